@@ -245,12 +245,9 @@ class Block:
 
 @dataclass(frozen=True)
 class ModuleVariable:
-    """A variable in constant or global memory.
+    """A variable in constant or global memory."""
 
-    `size`: in bytes; `initial`: the first of them, as declared; all others are 0.
-    """
-
-    initial: bytes
+    initial: bytes  # as declared; all behind them are 0
     size: int
     element_bytes: int
 
@@ -452,10 +449,7 @@ class _Body:
         return PtxError(f"kernel '{self.kernel.name}', {where}: not understood: {text}")
 
     def _locate(self, found: re.Match) -> None:
-        """`.loc file line column, …, inlined_at file line column`: the line in the own file.
-
-        And the line in a header, where it is from there.
-        """
+        """`.loc file line column, …, inlined_at file line column`: the lines in file and header."""
         places = [found.groups()[:2], *re.findall(r"inlined_at (\d+) (\d+)", found[3])]
         known = [
             (self.files[number], line)

@@ -83,10 +83,7 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """fma, and fma_ftz of few and of many, compiled or loaded from numba's cache; or three None.
-
-    A Ctrl-C waits until numba is imported: half imported, it could not be imported again.
-    """
+    """fma, and fma_ftz of few and of many, or None thrice. Ctrl-C waits: no half imported numba."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone

@@ -33,15 +33,11 @@ WORDS = {"f32", "b32", "u32", "s32"}  # a copy of four float32 is one of four in
 
 @dataclass(frozen=True)
 class KnownSum:
-    """What is known of a * b + c before it is computed.
+    """What is known of a * b + c before it is computed."""
 
-    Its float64 value is exact where its magnitude is below `exact_below`; it is never a subnormal
-    float32 if `normal`; the magnitude of a finite a * b is at most `largest_product`.
-    """
-
-    exact_below: float
-    normal: bool
-    largest_product: float
+    exact_below: float  # magnitudes whose float64 value is exact
+    normal: bool  # never a subnormal float32
+    largest_product: float  # the magnitude of a finite a * b
 
 
 NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
@@ -113,11 +109,7 @@ class Exactness:
 
 
 def _write_to_shared(instruction: Instruction) -> str:
-    """How it may change shared memory.
-
-    "copy": of data in global memory as they are; "store": of single float32, or vectors of them;
-    "other"; or "", not at all.
-    """
+    """How it may change shared memory: "copy" of global data, "store" of float32, "other", ""."""
     name, parts = instruction.name, instruction.parts
     if name == "cp":
         return "copy"
@@ -160,10 +152,7 @@ def largest(values: list[np.ndarray]) -> float:
 
 
 def known_sums(values: list[np.ndarray]) -> dict[tuple[int, bool], KnownSum]:
-    """(degree, given) -> what is known of a * b + c of that degree, for the numbers in `values`.
-
-    `given`: whether both a and b are given numbers.
-    """
+    """(degree, whether a and b are given) -> what is known of a * b + c, for these numbers."""
     g, square = granule(values), largest(values) ** 2
     return nothing_known() | {
         (degree, given): KnownSum(2.0 ** (53 + degree * g), True, square if given else np.inf)
@@ -212,10 +201,7 @@ def _highest(degrees: dict[str, int], operands) -> int:
 
 
 def may_make_subnormals(kernel: Kernel, types) -> bool:
-    """Whether a float32 register can hold a subnormal number that no argument held.
-
-    Not by loads, moves and choices of what is none, and not by arithmetic with `.ftz`.
-    """
+    """Whether an instruction can make a float32 subnormal that no argument held."""
     return any(
         types[name] == np.float32 and not _flushes(instruction, types)
         for instruction in kernel.instructions

@@ -83,11 +83,7 @@ def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
 
 
 def multiply(a, b):
-    """float64 a * b, exact, in memory that the next call of this thread overwrites.
-
-    New memory for every product would cost more than the arithmetic: the system hands it out
-    zeroed.
-    """
+    """float64 a * b, exact, in memory that the next call overwrites: new memory costs more."""
     return np.multiply(a, b, out=_scratch("product", np.broadcast(a, b).shape, f8))
 
 

@@ -57,11 +57,7 @@ def root(x):
 
 
 def power(x):
-    """2**x for float32 x.
-
-    x is cut to 23 bits after the point. If they are not all 0, the bits of a negative x are turned
-    over then, which makes it a little less.
-    """
+    """2**x for float32 x, cut to 23 bits; of an inexact negative x the bits are turned over."""
     x = flush(x)
     inside = np.clip(np.where(np.isnan(x), f4(0), x), f4(-200), f4(200)).astype(f8)
     fixed = np.floor(np.abs(inside) * 2.0**MANTISSA).astype(i8)

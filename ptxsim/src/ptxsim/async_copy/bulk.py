@@ -37,25 +37,19 @@ REDUCIBLE = {
 
 @dataclass
 class BulkCopy:
-    """Copies that the lanes of `mask` started, n of them; `size`: bytes in shared memory, of each.
-
-    `places`: (n, values) bytes from the start of all blocks' shared memory; `values`: gives the
-    (n, values) that go there, of `dtype`, when they land. `brought`: the bytes that the mbarrier is
-    told of. `operation`: what is done with the values and what is there, None for a plain copy.
-    `source`: addresses in shared memory, where they come from there.
-    """
+    """Copies to shared memory that the n lanes of `mask` started."""
 
     index: int
     size: int
     destination: np.ndarray
     mbarrier: np.ndarray
     mask: np.ndarray
-    places: np.ndarray
-    values: Callable[[], np.ndarray]
-    brought: int
+    places: np.ndarray  # (n, values) bytes from the start of all blocks' shared memory
+    values: Callable[[], np.ndarray]  # gives the (n, values) of `dtype` when they land
+    brought: int  # bytes that the mbarrier is told of
     dtype: np.dtype = MOVED
-    operation: atomics.Operation | None = None
-    source: np.ndarray | None = None
+    operation: atomics.Operation | None = None  # of a reduction
+    source: np.ndarray | None = None  # addresses, where that is in shared memory
 
 
 class BulkCopies:
@@ -261,20 +255,15 @@ class BulkCopies:
 
 @dataclass
 class BulkStore:
-    """Stores of one size that the lanes of `mask` started, n of them.
-
-    `places`: (n, units) bytes in shared memory, from the start of all blocks'; `write`: puts the
-    units of some of the n where they belong. `group`: (n,) how many groups the lane had committed
-    before.
-    """
+    """Stores of one size that the n lanes of `mask` started."""
 
     index: int
     size: int
     source: np.ndarray
     mask: np.ndarray
     places: np.ndarray
-    write: Callable
-    group: np.ndarray
+    write: Callable  # puts the units of some of the n where they belong
+    group: np.ndarray  # (n,) how many groups the lane had committed before
 
     def __post_init__(self):
         self.values = np.zeros(self.places.shape, MOVED)

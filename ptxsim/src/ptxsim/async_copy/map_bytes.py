@@ -148,11 +148,7 @@ def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np
 
 
 class MapsInMemory:
-    """The tensor maps of a launch: those given as arguments, and those that kernels have made.
-
-    `given`: by the address of the map. A map counts as changed if its bytes are not those that it
-    was given with.
-    """
+    """The tensor maps of a launch: those given as arguments, and those that kernels have made."""
 
     def __init__(self, given: dict[int, MapInUse], memory: GlobalMemory):
         self.given, self._memory = given, memory

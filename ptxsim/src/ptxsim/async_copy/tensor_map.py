@@ -220,18 +220,14 @@ class TensorMaps:
 
 @dataclass
 class MapInUse:
-    """A tensor map as an argument of a launch, under the name of the kernel's parameter.
-
-    `buffer`: the array of global memory that its own is a part of; `begin`: the address where that
-    part begins; `data`: its bytes. `unwritten`: a map of flags, alike, of what nobody has written.
-    """
+    """A tensor map as an argument of a launch, under the name of the kernel's parameter."""
 
     name: str
     map: TensorMap
-    buffer: Buffer
-    begin: int
-    data: bytes
-    unwritten: TensorMap | None = None
+    buffer: Buffer  # of global memory, which has the array
+    begin: int  # the address of the array
+    data: bytes  # of the map itself
+    unwritten: TensorMap | None = None  # flags, alike, of what nobody has written
 
     def look_for_unwritten(self, memory: GlobalMemory) -> None:
         if self.buffer.base in memory.unwritten:

@@ -330,10 +330,6 @@ class Checker:
 
     # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
 
-    def mbarrier_init(self, index: int, barrier, mask) -> None:
-        """The lanes initialise (or invalidate) an mbarrier: a write of 8 bytes."""
-        self.access(index, "shared", "store", barrier, BARRIER_BYTES, mask)
-
     def mbarrier_arrive(self, index: int, barrier, mask) -> None:
         """The lanes arrive (arrive, arrive_drop, arrive.expect_tx): what they did before is known
         to those who see the phase complete. Call it before the phase is completed."""

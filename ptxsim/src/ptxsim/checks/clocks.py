@@ -137,11 +137,7 @@ class ThreadClocks(BlockClocks):
     # --- barriers of a warp -----------------------------------------------------------------------
 
     def meet(self, block, thread, named) -> None:
-        """Lanes of one or more warps learn from each other.
-
-        `block`: (warps,), `thread`: (warps, 32), -1 for no thread; `named`: (warps, 32, 32) bool,
-        whether the lane of the second index learns from that of the third.
-        """
+        """Lanes of warps learn from those that are `named`: (warps, 32, 32), the last index."""
         lanes = np.maximum(thread, 0)
         if named.all() and named.size == self.known[:, :, 0].size * WARP:
             self._all_meet()

@@ -113,10 +113,7 @@ def needs_thread_clocks(launch) -> bool:
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def chosen_later(kernel: Kernel) -> dict[int, int]:
-    """{index of a load from a fixed place in shared memory: index of the selp that may choose it}.
-
-    Only loads whose result nothing else uses, and that stand in one basic block with the selp.
-    """
+    """{load from a fixed place: the selp of the same block that alone uses it}, by index."""
     loads = [load for load in kernel.instructions if _is_fixed(load)]
     results = {load.operands[0].name for load in loads}
     users: dict[str, list[Instruction]] = {name: [] for name in results}

@@ -42,8 +42,7 @@ class Races:
         self.reads = self._reads()
         self.atomics = None  # a table as of reads, made when it is needed
         # Copies under way, as records of Writes: of their destination, and of what they read.
-        self.arriving: Writes | None = None
-        self.leaving: Writes | None = None
+        self.arriving, self.leaving = Writes(self._granules), Writes(self._granules)
         # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
         self.group_reads: dict[int, Writes] = {}
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
@@ -64,23 +63,18 @@ class Races:
             return
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
-        if operation == "load":
-            self._load(index, size, touch)
-        elif operation == "store":
+        if operation == "store":
             self._store(index, size, touch, time, overwritten)
         elif operation == "tell":
             self._tell(index, size, touch, time)
-        elif operation == "look":
-            self._look(index, size, touch)
         else:
-            self._atomic(index, size, touch)
+            look = {"load": self._load, "look": self._look, "atomic": self._atomic}[operation]
+            look(index, size, touch)
 
     def _load(self, index, size, touch) -> None:
-        self._look_for_unwritten(index, size, touch)
-        self._look_for_writes(index, size, touch, "read")
+        self._look(index, size, touch)
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self._look_for_copies(index, size, touch, "read")
         self.reads.note(touch, index, self.clocks)
 
     def _store(self, index, size, touch, time, overwritten) -> None:
@@ -124,8 +118,6 @@ class Races:
     # --- asynchronous copies ----------------------------------------------------------------------
 
     def copy_started(self, index: int, addresses, size: int, mask) -> None:
-        if self.arriving is None:
-            self.arriving = Writes(self._granules)
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
         self._look_for_writes(index, size, touch, "write")
@@ -138,7 +130,6 @@ class Races:
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
-        assert self.arriving is not None  # a copy that lands has started
         self.arriving.last[touch.lane_granules] = 0
         if barrier is None:
             self._write(touch, time)
@@ -159,7 +150,6 @@ class Races:
     def source_released(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         self.clocks.tick(index)
-        assert self.leaving is not None
         self.leaving.last[touch.lane_granules] = 0
         self.reads.note(touch, index, self.clocks)
 
@@ -167,11 +157,9 @@ class Races:
 
     def group_read_started(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
-        self._look_for_unwritten(index, size, touch)
-        self._look_for_writes(index, size, touch, "read")
+        self._look(index, size, touch)
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self._look_for_copies(index, size, touch, "read")
         self._look_for_unfenced(index, size, touch)
         self._leave(index, touch)
 
@@ -181,7 +169,6 @@ class Races:
     def group_read_ended(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
-        assert self.leaving is not None
         self.leaving.last[touch.lane_granules] = 0
         block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
         group = block * self.layout.threads + thread // GROUP_THREADS
@@ -194,8 +181,6 @@ class Races:
             self.clocks.learn(key, touch.lane_block[here], touch.thread[here])
 
     def _leave(self, index: int, touch) -> None:
-        if self.leaving is None:
-            self.leaving = Writes(self._granules)
         time = self.clocks.tick(index)
         self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
 
@@ -206,10 +191,8 @@ class Races:
         if self.unfenced is None:
             return
         granules = np.flatnonzero(self.unfenced.last)
-        actor, time = (
-            self.unfenced.last[granules] & ACTOR,
-            self.unfenced.last[granules] >> ACTOR_BITS,
-        )
+        record = self.unfenced.last[granules]
+        actor, time = record & ACTOR, record >> ACTOR_BITS
         block_of = granules * self.granule // self.team_stride
         shape = self.layout.shape
         mask = np.broadcast_to(mask, shape)
@@ -285,8 +268,7 @@ class Races:
         if self.writes.last[touch.granules].all():
             return
         unwritten = self.writes.last[touch.lane_granules] == 0
-        if self.arriving is not None:
-            unwritten &= self.arriving.last[touch.lane_granules] == 0
+        unwritten &= self.arriving.last[touch.lane_granules] == 0
         if unwritten.any():
             self._find("uninitialised read", index, size, touch, unwritten, "was never written")
 
@@ -327,7 +309,7 @@ class Races:
         if does == "write":
             tables.append((self.leaving, "write to a copy's source", "is read by a copy"))
         for table, kind, what in tables:
-            if table is None or not table.last[touch.granules].any():
+            if not table.last[touch.granules].any():
                 continue
             record = table.last[touch.lane_granules]
             under_way = record != 0

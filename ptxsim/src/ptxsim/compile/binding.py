@@ -42,10 +42,7 @@ class Library:
     def program(
         self, source: str, filename: str, names: Sequence[str] = ()
     ) -> Iterator[Compilation]:
-        """A Compilation of the text, freed at the end. `names`: expressions of instances to make.
-
-        Raises NvrtcError.
-        """
+        """A Compilation, freed at the end. `names`: of instances to make. Raises NvrtcError."""
         program = ctypes.c_void_p()
         self._call(
             "nvrtcCreateProgram", ctypes.byref(program), source.encode(), filename.encode(),

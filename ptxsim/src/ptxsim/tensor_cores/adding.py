@@ -44,15 +44,11 @@ LEAST = -100  # the lowest exponent of a product for which the quick way is take
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of the products that are added at once.
+    """Factors of the products that are added at once; later axes broadcast."""
 
-    `a` (m, k, …), `b` (k, n, …): float32 values, whose later axes broadcast; `a_exponents`,
-    `b_exponents`: theirs, int16.
-    """
-
-    a: np.ndarray
-    a_exponents: np.ndarray
-    b: np.ndarray
+    a: np.ndarray  # float32 (m, k, …)
+    a_exponents: np.ndarray  # int16
+    b: np.ndarray  # float32 (k, n, …)
     b_exponents: np.ndarray
 
     exponent_type: ClassVar[type[np.generic]] = i2
@@ -126,10 +122,7 @@ def _largest(factors: Factors, c_exponents):
 
 
 def is_moderate(factors: Factors, ptx_type: str) -> bool:
-    """Whether the products are far from the ends of float32.
-
-    Infinities and NaN have an exponent past all others.
-    """
+    """Whether the products are far from the ends of float32, infinities and NaN among these."""
     exponents_of = factors.a_exponents, factors.b_exponents
     if sum(int(e.max(initial=0)) for e in exponents_of) >= -LEAST:
         return False

@@ -96,16 +96,12 @@ def _transposed(pieces):
 
 @dataclass(frozen=True)
 class Transfer:
-    """wmma.load or wmma.store of a matrix.
-
-    `by_columns`: whether the columns are contiguous in memory; `space`: "global", "shared" or
-    "generic"; `operand`: whether it is an A or B, which ldmatrix can load.
-    """
+    """wmma.load or wmma.store of a matrix."""
 
     fragment: Fragment
-    by_columns: bool
-    space: str
-    operand: bool
+    by_columns: bool  # whether the columns are contiguous in memory
+    space: str  # "global", "shared" or "generic"
+    operand: bool  # whether it is an A or B, which ldmatrix can load
 
     @property
     def straight(self) -> bool:
@@ -113,10 +109,7 @@ class Transfer:
         return self.by_columns == self.fragment.by_columns
 
     def load(self, lanes, index: int, base, stride, mask):
-        """Registers (int32). `base`: address; `stride`: elements from a row or column to the next.
-
-        All lanes of a warp must name the same.
-        """
+        """Registers (int32). `stride`: elements between rows or columns, the same in a warp."""
         check_whole_warps(lanes, index, mask)
         self._check_same(lanes, index, base, stride, mask)
         bits = self.fragment.bits

@@ -15,16 +15,8 @@ from functools import cached_property
 import numpy as np
 
 from ptxsim.architectures import WARP
-from ptxsim.tensor_cores.adding import (
-    BITS,
-    Factors,
-    decoded,
-    exponents,
-    narrowed,
-    numbers,
-    pattern,
-    summed,
-)
+from ptxsim.tensor_cores import adding
+from ptxsim.tensor_cores.adding import BITS, Factors, decoded, numbers, pattern, summed
 from ptxsim.tensor_cores.fragments import Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
@@ -34,18 +26,13 @@ WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
 
 @dataclass(frozen=True)
 class Product:
-    """d = a @ b + c for the warps that execute it.
+    """d = a @ b + c for the warps that execute it."""
 
-    `types`: of d, a, b, c; `fragments`: theirs; `group`: how many products are added at once;
-    `inner`: the type in which float sums are kept; `saturate`: whether integer sums stop at the
-    ends of their range.
-    """
-
-    types: tuple[str, str, str, str]
+    types: tuple[str, str, str, str]  # of d, a, b, c
     fragments: tuple[Fragment, Fragment, Fragment, Fragment]
-    group: int
-    inner: str
-    saturate: bool = False
+    group: int  # how many products are added at once
+    inner: str  # the type in which float sums are kept
+    saturate: bool = False  # whether integer sums stop at the ends of their range
 
     @cached_property
     def registers(self) -> tuple[int, ...]:
@@ -102,7 +89,7 @@ class Product:
             part = slice(k, k + self.group)
             factors = Factors(a[:, part], a_exponents[:, part], b[part], b_exponents[part])
             c = summed(factors, c, a_type, self.inner)
-        return pattern(c if d_type == self.inner else narrowed(c, d_type), d_type)
+        return pattern(c if d_type == self.inner else adding.narrowed(c, d_type), d_type)
 
     def _of_eight_bits(self, a, b, c):
         d_type, a_type, b_type, _ = self.types
@@ -111,8 +98,8 @@ class Product:
         for part in (k < 2, k >= 2):
             a_part, b_part = a[:, part], b[part]
             factors = Factors(
-                a_part.astype(f4), exponents(a_part, "f16"),
-                b_part.astype(f4), exponents(b_part, "f16"),
+                a_part.astype(f4), adding.exponents(a_part, "f16"),
+                b_part.astype(f4), adding.exponents(b_part, "f16"),
             )  # fmt: skip
             total = summed(factors, total, "f16", d_type)
         return pattern((total + c).astype(f2 if d_type == "f16" else f4).astype(f8), d_type)

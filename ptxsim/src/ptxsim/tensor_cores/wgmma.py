@@ -29,18 +29,13 @@ SIGN = {"f16": 0x8000, "bf16": 0x8000, "tf32": 0x80000000, "e4m3": 0x80, "e5m2":
 
 @dataclass(frozen=True)
 class GroupProduct:
-    """wgmma.mma_async: d (64×n) = a (64×k) b (k×n) + d, for the warpgroups that execute it.
+    """wgmma.mma_async: d (64×n) = a (64×k) b (k×n) + d, for the warpgroups that execute it."""
 
-    `types`: of d, a, b; `signs`: -1 where a factor is negated; `transposed`: whether lines of A, of
-    B run along m, along n in shared memory; `saturate`: whether integer sums stop at the ends of
-    their range.
-    """
-
-    types: tuple[str, str, str]
+    types: tuple[str, str, str]  # of d, a, b
     n: int
-    signs: tuple[int, int] = (1, 1)
-    transposed: tuple[bool, bool] = (False, False)
-    saturate: bool = False
+    signs: tuple[int, int] = (1, 1)  # -1 where a factor is negated
+    transposed: tuple[bool, bool] = (False, False)  # whether lines of A run along m, of B along n
+    saturate: bool = False  # whether integer sums stop at the ends of their range
 
     @property
     def bits(self) -> int:

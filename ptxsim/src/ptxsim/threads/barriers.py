@@ -134,10 +134,7 @@ class Barriers:
         self.in_warps.append(WaitingInWarp(place, members, np.broadcast_to(mask, shape)))
 
     def open_in_warps(self, alive):
-        """The lanes that go on now, a mask, whom they name (uint32), and {place: lanes}; or None.
-
-        They no longer wait. `alive`: a mask.
-        """
+        """None, or who goes on now, a mask, whom they name (uint32), and {place: lanes}."""
         if not self.in_warps:
             return None
         members, here = np.uint32(0), np.False_

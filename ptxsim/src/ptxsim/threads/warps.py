@@ -113,10 +113,7 @@ def vote(lanes, index: int, how: str, condition, members, mask):
 
 
 def match(lanes, index: int, how: str, value, members, mask):
-    """match.sync: (the lanes that have the same value (int32), whether all have).
-
-    For "all" the first is 0 unless all have the same.
-    """
+    """match.sync: (the lanes with the same value, for "all" 0 if not all; whether all)."""
     part = _members(lanes, index, members, mask)
     if lanes.checker:
         lanes.checker.matched(members, mask)
