@@ -15,8 +15,8 @@ import record_tensor as record
 from matrices import error_bound
 from ptxsim import ptx, translate
 from ptxsim.instructions import tensor as instructions
+from ptxsim.ptx import register_types
 from ptxsim.tensor_cores import adding, fragments
-from ptxsim.types import register_types
 
 HERE = Path(__file__).parent
 

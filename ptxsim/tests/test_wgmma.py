@@ -13,8 +13,8 @@ import record_tensor as tensor
 import record_wgmma as record
 import whole_kernels
 from ptxsim import hopper, ptx, translate
+from ptxsim.ptx import register_types
 from ptxsim.tensor_cores import adding, wgmma
-from ptxsim.types import register_types
 
 RECORDED = np.load(Path(__file__).parent / "recorded/wgmma.npz")
 COUNTERS = json.loads(str(RECORDED["counters"]))

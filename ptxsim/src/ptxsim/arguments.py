@@ -35,8 +35,7 @@ from ptxsim.memory.global_memory import (
     pointer,
 )
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
-from ptxsim.ptx import TYPE_BYTES
-from ptxsim.types import type_of
+from ptxsim.ptx import TYPE_BYTES, type_of
 
 
 def given_arrays(args) -> list:

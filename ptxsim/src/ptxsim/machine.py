@@ -33,14 +33,13 @@ from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
 from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
-from ptxsim.ptx import Instruction, Kernel, Symbol
+from ptxsim.ptx import Instruction, Kernel, Symbol, register_types
 from ptxsim.system_calls import FirstLines
 from ptxsim.threads.barriers import Barriers
 from ptxsim.threads.clusters import ClusterBarrier, ranks_of
 from ptxsim.threads.layout import Layout, Triple
 from ptxsim.threads.polling import Polling
 from ptxsim.translate import translate
-from ptxsim.types import register_types
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.

@@ -30,10 +30,13 @@ from ptxsim.arithmetic import float32, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
 from ptxsim.instructions import TABLE
 from ptxsim.ptx import (
+    BOOL,
+    FLOATS,
     GRID_REGISTERS,
     GRID_WORKSPACE,
     LEAVES_BLOCK,
     RESERVED,
+    SIGNED,
     STRUCTURE,
     Address,
     Block,
@@ -43,9 +46,9 @@ from ptxsim.ptx import (
     Register,
     Special,
     Symbol,
+    Unknown,
     items,
 )
-from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
 CLOCKS = {

@@ -14,11 +14,11 @@ from ptxsim.arithmetic import rounding, special_functions
 f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
 
 FROM_BITS = {"f16": rounding.from_float16, "bf16": rounding.from_bfloat16}
-TO_BITS = {"f16": rounding.to_float16, "bf16": rounding.to_bfloat16}
+TO_BITS = rounding.TO_BITS
 TOO_LARGE = {"f16": 2.0**16, "bf16": 2.0**128}
 INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
 SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
-SIGN, MAGNITUDE = u2(0x8000), u2(0x7FFF)
+SIGN, MAGNITUDE = rounding.SIGN, u2(0x7FFF)
 NAN = rounding.NARROW_NAN
 PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
 

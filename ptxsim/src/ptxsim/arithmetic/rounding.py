@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxsim.arithmetic.float32 import WHOLE
+
 f4, f8, i4, i8, u2, u4, u8 = (
     np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32, np.uint64,
 )  # fmt: skip
 
 NEXT = {"rm": -np.inf, "rp": np.inf}
+SIGN = u2(0x8000)  # of float16 and bfloat16
 NARROW_NAN = u2(0x7FFF)  # of float16 and bfloat16, as the hardware gives it
 TF32_NAN = u4(0x7FFFE000)
 
@@ -129,12 +132,13 @@ def round_bits(bits, drop: int, direction: str):
     return (bits + added) & ~(unit - u4(1))
 
 
-def to_tf32(x, direction: str):
+def to_tf32(x, direction: str, relu: bool = False):
     """float32 `x` with the 10 bits of mantissa of TF32 (int32)."""
     bits = np.asarray(x).view(u4)
     rounded = np.where(np.isinf(x), bits, round_bits(bits, 13, direction))
     nan = bits & ~u4(0x1FFF) if direction == "rna" else TF32_NAN
-    return np.where(np.isnan(x), nan, rounded).view(i4)
+    bits = np.where(np.isnan(x), nan, rounded).view(i4)
+    return np.where((bits < 0) & ~np.isnan(x), i4(0), bits) if relu else bits
 
 
 # Name -> (bits of mantissa, exponent of the smallest normal number, largest number, bits of NaN).
@@ -198,3 +202,81 @@ def divide(a, b, direction: str, ftz: bool):
 
 def square_root(x, direction: str, ftz: bool):
     return round_float32(np.sqrt(x.astype(f8)), direction, ftz)
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+TO_BITS = {"f16": to_float16, "bf16": to_bfloat16}
+
+
+def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
+    """A number of any type to "f16" or "bf16" (16 bits), "f32" or "f64".
+
+    `mode`: a direction, or one of WHOLE: round to an integer first. `limit`: "sat" or "relu".
+    """
+    exact = integer_to_odd(x) if x.dtype.kind in "iu" else x.astype(f8)
+    if mode in WHOLE:
+        exact, mode = WHOLE[mode](exact), "rn"
+    if to in ("f16", "bf16"):
+        if limit == "sat":
+            exact = saturate(exact)
+        return _narrow(exact, to, mode, limit)
+    if to == "f32":
+        result = round_float32(exact, mode, ftz)
+    elif x.dtype.kind in "iu":
+        result = _integer_to_double(x, mode)
+    else:
+        result = exact
+    return saturate(result) if limit == "sat" else result
+
+
+def _narrow(x, to: str, mode: str, limit: str | None):
+    bits = TO_BITS[to](x, mode)
+    if limit == "relu":  # NaN stays NaN
+        bits = np.where((bits >= SIGN) & ~np.isnan(x), u2(0), bits)
+    return bits
+
+
+def _integer_to_double(x, mode: str):
+    near = x.astype(f8)
+    if mode == "rn" or x.dtype.itemsize < 8:
+        return near
+    # The nearest float64, one step back where it went the wrong way.
+    limits = np.iinfo(x.dtype)
+    past = near >= 2.0 ** (limits.bits - (limits.min < 0))
+    back = np.where(past, 0.0, near).astype(x.dtype)
+    above = past | (back > x)
+    below = ~past & (back < x)
+    goal = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}[mode]
+    wrong = {"rz": np.where(near > 0, above, below), "rm": above, "rp": below}[mode]
+    return np.where(wrong, np.nextafter(near, goal), near)
+
+
+def pair_of_halves(high, low, name: str, mode: str, limit: str | None):
+    """Two float32 as two narrow floats (uint32)."""
+    high, low = (_narrow(x.astype(f8), name, mode, limit).astype(u4) for x in (high, low))
+    return low | high << u4(16)
+
+
+def pair_of_eight_bits(high, low, name: str, relu: bool):
+    """Two floats as two of 8 bits (uint16)."""
+    high, low = (
+        to_eight_bits(np.where((x <= 0) & relu, 0.0, x.astype(f8)), name) for x in (high, low)
+    )
+    return low | high << u2(8)
+
+
+def halves_of_eight_bits(bits, name: str, relu: bool):
+    """Two floats of 8 bits (uint16) as two float16 (uint32)."""
+    low, high = (
+        _narrow(from_eight_bits(bits >> u2(s) & u2(0xFF), name), "f16", "rn",
+                "relu" if relu else None).astype(u4)
+        for s in (0, 8)
+    )  # fmt: skip
+    return low | high << u4(16)
+
+
+def eight_bits_of_halves(bits, name: str, relu: bool):
+    """Two float16 (uint32) as two floats of 8 bits (uint16)."""
+    low, high = (from_float16((bits >> u4(s)).astype(u2)) for s in (0, 16))
+    return pair_of_eight_bits(high, low, name, relu)

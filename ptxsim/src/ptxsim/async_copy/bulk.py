@@ -24,8 +24,8 @@ import numpy as np
 from ptxsim.async_copy import counted, map_bytes
 from ptxsim.async_copy.tensor_map import MOVED, UNIT
 from ptxsim.memory import atomics, global_memory
+from ptxsim.ptx import Unknown
 from ptxsim.threads import clusters
-from ptxsim.types import Unknown
 
 BOX_ALIGNMENT = 128  # bytes, of a box in shared memory
 # Of a tensor map's elements: the type of PTX that a reduction takes them for.

@@ -123,12 +123,12 @@ class Mbarriers:
             first = self.layout.of_block(self.layout.per_block(number, np.min))
             here = here & (number == first)
         if here.any():
-            self.lanes.checker.mbarrier_init(index, np.int32(address), here)
+            self.lanes.checker.access(index, "shared", "store", np.int32(address), BYTES, here)
 
     def invalidate(self, index: int, addresses, mask) -> None:
         for _, one, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
-                self.lanes.checker.mbarrier_init(index, addresses, here)
+                self.lanes.checker.access(index, "shared", "store", addresses, BYTES, here)
             one.valid[at.sum(here) > 0] = False
 
     def arrive(self, index: int, addresses, count, expected_bytes, mask, drop=False):

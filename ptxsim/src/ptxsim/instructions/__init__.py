@@ -1,21 +1,12 @@
 """What each instruction does, as lines of Python: a function `op_NAME` for `NAME.…` of PTX.
 
 Such a function gets the Writer of translate.py, the instruction and its operands, and adds lines to
-the Writer. For a form that it does not know it raises types.Unknown.
+the Writer. For a form that it does not know it raises ptx.Unknown.
 """
 
-from ptxsim.instructions import (
-    bits,
-    comparisons,
-    conversions,
-    copies,
-    memory,
-    numbers,
-    synchronization,
-    tensor,
-)
+from ptxsim.instructions import bits, conversions, copies, memory, numbers, synchronization, tensor
 
-MODULES = [bits, comparisons, conversions, copies, memory, numbers, synchronization, tensor]
+MODULES = [bits, conversions, copies, memory, numbers, synchronization, tensor]
 TABLE = {
     name.removeprefix("op_"): function
     for module in MODULES

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ptxsim.arithmetic import integers
-from ptxsim.ptx import TYPE_BYTES
-from ptxsim.types import BITWISE, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import BITWISE, SIGNED, TYPE_BYTES, UNSIGNED, Unknown, type_of
 
 CLAMPS = {"clamp": True, "wrap": False}
 COUNTS = {  # name -> the function, and the type of its result if not the operand's

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from ptxsim.arithmetic import conversions as runtime
 from ptxsim.arithmetic import halves
+from ptxsim.arithmetic import rounding as runtime
 from ptxsim.arithmetic.float32 import WHOLE, float_to_integer
 from ptxsim.arithmetic.integers import clamp_to
 from ptxsim.instructions.numbers import DIRECTIONS
-from ptxsim.ptx import Register
-from ptxsim.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import FLOATS, SIGNED, UNSIGNED, Register, Unknown, type_of
 
 NARROW = {"f16", "bf16"}
 EIGHT_BITS = {"e4m3x2", "e5m2x2"}

@@ -8,8 +8,18 @@ from ptxsim.async_copy import map_bytes
 from ptxsim.async_copy.mbarrier import pending_count
 from ptxsim.async_copy.tensor_map import MAP_BYTES
 from ptxsim.memory import atomics
-from ptxsim.ptx import Coordinates, Immediate, Register, Symbol, items
-from ptxsim.types import BOOL, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import (
+    BOOL,
+    SIGNED,
+    UNSIGNED,
+    Coordinates,
+    Immediate,
+    Register,
+    Symbol,
+    Unknown,
+    items,
+    type_of,
+)
 
 TOLD, HINT, MULTICAST = "mbarrier::complete_tx::bytes", "L2::cache_hint", "multicast::cluster"
 SHARED = {"shared", "shared::cta", "shared::cluster"}

@@ -8,8 +8,18 @@ import numpy as np
 
 from ptxsim.instructions import copies
 from ptxsim.memory import atomics, shared_memory
-from ptxsim.ptx import STRUCTURE, TYPE_BYTES, Symbol, Vector, items
-from ptxsim.types import BOOL, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import (
+    BOOL,
+    SIGNED,
+    STRUCTURE,
+    TYPE_BYTES,
+    UNSIGNED,
+    Symbol,
+    Unknown,
+    Vector,
+    items,
+    type_of,
+)
 
 SPACES = {"global", "shared", "local", "const", "shared::cluster"}
 # Which caches an access passes, and how long it stays there: no result depends on it, nor on the

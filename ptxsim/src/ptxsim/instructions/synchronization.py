@@ -6,9 +6,8 @@ from math import ceil
 
 from ptxsim import system_calls
 from ptxsim.async_copy import map_bytes
-from ptxsim.ptx import Immediate, Register, Symbol, items
+from ptxsim.ptx import BOOL, SIGNED, Immediate, Register, Symbol, Unknown, items, type_of
 from ptxsim.threads import clusters, warps
-from ptxsim.types import BOOL, SIGNED, Unknown, type_of
 
 REDUCTIONS = {"popc", "and", "or"}
 ASYNC_FENCES = {

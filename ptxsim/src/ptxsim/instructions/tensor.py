@@ -6,12 +6,11 @@ import re
 from functools import cache
 
 from ptxsim.memory import shared_memory
-from ptxsim.ptx import Immediate, Vector, items
-from ptxsim.tensor_cores import doubles, fragments, wgmma
+from ptxsim.ptx import BOOL, FLOATS, SIGNED, Immediate, Unknown, Vector, items
+from ptxsim.tensor_cores import fragments, mma, wgmma
 from ptxsim.tensor_cores import matrix_transfers as transfers
 from ptxsim.tensor_cores.adding import BITS
 from ptxsim.tensor_cores.mma import Product
-from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 
 SHAPES = {  # of mma.sync, by the type of A
     "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},
@@ -43,8 +42,8 @@ def op_mma(w, instruction, *operands):
     *flags, dt, at, bt, ct = _satfinite_first(instruction.parts[6:])
     if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
         raise Unknown
-    if {dt, at, bt, ct} == {"f64"} and not flags and shape in doubles.SHAPES:
-        _multiply(w, instruction, doubles.DoubleProduct(shape), operands, FLOATS["f64"])
+    if {dt, at, bt, ct} == {"f64"} and not flags and shape in mma.DOUBLE_SHAPES:
+        _multiply(w, instruction, mma.DoubleProduct(shape), operands, FLOATS["f64"])
         return
     _multiply(w, instruction, _mma(shape, tuple(flags), dt, at, bt, ct), operands)
 
@@ -181,8 +180,8 @@ def _wmma_mma(w, instruction, *operands):
     types = types[:-1] if saturate else types
     if len(types) == 2:
         types = [types[0], "f16", "f16", types[1]]
-    if set(types) - {"rn"} == {"f64"} and shape == doubles.WMMA_SHAPE:
-        _multiply(w, instruction, doubles.DoubleProduct(shape), operands, FLOATS["f64"])
+    if set(types) - {"rn"} == {"f64"} and shape == mma.WMMA_SHAPE:
+        _multiply(w, instruction, mma.DoubleProduct(shape), operands, FLOATS["f64"])
         return
     _multiply(w, instruction, _wmma(shape, saturate, *types), operands)
 
@@ -208,11 +207,11 @@ def _transfer(w, instruction, registers, address, stride=None):
     if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
         raise Unknown
     by_columns = LAYOUTS[layout]
-    if kind == "f64" and shape == doubles.WMMA_SHAPE:
-        m, n, k = doubles.SHAPES[shape]
+    if kind == "f64" and shape == mma.WMMA_SHAPE:
+        m, n, k = mma.DOUBLE_SHAPES[shape]
         rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
-        count, dtype = len(doubles.places(matrix, shape)), FLOATS["f64"]
-        transfer = doubles.DoubleTransfer(matrix, by_columns, space)
+        count, dtype = len(mma.double_places(matrix, shape)), FLOATS["f64"]
+        transfer = mma.DoubleTransfer(matrix, by_columns, space)
     else:
         fragment = _fragment(matrix, shape, kind)
         (rows, cols), count, dtype = fragment.shape, fragment.registers, SIGNED[4]

@@ -16,7 +16,7 @@ import numpy as np
 from ptxsim.arithmetic import halves
 from ptxsim.arithmetic.float32 import flush
 from ptxsim.memory import global_memory, shared_memory
-from ptxsim.types import UNSIGNED, Unknown, type_of
+from ptxsim.ptx import UNSIGNED, Unknown, type_of
 
 HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 
