@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from ptxsim.arithmetic import approximate, double, float32, halves, integers, multiply_add, rounding
+from ptxsim.arithmetic import double, float32, halves, integers, multiply_add, rounding
+from ptxsim.arithmetic import special_functions as special
 from ptxsim.checks.program import loads_chosen_by
 from ptxsim.instructions import numbers
 from ptxsim.ptx import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, Vector, type_of
@@ -202,7 +203,7 @@ def op_div(w, instruction, target, a, b):
         w.assign(target, f"divide_integers({x}, {y})", dtype, instruction)
     elif parts - {"ftz"} in ({"approx", "f32"}, {"full", "f32"}):
         given = *w.values((a, b), F32), "full" in parts, "ftz" in parts
-        w.apply(instruction, target, F32, approximate.divide_approximately, *given)
+        w.apply(instruction, target, F32, special.divide_approximately, *given)
     else:
         _of_floats(w, instruction, target, a, b)
 
@@ -215,11 +216,10 @@ def op_rem(w, instruction, target, a, b):
 # --- functions ------------------------------------------------------------------------------------
 
 APPROXIMATE = {
-    "rcp": approximate.reciprocal, "rcp.ftz.f64": approximate.reciprocal_high,
-    "rsqrt": approximate.reciprocal_root, "rsqrt.f64": approximate.reciprocal_root_double,
-    "rsqrt.ftz.f64": approximate.reciprocal_root_high, "sqrt": approximate.root,
-    "lg2": approximate.logarithm, "ex2": approximate.power, "tanh": approximate.tangent,
-    "sin": approximate.sine, "cos": approximate.cosine,
+    "rcp": special.reciprocal, "rcp.ftz.f64": special.reciprocal_high, "sqrt": special.root,
+    "rsqrt": special.reciprocal_root, "rsqrt.f64": special.reciprocal_root_double,
+    "rsqrt.ftz.f64": special.reciprocal_root_high, "lg2": special.logarithm,
+    "ex2": special.power, "tanh": special.tangent, "sin": special.sine, "cos": special.cosine,
 }  # fmt: skip
 
 
