@@ -15,25 +15,11 @@ from keyword import iskeyword
 import numpy as np
 
 from ptxsim import machine, ptx
-from ptxsim.async_copy import map_bytes
-from ptxsim.async_copy.tensor_map import (
-    MAP_ALIGNMENT,
-    MAP_BYTES,
-    MapInUse,
-    TensorMap,
-    TensorMaps,
-    place_within,
-    whole_memory,
-)
+from ptxsim.async_copy import map_bytes, tensor_map
+from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, TensorMap, TensorMaps
 from ptxsim.limits import LaunchError, require
-from ptxsim.memory.global_memory import (
-    MOST_VARIABLES,
-    Given,
-    GlobalMemory,
-    ReadOnly,
-    Uninitialised,
-    pointer,
-)
+from ptxsim.memory import global_memory
+from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised, pointer
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from ptxsim.ptx import TYPE_BYTES, type_of
 
@@ -138,8 +124,8 @@ def _arrays_of_maps(bound, arrays) -> dict[str, Given]:
     for _, source, arg in bound:
         maps = _named("", arg).values() if isinstance(arg, (TensorMap, TensorMaps)) else ()
         for one in maps:
-            if all(place_within(one.array, array) is None for array in arrays):
-                raw, _ = whole_memory(one.array)
+            if all(tensor_map.place_within(one.array, array) is None for array in arrays):
+                raw, _ = tensor_map.whole_memory(one.array)
                 first = raw.__array_interface__["data"][0]
                 owners.setdefault(first, (f"the array of {source.name}", raw, one.array.itemsize))
     return {
@@ -148,13 +134,13 @@ def _arrays_of_maps(bound, arrays) -> dict[str, Given]:
     }
 
 
-def _map_in_use(memory: GlobalMemory, name: str, tensor_map: TensorMap) -> MapInUse:
+def _map_in_use(memory: GlobalMemory, name: str, given: TensorMap) -> MapInUse:
     for buffer in (*memory.buffers, *memory.variables.values()):
-        offset = place_within(tensor_map.array, buffer.view(np.dtype("u1")))
+        offset = tensor_map.place_within(given.array, buffer.view(np.dtype("u1")))
         if offset is not None:
             begin = buffer.base + offset
-            data = map_bytes.encode(tensor_map, begin)
-            return MapInUse(name, tensor_map, buffer, begin, data)
+            data = map_bytes.encode(given, begin)
+            return MapInUse(name, given, buffer, begin, data)
     raise AssertionError(f"the array of {name} is nowhere in memory")
 
 
@@ -224,7 +210,8 @@ def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
         name, largest = max(kernel.variables.items(), key=lambda item: item[1].size)
         raise LaunchError(
             f"the variables outside of kernel '{kernel.name}' do not fit into memory: {name} alone "
-            f"has {largest.size:,} bytes, and the simulator takes {MOST_VARIABLES:,} at most"
+            f"has {largest.size:,} bytes, and the simulator takes "
+            f"{global_memory.MOST_VARIABLES:,} at most"
         ) from None
 
 

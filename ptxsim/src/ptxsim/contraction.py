@@ -27,14 +27,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from ptxsim.ptx import (
-    KEPT_KERNELS,
-    Immediate,
-    Instruction,
-    Kernel,
-    Register,
-    find_blocks,
-)
+from ptxsim.ptx import KEPT_KERNELS, Immediate, Instruction, Kernel, Register, find_blocks
 
 KNOWN_RELEASES = {"13.0", "13.1", "13.2", "13.3", "13.4", "13.5"}  # of NVRTC
 TYPE = r"\.(f32|f64|f16|bf16|f16x2|bf16x2)"

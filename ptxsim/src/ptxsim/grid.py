@@ -55,11 +55,9 @@ def run(
     record: Triple | None = None,
     deadline: Deadline | None = None,
 ):
-    """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
+    """(counter, findings, what `record` did) of all blocks, or of the clusters of those named.
 
-    Returns (counter, findings, recorded): the last of the block `record`.
-    Raises TooLong as soon as it is clear that the run will pass the deadline.
-    Whatever ends it, nothing runs on and writes to memory afterwards.
+    Raises TooLong once it is clear that the run will pass the deadline; then nothing runs on.
     """
     counter, recorded = Counter(), Recorded()
     findings: dict = {}
@@ -93,11 +91,7 @@ def run(
 
 
 def _in_turns(chunks, launch: PreparedLaunch):
-    """The chunks as they finish, where blocks may wait for others.
-
-    Each runs until what is left of it waits for other chunks. As many are at work as have room on a
-    GPU; the first begins alone, and the next ones when it cannot go on, or has finished.
-    """
+    """The chunks as they finish, of which as many run in turn as a GPU has room for."""
     following, room = next(chunks, None), most_blocks(launch)
     working: list[Chunk] = []
     while True:

@@ -140,11 +140,9 @@ class TooLong(Exception):
 
 
 class Deadline:
-    """When to give up. Chunks that run side by side share one.
+    """When to give up: after `limit_s` seconds both on the wall and of processor time.
 
-    Both clocks must have passed `limit_s` seconds, that on the wall and the processor time of the
-    threads that work on this launch: on a machine, or in a process, with other work to do the first
-    runs on, with several threads the second runs faster.
+    Beside other work the first runs on, with several threads the second runs faster.
     """
 
     def __init__(self, limit_s: float):
@@ -181,11 +179,7 @@ class Deadline:
 
 
 class Chunk:
-    """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
-
-    `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
-    the launch asks for checks. `record`: the block of which `recorded` is kept, or None.
-    """
+    """The lanes of some blocks, and all that is theirs: registers, shared memory, counts."""
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
@@ -220,10 +214,7 @@ class Chunk:
             self.go_as_far_as_possible(last=True)
 
     def go_as_far_as_possible(self, last: bool = False) -> bool:
-        """Run until all lanes have returned, or until the rest wait for other chunks: then False.
-
-        `last`: no other chunk will change anything any more. Who still waits, waits for ever.
-        """
+        """Run until all have returned, or (False) wait for other chunks; `last`: for ever."""
         before, done = np.setbufsize(UFUNC_BUFFER), True
         try:
             with np.errstate(all="ignore"), self.deadline.at_work():
@@ -665,7 +656,7 @@ class Chunk:
             )
 
     def chosen(self, index: int, taken, mask) -> None:
-        """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
+        """The lanes of `mask` where `taken` use what the load `index` gave: see program.py."""
         if self.checker:
             self.checker.chosen(index, self.both(mask, np.asarray(taken)))
 

@@ -18,10 +18,8 @@ The names of the totals are Nsight Compute's. The rules:
 What counts as one load from shared memory is not what the PTX has, but what the GPU's assembler
 makes of it: see merging.py.
 
-Recorded on an NVIDIA H200, all counters are equal in GEMM Lab's FP32 kernels. In larger
-products, where several blocks share an SM, the GPU's wavefronts and bank conflicts of shared memory
-(TIMING_DEPENDENT) come out a little higher, and differ from one run of the profiler to the next: an
-access to shared memory can also meet data that arrive from global memory in the same banks. Here
+In larger products, where several blocks share an SM, the GPU's wavefronts and bank conflicts of
+shared memory (TIMING_DEPENDENT) come out a little higher, and differ from one run to the next. Here
 only the conflicts that addresses cause are counted.
 """
 
@@ -76,7 +74,7 @@ WGMMA_METRICS = {
     ("shared", "wgmma"): (
         "sm__inst_executed_pipe_tensor_op_gmma.sum",
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
-    ),
+    )
 }
 # What the copy engine does in global memory, which is counted as counted.py says.
 BULK_METRICS = {
@@ -179,11 +177,7 @@ class Counter:
             count[at] += amount
 
     def add_wgmma(self, line: int, product: Any, bytes_read: int, groups: int) -> None:
-        """Count a wgmma (a wgmma.GroupProduct) of so many warpgroups.
-
-        The banks deliver 128 bytes of an operand at a time: no layout of a descriptor has
-        conflicts.
-        """
+        """Count a wgmma.GroupProduct of so many warpgroups; no layout of it has conflicts."""
         amounts = Cost(GROUP_WARPS, bytes_read // (BANKS * BANK_BYTES), bytes_read, 0)
         key = line, "shared", "wgmma", "shared memory"
         self.add_again(key, Cost(*(amount * groups for amount in amounts)))

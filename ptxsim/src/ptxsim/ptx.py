@@ -159,11 +159,6 @@ def items(operand) -> tuple:
 
 @dataclass
 class Instruction:
-    """`defines` and `uses`: the registers that it writes, and those that it reads.
-
-    `has_result`: whether the first operand is what it writes.
-    """
-
     index: int
     opcode: str  # "ld.global.nc.f32"
     operands: tuple
@@ -174,9 +169,9 @@ class Instruction:
     header: str = ""  # "helper.h, line 3", where it stands in a header that the file includes
     parts: tuple[str, ...] = field(init=False, repr=False)
     name: str = field(init=False, repr=False)
-    has_result: bool = field(init=False, repr=False)
-    defines: frozenset[str] = field(init=False, repr=False)
-    uses: frozenset[str] = field(init=False, repr=False)
+    has_result: bool = field(init=False, repr=False)  # whether the first operand is one
+    defines: frozenset[str] = field(init=False, repr=False)  # the registers that it writes
+    uses: frozenset[str] = field(init=False, repr=False)  # the registers that it reads
 
     def __post_init__(self):
         self.parts = tuple(self.opcode.split("."))
@@ -310,12 +305,9 @@ class Function:
 
 
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
-    """Every entry function of `ptx` by name. Source lines are those of `filename`.
+    """Every entry function of `ptx` by name; lines are those of `filename`, and of its `headers`.
 
-    `headers`: names of files that it includes, whose lines are kept too.
-
-    Each is read when it is first asked for, with all that it calls: asking raises PtxError if
-    something there cannot be read.
+    Each is read at its first look-up, which raises PtxError if something there cannot be read.
     """
     return _Module(ptx, filename, headers)
 
@@ -846,12 +838,7 @@ def type_of(ptx_type: str) -> np.dtype:
 
 
 def register_types(kernel: Kernel) -> dict[str, np.dtype]:
-    """The dtype in which each register is kept between blocks.
-
-    PTX declares some registers without a type (.b32). They are kept as what most instructions
-    take them for; any other use looks at the same bits in another way, so this choice costs time
-    at worst, never correctness.
-    """
+    """The dtype in which each register is kept between blocks; of .b32, as it is mostly used."""
     votes: dict[str, Counter] = {name: Counter() for name in kernel.registers}
     for instruction in kernel.instructions:
         kind = instruction.parts[-1]

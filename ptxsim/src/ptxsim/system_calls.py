@@ -72,11 +72,7 @@ def trap(lanes, index: int, mask) -> None:
 
 
 def printf(lanes, index: int, text, values, mask) -> np.int32:
-    """vprintf: what the lanes of `mask` print, one after the other. How many values are printed.
-
-    `text`, `values`: generic addresses (int64), of the format and of the values behind it, each at
-    a multiple of its size.
-    """
+    """vprintf with the format at `text` and the values at `values`, generic; their number."""
     active = active_lanes(lanes, mask)
     places = [tuple(place) for place in np.argwhere(active)]
     if not places:

@@ -26,29 +26,11 @@ import re
 
 import numpy as np
 
+from ptxsim import ptx
 from ptxsim.arithmetic import float32, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
 from ptxsim.instructions import TABLE
-from ptxsim.ptx import (
-    BOOL,
-    FLOATS,
-    GRID_REGISTERS,
-    GRID_WORKSPACE,
-    LEAVES_BLOCK,
-    RESERVED,
-    SIGNED,
-    STRUCTURE,
-    Address,
-    Block,
-    Immediate,
-    Instruction,
-    Kernel,
-    Register,
-    Special,
-    Symbol,
-    Unknown,
-    items,
-)
+from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
 CLOCKS = {
@@ -78,8 +60,8 @@ class UnknownInstruction(Exception):
 
 
 def translate(
-    kernel: Kernel,
-    block: Block,
+    kernel: ptx.Kernel,
+    block: ptx.Block,
     types: dict[str, np.dtype],
     exactness: Exactness,
     kept: frozenset,
@@ -87,17 +69,15 @@ def translate(
 ):
     """The Python function of one basic block; its text is in the attribute `text`.
 
-    `types`: from `register_types`; `exactness`: of the kernel. `kept`: registers whose values
-    waiting lanes still need, so that only active lanes may change them. `flush_operands`: whether
-    a float32 operand can be subnormal at all (see `flush` in arithmetic/float32.py); if not,
-    looking is left out.
+    `kept`: registers that only active lanes may change, for waiting ones still need them.
+    `flush_operands`: whether a float32 operand can be subnormal at all; if not, none is flushed.
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
     for step in steps(kernel.instructions[block.start : block.end]):
         if isinstance(step, list):
             writer.multiply_adds(step)
-        elif step.name in LEAVES_BLOCK:  # see machine.py for the rest of it
+        elif step.name in ptx.LEAVES_BLOCK:  # see machine.py for the rest of it
             condition = None if step.predicate is None else writer.condition(step)
         else:
             writer.instruction(step)
@@ -111,17 +91,13 @@ def translate(
 
 
 def steps(instructions: list[Instruction]):
-    """The instructions of a basic block, in an order that changes nothing.
-
-    Multiply-adds that do not depend on one another come together, in a list. They wait until an
-    instruction reads their results, or writes what they read.
-    """
+    """The instructions of a block in order, but lists of multiply-adds that depend on no other."""
     waiting: list[Instruction] = []
     written: set[str] = set()
     read: set[str] = set()
     for one in instructions:
         target, sources = one.defines, one.uses
-        if target & (written | read) or sources & written or one.name in LEAVES_BLOCK:
+        if target & (written | read) or sources & written or one.name in ptx.LEAVES_BLOCK:
             yield from [waiting] if waiting else []
             waiting, written, read = [], set(), set()
         if one.opcode == FUSED and one.predicate is None:
@@ -187,7 +163,7 @@ class Writer:
         """An expression for `operand`, its bits seen as `dtype`."""
         if isinstance(operand, Register):
             return self._view(self.variable(operand.name), self.types[operand.name], dtype)
-        if isinstance(operand, Immediate):
+        if isinstance(operand, ptx.Immediate):
             return self.constant(_immediate(operand, dtype))
         if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
             return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
@@ -200,7 +176,7 @@ class Writer:
             if operand.name in self.kernel.variables:
                 text = f"lanes.launch.memory.address({operand.name!r})"
                 return self._view(text, SIGNED[8], dtype)
-            if STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
+            if ptx.STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
                 return self._view(f"lanes.parameters[{operand.name!r}]", SIGNED[8], dtype)
         raise Unknown
 
@@ -212,12 +188,12 @@ class Writer:
             text = f"lanes.clock({self.at - self.block.start})"
             text += " >> np.int64(32)" if name.endswith("_hi") else ""
             return self._view(f"({text})", SIGNED[8], dtype)
-        if name in GRID_REGISTERS:
-            text = f"lanes.launch.memory.address({GRID_WORKSPACE!r})"
+        if name in ptx.GRID_REGISTERS:
+            text = f"lanes.launch.memory.address({ptx.GRID_WORKSPACE!r})"
             text += " >> np.int64(32)" if name == "envreg1" else ""
             return self._view(f"({text})", SIGNED[8], dtype)
         if name == "reserved_smem_offset_1":
-            offset = self.kernel.shared[RESERVED].offset
+            offset = self.kernel.shared[ptx.RESERVED].offset
             return self._view(self.constant(np.int32(offset)), SIGNED[4], dtype)
         if name in LAUNCH_SIZES:
             return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
@@ -254,7 +230,7 @@ class Writer:
             return f"{text}.astype({self.dtype(want)})"
         raise Unknown
 
-    def address(self, operand: Address, dtype: np.dtype) -> str:
+    def address(self, operand: ptx.Address, dtype: np.dtype) -> str:
         base = self.value(operand.base, dtype)
         return f"{base} + {self.constant(dtype.type(operand.offset))}" if operand.offset else base
 
@@ -367,7 +343,7 @@ class Writer:
         )
 
 
-def _immediate(operand: Immediate, dtype: np.dtype):
+def _immediate(operand: ptx.Immediate, dtype: np.dtype):
     if operand.is_float:
         return np.frombuffer(np.array(operand.value, f"f{dtype.itemsize}").tobytes(), dtype)[0]
     if dtype == BOOL:

@@ -58,11 +58,7 @@ def _fma_ftz(rows, one_by_one, a, b, c, out=None):
 
 @lru_cache(1 << 12)
 def _layout(*shapes: tuple[int, ...]):
-    """The shape of the result; all four in AXES axes; whether the factors change places.
-
-    The first factor is whole along the last axis. Axes that all of them either have or not are one.
-    None where there are too many, or a sum that is the same along the last axis.
-    """
+    """(shape of the result, all four in AXES axes, whether the factors change places), or None."""
     whole = np.broadcast_shapes(*shapes)
     every = [(1,) * (len(whole) - len(shape)) + shape for shape in (*shapes, whole)]
     merged: list[list[int]] = []

@@ -44,12 +44,7 @@ NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
 
 
 class Exactness:
-    """What the program text says of each register.
-
-    `degrees`: register -> of how many given numbers its value is at most a product; UNKNOWN if
-    unclear. Given numbers are float32 arguments and what is read from arrays that nobody has
-    written yet: who reads from others must no longer trust this (see `load` in machine.py).
-    """
+    """Of each register, how many given numbers it is at most a product of; UNKNOWN if unclear."""
 
     def __init__(self, kernel: Kernel):
         self._kernel = kernel
@@ -119,10 +114,7 @@ def _write_to_shared(instruction: Instruction) -> str:
 
 
 def granule(values: list[np.ndarray]) -> int:
-    """The g of the module's text for everything in these arrays, seen as float32.
-
-    Infinities and NaN are left out: a result that comes from them is never in range.
-    """
+    """The g of the module's text for everything finite in these arrays, seen as float32."""
     lowest = 0
     words = (as_float32(value).view(np.int32) for value in values)
     for bits in (part for one in words for part in np.split(one, range(PIECE, one.size, PIECE))):

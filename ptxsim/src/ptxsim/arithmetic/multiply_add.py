@@ -12,10 +12,9 @@ is known to be exact, which exactness.py says of sums below a limit. For that th
 that a running sum can have is kept beside it, in Magnitudes; only where that passes the limit, the
 values themselves are looked at.
 
-A thread that computes a tile of C has, for each k, sums[i][j] += a[i] * b[j]. Those of one i share
-a[i], so they are one operation on the stacked b[j] and sums[i][j] (`fma_rows`). Results come back
-as the rows of one array, and where the next step takes all of them again, that array is used as it
-is.
+A thread that computes a tile of C has, for each k, sums[i][j] += a[i] * b[j]. Those of one i are
+one operation on the stacked b[j] and sums[i][j] (`fma_rows`). Results come back as the rows of one
+array, which is used as it is where the next step takes all of them again.
 
 Where numba is installed, large products are left to the processor's own multiply-add: compiled.py.
 """

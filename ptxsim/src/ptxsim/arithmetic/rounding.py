@@ -210,10 +210,7 @@ TO_BITS = {"f16": to_float16, "bf16": to_bfloat16}
 
 
 def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
-    """A number of any type to "f16" or "bf16" (16 bits), "f32" or "f64".
-
-    `mode`: a direction, or one of WHOLE: round to an integer first. `limit`: "sat" or "relu".
-    """
+    """Any number to `to`; `mode`: a direction, or one of WHOLE first; `limit`: "sat" or "relu"."""
     exact = integer_to_odd(x) if x.dtype.kind in "iu" else x.astype(f8)
     if mode in WHOLE:
         exact, mode = WHOLE[mode](exact), "rn"

@@ -59,11 +59,7 @@ class Copies:
     def start(
         self, index: int, size: int, destination, source, bytes_read, ignored, past_l1, mask
     ) -> None:
-        """cp.async: `size` bytes a lane, of which the first `bytes_read` come from the source.
-
-        The others become zeros. `bytes_read`: None for all; `ignored`: lanes that read nothing;
-        `past_l1`: whether the L1 cache is passed by (.cg).
-        """
+        """cp.async: `size` bytes a lane, the first `bytes_read` from the source, else zeros."""
         lanes, destination = self.lanes, np.asarray(destination)
         lanes.count_idle_loads(index, mask)
         to = destination if past_l1 else None

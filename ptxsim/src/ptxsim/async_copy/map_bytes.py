@@ -11,14 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.async_copy.tensor_map import (
-    ELEMENTS,
-    MAP_BYTES,
-    MOST_AXES,
-    SWIZZLES,
-    MapInUse,
-    TensorMap,
-)
+from ptxsim.async_copy import tensor_map
+from ptxsim.async_copy.tensor_map import ELEMENTS, MAP_BYTES, MOST_AXES, MapInUse, TensorMap
 from ptxsim.limits import LaunchError
 from ptxsim.memory.global_memory import Buffer, GlobalMemory
 from ptxsim.tensor_cores.mma import check_whole_warps
@@ -67,7 +61,7 @@ FIELDS = {
 }  # fmt: skip
 # elemtype -> what stands there: the rounded types are float32 with a bit of their own.
 STANDS_FOR = {11: 7 | 16, 12: 8 | 16}
-MODES = tuple(SWIZZLES)
+MODES = tuple(tensor_map.SWIZZLES)
 FILLS = ("zero", "nan")
 
 
@@ -125,11 +119,11 @@ def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
     strides = (*outer[::-1], dtype.itemsize)
     begin = get("global_address")
     array, buffer = seen_at(memory, begin, shape, dtype, strides)
-    tensor_map = TensorMap(
+    made = TensorMap(
         array, box, swizzle=MODES[get("swizzle_mode")], fill=FILLS[get("fill_mode")],
         element=element, element_strides=(*steps[:-1], 1),
     )  # fmt: skip
-    return MapInUse(name, tensor_map, buffer, begin, data)
+    return MapInUse(name, made, buffer, begin, data)
 
 
 def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np.ndarray, Buffer]:

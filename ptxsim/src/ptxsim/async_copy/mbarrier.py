@@ -160,11 +160,7 @@ class Mbarriers:
         return before.reshape(self.layout.shape)
 
     def _arrived(self, index: int, address: int, addresses, arrivals, before, lanes, at) -> None:
-        """`arrivals`: (blocks,). Those beyond a phase that is complete belong to the next one.
-
-        `before`: as `_before` has it, or None where all belong to this phase. Who sees the phase
-        complete knows what those lanes did that arrived in it, and nothing of the others.
-        """
+        """`arrivals`: (blocks,). Those beyond a complete phase belong to the next, by `before`."""
         one, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
         while True:
             now = np.minimum(left, one.missing)

@@ -4,27 +4,7 @@ The rest of the simulator tells the Checker what happens, through the methods be
 bytes from the start of the block's shared memory (int, broadcastable to all lanes), `mask` the
 lanes concerned (True: all), `size` the bytes of each lane, `index` the instruction.
 
-What counts as ordered: accesses of one thread; and accesses with a barrier between that both
-threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
-mbarrier, whose phase tells of the arrivals that completed it and of no later ones; and what was
-done before a flag was written and after it was read (program.py). Lanes of a warp are not ordered
-otherwise, and shuffles, votes, fences and other atomics order nothing, but `match` does where there
-are flags. No race are: two reads, two atomics, and a write of the value that is there already, so
-that many threads may set one flag. The order in which the simulator happens to run threads plays
-no part, but for who arrives at an mbarrier too late.
-
-The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
-copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
-what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
-"missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
-warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
-"access to a block that has left"; "tensor map not fenced", of one that the kernel changed
-(map_bytes.py); those of wgmma and setmaxnreg (warpgroups.py). They are of one run, its inputs and
-its size: what a kernel does not do there is not looked at.
-
-Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
-address of the wrong array; races in global memory, and between blocks that are in no cluster; a
-missing fence.proxy.async between a thread's write to global memory and a bulk load of it.
+What counts as ordered, the kinds of findings and what is not seen: docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -124,7 +104,7 @@ class Checker:
         return mask & ~inside
 
     def chosen(self, index: int, mask) -> None:
-        """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""
+        """The lanes of `mask` use what the load `index` gave all of them: see program.py."""
         if index in self._loaded:
             addresses, size = self._loaded.pop(index)
             self.races.access(index, "load", addresses, size, mask)
@@ -253,12 +233,8 @@ class Checker:
             self.warp_barrier(members, np.broadcast_to(mask, self.layout.shape))
 
     def _look_for_absent(self, index, opened, lanes) -> None:
-        """Threads that a barrier was for and that are not among its `lanes`.
-
-        Nobody waits for those that have returned: since Volta, that is what CUDA promises. But who
-        has gone round the barrier before should have come to it. A barrier is for whole warps,
-        unless it is of the kind that need not be (not "aligned").
-        """
+        # Nobody waits for those that have returned: since Volta, that is what CUDA promises. But
+        # who has gone round the barrier before should have come to it.
         instruction = self.kernel.instructions[index]
         if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
             return
@@ -308,13 +284,7 @@ class Checker:
                 self.cluster.touched(index, addresses, mask, copies=True)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
-        """The copies that the lanes of `mask` started at instruction `index` are complete.
-
-        `barrier` None: the same lanes have just waited for them (cp.async.wait_group), so that the
-        bytes count as written by them now. Otherwise the byte address of the mbarrier that tells
-        of the copy (bulk copies, cp.async.mbarrier.arrive): who sees that mbarrier's phase complete
-        knows the bytes, and nobody else. Call `phase_completed` after it.
-        """
+        """`barrier`: who sees its phase complete knows of the copy; None: the lanes have waited."""
         if np.any(mask):
             if barrier is not None:
                 barrier = names(self.layout, barrier)

@@ -55,16 +55,12 @@ class BlockClocks:
 
 
 class ThreadClocks(BlockClocks):
-    """A vector clock for each thread.
-
-    `known`: (blocks, threads, threads + mbarriers) the time up to which a thread knows another.
-    The columns past the threads belong to mbarriers: what the copies wrote of which it tells; and
-    to warpgroups: what their wgmmas read. A thread's own entry is not used.
-    """
+    """A vector clock for each thread, with columns for what mbarriers and warpgroups tell of."""
 
     def __init__(self, layout: Layout):
         super().__init__(layout)
         self.threads = layout.threads
+        # (blocks, threads, columns): the time up to which a thread knows another, not itself.
         self.known = np.full((layout.blocks, self.threads, self.threads), KNOWN_TO_ALL, np.int32)
         self.tick(-1)
         self._columns: dict = {}  # address of an mbarrier, or a warpgroup -> its column

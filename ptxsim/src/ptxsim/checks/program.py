@@ -1,12 +1,11 @@
 """What the text of a kernel tells the checks: flags, and loads that the compiler does early.
 
-By flags and locks in shared memory threads tell one another without a barrier: a thread writes data
-and then a flag, another reads the flag in a loop until it has changed, and then the data. What
-counts as reading the flag: a load or atomic with `.acquire`, and one that a compiler may not move
-(volatile, relaxed) in a loop that polls, if it depends on what it reads whether the loop goes on:
-loops over data have atomics and volatile loads too. What counts as writing it, where a kernel has
-such reads: a store or atomic with `.release`, `.relaxed` or volatile. Whoever reads a flag knows
-what its writers did before. A fence that is missing is not found.
+By flags and locks in shared memory threads tell one another without a barrier. What counts as
+reading the flag: a load or atomic with `.acquire`, and one that a compiler may not move (volatile,
+relaxed) in a loop that polls, if it depends on what it reads whether the loop goes on. What counts
+as writing it, where a kernel has such reads: a store or atomic with `.release`, `.relaxed` or
+volatile. Whoever reads a flag knows what its writers did before. A fence that is missing is not
+found.
 
 `x = t == 0 ? total : 0` may become a load of `total` by every lane, and a choice afterwards:
 
@@ -24,16 +23,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
-from ptxsim.ptx import (
-    KEPT_KERNELS,
-    LEAVES_BLOCK,
-    RESERVED,
-    Address,
-    Instruction,
-    Kernel,
-    Register,
-    Symbol,
-)
+from ptxsim import ptx
+from ptxsim.ptx import KEPT_KERNELS, RESERVED, Address, Instruction, Kernel, Register, Symbol
 from ptxsim.threads.polling import polling_branches
 
 OTHER_SPACES = {"global", "local", "const", "param"}
@@ -73,7 +64,7 @@ def _deciding(kernel: Kernel, start: int) -> set[int]:
     assert first is not None  # a loop's last block leads back
     loop = kernel.instructions[first:end]
     leads = {one.index: kernel.labels[one.operands[0].name] if one.name == "bra" else end
-             for one in loop if one.name in LEAVES_BLOCK}  # fmt: skip
+             for one in loop if one.name in ptx.LEAVES_BLOCK}  # fmt: skip
     deciding = {index for index, to in leads.items() if not first < to < end}
     read = frozenset().union(*(kernel.instructions[index].uses for index in deciding))
     more = True

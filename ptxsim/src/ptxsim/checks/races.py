@@ -1,7 +1,7 @@
 """Races in shared memory, and reads of what nobody wrote there.
 
 Every access is looked up in the shadow memory (shadow.py), and what the lanes cannot know of it
-(clocks.py) is a race. See checker.py for what counts as ordered.
+(clocks.py) is a race. See docs/simulator.md for what counts as ordered.
 """
 
 from __future__ import annotations
@@ -11,14 +11,7 @@ from math import gcd
 import numpy as np
 
 from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks, places, threads_of_rank
-from ptxsim.checks.shadow import (
-    ACTOR,
-    ACTOR_BITS,
-    ReadsByThread,
-    ReadsSinceBarrier,
-    Touch,
-    Writes,
-)
+from ptxsim.checks.shadow import ACTOR, ACTOR_BITS, ReadsByThread, ReadsSinceBarrier, Touch, Writes
 from ptxsim.hopper import GROUP_THREADS
 from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import ALIGNMENT, MaskCache

@@ -1,12 +1,8 @@
 """What wgmma and setmaxnreg ask of the threads that use them, and hardware does not look at.
 
-Three mistakes are found. Sums that are read or written before wgmma.wait_group has waited for them,
-and A's registers that are written until then: "sums in flight", "registers in flight". Registers of
-a wgmma that other instructions have used since the last wgmma.fence, and a first wgmma without any:
-"missing wgmma.fence". Bytes of shared memory that are written while a wgmma reads them: "write to a
-wgmma's source", and after it by a thread that does not know that it is complete: a race. All
-threads of the warpgroup know once one has waited, as the four warps read together. A wgmma that is
-not committed is not waited for.
+The mistakes with wgmma that are found are in docs/simulator.md. All threads of a warpgroup know
+that a wgmma is complete once one has waited, as the four warps read together. A wgmma that is not
+committed is not waited for.
 
 A register is known by its name in the PTX. A plain `mov` is no use: of one register to another, the
 GPU's assembler takes one for both; and a constant comes into its register where the compiler likes.

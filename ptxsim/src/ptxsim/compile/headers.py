@@ -36,11 +36,7 @@ def folder() -> Path | None:
 
 @lru_cache
 def core_libraries() -> Path | None:
-    """The folder of CUDA's C++ library, with cuda/barrier, cuda/std/array and the like.
-
-    cooperative_groups.h needs it too. It is part of the toolkit, a wheel of its own
-    (nvidia-cuda-cccl), and comes with CuPy. None where there is none of these.
-    """
+    """The folder of CUDA's C++ library: of a toolkit, a wheel (nvidia-cuda-cccl), CuPy; or None."""
     places = [place for one in _places() for place in (one / "cccl", one)]
     if (cupy := find_spec("cupy")) and cupy.submodule_search_locations:
         places.append(Path(cupy.submodule_search_locations[0]) / BESIDE_CUPY)

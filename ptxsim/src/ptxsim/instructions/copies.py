@@ -4,22 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxsim import ptx
 from ptxsim.async_copy import map_bytes
 from ptxsim.async_copy.mbarrier import pending_count
 from ptxsim.async_copy.tensor_map import MAP_BYTES
 from ptxsim.memory import atomics
-from ptxsim.ptx import (
-    BOOL,
-    SIGNED,
-    UNSIGNED,
-    Coordinates,
-    Immediate,
-    Register,
-    Symbol,
-    Unknown,
-    items,
-    type_of,
-)
+from ptxsim.ptx import BOOL, SIGNED, UNSIGNED, Immediate, Register, Symbol, Unknown, items, type_of
 
 TOLD, HINT, MULTICAST = "mbarrier::complete_tx::bytes", "L2::cache_hint", "multicast::cluster"
 SHARED = {"shared", "shared::cta", "shared::cluster"}
@@ -153,7 +143,11 @@ def _box(w, instruction, parts, operands, how: str | None) -> None:
     loads = to in SHARED and source == "global" and how is None and not set(rest) - LOAD_HINTS
     stores = (to, source) == ("global", "shared::cta") and not set(rest) - STORE_HINTS
     place, box = operands[:2] if loads else operands[1::-1]
-    if not (loads or stores) or not isinstance(box, Coordinates) or axes != f"{len(box.items)}d":
+    if (
+        not (loads or stores)
+        or not isinstance(box, ptx.Coordinates)
+        or axes != f"{len(box.items)}d"
+    ):
         raise Unknown
     coordinates = "".join(f"{one}, " for one in w.values(box.items, SIGNED[4]))
     where = f"{w.address(place, SIGNED[4])}, {w.value(box.base, SIGNED[8])}, ({coordinates})"

@@ -6,20 +6,10 @@ import re
 
 import numpy as np
 
+from ptxsim import ptx
 from ptxsim.instructions import copies
 from ptxsim.memory import atomics, shared_memory
-from ptxsim.ptx import (
-    BOOL,
-    SIGNED,
-    STRUCTURE,
-    TYPE_BYTES,
-    UNSIGNED,
-    Symbol,
-    Unknown,
-    Vector,
-    items,
-    type_of,
-)
+from ptxsim.ptx import BOOL, SIGNED, TYPE_BYTES, UNSIGNED, Symbol, Unknown, Vector, items, type_of
 
 SPACES = {"global", "shared", "local", "const", "shared::cluster"}
 # Which caches an access passes, and how long it stays there: no result depends on it, nor on the
@@ -54,7 +44,7 @@ op_ldu = op_ld
 def _load_parameter(w, instruction, target, address):
     declared = dict(w.kernel.parameters)[address.base.name]
     dtype = type_of(instruction.parts[-1])
-    if STRUCTURE.match(declared):
+    if ptx.STRUCTURE.match(declared):
         dtype = _type(instruction)
         members = (
             f"lanes.member({address.base.name!r}, {address.offset + at}, {w.dtype(dtype)})"

@@ -23,14 +23,10 @@ HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 
 @dataclass(frozen=True)
 class Operation:
-    """How an atomic changes a value: `change(old, operand, …)`, on arrays of the values' dtype.
-
-    `at` is the ufunc whose `at` does the same for lanes in turn, if there is one. `in_global`: what
-    atomics on global memory do instead.
-    """
+    """How an atomic changes a value: `change(old, operand, …)`, on arrays of its dtype."""
 
     change: Callable
-    at: np.ufunc | None = None
+    at: np.ufunc | None = None  # whose `at` does the same for lanes in turn
     in_global: Operation | None = None
 
 

@@ -158,12 +158,9 @@ class Given:
 
 
 class GlobalMemory:
-    """The arrays that the kernel's pointers lead to, and the module's own variables.
+    """The arrays that pointers lead to, and variables: name -> ptx.ModuleVariable or Given.
 
-    `protected`: the names of arrays that a kernel must not write. `variables`: name ->
-    ptx.ModuleVariable, in constant or global memory, which each launch finds as it is declared, or
-    Given, which is the caller's. Raises MemoryError where they take more than MOST_VARIABLES bytes,
-    or more than there is.
+    `protected`: arrays that a kernel must not write. MemoryError where variables are too large.
     """
 
     def __init__(self, arrays: list[tuple[str, np.ndarray]], variables=None, protected=()):
@@ -186,11 +183,7 @@ class GlobalMemory:
         self._masks = MaskCache()
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
-        """`count` values per lane.
-
-        `addresses`: int64, any shape; `mask`: the active lanes, broadcastable against `addresses`,
-        or True. Raises IndexError unless all active lanes are inside one array.
-        """
+        """`count` values per lane. IndexError unless all active lanes are inside one array."""
         addresses = self._masks.only_active(addresses, mask)
         buffer = self.buffer_at(int(addresses.flat[0]))
         if buffer is None:

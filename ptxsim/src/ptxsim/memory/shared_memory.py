@@ -50,10 +50,7 @@ class SharedPart(Buffer):
 
 
 class Plan:
-    """Loads from one base: its addresses where lanes are active, where they lead, what they cost.
-
-    An unrolled loop loads from the same base at many offsets, and again in its next iteration.
-    """
+    """Loads from one base, again and again: its addresses, where they lead, what they cost."""
 
     def __init__(self, base, mask, addresses):
         self.base, self.mask, self.addresses = base, mask, addresses
@@ -156,11 +153,7 @@ class SharedMemory:
         return [(self.buffer, offsets, allowed)], bad
 
     def stored(self, addresses, size: int, *given) -> None:
-        """Take note of a store of `size` bytes at `addresses`.
-
-        `given`: all that says what is stored where, such as values and mask. What does not vary
-        along an axis of blocks leaves these blocks alike.
-        """
+        """Take note of a store; along axes where nothing `given` varies blocks stay alike."""
         varies = [self._varies((addresses, *given), axis) for axis in self._block_axes]
         if any(varies) and addresses.size:
             lowest, highest = int(addresses.min()), int(addresses.max()) + size
@@ -171,10 +164,7 @@ class SharedMemory:
                 self._number()
 
     def changed(self, places) -> None:
-        """Take note that bytes at `places`, counted from the first block's part, were written.
-
-        Whoever writes without `stored` calls this each time: also for what arrives late.
-        """
+        """Take note of late writes at `places`, counted from the first block's part."""
         if self._block_axes and places.size:
             own = places % (self.buffer.bytes // self._blocks)
             pages = slice(int(own.min()) // PAGE, int(own.max()) // PAGE + 1)
@@ -240,10 +230,7 @@ class SharedMemory:
 
 
 class ClusterMemory:
-    """The shared memory of all blocks of a cluster, at addresses that `mapa` makes.
-
-    Used as SharedMemory is.
-    """
+    """As SharedMemory, that of all blocks of a cluster, at addresses that `mapa` makes."""
 
     def __init__(self, layout, shared: SharedMemory):
         self.layout, self.shared = layout, shared
@@ -286,12 +273,7 @@ class Place:
 
 
 def shared_place(kernel: Kernel, total: int, offset: int, width: int) -> Place:
-    """What is at byte `offset` of a block's `total` bytes, in elements of `width` bytes.
-
-    Behind an array and before the next one counts as past its end. Dynamic shared memory, which is
-    declared without a size, reaches to the end. PTX keeps no types, so the width is the access's,
-    and an array of several dimensions is counted through as one.
-    """
+    """What is at byte `offset` of a block's `total` bytes, in elements of the access's `width`."""
     before = [item for item in kernel.shared.items() if item[1].offset <= max(offset, 0)]
     if not before:
         return Place("shared memory", offset // width, total // width)

@@ -66,11 +66,7 @@ class Factors:
 
 
 def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
-    """float64: the products of a group and `c` added as above, with the value of a `to`.
-
-    `factors`: a Factors; `ptx_type`: of a. `kept`: bits below the largest exponent that are not cut
-    off, and of the sum.
-    """
+    """float64: the products of Factors and `c` added as above to a `to`; `kept`: bits."""
     add = add_moderate if is_moderate(factors, ptx_type) and np.isfinite(c).all() else add_any
     total = add(factors, c, exponents(c, to), kept)
     return narrowed(total, to, kept) + 0.0  # a sum is never -0

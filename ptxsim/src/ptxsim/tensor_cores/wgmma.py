@@ -127,11 +127,7 @@ class GroupProduct:
 
 
 class Rows(adding.Factors):
-    """Of `a` (groups, m, k) and `b` (groups, n, k).
-
-    A product of columns and rows of two, the second of which is 0 or 1, takes a third of the time
-    that broadcasting does, and is as exact.
-    """
+    """Of `a` (groups, m, k) and `b` (groups, n, k), by matrix products of columns and rows."""
 
     exponent_type = f4
 

@@ -63,10 +63,7 @@ class Waiting:
 
 
 class ClusterBarrier:
-    """The barrier of each cluster: a lane arrives, goes on, and waits for the others later.
-
-    It opens when all lanes of the cluster that have not returned have arrived.
-    """
+    """The barrier of each cluster; it opens when all living lanes have arrived."""
 
     def __init__(self, lanes):
         self.lanes, self.layout = lanes, lanes.layout

@@ -101,10 +101,7 @@ class Layout:
         self.special[f"cluster_nctaid.{dimension}"] = np.int32(cluster)
 
     def _number_clusters(self, cluster: Triple) -> None:
-        """`cluster_number`: for every lane, which of the `clusters` its block is in.
-
-        `cluster_size`: in blocks. `block_of`: (clusters, cluster_size) the number of each block.
-        """
+        """`cluster_number`: of every lane; `block_of`: (clusters, blocks of each)."""
         self.cluster_size = int(np.prod(cluster))
         self.clusters = self.blocks // self.cluster_size
         rank, number = np.int32(0), np.int64(0)

@@ -16,11 +16,7 @@ BITS = u4(1) << LANE.astype(u4)
 
 
 def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
-    """shfl.sync: (the value of another lane, whether that lane was in range).
-
-    `by`: the distance or the lane; `clamp`: the instruction's c, which holds the segment's mask. A
-    value from a lane that does not execute this is 0, as on an NVIDIA H200; PTX promises nothing.
-    """
+    """shfl.sync: (another lane's value, 0 of one that is not there; whether in range)."""
     lanes.check_members(index, members, mask)
     to_warps = lanes.layout.to_warps
     by, clamp = (_own(lanes, x) for x in (by, clamp))
@@ -73,12 +69,7 @@ def active_lanes(lanes, mask) -> np.ndarray:
 
 
 def _members(lanes, index, members, mask) -> np.ndarray:
-    """Who takes part: (warps, 32), or (warps, 32, 32) where lanes of a warp name different ones.
-
-    Then the middle axis is the lane that names, and the last one those that it names. Of lanes that
-    are not named PTX says nothing. On an NVIDIA H200 they take part where the mask is a constant,
-    and stop the GPU with an error where it is not.
-    """
+    """Who takes part: (warps, 32), or (warps, 32 who name, 32 named) where masks differ."""
     lanes.check_members(index, members, mask)
     active = active_lanes(lanes, mask)
     rows = lanes.layout.to_warps(members).view(u4)
