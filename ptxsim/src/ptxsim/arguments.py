@@ -104,11 +104,11 @@ def _room(arg, ptx_type: str, name: str) -> Given:
         _check_pointer(name, "array of tensor maps", ptx_type)
         return Given(np.zeros(MAP_BYTES * len(arg.maps), np.uint8), 1, is_data=False)
     structure = ptx.STRUCTURE.match(ptx_type)
-    require(
-        structure,
-        f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
-        "const and __grid_constant__",
-    )
+    if structure is None:
+        raise LaunchError(
+            f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
+            "const and __grid_constant__"
+        )
     alignment, size = (int(n) for n in structure.groups())
     require(
         not isinstance(arg, TensorMap) or (size == MAP_BYTES and alignment >= MAP_ALIGNMENT),

@@ -155,9 +155,8 @@ def _finished(chunks, threads: int, deadline: Deadline):
 
 
 def _is_ordered(launch: PreparedLaunch) -> bool:
-    instructions = launch.kernel.instructions
     return bool(polling_branches(launch.kernel)) or any(
-        one.name in ORDERED and "shared" not in one.parts for one in instructions
+        one.name in ORDERED and "shared" not in one.parts for one in launch.kernel.instructions
     )
 
 

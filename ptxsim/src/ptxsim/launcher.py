@@ -237,10 +237,7 @@ def launch(
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
-    record: machine.Triple | None = None
-    if count and blocks:
-        x, y, z = blocks[-1]
-        record = x, y, z
+    record = (blocks[-1][0], blocks[-1][1], blocks[-1][2]) if count and blocks else None
     deadline = machine.Deadline(inf if limit_s is None else limit_s)
     try:
         counter, findings, seen = run_blocks(prepared, blocks, record, deadline)

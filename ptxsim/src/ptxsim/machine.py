@@ -123,6 +123,7 @@ class PreparedLaunch:
     block: Triple
     parameters: dict[str, np.generic]
     memory: global_memory.GlobalMemory
+    maps: MapsInMemory
     shared_bytes: int  # static and dynamic
     dynamic_bytes: int
     translation: Translation
@@ -132,7 +133,6 @@ class PreparedLaunch:
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
     prints: bool = True  # whether what the kernel prints is to be seen
-    maps: MapsInMemory | None = None
 
 
 class TooLong(Exception):
@@ -246,9 +246,7 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
-        self.recorded_warps = slice(0, 0)
-        if self.record is not None:
-            self.recorded_warps = self.layout.warps_of(self.record)
+        self.recorded_warps = self.layout.warps_of(self.record) if self.record else slice(0, 0)
         self.polling = Polling(self)
         self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
@@ -305,9 +303,11 @@ class Chunk:
         while True:
             whole = [p for p in self.ready if self._whole(blocks[p], self.ready[p])]
             if whole and self.polling.places and not held:
-                whole = [self._first_free(whole)]
-                held = whole == [None]
-            if whole and whole != [None]:
+                self._free = self.polling.hold({place: self.ready[place] for place in whole})
+                held = self._free is None
+                if self._free:
+                    return self._free[0]
+            elif whole:
                 return min(whole)
             opened = self._open_barriers()
             if not opened and self.copies.advance():
@@ -323,11 +323,6 @@ class Chunk:
             self.changes += 1
         # If there are any, then only parts of warps, at instructions of the whole warp.
         return min(self.ready, default=None)
-
-    def _first_free(self, places) -> int | None:
-        """The first of the places where lanes stand of warps of which no lane rests."""
-        self._free = self.polling.hold({place: self.ready[place] for place in places})
-        return None if self._free is None else self._free[0]
 
     def _without_held(self, start: int, mask):
         """The lanes of `mask`, which go on at `start`, that are not held; the others stay there."""
@@ -458,12 +453,11 @@ class Chunk:
             pairs = ((members[:, :, None] & bits) != 0) & rows[:, :, None] & rows[:, None, :]
             wrong |= (pairs & (members[:, :, None] != members[:, None, :])).any(axis=2)
         wrong = self.layout.from_warps(wrong)
-        if wrong.any():
-            what = (
-                "lanes that its mask names are elsewhere or have another mask, or lanes are here "
-                "that it does not name"
-            )
-            self.find("divergent warp", index, what, wrong)
+        what = (
+            "lanes that its mask names are elsewhere or have another mask, or lanes are here "
+            "that it does not name"
+        )
+        self.find("divergent warp", index, what, wrong)
 
     def _open_barriers(self) -> bool:
         opened = self.barriers.open(self.alive)
@@ -476,8 +470,7 @@ class Chunk:
                 self.checker.open(one)
             for register, value in one.results:
                 old = self.registers[register]
-                value = value.astype(old.dtype)
-                self.registers[register] = np.where(one.lanes, value, old)
+                self.registers[register] = np.where(one.lanes, value.astype(old.dtype), old)
             for place, mask in one.places.items():
                 self._join(place, self._settle(mask))
         met = self.barriers.open_in_warps(self.alive)
@@ -506,9 +499,8 @@ class Chunk:
         seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
         for place in sorted(opened.places):
             waiting = np.broadcast_to(opened.places[place], self.shape)
-            if opened.whole_block and (seen & waiting).any():
-                what = "some threads of the block wait at this barrier, others at one further up"
-                self.find("divergent barrier", place - 1, what, seen & waiting)
+            what = "some threads of the block wait at this barrier, others at one further up"
+            self.find("divergent barrier", place - 1, what, seen & waiting & opened.whole_block)
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
 
     def _report_deadlock(self) -> None:
@@ -526,17 +518,10 @@ class Chunk:
 
     # --- what the translated blocks call ----------------------------------------------------------
 
-    def clock(self, further: int) -> np.int64:
-        """Instructions executed so far: no time, but it only goes forward."""
-        return np.int64(self.executed + further)
-
     def member(self, parameter: str, offset: int, dtype: np.dtype):
         """What stands at byte `offset` of a structure that is a parameter."""
-        return (
-            self.launch.memory.variables[parameter]
-            .view(np.dtype("u1"))[offset : offset + dtype.itemsize]
-            .view(dtype)[0]
-        )
+        raw = self.launch.memory.variables[parameter].view(np.dtype("u1"))
+        return raw[offset : offset + dtype.itemsize].view(dtype)[0]
 
     def go_on(self) -> None:
         """Raise TooLong past the deadline, wherever the lanes stand."""
@@ -644,35 +629,28 @@ class Chunk:
 
     def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
         """As `note`, for findings and checks alone."""
-        self.find_bad(index, "read" if operation == "load" else "write", bad)
+        right = self.find_bad(index, "read" if operation == "load" else "write", bad, mask)
         if self.checker:
-            right = mask
-            for access in bad:
-                right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
         if space == "cluster" and self.launch.count and operation in ("load", "store"):
-            self.count_far(
-                {"load": "dshared_ld", "store": "dshared_st"}[operation], addresses, mask
-            )
-
-    def chosen(self, index: int, taken, mask) -> None:
-        """The lanes of `mask` where `taken` use what the load `index` gave: see program.py."""
-        if self.checker:
-            self.checker.chosen(index, self.both(mask, np.asarray(taken)))
+            what = {"load": "dshared_ld", "store": "dshared_st"}[operation]
+            self.count_far(what, addresses, mask)
 
     # --- findings ---------------------------------------------------------------------------------
 
-    def find_bad(self, index: int, does: str, bad) -> None:
-        """Find a list of BadAccess; `does`: "read" or "write"."""
+    def find_bad(self, index: int, does: str, bad, mask=True):
+        """Find a list of BadAccess; `does`: "read" or "write". The other lanes of `mask`."""
         for access in bad:
             self.find(f"{access.problem} {does}", index, access.what, access.lanes)
+            mask = self.both(mask, ~access.lanes)
+        return mask
 
     def find(self, kind: str, index: int, what: str, lanes) -> None:
-        """Keep the first finding of each kind and place. `lanes`: the mask of those that did it."""
+        """Keep the first finding of each kind and place. `lanes`: who did it, perhaps nobody."""
         instruction = self.launch.kernel.instructions[index]
+        lanes = np.broadcast_to(lanes, self.shape)
         key = (kind, instruction.where)
-        if key not in self.findings:
-            lanes = np.broadcast_to(lanes, self.shape)
+        if key not in self.findings and lanes.any():
             self.findings[key] = Finding(
                 kind, self.launch.kernel.name, instruction.line, *self.layout.first(lanes), what,
                 int(lanes.sum()), instruction.header,

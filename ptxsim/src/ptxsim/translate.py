@@ -185,7 +185,8 @@ class Writer:
 
     def _special(self, name: str, dtype: np.dtype) -> str:
         if name in CLOCKS:
-            text = f"lanes.clock({self.at - self.block.start})"
+            # Instructions executed so far: no time, but it only goes forward.
+            text = f"np.int64(lanes.executed + {self.at - self.block.start})"
             text += " >> np.int64(32)" if name.endswith("_hi") else ""
             return self._view(f"({text})", SIGNED[8], dtype)
         if name in ptx.GRID_REGISTERS:

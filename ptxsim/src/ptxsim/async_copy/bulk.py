@@ -119,10 +119,7 @@ class BulkCopies:
         lanes, destination = self.lanes, np.asarray(destination)
         size = dtype.itemsize * len(values)
         _, bad = lanes.space(lanes.far).locate(destination, size, mask)
-        lanes.find_bad(index, "write", bad)
-        mask = np.broadcast_to(mask, lanes.shape)
-        for access in bad:
-            mask = mask & ~access.lanes
+        mask = np.broadcast_to(lanes.find_bad(index, "write", bad, mask), lanes.shape)
         if not mask.any():
             return
         if lanes.launch.count:
@@ -225,7 +222,7 @@ class BulkCopies:
             given = (*given, lanes.layout.block_number)
         shared.stored(clusters.place_of(copy.destination), size, *given)
         if copy.operation is None:
-            poison = np.full(UNIT // 4, global_memory.POISON, np.uint32).view(copy.dtype)[0]
+            poison = global_memory.poison(copy.dtype)
             shared.buffer.view(copy.dtype)[copy.places // copy.dtype.itemsize] = poison
         self._flying.append(copy)
 

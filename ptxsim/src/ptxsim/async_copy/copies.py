@@ -18,10 +18,6 @@ from ptxsim.memory import global_memory
 
 # What moves so many bytes at once. NumPy has no wider integer; complex numbers move as they are.
 MOVED: dict[int, np.dtype] = {4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}
-POISON = {
-    size: np.frombuffer(np.full(4, global_memory.POISON, np.uint32).tobytes(), dtype)[0]
-    for size, dtype in MOVED.items()
-}
 
 
 @dataclass
@@ -70,7 +66,8 @@ class Copies:
             lanes.checker.copy_started(index, destination, size, allowed)
         if lanes.record is not None:
             lanes.note(index, "shared", "copy", destination, size, allowed, [])
-        global_memory.store(lanes.shared, destination, [POISON[size]], MOVED[size], allowed)
+        poison = global_memory.poison(MOVED[size])
+        global_memory.store(lanes.shared, destination, [poison], MOVED[size], allowed)
         self._flying.append(Copy(index, size, destination, value, self._committed, allowed))
 
     def commit(self, mask) -> None:
@@ -83,10 +80,6 @@ class Copies:
             done = self.lanes.both(mask, True if old.all() else old)
             self._land(copy, self.lanes.both(copy.mask, done))
         self._forget()
-
-    def wait_all(self, mask) -> None:
-        self.commit(mask)
-        self.wait(0, mask)
 
     def arrive(self, index: int, address, no_increment: bool, mask) -> None:
         """cp.async.mbarrier.arrive: the arrival comes when the lanes' copies so far have landed."""
@@ -121,9 +114,8 @@ class Copies:
         else:
             bytes_read = np.asarray(bytes_read).view(np.uint32)
             wrong = (bytes_read > size) & reading
-            if wrong.any():
-                what = f"more bytes are to be read than the {size} that are copied"
-                self.lanes.find("wrong source size", index, what, wrong)
+            what = f"more bytes are to be read than the {size} that are copied"
+            self.lanes.find("wrong source size", index, what, wrong)
             full = self.lanes.both(reading, bytes_read >= size)
             part = (bytes_read > 0) & (bytes_read < size) & reading
             reading = self.lanes.both(reading, bytes_read > 0)

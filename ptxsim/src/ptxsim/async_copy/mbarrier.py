@@ -83,9 +83,8 @@ class Mbarriers:
             if self.lanes.checker:
                 self._tell_checker(index, address, count, here)
             wrong = ((count < 1) | (count > MOST)) & here
-            if np.any(wrong):
-                what = f"the count of an mbarrier must be 1 to {MOST}"
-                self.lanes.find("wrong mbarrier count", index, what, wrong)
+            what = f"the count of an mbarrier must be 1 to {MOST}"
+            self.lanes.find("wrong mbarrier count", index, what, wrong)
             one = self._known.setdefault(address, Mbarrier(self.layout.blocks))
             blocks = at.sum(here) > 0
             most = at.most(np.where(here, count, 0))
@@ -219,12 +218,11 @@ class Mbarriers:
                 self.lanes.find("uninitialised mbarrier", index, what, here)
                 continue
             unfenced = at.far(here) & at.of(one.unfenced >= 0)
-            if unfenced.any():
-                what = (
-                    "a copy tells an mbarrier of another block, where the thread that initialised "
-                    "it has executed no fence.mbarrier_init since"
-                )
-                self.lanes.find("mbarrier not fenced", index, what, unfenced)
+            what = (
+                "a copy tells an mbarrier of another block, where the thread that initialised "
+                "it has executed no fence.mbarrier_init since"
+            )
+            self.lanes.find("mbarrier not fenced", index, what, unfenced)
             one.bytes -= number
             one.landed += number
             self._too_many_bytes(index, one, here, at)
@@ -293,9 +291,8 @@ class Mbarriers:
 
     def _too_many_bytes(self, index: int, one: Mbarrier, lanes, at) -> None:
         wrong = at.of(np.abs(one.bytes) > MOST) & lanes
-        if wrong.any():
-            what = f"an mbarrier can count {MOST} bytes at most"
-            self.lanes.find("mbarrier overflow", index, what, wrong)
+        what = f"an mbarrier can count {MOST} bytes at most"
+        self.lanes.find("mbarrier overflow", index, what, wrong)
 
     def _states(self, one: Mbarrier, before):
         of_block = self.layout.of_block

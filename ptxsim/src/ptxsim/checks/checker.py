@@ -248,11 +248,8 @@ class Checker:
         if gone.any():
             behind = [one for one in np.unique(self._last[gone]) if not self._leads(one, index)]
             gone &= np.isin(self._last, behind)
-        if gone.any():
-            what = (
-                "went another way and returned, and never comes to this barrier, where others wait"
-            )
-            self.lanes.find("missed barrier", index, what, gone)
+        what = "went another way and returned, and never comes to this barrier, where others wait"
+        self.lanes.find("missed barrier", index, what, gone)
         if (absent & alive).any():
             what = "does not come to this barrier, where others of its warp wait"
             self.lanes.find("divergent barrier", index, what, absent & alive)
@@ -306,8 +303,7 @@ class Checker:
         self.mbarrier_look(index, barrier, mask)
         if not self.alone:
             self.cluster.touched(index, barrier, mask)
-        for one, here in self._by_barrier(barrier, mask):
-            self.clocks.release(one, *self._sorted(here))
+        self.reduced(barrier, mask)
 
     def mbarrier_look(self, index: int, barrier, mask) -> None:
         """The lanes look at an mbarrier without effect: test_wait and try_wait, also expect_tx."""

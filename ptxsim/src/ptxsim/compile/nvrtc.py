@@ -100,7 +100,8 @@ def compile_source(
 
     Where NVRTC or CUDA's headers are missing, a Program of the store will do that has only the log.
     """
-    return _kept(source, filename, arch, options, names).assembled
+    included = headers.included(source, options)
+    return kept(source, filename, arch, options, names, included).assembled
 
 
 def translate_source(
@@ -115,13 +116,8 @@ def translate_source(
 
     The assembler, ptxas, is left out where it could not find an error.
     """
-    return _kept(source, filename, arch, options, names).translated
-
-
-def _kept(
-    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
-) -> Source:
-    return kept(source, filename, arch, options, names, headers.included(source, options))
+    included = headers.included(source, options)
+    return kept(source, filename, arch, options, names, included).translated
 
 
 @lru_cache(maxsize=256)

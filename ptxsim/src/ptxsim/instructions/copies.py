@@ -29,7 +29,8 @@ def op_cp(w, instruction, *operands):
     elif parts == ("async", "wait_group"):
         _call(w, f"wait({_number(*operands)}, {mask})")
     elif parts == ("async", "wait_all"):
-        _call(w, f"wait_all({mask})")
+        _call(w, f"commit({mask})")
+        _call(w, f"wait(0, {mask})")
     elif parts[:3] == ("async", "mbarrier", "arrive"):
         if set(parts[3:]) - {"noinc", "b64", *SHARED}:
             raise Unknown
@@ -49,7 +50,7 @@ def _call(w, text: str) -> None:
 def _number(operand) -> int:
     if not isinstance(operand, Immediate):
         raise Unknown
-    return operand.value
+    return int(operand.value)
 
 
 def _copy(w, instruction, operands):

@@ -456,7 +456,8 @@ def op_selp(w, instruction, target, yes, no, condition):
     choose, (yes, no) = w.value(condition, BOOL), w.values((yes, no), dtype)
     for load, where_true in loads_chosen_by(w.kernel, instruction):
         taken = choose if where_true else f"~{choose}"
-        w.lines.append(f"lanes.chosen({load}, {taken}, mask)")
+        here = f"lanes.both(mask, np.asarray({taken}))"
+        w.lines.append(f"if lanes.checker: lanes.checker.chosen({load}, {here})")
     w.assign(target, f"where({choose}, {yes}, {no})", dtype, instruction)
 
 

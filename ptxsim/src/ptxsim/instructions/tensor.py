@@ -125,10 +125,10 @@ def op_wgmma(w, instruction, *operands):
     if what == "mma_async":
         _mma_async(w, instruction, rest[2:], *operands)
         return
-    order = {"fence": wgmma.fence, "commit_group": wgmma.commit, "wait_group": wgmma.wait}[what]
-    if rest[2:] or len(operands) != (what == "wait_group"):
+    known = what in ("fence", "commit_group", "wait_group") and not rest[2:]
+    if not known or len(operands) != (what == "wait_group"):
         raise Unknown
-    w.lines.append(w.call(order, instruction, *_immediates(operands)))
+    w.lines.append(w.call(wgmma.order, instruction, repr(what), _immediates(operands)))
 
 
 def _immediates(operands) -> tuple:

@@ -108,18 +108,15 @@ def atomic(lanes, index: int, operation, space: str, addresses, operands, dtype,
 def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, wanted):
     place = lanes.space(space)
     located, bad = place.locate(addresses, dtype.itemsize, mask)
-    found, right = [], mask
+    found = []
     for buffer, offsets, inside in located:
         allowed, wrong = buffer.protect(offsets, inside)
         found.append((buffer, offsets, allowed))
         bad += wrong
-    lanes.find_bad(index, "write", bad)
-    for access in bad:
-        right = lanes.both(right, ~access.lanes)
+    right = lanes.find_bad(index, "write", bad, mask)
     order = lanes.layout.warp_order
     if wanted:
-        poison = np.full(2, global_memory.POISON, np.uint32).view(dtype)[0]
-        turned = np.full(lanes.shape, poison).transpose(order)
+        turned = np.full(lanes.shape, global_memory.poison(dtype)).transpose(order)
         old = np.ascontiguousarray(turned).reshape(-1)
     for buffer, offsets, allowed in found:
         active = _in_order(allowed, lanes.shape, order)

@@ -283,8 +283,7 @@ def load(memory, addresses, dtype: np.dtype, count: int, mask):
         return memory.take(addresses, dtype, count, mask), []
     except IndexError:
         parts, bad = memory.locate(addresses, dtype.itemsize * count, mask)
-    poison = np.frombuffer(np.array([POISON] * 4, np.uint32).tobytes(), dtype)[0]
-    values = [poison] * count
+    values = [poison(dtype)] * count
     for buffer, offsets, allowed in parts:
         if not np.any(allowed):
             continue
@@ -303,6 +302,10 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
         bad += wrong
     memory.stored(addresses, dtype.itemsize * len(values), mask, *values)
     return bad
+
+
+def poison(dtype: np.dtype):
+    return np.full(4, POISON, np.uint32).view(dtype)[0]
 
 
 def _of_first(values, lanes):

@@ -353,13 +353,9 @@ def is_in_own_block(lanes, addresses):
 def is_in(addresses, space: str):
     """Which generic addresses (int64) lead to the space."""
     if space in WINDOWS:
-        return _window_number(addresses) == _window_number(window(space))
+        return addresses // np.int64(WINDOW_BYTES) == window(space) // WINDOW_BYTES
     inside = [is_in(addresses, other) for other in WINDOWS]
     return ~np.logical_or.reduce(inside)
-
-
-def _window_number(addresses):
-    return addresses // np.int64(WINDOW_BYTES)
 
 
 def split(lanes, addresses, mask):

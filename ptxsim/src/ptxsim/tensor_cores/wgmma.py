@@ -167,23 +167,13 @@ class Rows(adding.Factors):
 # --- order ----------------------------------------------------------------------------------------
 
 
-def fence(lanes, index: int, mask) -> None:
-    """wgmma.fence: registers that were written are there for the products that follow."""
+def order(lanes, index: int, what: str, given: tuple, mask) -> None:
+    """wgmma.fence, commit_group, and wait_group, `given` how many groups may be in flight."""
     groups = whole_groups(lanes, index, mask)
     if lanes.checker:
-        lanes.checker.warpgroups.fence(groups)
-
-
-def commit(lanes, index: int, mask) -> None:
-    groups = whole_groups(lanes, index, mask)
-    if lanes.checker:
-        lanes.checker.warpgroups.commit(groups)
-
-
-def wait(lanes, index: int, most: int, mask) -> None:
-    groups = whole_groups(lanes, index, mask)
-    if lanes.checker:
-        lanes.checker.warpgroups.wait(most, groups)
+        warpgroups = lanes.checker.warpgroups
+        tell = {"fence": warpgroups.fence, "commit_group": warpgroups.commit}
+        tell.get(what, warpgroups.wait)(*given, groups)
 
 
 def whole_groups(lanes, index: int, mask) -> np.ndarray:
@@ -192,9 +182,8 @@ def whole_groups(lanes, index: int, mask) -> np.ndarray:
     rows = to_groups(layout, mask)
     groups = np.asarray(rows.all(axis=1))
     wrong = np.broadcast_to(mask, lanes.shape) & ~lanes_of(layout, groups)
-    if wrong.any():
-        what = "only a part of the warpgroup executes it, and all 128 threads must"
-        lanes.find("divergent warpgroup", index, what, wrong)
+    what = "only a part of the warpgroup executes it, and all 128 threads must"
+    lanes.find("divergent warpgroup", index, what, wrong)
     return groups
 
 

@@ -76,9 +76,8 @@ class ClusterBarrier:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
         mask = np.broadcast_to(mask, self.layout.shape)
         again = mask & (self._arrived | self._let_go)
-        if again.any():
-            what = "arrives a second time at the barrier of the cluster, and has not waited between"
-            self.lanes.find("wrong cluster barrier", index, what, again)
+        what = "arrives a second time at the barrier of the cluster, and has not waited between"
+        self.lanes.find("wrong cluster barrier", index, what, again)
         self._arrived = self._arrived | mask
         if self.lanes.checker:
             self.lanes.checker.cluster_arrive(mask, releases)

@@ -46,9 +46,8 @@ def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
     if not (named.all() and there.all()):
         wrong = lanes.layout.from_warps(np.broadcast_to(~(named & there), rows.shape))
         wrong = lanes.both(mask, wrong)
-        if wrong.any():
-            what = "takes the value of a lane that does not take part, which may be anything"
-            lanes.find("shuffle from an absent lane", index, what, wrong)
+        what = "takes the value of a lane that does not take part, which may be anything"
+        lanes.find("shuffle from an absent lane", index, what, wrong)
     from_warps = lanes.layout.from_warps
     return from_warps(result), from_warps(np.broadcast_to(inside, rows.shape))
 
