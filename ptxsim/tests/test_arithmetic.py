@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ptxsim
-from matrices import random_matrix
 from ptxsim.arithmetic import exactness, halves, multiply_add, rounding
 from ptxsim.arithmetic import float32 as arithmetic
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN
@@ -155,17 +154,6 @@ def test_products_and_quotients_are_flushed_after_rounding(rows):
                         assert same(one, wanted)
 
 
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000))
-def test_operands_of_any_broadcastable_shapes_are_taken(rows, cols, seed):
-    a, b, c = (random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
-    wanted = [[exact_fma(x, y, c[0, 0]) for y in b[0]] for x in a[:, 0]]
-    known = exactness.known_sums([a, b, c])[2, True]
-    for third in (c, c[0, 0], np.broadcast_to(c, (rows, cols)).copy()):
-        for what in (NOTHING_KNOWN, known):
-            assert same(fma_ftz(a, b, third, what), wanted)
-        assert same(fma(a, b, third), wanted)
-
-
 # --- where the search for a second rounding is left out ------------------------------------------
 
 
@@ -265,7 +253,7 @@ def test_a_subnormal_number_made_in_the_kernel_counts_as_zero(how):
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])
-@pytest.mark.parametrize("cleared", range(0, 8))
+@pytest.mark.parametrize("cleared", (0, 3, 7))
 @np.errstate(over="ignore", invalid="ignore")
 def test_sums_and_products_of_halves_are_rounded_once(name, cleared):
     """Any patterns; with trailing zeros sums half-way between two numbers are common."""

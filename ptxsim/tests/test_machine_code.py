@@ -115,23 +115,6 @@ def test_operands_that_are_the_same_along_axes(shapes, seen, monkeypatch):
     assert seen == "numbers" or not c.ndim or not (results[0] > 0).all()
 
 
-def test_a_row_is_given_up_only_where_it_must_be(monkeypatch):
-    monkeypatch.setattr(compiled, "WORTH_IT", 0)
-    rows = compiled.fma_ftz(1).args[0]
-    a, b = np.ones((2, 1, 1, 1, 8))
-    for c, strange in (
-        (-1, False),
-        (0, False),
-        (np.nan, True),
-        (1e-40 - 1, False),
-        (np.inf, False),
-    ):
-        sums = np.full((1, 1, 1, 8), c, f4)
-        assert rows(a, b, sums, np.empty_like(sums)) == strange, c
-    sums = np.full((1, 1, 1, 8), -(2.0**-127), f4)
-    assert rows(0 * a, b, sums, np.empty_like(sums))
-
-
 def test_without_numba_all_is_left_to_numpy(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, f"{arithmetic.__name__}.machine_code", raising=False)

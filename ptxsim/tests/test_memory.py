@@ -142,8 +142,6 @@ MISALIGNED = """extern "C" __global__ void k(float* x, int off, float* y) {{
     {access}
 }}"""
 ACCESSES = {
-    "read of 2 bytes": "y[0] = *(volatile short*)(base + off);",
-    "read of 4 bytes": "y[0] = *(volatile float*)(base + off);",
     "read of 8 bytes": "y[0] = ((volatile float2*)(base + off))->x + *(double*)(base + off);",
     "read of 16 bytes": "float4 v = *(float4*)(base + off); y[0] = v.x + v.y + v.z + v.w;",
     "write of 4 bytes": "*(volatile float*)(base + off) = 1;",
@@ -223,8 +221,8 @@ BELOW = """extern "C" __global__ void k(int* out, int down, int differs) {
 
 
 @pytest.mark.parametrize("count", [False, True])
-@pytest.mark.parametrize(("blocks", "differs"), [(1, 0), (3, 0), (3, 1)])
-@pytest.mark.parametrize("down", [-1, 0, 5, 32])
+@pytest.mark.parametrize(("blocks", "differs"), [(3, 0), (3, 1)])
+@pytest.mark.parametrize("down", [-1, 5])
 def test_the_base_of_a_load_may_lie_below_what_it_leads_to(down, blocks, differs, count):
     out = np.zeros((blocks, 64), np.int32)
     args = [out, down, differs]

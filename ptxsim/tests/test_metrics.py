@@ -1,6 +1,5 @@
 """Requests, sectors and wavefronts against a count that looks at one lane at a time."""
 
-import re
 from collections import Counter
 
 import numpy as np
@@ -22,17 +21,11 @@ sizes = st.sampled_from([1, 2, 4, 8, 16])
 
 def brute_sectors(addresses, active, size):
     """Distinct aligned 32 bytes that the bytes of the active lanes lie in."""
-    return [
-        len(
-            {
-                (int(a) + i) // 32
-                for a, on in zip(row, lanes, strict=True)
-                if on
-                for i in range(size)
-            }
-        )
-        for row, lanes in zip(addresses, active, strict=True)
-    ]
+    totals = []
+    for row, lanes in zip(addresses, active, strict=True):
+        begins = np.asarray(row)[np.asarray(lanes)].tolist()
+        totals.append(len({(begin + i) // 32 for begin in begins for i in range(size)}))
+    return totals
 
 
 def brute_wavefronts(addresses, active, size):
@@ -198,39 +191,15 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
     """Run together, warps that ask for the same are counted once, times their number."""
     sample = sample_kernels.SAMPLES[name]
 
-    _, together = sample.run(count=True)
+    left, together = sample.run(count=True)
     monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", sample.fifth)
     monkeypatch.setattr(ptxsim.grid, "THREADS", 4)
-    _, apart = sample.run(count=True)
+    also, apart = sample.run(count=True)
+    for one, other in zip(left, also, strict=True):
+        np.testing.assert_array_equal(one, other)
     assert together.lines == apart.lines and together.lines
     assert together.counters == apart.counters
     sums_agree(together, wide=name in ("vector", "tiled", "coarse", "coarse, one row"))
-
-
-@pytest.mark.parametrize("name", ["tiled", "coarse", "divergent", "returns", "3-D"])
-def test_single_accesses_add_up_to_the_counts(name):
-    sample = sample_kernels.SAMPLES[name]
-    _, run = sample.run(count=True)
-    requests, units = Counter(), Counter()
-    for z, y, x in np.ndindex(*sample.grid[::-1]):
-        for a in run.accesses((x, y, z)):
-            rule = RULES.get(f"{a.space} {a.operation}", brute_sectors)
-            requests[a.line, a.space, a.operation, a.array] += 1
-            units[a.line, a.space, a.operation, a.array] += rule([a.addresses], [a.active], a.size)[
-                0
-            ]
-    lines = {(c.line, c.space, c.operation, c.array): c for c in run.lines}
-    assert requests == {key: c.requests for key, c in lines.items()}
-    assert units == {key: c.units for key, c in lines.items()}
-
-
-@settings(max_examples=20)
-@given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 20))
-def test_multiply_adds_are_counted_per_lane(m, n, k):
-    sample = sample_kernels.tiled(m, n, k)
-    _, run = sample.run(count=True)
-    steps = -(-k // 16) * 16
-    assert run.counters[metrics.FMA_METRIC] == 256 * sample.grid[0] * sample.grid[1] * steps
 
 
 def test_nothing_is_counted_unless_asked_for():
@@ -250,15 +219,6 @@ def test_a_metric_that_is_not_counted_names_the_nearest_and_what_did_not_occur_i
     rare = "smsp__sass_inst_executed_op_tma_ld.sum"
     assert run.counters[rare] == 0 and rare not in run.counters
     assert {name for name in metrics.BULK_METRICS["global", "bulk load"]} <= metrics.RARE
-
-
-def test_lines_are_those_of_the_source():
-    sample = sample_kernels.SAMPLES["tiled"]
-    _, run = sample.run(count=True)
-    text = sample.text.splitlines()
-    for line in run.lines:
-        name = {"A": "A", "B": "B", "C": "C"}.get(line.array, "[ab]")
-        assert re.search(rf"\b{name}\[", text[line.line - 1])
 
 
 STEPPING = """extern "C" __global__ void stepping(const float* A, const float* B, float* C,
