@@ -86,6 +86,10 @@ RACES = {
         "__syncthreads();\natomicAdd(&s[t / 2], 1);\nout[t] = s[t / 2];",
         ("read-after-write race", 6, 0, "s[0] updated by thread (1, 0, 0) in line 5", 64),
     ),
+    "a write after an atomic": (
+        "__syncthreads();\natomicAdd(&s[t / 2], 1);\ns[t / 2] = 9;\nout[t] = t;",
+        ("write-after-write race", 6, 0, "s[0] updated by thread (1, 0, 0) in line 5", 64),
+    ),
     "part of a wider element": (
         "__syncthreads();\n((char*)other)[t] = t;\nout[t] = ((short*)other)[t / 2];",
         ("read-after-write race", 6, 0, "other[0] written by thread (1, 0, 0) in line 5", 64),

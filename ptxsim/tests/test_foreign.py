@@ -447,9 +447,7 @@ LIBRARY = {
 @pytest.mark.parametrize("name", LIBRARY)
 def test_cudas_cpp_library_compiles_and_runs(name):
     begin, body, expected = LIBRARY[name]
-    source = (
-        begin + 'extern "C" __global__ void k(int* x) { const int t = threadIdx.x; ' + body + "}"
-    )
+    source = f'{begin}extern "C" __global__ void k(int* x) {{ const int t = threadIdx.x; {body} }}'
     x = np.arange(96, dtype=np.int32)
     x[:64] = 0
     assert not run(source, [x], blocks=2 if name == "grid" else 1).findings

@@ -493,10 +493,7 @@ def test_an_error_in_a_header_names_the_header(project):
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        (
-            "add.cu",
-            r"'add.cu', .* but the name of a file: pass Path\('add.cu'\)",
-        ),
+        ("add.cu", r"'add.cu', .* but the name of a file: pass Path\('add.cu'\)"),
         ("/some where/add.cuh", r"pass Path\('/some where/add.cuh'\)"),
         (b"int;", "source is b'int;', of type bytes: pass CUDA C"),
         (None, "source is None"),

@@ -9,8 +9,6 @@ import ptxsim
 
 f4 = np.float32
 
-# --- memory ---------------------------------------------------------------------------------------
-
 LOCAL = """extern "C" __global__ void k(const int* index, int* out, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     int own[6];
@@ -109,6 +107,16 @@ def test_variables_of_the_module_begin_as_declared():
     index[1] = 3
     (found,) = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index]).findings
     assert (found.kind, found.what) == ("out-of-bounds read", "weights[3] of 3 elements")
+
+
+def test_untyped_bits_are_extended_with_zeros():
+    source = """extern "C" __global__ void k(const signed char* x, int* y) {
+        asm volatile("ld.global.b8 %0, [%1];" : "=r"(y[0]) : "l"(x));
+        asm volatile("ld.global.s8 %0, [%1];" : "=r"(y[1]) : "l"(x));
+    }"""
+    y = np.zeros(2, np.int32)
+    assert not ptxsim.launch(source, "k", 1, 1, [np.array([-2], np.int8), y]).findings
+    assert y.tolist() == [254, -2]
 
 
 def test_caches_are_told_and_nothing_changes():

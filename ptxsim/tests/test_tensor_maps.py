@@ -59,11 +59,8 @@ def test_copies_by_maps_of_the_kernel_bring_what_they_brought_on_the_hardware(na
 
 @pytest.mark.parametrize("field", recorder.REPLACED)
 def test_a_field_is_replaced_bit_by_bit_as_on_the_hardware(field):
-    own = {
-        n: one
-        for n, one in recorder.launches().items()
-        if n.startswith(f"replaced replace_{field}")
-    }
+    begin, launches = f"replaced replace_{field}", recorder.launches()
+    own = {name: one for name, one in launches.items() if name.startswith(begin)}
     assert len(own) >= 2
     for name, one in own.items():
         seen, run = launch(one)

@@ -25,9 +25,8 @@ def record() -> dict[str, np.ndarray]:
 
 @lru_cache
 def bulk_copies() -> dict:
-    return json.loads((HERE / "recorded" / "bulk_copies.json").read_text(encoding="utf-8"))[
-        "entries"
-    ]
+    text = (HERE / "recorded" / "bulk_copies.json").read_text(encoding="utf-8")
+    return json.loads(text)["entries"]
 
 
 def launch(entry, grid, threads, args, shared_bytes=0):
