@@ -1,9 +1,11 @@
 """Every rung in the simulator: its PTX is read, checks find nothing, and counts are as expected."""
 
+import re
+from collections import Counter
+
 import numpy as np
 import pytest
-from test_metrics import BLOCKS, count_by_lanes, counted, sums_agree
-from test_ptx import check
+from test_metrics import RULES, brute_sectors, sums_agree
 
 import gemmlab as gl
 import ptxsim
@@ -23,6 +25,28 @@ def test_no_rung_has_a_finding(rung):
     assert report.passed and len(report.cases) >= 4, report
 
 
+def check_blocks(kernel: ptx.Kernel, source: str, begins_unset: bool = False) -> None:
+    instructions = kernel.instructions
+    assert instructions[-1].name in ("ret", "bra") and instructions[-1].predicate is None
+    assert [i for b in kernel.blocks.values() for i in range(b.start, b.end)] == [
+        i.index for i in instructions
+    ]  # every instruction in one block
+    for block in kernel.blocks.values():
+        assert not any(i.name in ptx.ENDS_BLOCK for i in instructions[block.start : block.end - 1])
+    used = {name for i in instructions for name in i.uses | i.defines}
+    assert used and used <= kernel.registers.keys()
+    assert bool(kernel.blocks[0].live_in) == begins_unset  # else all is written before it is read
+    # From sm_100 on, the compiler leaves a few accesses at the line before.
+    lines = source.splitlines()
+    accesses = [i for i in instructions if i.name in ("ld", "st") and "param" not in i.parts]
+    at = [lines[i.line - 1] for i in accesses]
+    at = [line for line in at if line.strip() != "}"]  # the end of what was put in for a call
+    # The last: a call of a function of the kernel file or of a header.
+    calls = "read|load|fetch|keep|store|multiply|put|take|add|combine|send|leave"
+    names_memory = re.compile(rf"\[|\*|\b({calls})\w*[<(]")
+    assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)
+
+
 @every_rung
 def test_every_rung_is_read(rung):
     text = rung.path.read_text(encoding="utf-8")
@@ -30,7 +54,7 @@ def test_every_rung_is_read(rung):
     program = nvrtc.compile_source(text, rung.path.name, options=options_for(settings))
     # Sums: the first products of a tile, or of a set, add nothing.
     begins_unset = rung.name in ("18_persistent", "19_fp8")
-    check(ptx.parse(program.ptx, rung.path.name)[rung.entry(settings)], text, begins_unset)
+    check_blocks(ptx.parse(program.ptx, rung.path.name)[rung.entry(settings)], text, begins_unset)
 
 
 def operands_of(rung, m, n, k, scale=1.0):
@@ -59,6 +83,41 @@ def test_uniform_inputs_need_no_search(rung, monkeypatch):
     """Else the two tests above would compare the slow way with itself."""
     monkeypatch.setattr(multiply_add, "_half_way", lambda total: pytest.fail("searched"))
     gl.load(rung.name)(*operands_of(rung, 40, 30, 50))
+
+
+BLOCKS = [(64, 8), (32, 32), (8, 16), (5, 7), (33, 3)]
+
+
+def count_by_lanes(grid, block, warp_accesses):
+    """Sum over all warps of what `warp_accesses(lanes)` says.
+
+    A lane is ((bx, by), (tx, ty)). What comes back, for each instruction: its name, the bytes per
+    lane, and for each lane an address or None.
+    """
+    totals = Counter()
+    for by, bx in np.ndindex(grid[1], grid[0]):
+        threads = [((bx, by), (tx, ty)) for ty in range(block[1]) for tx in range(block[0])]
+        for first in range(0, len(threads), 32):
+            for name, size, addresses in warp_accesses(threads[first : first + 32]):
+                active = [a is not None for a in addresses] + [False] * (32 - len(addresses))
+                if any(active):
+                    lanes = [a or 0 for a in addresses] + [0] * (32 - len(addresses))
+                    (units,) = RULES.get(name, brute_sectors)([lanes], [active], size)
+                    totals[name, "requests"] += 1
+                    totals[name, "bytes"] += size * sum(active)
+                    totals[name, "units"] += units
+    return totals
+
+
+def counted(run):
+    totals = Counter()
+    for line in run.lines:
+        shared = "shared " if line.space == "shared" else ""
+        name = shared + line.operation + ("" if shared else f" {line.array}")
+        totals[name, "requests"] += line.requests
+        totals[name, "units"] += line.units
+        totals[name, "bytes"] += line.bytes_asked
+    return totals
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=str)

@@ -396,61 +396,6 @@ k(const {c_type}* A, const {c_type}* B, {c_type}* out, int n) {{
     return Sample(source, (ceil_div(len(pairs), 96), 1, 1), (96, 1, 1), args, expected)
 
 
-# Name -> (C expression of float a and b that gives a float, the same in NumPy).
-FLOAT_OPERATIONS = {
-    "add": ("a + b", np.add),
-    "subtract": ("a - b", np.subtract),
-    "multiply": ("__fmul_rn(a, b)", np.multiply),
-    "divide": ("a / b", np.divide),
-    "smaller": ("fminf(a, b)", np.fmin),
-    "larger": ("fmaxf(a, b)", np.fmax),
-    "magnitude": ("fabsf(a)", lambda a, b: np.abs(a)),
-    "negative": ("-a", lambda a, b: -a),
-    "less": ("a < b ? 1.0f : 0.0f", lambda a, b: (a < b).astype(f4)),
-    "not less": ("!(a < b) ? 1.0f : 0.0f", lambda a, b: (~(a < b)).astype(f4)),
-    "at least": ("a >= b ? a : 2.0f", lambda a, b: np.where(a >= b, a, f4(2))),
-    "equal": ("a == b ? 1.0f : 0.0f", lambda a, b: (a == b).astype(f4)),
-    "different": ("a != b ? 1.0f : 0.0f", lambda a, b: (a != b).astype(f4)),
-    "integer": ("(float)(int)a", lambda a, b: saturated(np.trunc(a)).astype(f4)),
-    "nearest": ("(float)__float2int_rn(a)", lambda a, b: saturated(np.rint(a)).astype(f4)),
-    "down": ("(float)__float2int_rd(a)", lambda a, b: saturated(np.floor(a)).astype(f4)),
-    "bits": ("__int_as_float(__float_as_int(a) & ~255)",
-             lambda a, b: (a.view(np.int32) & ~255).view(f4)),
-    "double": ("(float)((double)a)", lambda a, b: a),
-}  # fmt: skip
-
-
-def saturated(x):
-    inside = np.clip(np.nan_to_num(x.astype(np.float64)), -(2.0**31), 2.0**31 - 1)
-    return np.where(np.isnan(x), 0, inside).astype(np.int64).astype(np.int32)
-
-
-def float_operations():
-    few = [0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -2.5, 3.0, 1 / 3, 1e10, -1e10, 2.0**31, 3e38, -3e38]
-    few += [1e-30, -3e-20, 2.0**-126, np.inf, -np.inf, np.nan, 123.456, 16777217.0]
-    lines = "\n".join(
-        f"    out[{i} * n + i] = {text};" for i, (text, _) in enumerate(FLOAT_OPERATIONS.values())
-    )
-    source = f"""extern "C" __global__ void k(const float* A, const float* B, float* out, int n) {{
-    const int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= n) return;
-    const float a = A[i], b = B[i];
-{lines}
-}}"""
-    A, B = (side.reshape(-1).copy() for side in np.meshgrid(f4(few), f4(few)))
-
-    def expected(args):
-        with np.errstate(all="ignore"):
-            rows = np.array([numpy(A, B) for _, numpy in FLOAT_OPERATIONS.values()])
-        return {2: np.where(np.abs(rows) < 2.0**-126, np.copysign(f4(0), rows), rows)}
-
-    empty = np.zeros((len(FLOAT_OPERATIONS), len(A)), f4)
-    return Sample(
-        source, (ceil_div(len(A), 40), 1, 1), (40, 1, 1),
-        lambda: [A.copy(), B.copy(), empty.copy(), len(A)], expected,
-    )  # fmt: skip
-
-
 SAMPLES = {
     "tiled": tiled(50, 70, 37),
     "tiled, padded": tiled(33, 40, 65, tile=32, pad=1),
@@ -467,5 +412,4 @@ SAMPLES = {
     "3-D": positions((2, 3, 4), (3, 5, 2)),
     "3-D, whole warps": positions((2, 1, 2), (32, 3, 2)),
     **{c_type: integer_operations(c_type) for c_type in C_TYPES},
-    "float": float_operations(),
 }

@@ -20,9 +20,7 @@ from whole_kernels import KERNELS, OTHERS, TENSOR_PRODUCTS, Other, Product
 f4 = np.float32
 WAYS = [({flag: True} if flag else {}, worth_it)
         for worth_it in (float("inf"), 0) for flag in ("", "count", "check")]  # fmt: skip
-FOUND = {
-    "returns": {"missed barrier"}
-}  # what the checks find in a kernel that is right all the same
+FOUND = {"returns": {"missed barrier"}}  # in a kernel that is right all the same
 MANY = 64  # blocks: of those that wait for one another, hundreds are run elsewhere
 
 

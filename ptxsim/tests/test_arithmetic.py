@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ptxsim
-from matrices import random_matrix
 from ptxsim.arithmetic import exactness, halves, multiply_add, rounding
 from ptxsim.arithmetic import float32 as arithmetic
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN
@@ -60,10 +59,6 @@ def exact_fma(a, b, c, ftz: bool = False) -> np.float32:
         negative = np.signbit(c) and np.signbit(a) != np.signbit(b)
         return f4(-0.0) if negative and c == 0 and (a == 0 or b == 0) else f4(0)
     return to_float32(total, ftz)
-
-
-def flushed(x) -> np.float32:
-    return f4(np.copysign(0, x)) if abs(float(x)) < SMALLEST_NORMAL else f4(x)
 
 
 def same(got, wanted) -> bool:
@@ -159,47 +154,6 @@ def test_products_and_quotients_are_flushed_after_rounding(rows):
                         assert same(one, wanted)
 
 
-@given(st.lists(st.tuples(float32, float32), min_size=1))
-@example([(0.0, -0.0), (-0.0, 0.0), (np.nan, 1.0), (1.0, np.nan), (np.nan, np.nan)])
-def test_minimum_and_maximum_know_nan_and_the_sign_of_zero(rows):
-    a, b = columns(rows)
-    for function, choose in ((arithmetic.minimum, min), (arithmetic.maximum, max)):
-        for x, y, got in zip(a, b, function(a, b), strict=True):
-            if np.isnan(x) or np.isnan(y):
-                wanted = y if np.isnan(x) else x
-            else:  # -0 is less than 0
-                wanted = choose((x, y), key=lambda v: (v, not np.signbit(v)))
-            assert same(got, wanted)
-
-
-@pytest.mark.parametrize("where", [0, exactness.PIECE, 3 * exactness.PIECE + 4])
-def test_the_finest_number_of_a_long_array_is_found_wherever_it_stands(where):
-    values = np.full(3 * exactness.PIECE + 5, 0.5, f4)
-    assert exactness.granule([values]) == -1
-    values[where] = 2.0**-20
-    assert exactness.granule([values, values[:0]]) == -20
-
-
-@given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 1000))
-def test_operands_of_any_broadcastable_shapes_are_taken(rows, cols, seed):
-    a, b, c = (random_matrix(*shape, seed=seed) for shape in [(rows, 1), (1, cols), (1, 1)])
-    wanted = [[exact_fma(x, y, c[0, 0]) for y in b[0]] for x in a[:, 0]]
-    known = exactness.known_sums([a, b, c])[2, True]
-    for third in (c, c[0, 0], np.broadcast_to(c, (rows, cols)).copy()):
-        for what in (NOTHING_KNOWN, known):
-            assert same(fma_ftz(a, b, third, what), wanted)
-        assert same(fma(a, b, third), wanted)
-
-
-@given(st.lists(float32, min_size=1))
-def test_flush_keeps_everything_but_subnormals(values):
-    values = np.array(values, f4)
-    with np.errstate(all="ignore"):
-        assert same(arithmetic.flush(values), [flushed(v) for v in values])
-    small = any(0 < abs(v) < SMALLEST_NORMAL for v in values)
-    assert arithmetic.has_subnormal(values) == small
-
-
 # --- where the search for a second rounding is left out ------------------------------------------
 
 
@@ -270,76 +224,7 @@ def test_a_number_that_was_not_given_is_not_taken_for_one(way):
     assert f4(np.float64(whole) * tiny + 1.0) != out[0], "no double rounding to be avoided"
 
 
-@given(st.lists(st.tuples(finite32, finite32), min_size=1, max_size=30))
-def test_magnitudes_are_found_or_remembered(rows):
-    magnitudes = Magnitudes()
-    first, second = columns(rows)
-    magnitudes.put(first, 1e300)
-    assert magnitudes.take(first) == 1e300
-    assert magnitudes.take(first) == np.abs(first).max(), "taken is forgotten"
-    magnitudes.put(first, 1e300)
-    assert magnitudes.take(second) == np.abs(second).max()
-    assert np.isnan(magnitudes.take(np.array([1, np.nan, 2], f4)))
-
-
 # --- integers -------------------------------------------------------------------------------------
-
-INTEGERS = [np.int32, np.uint32, np.int64, np.uint64]
-
-
-def integers(dtype):
-    limits = np.iinfo(dtype)
-    return st.integers(limits.min, limits.max) | st.integers(max(limits.min, -9), 9)
-
-
-@pytest.mark.parametrize("dtype", INTEGERS)
-@given(st.data())
-def test_integer_division_is_that_of_c(dtype, data):
-    a, b = (np.array([data.draw(integers(dtype))], dtype) for _ in range(2))
-    x, y = int(a[0]), int(b[0])
-    with np.errstate(all="ignore"):
-        quotient = arithmetic.divide_integers(a, b)
-        scalar = arithmetic.divide_integers(a[0], b[0])
-    assert quotient.dtype == dtype and scalar == quotient[0]
-    if y == 0:
-        assert quotient[0] == ~dtype(0)
-    else:
-        towards_zero = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
-        wrapped = np.array([towards_zero % 2 ** (8 * a.itemsize)], f"u{a.itemsize}").view(dtype)
-        assert quotient[0] == wrapped[0]
-
-
-@pytest.mark.parametrize("dtype", [*INTEGERS, np.int16, np.uint16])
-@given(st.data())
-def test_multiply_high_is_the_upper_half(dtype, data):
-    a, b = (np.array([data.draw(integers(dtype))], dtype) for _ in range(2))
-    upper = (int(a[0]) * int(b[0])) >> np.iinfo(dtype).bits
-    assert int(arithmetic.multiply_high(a, b)[0]) == upper
-
-
-ROUNDINGS = {"rzi": int, "rni": round, "rmi": lambda x: x // 1, "rpi": lambda x: -(-x // 1)}
-
-
-@pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@given(st.floats(-100, 100, width=32) | float32)
-@example(2.5)
-@example(-2.5)
-@example(2.0**31)
-@example(-(2.0**31))
-@example(2.0**63)
-@example(2.0**64)
-def test_float_to_integer_rounds_and_saturates(dtype, rounding, x):
-    limits = np.iinfo(dtype)
-    with np.errstate(all="ignore"):
-        got = int(arithmetic.float_to_integer(np.array([x], f4), rounding, dtype)[0])
-    if np.isnan(x):
-        high_bit = limits.min if limits.min else limits.max // 2 + 1
-        assert got == (high_bit if limits.bits == 64 else 0)
-    elif np.isinf(x):
-        assert got == (limits.max if x > 0 else limits.min)
-    else:
-        assert got == min(max(int(ROUNDINGS[rounding](Fraction(x))), limits.min), limits.max)
 
 
 @pytest.mark.parametrize("how", ["__int_as_float(bits[i] ^ 0x3f800000)", "fmul(x[i], 0x1p-100f)"])
@@ -368,7 +253,7 @@ def test_a_subnormal_number_made_in_the_kernel_counts_as_zero(how):
 
 
 @pytest.mark.parametrize("name", ["f16", "bf16"])
-@pytest.mark.parametrize("cleared", range(0, 8))
+@pytest.mark.parametrize("cleared", (0, 3, 7))
 @np.errstate(over="ignore", invalid="ignore")
 def test_sums_and_products_of_halves_are_rounded_once(name, cleared):
     """Any patterns; with trailing zeros sums half-way between two numbers are common."""
@@ -399,7 +284,7 @@ def test_pairs_of_halves_are_the_same_in_pieces(monkeypatch):
     with np.errstate(all="ignore"):
         for piece in (1 << 30, 1000):
             monkeypatch.setattr(halves, "PIECE", piece)
-            found.append(halves.each_half(add, words, 3))
+            found.append(halves.each_half(add, words))
     assert found[0].shape == (30, 50, 7)
     np.testing.assert_array_equal(*found)
 

@@ -178,12 +178,6 @@ BULK = """
 """
 
 
-def test_a_bulk_copy_tells_its_mbarrier():
-    out, done = run(BULK, check=True)
-    assert done.findings == []
-    assert (out.reshape(-1) == IN[:512]).all()
-
-
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
@@ -263,12 +257,6 @@ def test_an_mbarrier_may_be_told_of_ordinary_copies():
     out, done = run(body, check=True)
     assert done.findings == []
     assert (out[:, :, 0] == IN[63::-1][:64]).all()
-
-
-def test_a_copy_counts_as_a_load_from_global_memory():
-    _, done = run(ONE_EACH.replace("WAIT", "wait<0>();"), count=True)
-    assert done.counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 4
-    assert done.counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 4 * 16
 
 
 PAST_L1 = """extern "C" __global__ void k(const float* in, int chunks, int pitch, int begin,

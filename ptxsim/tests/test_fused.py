@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import ptxsim
 from ptxsim import ptx
-from ptxsim.arithmetic import fused
+from ptxsim.arithmetic import multiply_add as fused
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN, known_sums
 from ptxsim.arithmetic.multiply_add import Magnitudes, fma_ftz
-from ptxsim.instructions import multiply_adds
+from ptxsim.translate import steps
 
 f4, f8 = np.float32, np.float64
 
@@ -85,14 +85,14 @@ def block(*lines):
 def test_an_outer_product_is_one_step():
     lines = [f"fma.rn.ftz.f32 %f{10 * i + j}, %f{80 + i}, %f{84 + j}, %f{10 * i + j};"
              for i in range(4) for j in range(3)]  # fmt: skip
-    together, last = multiply_adds.steps(block(*lines))
+    together, last = steps(block(*lines))
     assert [one.index for one in together] == list(range(12)) and last.name == "ret"
 
 
 def test_what_reads_a_result_comes_after_it_and_what_does_not_before():
     order = [
         [one.index for one in step] if isinstance(step, list) else step.index
-        for step in multiply_adds.steps(
+        for step in steps(
             block(
                 "fma.rn.ftz.f32 %f1, %f2, %f3, %f1;",
                 "mov.f32 %f4, %f5;",
@@ -130,18 +130,3 @@ def test_rows_are_what_single_ones_are(large, count, seed, in_range):
     finally:
         fused.LARGE = limit
     assert np.array(rows).tobytes() == np.array(singles).tobytes()
-
-
-def test_rows_are_taken_up_as_they_lie_and_only_all_of_them_in_order():
-    stacks = fused.Stacks()
-    array = np.arange(12, dtype=f4).reshape(3, 4)
-    rows = stacks.put(array, 11.0)
-    assert stacks.take(rows[::-1]) is None
-    rows = stacks.put(array, 11.0)
-    assert stacks.take(rows[:2]) is None
-    rows = stacks.put(array, 11.0)
-    assert stacks.take((rows[0], rows[1], rows[2].copy())) is None
-    rows = stacks.put(array, 11.0)
-    taken, bound = stacks.take(rows)
-    assert taken is array and bound == 11.0
-    assert stacks.take(rows) is None, "taken is forgotten"

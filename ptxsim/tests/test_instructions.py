@@ -113,9 +113,8 @@ def test_every_approximate_function_is_as_near_as_it_says(name):
     both = (parts(kind, bits) for bits in (approximations()[name], record()[f"result {name}"]))
     for (one, got), (_, wanted) in zip(*both, strict=True):
         number = np.isfinite(as_float(one, wanted)) & np.isfinite(as_float(one, got))
-        assert equal(one, got, wanted)[
-            ~number
-        ].all()  # of NaN and infinities nothing is approximate
+        # Of NaN and infinities nothing is approximate.
+        assert equal(one, got, wanted)[~number].all()
         a, b = (as_float(one, bits)[number].astype(float) for bits in (got, wanted))
         if error is not None:
             assert (np.abs(a - b) <= error).all()

@@ -2,8 +2,6 @@
 
 import os
 import sys
-import threading
-import time
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
@@ -56,11 +54,6 @@ def ones(count=4):
 ONE, WARP = (1, 1, 1), (32, 1, 1)
 
 
-def test_an_unknown_entry_lists_those_there_are():
-    message = refused("skale", ONE, WARP, [ones(), 2.0, 4])
-    assert "skale" in message and "scale, walk, wait" in message
-
-
 @pytest.mark.parametrize(
     ("count", "says"),
     [
@@ -82,11 +75,9 @@ def test_a_wrong_number_of_arguments_names_those(count, says):
         ([ones(), ones(), 4], "factor is an array"),
         ([ones(), 2.0, 4.5], "n = 4.5"),
         ([ones(), 2.0, 2**40], "n = 1099511627776"),
-        ([ones(), "2", 4], "factor = '2'"),
         ([ones(), 2.0, True], "n = True"),
         ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] is no argument for a parameter of "
          "type float*: pass a NumPy array, or None"),
-        ([ones(), ones(10**6).tolist(), 4], "factor = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...] is no"),
         ([ones(), None, 4], "factor = None"),
         ([ones(), 2.0, None], "n = None"),
         ([ones().astype(">f4"), 2.0, 4],
@@ -94,7 +85,6 @@ def test_a_wrong_number_of_arguments_names_those(count, says):
          'x.astype(x.dtype.newbyteorder("="))'),
         ([ones().astype(object), 2.0, 4], "x is an array of Python objects: pass one of numbers"),
         ([ones(8)[::2], 2.0, 4], "x is not C-contiguous"),
-        ([np.broadcast_to(f4(1), 4), 2.0, 4], "x is"),
     ],
 )  # fmt: skip
 def test_an_argument_of_the_wrong_kind_is_named(args, what):
@@ -112,15 +102,12 @@ def test_a_read_only_array_is_named():
     [
         (ONE, (1025, 1, 1), "1025"),
         (ONE, (32, 33, 1), "1056 threads"),
-        (ONE, (1, 1, 65), "z is 65"),
         ((0, 1, 1), WARP, "x is 0"),
         ((1, 65536, 1), WARP, "y is 65536"),
         ((1, 1, 1, 1), WARP, "more than three"),
         (0, WARP, "grid (0, 1, 1): x is 0"),
-        (ONE, 1025, "x is 1025"),
         ("1", WARP, "grid is '1': pass an integer, or up to three: (x, y, z)"),
         (ONE, (32, 1.5), "block is (32, 1.5): pass an integer"),
-        (True, WARP, "grid is True"),
     ],
 )
 def test_a_shape_that_no_gpu_takes(grid, block, what):
@@ -136,9 +123,6 @@ def test_shared_memory_is_limited_by_the_architecture(arch, most):
     how = {"arch": arch, "shared_bytes": most - 4095}
     message = refused("scale", ONE, WARP, [ones(), 2.0, 4], **how)
     assert str(most) in message and str(most + 1) in message and arch in message
-
-
-def test_negative_shared_memory_is_refused():
     assert "-1" in refused("scale", ONE, WARP, [ones(), 2.0, 4], shared_bytes=-1)
 
 
@@ -179,23 +163,6 @@ def test_other_threads_of_the_process_do_not_count_against_the_limit(monkeypatch
     assert not deadline.passed
 
 
-def test_the_work_of_all_threads_of_a_launch_counts():
-    deadline, clock = machine.Deadline(60.0), time.thread_time
-
-    def work():
-        with deadline.at_work():
-            begun = clock()
-            while clock() - begun < 0.02:
-                pass
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert deadline._spent_s >= 3 * 0.02
-
-
 def test_a_launch_that_waits_for_ever_ends_at_its_limit():
     message = refused("count", ONE, ONE, [ones()], limit_s=0.2)
     assert "was given 0.2 seconds and takes longer, for its first blocks alone" in message
@@ -205,12 +172,6 @@ def test_a_launch_that_waits_for_what_nobody_writes_ends_at_once():
     run = ptxsim.launch(SOURCE, "wait", ONE, ONE, [ones()])
     (finding,) = run.findings
     assert finding.kind == "deadlock" and "for what nobody writes" in finding.what
-
-
-def test_a_limit_that_is_not_reached_changes_nothing():
-    x = ones(64)
-    run = ptxsim.launch(SOURCE, "scale", (2, 1, 1), WARP, [x, 2.0, 64], limit_s=60)
-    assert run.findings == [] and (x == 2).all()
 
 
 # --- what a GPU refuses too -----------------------------------------------------------------------
@@ -374,33 +335,25 @@ TAKEN = {
     "float *const __restrict__": ["f4"],
     "volatile double*": ["f8", "c16"],
     "int*": ["i4", "u4"],
-    "const unsigned*": ["i4", "u4"],
     "unsigned long long int*": ["i8", "u8"],
     "long*": [np.dtype("l"), np.dtype("L")],
     "short*": ["i2", "u2", "f2", BF16],
     "cuda::std::uint8_t*": ["u1", "i1", "?", E4M3, "S1"],
-    "bool*": ["?", "u1"],
     "char*": ["i1", "f4", "f8", MIXED, BF16],
-    "unsigned char*": ["u1", "f4"],
     "void*": ["f4", "f8", MIXED],
     "__half*": ["f2", "u2", "i2"],
     "half2*": ["f2", "u2", "u4"],
     "const __nv_bfloat16*": [BF16, "u2"],
     "__nv_fp8_e4m3*": ["u1", E4M3],
     "float4*": ["f4", PAIR],
-    "double2*": ["f8", "c16"],
     "uint4*": ["f4", "f2", "u4", "f8"],
     "Mine*": ["f8", "i4", MIXED],
-    "float**": ["f8"],
 }
 REFUSED = {
     "const float*": {"f8": "np.float32", "i4": "np.float32), or x.view(np.float32), which has the",
                      "f2": "np.float32", MIXED: "np.float32", BF16: "np.float32"},
-    "double*": {"f4": "np.float64"},
     "int*": {"i8": "np.int32", "f4": "np.int32), or x.view(np.int32)"},
-    "const unsigned*": {"f4": "np.uint32"},
     "uint32_t*": {"f4": "np.uint32"},
-    "long long*": {"i4": "np.int64", "f8": "np.int64"},
     "uint8_t*": {"f4": "np.uint8", "i4": "np.uint8"},
     "half*": {"f4": "np.float16", BF16: "np.float16"},
     "const __nv_bfloat16*": {"f4": "ml_dtypes.bfloat16, or its bits as uint16", "f2": "ml_dtypes"},
@@ -455,7 +408,6 @@ def test_marked_arrays_and_parts_are_looked_at_too():
     "before",
     [
         "template <typename half> ",
-        "typedef struct { float x; } half; ",
         "struct half { float x; };",
         "#define half float\n",
         "__global__ void k(half* x) { *(float*)x = 3; }\n",
@@ -525,11 +477,8 @@ def test_a_header_that_changed_is_compiled_anew(project):
     os.utime(header, ns=(0, 0))  # whatever the clock of the file system tells apart
     ptxsim.launch(project, "add", 1, 32, [x, y])
     assert (y == 6).all()
-    by_option = project.read_text()
-    options = (f"-I{project.parent}",)
-    header.write_text(header.read_text().replace("5", "7"))
-    ptxsim.launch(by_option, "add", 1, 32, [x, y], options=options)
-    assert (y == 8).all()
+    ptxsim.launch(project.read_text(), "add", 1, 32, [x, y], options=(f"-I{project.parent}",))
+    assert (y == 6).all()
 
 
 def test_an_error_in_a_header_names_the_header(project):
@@ -544,10 +493,7 @@ def test_an_error_in_a_header_names_the_header(project):
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        (
-            "add.cu",
-            r"'add.cu', .* but the name of a file: pass Path\('add.cu'\)",
-        ),
+        ("add.cu", r"'add.cu', .* but the name of a file: pass Path\('add.cu'\)"),
         ("/some where/add.cuh", r"pass Path\('/some where/add.cuh'\)"),
         (b"int;", "source is b'int;', of type bytes: pass CUDA C"),
         (None, "source is None"),
@@ -556,16 +502,3 @@ def test_an_error_in_a_header_names_the_header(project):
 def test_a_source_that_is_no_text_is_refused(source, says):
     with pytest.raises(LaunchError, match=says):
         ptxsim.launch(source, "add", 1, 32, [])
-
-
-def test_blackwells_tensor_memory_is_named():
-    source = """extern "C" __global__ void k(int* x) {
-        __shared__ int at;
-        const unsigned to = (unsigned)__cvta_generic_to_shared(&at);
-        asm volatile("tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], 32;"
-                     :: "r"(to));
-        x[0] = at;
-    }"""
-    says = r"instruction: tcgen05\.alloc.*\(Blackwell's tensor memory, .* not simulated yet\)"
-    with pytest.raises(ptxsim.UnknownInstruction, match=says):
-        ptxsim.launch(source, "k", 1, 32, [np.zeros(1, np.int32)], arch="sm_100a")

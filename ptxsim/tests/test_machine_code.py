@@ -11,7 +11,6 @@ from ptxsim.arithmetic import compiled, multiply_add
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN
 from ptxsim.arithmetic.float32 import flush
 from ptxsim.arithmetic.multiply_add import Magnitudes
-from sample_kernels import SAMPLES
 
 f4, f8, u4 = np.float32, np.float64, np.uint32
 COUNT = 1 << 16
@@ -116,44 +115,6 @@ def test_operands_that_are_the_same_along_axes(shapes, seen, monkeypatch):
     assert seen == "numbers" or not c.ndim or not (results[0] > 0).all()
 
 
-def test_operands_need_not_lie_in_order(monkeypatch):
-    a, b, c = (some_numbers(np.random.default_rng(seed), (6, 40)) for seed in (3, 4, 5))
-    operands = a.astype(f8)[::2, ::-1], b.astype(f8).T[:40, ::2].T, np.asfortranarray(c)[1::2]
-    results = []
-    for worth_it in (float("inf"), 0):
-        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
-        results.append(multiply_add.fma_ftz(*operands, NOTHING_KNOWN, Magnitudes()))
-    assert same(*results)
-
-
-def test_a_row_is_given_up_only_where_it_must_be(monkeypatch):
-    monkeypatch.setattr(compiled, "WORTH_IT", 0)
-    rows = compiled.fma_ftz(1).args[0]
-    a, b = np.ones((2, 1, 1, 1, 8))
-    for c, strange in (
-        (-1, False),
-        (0, False),
-        (np.nan, True),
-        (1e-40 - 1, False),
-        (np.inf, False),
-    ):
-        sums = np.full((1, 1, 1, 8), c, f4)
-        assert rows(a, b, sums, np.empty_like(sums)) == strange, c
-    sums = np.full((1, 1, 1, 8), -(2.0**-127), f4)
-    assert rows(0 * a, b, sums, np.empty_like(sums))
-
-
-@pytest.mark.parametrize("name", ["tiled", "coarse"])
-def test_products(name, monkeypatch):
-    results = []
-    for worth_it in (float("inf"), 0):
-        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
-        args, _ = SAMPLES[name].run()
-        results.append(args[2])
-    np.testing.assert_array_equal(*results)
-    assert np.isfinite(results[0]).all() and results[0].any()
-
-
 def test_without_numba_all_is_left_to_numpy(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, f"{arithmetic.__name__}.machine_code", raising=False)
@@ -176,8 +137,3 @@ def test_what_was_compiled_once_is_loaded_by_the_next_process():
     command = [sys.executable, "-c", program]
     said = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
     assert said[1] == "1 0\n", said
-
-
-def test_numba_is_not_loaded_for_a_little_work(monkeypatch):
-    monkeypatch.setattr(compiled, "_done", 0)
-    assert compiled.fma(1000) is None

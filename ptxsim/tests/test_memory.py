@@ -9,8 +9,6 @@ import ptxsim
 
 f4 = np.float32
 
-# --- memory ---------------------------------------------------------------------------------------
-
 LOCAL = """extern "C" __global__ void k(const int* index, int* out, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     int own[6];
@@ -111,6 +109,16 @@ def test_variables_of_the_module_begin_as_declared():
     assert (found.kind, found.what) == ("out-of-bounds read", "weights[3] of 3 elements")
 
 
+def test_untyped_bits_are_extended_with_zeros():
+    source = """extern "C" __global__ void k(const signed char* x, int* y) {
+        asm volatile("ld.global.b8 %0, [%1];" : "=r"(y[0]) : "l"(x));
+        asm volatile("ld.global.s8 %0, [%1];" : "=r"(y[1]) : "l"(x));
+    }"""
+    y = np.zeros(2, np.int32)
+    assert not ptxsim.launch(source, "k", 1, 1, [np.array([-2], np.int8), y]).findings
+    assert y.tolist() == [254, -2]
+
+
 def test_caches_are_told_and_nothing_changes():
     source = """extern "C" __global__ void k(const int* x, int* y) {
         const int i = threadIdx.x;
@@ -142,8 +150,6 @@ MISALIGNED = """extern "C" __global__ void k(float* x, int off, float* y) {{
     {access}
 }}"""
 ACCESSES = {
-    "read of 2 bytes": "y[0] = *(volatile short*)(base + off);",
-    "read of 4 bytes": "y[0] = *(volatile float*)(base + off);",
     "read of 8 bytes": "y[0] = ((volatile float2*)(base + off))->x + *(double*)(base + off);",
     "read of 16 bytes": "float4 v = *(float4*)(base + off); y[0] = v.x + v.y + v.z + v.w;",
     "write of 4 bytes": "*(volatile float*)(base + off) = 1;",
@@ -223,8 +229,8 @@ BELOW = """extern "C" __global__ void k(int* out, int down, int differs) {
 
 
 @pytest.mark.parametrize("count", [False, True])
-@pytest.mark.parametrize(("blocks", "differs"), [(1, 0), (3, 0), (3, 1)])
-@pytest.mark.parametrize("down", [-1, 0, 5, 32])
+@pytest.mark.parametrize(("blocks", "differs"), [(3, 0), (3, 1)])
+@pytest.mark.parametrize("down", [-1, 5])
 def test_the_base_of_a_load_may_lie_below_what_it_leads_to(down, blocks, differs, count):
     out = np.zeros((blocks, 64), np.int32)
     args = [out, down, differs]

@@ -15,8 +15,8 @@ import record_tensor as record
 from matrices import error_bound
 from ptxsim import ptx, translate
 from ptxsim.instructions import tensor as instructions
+from ptxsim.ptx import register_types
 from ptxsim.tensor_cores import adding, fragments
-from ptxsim.types import register_types
 
 HERE = Path(__file__).parent
 
@@ -176,30 +176,6 @@ def test_a_kernel_is_right_at_awkward_shapes(name):
     assert_right(name, 33, 72, 48, -0.5, 2.0, check=True)
 
 
-def test_the_plain_kernel_is_right_at_multiples_of_its_tile():
-    assert_right("wmma_plain", 16, 16, 0, 1.0, 0.0)
-    assert_right("wmma_plain", 48, 64, 32, 0.25, -1.0, check=True)
-
-
-@settings(max_examples=8, deadline=None)
-@given(st.integers(1, 80), st.integers(1, 80), st.integers(0, 140), st.sampled_from([0.0, 1.5]))
-def test_a_kernel_is_right_at_any_small_shape(m, n, k, beta):
-    assert_right("mma_sync -DSWIZZLE=1", m, n, k, 1.0, beta)
-
-
-def test_a_swizzle_does_away_with_bank_conflicts():
-    one = WHOLES["mma_sync -DSWIZZLE=1"]
-    conflicts = {}
-    for swizzle in (0, 1):
-        run = run_whole(one, one.arguments(), one.grid, (f"-DSWIZZLE={swizzle}",), count=True)
-        loads = [line for line in run.lines if line.operation == "ldmatrix"]
-        assert (
-            sum(line.requests for line in loads) == run.counters["smsp__inst_executed_op_ldsm.sum"]
-        )
-        conflicts[swizzle] = [line.units // line.requests for line in loads]
-    assert conflicts == {0: [32, 32], 1: [4, 4]}  # eight rows at a time from one bank, or from all
-
-
 def test_satfinite_may_stand_behind_the_types():
     """Of mma.sync, as ptxas takes it."""
     source = """extern "C" __global__ void k(int* out, int a, int c) {
@@ -221,7 +197,6 @@ def test_satfinite_may_stand_behind_the_types():
 # --- numbers --------------------------------------------------------------------------------------
 
 HALF = instructions._mma("m16n8k16", (), "f32", "f16", "f16", "f32")
-BYTES = instructions._mma("m16n8k32", ("satfinite",), "s32", "s8", "u8", "s32")
 
 
 def matrices(data, ptx_type: str, spread: int, warps: int):
@@ -260,46 +235,6 @@ def test_a_sum_loses_at_most_what_is_cut_off(seed, spread):
     largest = np.maximum(np.abs(a[:, :, None] * b[None]).max(axis=1), np.abs(c))
     # 17 terms are cut off 25 bits below the largest exponent, and the sum once more to 24 bits.
     assert (np.abs(got - exact) <= 17 * largest * 2.0**-25 + np.abs(exact) * 2.0**-22).all()
-
-
-def test_cut_off_terms_are_lost_one_by_one():
-    """1 and fifteen terms of 2**-26, together 2**-22: each alone is below what is kept."""
-    a, b = np.zeros((16, 16, 1)), np.zeros((16, 8, 1))
-    a[0, 0], b[:, 0] = 1, 2.0**-13
-    a[0, 1:], b[0, 0] = 2.0**-13, 1
-    bits = [narrow(x.astype(f4), "f16")[0].astype(u4) for x in (a, b)]
-    c = np.zeros((16, 8, 1), u4)
-    assert HALF._floats(*bits, c).view(f4)[0, 0, 0] == 1
-    bits[0][0, 0] = 0  # without the 1 they count
-    assert HALF._floats(*bits, c).view(f4)[0, 0, 0] == 15 * 2.0**-26
-
-
-@given(st.integers(0, 2**32))
-@settings(max_examples=20)
-def test_integers_are_exact_and_stop_at_the_ends(seed):
-    random = np.random.default_rng(seed)
-    a = random.integers(-128, 128, (16, 32, 2))
-    b = random.integers(0, 256, (32, 8, 2))
-    ends = np.array([-(2**31), 2**31 - 1, 0])
-    c = np.clip(random.choice(ends, (16, 8, 2)) + random.integers(-9, 10, (16, 8, 2)), -(2**31),
-                2**31 - 1)  # fmt: skip
-    exact = np.clip(np.einsum("mkw,knw->mnw", a, b) + c, -(2**31), 2**31 - 1)
-    got = BYTES._integers(a.astype(u4), b.astype(u4), c.astype(np.int32).view(u4))
-    np.testing.assert_array_equal(got.view(np.int32), exact)
-
-
-@given(st.sampled_from("ab"), st.integers(0, 2**32))
-def test_registers_and_matrices_are_the_same_numbers(matrix, seed):
-    for fragment in (
-        fragments.of_product(matrix, 16, 8, 32, 8), fragments.of_wmma(matrix, 8, 32, 16, 16, 8),
-        fragments.of_product(matrix, 16, 8, 8, 32), fragments.of_product("c", 16, 8, 8, 32),
-        fragments.of_wmma("d", 8, 32, 16, 16, 4),
-    ):  # fmt: skip
-        random = np.random.default_rng(seed)
-        values = random.integers(0, 2**fragment.bits, (*fragment.shape, 3)).astype(u4)
-        registers = fragment.fill(values)
-        assert registers.shape == (fragment.registers, 32, 3)
-        np.testing.assert_array_equal(fragment.matrix(registers), values)
 
 
 # --- mistakes, and forms of addresses -------------------------------------------------------------

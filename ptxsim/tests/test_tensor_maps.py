@@ -59,11 +59,8 @@ def test_copies_by_maps_of_the_kernel_bring_what_they_brought_on_the_hardware(na
 
 @pytest.mark.parametrize("field", recorder.REPLACED)
 def test_a_field_is_replaced_bit_by_bit_as_on_the_hardware(field):
-    own = {
-        n: one
-        for n, one in recorder.launches().items()
-        if n.startswith(f"replaced replace_{field}")
-    }
+    begin, launches = f"replaced replace_{field}", recorder.launches()
+    own = {name: one for name, one in launches.items() if name.startswith(begin)}
     assert len(own) >= 2
     for name, one in own.items():
         seen, run = launch(one)
@@ -103,11 +100,6 @@ MISTAKES = {
         "        if (t == 0) {\n            expect", {"tensor map not fenced"}),
     "not released": (
         "in place", "            release();\n", "", {"tensor map not fenced"}),
-    "acquired before it is changed": (
-        "groups",
-        "        to_global(room + blockIdx.x, map);\n        acquire(room + blockIdx.x);\n",
-        "        acquire(room + blockIdx.x);\n        to_global(room + blockIdx.x, map);\n",
-        {"tensor map not fenced"}),
     "another map acquired": (
         "groups", "acquire(room + blockIdx.x);", "acquire(room + (blockIdx.x + 1) % 3);",
         {"tensor map not fenced"}),
@@ -124,9 +116,6 @@ MISTAKES = {
         "groups", 'AT_32("global_dim", 1, rows[own])',
         'AT_32("global_dim", 1, rows[own]) u64 given = 1; IS("swizzle_mode", 1)',
         {"wrong tensor map", "deadlock"}),
-    "a map of another number of axes": (
-        "groups", 'AT_32("global_dim", 1, rows[own])',
-        'AT_32("global_dim", 1, rows[own]) SET_32("rank", 2)', {"wrong tensor map", "deadlock"}),
     "no map at all": (
         "groups", "load_2d(box, room + blockIdx.x,", "load_2d(box, data,",
         {"wrong tensor map", "deadlock"}),
@@ -178,7 +167,6 @@ def test_an_im2col_copy_is_refused_in_words():
         ({"element": "bfloat16"}, "element is 'bfloat16'; of an array of float32 it is one of "
                                   "float32, float32_ftz, tf32, tf32_ftz"),
         ({"element_strides": (2,)}, r"element_strides are \(2,\), there must be 2 of 1 to 8"),
-        ({"element_strides": (9, 1)}, r"element_strides are \(9, 1\), there must be 2 of 1 to 8"),
         ({"element_strides": (1, 2)}, r"along the last axis the GPU takes all"),
     ],
 )  # fmt: skip
@@ -196,33 +184,3 @@ def test_a_map_may_round_and_take_every_third_row():
     for corner, landed in zip(made.corners, record()["made steps (1, 3) of (16, 9)"], strict=True):
         (got,) = given.read(np.array([corner[::-1]]))
         np.testing.assert_array_equal(got.view("u4"), landed[: made.bytes // 4])
-
-
-def test_a_kernel_can_copy_the_map_that_it_is_given():
-    """As a template, of which it changes nothing: the copy is of the same array."""
-    source = (
-        recorder.HEAD
-        + """
-KERNEL k(const __grid_constant__ TensorMap given, TensorMap* room, float* out)
-{
-    __shared__ __align__(128) float box[4][8];
-    __shared__ mbarrier full;
-    const int t = threadIdx.x;
-    ((u32*)room)[t] = ((const u32*)&given)[t];
-    if (t == 0) init(&full);
-    release();
-    __syncwarp();
-    if (t == 0) {
-        acquire(room);
-        expect(&full, sizeof box);
-        load_2d(box, room, 8, 1, &full);
-    }
-    wait(&full, 0);
-    out[t] = ((float*)box)[t];
-}"""
-    )
-    array, out = np.arange(96, dtype=np.float32).reshape(6, 16), np.zeros((4, 8), np.float32)
-    args = [ptxsim.TensorMap(array, (4, 8)), np.zeros(128, np.uint8), out]
-    run = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), args, check=True, **SETTINGS)
-    assert run.findings == []
-    assert (out == array[1:5, 8:]).all()

@@ -25,9 +25,8 @@ def record() -> dict[str, np.ndarray]:
 
 @lru_cache
 def bulk_copies() -> dict:
-    return json.loads((HERE / "recorded" / "bulk_copies.json").read_text(encoding="utf-8"))[
-        "entries"
-    ]
+    text = (HERE / "recorded" / "bulk_copies.json").read_text(encoding="utf-8")
+    return json.loads(text)["entries"]
 
 
 def launch(entry, grid, threads, args, shared_bytes=0):
@@ -192,45 +191,12 @@ def product(swizzle, m, n, k, source=KERNELS, **how):
     return C[:, :n], A.astype(float) @ B.astype(float), run
 
 
-@pytest.mark.parametrize("shape", [(64, 32, 96), (37, 45, 50), (5, 3, 1)])
+@pytest.mark.parametrize("shape", [(37, 45, 50), (5, 3, 1)])
 @pytest.mark.parametrize("swizzle", WIDTHS)
 def test_a_product_by_tensor_maps_is_right_with_every_swizzle(swizzle, shape):
     C, wanted, run = product(swizzle, *shape, check=True)
     assert run.findings == []
     assert np.abs(C - wanted).max() <= 2.0**-24 * 2 * shape[2] * shape[2]
-
-
-def test_copies_of_the_engine_are_in_no_counter():
-    _, _, run = product("128B", 64, 64, 64, count=True)
-    kinds = ("global_op_ld", "global_op_st")
-    units = ("requests", "sectors")
-    found = [run.counters[f"l1tex__t_{unit}_pipe_lsu_mem_{kind}.sum"]
-             for kind in kinds for unit in units]  # fmt: skip
-    assert found == [0, 0, 0, 0]
-    stores = run.counters["smsp__inst_executed_op_shared_st.sum"]
-    assert stores == 4 * 32, "one for each warp: only what threads store"
-
-
-@pytest.mark.parametrize("swizzle", WIDTHS)
-def test_boxes_of_halves_are_copied(swizzle):
-    cols = {"none": 40, "32B": 16, "64B": 32, "128B": 64}[swizzle]
-    x = np.random.default_rng(8).standard_normal((30, 104)).astype(np.float16)
-    out = np.zeros_like(x)
-    maps = [ptxsim.TensorMap(y, (16, cols), swizzle=swizzle) for y in (x, out)]
-    grid = (-(-104 // cols), 2, 1)
-    run = ptxsim.launch(KERNELS, "copy_boxes", grid, (32, 1, 1), [*maps, 16, cols, 32 * cols],
-                           shared_bytes=32 * cols, check=True)  # fmt: skip
-    assert run.findings == []
-    assert (out == x).all()
-
-
-def test_stretches_are_stored():
-    x = np.random.default_rng(9).standard_normal((5, 256)).astype(f4)
-    out = np.zeros_like(x)
-    args = [x, ptxsim.uninitialised(out)]
-    run = ptxsim.launch(KERNELS, "double_rows", (5, 1, 1), (128, 1, 1), args, check=True)
-    assert run.findings == []
-    assert (out == 2 * x).all()
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -243,7 +209,6 @@ STORED = '    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");\n'
 # Name -> (the text, what it becomes, the kind of finding).
 MISTAKES = {
     "read before its phase": (READ, "", "read of a copy in flight"),
-    "the other parity": (READ, READ.replace("now / S", "1 + now / S"), "read of a copy in flight"),
     "no wait for empty": (EMPTY, "", "write-after-read race"),
     "no fence": (FENCE, "    //", "async-proxy race"),
     "no barrier before the store": (BARRIER, "    if (leader) {\n        store_box", "race"),
@@ -251,7 +216,6 @@ MISTAKES = {
     "too many bytes expected": ("2 * TILE_BYTES);", "3 * TILE_BYTES);", "deadlock"),
     "too few bytes expected": ("2 * TILE_BYTES);", "TILE_BYTES);", "copy in flight"),
     "every thread loads": ("if (leader && i < tiles)", "if (i < tiles)", "mbarrier overflow"),
-    "misaligned tile": ("load_box(a[s], &A", "load_box(a[s] + 4, &A", "misaligned bulk copy"),
     "misaligned column": ("top, i * TILE", "top, i * TILE + 1", "misaligned bulk copy"),
     "stored before the array": ("&C, top, left", "&C, top - 8, left", "negative coordinate"),
     "tile too small": ("float c[TILE * TILE]", "float c[4]", "out-of-bounds"),
@@ -336,14 +300,6 @@ def test_a_map_takes_the_types_of_ml_dtypes(dtype, box, element):
     assert (out.view(dtype).reshape(box) == array[:rows, :columns]).all()
 
 
-def test_what_is_filled_of_a_map_of_bfloat16_is_nan():
-    array = np.ones((4, 16), ml_dtypes.bfloat16)
-    out, run = small(array, (8, 16), fill="nan")
-    assert run.findings == []
-    filled = out.view(ml_dtypes.bfloat16).reshape(8, 16).astype(f4)
-    assert (filled[:4] == 1).all() and np.isnan(filled[4:]).all()
-
-
 def test_what_is_only_a_hint_does_nothing():
     before = """
     asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
@@ -354,16 +310,6 @@ def test_what_is_only_a_hint_does_nothing():
     """
     out, run = small(before=before)
     assert run.findings == [] and (out.reshape(4, 16) == X[:4, :16]).all()
-
-
-def test_registers_are_given_in_multiples_of_8():
-    source = """extern "C" __global__ void __launch_bounds__(384, 1) k(int* out) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); out[threadIdx.x] = 1; }"""
-    out = np.zeros(128, np.int32)
-    assert ptxsim.launch(source, "k", (1, 1, 1), (128, 1, 1), [out]).findings == []
-    assert (out == 1).all()
-    with pytest.raises((ptxsim.CompileError, ptxsim.UnknownInstruction)):
-        ptxsim.launch(source.replace("40;", "44;"), "k", (1, 1, 1), (128, 1, 1), [out])
 
 
 def test_a_map_of_other_axes_is_found():
@@ -409,32 +355,19 @@ def test_a_cluster_of_one_block():
     assert {finding.kind for finding in run.findings} == {"wrong cluster rank"}
 
 
-def test_without_the_cluster_barrier_there_is_a_race():
-    text = CLUSTER.replace("ATTRIBUTE", "").replace("RANK", "0")
-    lines = [line for line in text.splitlines() if "barrier.cluster" not in line]
-    out = np.zeros(64, np.int32)
-    run = ptxsim.launch("\n".join(lines), "k", (1, 1, 1), (64, 1, 1), [out], check=True)
-    assert {finding.kind for finding in run.findings} == {"read-after-write race"}
-
-
 @pytest.mark.parametrize(
     ("array", "box", "how", "says"),
     [
         (np.zeros(64, "complex64"), (4,), {}, "complex64 cannot be made"),
-        (np.zeros((2,) * 5 + (4,), f4), (1,) * 5 + (4,), {}, "6 axes"),
         (X.T, (4, 4), {}, "not contiguous"),
         (X[:, 1:], (4, 4), {}, "begins 4 bytes into its memory"),
         (np.zeros((4, 5), f4), (4, 4), {}, "stride along axis 0 is 20 bytes"),
-        (X[::-1], (4, 4), {}, "positive"),
         (X, (4,), {}, "has 1 axes, the array has 2"),
         (X, (4, 3), {}, "12 bytes along its last axis"),
         (X, (4, 16), {"swizzle": "32B"}, "allows 32 at most, 8 elements"),
-        (X, (4, 16), {"swizzle": "96B"}, "must be one of"),
-        (X, (4, 16), {"fill": "one"}, "zero or nan"),
         (X.view(np.int32), (4, 16), {"fill": "nan"}, "only floats have NaN"),
         ([1, 2], (4,), {}, "NumPy array"),
         (X.astype(">f4"), (4, 4), {}, "of >f4, whose bytes are in the order of another machine"),
-        (np.zeros((4, 16), ml_dtypes.float8_e4m3fn), (4, 16), {"fill": "nan"}, "only floats"),
     ],
 )  # fmt: skip
 def test_a_map_that_cannot_be_made_says_why(array, box, how, says):
@@ -453,14 +386,6 @@ def test_arguments_that_are_no_maps_are_refused():
     text = SMALL.replace("FORM", FORM).replace("BEFORE", "").replace("__align__(64) ", "")
     with pytest.raises(ptxsim.LaunchError, match="aligned to 1; a tensor map"):
         ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [small_map, np.zeros(64, f4)])
-
-
-def test_accesses_are_read_again_from_copies():
-    C, wanted, run = product("64B", 16, 16, 32, count=True)
-    before = C.copy()
-    assert len(run.accesses(warp=0)) > 0
-    assert (before == C).all()
-    assert np.abs(C - wanted).max() < 1e-4
 
 
 GROUPS = (

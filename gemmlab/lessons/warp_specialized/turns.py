@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gemmlab.kernel.trace import Trace
 from ptxsim import BoxCopy
-from ptxsim.run import Step
+from ptxsim import Step
 
 WARPS = 4  # of a warpgroup
 STEP = 64  # of K

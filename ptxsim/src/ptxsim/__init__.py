@@ -12,14 +12,13 @@ from ptxsim.async_copy.tensor_map import TensorMap, TensorMaps
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note
 from ptxsim.counting import BoxCopy, FactorRead, WarpAccess
-from ptxsim.errors import LaunchError, TakesTooLong
-from ptxsim.launcher import launch
+from ptxsim.launcher import Run, Step, launch
+from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Deadline, Finding
 from ptxsim.memory.global_memory import read_only, uninitialised
 from ptxsim.memory.structures import Part, Pointers, Structure
 from ptxsim.metrics import LineCount
 from ptxsim.ptx import PtxError
-from ptxsim.run import Run, Step
 from ptxsim.system_calls import FirstLines
 from ptxsim.translate import UnknownInstruction
 

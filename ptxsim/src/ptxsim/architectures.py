@@ -19,8 +19,6 @@ STATIC_SHARED_BYTES = 49152  # per block, without asking for more
 
 @dataclass(frozen=True)
 class SmLimits:
-    """What one SM of an architecture has."""
-
     threads: int
     blocks: int
     shared_bytes: int

@@ -1,43 +1,27 @@
-"""The arguments of a launch: what the caller gives becomes memory and parameters of the kernel."""
+"""The arguments of a launch: what the caller gives becomes memory and parameters of the kernel.
+
+The kernel's source tells the names of its parameters, and what its pointers point to: PTX has 64
+bits for every pointer, `const float* x` and `double* x` alike.
+"""
 
 from __future__ import annotations
 
 import re
 import reprlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from keyword import iskeyword
 
 import numpy as np
 
 from ptxsim import machine, ptx
-from ptxsim.async_copy import map_bytes
-from ptxsim.async_copy.tensor_map import (
-    MAP_ALIGNMENT,
-    MAP_BYTES,
-    MapInUse,
-    TensorMap,
-    TensorMaps,
-    place_within,
-    whole_memory,
-)
-from ptxsim.errors import LaunchError
-from ptxsim.memory.global_memory import (
-    MOST_VARIABLES,
-    Given,
-    GlobalMemory,
-    ReadOnly,
-    Uninitialised,
-    pointer,
-)
+from ptxsim.async_copy import map_bytes, tensor_map
+from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, TensorMap, TensorMaps
+from ptxsim.limits import LaunchError, require
+from ptxsim.memory import global_memory
+from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised, pointer
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
-from ptxsim.parameters import Parameter
-from ptxsim.ptx import TYPE_BYTES
-from ptxsim.types import type_of
-
-
-def arrays(args) -> list[np.ndarray]:
-    """All arrays among the arguments, those in structures too, without what they are marked as."""
-    return [plain(arg) for arg in given_arrays(args)]
+from ptxsim.ptx import TYPE_BYTES, type_of
 
 
 def given_arrays(args) -> list:
@@ -53,114 +37,115 @@ def given_arrays(args) -> list:
     return found
 
 
+def plain(arg):
+    return arg.array if isinstance(arg, (Uninitialised, ReadOnly)) else arg
+
+
 def bind(
     kernel: ptx.Kernel, args, declared: list[Parameter], given: dict[str, np.ndarray]
 ) -> tuple[GlobalMemory, dict[str, np.generic], map_bytes.MapsInMemory]:
-    """(memory, parameters, tensor maps).
-
-    `declared`: as many as the kernel has; `given`: variables of the module that the caller has.
-    """
+    """(memory, parameters, tensor maps). `given`: the caller's arrays for module variables."""
     _check_count(kernel, args, declared)
-    names = [one.name for one in declared]
-    marked = []
-    for name, arg in zip(names, args, strict=True):
+    arrays, protected = [], set()
+    for source, arg in zip(declared, args, strict=True):
         own = given_arrays([arg])
         several = isinstance(arg, Structure) and len(own) > 1
-        marked += [(f"{name}, array {i}" if several else name, one) for i, one in enumerate(own)]
-    protected = {n for n, a in marked if isinstance(a, ReadOnly)}
-    found = [(n, plain(a)) for n, a in marked]
-    for name, array in found:
-        _check_array(name, array)
-        if not array.flags.writeable and name not in protected:
-            raise LaunchError(f"{name} is read-only: pass a copy")
-    for source, arg in zip(declared, args, strict=True):
+        for i, marked in enumerate(own):
+            name, array = f"{source.name}, array {i}" if several else source.name, plain(marked)
+            protected |= {name} if isinstance(marked, ReadOnly) else set()
+            arrays.append((name, array))
+            _check_array(name, array)
+            may_read = array.flags.writeable or name in protected
+            require(may_read, f"{name} is read-only: pass a copy")
         _check_elements(source, arg)
-    structures = {
-        parameter: Given(np.zeros(int(structure[2]), np.uint8), 1)
-        for (parameter, ptx_type), arg in zip(kernel.parameters, args, strict=True)
-        if (structure := ptx.STRUCTURE.match(ptx_type)) and not isinstance(arg, TensorMap)
+    bound = list(zip(kernel.parameters, declared, args, strict=True))
+    rooms = {
+        parameter: _room(arg, ptx_type, source.name)
+        for (parameter, ptx_type), source, arg in bound
+        if isinstance(arg, (Pointers, TensorMap, TensorMaps)) or ptx.STRUCTURE.match(ptx_type)
     }
-    structures |= {
-        parameter: Given(np.zeros(POINTER_BYTES * len(arg.starts), np.uint8), POINTER_BYTES)
-        for (parameter, _), arg in zip(kernel.parameters, args, strict=True)
-        if isinstance(arg, Pointers)
-    }
-    structures |= _room_for_maps(kernel, args, names, [array for _, array in found])
-    memory = _memory(kernel, found, protected, _given_variables(kernel, given) | structures)
+    behind_maps = _arrays_of_maps(bound, [array for _, array in arrays])
+    memory = _memory(
+        kernel, arrays, protected, _given_variables(kernel, given) | rooms | behind_maps
+    )
     pointers = iter([pointer(buffer) for buffer in memory.buffers])
     parameters: dict[str, np.generic] = {}
     maps: dict[int, MapInUse] = {}
-    for (parameter, ptx_type), source, arg in zip(kernel.parameters, declared, args, strict=True):
-        name = source.name
-        if isinstance(arg, (TensorMap, TensorMaps)):
-            _check_map(arg, ptx_type, name)
+    for (parameter, ptx_type), source, arg in bound:
+        if parameter in rooms:
             parameters[parameter] = address = memory.address(parameter)
-            its_maps = {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
-            for i, (its_name, one) in enumerate(its_maps.items()):
-                used = _map_in_use(memory, its_name, one)
-                begin = MAP_BYTES * i
-                structures[parameter].bytes[begin : begin + MAP_BYTES] = np.frombuffer(
-                    used.data, np.uint8
-                )
-                maps[int(address) + begin] = used
-            continue
-        if isinstance(arg, Pointers):
-            _check_pointer(name, "array of addresses", ptx_type)
-            structures[parameter].bytes[:] = np.frombuffer(
-                arg.packed(int(next(pointers))), np.uint8
-            )
-            parameters[parameter] = memory.address(parameter)
-            continue
-        if isinstance(arg, Part):
-            _check_pointer(name, "array", ptx_type)
-            parameters[parameter] = np.int64(next(pointers) + arg.offset())
-            continue
-        arg, structure = plain(arg), ptx.STRUCTURE.match(ptx_type)
-        if structure:
-            data = _structure(arg, int(structure[2]), name, pointers)
-            structures[parameter].bytes[:] = np.frombuffer(data, np.uint8)
-            parameters[parameter] = memory.address(parameter)
-        elif isinstance(arg, np.ndarray):
-            _check_pointer(name, "array", ptx_type)
-            parameters[parameter] = next(pointers)
+            if isinstance(arg, (TensorMap, TensorMaps)):
+                used = [_map_in_use(memory, *item) for item in _named(source.name, arg).items()]
+                maps |= {int(address) + MAP_BYTES * i: one for i, one in enumerate(used)}
+                data = b"".join(one.data for one in used)
+            elif isinstance(arg, Pointers):
+                data = arg.packed(int(next(pointers)))
+            else:
+                data = _structure(plain(arg), rooms[parameter].size, source.name, pointers)
+            rooms[parameter].bytes[:] = np.frombuffer(data, np.uint8)
+        elif isinstance(plain(arg), (np.ndarray, Part)):
+            _check_pointer(source.name, "array", ptx_type)
+            offset = arg.offset() if isinstance(arg, Part) else 0
+            parameters[parameter] = np.int64(next(pointers) + offset)
         else:
-            parameters[parameter] = _scalar(arg, ptx_type, source)
+            parameters[parameter] = _scalar(plain(arg), ptx_type, source)
     return memory, parameters, map_bytes.MapsInMemory(maps, memory)
 
 
-def _room_for_maps(kernel: ptx.Kernel, args, names, arrays) -> dict[str, Given]:
-    """Where the tensor maps lie, and their arrays that are no arguments themselves."""
-    room: dict[str, Given] = {}
+def _named(name: str, arg: TensorMap | TensorMaps) -> dict[str, TensorMap]:
+    return {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
+
+
+def _room(arg, ptx_type: str, name: str) -> Given:
+    if isinstance(arg, Pointers):
+        _check_pointer(name, "array of addresses", ptx_type)
+        return Given(np.zeros(POINTER_BYTES * len(arg.starts), np.uint8), POINTER_BYTES)
+    if isinstance(arg, TensorMaps):
+        _check_pointer(name, "array of tensor maps", ptx_type)
+        return Given(np.zeros(MAP_BYTES * len(arg.maps), np.uint8), 1, is_data=False)
+    structure = ptx.STRUCTURE.match(ptx_type)
+    if structure is None:
+        raise LaunchError(
+            f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
+            "const and __grid_constant__"
+        )
+    alignment, size = (int(n) for n in structure.groups())
+    require(
+        not isinstance(arg, TensorMap) or (size == MAP_BYTES and alignment >= MAP_ALIGNMENT),
+        f"{name} has {size} bytes, aligned to {alignment}; a tensor map has {MAP_BYTES}, aligned "
+        f"to {MAP_ALIGNMENT}: struct __align__({MAP_ALIGNMENT}) {{ char opaque[{MAP_BYTES}]; }}",
+    )
+    return Given(np.zeros(size, np.uint8), 1, is_data=not isinstance(arg, TensorMap))
+
+
+def _arrays_of_maps(bound, arrays) -> dict[str, Given]:
+    """The arrays of tensor maps that are no arguments themselves."""
     owners: dict = {}
-    for (parameter, _), name, arg in zip(kernel.parameters, names, args, strict=True):
-        if not isinstance(arg, (TensorMap, TensorMaps)):
-            continue
-        maps = [arg] if isinstance(arg, TensorMap) else arg.maps
-        room[parameter] = Given(np.zeros(MAP_BYTES * len(maps), np.uint8), 1, is_data=False)
+    for _, source, arg in bound:
+        maps = _named("", arg).values() if isinstance(arg, (TensorMap, TensorMaps)) else ()
         for one in maps:
-            if all(place_within(one.array, array) is None for array in arrays):
-                raw, _ = whole_memory(one.array)
+            if all(tensor_map.place_within(one.array, array) is None for array in arrays):
+                raw, _ = tensor_map.whole_memory(one.array)
                 first = raw.__array_interface__["data"][0]
-                owners.setdefault(first, (f"the array of {name}", raw, one.array.itemsize))
-    return room | {
+                owners.setdefault(first, (f"the array of {source.name}", raw, one.array.itemsize))
+    return {
         f"{name}, {i}" if i else name: Given(raw, size, is_data=False)
         for i, (name, raw, size) in enumerate(owners.values())
     }
 
 
-def _map_in_use(memory: GlobalMemory, name: str, one: TensorMap) -> MapInUse:
+def _map_in_use(memory: GlobalMemory, name: str, given: TensorMap) -> MapInUse:
     for buffer in (*memory.buffers, *memory.variables.values()):
-        offset = place_within(one.array, buffer.view(np.dtype("u1")))
+        offset = tensor_map.place_within(given.array, buffer.view(np.dtype("u1")))
         if offset is not None:
             begin = buffer.base + offset
-            return MapInUse(name, one, buffer, begin, map_bytes.encode(one, begin))
+            data = map_bytes.encode(given, begin)
+            return MapInUse(name, given, buffer, begin, data)
     raise AssertionError(f"the array of {name} is nowhere in memory")
 
 
 def _check_count(kernel: ptx.Kernel, args, declared: list[Parameter]) -> None:
     takes = len(kernel.parameters)
-    if len(args) == takes:
-        return
     message = f"kernel '{kernel.name}' takes {takes} arguments, not {len(args)}"
     if len(args) > takes:
         wrong, why = [reprlib.repr(arg) for arg in args[takes:]], "too many"
@@ -169,33 +154,33 @@ def _check_count(kernel: ptx.Kernel, args, declared: list[Parameter]) -> None:
     message += f": {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} {why}"
     if all(one.declared for one in declared):
         message += f"; it takes ({', '.join(f'{one.declared} {one.name}' for one in declared)})"
-    raise LaunchError(message)
+    require(len(args) == takes, message)
 
 
 def _check_array(name: str, array: np.ndarray) -> None:
     """What holds for all memory of a launch."""
     expression = _expression(name)
-    if not array.flags.c_contiguous:
-        raise LaunchError(f"{name} is not C-contiguous: pass np.ascontiguousarray({expression})")
-    if array.dtype.hasobject:
-        raise LaunchError(
-            f"{name} is an array of Python objects: pass one of numbers, such as "
-            f"{expression}.astype(np.float32)"
-        )
-    if not array.dtype.isnative:
-        raise LaunchError(
-            f"{name} is an array of {array.dtype.str}, whose bytes are in the order of another "
-            f'machine: pass {expression}.astype({expression}.dtype.newbyteorder("="))'
-        )
+    require(
+        array.flags.c_contiguous,
+        f"{name} is not C-contiguous: pass np.ascontiguousarray({expression})",
+    )
+    require(
+        not array.dtype.hasobject,
+        f"{name} is an array of Python objects: pass one of numbers, such as "
+        f"{expression}.astype(np.float32)",
+    )
+    require(
+        array.dtype.isnative,
+        f"{name} is an array of {array.dtype.str}, whose bytes are in the order of another "
+        f'machine: pass {expression}.astype({expression}.dtype.newbyteorder("="))',
+    )
 
 
 def _expression(name: str) -> str:
-    """How Python can call an array that the kernel calls so."""
     return name if name.isidentifier() and not iskeyword(name) else "array"
 
 
 def _check_elements(parameter: Parameter, arg) -> None:
-    """That an array has the elements that the source has for the pointer."""
     array = plain(arg.array if isinstance(arg, Part) else arg)
     if not isinstance(array, np.ndarray) or parameter.takes(array.dtype):
         return
@@ -214,13 +199,8 @@ def _check_elements(parameter: Parameter, arg) -> None:
 
 
 def _check_pointer(name: str, what: str, ptx_type: str) -> None:
-    if TYPE_BYTES.get(ptx_type) != 8 or type_of(ptx_type).kind == "f":
-        raise LaunchError(f"{name} is an {what}, the kernel takes a {ptx_type} there")
-
-
-def plain(arg):
-    """An argument without what it is marked as."""
-    return arg.array if isinstance(arg, (Uninitialised, ReadOnly)) else arg
+    is_pointer = TYPE_BYTES.get(ptx_type) == POINTER_BYTES and type_of(ptx_type).kind != "f"
+    require(is_pointer, f"{name} is an {what}, the kernel takes a {ptx_type} there")
 
 
 def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
@@ -230,7 +210,8 @@ def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
         name, largest = max(kernel.variables.items(), key=lambda item: item[1].size)
         raise LaunchError(
             f"the variables outside of kernel '{kernel.name}' do not fit into memory: {name} alone "
-            f"has {largest.size:,} bytes, and the simulator takes {MOST_VARIABLES:,} at most"
+            f"has {largest.size:,} bytes, and the simulator takes "
+            f"{global_memory.MOST_VARIABLES:,} at most"
         ) from None
 
 
@@ -243,22 +224,21 @@ def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[s
         if not isinstance(array, np.ndarray):
             raise LaunchError(f"variable {name} is {reprlib.repr(array)}: pass a NumPy array")
         _check_array(f"variable {name}", array)
-        if not array.flags.writeable:
-            raise LaunchError(f"variable {name} is read-only: pass a copy")
-        if array.nbytes != size:
-            raise LaunchError(f"variable {name} has {size} bytes, the array {array.nbytes}")
+        require(array.flags.writeable, f"variable {name} is read-only: pass a copy")
+        fits = array.nbytes == size
+        require(fits, f"variable {name} has {size} bytes, the array {array.nbytes}")
         if symbol in kernel.variables:
             found[symbol] = Given(array.reshape(-1).view(np.uint8), array.itemsize)
     return found
 
 
 def variable_symbol(declared, name: str) -> str:
-    """The name in the PTX of the variable `name`, which may be mangled there."""
     mangled = re.compile(rf"_Z\w*?(?<!\d){len(name)}{re.escape(name)}(?:E|$)")
     found = [name] if name in declared else [one for one in declared if mangled.match(one)]
-    if len(found) != 1:
-        there = ", ".join(declared) or "none"
-        raise LaunchError(f"the source has no one variable '{name}' that is used; it has {there}")
+    there = ", ".join(declared) or "none"
+    require(
+        len(found) == 1, f"the source has no one variable '{name}' that is used; it has {there}"
+    )
     return found[0]
 
 
@@ -270,64 +250,40 @@ def _structure(arg, size: int, name: str, pointers) -> bytes:
             "simulator.Structure puts one together, a NumPy scalar or bytes of that size will do, "
             "and for a tensor map of 128 bytes TensorMap"
         )
-    if len(data) != size:
-        raise LaunchError(f"{name} is a structure of {size} bytes, {len(data)} are given")
+    require(len(data) == size, f"{name} is a structure of {size} bytes, {len(data)} are given")
     return data
-
-
-def _check_map(arg, ptx_type: str, name: str) -> None:
-    """A parameter that a TensorMap or TensorMaps are given for."""
-    structure = ptx.STRUCTURE.match(ptx_type)
-    if isinstance(arg, TensorMaps):
-        if TYPE_BYTES.get(ptx_type) != 8 or ptx_type.startswith("f"):
-            raise LaunchError(
-                f"{name} is an array of tensor maps, the kernel takes a {ptx_type} there"
-            )
-        return
-    if structure is None:
-        raise LaunchError(
-            f"{name} is a TensorMap: the kernel must take a structure of {MAP_BYTES} bytes there, "
-            "const and __grid_constant__"
-        )
-    alignment, size = (int(n) for n in structure.groups())
-    if size != MAP_BYTES or alignment < MAP_ALIGNMENT:
-        raise LaunchError(
-            f"{name} has {size} bytes, aligned to {alignment}; a tensor map has {MAP_BYTES}, "
-            f"aligned to {MAP_ALIGNMENT}: struct __align__({MAP_ALIGNMENT}) {{ char "
-            f"opaque[{MAP_BYTES}]; }}"
-        )
 
 
 def _scalar(value, ptx_type: str, parameter: Parameter):
     name, dtype = parameter.name, type_of(ptx_type)
-    may_be_pointer = dtype.kind != "f" and dtype.itemsize == POINTER_BYTES
-    if value is None and may_be_pointer and not parameter.is_number:
+    bits, may_be_pointer = 8 * dtype.itemsize, dtype.kind != "f" and dtype.itemsize == POINTER_BYTES
+    may_be_pointer &= not parameter.is_number
+    if value is None and may_be_pointer:
         value = 0
     integral = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if dtype.kind == "f" and (integral or isinstance(value, (float, np.floating))):
         return dtype.type(value)
     if dtype.kind in "iu" and integral:
-        bits = 8 * dtype.itemsize
-        if not -(2 ** (bits - 1)) <= int(value) < 2**bits:
-            raise LaunchError(f"{name} = {value} does not fit into {bits} bits")
+        fits = -(2 ** (bits - 1)) <= int(value) < 2**bits
+        require(fits, f"{name} = {value} does not fit into {bits} bits")
         return np.array([int(value) % 2**bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
-    kind = parameter.declared or ptx_type
-    pointer = may_be_pointer and not parameter.is_number
-    right = ": pass a NumPy array, or None for a null pointer" if pointer else ""
+    right = ": pass a NumPy array, or None for a null pointer" if may_be_pointer else ""
     raise LaunchError(
-        f"{name} = {reprlib.repr(value)} is no argument for a parameter of type {kind}{right}"
+        f"{name} = {reprlib.repr(value)} is no argument for a parameter of type "
+        f"{parameter.declared or ptx_type}{right}"
     )
 
 
 def copy(prepared: machine.PreparedLaunch, args) -> machine.PreparedLaunch:
     """The same launch on copies, to run a block once more without touching the caller's arrays."""
-    given = arrays(args)
-    names = [buffer.name for buffer in prepared.memory.buffers]
-    copied = [(n, a.copy()) for n, a in zip(names, given, strict=True)]
-    protected = {buffer.name for buffer in prepared.memory.buffers if buffer.read_only}
+    buffers = prepared.memory.buffers
+    copied = [
+        (buffer.name, plain(array).copy())
+        for buffer, array in zip(buffers, given_arrays(args), strict=True)
+    ]
+    protected = {buffer.name for buffer in buffers if buffer.read_only}
     copies = GlobalMemory(copied, prepared.memory.copied_variables(), protected)
-    there = prepared.maps.given if prepared.maps else {}
-    maps = {address: _copy_of_map(used, copies) for address, used in there.items()}
+    maps = {address: _copy_of_map(used, copies) for address, used in prepared.maps.given.items()}
     return replace(
         prepared, memory=copies, maps=map_bytes.MapsInMemory(maps, copies), count=False,
         check=False, prints=False,
@@ -338,3 +294,189 @@ def _copy_of_map(used: MapInUse, memory: GlobalMemory) -> MapInUse:
     array = used.map.array
     array, buffer = map_bytes.seen_at(memory, used.begin, array.shape, array.dtype, array.strides)
     return replace(used, map=replace(used.map, array=array), buffer=buffer, unwritten=None)
+
+
+# --- what the source declares ---------------------------------------------------------------------
+
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+BRACKETS = dict(zip("([{<", ")]}>", strict=True))
+QUALIFIERS = {"const", "volatile", "struct", "__grid_constant__"}
+RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
+ATTRIBUTE = re.compile(r"\b(?:__align__|alignas)\s*\([^()]*\)")
+MOST_ALIASES = 8  # of which one means another
+INTEGER_WORDS = {"signed", "unsigned", "char", "short", "int", "long"}
+
+HALVES, BFLOAT16 = ("float16", "uint16", "int16"), ("bfloat16", "uint16", "int16")
+WORDS, LONG_WORDS = ("int32", "uint32"), ("int64", "uint64")
+ONE_BYTE = "one byte"  # any type of one byte, such as float8 of ml_dtypes
+# C++ type -> the NumPy types that it may be given, the usual one first. Of vectors and complex
+# numbers those of an element. Pointers to any other type take every array: char* and uint4* often
+# stand for bytes of any type, and what a template means is not known here.
+ELEMENTS = {
+    **dict.fromkeys(("float", "float1", "float2", "float3", "float4"), ("float32",)),
+    **dict.fromkeys(("cuComplex", "cuFloatComplex"), ("float32",)),
+    **dict.fromkeys(("double", "double1", "double2", "double3", "double4"), ("float64",)),
+    "cuDoubleComplex": ("float64",),
+    **dict.fromkeys(("half", "__half"), HALVES),
+    **dict.fromkeys(("half2", "__half2"), HALVES + WORDS),
+    **dict.fromkeys(("nv_bfloat16", "__nv_bfloat16"), BFLOAT16),
+    **dict.fromkeys(("nv_bfloat162", "__nv_bfloat162"), BFLOAT16 + WORDS),
+    **dict.fromkeys(("short", "int16_t", "uint16_t"), ("int16", "uint16", "float16", "bfloat16")),
+    **dict.fromkeys(("int", "int32_t", "uint32_t"), WORDS),
+    "long": (f"int{8 * np.dtype('l').itemsize}", f"uint{8 * np.dtype('l').itemsize}"),
+    **dict.fromkeys(("long long", "int64_t", "uint64_t", "size_t"), LONG_WORDS),
+    **dict.fromkeys(("signed char", "int8_t", "uint8_t", "bool"), ("uint8", ONE_BYTE)),
+    **dict.fromkeys(("__nv_fp8_e4m3", "__nv_fp8_e5m2"), ("uint8", ONE_BYTE)),
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`declared`: its type; `element`: a key of ELEMENTS. Empty where the source does not tell."""
+
+    name: str
+    declared: str = ""
+    element: str = ""
+
+    def takes(self, dtype: np.dtype) -> bool:
+        """Whether an array of this type may be given for the pointer."""
+        untyped = dtype.type is np.void and dtype.names is None
+        if not self.element or untyped:
+            return True
+        allowed = ELEMENTS[self.element]
+        return all(
+            one.name in allowed or (ONE_BYTE in allowed and one.itemsize == 1)
+            for one in _scalars(dtype)
+        )
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the source says that it is one, not a pointer."""
+        return _plain_name(_words(self.declared)) in ELEMENTS
+
+    @property
+    def usual(self) -> str:
+        first, *others = ELEMENTS[self.element]
+        unsigned = re.search(r"\bu(?:nsigned|int)|size_t", self.declared)
+        return others[0] if unsigned and others[:1] == [f"u{first}"] else first
+
+
+def of_kernel(text: str, entry: str, count: int, names: tuple[str, ...] = ()) -> list[Parameter]:
+    """The `count` parameters of a kernel, called `names` if these are given."""
+    found = _of_source(text, entry)
+    if len(found) != count:
+        found = tuple(Parameter(f"argument {i}") for i in range(count))
+    if len(names) == count:
+        found = tuple(replace(one, name=name) for one, name in zip(found, names, strict=True))
+    return list(found)
+
+
+def source_name(entry: str) -> str:
+    """`_Z5scaleIfEvPT_` is `scale` of the source, `scale<float>` too; others are as they are."""
+    entry = entry.partition("<")[0].rpartition("::")[2].strip()
+    mangled = re.match(r"_Z(?:N(?:\d+\D\w*?)?)?(\d+)", entry)
+    if mangled and (name := entry[mangled.end() : mangled.end() + int(mangled[1])]).isidentifier():
+        return name
+    return entry
+
+
+@lru_cache(maxsize=256)
+def _of_source(text: str, entry: str) -> tuple[Parameter, ...]:
+    """As many as the source has; without types where it has several such kernels."""
+    text = COMMENT.sub(" ", text)
+    lists = _parameter_lists(text, source_name(entry))
+    if not lists:
+        return ()
+    found = [_parameter(at, part, text) for at, part in enumerate(_split(lists[0]))]
+    if len(set(lists)) > 1:
+        found = [Parameter(one.name) for one in found]
+    return tuple(found)
+
+
+def _parameter_lists(text: str, name: str) -> list[str]:
+    """What stands in the brackets behind `name`: of kernels with a body, if there are any."""
+    found: dict[tuple[bool, bool], list[str]] = {}
+    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
+        end = _closing(text, match.end())
+        head = re.split(r"[;{}]", text[: match.start()])[-1]
+        rank = "__global__" in head, text[end + 1 :].lstrip().startswith("{")
+        found.setdefault(rank, []).append(" ".join(text[match.end() : end].split()))
+    return found[max(found)] if found else []
+
+
+def _closing(text: str, position: int) -> int:
+    """Where the round bracket ends that opens before `position`."""
+    depth = 1
+    for bracket in re.compile("[()]").finditer(text, position):
+        depth += 1 if bracket[0] == "(" else -1
+        if depth == 0:
+            return bracket.start()
+    return len(text)
+
+
+def _split(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in BRACKETS) - (character in BRACKETS.values())
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    parts = [part.strip() for part in parts]
+    return [] if parts in ([""], ["void"]) else parts
+
+
+def _parameter(at: int, text: str, source: str) -> Parameter:
+    text = ATTRIBUTE.sub(" ", text)
+    if pointer := re.search(r"\(\s*[*&]\s*(?:\w+\s+)*(\w+)\s*\)", text):  # to an array, a function
+        return Parameter(pointer[1])
+    found = re.fullmatch(r"(.*\W)(\w+)\s*((?:\[[^]]*\]\s*)*)", text)
+    if not found:
+        return Parameter(f"argument {at}")
+    kind, name, extents = (part.strip() for part in found.groups())
+    kind += " *" if extents else ""
+    words = _words(kind)
+    declared = re.sub(r"\s*\*\s*", "*", RESTRICT.sub("", kind)).strip()
+    if words.count("*") != 1 or words[-1] != "*":
+        return Parameter(name, declared)
+    return Parameter(name, declared, _resolved(_plain_name(words[:-1]), source))
+
+
+def _words(kind: str) -> list[str]:
+    return [w for w in re.findall(r"\w+|::|\S", RESTRICT.sub("", kind)) if w not in QUALIFIERS]
+
+
+def _plain_name(words: list[str]) -> str:
+    """`unsigned long long int` is `long long`, `std::uint8_t` is `uint8_t`."""
+    if words and set(words) <= INTEGER_WORDS:
+        if "char" in words:
+            return " ".join(word for word in words if word != "int")
+        return "short" if "short" in words else " ".join(["long"] * words.count("long")) or "int"
+    return words[-1] if words and set(words[:-1]) <= {"::", "std", "cuda"} else ""
+
+
+@lru_cache(maxsize=256)
+def _resolved(name: str, source: str) -> str:
+    """What a name means, through typedefs: a key of ELEMENTS; empty if that is not known."""
+    for _ in range(MOST_ALIASES):
+        other = rf"\b(?:class|typename|struct|define)\s+{name}\b|\}}\s*{name}\s*;"
+        if not name or re.search(other, source):
+            return ""
+        aliases = re.findall(
+            rf"\btypedef\s+([^;{{}}]+?)\b{name}\s*;|\busing\s+{name}\s*=([^;]+);", source
+        )
+        if not aliases:
+            return name if name in ELEMENTS else ""
+        if len(aliases) > 1:
+            return ""
+        name = _plain_name(_words("".join(aliases[0])))
+    return ""
+
+
+def _scalars(dtype: np.dtype) -> list[np.dtype]:
+    """What an element is made of: itself, or the members of a structure, the two of a complex."""
+    if dtype.subdtype:
+        return _scalars(dtype.subdtype[0])
+    if dtype.names is not None:
+        return [one for name in dtype.names for one in _scalars(dtype[name])]
+    return [np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype]

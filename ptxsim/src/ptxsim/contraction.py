@@ -27,14 +27,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from ptxsim.ptx import (
-    KEPT_KERNELS,
-    Immediate,
-    Instruction,
-    Kernel,
-    Register,
-    find_blocks,
-)
+from ptxsim.ptx import KEPT_KERNELS, Immediate, Instruction, Kernel, Register, find_blocks
 
 KNOWN_RELEASES = {"13.0", "13.1", "13.2", "13.3", "13.4", "13.5"}  # of NVRTC
 TYPE = r"\.(f32|f64|f16|bf16|f16x2|bf16x2)"
@@ -85,7 +78,6 @@ class _Product:
 
     @property
     def form(self) -> tuple:
-        """The `.ftz` and the type."""
         match = PRODUCT.fullmatch(self.instruction.opcode)
         assert match is not None
         return match.groups()
@@ -96,7 +88,6 @@ class _Product:
 
     @property
     def goes_first(self) -> bool:
-        """Whether it is fused in the first of the two steps."""
         return len(self.uses) == 1 and not self.form[1].endswith("x2")
 
     def is_like(self, other: _Product) -> bool:
@@ -147,10 +138,7 @@ def _lines(instructions: list[Instruction]) -> tuple[int, ...]:
 
 
 def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
-    """The instructions of blocks that follow one another, where there are products.
-
-    Calls and the like do not divide them yet.
-    """
+    """The instructions of blocks that follow one another, where there are products."""
     blocks = kernel.blocks
     launch = -1  # before the first block
     before = {start: set() if start else {launch} for start in blocks}
@@ -212,7 +200,6 @@ def _uses(kernel: Kernel, stretch: list[Instruction]) -> list[_Use]:
 
 
 def _handed_on(one: Instruction, held) -> tuple[_Product, bool] | None:
-    """The product that its result still is, and whether negated."""
     match, source = HANDS_ON.fullmatch(one.opcode), one.operands[-1]
     if not match or one.predicate is not None:
         return None
@@ -227,7 +214,6 @@ def _handed_on(one: Instruction, held) -> tuple[_Product, bool] | None:
 
 
 def _uses_by(one: Instruction, place: int, part: int, held) -> list[_Use]:
-    """The products that a sum could take; none for any other instruction."""
     match = SUM.fullmatch(one.opcode)
     if not match or (one.predicate is not None and one.defines & held.keys()):
         return []
@@ -333,7 +319,6 @@ class _Rewriting:
         return a, self._result(at, "rcp.approx.ftz.f32", "f32", b)
 
     def _result(self, at: Instruction, opcode: str, kind: str, *operands) -> Register:
-        """The new register of this type that a new instruction before `at` writes."""
         target = Register(f"%contracted{len(self.registers)}")
         self.registers[target.name] = kind
         new = replace(

@@ -110,10 +110,7 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What an access costs whose addresses differ from their first by `pattern`.
-
-    `key`: what it is counted under; `lead`: from the first address to that of an active lane.
-    """
+    """What an access costs whose addresses differ from their first by `pattern`."""
 
     key: tuple[int, str, str, str]
     pattern: np.ndarray
@@ -127,18 +124,13 @@ class Known:
 
 
 class Counting:
-    """The accesses of a chunk, `lanes`; see machine.py."""
-
     def __init__(self, lanes):
         self.lanes = lanes
         self._merged = merging.merged_loads(lanes.launch.kernel) if lanes.observed else {}
         self._known: dict = {}  # what accesses cost, and with which addresses
 
     def access(self, index, space, operation, addresses, size, mask, destination=None) -> None:
-        """Count an access, and keep it if its block is recorded.
-
-        `destination`: of a copy past the L1 cache, the addresses in shared memory.
-        """
+        """Count and record an access. `destination`: where a copy past the L1 cache goes."""
         if destination is not None:
             addresses, destination = np.broadcast_arrays(addresses, destination)
         if index in self._merged:
@@ -184,10 +176,7 @@ class Counting:
             self.lanes.counter.add_again((line, "shared", "load", SHARED), found[2])
 
     def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
-        """Keep the boxes of a MapInUse that lanes of the recorded block name.
-
-        `coordinates`: the last axis first; `ranks`: bits of the blocks that get a box, or None.
-        """
+        """Record the boxes of a MapInUse that lanes of the recorded block name."""
         lanes = self.lanes
         line = lanes.launch.kernel.instructions[index].line
 
@@ -209,11 +198,7 @@ class Counting:
             )  # fmt: skip
 
     def factor(self, index, factor, transposed, descriptors, places, groups) -> None:
-        """Keep what the warpgroups of the recorded block read of a factor.
-
-        `descriptors`: (n,) of the n warpgroups that `groups`, bool (groups,), names; `places`:
-        (n, lines, units).
-        """
+        """Record what the warpgroups of the recorded block read; `places`: (n, lines, units)."""
         lanes = self.lanes
         line = lanes.launch.kernel.instructions[index].line
         own = lanes.recorded_warps.start // lanes.layout.warps_per_block
@@ -229,7 +214,6 @@ class Counting:
                 )  # fmt: skip
 
     def _array(self, space: str, address: int) -> str | None:
-        """What an access is counted under; None for a wild pointer."""
         if space != "global":
             return SHARED
         buffer = self.lanes.launch.memory.buffer_at(address)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import closing
-from itertools import islice, product
+from itertools import chain, islice, product
 from math import inf, prod
 from threading import Thread, current_thread
 
+from ptxsim.architectures import base
 from ptxsim.checks.checker import checked_lanes
 from ptxsim.counting import Recorded
 from ptxsim.machine import Chunk, Deadline, PreparedLaunch, TooLong
 from ptxsim.metrics import Counter
-from ptxsim.residency import most_blocks, why_not_all
+from ptxsim.occupancy import OccupancyError, occupancy
 from ptxsim.system_calls import FirstLines
 from ptxsim.threads.layout import Triple
 from ptxsim.threads.polling import polling_branches
@@ -29,6 +30,12 @@ LOCAL_BYTES = 1 << 28  # of local memory of the lanes that run together
 MOST_THREADS = 8
 LOOK_S = 0.1  # until a waiting main thread sees Ctrl-C, wherever a lock would hide it
 SEEN_S = 1.0  # a run is long enough by then to tell how long all of it will take
+# Architecture -> a GPU of it, and its SMs.
+GPUS = {
+    "sm_75": ("T4", 40), "sm_80": ("A100", 108), "sm_86": ("RTX 3090", 82),
+    "sm_89": ("RTX 4090", 128), "sm_90": ("H200", 132), "sm_100": ("B200", 148),
+    "sm_120": ("RTX 5090", 170),
+}  # fmt: skip
 ORDERED = {"atom", "red", "membar", "fence"}  # instructions by which blocks tell one another
 
 
@@ -48,11 +55,9 @@ def run(
     record: Triple | None = None,
     deadline: Deadline | None = None,
 ):
-    """Run all blocks, or only the clusters of those named, each of them in a chunk of its own.
+    """(counter, findings, what `record` did) of all blocks, or of the clusters of those named.
 
-    Returns (counter, findings, recorded): the last of the block `record`.
-    Raises TooLong as soon as it is clear that the run will pass the deadline.
-    Whatever ends it, nothing runs on and writes to memory afterwards.
+    Raises TooLong once it is clear that the run will pass the deadline; then nothing runs on.
     """
     counter, recorded = Counter(), Recorded()
     findings: dict = {}
@@ -86,12 +91,8 @@ def run(
 
 
 def _in_turns(chunks, launch: PreparedLaunch):
-    """The chunks as they finish, where blocks may wait for others.
-
-    Each runs until what is left of it waits for other chunks. As many are at work as have room on a
-    GPU; the first begins alone, and the next ones when it cannot go on, or has finished.
-    """
-    chunks, room = _Peekable(chunks), most_blocks(launch)
+    """The chunks as they finish, of which as many run in turn as a GPU has room for."""
+    following, room = next(chunks, None), most_blocks(launch)
     working: list[Chunk] = []
     while True:
         before, moved = [chunk.changes for chunk in working], False
@@ -101,42 +102,22 @@ def _in_turns(chunks, launch: PreparedLaunch):
                 moved = True
                 yield chunk
         moved = moved or before != [chunk.changes for chunk in working]
-        following = chunks.peek()
         if following is None and not working:
             return
         left = room - sum(chunk.blocks_left for chunk in working)
         if following is not None and (not working or following.blocks <= left):
-            working.append(next(chunks))
+            working.append(following)
+            following = next(chunks, None)
         elif not moved and all(chunk.polling.surely_in_vain for chunk in working):
             begun = sum(chunk.blocks_left for chunk in working)
-            waiting = sum(chunk.blocks for chunk in chunks) + begun - room
+            to_come = chunks if following is None else chain([following], chunks)
+            waiting = sum(chunk.blocks for chunk in to_come) + begun - room
             for chunk in working:
                 if waiting > 0:
                     chunk.why_for_ever = why_not_all(launch, waiting)
                 chunk.go_as_far_as_possible(last=True)
                 yield chunk
             return
-
-
-class _Peekable:
-    """An iterator whose next item can be looked at."""
-
-    def __init__(self, items):
-        self._items, self._next = iter(items), []
-
-    def peek(self):
-        """The next item; None at the end."""
-        if not self._next:
-            self._next = list(islice(self._items, 1))
-        return self._next[0] if self._next else None
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if self.peek() is None:
-            raise StopIteration
-        return self._next.pop()
 
 
 def _finished(chunks, threads: int, deadline: Deadline):
@@ -174,9 +155,8 @@ def _finished(chunks, threads: int, deadline: Deadline):
 
 
 def _is_ordered(launch: PreparedLaunch) -> bool:
-    instructions = launch.kernel.instructions
     return bool(polling_branches(launch.kernel)) or any(
-        one.name in ORDERED and "shared" not in one.parts for one in instructions
+        one.name in ORDERED and "shared" not in one.parts for one in launch.kernel.instructions
     )
 
 
@@ -228,3 +208,27 @@ def _even(count: int, most: int, threads: int) -> int:
     chunks = -(-count // most)
     chunks += -chunks % threads
     return -(-count // chunks)
+
+
+# --- how many blocks a GPU can hold at a time: others begin when some have returned --------------
+
+
+def most_blocks(launch) -> int:
+    """As far as threads and shared memory allow; all of the grid if the GPU is not known."""
+    blocks = prod(launch.grid)
+    if base(launch.arch) not in GPUS:
+        return blocks
+    threads, shared = prod(launch.block), launch.shared_bytes
+    try:
+        fit = occupancy(launch.arch, threads=threads, registers=0, shared_bytes=shared)
+    except OccupancyError:
+        return blocks
+    return min(blocks, fit.blocks_per_sm * GPUS[base(launch.arch)][1])
+
+
+def why_not_all(launch, waiting: int) -> str:
+    gpu, _ = GPUS[base(launch.arch)]
+    return (
+        f": {waiting} of the grid's {prod(launch.grid)} blocks have not begun, for an NVIDIA {gpu} "
+        f"has room for {most_blocks(launch)} at a time, at most"
+    )

@@ -50,7 +50,6 @@ def to_groups(layout: Layout, value: npt.ArrayLike) -> np.ndarray:
 
 
 def from_groups(layout: Layout, rows: np.ndarray) -> np.ndarray:
-    """The reverse of `to_groups`: an array of the layout's shape, 0 in warps of no group."""
     if layout.threads % GROUP_THREADS:
         own = rows.reshape(layout.blocks, -1)
         rows = np.zeros((layout.blocks, layout.warps_per_block * WARP), rows.dtype)

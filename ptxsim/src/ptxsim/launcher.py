@@ -1,4 +1,4 @@
-"""One launch: the kernel compiled, its arguments placed, all its blocks run."""
+"""One launch: the kernel compiled, its arguments placed, all its blocks run; and what it did."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import reprlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
 from pathlib import Path
@@ -20,14 +21,118 @@ from ptxsim.arithmetic import exactness, float32
 from ptxsim.compile import headers, nvrtc
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note, are_fused, contracted
-from ptxsim.errors import LaunchError, TakesTooLong
+from ptxsim.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from ptxsim.grid import run as run_blocks
-from ptxsim.machine import TooLong
+from ptxsim.limits import LaunchError, TakesTooLong
+from ptxsim.machine import Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
-from ptxsim.metrics import Totals
-from ptxsim.parameters import of_kernel, source_name
+from ptxsim.metrics import FMA_METRIC, LineCount, Totals
 from ptxsim.ptx import KEPT_KERNELS
-from ptxsim.run import Run, check_block
+from ptxsim.threads.layout import Triple
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction as a warp executed it, and what it asked of memory, mostly nothing.
+
+    `at`: when, in the order in which the simulator executed the block; warps that executed it
+    together have it in common.
+    """
+
+    opcode: str
+    line: int
+    at: int
+    accesses: tuple[WarpAccess, ...]
+    boxes: tuple[BoxCopy, ...]
+
+
+@dataclass
+class Run:
+    """What a launch did.
+
+    `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
+    source line and array; both empty unless `count=True` was asked for. A name that the simulator
+    does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
+    empty for a correct kernel; races in global memory are not among them, for nothing looks for
+    these. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
+    may have them, too. `elapsed_s`: how long the blocks took to simulate, on the wall or in
+    processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
+    counted with the rest.
+    """
+
+    counters: Totals
+    lines: list[LineCount]
+    findings: list[Finding]
+    notes: list[Note]
+    elapsed_s: float
+    multiply_adds: int = 0
+    _again: machine.PreparedLaunch | None = field(repr=False, default=None)
+    _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
+
+    def accesses(self, block: Triple = (0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
+        """Every memory access of one block, or of one of its warps, in the order of execution.
+
+        The block is run once more for this, on copies of the arrays as the launch left them, unless
+        it was the last of those that `blocks` named.
+        """
+        accesses = self._recorded(block).accesses
+        return [access for access in accesses if warp is None or access.warp == warp]
+
+    def boxes(self, block: Triple = (0, 0, 0), warp: int | None = None) -> list[BoxCopy]:
+        """What threads of one block, or of one of its warps, had copied by tensor maps, in order.
+
+        Found as `accesses` is.
+        """
+        boxes = self._recorded(block).boxes
+        return [box for box in boxes if warp is None or box.warp == warp]
+
+    def factors(self, block: Triple = (0, 0, 0), group: int | None = None) -> list[FactorRead]:
+        """What the wgmmas of one block, or of one of its warpgroups, read of shared memory.
+
+        A product reads A, where that is not in registers, and then B. Found as `accesses` is.
+        """
+        factors = self._recorded(block).factors
+        return [one for one in factors if group is None or one.group == group]
+
+    def opcode(self, access: WarpAccess) -> str:
+        """Of the instruction that made an access, such as "ld.global.f32"."""
+        return self._kept().kernel.instructions[access.index].opcode
+
+    def instructions(self, block: Triple = (0, 0, 0), warp: int = 0) -> list[Step]:
+        """What one warp executed, in order. Found as `accesses` is."""
+        seen, instructions = self._recorded(block), self._kept().kernel.instructions
+        accesses, boxes, stretches = seen.accesses, seen.boxes, seen.stretches
+        steps = []
+        for at, stretch in enumerate(stretches):
+            if not stretch.warps[warp]:
+                continue
+            after = stretches[at + 1] if at + 1 < len(stretches) else None
+            end_access, end_box = (after.first_access, after.first_box) if after else (None, None)
+            own = [one for one in accesses[stretch.first_access : end_access] if one.warp == warp]
+            copies = [one for one in boxes[stretch.first_box : end_box] if one.warp == warp]
+            for index in range(stretch.start, stretch.end):
+                one = instructions[index]
+                made = tuple(access for access in own if access.index == index)
+                brought = tuple(box for box in copies if box.index == index)
+                steps.append(Step(one.opcode, one.line, at, made, brought))
+        return steps
+
+    def _recorded(self, block: Triple) -> Recorded:
+        check_block(block, self._kept().grid)
+        block = block[0], block[1], block[2]  # not a list
+        if block not in self._seen:
+            _, _, self._seen[block] = run_blocks(self._kept(), [block], record=block)
+        return self._seen[block]
+
+    def _kept(self) -> machine.PreparedLaunch:
+        if self._again is None:
+            raise LaunchError("accesses() needs a run with count=True")
+        return self._again
+
+
+def check_block(block: Triple, grid: Triple) -> None:
+    if np.shape(block) != (3,) or any(not 0 <= i < n for i, n in zip(block, grid, strict=True)):
+        raise LaunchError(f"block {block} is not in the grid {grid}: name it as (x, y, z)")
 
 
 def launch(
@@ -92,25 +197,19 @@ def launch(
     for note in notes:
         warnings.warn(str(note), stacklevel=2)
     limits.check_limit(limit_s)
-    grid, block = (
-        limits.shape("grid", grid, limits.MAX_GRID),
-        limits.shape("block", block, limits.MAX_BLOCK),
-    )
+    grid = limits.shape("grid", grid, limits.MAX_GRID)
+    block = limits.shape("block", block, limits.MAX_BLOCK)
     limits.check_threads(kernel, block)
-    limits.check_shared(kernel, shared_bytes, arch)
+    limits.check_memory(kernel, shared_bytes, arch)
     cluster = limits.cluster_shape(kernel, cluster, grid, arch)
-    limits.check_local(kernel)
     variables = dict(variables or {})
-    declared = of_kernel(text, entry, len(kernel.parameters), tuple(names))
+    declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
     memory, parameters, maps = arguments.bind(kernel, args, declared, variables)
     marked = arguments.given_arrays(args)
-    unwritten = {id(arg.array): arg for arg in marked if isinstance(arg, Uninitialised)}
-    args = [arguments.plain(arg) for arg in args]
-    arrays = arguments.arrays(args)
-    for number, array in enumerate(arrays if check else []):
-        if id(array) in unwritten:
-            memory.forget(number, unwritten[id(array)].unwritten)
-    mapped = [used.map.array for used in maps.values()]
+    for buffer, arg in zip(memory.buffers, marked, strict=True):
+        if check and isinstance(arg, Uninitialised):
+            memory.unwritten[buffer.base] = arg.unwritten
+    arrays, mapped = list(map(arguments.plain, marked)), [used.map.array for used in maps.values()]
     for used in maps.values():
         used.look_for_unwritten(memory)
     given: list = [*arrays, *(value for value in parameters.values() if value.dtype == np.float32)]
@@ -138,10 +237,7 @@ def launch(
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
-    record: machine.Triple | None = None
-    if count and blocks:
-        x, y, z = blocks[-1]
-        record = x, y, z
+    record = (blocks[-1][0], blocks[-1][1], blocks[-1][2]) if count and blocks else None
     deadline = machine.Deadline(inf if limit_s is None else limit_s)
     try:
         counter, findings, seen = run_blocks(prepared, blocks, record, deadline)
@@ -159,7 +255,7 @@ def launch(
     elapsed_s = deadline.elapsed
     if not count:
         return Run(Totals(), [], findings, list(notes), elapsed_s)
-    done = counter.fma_lanes + counter.tensor_multiply_adds
+    done = counter.events[FMA_METRIC] + counter.tensor_multiply_adds
     again = arguments.copy(prepared, args)
     totals, lines = counter.totals(), counter.lines()
     run = Run(totals, lines, findings, list(notes), elapsed_s, done, again)
@@ -171,11 +267,10 @@ def launch(
 def _find(
     text: str, filename: str, arch: str, options: tuple[str, ...], entry: str, by_symbol: bool
 ) -> ptx.Kernel:
-    """The kernel of this name, or the one instance of a template that the expression names."""
     own = headers.included(text, options)
     kernels, _ = _compiled(text, filename, arch, options, own)
     found = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]
-    if len(found) != 1 and not by_symbol and source_name(entry) in text:
+    if len(found) != 1 and not by_symbol and arguments.source_name(entry) in text:
         try:
             kernels, lowered = _compiled(text, filename, arch, options, own, entry)
         except CompileError:

@@ -1,4 +1,4 @@
-"""What a GPU refuses of a launch: shapes, shared memory, local memory, clusters."""
+"""What a launch is refused for: shapes, memory and clusters that no GPU takes."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import machine, ptx
 from ptxsim.architectures import LIMITS, MAX_THREADS_PER_BLOCK, base
-from ptxsim.errors import LaunchError
+from ptxsim.ptx import Kernel
+from ptxsim.threads.layout import Triple
 
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -19,98 +19,110 @@ PORTABLE_CLUSTER, MAX_CLUSTER = 8, 16  # blocks; more than 8 only where a launch
 CLUSTERS_SINCE = 90
 
 
-def shape(what: str, given: Any, limits: Sequence[int]) -> machine.Triple:
+class LaunchError(Exception):
+    """A launch that no GPU would take, or arguments that do not fit the kernel."""
+
+
+class TakesTooLong(LaunchError):
+    """A launch that passes its time limit. It may be one that never ends.
+
+    `how_long`: what is known of it, such as "about 12.5 minutes".
+    """
+
+    def __init__(self, message: str, how_long: str = ""):
+        super().__init__(message)
+        self.how_long = how_long
+
+
+def require(condition: object, message: str) -> None:
+    if not condition:
+        raise LaunchError(message)
+
+
+def shape(what: str, given: Any, limits: Sequence[int]) -> Triple:
     """An integer, or one for each of up to three dimensions, as three."""
     along = (given,) if np.ndim(given) == 0 else tuple(given)
-    if not all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in along):
-        raise LaunchError(
-            f"{what} is {reprlib.repr(given)}: pass an integer, or up to three: (x, y, z)"
-        )
+    require(
+        all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in along),
+        f"{what} is {reprlib.repr(given)}: pass an integer, or up to three: (x, y, z)",
+    )
     shape = tuple(int(n) for n in along) + (1,) * (3 - len(along))
-    if len(shape) > 3:
-        raise LaunchError(f"{what} {shape} has more than three dimensions")
+    require(len(shape) == 3, f"{what} {shape} has more than three dimensions")
     for n, limit, dimension in zip(shape, limits, "xyz", strict=True):
-        if not 1 <= n <= limit:
-            raise LaunchError(f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
+        require(1 <= n <= limit, f"{what} {shape}: {dimension} is {n}, it must be 1 to {limit}")
     x, y, z = shape
     return x, y, z
 
 
 def check_limit(limit_s: Any) -> None:
     is_number = isinstance(limit_s, (int, float, np.number)) and not isinstance(limit_s, bool)
-    if limit_s is not None and not (is_number and limit_s >= 0):
-        raise LaunchError(f"limit_s is {reprlib.repr(limit_s)}: pass seconds, or None for no limit")
+    require(
+        limit_s is None or (is_number and limit_s >= 0),
+        f"limit_s is {reprlib.repr(limit_s)}: pass seconds, or None for no limit",
+    )
 
 
-def check_shared(kernel: ptx.Kernel, dynamic: int, arch: str) -> None:
-    if dynamic < 0:
-        raise LaunchError(f"shared_bytes is {dynamic}, it must be 0 or more")
-    if base(arch) not in LIMITS:
-        raise LaunchError(f"{arch} is not a known architecture; known are {', '.join(LIMITS)}")
+def check_memory(kernel: Kernel, dynamic: int, arch: str) -> None:
+    require(dynamic >= 0, f"shared_bytes is {dynamic}, it must be 0 or more")
+    known = f"{arch} is not a known architecture; known are {', '.join(LIMITS)}"
+    require(base(arch) in LIMITS, known)
     needed, most = kernel.shared_bytes + dynamic, LIMITS[base(arch)].shared_bytes_per_block
-    if needed > most:
-        raise LaunchError(
-            f"kernel '{kernel.name}' needs {needed} bytes of shared memory ({kernel.shared_bytes} "
-            f"of its own, {dynamic} dynamic), a block on {arch} has at most {most}"
-        )
+    require(
+        needed <= most,
+        f"kernel '{kernel.name}' needs {needed} bytes of shared memory ({kernel.shared_bytes} of "
+        f"its own, {dynamic} dynamic), a block on {arch} has at most {most}",
+    )
+    require(
+        kernel.local_bytes <= MAX_LOCAL_BYTES,
+        f"kernel '{kernel.name}' needs {kernel.local_bytes:,} bytes of local memory for each "
+        f"thread, a thread has at most {MAX_LOCAL_BYTES:,}",
+    )
 
 
-def check_threads(kernel: ptx.Kernel, block: machine.Triple) -> None:
-    threads = int(np.prod(block))
-    if threads > MAX_THREADS_PER_BLOCK:
-        raise LaunchError(
-            f"block {block} has {threads} threads, at most {MAX_THREADS_PER_BLOCK} fit"
-        )
-    if kernel.most_threads is not None and threads > kernel.most_threads:
-        raise LaunchError(
-            f"block {block} has {threads} threads, and kernel '{kernel.name}' was compiled for at "
-            f"most {kernel.most_threads}: __launch_bounds__({kernel.most_threads})"
-        )
-    if kernel.block is not None and block != kernel.block:
-        raise LaunchError(
-            f"kernel '{kernel.name}' was compiled for blocks of {kernel.block} alone, not {block}"
-        )
+def check_threads(kernel: Kernel, block: Triple) -> None:
+    threads, most = int(np.prod(block)), kernel.most_threads
+    has = f"block {block} has {threads} threads, "
+    require(threads <= MAX_THREADS_PER_BLOCK, f"{has}at most {MAX_THREADS_PER_BLOCK} fit")
+    require(
+        most is None or threads <= most,
+        f"{has}and kernel '{kernel.name}' was compiled for at most {most}: "
+        f"__launch_bounds__({most})",
+    )
+    require(
+        kernel.block in (None, block),
+        f"kernel '{kernel.name}' was compiled for blocks of {kernel.block} alone, not {block}",
+    )
 
 
-def check_local(kernel: ptx.Kernel) -> None:
-    if kernel.local_bytes > MAX_LOCAL_BYTES:
-        raise LaunchError(
-            f"kernel '{kernel.name}' needs {kernel.local_bytes:,} bytes of local memory for each "
-            f"thread, a thread has at most {MAX_LOCAL_BYTES:,}"
-        )
-
-
-def cluster_shape(
-    kernel: ptx.Kernel, asked: Any, grid: machine.Triple, arch: str
-) -> machine.Triple:
+def cluster_shape(kernel: Kernel, asked: Any, grid: Triple, arch: str) -> Triple:
     """The cluster of a launch, in blocks: what the kernel says, or else what is asked for."""
     x, y, z, *_ = (*kernel.cluster, 1, 1)
-    own = x, y, z
-    if asked is None:
-        found = own
-    else:
-        found = shape("cluster", asked, (MAX_CLUSTER,) * 3)
-        if kernel.has_cluster and found != own:
-            raise LaunchError(
-                f"kernel '{kernel.name}' was compiled for clusters of {_times(own)} blocks "
-                f"(__cluster_dims__), not {_times(found)}"
-            )
-    blocks = int(np.prod(found))
-    if blocks > 1 and int(base(arch).removeprefix("sm_")) < CLUSTERS_SINCE:
-        raise LaunchError(f"{arch} has no clusters: they are there from sm_{CLUSTERS_SINCE} on")
-    if blocks > MAX_CLUSTER:
-        raise LaunchError(
-            f"kernel '{kernel.name}' asks for clusters of {_times(found)} blocks; a cluster has at "
-            f"most {PORTABLE_CLUSTER}, and {MAX_CLUSTER} where the launch allows what not every "
-            "GPU can"
+    declared = cluster = x, y, z
+    if asked is not None:
+        cluster = shape("cluster", asked, (MAX_CLUSTER,) * 3)
+        require(
+            cluster == declared or not kernel.has_cluster,
+            f"kernel '{kernel.name}' was compiled for clusters of {_times(declared)} blocks "
+            f"(__cluster_dims__), not {_times(cluster)}",
         )
-    for n, along, dimension in zip(grid, found, "xyz", strict=True):
-        if n % along:
-            raise LaunchError(
-                f"grid {grid}: {dimension} is {n}, it must be a multiple of {along}, for clusters "
-                f"of {_times(found)} blocks"
-            )
-    return found
+    blocks = int(np.prod(cluster))
+    require(
+        blocks == 1 or int(base(arch).removeprefix("sm_")) >= CLUSTERS_SINCE,
+        f"{arch} has no clusters: they are there from sm_{CLUSTERS_SINCE} on",
+    )
+    require(
+        blocks <= MAX_CLUSTER,
+        f"kernel '{kernel.name}' asks for clusters of {_times(cluster)} blocks; a cluster has at "
+        f"most {PORTABLE_CLUSTER}, and {MAX_CLUSTER} where the launch allows what not every GPU "
+        "can",
+    )
+    for n, along, dimension in zip(grid, cluster, "xyz", strict=True):
+        require(
+            n % along == 0,
+            f"grid {grid}: {dimension} is {n}, it must be a multiple of {along}, for clusters of "
+            f"{_times(cluster)} blocks",
+        )
+    return cluster
 
 
 def _times(shape: Sequence[int]) -> str:

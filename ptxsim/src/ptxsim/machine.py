@@ -24,26 +24,22 @@ import numpy as np
 from ptxsim import metrics
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.arithmetic import exactness
-from ptxsim.arithmetic.fused import Stacks
-from ptxsim.arithmetic.multiply_add import Magnitudes
+from ptxsim.arithmetic.multiply_add import Magnitudes, Stacks
 from ptxsim.async_copy import counted
 from ptxsim.async_copy.copies import Copies
 from ptxsim.async_copy.map_bytes import MapsInMemory
 from ptxsim.checks.checker import Checker
 from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
-from ptxsim.memory import global_memory, merging
-from ptxsim.memory.cluster_memory import ClusterMemory
-from ptxsim.memory.local_memory import LocalMemory
-from ptxsim.memory.shared_memory import SharedMemory
-from ptxsim.ptx import Instruction, Kernel, Symbol
+from ptxsim.memory import global_memory, merging, shared_memory
+from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
+from ptxsim.ptx import Instruction, Kernel, Symbol, register_types
 from ptxsim.system_calls import FirstLines
 from ptxsim.threads.barriers import Barriers
 from ptxsim.threads.clusters import ClusterBarrier, ranks_of
 from ptxsim.threads.layout import Layout, Triple
 from ptxsim.threads.polling import Polling
 from ptxsim.translate import translate
-from ptxsim.types import register_types
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
@@ -127,6 +123,7 @@ class PreparedLaunch:
     block: Triple
     parameters: dict[str, np.generic]
     memory: global_memory.GlobalMemory
+    maps: MapsInMemory
     shared_bytes: int  # static and dynamic
     dynamic_bytes: int
     translation: Translation
@@ -136,7 +133,6 @@ class PreparedLaunch:
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
     prints: bool = True  # whether what the kernel prints is to be seen
-    maps: MapsInMemory | None = None
 
 
 class TooLong(Exception):
@@ -144,11 +140,9 @@ class TooLong(Exception):
 
 
 class Deadline:
-    """When to give up. Chunks that run side by side share one.
+    """When to give up: after `limit_s` seconds both on the wall and of processor time.
 
-    Both clocks must have passed `limit_s` seconds, that on the wall and the processor time of the
-    threads that work on this launch: on a machine, or in a process, with other work to do the first
-    runs on, with several threads the second runs faster.
+    Beside other work the first runs on, with several threads the second runs faster.
     """
 
     def __init__(self, limit_s: float):
@@ -181,16 +175,11 @@ class Deadline:
         return on_the_wall > self.limit_s and self.elapsed > self.limit_s
 
     def stop(self) -> None:
-        """Whatever still runs gives up at once."""
         self.limit_s = -1.0
 
 
 class Chunk:
-    """The lanes of some blocks, and all that is theirs: registers, shared memory, counts.
-
-    `layout`: where each lane stands. `alive`: lanes that have not returned. `checker`: None unless
-    the launch asks for checks. `record`: the block of which `recorded` is kept, or None.
-    """
+    """The lanes of some blocks, and all that is theirs: registers, shared memory, counts."""
 
     def __init__(self, launch: PreparedLaunch, ranges, record: Triple | None, deadline: Deadline):
         self.launch, self.ranges, self.record = launch, ranges, record
@@ -221,15 +210,11 @@ class Chunk:
         return int((self.layout.per_block(self.alive) > 0).sum())
 
     def run(self) -> None:
-        """All of it."""
         if not self.go_as_far_as_possible():
             self.go_as_far_as_possible(last=True)
 
     def go_as_far_as_possible(self, last: bool = False) -> bool:
-        """Run until all lanes have returned, or until the rest wait for other chunks: then False.
-
-        `last`: no other chunk will change anything any more. Who still waits, waits for ever.
-        """
+        """Run until all have returned, or (False) wait for other chunks; `last`: for ever."""
         before, done = np.setbufsize(UFUNC_BUFFER), True
         try:
             with np.errstate(all="ignore"), self.deadline.at_work():
@@ -261,9 +246,7 @@ class Chunk:
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
-        self.recorded_warps = slice(0, 0)
-        if self.record is not None:
-            self.recorded_warps = self.layout.warps_of(self.record)
+        self.recorded_warps = self.layout.warps_of(self.record) if self.record else slice(0, 0)
         self.polling = Polling(self)
         self.registers = {n: t.type(0) for n, t in launch.translation.types.items()}
         # Instruction -> lanes that stand there: a mask, or True for all lanes of the chunk.
@@ -274,7 +257,6 @@ class Chunk:
     # --- who runs next --------------------------------------------------------------------------
 
     def _schedule(self) -> bool:
-        """Whether all have returned, or wait for ever."""
         blocks = self.launch.kernel.blocks
         while True:
             start = self._next()
@@ -321,9 +303,11 @@ class Chunk:
         while True:
             whole = [p for p in self.ready if self._whole(blocks[p], self.ready[p])]
             if whole and self.polling.places and not held:
-                whole = [self._first_free(whole)]
-                held = whole == [None]
-            if whole and whole != [None]:
+                self._free = self.polling.hold({place: self.ready[place] for place in whole})
+                held = self._free is None
+                if self._free:
+                    return self._free[0]
+            elif whole:
                 return min(whole)
             opened = self._open_barriers()
             if not opened and self.copies.advance():
@@ -339,11 +323,6 @@ class Chunk:
             self.changes += 1
         # If there are any, then only parts of warps, at instructions of the whole warp.
         return min(self.ready, default=None)
-
-    def _first_free(self, places) -> int | None:
-        """The first of the places where lanes stand of warps of which no lane rests."""
-        self._free = self.polling.hold({place: self.ready[place] for place in places})
-        return None if self._free is None else self._free[0]
 
     def _without_held(self, start: int, mask):
         """The lanes of `mask`, which go on at `start`, that are not held; the others stay there."""
@@ -372,7 +351,6 @@ class Chunk:
         return bool((rows == alive)[rows.any(axis=1)].all())
 
     def _continue(self, block, mask, condition) -> None:
-        """Sort the lanes of `mask` by where they stand after `block`."""
         last = self.launch.kernel.instructions[block.end - 1]
         if self._parked is not False:  # a barrier has taken these
             rest = self._settle(self.both(mask, ~np.asarray(self._parked)))
@@ -423,7 +401,6 @@ class Chunk:
         return a & b
 
     def _settle(self, mask):
-        """True or False in place of a mask that is all one or the other."""
         if isinstance(mask, bool) or not mask.any():
             return mask if isinstance(mask, bool) else False
         return True if mask.all() else mask
@@ -449,26 +426,17 @@ class Chunk:
         self.barriers.wait_in_warp(index + 1, members, mask)
 
     def cluster_wait(self, index: int, mask) -> None:
-        """barrier.cluster.wait."""
         self._parked = mask
         self.cluster_barrier.wait(index, mask)
-
-    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
-        """setmaxnreg, of `inc` or `dec`: the lanes have `count` registers from now on."""
-        if self.checker:
-            self.checker.set_registers(index, count, grows, mask)
 
     def fence_async(self, mask) -> None:
         """fence.proxy.async: what the lanes know is written is there for bulk stores and wgmma."""
         self.copies.mbarriers.fence_inits(mask)
         if self.checker:
-            self.checker.fence_async(mask)
+            self.checker.races.fence_async(mask)
 
     def check_members(self, index: int, members, mask) -> None:
-        """Find lanes that `members` names and that are missing, or that are here unnamed.
-
-        Or that another lane names, and that name others: on an NVIDIA H200 they wait for ever.
-        """
+        """Find lanes that are named and missing, here and unnamed, or named by a different mask."""
         if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
             return
         members = self.layout.to_warps(members).view(np.uint32)
@@ -485,12 +453,11 @@ class Chunk:
             pairs = ((members[:, :, None] & bits) != 0) & rows[:, :, None] & rows[:, None, :]
             wrong |= (pairs & (members[:, :, None] != members[:, None, :])).any(axis=2)
         wrong = self.layout.from_warps(wrong)
-        if wrong.any():
-            what = (
-                "lanes that its mask names are elsewhere or have another mask, or lanes are here "
-                "that it does not name"
-            )
-            self.find("divergent warp", index, what, wrong)
+        what = (
+            "lanes that its mask names are elsewhere or have another mask, or lanes are here "
+            "that it does not name"
+        )
+        self.find("divergent warp", index, what, wrong)
 
     def _open_barriers(self) -> bool:
         opened = self.barriers.open(self.alive)
@@ -503,8 +470,7 @@ class Chunk:
                 self.checker.open(one)
             for register, value in one.results:
                 old = self.registers[register]
-                value = value.astype(old.dtype)
-                self.registers[register] = np.where(one.lanes, value, old)
+                self.registers[register] = np.where(one.lanes, value.astype(old.dtype), old)
             for place, mask in one.places.items():
                 self._join(place, self._settle(mask))
         met = self.barriers.open_in_warps(self.alive)
@@ -533,9 +499,8 @@ class Chunk:
         seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
         for place in sorted(opened.places):
             waiting = np.broadcast_to(opened.places[place], self.shape)
-            if opened.whole_block and (seen & waiting).any():
-                what = "some threads of the block wait at this barrier, others at one further up"
-                self.find("divergent barrier", place - 1, what, seen & waiting)
+            what = "some threads of the block wait at this barrier, others at one further up"
+            self.find("divergent barrier", place - 1, what, seen & waiting & opened.whole_block)
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
 
     def _report_deadlock(self) -> None:
@@ -553,17 +518,10 @@ class Chunk:
 
     # --- what the translated blocks call ----------------------------------------------------------
 
-    def clock(self, further: int) -> np.int64:
-        """Instructions executed so far: no time, but it only goes forward."""
-        return np.int64(self.executed + further)
-
     def member(self, parameter: str, offset: int, dtype: np.dtype):
         """What stands at byte `offset` of a structure that is a parameter."""
-        return (
-            self.launch.memory.variables[parameter]
-            .view(np.dtype("u1"))[offset : offset + dtype.itemsize]
-            .view(dtype)[0]
-        )
+        raw = self.launch.memory.variables[parameter].view(np.dtype("u1"))
+        return raw[offset : offset + dtype.itemsize].view(dtype)[0]
 
     def go_on(self) -> None:
         """Raise TooLong past the deadline, wherever the lanes stand."""
@@ -571,13 +529,28 @@ class Chunk:
             raise TooLong("longer, for its first blocks alone")
 
     def load(self, index: int, space: str, addresses, dtype, count: int, mask):
+        """`count` values per lane. `space`: as in the PTX, "cluster" or "generic"."""
+        if space == "generic":
+            parts = shared_memory.split(self, addresses, mask)
+            if len(parts) > 1:
+                values = [dtype.type(0)] * count
+                for named, own, active in parts:
+                    taken = self.load(index, named, own, dtype, count, active)
+                    values = [np.where(active, a, b) for a, b in zip(taken, values, strict=True)]
+                return values
+            space, addresses, mask = parts[0]
         memory_, addresses = self.space(space), np.asarray(addresses)
         values, bad = global_memory.load(memory_, addresses, dtype, count, mask)
-        if space == "global" and self.launch.memory.has_written(addresses):
-            self.known_sums = exactness.nothing_known()
+        if space == "global":
+            self.forget_sums(addresses)
         if bad or self.observed or self.checker:
             self.note(index, space, "load", addresses, dtype.itemsize * count, mask, bad)
         return values
+
+    def forget_sums(self, addresses=None) -> None:
+        """Nothing is known of sums if what is read may be no argument: see exactness.py."""
+        if addresses is None or self.launch.memory.has_written(addresses):
+            self.known_sums = exactness.nothing_known()
 
     def load_shared(self, index: int, base, offset: int, dtype, count: int, mask):
         """As `load` from shared memory at base + offset."""
@@ -594,9 +567,14 @@ class Chunk:
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
+        """The reverse of `load`: `values[i]` goes to the i-th element of each lane."""
+        if space == "generic":
+            for named, own, active in shared_memory.split(self, addresses, mask):
+                self.store(index, named, own, values, dtype, active)
+            return
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
-            self.checker.about_to_store(addresses, values, dtype, mask, space)
+            self.checker.races.about_to_store(addresses, values, dtype, mask, space)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
         self.changes += space != "local"
         if bad or self.observed or self.checker:
@@ -607,15 +585,15 @@ class Chunk:
         if self.launch.count:
             if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
                 self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
-            self.counter.fma_lanes += count * self._lanes[1]
+            self.counter.events[metrics.FMA_METRIC] += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask, imma: int = 0) -> None:
         """Count one product of matrices, and how many instructions the GPU makes of it."""
         if self.launch.count:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             self.counter.tensor_multiply_adds += warps * multiply_adds
-            self.counter.hmma += warps * hmma
-            self.counter.imma += warps * imma
+            self.counter.events[metrics.HMMA_METRIC] += warps * hmma
+            self.counter.events[metrics.IMMA_METRIC] += warps * imma
 
     def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
         """Count one product of so many warpgroups, each of which reads so much shared memory."""
@@ -629,7 +607,7 @@ class Chunk:
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
             line = self.launch.kernel.instructions[index].line
             key = line, "shared", "load", SHARED
-            self.counter.add_requests(key, merging.IDLE_LOADS * warps)
+            self.counter.add_again(key, metrics.Cost(merging.IDLE_LOADS * warps, 0, 0, 0))
 
     def count_far(self, what: str, addresses, mask) -> None:
         """Count an instruction for each warp of which a lane reaches another block's memory."""
@@ -640,47 +618,39 @@ class Chunk:
             counted.count(self, what, int(warps.sum()))
 
     def space(self, name: str):
-        """The memory of a state space."""
         own = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
         return own.get(name, self.launch.memory)
 
     def note(self, index, space, operation, addresses, size, mask, bad, unit=None) -> None:
-        """Tell findings, checks and counters of an access of `size` bytes per lane.
-
-        `unit`: what it is counted as, if not as its operation: "ldmatrix" or "stmatrix".
-        """
+        """Tell of an access of `size` bytes a lane. `unit`: what counts it, such as "ldmatrix"."""
         self.check_access(index, space, operation, addresses, size, mask, bad)
         if self.observed and space in ("global", "shared"):
             self.counting.access(index, space, unit or operation, addresses, size, mask)
 
     def check_access(self, index, space, operation, addresses, size, mask, bad) -> None:
         """As `note`, for findings and checks alone."""
-        for access in bad:
-            kind = f"{access.problem} {'read' if operation == 'load' else 'write'}"
-            self.find(kind, index, access.what, access.lanes)
+        right = self.find_bad(index, "read" if operation == "load" else "write", bad, mask)
         if self.checker:
-            right = mask
-            for access in bad:
-                right = self.both(right, ~access.lanes)
             self.checker.access(index, space, operation, addresses, size, right)
         if space == "cluster" and self.launch.count and operation in ("load", "store"):
-            self.count_far(
-                {"load": "dshared_ld", "store": "dshared_st"}[operation], addresses, mask
-            )
-
-    def chosen(self, index: int, taken, mask) -> None:
-        """The lanes of `mask` where `taken` use what the load `index` gave: see speculation.py."""
-        if self.checker:
-            self.checker.chosen(index, self.both(mask, np.asarray(taken)))
+            what = {"load": "dshared_ld", "store": "dshared_st"}[operation]
+            self.count_far(what, addresses, mask)
 
     # --- findings ---------------------------------------------------------------------------------
 
+    def find_bad(self, index: int, does: str, bad, mask=True):
+        """Find a list of BadAccess; `does`: "read" or "write". The other lanes of `mask`."""
+        for access in bad:
+            self.find(f"{access.problem} {does}", index, access.what, access.lanes)
+            mask = self.both(mask, ~access.lanes)
+        return mask
+
     def find(self, kind: str, index: int, what: str, lanes) -> None:
-        """Keep the first finding of each kind and place. `lanes`: the mask of those that did it."""
+        """Keep the first finding of each kind and place. `lanes`: who did it, perhaps nobody."""
         instruction = self.launch.kernel.instructions[index]
+        lanes = np.broadcast_to(lanes, self.shape)
         key = (kind, instruction.where)
-        if key not in self.findings:
-            lanes = np.broadcast_to(lanes, self.shape)
+        if key not in self.findings and lanes.any():
             self.findings[key] = Finding(
                 kind, self.launch.kernel.name, instruction.line, *self.layout.first(lanes), what,
                 int(lanes.sum()), instruction.header,

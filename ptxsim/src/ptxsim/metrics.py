@@ -18,10 +18,8 @@ The names of the totals are Nsight Compute's. The rules:
 What counts as one load from shared memory is not what the PTX has, but what the GPU's assembler
 makes of it: see merging.py.
 
-Recorded on an NVIDIA H200, all counters are equal in GEMM Lab's FP32 kernels. In larger
-products, where several blocks share an SM, the GPU's wavefronts and bank conflicts of shared memory
-(TIMING_DEPENDENT) come out a little higher, and differ from one run of the profiler to the next: an
-access to shared memory can also meet data that arrive from global memory in the same banks. Here
+In larger products, where several blocks share an SM, the GPU's wavefronts and bank conflicts of
+shared memory (TIMING_DEPENDENT) come out a little higher, and differ from one run to the next. Here
 only the conflicts that addresses cause are counted.
 """
 
@@ -48,25 +46,19 @@ FMA_METRIC = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 HMMA_METRIC = "sm__inst_executed_pipe_tensor_op_hmma.sum"
 IMMA_METRIC = "sm__inst_executed_pipe_tensor_op_imma.sum"  # the same of integers
 # (space, operation) -> Nsight Compute's names of (requests, sectors or wavefronts, conflicts).
-METRICS = {
-    ("global", "load"): (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    ),
-    ("global", "store"): (
-        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    ),
-    ("shared", "load"): (
-        "smsp__inst_executed_op_shared_ld.sum",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    ),
-    ("shared", "store"): (
-        "smsp__inst_executed_op_shared_st.sum",
-        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-        "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-    ),
+METRICS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("global", operation): (
+        f"l1tex__t_requests_pipe_lsu_mem_global_op_{short}.sum",
+        f"l1tex__t_sectors_pipe_lsu_mem_global_op_{short}.sum",
+    )
+    for operation, short in (("load", "ld"), ("store", "st"))
+} | {
+    ("shared", operation): (
+        f"smsp__inst_executed_op_shared_{short}.sum",
+        f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{short}.sum",
+        f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{short}.sum",
+    )
+    for operation, short in (("load", "ld"), ("store", "st"))
 }
 # The same of ldmatrix and stmatrix, which share wavefronts and conflicts with the others; no metric
 # has the number of stmatrix instructions.
@@ -82,7 +74,7 @@ WGMMA_METRICS = {
     ("shared", "wgmma"): (
         "sm__inst_executed_pipe_tensor_op_gmma.sum",
         "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
-    ),
+    )
 }
 # What the copy engine does in global memory, which is counted as counted.py says.
 BULK_METRICS = {
@@ -99,14 +91,12 @@ WGMMA_OPERATIONS = {
     **dict.fromkeys(("s8", "u8"), "sm__ops_path_tensor_op_igmma_src_int8.sum"),
 }
 
-EVERY_KERNEL = (METRICS | MATRIX_METRICS | WGMMA_METRICS).values()  # 0 of them is said too
+EVERY_KERNEL = METRICS | MATRIX_METRICS | WGMMA_METRICS  # a total is given where it is 0 too
 # What is counted where it occurs.
-RARE = frozenset(
-    counted.INSTRUCTIONS.format(what)
-    for what in (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS, *counted.ACCESSES_ACROSS)
-) | frozenset(
-    counted.sectors_metric(what) for what in (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS)
-)
+COPIES = (*counted.IN_GLOBAL_MEMORY, *counted.COPIES_ACROSS)
+RARE = {counted.sectors_metric(what) for what in COPIES} | {
+    counted.INSTRUCTIONS.format(what) for what in (*COPIES, *counted.ACCESSES_ACROSS)
+}
 
 # What the GPU counts besides depends on when accesses meet.
 TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "store"][1:])
@@ -163,11 +153,8 @@ class Counter:
 
     def __init__(self) -> None:
         self._counts: defaultdict = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
-        self.fma_lanes = 0
-        self.hmma, self.imma = 0, 0
         self.tensor_multiply_adds = 0
-        self._operations = dict.fromkeys(WGMMA_OPERATIONS.values(), 0)
-        self.events: dict[str, int] = defaultdict(int)  # by metric: see async_copy/counted.py
+        self.events: dict[str, int] = defaultdict(int)  # by metric
 
     def add(
         self,
@@ -179,9 +166,9 @@ class Counter:
         to: np.ndarray | None = None,
     ) -> Cost:
         """Count one instruction, whose `key` is (line, space, operation, array); its `cost`."""
-        found = cost(*key[1:3], addresses, active, size, times, to)
-        self.add_again(key, found)
-        return found
+        amounts = cost(*key[1:3], addresses, active, size, times, to)
+        self.add_again(key, amounts)
+        return amounts
 
     def add_again(self, key: tuple[int, str, str, str], cost: Cost) -> None:
         """Count an instruction that costs the same as an earlier one."""
@@ -190,50 +177,32 @@ class Counter:
             count[at] += amount
 
     def add_wgmma(self, line: int, product: Any, bytes_read: int, groups: int) -> None:
-        """Count a wgmma (a wgmma.GroupProduct) of so many warpgroups.
-
-        The banks deliver 128 bytes of an operand at a time: no layout of a descriptor has
-        conflicts.
-        """
-        count = self._counts[line, "shared", "wgmma", "shared memory"]
-        count[0] += GROUP_WARPS * groups
-        count[1] += bytes_read // (BANKS * BANK_BYTES) * groups
-        count[2] += bytes_read * groups
+        """Count a wgmma.GroupProduct of so many warpgroups; no layout of it has conflicts."""
+        amounts = Cost(GROUP_WARPS, bytes_read // (BANKS * BANK_BYTES), bytes_read, 0)
+        key = line, "shared", "wgmma", "shared memory"
+        self.add_again(key, Cost(*(amount * groups for amount in amounts)))
         multiply_adds = ROWS * product.n * product.k * groups
         self.tensor_multiply_adds += multiply_adds
-        self._operations[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
-        if product.types[0] == "s32":
-            self.imma += GROUP_WARPS * groups
-        else:
-            self.hmma += GROUP_WARPS * groups
-
-    def add_requests(self, key: tuple[int, str, str, str], requests: int) -> None:
-        """Count instructions that move nothing."""
-        self._counts[key][0] += requests
+        self.events[WGMMA_OPERATIONS[product.types[1]]] += 2 * multiply_adds
+        pipe = IMMA_METRIC if product.types[0] == "s32" else HMMA_METRIC
+        self.events[pipe] += GROUP_WARPS * groups
 
     def merge(self, other: Counter) -> None:
-        self.fma_lanes += other.fma_lanes
-        self.hmma += other.hmma
-        self.imma += other.imma
         self.tensor_multiply_adds += other.tensor_multiply_adds
-        for metric, operations in other._operations.items():
-            self._operations[metric] += operations
         for metric, number in other.events.items():
             self.events[metric] += number
-        for key, values in other._counts.items():
-            for i, value in enumerate(values):
-                self._counts[key][i] += value
+        for key, amounts in other._counts.items():
+            self.add_again(key, Cost(*amounts))
 
     def lines(self) -> list[LineCount]:
         return [LineCount(*key, *values[:3]) for key, values in sorted(self._counts.items())]
 
     def totals(self) -> Totals:
         """Nsight Compute's metric names and their values."""
-        names_of = METRICS | MATRIX_METRICS | WGMMA_METRICS | BULK_METRICS
-        totals = {name: 0 for names in EVERY_KERNEL for name in names if name}
-        totals |= {FMA_METRIC: self.fma_lanes, WGMMA_BYTES: 0}
-        totals |= {HMMA_METRIC: self.hmma, IMMA_METRIC: self.imma}
-        totals |= self._operations
+        names_of = EVERY_KERNEL | BULK_METRICS
+        totals = {name: 0 for names in EVERY_KERNEL.values() for name in names if name}
+        others = (FMA_METRIC, WGMMA_BYTES, HMMA_METRIC, IMMA_METRIC, *WGMMA_OPERATIONS.values())
+        totals |= dict.fromkeys(others, 0)
         for (_, space, operation, _), (requests, units, size, conflicts) in self._counts.items():
             totals[WGMMA_BYTES] += size if operation == "wgmma" else 0
             names = names_of[space, operation]
@@ -300,10 +269,7 @@ def wavefronts(addresses: np.ndarray, active: np.ndarray, size: int, parts: int)
 
 
 def in_pairs(addresses: np.ndarray, active: np.ndarray, parts: int) -> np.ndarray:
-    """(warps, parts): whether each lane has the address of its neighbour, or of the next but one.
-
-    Of two neighbours, or lanes two apart, of which at least one is active.
-    """
+    """(warps, parts): whether each pair of lanes, next to or two apart, shares addresses."""
     lanes = np.arange(WARP)
     found = np.zeros((len(addresses), parts), bool)
     for distance in (1, 2):

@@ -11,15 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from numbers import Integral
 
-from ptxsim.architectures import (
-    LIMITS,
-    MAX_REGISTERS_PER_THREAD,
-    MAX_THREADS_PER_BLOCK,
-    REGISTERS_PER_SM,
-    WARP,
-    SmLimits,
-    base,
-)
+from ptxsim import architectures
+from ptxsim.architectures import LIMITS, REGISTERS_PER_SM, WARP, SmLimits, base
 
 REGISTER_UNIT = 256  # a warp's registers are rounded up to this many ...
 SM_PARTITIONS = 4  # ... and lie in the quarter of the SM that the warp runs in
@@ -71,8 +64,8 @@ def occupancy(arch: str, *, threads: int, registers: int, shared_bytes: int = 0)
     Raises OccupancyError, naming the value and what would be right.
     """
     sm = sm_limits(arch)
-    _check("threads", threads, 1, MAX_THREADS_PER_BLOCK, "a block has")
-    _check("registers", registers, 0, MAX_REGISTERS_PER_THREAD, "a thread has")
+    _check("threads", threads, 1, architectures.MAX_THREADS_PER_BLOCK, "a block has")
+    _check("registers", registers, 0, architectures.MAX_REGISTERS_PER_THREAD, "a thread has")
     _check("shared_bytes", shared_bytes, 0, None, "a block has")
 
     warps = -(-threads // WARP)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -149,16 +150,15 @@ class Coordinates:
     items: tuple
 
 
+def items(operand) -> tuple:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
 # --- a kernel -------------------------------------------------------------------------------
 
 
 @dataclass
 class Instruction:
-    """`defines` and `uses`: the registers that it writes, and those that it reads.
-
-    `has_result`: whether the first operand is what it writes.
-    """
-
     index: int
     opcode: str  # "ld.global.nc.f32"
     operands: tuple
@@ -169,9 +169,9 @@ class Instruction:
     header: str = ""  # "helper.h, line 3", where it stands in a header that the file includes
     parts: tuple[str, ...] = field(init=False, repr=False)
     name: str = field(init=False, repr=False)
-    has_result: bool = field(init=False, repr=False)
-    defines: frozenset[str] = field(init=False, repr=False)
-    uses: frozenset[str] = field(init=False, repr=False)
+    has_result: bool = field(init=False, repr=False)  # whether the first operand is one
+    defines: frozenset[str] = field(init=False, repr=False)  # the registers that it writes
+    uses: frozenset[str] = field(init=False, repr=False)  # the registers that it reads
 
     def __post_init__(self):
         self.parts = tuple(self.opcode.split("."))
@@ -241,12 +241,9 @@ class Block:
 
 @dataclass(frozen=True)
 class ModuleVariable:
-    """A variable in constant or global memory.
+    """A variable in constant or global memory."""
 
-    `size`: in bytes; `initial`: the first of them, as declared; all others are 0.
-    """
-
-    initial: bytes
+    initial: bytes  # as declared; all behind them are 0
     size: int
     element_bytes: int
 
@@ -308,12 +305,9 @@ class Function:
 
 
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
-    """Every entry function of `ptx` by name. Source lines are those of `filename`.
+    """Every entry function of `ptx` by name; lines are those of `filename`, and of its `headers`.
 
-    `headers`: names of files that it includes, whose lines are kept too.
-
-    Each is read when it is first asked for, with all that it calls: asking raises PtxError if
-    something there cannot be read.
+    Each is read at its first look-up, which raises PtxError if something there cannot be read.
     """
     return _Module(ptx, filename, headers)
 
@@ -448,10 +442,7 @@ class _Body:
         return PtxError(f"kernel '{self.kernel.name}', {where}: not understood: {text}")
 
     def _locate(self, found: re.Match) -> None:
-        """`.loc file line column, …, inlined_at file line column`: the line in the own file.
-
-        And the line in a header, where it is from there.
-        """
+        """`.loc file line column, …, inlined_at file line column`: the lines in file and header."""
         places = [found.groups()[:2], *re.findall(r"inlined_at (\d+) (\d+)", found[3])]
         known = [
             (self.files[number], line)
@@ -819,3 +810,48 @@ def _liveness(blocks: dict[int, Block], instructions: list[Instruction]) -> None
             live = read_first[block.start] | (out - block.defined)
             changed |= live != block.live_in or out != block.live_out
             block.live_in, block.live_out = live, out
+
+
+# --- types as NumPy dtypes ------------------------------------------------------------------------
+
+
+BOOL = np.dtype(bool)
+FLOATS: dict[str, np.dtype] = {"f32": np.dtype("f4"), "f64": np.dtype("f8")}
+SIGNED: dict[int, np.dtype] = {size: np.dtype(f"i{size}") for size in (1, 2, 4, 8)}
+UNSIGNED: dict[int, np.dtype] = {size: np.dtype(f"u{size}") for size in SIGNED}
+BITWISE = {"and": "&", "or": "|", "xor": "^"}
+
+
+class Unknown(Exception):
+    """Raised by a translation that does not know a form of its instruction."""
+
+
+def type_of(ptx_type: str) -> np.dtype:
+    if ptx_type == "pred":
+        return BOOL
+    if ptx_type in FLOATS:
+        return FLOATS[ptx_type]
+    if ptx_type.startswith(("f", "bf", "tf", "e")):  # NumPy does not compute with these
+        raise Unknown
+    table = UNSIGNED if ptx_type[0] == "u" else SIGNED
+    return table[TYPE_BYTES[ptx_type]]
+
+
+def register_types(kernel: Kernel) -> dict[str, np.dtype]:
+    """The dtype in which each register is kept between blocks; of .b32, as it is mostly used."""
+    votes: dict[str, Counter] = {name: Counter() for name in kernel.registers}
+    for instruction in kernel.instructions:
+        kind = instruction.parts[-1]
+        if kind in TYPE_BYTES and kind[0] in "fsu":
+            for operand in instruction.operands:
+                if isinstance(operand, Register):
+                    votes[operand.name][kind[0] == "f"] += 1
+    types = {}
+    for name, declared in kernel.registers.items():
+        if declared == "pred" or declared in FLOATS:
+            types[name] = type_of(declared)
+        else:
+            size = TYPE_BYTES[declared]
+            is_float = votes[name][True] > votes[name][False] and size >= 4
+            types[name] = np.dtype(f"f{size}") if is_float else SIGNED[size]
+    return types

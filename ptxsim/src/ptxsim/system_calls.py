@@ -6,10 +6,7 @@ import re
 
 import numpy as np
 
-from ptxsim.memory import generic
-from ptxsim.ptx import Symbol
 from ptxsim.threads.warps import active_lanes
-from ptxsim.types import SIGNED, Unknown
 
 MOST_LINES = 100  # that one launch prints
 MOST_PRINTED = 1 << 20  # characters, as many as a GPU's buffer has bytes by default
@@ -58,34 +55,6 @@ class FirstLines:
         self.stream.write(f"{begin}… and {more} of what the kernel prints\n")
 
 
-def op_call(w, instruction, *operands):
-    function = instruction.parts[1]
-    if function == "vprintf":
-        target, text, values = operands
-        given = ", ".join(w.value(one, SIGNED[8]) for one in (text, values))
-        call = f"{w.use(printf)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
-        if target == Symbol("_"):
-            w.lines.append(call)
-        else:
-            w.assign(target, call, SIGNED[4], instruction)
-    elif function == "__assertfail":
-        message, file, line, name, _ = operands
-        given = ", ".join(w.value(one, SIGNED[8]) for one in (message, file, name))
-        line = w.value(line, SIGNED[4])
-        call = f"{w.use(fail)}(lanes, {instruction.index}, {given}, {line}, {w.mask(instruction)})"
-        w.lines.append(call)
-    else:
-        raise Unknown
-
-
-def op_trap(w, instruction):
-    w.lines.append(f"{w.use(trap)}(lanes, {instruction.index}, {w.mask(instruction)})")
-
-
-def op_brkpt(w, instruction):
-    """There is no debugger."""
-
-
 def fail(lanes, index: int, message, file, name, line, mask) -> None:
     """assert that does not hold: a finding. The thread ends."""
     if not np.any(mask):
@@ -103,11 +72,7 @@ def trap(lanes, index: int, mask) -> None:
 
 
 def printf(lanes, index: int, text, values, mask) -> np.int32:
-    """vprintf: what the lanes of `mask` print, one after the other. How many values are printed.
-
-    `text`, `values`: generic addresses (int64), of the format and of the values behind it, each at
-    a multiple of its size.
-    """
+    """vprintf with the format at `text` and the values at `values`, generic; their number."""
     active = active_lanes(lanes, mask)
     places = [tuple(place) for place in np.argwhere(active)]
     if not places:
@@ -133,7 +98,7 @@ def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list
         nonlocal offset, count
         offset = -(-offset // dtype.itemsize) * dtype.itemsize
         at = np.asarray(values) + np.int64(offset)
-        (found,) = generic.load_generic(lanes, index, at, dtype, 1, mask)
+        (found,) = lanes.load(index, "generic", at, dtype, 1, mask)
         offset, count = offset + dtype.itemsize, count + 1
         rows = lanes.layout.to_warps(found)
         return [rows[place].item() for place in places]
@@ -164,32 +129,25 @@ def _type(kind: str, length: str | None) -> np.dtype:
 
 def _one(lanes, found: re.Match, value, stars: list[int]) -> str:
     """One value as C prints it."""
-    flags, kind = found["flags"], found["kind"]
-    width = stars.pop(0) if found["width"] == "*" else int(found["width"] or 0)
-    precision = found["precision"]
-    if precision is not None:
-        precision = stars.pop(0) if precision == "*" else int(precision or 0)
-    if width < 0:
-        flags, width = flags + "-", -width
+    flags, kind, precision = found["flags"], found["kind"], found["precision"]
     if kind == "c":
-        text = chr(value & 255)
+        value = chr(value & 255)
     elif kind == "s":
-        text = _text(lanes, value) if value else "(null)"
-        text = text[:precision] if precision is not None else text
+        value = _text(lanes, value) if value else "(null)"
     elif kind == "p":
-        text = f"{value:#x}" if value else "(nil)"
+        value = f"{value:#x}" if value else "(nil)"
     elif kind in "aA":
-        text = float(value).hex()
-        text = text.upper() if kind == "A" else text
-    else:
-        spec = "d" if kind in "iu" else kind
-        dot = "" if precision is None else f".{precision}"
-        if found["length"] in ("h", "hh") and kind in "diouxX":
-            bits = 8 if found["length"] == "hh" else 16
-            value &= (1 << bits) - 1
-            value -= (value >> (bits - 1) << bits) if kind in "di" else 0
-        return f"%{flags}{width or ''}{dot}{spec}" % value
-    return text.ljust(width) if "-" in flags else text.rjust(width)
+        value = value.hex() if kind == "a" else value.hex().upper()
+    elif found["length"] in ("h", "hh") and kind in "diouxX":
+        bits = 8 if found["length"] == "hh" else 16
+        value &= (1 << bits) - 1
+        value -= (value >> (bits - 1) << bits) if kind in "di" else 0
+    as_text = isinstance(value, str)
+    if as_text and kind != "s":
+        stars, precision = stars[: found["width"] == "*"], None
+    dot = "" if precision is None else f".{precision}"
+    form = f"%{flags}{found['width']}{dot}{'s' if as_text else kind}"
+    return form % (*stars, value)
 
 
 def _text(lanes, address) -> str:

@@ -26,30 +26,17 @@ import re
 
 import numpy as np
 
-from ptxsim.arithmetic import float32
+from ptxsim import ptx
+from ptxsim.arithmetic import float32, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
-from ptxsim.instructions import TABLE, multiply_adds
-from ptxsim.ptx import (
-    GRID_REGISTERS,
-    GRID_WORKSPACE,
-    LEAVES_BLOCK,
-    RESERVED,
-    STRUCTURE,
-    Address,
-    Block,
-    Immediate,
-    Instruction,
-    Kernel,
-    Register,
-    Special,
-    Symbol,
-)
-from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
+from ptxsim.instructions import TABLE
+from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
 CLOCKS = {
     "clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi",
 }  # fmt: skip
+UNUSED = Symbol("_")
 LAUNCH_SIZES = {"dynamic_smem_size": "dynamic_bytes", "total_smem_size": "shared_bytes"}
 # What is not known, in words, by how its instruction begins, or by a register that it reads.
 REASONS = (
@@ -64,6 +51,7 @@ REASONS = (
     (r"brx", "a jump through a table"),
 )  # fmt: skip
 
+FUSED = "fma.rn.ftz.f32"  # done together where they share a factor: see multiply_add.py
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
@@ -72,8 +60,8 @@ class UnknownInstruction(Exception):
 
 
 def translate(
-    kernel: Kernel,
-    block: Block,
+    kernel: ptx.Kernel,
+    block: ptx.Block,
     types: dict[str, np.dtype],
     exactness: Exactness,
     kept: frozenset,
@@ -81,18 +69,16 @@ def translate(
 ):
     """The Python function of one basic block; its text is in the attribute `text`.
 
-    `types`: from `register_types`; `exactness`: of the kernel. `kept`: registers whose values
-    waiting lanes still need, so that only active lanes may change them. `flush_operands`: whether
-    a float32 operand can be subnormal at all (see `flush` in arithmetic/float32.py); if not,
-    looking is left out.
+    `kept`: registers that only active lanes may change, for waiting ones still need them.
+    `flush_operands`: whether a float32 operand can be subnormal at all; if not, none is flushed.
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
-    for step in multiply_adds.steps(kernel.instructions[block.start : block.end]):
+    for step in steps(kernel.instructions[block.start : block.end]):
         if isinstance(step, list):
-            multiply_adds.write(writer, step)
-        elif step.name in LEAVES_BLOCK:
-            condition = writer.ending(step)
+            writer.multiply_adds(step)
+        elif step.name in ptx.LEAVES_BLOCK:  # see machine.py for the rest of it
+            condition = None if step.predicate is None else writer.condition(step)
         else:
             writer.instruction(step)
             condition = writer.tried
@@ -102,6 +88,25 @@ def translate(
     function = namespace["block"]
     function.text = text
     return function
+
+
+def steps(instructions: list[Instruction]):
+    """The instructions of a block in order, but lists of multiply-adds that depend on no other."""
+    waiting: list[Instruction] = []
+    written: set[str] = set()
+    read: set[str] = set()
+    for one in instructions:
+        target, sources = one.defines, one.uses
+        if target & (written | read) or sources & written or one.name in ptx.LEAVES_BLOCK:
+            yield from [waiting] if waiting else []
+            waiting, written, read = [], set(), set()
+        if one.opcode == FUSED and one.predicate is None:
+            waiting.append(one)
+            written |= target
+            read |= sources
+        else:
+            yield one
+    yield from [waiting] if waiting else []
 
 
 class Writer:
@@ -140,8 +145,14 @@ class Writer:
 
     def use(self, function) -> str:
         """The name by which the text can call `function`."""
+        if not inspect.isfunction(function):
+            return self.constant(function)
         self.constants[function.__name__] = function
         return function.__name__
+
+    def call(self, function, instruction: Instruction, *given) -> str:
+        rest = ", ".join(map(str, [*given, self.mask(instruction)]))
+        return f"{self.use(function)}(lanes, {instruction.index}, {rest})"
 
     def constant(self, value) -> str:
         name = f"K{len(self.constants)}"
@@ -152,7 +163,7 @@ class Writer:
         """An expression for `operand`, its bits seen as `dtype`."""
         if isinstance(operand, Register):
             return self._view(self.variable(operand.name), self.types[operand.name], dtype)
-        if isinstance(operand, Immediate):
+        if isinstance(operand, ptx.Immediate):
             return self.constant(_immediate(operand, dtype))
         if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
             return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
@@ -165,21 +176,25 @@ class Writer:
             if operand.name in self.kernel.variables:
                 text = f"lanes.launch.memory.address({operand.name!r})"
                 return self._view(text, SIGNED[8], dtype)
-            if STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
+            if ptx.STRUCTURE.match(dict(self.kernel.parameters).get(operand.name, "")):
                 return self._view(f"lanes.parameters[{operand.name!r}]", SIGNED[8], dtype)
         raise Unknown
 
+    def values(self, operands, dtype: np.dtype) -> list[str]:
+        return [self.value(operand, dtype) for operand in operands]
+
     def _special(self, name: str, dtype: np.dtype) -> str:
         if name in CLOCKS:
-            text = f"lanes.clock({self.at - self.block.start})"
+            # Instructions executed so far: no time, but it only goes forward.
+            text = f"np.int64(lanes.executed + {self.at - self.block.start})"
             text += " >> np.int64(32)" if name.endswith("_hi") else ""
             return self._view(f"({text})", SIGNED[8], dtype)
-        if name in GRID_REGISTERS:
-            text = f"lanes.launch.memory.address({GRID_WORKSPACE!r})"
+        if name in ptx.GRID_REGISTERS:
+            text = f"lanes.launch.memory.address({ptx.GRID_WORKSPACE!r})"
             text += " >> np.int64(32)" if name == "envreg1" else ""
             return self._view(f"({text})", SIGNED[8], dtype)
         if name == "reserved_smem_offset_1":
-            offset = self.kernel.shared[RESERVED].offset
+            offset = self.kernel.shared[ptx.RESERVED].offset
             return self._view(self.constant(np.int32(offset)), SIGNED[4], dtype)
         if name in LAUNCH_SIZES:
             return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
@@ -192,7 +207,6 @@ class Writer:
         return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
 
     def wide(self, operand, ftz: bool) -> str:
-        """As `number` for a float32, turned into a float64."""
         text = self.number(operand, FLOATS["f32"], ftz)
         return self.once(f"{text}.astype({self.dtype(FLOATS['f64'])})")
 
@@ -217,7 +231,7 @@ class Writer:
             return f"{text}.astype({self.dtype(want)})"
         raise Unknown
 
-    def address(self, operand: Address, dtype: np.dtype) -> str:
+    def address(self, operand: ptx.Address, dtype: np.dtype) -> str:
         base = self.value(operand.base, dtype)
         return f"{base} + {self.constant(dtype.type(operand.offset))}" if operand.offset else base
 
@@ -242,6 +256,20 @@ class Writer:
         # What was made of the old value no longer holds.
         for text in self.made_of.pop(name, ()):
             self.made.pop(text, None)
+
+    def assign_all(
+        self, target, expression: str, dtype: np.dtype, instruction: Instruction
+    ) -> None:
+        names = [f"t{i}" for i in range(len(items(target)))]
+        self.lines.append(f"{', '.join(names)}, = {expression}")
+        for name, one in zip(names, items(target), strict=True):
+            if one != UNUSED:
+                self.assign(one, name, dtype, instruction)
+
+    def apply(self, instruction: Instruction, target, dtype: np.dtype, function, *given) -> None:
+        """target = function(*given), of `dtype`; `given`: texts, or numbers."""
+        text = f"{self.use(function)}({', '.join(map(str, given))})"
+        self.assign(target, text, dtype, instruction)
 
     def function(self, kept: frozenset, condition: str | None) -> str:
         before = [
@@ -274,9 +302,38 @@ class Writer:
         except (Unknown, KeyError, TypeError, ValueError) as error:
             raise self._unknown(instruction) from error
 
-    def ending(self, instruction: Instruction) -> str | None:
-        """The condition of the instruction that ends the block: see machine.py for the rest."""
-        return None if instruction.predicate is None else self.condition(instruction)
+    def multiply_adds(self, instructions: list[Instruction]) -> None:
+        """The lines for multiply-adds in any order: those that share a factor together."""
+        both = []
+        for first in (1, 2):
+            groups: dict = {}
+            for one in instructions:
+                shared, other = one.operands[first], one.operands[3 - first]
+                groups.setdefault(shared, []).append((one, shared, other))
+            both.append(list(groups.values()))
+        for group in min(both, key=len):
+            if len(group) == 1:
+                self.instruction(group[0][0])
+            else:
+                self._multiply_adds(group)
+
+    def _multiply_adds(self, group) -> None:
+        """`group`: (instruction, the shared factor, the other one) of each."""
+        self.fma_count += len(group)
+        dimensions = "len(lanes.shape)"
+        shared = self.wide(group[0][1], ftz=True)
+        others = ", ".join(self.wide(other, ftz=True) for _, _, other in group)
+        factors = self.once(f"{self.use(multiply_add.stack)}({dimensions}, {others})")
+        sums = (self.number(one.operands[3], FLOATS["f32"], ftz=True) for one, _, _ in group)
+        degree = max(self.exactness.degrees[one.operands[0].name] for one, _, _ in group)
+        given = all(self.exactness.are_given(factor, other) for _, factor, other in group)
+        rows = f"g{len(self.lines)}"
+        self.lines.append(
+            f"{rows} = {self.use(multiply_add.fma_rows)}({shared}, {factors}, ({', '.join(sums)}), "
+            f"lanes.known_sums[{degree, given}], lanes.stacks, {dimensions})"
+        )
+        for row, (one, _, _) in enumerate(group):
+            self.assign(one.operands[0], f"{rows}[{row}]", FLOATS["f32"], one)
 
     def _unknown(self, instruction: Instruction) -> UnknownInstruction:
         reasons = (reason for begins, reason in REASONS if re.match(begins, instruction.text))
@@ -287,7 +344,7 @@ class Writer:
         )
 
 
-def _immediate(operand: Immediate, dtype: np.dtype):
+def _immediate(operand: ptx.Immediate, dtype: np.dtype):
     if operand.is_float:
         return np.frombuffer(np.array(operand.value, f"f{dtype.itemsize}").tobytes(), dtype)[0]
     if dtype == BOOL:

@@ -29,15 +29,11 @@ _done = 0
 
 
 def fma(size: int):
-    """A function (float64 a, float64 b, float32 c, out=None) for float32 a * b + c, or None.
-
-    `size`: how many elements are asked for now. None where numba is missing, or not yet worth it.
-    """
+    """A function (float64 a, float64 b, float32 c, out=None) for a * b + c, or None if too few."""
     return _of(size, 0)
 
 
 def fma_ftz(size: int):
-    """The same, where a result that is subnormal after rounding to 24 bits is zero."""
     return _of(size, 1 if size < FEW else 2)
 
 
@@ -62,11 +58,7 @@ def _fma_ftz(rows, one_by_one, a, b, c, out=None):
 
 @lru_cache(1 << 12)
 def _layout(*shapes: tuple[int, ...]):
-    """The shape of the result; all four in AXES axes; whether the factors change places.
-
-    The first factor is whole along the last axis. Axes that all of them either have or not are one.
-    None where there are too many, or a sum that is the same along the last axis.
-    """
+    """(shape of the result, all four in AXES axes, whether the factors change places), or None."""
     whole = np.broadcast_shapes(*shapes)
     every = [(1,) * (len(whole) - len(shape)) + shape for shape in (*shapes, whole)]
     merged: list[list[int]] = []
@@ -87,10 +79,7 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """fma, and fma_ftz of few and of many, compiled or loaded from numba's cache; or three None.
-
-    A Ctrl-C waits until numba is imported: half imported, it could not be imported again.
-    """
+    """fma, and fma_ftz of few and of many, or None thrice. Ctrl-C waits: no half imported numba."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import wraps
 
 import numpy as np
 
@@ -20,42 +21,79 @@ SPLIT = f8(2**27 + 1)
 SAFE = 2.0**400  # products and sums of numbers between 1 / SAFE and SAFE do not leave float64
 
 
+def _on_arrays(function):
+    """`function` takes single numbers and a direction; the result, arrays and a direction."""
+
+    @wraps(function)
+    def of_arrays(*operands):
+        *arrays, direction = operands
+        each = np.frompyfunc(lambda *xs: function(*map(float, xs), direction), len(arrays), 1)
+        return np.asarray(each(*arrays), f8)
+
+    return of_arrays
+
+
 def double_fma(a, b, c, direction: str = "rn"):
     """float64 a * b + c, rounded once."""
     a, b, c = np.broadcast_arrays(a, b, c)
     if direction != "rn":
-        return _each(_exact_fma, a, b, c, direction)
+        return _exact_fma(a, b, c, direction)
     high = a * b
     low = _product_error(a, b, high)
     upper, upper_error = _two_sum(high, c)
     result = upper + sum_to_odd(upper_error, low)
     result = np.where(upper_error + low == 0, high + c, result)  # keeps the sign of a zero
     unsafe = ~(_safe(a) & _safe(b) & _safe(c))
-    if not unsafe.any():
-        return result
-    result = np.array(result)
-    result[unsafe] = _each(_exact_fma, a[unsafe], b[unsafe], c[unsafe], direction)
+    if unsafe.any():
+        result = np.array(result)
+        result[unsafe] = _exact_fma(a[unsafe], b[unsafe], c[unsafe], direction)
     return result
 
 
 def double_add(a, b, direction: str):
-    """float64 a + b."""
-    return _each(_exact_fma, a, f8(1), b, direction)
+    return _exact_fma(a, f8(1), b, direction)
 
 
-def double_multiply(a, b, direction: str):
-    """float64 a * b."""
-    return _each(_exact_product, a, b, direction)
+@_on_arrays
+def double_multiply(a, b, direction):
+    if not (math.isfinite(a) and math.isfinite(b)) or a == 0 or b == 0:
+        return float(f8(a) * f8(b))
+    return _rounded(Fraction(a) * Fraction(b), direction)
 
 
-def double_divide(a, b, direction: str):
+@_on_arrays
+def double_divide(a, b, direction):
     """float64 a / b."""
-    return _each(_exact_quotient, a, b, direction)
+    if not (math.isfinite(a) and math.isfinite(b)) or a == 0 or b == 0:
+        return float(f8(a) / f8(b))
+    return _rounded(Fraction(a) / Fraction(b), direction)
 
 
-def double_square_root(x, direction: str):
-    """The square root of float64 x."""
-    return _each(_exact_root, x, direction)
+@_on_arrays
+def double_square_root(x, direction):
+    if not math.isfinite(x) or x <= 0:
+        return float(np.sqrt(f8(x)))
+    exact = Fraction(x)
+    # x = n / 4**shift with n of 160 bits or more: its root has enough bits, and one for the rest.
+    shift = 160 + exact.denominator.bit_length()
+    n = exact.numerator * 4**shift // exact.denominator
+    root = math.isqrt(n)
+    return _rounded(Fraction(2 * root + (root * root != n), 2 ** (shift + 1)), direction)
+
+
+@_on_arrays
+def _exact_fma(a, b, c, direction):
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return float(f8(a) * f8(b) + f8(c))
+    if not math.isfinite(c):  # whether or not a * b is too large for a float64
+        return c
+    total = Fraction(a) * Fraction(b) + Fraction(c)
+    if total == 0:
+        negative = math.copysign(1, a) * math.copysign(1, b) < 0
+        if (math.copysign(1, c) < 0) == negative and (a == 0 or b == 0):
+            return c  # zeros of like signs
+        return -0.0 if direction == "rm" else 0.0
+    return _rounded(total, direction)
 
 
 def _safe(x):
@@ -79,51 +117,6 @@ def _product_error(a, b, product):
 
     (ah, al), (bh, bl) = halves(a), halves(b)
     return ((ah * bh - product) + ah * bl + al * bh) + al * bl
-
-
-def _each(function, *operands):
-    *arrays, direction = operands
-    result = np.frompyfunc(lambda *xs: function(*map(float, xs), direction), len(arrays), 1)(
-        *arrays
-    )
-    return np.asarray(result, f8)
-
-
-def _exact_fma(a, b, c, direction):
-    if not (math.isfinite(a) and math.isfinite(b)):
-        return float(f8(a) * f8(b) + f8(c))
-    if not math.isfinite(c):  # whether or not a * b is too large for a float64
-        return c
-    total = Fraction(a) * Fraction(b) + Fraction(c)
-    if total == 0:
-        negative = math.copysign(1, a) * math.copysign(1, b) < 0
-        if (math.copysign(1, c) < 0) == negative and (a == 0 or b == 0):
-            return c  # zeros of like signs
-        return -0.0 if direction == "rm" else 0.0
-    return _rounded(total, direction)
-
-
-def _exact_product(a, b, direction):
-    if not (math.isfinite(a) and math.isfinite(b)) or a == 0 or b == 0:
-        return float(f8(a) * f8(b))
-    return _rounded(Fraction(a) * Fraction(b), direction)
-
-
-def _exact_quotient(a, b, direction):
-    if not (math.isfinite(a) and math.isfinite(b)) or a == 0 or b == 0:
-        return float(f8(a) / f8(b))
-    return _rounded(Fraction(a) / Fraction(b), direction)
-
-
-def _exact_root(x, direction):
-    if not math.isfinite(x) or x <= 0:
-        return float(np.sqrt(f8(x)))
-    exact = Fraction(x)
-    # x = n / 4**shift with n of 160 bits or more: its root has enough bits, and one for the rest.
-    shift = 160 + exact.denominator.bit_length()
-    n = exact.numerator * 4**shift // exact.denominator
-    root = math.isqrt(n)
-    return _rounded(Fraction(2 * root + (root * root != n), 2 ** (shift + 1)), direction)
 
 
 def _rounded(x: Fraction, direction: str) -> float:

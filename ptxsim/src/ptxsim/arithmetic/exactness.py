@@ -15,8 +15,8 @@ degree d for the data at hand.
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ptxsim.ptx import TYPE_BYTES, Immediate, Instruction, Kernel, Register, Vec
 
 UNKNOWN = 99
 HIGHEST_DEGREE = 4
+DEGREES = (*range(HIGHEST_DEGREE + 1), UNKNOWN)
 PIECE = 1 << 16  # numbers looked at together: what is made of them stays in the cache
 WRITES_MEMORY = {"st", "atom", "red", "stmatrix", "wmma"}
 SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
@@ -32,82 +33,69 @@ WORDS = {"f32", "b32", "u32", "s32"}  # a copy of four float32 is one of four in
 
 @dataclass(frozen=True)
 class KnownSum:
-    """What is known of a * b + c before it is computed.
+    """What is known of a * b + c before it is computed."""
 
-    Its float64 value is exact where its magnitude is below `exact_below`; it is never a subnormal
-    float32 if `normal`; the magnitude of a finite a * b is at most `largest_product`.
-    """
-
-    exact_below: float
-    normal: bool
-    largest_product: float
+    exact_below: float  # magnitudes whose float64 value is exact
+    normal: bool  # never a subnormal float32
+    largest_product: float  # the magnitude of a finite a * b
 
 
 NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
 
 
 class Exactness:
-    """What the program text says of each register.
-
-    `degrees`: register -> of how many given numbers its value is at most a product; UNKNOWN if
-    unclear. `given`: the registers that hold nothing but given numbers and zeros. Given numbers are
-    float32 arguments and what is read from arrays that nobody has written yet: who reads from
-    others must no longer trust this (see `load` in machine.py).
-    """
+    """Of each register, how many given numbers it is at most a product of; UNKNOWN if unclear."""
 
     def __init__(self, kernel: Kernel):
         self._kernel = kernel
         self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
         self.degrees = self._find_degrees()
-        self.given = self._find_given()
+        self._unclear = self._find_given()
 
     def are_given(self, *operands) -> bool:
-        """Whether the operands are nothing but given numbers and zeros."""
-        return _all_given(self.given, operands)
+        return _highest(self._unclear, operands) == 0
 
     def _find_degrees(self) -> dict[str, int]:
-        found = {name: 0 for name in self._kernel.registers}
+        degrees = dict.fromkeys(self._kernel.registers, 0)
         shared, changed = 0, True
         while changed:  # degrees only grow, and end at UNKNOWN
             changed = False
             for instruction in self._kernel.instructions:
-                stored = shared
-                if copies_to_shared(instruction):
-                    stored = 1
-                elif stores_to_shared(instruction):
-                    stored = _highest(found, instruction.operands[1:])
-                elif writes_shared(instruction):
-                    stored = UNKNOWN
+                write = _write_to_shared(instruction)
+                if write == "store":
+                    stored = _highest(degrees, instruction.operands[1:])
+                else:
+                    stored = {"copy": 1, "other": UNKNOWN}.get(write, shared)
                 changed, shared = changed or stored > shared, max(shared, stored)
-                degree = _degree(instruction, found, shared, self._parameters)
+                degree = _degree(instruction, degrees, shared, self._parameters)
                 for register in instruction.defines:
-                    if degree > found[register]:
-                        found[register], changed = degree, True
-        return found
+                    if degree > degrees[register]:
+                        degrees[register], changed = degree, True
+        return degrees
 
-    def _find_given(self) -> frozenset[str]:
-        given, shared, changed = set(self._kernel.registers), True, True
+    def _find_given(self) -> dict[str, int]:
+        """Register -> 0 if it holds nothing but given numbers and zeros, else UNKNOWN."""
+        unclear, shared, changed = dict.fromkeys(self._kernel.registers, 0), True, True
         while changed:
             changed = False
             for instruction in self._kernel.instructions:
-                if copies_to_shared(instruction):
-                    pass
-                elif stores_to_shared(instruction):
-                    shared = shared and _all_given(given, instruction.operands[1:])
-                elif writes_shared(instruction):
+                write = _write_to_shared(instruction)
+                if write == "store":
+                    shared = shared and _highest(unclear, instruction.operands[1:]) == 0
+                elif write == "other":
                     shared = False
-                lost = instruction.defines & given
-                if lost and not self._gives(instruction, given, shared):
-                    given -= lost
+                lost = [name for name in instruction.defines if unclear[name] == 0]
+                if lost and not self._gives(instruction, unclear, shared):
+                    unclear |= dict.fromkeys(lost, UNKNOWN)
                     changed = True
-        return frozenset(given)
+        return unclear
 
-    def _gives(self, instruction: Instruction, given: set[str], shared: bool) -> bool:
+    def _gives(self, instruction: Instruction, unclear: dict[str, int], shared: bool) -> bool:
         """Whether the result is a given number, or zero."""
         name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
         if name in ("mov", "selp"):
             vector = any(isinstance(o, Vector) for o in instruction.operands)
-            return not vector and _all_given(given, sources[:2])
+            return not vector and _highest(unclear, sources[:2]) == 0
         if name != "ld" or parts[-1] not in WORDS:
             return False
         if parts[1] == "param":
@@ -115,27 +103,18 @@ class Exactness:
         return "global" in parts or ("shared" in parts and shared)
 
 
-def copies_to_shared(instruction: Instruction) -> bool:
-    """Whether it brings data from global to shared memory as they are."""
-    return instruction.name == "cp"
-
-
-def stores_to_shared(instruction: Instruction) -> bool:
-    """Whether it stores single float32, or vectors of them, in shared memory."""
-    parts = instruction.parts
-    return parts[0] == "st" and "shared" in parts and TYPE_BYTES[parts[-1]] == 4
-
-
-def writes_shared(instruction: Instruction) -> bool:
-    """Whether it may change shared memory in any way."""
-    return instruction.name in WRITES_MEMORY and "global" not in instruction.parts
+def _write_to_shared(instruction: Instruction) -> str:
+    """How it may change shared memory: "copy" of global data, "store" of float32, "other", ""."""
+    name, parts = instruction.name, instruction.parts
+    if name == "cp":
+        return "copy"
+    if name not in WRITES_MEMORY or "global" in parts:
+        return ""
+    return "store" if name == "st" and "shared" in parts and TYPE_BYTES[parts[-1]] == 4 else "other"
 
 
 def granule(values: list[np.ndarray]) -> int:
-    """The g of the module's text for everything in these arrays, seen as float32.
-
-    Infinities and NaN are left out: a result that comes from them is never in range.
-    """
+    """The g of the module's text for everything finite in these arrays, seen as float32."""
     lowest = 0
     words = (as_float32(value).view(np.int32) for value in values)
     for bits in (part for one in words for part in np.split(one, range(PIECE, one.size, PIECE))):
@@ -150,7 +129,6 @@ def granule(values: list[np.ndarray]) -> int:
 
 
 def as_float32(value) -> np.ndarray:
-    """The bytes of an array or a scalar, seen as float32."""
     raw = np.asarray(value).reshape(-1).view(np.uint8)
     return raw[: raw.size // 4 * 4].view(np.float32)
 
@@ -166,25 +144,17 @@ def largest(values: list[np.ndarray]) -> float:
 
 
 def known_sums(values: list[np.ndarray]) -> dict[tuple[int, bool], KnownSum]:
-    """(degree, given) -> what is known of a * b + c of that degree, for the numbers in `values`.
-
-    `given`: whether both a and b are given numbers.
-    """
+    """(degree, whether a and b are given) -> what is known of a * b + c, for these numbers."""
     g, square = granule(values), largest(values) ** 2
-    known = {}
-    for degree in (*range(HIGHEST_DEGREE + 1), UNKNOWN):
-        for given in (False, True):
-            what = NOTHING_KNOWN
-            if degree * g >= -126 and degree != UNKNOWN:
-                what = KnownSum(2.0 ** (53 + degree * g), True, square if given else np.inf)
-            known[degree, given] = what
-    return known
+    return nothing_known() | {
+        (degree, given): KnownSum(2.0 ** (53 + degree * g), True, square if given else np.inf)
+        for degree, given in product(range(HIGHEST_DEGREE + 1), (False, True))
+        if degree * g >= -126
+    }
 
 
 def nothing_known() -> dict[tuple[int, bool], KnownSum]:
-    """As `known_sums`, where the numbers are not known."""
-    degrees = (*range(HIGHEST_DEGREE + 1), UNKNOWN)
-    return {(degree, given): NOTHING_KNOWN for degree in degrees for given in (False, True)}
+    return dict.fromkeys(product(DEGREES, (False, True)), NOTHING_KNOWN)
 
 
 def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) -> int:
@@ -210,45 +180,32 @@ def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) 
     return degree if degree <= HIGHEST_DEGREE else UNKNOWN
 
 
-def _highest(found: dict[str, int], operands) -> int:
+def _highest(degrees: dict[str, int], operands) -> int:
     highest = 0
     for operand in operands:
         if isinstance(operand, Register):
-            highest = max(highest, found[operand.name])
+            highest = max(highest, degrees[operand.name])
         elif isinstance(operand, Vector):
-            highest = max(highest, _highest(found, operand.items))
+            highest = max(highest, _highest(degrees, operand.items))
         elif not (isinstance(operand, Immediate) and operand.value == 0):
             return UNKNOWN
     return highest
 
 
 def may_make_subnormals(kernel: Kernel, types) -> bool:
-    """Whether a float32 register can hold a subnormal number that no argument held.
-
-    Not by loads, moves and choices of what is none, and not by arithmetic with `.ftz`.
-    """
+    """Whether an instruction can make a float32 subnormal that no argument held."""
     return any(
-        isinstance(target, Register)
-        and types[target.name] == np.float32
-        and not _flushes(instruction, types)
+        types[name] == np.float32 and not _flushes(instruction, types)
         for instruction in kernel.instructions
-        if instruction.has_result
-        for target in _targets(instruction)
+        for name in instruction.defines
     )
-
-
-def _targets(instruction: Instruction):
-    first = instruction.operands[0]
-    return first.items if isinstance(first, Vector) else (first,)
 
 
 def _flushes(instruction: Instruction, types) -> bool:
     name, parts = instruction.name, instruction.parts
     if name in ("ld", "ldu", "shfl"):
         return True
-    if name in ("mov", "selp"):
-        return all(_is_normal(one, types) for one in instruction.operands[1:])
-    if name in ("neg", "abs", "copysign"):
+    if name in ("mov", "selp", "neg", "abs", "copysign"):
         return all(_is_normal(one, types) for one in instruction.operands[1:])
     if name == "cvt":
         return "ftz" in parts or parts[-1][0] in "us" or parts[-1] == "f16"
@@ -261,16 +218,3 @@ def _is_normal(operand, types) -> bool:
     if isinstance(operand, Immediate):
         return operand.value == 0 or (operand.is_float and abs(operand.value) >= 2.0**-126)
     return False
-
-
-def _all_given(given: Set[str], operands) -> bool:
-    for operand in operands:
-        if isinstance(operand, Register):
-            if operand.name not in given:
-                return False
-        elif isinstance(operand, Vector):
-            if not _all_given(given, operand.items):
-                return False
-        elif not (isinstance(operand, Immediate) and operand.value == 0):
-            return False
-    return True

@@ -13,6 +13,7 @@ import numpy as np
 f4, f8, i4, i8, u4, u8 = np.float32, np.float64, np.int32, np.int64, np.uint32, np.uint64
 
 SMALLEST_NORMAL = f4(2.0**-126)
+WHOLE = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}
 NORMAL = u4(2**24 - 1)  # SMALLEST_NORMAL as `_smallest` gives it
 
 
@@ -23,7 +24,6 @@ def multiply_ftz(a, b):
 
 
 def divide_ftz(a, b):
-    """float32 a / b; a subnormal result is zero."""
     result = a / b
     return result if _smallest(result) > NORMAL else to_float32_ftz(a.astype(f8) / b.astype(f8))
 
@@ -51,10 +51,7 @@ def maximum(a, b):
 
 
 def extreme(choose, a, b, nan: bool, xorsign: bool):
-    """`choose` is minimum or maximum. With `nan`, NaN if an operand is one.
-
-    With `xorsign`, of the magnitudes; the result's sign is the exclusive or of both signs.
-    """
+    """`choose` is minimum or maximum. `xorsign`: of magnitudes, with the signs' exclusive or."""
     result = choose(np.abs(a), np.abs(b)) if xorsign else choose(a, b)
     if xorsign:
         result = np.where(np.signbit(a) != np.signbit(b), -result, result)
@@ -102,12 +99,8 @@ def multiply_high(a, b):
 
 
 def float_to_integer(x, rounding: str, dtype):
-    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers; what is too large saturates.
-
-    NaN gives 0, or where a type of 64 bits takes part only the highest bit ("PTX ISA", cvt).
-    """
-    wide = {"rzi": np.trunc, "rni": np.rint, "rmi": np.floor, "rpi": np.ceil}[rounding](x)
-    wide, limits = wide.astype(f8), np.iinfo(dtype)
+    """Round `x` ("rzi", "rni", "rmi" or "rpi") to integers, saturated; NaN as PTX has it."""
+    wide, limits = WHOLE[rounding](x).astype(f8), np.iinfo(dtype)
     # float(limits.max) may round up past the limit, so compare before converting.
     top, bottom = wide >= float(limits.max), wide <= float(limits.min)
     inside = np.where(top | bottom | np.isnan(wide), 0.0, wide).astype(dtype)

@@ -14,11 +14,11 @@ from ptxsim.arithmetic import rounding, special_functions
 f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
 
 FROM_BITS = {"f16": rounding.from_float16, "bf16": rounding.from_bfloat16}
-TO_BITS = {"f16": rounding.to_float16, "bf16": rounding.to_bfloat16}
+TO_BITS = rounding.TO_BITS
 TOO_LARGE = {"f16": 2.0**16, "bf16": 2.0**128}
 INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
 SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
-SIGN, MAGNITUDE = u2(0x8000), u2(0x7FFF)
+SIGN, MAGNITUDE = rounding.SIGN, u2(0x7FFF)
 NAN = rounding.NARROW_NAN
 PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
 
@@ -28,9 +28,9 @@ SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subno
 LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
 
 
-def each_half(function, words, count: int):
-    """`function` on both 16-bit parts of `count`-fold operands (int32), as int32."""
-    parts = [_parts(word) for word in words[:count]]
+def each_half(function, words):
+    """`function` on both 16-bit parts of its operands (int32), as int32."""
+    parts = [_parts(word) for word in words]
     shape = np.broadcast_shapes(*(part.shape for part in parts))
     halves = np.empty(shape, u2)
     if halves.size <= PIECE:
@@ -106,7 +106,6 @@ def multiply_add(a, b, c, name, ftz, limit):
 
 
 def _single(bits, name: str):
-    """16-bit patterns as float32."""
     bits = np.asarray(bits, u2)
     if name == "bf16":
         return (bits.astype(u4) << u4(16)).view(f4)
@@ -152,16 +151,11 @@ def _nearest_float16(value):
 
 
 def _by_numpy(value):
-    """float32 or float64 to the nearest float16, as its bits."""
     return np.where(np.isnan(value), NAN, value.astype(np.float16).view(u2))
 
 
 def _multiply_add_float16(a, b, c):
-    """A float64 has all digits of the sum, or lies on the same side of what separates float16s:
-    digits are lost only where one of the two is 2**53 times the last digit of the other.
-
-    As a float32 it still does, unless that is half-way between two float16, or subnormal as one.
-    """
+    """By float64, which changes nothing, and float32, but where that is half-way or subnormal."""
     product = _single(a, "f16") * _single(b, "f16")
     total = product.astype(f8) + _single(c, "f16").astype(f8)
     near = total.astype(f4)
@@ -220,7 +214,6 @@ def power(a, name, ftz):
 
 
 def tangent(a, name, ftz):
-    """The hyperbolic tangent."""
     return pattern(np.tanh(numbers(a, name)), name)
 
 

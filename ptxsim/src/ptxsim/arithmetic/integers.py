@@ -47,10 +47,7 @@ def leading_zeros(x):
 
 
 def find_bit(x, shift_amount: bool):
-    """bfind: the highest bit that differs from the sign (uint32), all ones if none does.
-
-    With `shift_amount`: how far left that bit has to be shifted to be the highest.
-    """
+    """bfind: the highest bit that differs from the sign, or how far left it has to be shifted."""
     if x.dtype.kind == "i":
         x = np.where(x < 0, ~x, x)
     position = highest_bit(x)
@@ -59,13 +56,11 @@ def find_bit(x, shift_amount: bool):
 
 
 def reverse_bits(x):
-    """The bits in the opposite order."""
     turned = REVERSED_BYTES[_bytes(x)][..., ::-1]
     return np.ascontiguousarray(turned).view(x.dtype)[..., 0]
 
 
 def _bytes(x):
-    """(…, bytes): the bytes of each integer, lowest first."""
     return np.ascontiguousarray(np.asarray(x)[..., None]).view(u1)
 
 
@@ -180,12 +175,10 @@ def permute(a, b, selector, mode: str | None):
 
 
 def absolute_difference(a, b):
-    """|a - b|, modulo the width."""
     return np.where(a > b, a - b, b - a)
 
 
 def clamp_to(x, dtype):
-    """Integers limited to what `dtype` can hold."""
     limits, own = np.iinfo(dtype), np.iinfo(x.dtype)
     low, high = max(limits.min, own.min), min(limits.max, own.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(dtype)
@@ -212,12 +205,11 @@ def dot_halves(a, b, c, signed_a: bool, signed_b: bool, high: bool):
 
 
 def _parts(x, count: int, signed: bool):
-    """(…, count) int32: a 32-bit word's parts, lowest first."""
     dtype = np.dtype(f"{'i' if signed else 'u'}{4 // count}")
     return np.ascontiguousarray(np.asarray(x)[..., None]).view(dtype).astype(i4)
 
 
-def each_half(function, *words, signed: bool):
+def each_16_bits(function, *words, signed: bool):
     """`function` on the lower and the upper 16 bits of 32-bit words (int32), each by itself."""
     dtype = np.dtype("i2" if signed else "u2")
     low, high = (
@@ -228,7 +220,6 @@ def each_half(function, *words, signed: bool):
 
 
 def not_negative(function, a, b):
-    """`function` of a and b, or 0 where that is negative."""
     result = function(a, b)
     return np.where(result < 0, result.dtype.type(0), result)
 

@@ -51,10 +51,7 @@ def fma_ftz(a, b, c):
 
 @njit([boolean(FACTORS, FACTORS, SUMS, float32[:, :, :, ::1])], cache=True, error_model="numpy")
 def rows(a, b, c, out):
-    """a * b + c into `out`; an axis of length 1 is that of all. Whether it gave up.
-
-    The last axis is whole in all but `b`.
-    """
+    """a * b + c into `out`, whole along the last axis; an axis of length 1 is that of all."""
     strange = 0  # an integer: a vector of them is looked at when the row is done
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):

@@ -12,6 +12,10 @@ is known to be exact, which exactness.py says of sums below a limit. For that th
 that a running sum can have is kept beside it, in Magnitudes; only where that passes the limit, the
 values themselves are looked at.
 
+A thread that computes a tile of C has, for each k, sums[i][j] += a[i] * b[j]. Those of one i are
+one operation on the stacked b[j] and sums[i][j] (`fma_rows`). Results come back as the rows of one
+array, which is used as it is where the next step takes all of them again.
+
 Where numba is installed, large products are left to the processor's own multiply-add: compiled.py.
 """
 
@@ -19,6 +23,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from operator import is_
 
 import numpy as np
 
@@ -30,11 +35,11 @@ f4, f8, i4, i8 = np.float32, np.float64, np.int32, np.int64
 SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
 HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 ROUNDED_UP = 1 + 2.0**-20  # more than the rounding of two float32 operations can add
+KEPT = 256  # stacks that nobody took up again
+LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
 
 
 class Magnitudes:
-    """Upper bounds of the magnitudes in some arrays."""
-
     def __init__(self):
         self._bounds: dict = {}  # id of an array -> (weak reference to it, bound)
 
@@ -66,10 +71,7 @@ def fma(a, b, c):
 
 
 def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
-    """As `fma`, but a subnormal result is zero.
-
-    The operands are taken as flushed already: see `flush`. `known` is a KnownSum of exactness.py.
-    """
+    """As `fma`, but a subnormal result is zero. `known`: a KnownSum of exactness.py."""
     if machine_code := compiled.fma_ftz(np.broadcast(a, b, c).size):
         return machine_code(a, b, c)
     product = multiply(a, b)
@@ -80,19 +82,12 @@ def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
 
 
 def multiply(a, b):
-    """float64 a * b, exact, in memory that the next call of this thread overwrites.
-
-    New memory for every product would cost more than the arithmetic: the system hands it out
-    zeroed.
-    """
+    """float64 a * b, exact, in memory that the next call overwrites: new memory costs more."""
     return np.multiply(a, b, out=_scratch("product", np.broadcast(a, b).shape, f8))
 
 
 def add(product, c, factors, bound: float, known, out) -> float:
-    """float32 product + c into `out`, rounded once, subnormals as zero; a bound of its magnitudes.
-
-    `product`: float64, that of the two `factors`; `bound`: of the magnitudes in `c`.
-    """
+    """float32 product + c into `out`, subnormals as zero; a bound of its magnitudes."""
     limit = known.exact_below
     if bound < limit:  # else it is not worth trying
         np.add(product, c, out=out, dtype=f8, casting="same_kind")
@@ -109,7 +104,6 @@ def add(product, c, factors, bound: float, known, out) -> float:
 
 
 def _sum(product, c):
-    """float64 product + c, in place where the shape allows."""
     fits = np.broadcast(product, c).shape == product.shape
     return np.add(product, c, dtype=f8, out=product if fits else None)
 
@@ -151,3 +145,64 @@ def _round_to_odd(total, a, b, c):
     # Away from zero adds one to the bit pattern, towards zero subtracts one.
     step = np.where((error > 0) == (total > 0), i8(1), i8(-1))
     return np.where(inexact, bits + step, bits).view(f8)
+
+
+# --- those that share a factor, in one step -------------------------------------------------------
+
+
+class Stacks:
+    """Sums that lie stacked in one array, and upper bounds of their magnitudes."""
+
+    def __init__(self):
+        self._stacks: dict = {}  # id of the first row -> (rows, array, bound)
+
+    def take(self, rows) -> tuple[np.ndarray, float] | None:
+        """The array of which these are the rows, and its bound; forgotten with that."""
+        found, array, bound = self._stacks.pop(id(rows[0]), ((), None, 0.0))
+        same = len(found) == len(rows) and all(map(is_, found, rows))
+        return (array, bound) if same else None
+
+    def put(self, array: np.ndarray, bound: float) -> tuple[np.ndarray, ...]:
+        rows = tuple(array)
+        if len(self._stacks) >= KEPT:
+            self._stacks.pop(next(iter(self._stacks)))
+        self._stacks[id(rows[0])] = rows, array, bound
+        return rows
+
+
+def stack(dimensions: int, *rows) -> np.ndarray:
+    """(rows, …) with so many dimensions after the first, each row broadcast to the same shape."""
+    shape = np.broadcast_shapes(*(np.shape(row) for row in rows))
+    shape = (1,) * (dimensions - len(shape)) + shape
+    stacked = np.empty((len(rows), *shape), rows[0].dtype)
+    for place, row in zip(stacked, rows, strict=True):
+        place[...] = row
+    return stacked
+
+
+def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
+    """shared * factors[j] + sums[j] for all j, as multiply_add.fma_ftz does one."""
+    taken = stacks.take(sums)
+    if taken is None:
+        rows = stack(dimensions, *sums)
+        taken = rows, magnitude(rows)
+    rows, bound = taken
+    shape = np.broadcast_shapes(np.shape(shared), factors.shape, rows.shape)
+    result = np.empty(shape, f4)
+    if machine_code := compiled.fma_ftz(result.size):
+        machine_code(shared, factors, rows, out=result)
+        bound = np.nan  # nobody looked
+    elif result.size < LARGE:
+        bound = add(multiply(shared, factors), rows, (shared, factors), bound, known, result)
+    else:
+        bounds = [
+            add(multiply(shared, factor), row, (shared, factor), bound, known, out)
+            for factor, row, out in zip(
+                np.broadcast_to(factors, (shape[0], *factors.shape[1:])),
+                np.broadcast_to(rows, (shape[0], *rows.shape[1:])),
+                result,
+                strict=True,
+            )
+        ]
+        bound = max(bounds)
+    return stacks.put(result, bound)

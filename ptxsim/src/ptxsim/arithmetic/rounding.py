@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ptxsim.arithmetic.float32 import WHOLE
+
 f4, f8, i4, i8, u2, u4, u8 = (
     np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32, np.uint64,
 )  # fmt: skip
 
 NEXT = {"rm": -np.inf, "rp": np.inf}
+SIGN = u2(0x8000)  # of float16 and bfloat16
 NARROW_NAN = u2(0x7FFF)  # of float16 and bfloat16, as the hardware gives it
 TF32_NAN = u4(0x7FFFE000)
 
@@ -72,10 +75,7 @@ def narrow(x, dtype, direction: str):
 
 
 def round_float32(x, direction: str, ftz: bool = False):
-    """float64 `x`, exact or rounded to odd, to float32. With `ftz` subnormal results are zeros.
-
-    Whether a result is subnormal is seen after rounding to 24 bits, whatever the exponent.
-    """
+    """float64 `x`, exact or rounded to odd, to float32. With `ftz` subnormal results are zeros."""
     result = narrow(x, np.dtype(f4), direction)
     if not ftz:
         return result
@@ -118,10 +118,7 @@ def to_bfloat16(x, direction: str = "rn"):
 
 
 def round_bits(bits, drop: int, direction: str):
-    """float32 patterns (uint32) rounded so that the lowest `drop` bits are 0; no NaN, no infinity.
-
-    The carry of a mantissa runs over into the exponent, which is what is wanted.
-    """
+    """float32 patterns (uint32), no NaN, no infinity, rounded so that the lowest bits are 0."""
     unit = u4(1 << drop)
     if direction == "rn":
         added = unit // u4(2) - u4(1) + ((bits >> u4(drop)) & u4(1))
@@ -135,12 +132,13 @@ def round_bits(bits, drop: int, direction: str):
     return (bits + added) & ~(unit - u4(1))
 
 
-def to_tf32(x, direction: str):
+def to_tf32(x, direction: str, relu: bool = False):
     """float32 `x` with the 10 bits of mantissa of TF32 (int32)."""
     bits = np.asarray(x).view(u4)
     rounded = np.where(np.isinf(x), bits, round_bits(bits, 13, direction))
     nan = bits & ~u4(0x1FFF) if direction == "rna" else TF32_NAN
-    return np.where(np.isnan(x), nan, rounded).view(i4)
+    bits = np.where(np.isnan(x), nan, rounded).view(i4)
+    return np.where((bits < 0) & ~np.isnan(x), i4(0), bits) if relu else bits
 
 
 # Name -> (bits of mantissa, exponent of the smallest normal number, largest number, bits of NaN).
@@ -183,18 +181,15 @@ def _steps(name: str) -> int:
 
 
 def add(a, b, direction: str, ftz: bool):
-    """float32 a + b."""
     total = sum_to_odd(a.astype(f8), b.astype(f8))
     return round_float32(signed_zero(total, a, b, direction), direction, ftz)
 
 
 def multiply(a, b, direction: str, ftz: bool):
-    """float32 a * b."""
     return round_float32(a.astype(f8) * b.astype(f8), direction, ftz)
 
 
 def multiply_add(a, b, c, direction: str, ftz: bool):
-    """float32 a * b + c, rounded once."""
     product = a.astype(f8) * b.astype(f8)
     total = sum_to_odd(product, c.astype(f8))
     return round_float32(signed_zero(total, product, c, direction), direction, ftz)
@@ -206,5 +201,79 @@ def divide(a, b, direction: str, ftz: bool):
 
 
 def square_root(x, direction: str, ftz: bool):
-    """The square root of float32 x; as for the quotient, float64 is near enough."""
     return round_float32(np.sqrt(x.astype(f8)), direction, ftz)
+
+
+# --- conversions ----------------------------------------------------------------------------------
+
+TO_BITS = {"f16": to_float16, "bf16": to_bfloat16}
+
+
+def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
+    """Any number to `to`; `mode`: a direction, or one of WHOLE first; `limit`: "sat" or "relu"."""
+    exact = integer_to_odd(x) if x.dtype.kind in "iu" else x.astype(f8)
+    if mode in WHOLE:
+        exact, mode = WHOLE[mode](exact), "rn"
+    if to in ("f16", "bf16"):
+        if limit == "sat":
+            exact = saturate(exact)
+        return _narrow(exact, to, mode, limit)
+    if to == "f32":
+        result = round_float32(exact, mode, ftz)
+    elif x.dtype.kind in "iu":
+        result = _integer_to_double(x, mode)
+    else:
+        result = exact
+    return saturate(result) if limit == "sat" else result
+
+
+def _narrow(x, to: str, mode: str, limit: str | None):
+    bits = TO_BITS[to](x, mode)
+    if limit == "relu":  # NaN stays NaN
+        bits = np.where((bits >= SIGN) & ~np.isnan(x), u2(0), bits)
+    return bits
+
+
+def _integer_to_double(x, mode: str):
+    near = x.astype(f8)
+    if mode == "rn" or x.dtype.itemsize < 8:
+        return near
+    # The nearest float64, one step back where it went the wrong way.
+    limits = np.iinfo(x.dtype)
+    past = near >= 2.0 ** (limits.bits - (limits.min < 0))
+    back = np.where(past, 0.0, near).astype(x.dtype)
+    above = past | (back > x)
+    below = ~past & (back < x)
+    goal = {"rz": 0.0, "rm": -np.inf, "rp": np.inf}[mode]
+    wrong = {"rz": np.where(near > 0, above, below), "rm": above, "rp": below}[mode]
+    return np.where(wrong, np.nextafter(near, goal), near)
+
+
+def pair_of_halves(high, low, name: str, mode: str, limit: str | None):
+    """Two float32 as two narrow floats (uint32)."""
+    high, low = (_narrow(x.astype(f8), name, mode, limit).astype(u4) for x in (high, low))
+    return low | high << u4(16)
+
+
+def pair_of_eight_bits(high, low, name: str, relu: bool):
+    """Two floats as two of 8 bits (uint16)."""
+    high, low = (
+        to_eight_bits(np.where((x <= 0) & relu, 0.0, x.astype(f8)), name) for x in (high, low)
+    )
+    return low | high << u2(8)
+
+
+def halves_of_eight_bits(bits, name: str, relu: bool):
+    """Two floats of 8 bits (uint16) as two float16 (uint32)."""
+    low, high = (
+        _narrow(from_eight_bits(bits >> u2(s) & u2(0xFF), name), "f16", "rn",
+                "relu" if relu else None).astype(u4)
+        for s in (0, 8)
+    )  # fmt: skip
+    return low | high << u4(16)
+
+
+def eight_bits_of_halves(bits, name: str, relu: bool):
+    """Two float16 (uint32) as two floats of 8 bits (uint16)."""
+    low, high = (from_float16((bits >> u4(s)).astype(u2)) for s in (0, 16))
+    return pair_of_eight_bits(high, low, name, relu)

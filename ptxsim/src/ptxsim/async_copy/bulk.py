@@ -1,10 +1,16 @@
-"""Bulk copies to shared memory: one thread has a stretch of memory brought, or a box of an array.
+"""Bulk copies: one thread has a stretch of memory brought or stored, or a box of an array.
 
-They come from global memory, into the own block or into several of the cluster at once (multicast),
-or from shared memory into another block. So do the stores and reductions that tell an mbarrier
-(st.async, red.async), of a few bytes each. All land when no thread can go on otherwise, and then
-tell their mbarrier how many bytes they have brought. Until then the destination holds poison, but
-that of a reduction. Global memory is read at the start, shared memory at the end.
+Copies to shared memory come from global memory, into the own block or into several of the cluster
+at once (multicast), or from shared memory into another block. So do the stores and reductions that
+tell an mbarrier (st.async, red.async), of a few bytes each. All land when no thread can go on
+otherwise, and then tell their mbarrier how many bytes they have brought. Until then the destination
+holds poison, but that of a reduction. Global memory is read at the start, shared memory at the end.
+
+Stores to global memory are late, too, and in groups: the source is read when the thread that
+started the store waits for that (wait_group.read), global memory is written when it waits for all
+of it (wait_group), or after the last thread has returned. A source that the thread never waits for
+is read then, too: PTX does not promise it, but an NVIDIA H200 keeps a block's shared memory until
+the copy engine has read it.
 """
 
 from __future__ import annotations
@@ -15,71 +21,61 @@ from functools import partial
 
 import numpy as np
 
-from ptxsim.arithmetic import exactness
 from ptxsim.async_copy import counted, map_bytes
 from ptxsim.async_copy.tensor_map import MOVED, UNIT
 from ptxsim.memory import atomics, global_memory
+from ptxsim.ptx import Unknown
 from ptxsim.threads import clusters
 
 BOX_ALIGNMENT = 128  # bytes, of a box in shared memory
+# Of a tensor map's elements: the type of PTX that a reduction takes them for.
+REDUCIBLE = {
+    "uint32": "u32", "int32": "s32", "uint64": "u64", "int64": "s64",
+    "float16": "f16", "float32": "f32", "float64": "f64",
+}  # fmt: skip
 
 
 @dataclass
 class BulkCopy:
-    """Copies that the lanes of `mask` started, n of them; `size`: bytes in shared memory, of each.
-
-    `places`: (n, values) bytes from the start of all blocks' shared memory; `values`: gives the
-    (n, values) that go there, of `dtype`, when they land. `brought`: the bytes that the mbarrier is
-    told of. `operation`: what is done with the values and what is there, None for a plain copy.
-    `source`: addresses in shared memory, where they come from there.
-    """
+    """Copies to shared memory that the n lanes of `mask` started."""
 
     index: int
     size: int
     destination: np.ndarray
     mbarrier: np.ndarray
     mask: np.ndarray
-    places: np.ndarray
-    values: Callable[[], np.ndarray]
-    brought: int
+    places: np.ndarray  # (n, values) bytes from the start of all blocks' shared memory
+    values: Callable[[], np.ndarray]  # gives the (n, values) of `dtype` when they land
+    brought: int  # bytes that the mbarrier is told of
     dtype: np.dtype = MOVED
-    operation: atomics.Operation | None = None
-    source: np.ndarray | None = None
+    operation: atomics.Operation | None = None  # of a reduction
+    source: np.ndarray | None = None  # addresses, where that is in shared memory
 
 
 class BulkCopies:
-    """The bulk copies in flight of a chunk."""
-
     def __init__(self, lanes, mbarriers):
         self.lanes, self.mbarriers = lanes, mbarriers
         self._flying: list[BulkCopy] = []
 
     def load(self, index: int, destination, source, size, mbarrier, ranks, mask) -> None:
-        """Each lane of `mask` starts a copy of `size` bytes, of which `mbarrier` is told.
-
-        `ranks`: a bit for each block of the cluster that gets it, or None for where `destination`
-        leads.
-        """
+        """Each lane starts a copy, also to all blocks of `ranks`, of which `mbarrier` is told."""
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
-        for one, here in by_size(self.lanes, size, mask):
+        for bytes_each, here in by_size(self.lanes, size, mask):
             copies = int(here.sum())
             for to, told, some in self._to_ranks(index, destination, mbarrier, ranks, here):
-                if self.lanes.launch.count:
-                    begin = of_lanes(self.lanes, source, some)
-                    counted.count_stretches(self.lanes, index, "tma_ld", begin, one, copies)
-                    copies = 0  # one instruction, also of several destinations
-                self._load(index, to, np.asarray(source), one, told, some, (source, size, mask))
+                begin = of_lanes(self.lanes, source, some)
+                counted.count_stretches(self.lanes, index, "tma_ld", begin, bytes_each, copies)
+                copies = 0  # one instruction, also of several destinations
+                self._load(index, to, np.asarray(source), bytes_each, told, some,
+                           (source, size, mask))  # fmt: skip
 
     def load_box(self, index: int, destination, address, coordinates, mbarrier, ranks, mask):
-        """Each lane of `mask` starts a copy of the box at `coordinates`, the last axis first.
-
-        `address`: of a tensor map; `ranks`: as for `load`.
-        """
+        """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map."""
         lanes = self.lanes
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for used, named in maps_at(lanes, index, address, len(coordinates), mask):
-            if any(one.has_written() for one in lanes.launch.maps.values()):
-                lanes.known_sums = exactness.nothing_known()
+            if any(one.buffer.written for one in lanes.launch.maps.values()):
+                lanes.forget_sums()
             copies = int(named.sum())
             if lanes.record is not None:
                 given = None if ranks is None else np.asarray(ranks)
@@ -94,47 +90,36 @@ class BulkCopies:
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
-        """As `load`, from the own block's shared memory to a place in any block's.
-
-        `operation`: (atomics.Operation, dtype) of a reduction, or None.
-        """
+        """As `load`, from the own block's shared memory to any block's; `operation`: or None."""
         lanes, destination, source = self.lanes, np.asarray(destination), np.asarray(source)
-        for one, mine in by_size(lanes, size, mask):
-            here = aligned_stretch(lanes, index, (destination, source), one, mine)
-            here = inside_shared(lanes, index, destination, one, here, "write")
-            here = inside_shared(lanes, index, source, one, here, "read")
+        for bytes_each, mine in by_size(lanes, size, mask):
+            here = aligned_stretch(lanes, index, (destination, source), bytes_each, mine)
+            here = inside_shared(lanes, index, destination, bytes_each, here, "write")
+            here = inside_shared(lanes, index, source, bytes_each, here, "read")
             if not here.any():
                 continue
             how, dtype = operation or (None, MOVED)
-            if lanes.launch.count:
-                number = int(here.sum())
-                what = "dshared_tma_red" if operation else "dshared_tma_st"
-                counted.count(lanes, what, number, number * counted.stretch(0, one))
-            steps = np.arange(0, one, dtype.itemsize)
+            number = int(here.sum())
+            what = "dshared_tma_red" if operation else "dshared_tma_st"
+            counted.count(lanes, what, number, number * counted.stretch(0, bytes_each))
+            steps = np.arange(0, bytes_each, dtype.itemsize)
             begin = begins(lanes, source, here)[:, None] + steps
             if lanes.checker:
-                lanes.checker.source_started(index, source, one, here)
+                lanes.checker.races.source_started(index, source, bytes_each, here)
             self._start(
                 BulkCopy(
-                    index, one, destination, np.asarray(mbarrier), here,
+                    index, bytes_each, destination, np.asarray(mbarrier), here,
                     begins(lanes, destination, here)[:, None] + steps,
-                    partial(self._in_shared, begin, dtype),
-                    one, dtype, how, source,
+                    partial(self._in_shared, begin, dtype), bytes_each, dtype, how, source,
                 ), (lanes.layout.block_number,),
             )  # fmt: skip
 
     def store_async(self, index: int, destination, values, dtype, mbarrier, operation, mask):
-        """Each lane of `mask` has `values` stored, neighbours of `dtype`, and `mbarrier` told.
-
-        `operation`: an atomics.Operation of a reduction, or None.
-        """
+        """Each lane of `mask` has `values` stored, neighbours of `dtype`, and `mbarrier` told."""
         lanes, destination = self.lanes, np.asarray(destination)
         size = dtype.itemsize * len(values)
         _, bad = lanes.space(lanes.far).locate(destination, size, mask)
-        mask = np.broadcast_to(mask, lanes.shape)
-        for access in bad:
-            lanes.find(f"{access.problem} write", index, access.what, access.lanes)
-            mask = mask & ~access.lanes
+        mask = np.broadcast_to(lanes.find_bad(index, "write", bad, mask), lanes.shape)
         if not mask.any():
             return
         if lanes.launch.count:
@@ -149,7 +134,6 @@ class BulkCopies:
         )  # fmt: skip
 
     def advance(self) -> None:
-        """All copies land, and their mbarriers are told."""
         flying, self._flying = self._flying, []
         for copy in flying:
             self.mbarriers.comes(copy.index, copy.mbarrier, copy.brought, copy.mask)
@@ -163,7 +147,7 @@ class BulkCopies:
     def _tell_checker(self, copy: BulkCopy) -> None:
         checker, of_copy = self.lanes.checker, (copy.index, copy.destination, copy.size, copy.mask)
         if copy.source is not None:
-            checker.source_released(copy.index, copy.source, copy.size, copy.mask)
+            checker.races.source_released(copy.index, copy.source, copy.size, copy.mask)
         if copy.operation is None:
             checker.copy_landed(*of_copy, copy.mbarrier)
         else:
@@ -178,15 +162,9 @@ class BulkCopies:
         if not addresses.size:
             return
         (values,), bad = global_memory.load(lanes.launch.memory, addresses, MOVED, 1, True)
-        for access in bad:
-            wrong = np.zeros(lanes.shape, bool)
-            wrong[mask] = np.broadcast_to(access.lanes, addresses.shape).any(axis=1)
-            lanes.find(f"{access.problem} read", index, access.what, wrong)
-        if lanes.launch.memory.has_written(addresses):
-            lanes.known_sums = exactness.nothing_known()
-        if lanes.checker and lanes.launch.memory.unwritten:
-            for step in steps:
-                lanes.checker.access(index, "global", "load", source + step, UNIT, mask)
+        find_bad_units(lanes, index, "read", bad, mask, addresses.shape)
+        lanes.forget_sums(addresses)
+        tell_units(lanes, index, "load", source, steps, mask)
         places = begins(lanes, destination, mask)[:, None] + steps
         values = np.broadcast_to(values, places.shape)
         copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
@@ -194,8 +172,7 @@ class BulkCopies:
 
     def _load_box(self, index, used, destination, coordinates, mbarrier, here, given) -> None:
         lanes, size = self.lanes, used.map.shared_bytes
-        here = aligned(lanes, index, destination, BOX_ALIGNMENT, here)
-        here = aligned_corner(lanes, index, used, coordinates, here)
+        here = aligned_box(lanes, index, used, destination, coordinates, here)
         here = inside_shared(lanes, index, destination, size, here, "write")
         if not here.any():
             return
@@ -216,11 +193,8 @@ class BulkCopies:
             return [(destination, mbarrier, mask)]
         lanes, size = self.lanes, self.lanes.layout.cluster_size
         ranks = np.asarray(ranks).astype(np.int32) & 0xFFFF
-        wrong = (ranks >> size != 0) & mask
-        if wrong.any():
-            first = int(np.broadcast_to(ranks, lanes.shape)[wrong][0])
-            what = f"the blocks {first:#x} are named, and the cluster has {size}"
-            lanes.find("wrong cluster rank", index, what, wrong)
+        what = f"the blocks {{:#x}} are named, and the cluster has {size}"
+        without(lanes, index, "wrong cluster rank", what, ranks, (ranks >> size != 0) & mask, mask)
         if size == 1:
             return [(destination, mbarrier, mask & (ranks & 1 == 1))]
         found = []
@@ -248,7 +222,7 @@ class BulkCopies:
             given = (*given, lanes.layout.block_number)
         shared.stored(clusters.place_of(copy.destination), size, *given)
         if copy.operation is None:
-            poison = np.full(UNIT // 4, global_memory.POISON, np.uint32).view(copy.dtype)[0]
+            poison = global_memory.poison(copy.dtype)
             shared.buffer.view(copy.dtype)[copy.places // copy.dtype.itemsize] = poison
         self._flying.append(copy)
 
@@ -268,11 +242,185 @@ class BulkCopies:
     def _look_for_unwritten(self, index, used, corners, mask) -> None:
         wrong = used.unwritten.read(corners).view(np.uint8).any(axis=1)
         if wrong.any():
-            lanes = np.zeros(self.lanes.shape, bool)
-            lanes[mask] = wrong
             corner = tuple(corners[wrong.argmax()].tolist())
             what = f"the box at {corner} of {used.name} has elements that were never written"
-            self.lanes.find("uninitialised read", index, what, lanes)
+            self.lanes.find("uninitialised read", index, what, spread(mask, wrong))
+
+
+# --- stores to global memory ----------------------------------------------------------------------
+
+
+@dataclass
+class BulkStore:
+    """Stores of one size that the n lanes of `mask` started."""
+
+    index: int
+    size: int
+    source: np.ndarray
+    mask: np.ndarray
+    places: np.ndarray
+    write: Callable  # puts the units of some of the n where they belong
+    group: np.ndarray  # (n,) how many groups the lane had committed before
+
+    def __post_init__(self):
+        self.values = np.zeros(self.places.shape, MOVED)
+        self.is_read, self.is_written = np.zeros((2, len(self.places)), bool)
+
+
+class BulkStores:
+    def __init__(self, lanes):
+        self.lanes = lanes
+        self._flying: list[BulkStore] = []
+        self._committed = 0  # groups of each lane
+
+    def store(self, index: int, target, source, size, operation, mask) -> None:
+        """Each lane of `mask` starts a copy of `size` bytes to the global address `target`."""
+        lanes, target, source = self.lanes, np.asarray(target), np.asarray(source)
+        for bytes_each, mine in by_size(lanes, size, mask):
+            here = aligned_stretch(lanes, index, (target, source), bytes_each, mine)
+            here = inside_shared(lanes, index, source, bytes_each, here, "read")
+            what, issued = self._issued(operation is None, (target, source), here)
+            begin = of_lanes(lanes, target, issued)
+            counted.count_stretches(lanes, index, what, begin, bytes_each, len(begin))
+            steps = np.arange(0, bytes_each, UNIT)
+            self._start(index, source, bytes_each, here, lambda begin, s=steps: begin[:, None] + s,
+                        self._to_addresses(index, bytes_each, target, operation))  # fmt: skip
+
+    def store_box(self, index: int, source, address, coordinates, how, mask) -> None:
+        """Each lane starts a copy of a box to `coordinates`. `how`: names a reduction, or None."""
+        lanes, source = self.lanes, np.asarray(source)
+        for used, here in maps_at(lanes, index, address, len(coordinates), mask):
+            here = aligned_box(lanes, index, used, source, coordinates, here)
+            here = self._not_negative(index, used, coordinates, here)
+            here = inside_shared(lanes, index, source, used.map.shared_bytes, here, "read")
+            corners = corners_of(lanes, coordinates, here)
+            change = self._change_of(index, how, used, here) if how else None
+            if how and change is None:
+                continue
+            what, issued = self._issued(how is None, (source, *coordinates), here)
+            if lanes.launch.count:
+                boxes = corners_of(lanes, coordinates, issued)
+                counted.count_bulk(
+                    lanes, index, what, used.name, len(boxes), counted.stored(used.map, boxes),
+                    len(boxes) * used.map.bytes,
+                )  # fmt: skip
+            if lanes.record is not None:
+                lanes.counting.boxes(index, "store", used, coordinates, source, issued)
+
+            def write(store, rows, used=used, corners=corners, change=change):
+                used.store(corners[rows], store.values[rows], change)
+
+            self._start(index, source, used.map.shared_bytes, here, used.map.places, write)
+
+    def commit(self, mask) -> None:
+        """What the lanes have started so far, and not committed, is a group."""
+        self._committed = self._committed + np.broadcast_to(mask, self.lanes.shape)
+
+    def wait(self, most: int, only_read: bool, mask) -> None:
+        """All but the `most` latest groups of the lanes have been read, and are written too."""
+        committed = np.broadcast_to(self._committed, self.lanes.shape)
+        waiting = np.broadcast_to(mask, self.lanes.shape)
+        for store in self._flying:
+            due = (store.group < committed[store.mask] - most) & waiting[store.mask]
+            self._read(store, due & ~store.is_read)
+            if not only_read:
+                self._write(store, due & ~store.is_written)
+        self._flying = [store for store in self._flying if not store.is_written.all()]
+
+    def finish(self) -> None:
+        for store in self._flying:
+            if not store.is_read.all():
+                what = "the thread returns before it has waited until its source is read"
+                wrong = spread(store.mask, ~store.is_read)
+                self.lanes.find("bulk store not waited for", store.index, what, wrong)
+                self._read(store, ~store.is_read)
+            self._write(store, ~store.is_written)
+        self._flying = []
+
+    def _issued(self, plain: bool, operands, mask):
+        if not plain:
+            return "tma_red", mask
+        return "tma_st", counted.issued_stores(self.lanes, operands, mask)
+
+    def _start(self, index, source, size: int, mask, places, write) -> None:
+        lanes = self.lanes
+        if not mask.any():
+            return
+        if lanes.checker:
+            lanes.checker.races.source_started(index, source, size, mask)
+        begin = of_lanes(lanes, source, mask)
+        offsets = (begins(lanes, source, mask) - begin)[:, None]
+        group = of_lanes(lanes, self._committed, mask)
+        places = places(begin) + offsets
+        self._flying.append(BulkStore(index, size, source, mask, places, write, group))
+
+    def _not_negative(self, index: int, used, coordinates, mask) -> np.ndarray:
+        """The lanes whose box begins in the array or behind it: no other can be stored."""
+        wrong = np.zeros(self.lanes.shape, bool)
+        for coordinate in coordinates:
+            wrong |= (coordinate < 0) & mask
+        if wrong.any():
+            corner = tuple(corners_of(self.lanes, coordinates, wrong)[0].tolist())
+            what = f"a box is stored at {corner} of {used.name}: a coordinate is negative"
+            self.lanes.find("negative coordinate", index, what, wrong)
+        return mask & ~wrong
+
+    def _read(self, store: BulkStore, rows) -> None:
+        if not rows.any():
+            return
+        store.values[rows] = self.lanes.shared.buffer.view(MOVED)[store.places[rows] // UNIT]
+        store.is_read |= rows
+        if self.lanes.checker:
+            here = spread(store.mask, rows)
+            self.lanes.checker.races.source_released(store.index, store.source, store.size, here)
+
+    def _write(self, store: BulkStore, rows) -> None:
+        if rows.any():
+            store.write(store, rows)
+            store.is_written |= rows
+
+    def _change_of(self, index: int, how: str, used, mask):
+        """What a reduction does with an element there and a new one; None is a finding."""
+        name = used.map.array.dtype.name
+        try:
+            if name == "int64" and how not in ("min", "max"):
+                raise Unknown
+            return atomics.operation_of(how, REDUCIBLE[name])
+        except (KeyError, Unknown):
+            what = f"the elements of {used.name}, {name}, cannot be reduced by {how}"
+            self.lanes.find("wrong tensor map", index, what, mask)
+            return None
+
+    def _to_addresses(self, index: int, size: int, target, operation):
+        lanes, steps = self.lanes, np.arange(0, size, UNIT)
+
+        def write(store, rows):
+            here = spread(store.mask, rows)
+            addresses = of_lanes(lanes, target, here)[:, None] + steps
+            memory, values = lanes.launch.memory, store.values[rows]
+            if operation is None:
+                bad = global_memory.store(memory, addresses, [values], MOVED, True)
+            else:
+                bad = _reduce(memory, addresses, values, *operation)
+            find_bad_units(lanes, index, "write", bad, here, addresses.shape)
+            tell_units(lanes, index, "store", target, steps, here)
+
+        return write
+
+
+def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.dtype):
+    """Reduce units into those at `addresses`, subnormals kept; a list of BadAccess."""
+    located, bad = memory.locate(addresses, UNIT, True)
+    for buffer, offsets, inside in located:
+        allowed, wrong = buffer.protect(offsets, inside)
+        bad += wrong
+        allowed = np.broadcast_to(allowed, addresses.shape)
+        buffer.written = True
+        elements = offsets[allowed][:, None] // dtype.itemsize + np.arange(UNIT // dtype.itemsize)
+        given = np.ascontiguousarray(values[allowed]).view(dtype)
+        if len(given):
+            atomics.take_turns(buffer.view(dtype), elements.reshape(-1), [given], operation.change)
+    return bad
 
 
 # --- what loads and stores have in common ---------------------------------------------------------
@@ -281,6 +429,12 @@ class BulkCopies:
 def of_lanes(lanes, values, mask) -> np.ndarray:
     """(n,) int64: the values of the lanes in `mask`."""
     return np.broadcast_to(values, lanes.shape)[mask].astype(np.int64)
+
+
+def spread(mask, rows) -> np.ndarray:
+    found = np.zeros(mask.shape, bool)
+    found[mask] = rows
+    return found
 
 
 def corners_of(lanes, coordinates, mask) -> np.ndarray:
@@ -306,14 +460,14 @@ def maps_at(lanes, index: int, address, axes: int, mask):
     """[(MapInUse, lanes)]: the tensor maps that the lanes name, for copies of so many axes."""
     address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
     found = []
-    for one in np.unique(address[mask]):
-        here = mask & (address == one)
+    for place in np.unique(address[mask]).tolist():
+        here = mask & (address == place)
         try:
-            used = lanes.launch.maps.at(int(one))
+            used = lanes.launch.maps.at(place)
         except ValueError as error:
             lanes.find("wrong tensor map", index, str(error), here)
             continue
-        if lanes.checker and (unseen := map_bytes.not_fenced(lanes, int(one), here)).any():
+        if lanes.checker and (unseen := map_bytes.not_fenced(lanes, place, here)).any():
             what = (
                 f"{used.name} was changed, and no fence.proxy.tensormap::generic, release and then "
                 "acquire, makes it known to the copies of this block"
@@ -327,39 +481,46 @@ def maps_at(lanes, index: int, address, axes: int, mask):
     return found
 
 
-def aligned(lanes, index: int, addresses, alignment: int, mask) -> np.ndarray:
-    """The lanes whose address in shared memory is a multiple of `alignment`."""
-    wrong = (addresses % alignment != 0) & mask
+def find_bad_units(lanes, index: int, does: str, bad, mask, shape) -> None:
+    """Find accesses to units in global memory, (n, units) of `shape`, of the n lanes in `mask`."""
+    for access in bad:
+        wrong = spread(mask, np.broadcast_to(access.lanes, shape).any(axis=1))
+        lanes.find(f"{access.problem} {does}", index, access.what, wrong)
+
+
+def tell_units(lanes, index: int, operation: str, begin, steps, mask) -> None:
+    """Tell the checks of units in global memory, where they look for reads of what nobody wrote."""
+    if lanes.checker and lanes.launch.memory.unwritten:
+        for step in steps:
+            lanes.checker.access(index, "global", operation, begin + step, UNIT, mask)
+
+
+def without(lanes, index: int, kind: str, what: str, values, wrong, mask) -> np.ndarray:
+    """The lanes of `mask` that are not `wrong`; those are a finding, `what` of their values."""
     if wrong.any():
-        first = int(np.broadcast_to(addresses, lanes.shape)[wrong][0])
-        what = f"a box at byte {first} of shared memory, which is no multiple of {alignment}"
-        lanes.find("misaligned bulk copy", index, what, wrong)
+        first = int(np.broadcast_to(values, lanes.shape)[wrong][0])
+        lanes.find(kind, index, what.format(first), wrong)
     return mask & ~wrong
 
 
-def aligned_corner(lanes, index: int, used, coordinates, mask) -> np.ndarray:
-    """The lanes whose box begins at a multiple of 16 bytes of a row of the array."""
-    column, size = coordinates[0], used.map.array.itemsize
-    wrong = (column * np.int64(size) % UNIT != 0) & mask
-    if wrong.any():
-        first = int(np.broadcast_to(column, lanes.shape)[wrong][0])
-        what = (
-            f"a box that begins at element {first} of a row of {used.name}, {first * size} bytes, "
-            f"which is no multiple of {UNIT}"
-        )
-        lanes.find("misaligned bulk copy", index, what, wrong)
-    return mask & ~wrong
+def aligned_box(lanes, index: int, used, place, coordinates, mask) -> np.ndarray:
+    """The lanes whose box is aligned in shared memory, and begins at 16 bytes of an array's row."""
+    what = f"a box at byte {{}} of shared memory, which is no multiple of {BOX_ALIGNMENT}"
+    wrong = (place % BOX_ALIGNMENT != 0) & mask
+    mask = without(lanes, index, "misaligned bulk copy", what, place, wrong, mask)
+    begin = coordinates[0] * np.int64(used.map.array.itemsize)
+    what = f"a box that begins at byte {{}} of a row of {used.name}, which is no multiple of {UNIT}"
+    wrong = (begin % UNIT != 0) & mask
+    return without(lanes, index, "misaligned bulk copy", what, begin, wrong, mask)
 
 
 def aligned_stretch(lanes, index: int, addresses, size: int, mask) -> np.ndarray:
     """The lanes all of whose addresses, and the size, are multiples of UNIT."""
     wrong = np.zeros(lanes.shape, bool)
-    for one in (*addresses, np.asarray(size)):
-        wrong |= (one % UNIT != 0) & mask
-    if wrong.any():
-        what = f"a bulk copy's size and addresses are multiples of {UNIT} bytes"
-        lanes.find("misaligned bulk copy", index, what, wrong)
-    return mask & ~wrong
+    for number in (*addresses, np.asarray(size)):
+        wrong |= (number % UNIT != 0) & mask
+    what = f"a bulk copy's size and addresses are multiples of {UNIT} bytes"
+    return without(lanes, index, "misaligned bulk copy", what, size, wrong, mask)
 
 
 def inside_shared(lanes, index: int, addresses, size: int, mask, does: str) -> np.ndarray:
@@ -368,8 +529,5 @@ def inside_shared(lanes, index: int, addresses, size: int, mask, does: str) -> n
     if lanes.layout.cluster_size > 1:
         addresses = clusters.place_of(addresses)
     wrong = ((addresses < 0) | (addresses + np.int64(size) > total)) & mask
-    if wrong.any():
-        first = int(np.broadcast_to(addresses, lanes.shape)[wrong][0])
-        what = f"{size} bytes at byte {first} of shared memory, which has {total}"
-        lanes.find(f"out-of-bounds {does}", index, what, wrong)
-    return mask & ~wrong
+    what = f"{size} bytes at byte {{}} of shared memory, which has {total}"
+    return without(lanes, index, f"out-of-bounds {does}", what, addresses, wrong, mask)

@@ -12,18 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.arithmetic import exactness
-from ptxsim.async_copy.bulk import BulkCopies
-from ptxsim.async_copy.bulk_stores import BulkStores
+from ptxsim.async_copy.bulk import BulkCopies, BulkStores
 from ptxsim.async_copy.mbarrier import Mbarriers
 from ptxsim.memory import global_memory
 
 # What moves so many bytes at once. NumPy has no wider integer; complex numbers move as they are.
 MOVED: dict[int, np.dtype] = {4: np.dtype("u4"), 8: np.dtype("u8"), 16: np.dtype("c16")}
-POISON = {
-    size: np.frombuffer(np.full(4, global_memory.POISON, np.uint32).tobytes(), dtype)[0]
-    for size, dtype in MOVED.items()
-}
 
 
 @dataclass
@@ -49,8 +43,6 @@ class Arrival:
 
 
 class Copies:
-    """The copies in flight of a chunk, and its mbarriers."""
-
     def __init__(self, lanes):
         self.lanes = lanes
         self.mbarriers = Mbarriers(lanes)
@@ -63,43 +55,31 @@ class Copies:
     def start(
         self, index: int, size: int, destination, source, bytes_read, ignored, past_l1, mask
     ) -> None:
-        """cp.async: `size` bytes a lane, of which the first `bytes_read` come from the source.
-
-        The others become zeros. `bytes_read`: None for all; `ignored`: lanes that read nothing;
-        `past_l1`: whether the L1 cache is passed by (.cg).
-        """
+        """cp.async: `size` bytes a lane, the first `bytes_read` from the source, else zeros."""
         lanes, destination = self.lanes, np.asarray(destination)
         lanes.count_idle_loads(index, mask)
         to = destination if past_l1 else None
         value = self._read(index, size, np.asarray(source), to, bytes_read, ignored, mask)
         [(_, _, allowed)], bad = lanes.shared.locate(destination, size, mask)
-        for access in bad:
-            lanes.find(f"{access.problem} write", index, access.what, access.lanes)
+        lanes.find_bad(index, "write", bad)
         if lanes.checker:
             lanes.checker.copy_started(index, destination, size, allowed)
         if lanes.record is not None:
             lanes.note(index, "shared", "copy", destination, size, allowed, [])
-        global_memory.store(lanes.shared, destination, [POISON[size]], MOVED[size], allowed)
+        poison = global_memory.poison(MOVED[size])
+        global_memory.store(lanes.shared, destination, [poison], MOVED[size], allowed)
         self._flying.append(Copy(index, size, destination, value, self._committed, allowed))
 
     def commit(self, mask) -> None:
         """What the lanes have started so far, and not committed, is a group."""
-        if mask is True:
-            self._committed = self._committed + 1
-        else:
-            self._committed = self._committed + np.asarray(mask, np.int64)
+        self._committed = self._committed + np.asarray(mask, np.int64)
 
     def wait(self, most: int, mask) -> None:
-        """All but the `most` latest groups of the lanes land."""
         for copy in self._flying:
             old = np.less(copy.group, self._committed - most)
             done = self.lanes.both(mask, True if old.all() else old)
             self._land(copy, self.lanes.both(copy.mask, done))
         self._forget()
-
-    def wait_all(self, mask) -> None:
-        self.commit(mask)
-        self.wait(0, mask)
 
     def arrive(self, index: int, address, no_increment: bool, mask) -> None:
         """cp.async.mbarrier.arrive: the arrival comes when the lanes' copies so far have landed."""
@@ -108,7 +88,6 @@ class Copies:
         self._arrivals.append(Arrival(index, address, mask, list(self._flying)))
 
     def finish(self) -> None:
-        """All threads have returned."""
         self.bulk_stores.finish()
         self.bulk.advance()
         self.mbarriers.finish()
@@ -135,9 +114,8 @@ class Copies:
         else:
             bytes_read = np.asarray(bytes_read).view(np.uint32)
             wrong = (bytes_read > size) & reading
-            if wrong.any():
-                what = f"more bytes are to be read than the {size} that are copied"
-                self.lanes.find("wrong source size", index, what, wrong)
+            what = f"more bytes are to be read than the {size} that are copied"
+            self.lanes.find("wrong source size", index, what, wrong)
             full = self.lanes.both(reading, bytes_read >= size)
             part = (bytes_read > 0) & (bytes_read < size) & reading
             reading = self.lanes.both(reading, bytes_read > 0)
@@ -160,8 +138,7 @@ class Copies:
     def _load(self, index, source, dtype, size, mask):
         lanes = self.lanes
         (value,), bad = global_memory.load(lanes.launch.memory, source, dtype, 1, mask)
-        if lanes.launch.memory.has_written(source):
-            lanes.known_sums = exactness.nothing_known()
+        lanes.forget_sums(source)
         if bad or lanes.checker:
             lanes.check_access(index, "global", "load", source, size, mask, bad)
         return value

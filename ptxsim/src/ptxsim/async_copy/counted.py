@@ -1,8 +1,7 @@
 """What Nsight Compute counts of the copy engine (TMA) and of other blocks' shared memory.
 
-As an NVIDIA H200 did in the launches of tests/recorded/clusters.npz, 248 of them of single boxes,
-of tensor_maps.npz, 133 of boxes that go to several blocks, and of bulk_copies.json, 48 of copies by
-several lanes:
+As an NVIDIA H200 did in the launches of tests/recorded/clusters.npz, tensor_maps.npz and
+bulk_copies.json:
 
 - Each copy of each thread is an instruction, also one to several blocks at once. Stores of lanes of
   a warp that have the same operands are one: ptxas makes a loop that issues a store for each
@@ -20,11 +19,9 @@ several lanes:
 - A load, store, st.async or red.async of another block's memory is an instruction of a warp, if any
   lane reaches another block.
 
-Not recorded: stretches that do not begin at whole sectors, or that go to several blocks, and boxes
-of which not every element is taken.
-
-Not counted here, though Nsight Compute does: atomics on other blocks' memory, for the GPU makes
-loops of some of them, and the sectors, requests and wavefronts of accesses to other blocks' memory.
+Not recorded: stretches that do not begin at whole sectors or go to several blocks, and boxes of
+which not every element is taken. Not counted here: atomics on other blocks' memory, of some of
+which the GPU makes loops, and sectors, requests and wavefronts of accesses to other blocks' memory.
 """
 
 from __future__ import annotations
@@ -48,8 +45,9 @@ ACCESSES_ACROSS = ("dshared_ld", "dshared_st", "dshared_stas", "dshared_redas")
 def count(lanes, what: str, number: int, sectors: int | None = None) -> None:
     """Add instructions, such as "dshared_tma_red", and their sectors."""
     events = lanes.counter.events
-    events[INSTRUCTIONS.format(what)] += number
-    if sectors is not None:
+    if lanes.launch.count:
+        events[INSTRUCTIONS.format(what)] += number
+    if lanes.launch.count and sectors is not None:
         events[sectors_metric(what)] += sectors
 
 
@@ -74,7 +72,9 @@ def count_bulk(
 
 def count_stretches(lanes, index: int, what: str, begin, size: int, copies: int) -> None:
     """The same of stretches of `size` bytes that begin at the addresses `begin` (n,)."""
-    if len(begin) and (buffer := lanes.launch.memory.buffer_at(int(begin[0]))):
+    if not (lanes.launch.count and len(begin)):
+        return
+    if buffer := lanes.launch.memory.buffer_at(int(begin[0])):
         sectors = stretch(begin, size)
         count_bulk(lanes, index, what, buffer.name, copies, sectors, len(begin) * size)
 

@@ -11,16 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.async_copy.tensor_map import (
-    ELEMENTS,
-    MAP_BYTES,
-    MOST_AXES,
-    SWIZZLES,
-    MapInUse,
-    TensorMap,
-)
-from ptxsim.errors import LaunchError
-from ptxsim.memory import generic
+from ptxsim.async_copy import tensor_map
+from ptxsim.async_copy.tensor_map import ELEMENTS, MAP_BYTES, MOST_AXES, MapInUse, TensorMap
+from ptxsim.limits import LaunchError
 from ptxsim.memory.global_memory import Buffer, GlobalMemory
 from ptxsim.tensor_cores.mma import check_whole_warps
 
@@ -68,7 +61,7 @@ FIELDS = {
 }  # fmt: skip
 # elemtype -> what stands there: the rounded types are float32 with a bit of their own.
 STANDS_FOR = {11: 7 | 16, 12: 8 | 16}
-MODES = tuple(SWIZZLES)
+MODES = tuple(tensor_map.SWIZZLES)
 FILLS = ("zero", "nan")
 
 
@@ -78,7 +71,6 @@ def standing(field: str, value: int) -> int:
 
 
 def encode(map: TensorMap, address: int) -> bytes:
-    """The map's bytes, where its array begins at `address`."""
     words, array = np.zeros(MAP_BYTES // WORD.itemsize, WORD), map.array
 
     def put(field: str, value: int, ordinal: int = 0) -> None:
@@ -103,10 +95,7 @@ def encode(map: TensorMap, address: int) -> bytes:
 
 
 def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
-    """The map that has these bytes. Raises ValueError where no copy could use it.
-
-    Raises LaunchError where the GPU could, and the simulator cannot.
-    """
+    """The map of these bytes. Raises ValueError, or LaunchError for what only a GPU can use."""
     words = np.frombuffer(data, WORD)
 
     def get(field: str, ordinal: int = 0) -> int:
@@ -130,18 +119,15 @@ def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
     strides = (*outer[::-1], dtype.itemsize)
     begin = get("global_address")
     array, buffer = seen_at(memory, begin, shape, dtype, strides)
-    tensor_map = TensorMap(
+    made = TensorMap(
         array, box, swizzle=MODES[get("swizzle_mode")], fill=FILLS[get("fill_mode")],
         element=element, element_strides=(*steps[:-1], 1),
     )  # fmt: skip
-    return MapInUse(name, tensor_map, buffer, begin, data)
+    return MapInUse(name, made, buffer, begin, data)
 
 
 def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np.ndarray, Buffer]:
-    """The elements of global memory at address `begin`, and whose they are.
-
-    Raises ValueError if there are none.
-    """
+    """The elements at address `begin`, and whose they are. Raises ValueError if there are none."""
     buffer = memory.buffer_at(begin)
     if buffer is None:
         raise ValueError(f"its array is at address {begin:#x}, where no array is")
@@ -156,11 +142,7 @@ def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np
 
 
 class MapsInMemory:
-    """The tensor maps of a launch: those given as arguments, and those that kernels have made.
-
-    `given`: by the address of the map. A map counts as changed if its bytes are not those that it
-    was given with.
-    """
+    """The tensor maps of a launch: those given as arguments, and those that kernels have made."""
 
     def __init__(self, given: dict[int, MapInUse], memory: GlobalMemory):
         self.given, self._memory = given, memory
@@ -171,7 +153,6 @@ class MapsInMemory:
         return [*self.given.values(), *self._made.values()]
 
     def bytes_at(self, address: int) -> bytes | None:
-        """None where there is no global memory of so many bytes."""
         buffer = self._memory.buffer_at(address)
         begin = address - buffer.base if buffer else 0
         if buffer is None or not 0 <= begin <= buffer.bytes - MAP_BYTES:
@@ -183,7 +164,6 @@ class MapsInMemory:
         return given is None or self.bytes_at(address) != given.data
 
     def at(self, address: int) -> MapInUse:
-        """Raises ValueError that says why there is none."""
         if not self.is_changed(address):
             return self.given[address]
         data = self.bytes_at(address)
@@ -224,9 +204,9 @@ def replace(lanes, index: int, space: str, address, field: str, ordinal: int, va
             bits = (value >> np.int64(part.of)) & np.int64(part.mask)
             new = new | (bits << np.int64(part.at)).astype(WORD)
         if keep:
-            (old,) = _access("load", lanes, index, space, where, WORD, 1, mask)
+            (old,) = lanes.load(index, space, where, WORD, 1, mask)
             new = new | (old & keep)
-        _access("store", lanes, index, space, where, [new], WORD, mask)
+        lanes.store(index, space, where, [new], WORD, mask)
 
 
 def copy_to_global(lanes, index: int, target, source, mask) -> None:
@@ -261,10 +241,3 @@ def not_fenced(lanes, address: int, mask):
         return np.zeros(lanes.shape, bool)
     fenced = lanes.fenced_maps.get((address, maps.bytes_at(address)), False)
     return mask & ~np.broadcast_to(fenced & maps.released, lanes.shape)
-
-
-def _access(what: str, lanes, index, space, *given):
-    if space == "generic":
-        function = generic.load_generic if what == "load" else generic.store_generic
-        return function(lanes, index, *given)
-    return getattr(lanes, what)(index, space, *given)

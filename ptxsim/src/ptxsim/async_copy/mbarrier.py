@@ -5,13 +5,11 @@ that were brought. What is kept of an mbarrier is kept here, by its address; the
 shared memory stay as they are. The 64-bit state that an arrival returns is an encoding of the
 simulator's own: the number of the phase above, the arrivals that were missing below.
 
-An address may lead to an mbarrier of another block of the cluster. `at` below is then a Far, which
-puts together by the block of the mbarrier what a Near puts together by the block of the lanes.
+An address may lead to an mbarrier of another block of the cluster: `at` below, a Place, puts
+together what lanes do by the block of their mbarrier.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -22,63 +20,49 @@ MOST = 2**20 - 1  # arrivals, and bytes that may be expected
 COUNT_BITS = 20  # of a state
 
 
-@dataclass
 class Mbarrier:
     """The mbarrier at one address, for all blocks: each array has an entry per block."""
 
-    blocks: int
-    valid: np.ndarray = field(init=False)
-    expected: np.ndarray = field(init=False)  # arrivals per phase
-    missing: np.ndarray = field(init=False)  # arrivals until this phase is complete
-    bytes: np.ndarray = field(init=False)  # still to be brought; below 0 if brought before
-    landed: np.ndarray = field(init=False)  # bytes that were brought in this phase
-    phase: np.ndarray = field(init=False)  # how many are complete
-    announced: np.ndarray = field(init=False)  # the last instruction that did, or -1
-    # Which thread of the block has initialised it and not told of it yet, by a fence; -1 for none.
-    unfenced: np.ndarray = field(init=False)
-
-    def __post_init__(self):
-        self.valid = np.zeros(self.blocks, bool)
-        self.unfenced, self.announced = np.full((2, self.blocks), -1)
-        for name in ("expected", "missing", "bytes", "landed", "phase"):
-            setattr(self, name, np.zeros(self.blocks, np.int64))
+    def __init__(self, blocks: int):
+        self.blocks = blocks
+        self.valid = np.zeros(blocks, bool)
+        self.expected = np.zeros(blocks, np.int64)  # arrivals per phase
+        self.missing = np.zeros(blocks, np.int64)  # arrivals until this phase is complete
+        self.bytes = np.zeros(blocks, np.int64)  # still to be brought; below 0 if brought before
+        self.landed = np.zeros(blocks, np.int64)  # bytes that were brought in this phase
+        self.phase = np.zeros(blocks, np.int64)  # how many are complete
+        self.announced = np.full(blocks, -1)  # the last instruction that did, or -1
+        # Which thread of the block has initialised it and not told of it yet, by a fence; or -1.
+        self.unfenced = np.full(blocks, -1)
 
 
-class Near:
-    """The mbarriers at one address, each of the lanes' own block."""
+class Place:
+    """Mbarriers at one place, in the blocks of the numbers `blocks`; None: the lane's own block."""
 
-    def __init__(self, layout):
-        self.sum, self.of = layout.per_block, layout.of_block
-        self.layout, self.blocks = layout, np.broadcast_to(layout.block_number, layout.shape)
-
-    def most(self, values):
-        return self.layout.per_block(values, np.max)
-
-    def far(self, mask):
-        """The lanes of `mask` whose mbarrier is in another block."""
-        return np.zeros(self.layout.shape, bool)
-
-
-class Far:
-    """The mbarriers at one place, for each lane in the block of the number `blocks` has for it."""
-
-    def __init__(self, layout, blocks):
-        self.layout, self.blocks = layout, np.broadcast_to(blocks, layout.shape)
+    def __init__(self, layout, blocks=None):
+        self.layout, self.is_near = layout, blocks is None
+        self._of = layout.block_number if blocks is None else np.asarray(blocks)
+        self.blocks = np.broadcast_to(self._of, layout.shape)
 
     def sum(self, values):
-        found = np.zeros(self.layout.blocks, np.int64)
-        np.add.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
-        return found
+        """(blocks,): the values of the lanes added up, by the block of their mbarrier."""
+        return self.layout.per_block(values) if self.is_near else self._gathered(np.add, values)
 
     def most(self, values):
+        if self.is_near:
+            return self.layout.per_block(values, np.max)
+        return self._gathered(np.maximum, values)
+
+    def _gathered(self, ufunc, values):
         found = np.zeros(self.layout.blocks, np.int64)
-        np.maximum.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
+        ufunc.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
         return found
 
     def of(self, values):
-        return np.asarray(values)[self.blocks]
+        return np.asarray(values)[self._of]
 
     def far(self, mask):
+        """The lanes of `mask` whose mbarrier is in another block."""
         return mask & (self.blocks != self.layout.block_number)
 
 
@@ -89,7 +73,7 @@ class Mbarriers:
         self.lanes, self.layout = lanes, lanes.layout
         self.changed = False  # whether a phase was completed since this was last set to False
         self._known: dict[int, Mbarrier] = {}
-        self._near = Near(self.layout)
+        self._near = Place(self.layout)
         self._coming: dict[int, tuple] = {}  # by address: bytes of each block, and who brings them
         self._tried: dict[int, np.ndarray] = {}  # by instruction: the addresses last looked at
 
@@ -99,9 +83,8 @@ class Mbarriers:
             if self.lanes.checker:
                 self._tell_checker(index, address, count, here)
             wrong = ((count < 1) | (count > MOST)) & here
-            if np.any(wrong):
-                what = f"the count of an mbarrier must be 1 to {MOST}"
-                self.lanes.find("wrong mbarrier count", index, what, wrong)
+            what = f"the count of an mbarrier must be 1 to {MOST}"
+            self.lanes.find("wrong mbarrier count", index, what, wrong)
             one = self._known.setdefault(address, Mbarrier(self.layout.blocks))
             blocks = at.sum(here) > 0
             most = at.most(np.where(here, count, 0))
@@ -122,7 +105,7 @@ class Mbarriers:
             told = (one.unfenced >= 0) & fences[np.arange(one.blocks), one.unfenced]
             one.unfenced[told] = -1
             if self.lanes.checker and told.any():
-                self.lanes.checker.mbarrier_fenced(place, told)
+                self.lanes.checker.cluster.fenced(place, told)
 
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""
@@ -139,25 +122,22 @@ class Mbarriers:
             first = self.layout.of_block(self.layout.per_block(number, np.min))
             here = here & (number == first)
         if here.any():
-            self.lanes.checker.mbarrier_init(index, np.int32(address), here)
+            self.lanes.checker.access(index, "shared", "store", np.int32(address), BYTES, here)
 
     def invalidate(self, index: int, addresses, mask) -> None:
         for _, one, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
-                self.lanes.checker.mbarrier_init(index, addresses, here)
+                self.lanes.checker.access(index, "shared", "store", addresses, BYTES, here)
             one.valid[at.sum(here) > 0] = False
 
     def arrive(self, index: int, addresses, count, expected_bytes, mask, drop=False):
-        """Each lane arrives `count` times, after it has announced the bytes; int64 states.
-
-        `drop`: the coming phases expect that many arrivals less.
-        """
+        """Each lane announces bytes and arrives; int64 states. `drop`: for all coming phases."""
         states = np.zeros(self.layout.shape, np.int64)
         for address, one, here, at in self._valid(index, addresses, mask):
             counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
             arrivals = at.sum(counts)
             before = None if (arrivals <= one.missing).all() else self._before(counts, at)
-            if at is self._near:  # an arrival at another block's gives no state
+            if at.is_near:  # an arrival at another block's gives no state
                 states = np.where(here, self._states(one, before), states)
             announced = at.sum(np.where(here, expected_bytes, 0))
             one.bytes += announced
@@ -168,10 +148,7 @@ class Mbarriers:
         return states
 
     def _before(self, counts, at):
-        """How many arrivals at its mbarrier come before each lane's; threads come in their order.
-
-        `counts`: int (lanes,), the arrivals of each.
-        """
+        """How many arrivals at its mbarrier come before each lane's, in the order of threads."""
         thread = self.layout.block_number * self.layout.threads + self.layout.thread_number
         of_block = at.blocks.reshape(-1)
         order = np.lexsort((np.broadcast_to(thread, self.layout.shape).reshape(-1), of_block))
@@ -182,11 +159,7 @@ class Mbarriers:
         return before.reshape(self.layout.shape)
 
     def _arrived(self, index: int, address: int, addresses, arrivals, before, lanes, at) -> None:
-        """`arrivals`: (blocks,). Those beyond a phase that is complete belong to the next one.
-
-        `before`: as `_before` has it, or None where all belong to this phase. Who sees the phase
-        complete knows what those lanes did that arrived in it, and nothing of the others.
-        """
+        """`arrivals`: (blocks,). Those beyond a complete phase belong to the next, by `before`."""
         one, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
         while True:
             now = np.minimum(left, one.missing)
@@ -238,7 +211,6 @@ class Mbarriers:
         self._coming = {}
 
     def brought(self, index: int, addresses, size: int, mask) -> None:
-        """The copies of the lanes in `mask` have brought `size` bytes each."""
         for address, here, at in self._by_place(addresses, mask):
             one, number = self._known.get(address), at.sum(here) * size
             if one is None or not one.valid[number > 0].all():
@@ -246,19 +218,17 @@ class Mbarriers:
                 self.lanes.find("uninitialised mbarrier", index, what, here)
                 continue
             unfenced = at.far(here) & at.of(one.unfenced >= 0)
-            if unfenced.any():
-                what = (
-                    "a copy tells an mbarrier of another block, where the thread that initialised "
-                    "it has executed no fence.mbarrier_init since"
-                )
-                self.lanes.find("mbarrier not fenced", index, what, unfenced)
+            what = (
+                "a copy tells an mbarrier of another block, where the thread that initialised "
+                "it has executed no fence.mbarrier_init since"
+            )
+            self.lanes.find("mbarrier not fenced", index, what, unfenced)
             one.bytes -= number
             one.landed += number
             self._too_many_bytes(index, one, here, at)
             self._complete(address, one)
 
     def expect_arrivals(self, index: int, addresses, mask) -> None:
-        """This phase waits for one arrival more of each lane."""
         for _, one, here, at in self._valid(index, addresses, mask):
             one.missing += at.sum(here)
 
@@ -284,7 +254,6 @@ class Mbarriers:
         return result
 
     def finish(self) -> None:
-        """All threads have returned, and all copies landed."""
         for one in self._known.values():
             wrong = one.valid & (one.bytes != 0) & (one.announced >= 0)
             if not wrong.any() or self.lanes.findings:
@@ -322,12 +291,10 @@ class Mbarriers:
 
     def _too_many_bytes(self, index: int, one: Mbarrier, lanes, at) -> None:
         wrong = at.of(np.abs(one.bytes) > MOST) & lanes
-        if wrong.any():
-            what = f"an mbarrier can count {MOST} bytes at most"
-            self.lanes.find("mbarrier overflow", index, what, wrong)
+        what = f"an mbarrier can count {MOST} bytes at most"
+        self.lanes.find("mbarrier overflow", index, what, wrong)
 
     def _states(self, one: Mbarrier, before):
-        """What the lanes are told: (lanes,). `before`: as `_arrived` takes it."""
         of_block = self.layout.of_block
         phase, missing, expected = map(of_block, (one.phase, one.missing, one.expected))
         if before is None:
@@ -343,8 +310,7 @@ class Mbarriers:
         far = self.layout.cluster_size > 1 and clusters.are_far(np.where(mask, addresses, 0))
         memory = self.lanes.space("cluster") if far else self.lanes.shared
         [(_, _, allowed)], bad = memory.locate(addresses, BYTES, mask)
-        for access in bad:
-            self.lanes.find(f"{access.problem} write", index, access.what, access.lanes)
+        self.lanes.find_bad(index, "write", bad)
         return self._by_place(addresses, allowed)
 
     def _by_place(self, addresses, mask):
@@ -354,7 +320,7 @@ class Mbarriers:
             return []
         at = self._near
         if self.layout.cluster_size > 1 and clusters.are_far(np.where(mask, addresses, 0)):
-            at = Far(self.layout, clusters.owners(self.layout, addresses)[0])
+            at = Place(self.layout, clusters.owners(self.layout, addresses)[0])
             addresses = clusters.place_of(addresses)
         if addresses.size == 1:
             return [(int(addresses.flat[0]), mask, at)]

@@ -136,10 +136,7 @@ class TensorMap:
         return straight ^ ((straight >> 3) & bits)
 
     def read(self, corners: np.ndarray) -> np.ndarray:
-        """Boxes as units of 16 bytes (n, units).
-
-        `corners`: int64 (n, axes), in the array's order; the last one is at the start of a unit.
-        """
+        """Boxes as units of 16 bytes (n, units). `corners`: int64 (n, axes), as in the array."""
         found = np.empty((len(corners), self.bytes // UNIT), MOVED)
         for rows, elements, where, inside in self._pieces(corners, self._elements):
             size = elements.shape
@@ -152,7 +149,6 @@ class TensorMap:
         return found
 
     def write(self, corners: np.ndarray, units: np.ndarray) -> None:
-        """The reverse of `read`; units outside the array are dropped."""
         for rows, elements, where, inside in self._pieces(corners, self._whole_units):
             *where, inside = np.broadcast_arrays(*where, inside)
             given = np.ascontiguousarray(units[rows]).view(elements.dtype).reshape(inside.shape)
@@ -161,7 +157,6 @@ class TensorMap:
     def reduce(
         self, corners: np.ndarray, units: np.ndarray, operation: Any, dtype: np.dtype
     ) -> None:
-        """As `write`, of what the operation gives for the old elements and the new ones."""
         for row in range(len(corners)):  # boxes may overlap
             here = slice(row, row + 1)
             old, new = (np.ascontiguousarray(v).view(dtype) for v in
@@ -190,10 +185,7 @@ class TensorMap:
         return np.full(UNIT // 2, NAN_BITS, np.uint16).view(dtype)[0]
 
     def _pieces(self, corners: np.ndarray, elements: np.ndarray) -> Iterator[tuple]:
-        """For some of the boxes at a time: which, the elements, their indices, who is inside.
-
-        Where each row is made of whole units, these are the elements.
-        """
+        """Of some boxes: which, the elements or whole units, their indices, who is inside."""
         box, per_unit = self.landing, UNIT // self.array.itemsize
         if elements.shape[-1] % per_unit == 0:
             elements, box = elements.view(MOVED), (*box[:-1], box[-1] // per_unit)
@@ -228,21 +220,14 @@ class TensorMaps:
 
 @dataclass
 class MapInUse:
-    """A tensor map as an argument of a launch, under the name of the kernel's parameter.
-
-    `buffer`: the array of global memory that its own is a part of; `begin`: the address where that
-    part begins; `data`: its bytes. `unwritten`: a map of flags, alike, of what nobody has written.
-    """
+    """A tensor map as an argument of a launch, under the name of the kernel's parameter."""
 
     name: str
     map: TensorMap
-    buffer: Buffer
-    begin: int
-    data: bytes
-    unwritten: TensorMap | None = None
-
-    def has_written(self) -> bool:
-        return self.buffer.written
+    buffer: Buffer  # of global memory, which has the array
+    begin: int  # the address of the array
+    data: bytes  # of the map itself
+    unwritten: TensorMap | None = None  # flags, alike, of what nobody has written
 
     def look_for_unwritten(self, memory: GlobalMemory) -> None:
         if self.buffer.base in memory.unwritten:
@@ -252,7 +237,6 @@ class MapInUse:
             self.unwritten = replace(self.map, array=flags, element="", fill="zero")
 
     def store(self, corners: np.ndarray, units: np.ndarray, reduction: tuple | None = None) -> None:
-        """`reduction`: (atomics.Operation, dtype) of what is done with each element there."""
         self.buffer.written = True
         if reduction is None:
             self.map.write(corners, units)
@@ -280,7 +264,6 @@ def place_within(view: np.ndarray, whole: np.ndarray) -> int | None:
 
 
 def _rounded(elements: np.ndarray) -> np.ndarray:
-    """Patterns of float32, or units of them, to the nearest tf32, ties to even."""
     words = np.ascontiguousarray(elements).view(np.uint32)
     near = words.astype(np.uint64) + 0xFFF + (words >> 13 & 1) & 0xFFFFE000
     near = np.where(np.isnan(words.view(np.float32)), ROUNDED_NAN, near)
@@ -288,14 +271,12 @@ def _rounded(elements: np.ndarray) -> np.ndarray:
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
-    """The array that has the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def _with_own_type(array: np.ndarray) -> tuple[np.ndarray, str]:
-    """An array of a type that NumPy has, and what its elements are."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"a tensor map is of a NumPy array, not of {type(array).__name__}")
     name = array.dtype.name

@@ -1,4 +1,1 @@
-"""Mistakes that hardware hides: races, uninitialised reads, lost barriers.
-
-checker says what is found and what is not; races, clocks and shadow are how.
-"""
+"""Mistakes that hardware hides: checker says what is found and what is not."""

@@ -4,27 +4,7 @@ The rest of the simulator tells the Checker what happens, through the methods be
 bytes from the start of the block's shared memory (int, broadcastable to all lanes), `mask` the
 lanes concerned (True: all), `size` the bytes of each lane, `index` the instruction.
 
-What counts as ordered: accesses of one thread; and accesses with a barrier between that both
-threads take part in, of the block, of the cluster, of the warp (__syncwarp), with a count, or an
-mbarrier, whose phase tells of the arrivals that completed it and of no later ones; and what was
-done before a flag was written and after it was read (flags.py). Lanes of a warp are not ordered
-otherwise, and shuffles, votes, fences and other atomics order nothing, but `match` does where there
-are flags. No race are: two reads, two atomics, and a write of the value that is there already, so
-that many threads may set one flag. The order in which the simulator happens to run threads plays
-no part, but for who arrives at an mbarrier too late.
-
-The kinds of findings: "read-after-write race" and so on; "read of a copy in flight", "write of a
-copy in flight", "write to a copy's source"; "async-proxy race", where a bulk store or wgmma reads
-what a thread wrote without fence.proxy.async, or a bulk load writes over it; "uninitialised read";
-"missed barrier", by threads that went round it and have returned; "divergent barrier", "divergent
-warp", "wrong barrier count"; of clusters (in_clusters.py) "access to a block that may not run" and
-"access to a block that has left"; of setmaxnreg (registers.py) "registers over the budget"; "tensor
-map not fenced", of one that the kernel changed (map_bytes.py); those of wgmma (warpgroups.py). They
-are of one run, its inputs and its size: what a kernel does not do there is not looked at.
-
-Not seen: an index that runs past the end of one shared array into its neighbour, which is a right
-address of the wrong array; races in global memory, and between blocks that are in no cluster; a
-missing fence.proxy.async between a thread's write to global memory and a bulk load of it.
+What counts as ordered, the kinds of findings and what is not seen: docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -34,16 +14,13 @@ from math import prod
 import numpy as np
 
 from ptxsim.architectures import WARP
-from ptxsim.checks.clocks import BlockClocks, ThreadClocks
-from ptxsim.checks.flags import flags_of
+from ptxsim.checks.clocks import BlockClocks, ThreadClocks, names, team_of, threads_of_rank
 from ptxsim.checks.in_clusters import ClusterChecks
+from ptxsim.checks.program import chosen_later, flags_of, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
-from ptxsim.checks.registers import Registers
-from ptxsim.checks.team import names, team_of, threads_of_rank
-from ptxsim.checks.warpgroups import Warpgroups
-from ptxsim.memory.names import ELEMENT
+from ptxsim.checks.warpgroups import Registers, Warpgroups
+from ptxsim.memory.shared_memory import ELEMENT
 from ptxsim.ptx import RESERVED, RESERVED_BYTES
-from ptxsim.speculation import chosen_later
 from ptxsim.threads.barriers import BARRIERS
 from ptxsim.threads.clusters import RANK_SHIFT
 
@@ -61,26 +38,6 @@ def checked_lanes(launch) -> int:
     threads, shared_bytes = blocks * prod(launch.block), blocks * launch.shared_bytes
     bytes_per_team = 4 * threads * (threads + shared_bytes // 4)
     return max(threads, min(CLOCKED_LANES, CLOCKED_BYTES // bytes_per_team * threads))
-
-
-def needs_thread_clocks(launch) -> bool:
-    """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
-    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
-        return True
-    if RESERVED in launch.kernel.shared:
-        return True
-    return any(
-        i.is_warp_barrier
-        or "cluster" in i.parts[:2]
-        or i.name in ("mbarrier", "wgmma")
-        or "mbarrier" in i.opcode
-        or (i.name in ("bar", "barrier") and ("arrive" in i.parts or _has_count(i)))
-        for i in launch.kernel.instructions
-    )
-
-
-def _has_count(instruction) -> bool:
-    return len(instruction.operands) > (3 if "red" in instruction.parts else 1)
 
 
 class Checker:
@@ -105,15 +62,8 @@ class Checker:
 
     # --- accesses: called through lanes.note ------------------------------------------------------
 
-    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
-        """A store to shared memory will change memory next; `access` is told of it then."""
-        self.races.about_to_store(addresses, values, dtype, mask, space)
-
     def access(self, index: int, space: str, operation: str, addresses, size: int, mask) -> None:
-        """`size` bytes per lane, all inside their memory. `operation`: "load", "store", "atomic".
-
-        Of an atomic on shared memory too: two atomics never race, an atomic and a load can.
-        """
+        """`size` bytes a lane, all inside their memory. `operation`: "load", "store", "atomic"."""
         if space == "shared" and RESERVED in self.kernel.shared:
             mask = self._without_reserved(addresses, mask)
         if index in self._chosen_later:
@@ -144,10 +94,7 @@ class Checker:
             self.clocks.release(key, *lanes)
 
     def _without_reserved(self, addresses, mask):
-        """Less the lanes at what the driver reserves, where CUDA's own code keeps barriers.
-
-        Whoever comes there knows afterwards what all knew that came before.
-        """
+        """Less the lanes at the driver's own bytes: who comes there knows what all before knew."""
         first = self.kernel.shared[RESERVED].offset
         inside = (np.asarray(addresses) >= first) & (addresses < first + RESERVED_BYTES)
         here = np.broadcast_to(inside & mask, self.layout.shape)
@@ -157,7 +104,7 @@ class Checker:
         return mask & ~inside
 
     def chosen(self, index: int, mask) -> None:
-        """The lanes of `mask` use what the load `index` gave all of them: see speculation.py."""
+        """The lanes of `mask` use what the load `index` gave all of them: see program.py."""
         if index in self._loaded:
             addresses, size = self._loaded.pop(index)
             self.races.access(index, "load", addresses, size, mask)
@@ -187,11 +134,7 @@ class Checker:
             )
 
     def _follow(self, index, operation, unwritten, offsets, size, mask, how, place) -> None:
-        """Note what is written now, or find what is read and was not written.
-
-        `unwritten`: bool for each byte; `how`: whether `any` or `all` bytes of a read count;
-        `place`: name, byte where it begins (for each lane), bytes per element.
-        """
+        """Note what is written, or find what is read and `unwritten` (bool for each byte)."""
         offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
         touched = offsets[mask][:, None] + np.arange(size)
         if operation == "store":
@@ -211,10 +154,7 @@ class Checker:
     # --- barriers of blocks and warps -------------------------------------------------------------
 
     def arrive(self, index: int, number, count, mask, waits: bool) -> None:
-        """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`.
-
-        `count`: how many threads they say the barrier is for, or None for all of the block.
-        """
+        """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`."""
         if count is None:
             return
         number, count = (np.broadcast_to(v, self.layout.shape) for v in (number, count))
@@ -240,7 +180,6 @@ class Checker:
             self._by_rank(self.clocks.release, int(one), here)
 
     def open(self, opened) -> None:
-        """A barrier opens: a barriers.Opened."""
         index = min(opened.places) - 1
         blocks, lanes = opened.blocks, np.broadcast_to(opened.lanes, self.layout.shape)
         arrived = self._arrived.get(opened.number)
@@ -288,21 +227,14 @@ class Checker:
         self.clocks.meet(block, np.where(there, thread, -1), named)
 
     def matched(self, members, mask) -> None:
-        """Lanes have compared values: where there are flags, as if they had met.
-
-        CUDA's library lets one lane count down for all that it matches, after what these did.
-        """
+        """Lanes have compared values: CUDA's library then lets one of them count for all."""
         if self._flags.reads:
             members = np.broadcast_to(np.asarray(members).view(np.uint32), self.layout.shape)
             self.warp_barrier(members, np.broadcast_to(mask, self.layout.shape))
 
     def _look_for_absent(self, index, opened, lanes) -> None:
-        """Threads that a barrier was for and that are not among its `lanes`.
-
-        Nobody waits for those that have returned: since Volta, that is what CUDA promises. But who
-        has gone round the barrier before should have come to it. A barrier is for whole warps,
-        unless it is of the kind that need not be (not "aligned").
-        """
+        # Nobody waits for those that have returned: since Volta, that is what CUDA promises. But
+        # who has gone round the barrier before should have come to it.
         instruction = self.kernel.instructions[index]
         if lanes.all() or not (instruction.name == "bar" or "aligned" in instruction.parts):
             return
@@ -316,23 +248,18 @@ class Checker:
         if gone.any():
             behind = [one for one in np.unique(self._last[gone]) if not self._leads(one, index)]
             gone &= np.isin(self._last, behind)
-        if gone.any():
-            what = (
-                "went another way and returned, and never comes to this barrier, where others wait"
-            )
-            self.lanes.find("missed barrier", index, what, gone)
+        what = "went another way and returned, and never comes to this barrier, where others wait"
+        self.lanes.find("missed barrier", index, what, gone)
         if (absent & alive).any():
             what = "does not come to this barrier, where others of its warp wait"
             self.lanes.find("divergent barrier", index, what, absent & alive)
 
     def executes(self, start: int, mask) -> None:
-        """The lanes of `mask` execute the basic block at `start`."""
         block = self.kernel.blocks[start]
         if block.end - start > 1 or block.successors:  # more than a return
             np.copyto(self._last, start, where=mask)
 
     def _leads(self, start: int, index: int) -> bool:
-        """Whether there is a way from the end of a basic block to an instruction."""
         blocks = self.kernel.blocks
         seen, new = set(), list(blocks[int(start)].successors)
         while new:
@@ -347,24 +274,14 @@ class Checker:
     # --- asynchronous copies ----------------------------------------------------------------------
 
     def copy_started(self, index: int, addresses, size: int, mask) -> None:
-        """Each lane of `mask` starts a copy into `size` bytes of shared memory, from `addresses`.
-
-        `size` may be large (a tile of a bulk copy). Until `copy_landed` is told of the same bytes,
-        whoever reads or writes them makes a mistake.
-        """
+        """Until `copy_landed` is told of the same bytes, who uses them makes a mistake."""
         if np.any(mask):
             self.races.copy_started(index, addresses, size, mask)
             if not self.alone:
                 self.cluster.touched(index, addresses, mask, copies=True)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
-        """The copies that the lanes of `mask` started at instruction `index` are complete.
-
-        `barrier` None: the same lanes have just waited for them (cp.async.wait_group), so that the
-        bytes count as written by them now. Otherwise the byte address of the mbarrier that tells
-        of the copy (bulk copies, cp.async.mbarrier.arrive): who sees that mbarrier's phase complete
-        knows the bytes, and nobody else. Call `phase_completed` after it.
-        """
+        """`barrier`: who sees its phase complete knows of the copy; None: the lanes have waited."""
         if np.any(mask):
             if barrier is not None:
                 barrier = names(self.layout, barrier)
@@ -378,28 +295,7 @@ class Checker:
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.release(one, *self._sorted(here))
 
-    def source_started(self, index: int, addresses, size: int, mask) -> None:
-        """Shared memory is read asynchronously from now on: the source of a bulk store.
-
-        Until `source_released`, whoever writes those bytes makes a mistake.
-        """
-        if np.any(mask):
-            self.races.source_started(index, addresses, size, mask)
-
-    def source_released(self, index: int, addresses, size: int, mask) -> None:
-        """The lanes that started the asynchronous read have waited for its end."""
-        if np.any(mask):
-            self.races.source_released(index, addresses, size, mask)
-
-    def fence_async(self, mask) -> None:
-        """The lanes of `mask` execute fence.proxy.async: see `source_started`."""
-        self.races.fence_async(mask)
-
     # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
-
-    def mbarrier_init(self, index: int, barrier, mask) -> None:
-        """The lanes initialise (or invalidate) an mbarrier: a write of 8 bytes."""
-        self.access(index, "shared", "store", barrier, BARRIER_BYTES, mask)
 
     def mbarrier_arrive(self, index: int, barrier, mask) -> None:
         """The lanes arrive (arrive, arrive_drop, arrive.expect_tx): what they did before is known
@@ -407,8 +303,7 @@ class Checker:
         self.mbarrier_look(index, barrier, mask)
         if not self.alone:
             self.cluster.touched(index, barrier, mask)
-        for one, here in self._by_barrier(barrier, mask):
-            self.clocks.release(one, *self._sorted(here))
+        self.reduced(barrier, mask)
 
     def mbarrier_look(self, index: int, barrier, mask) -> None:
         """The lanes look at an mbarrier without effect: test_wait and try_wait, also expect_tx."""
@@ -425,10 +320,6 @@ class Checker:
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.acquire(one, *self._sorted(here))
 
-    def mbarrier_fenced(self, barrier: int, blocks) -> None:
-        """Whoever initialised the mbarrier at byte `barrier` of the `blocks` told of it since."""
-        self.cluster.fenced(barrier, blocks)
-
     # --- clusters ---------------------------------------------------------------------------------
 
     def cluster_arrive(self, mask, releases: bool) -> None:
@@ -442,16 +333,10 @@ class Checker:
         self.races.forget_inits(self.cluster.take_fenced(clusters))
 
     def cluster_wait(self, mask) -> None:
-        """The lanes have waited for the cluster's barrier, and go on."""
         self.clocks.acquire("cluster", *self._sorted(mask))
         self.cluster.met(mask)
 
-    def set_registers(self, index: int, count: int, grows: bool, mask) -> None:
-        """setmaxnreg."""
-        self.registers.set(index, count, grows, mask)
-
     def finish(self) -> None:
-        """All threads have returned."""
         self.cluster.look_for_left()
         self.registers.look_at_the_sum()
 
@@ -461,7 +346,6 @@ class Checker:
         return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
 
     def _sorted(self, mask):
-        """Block and thread of each lane in `mask`, by block."""
         block = np.broadcast_to(self.team.block_number, self.layout.shape)[mask]
         thread = np.broadcast_to(self.team.thread_number, self.layout.shape)[mask]
         order = np.argsort(block, kind="stable")

@@ -9,6 +9,10 @@ Most kernels synchronise whole blocks only: then a thread knows what was done be
 last barrier, and what it did itself (`BlockClocks`). Warp barriers, barriers with a count and
 mbarriers need to know, for each pair of threads, up to which time the one knows the other
 (`ThreadClocks`, a vector clock for each thread).
+
+Threads of different blocks meet only in clusters. There the checks take a cluster for one large
+block, a `Team`: its threads are numbered through, by the rank of their block, and so are the bytes
+of its shared memory. Without clusters a Layout is a team itself.
 """
 
 from __future__ import annotations
@@ -16,16 +20,15 @@ from __future__ import annotations
 import numpy as np
 
 from ptxsim.architectures import WARP
+from ptxsim.hopper import GROUP_THREADS
+from ptxsim.threads import clusters
 from ptxsim.threads.layout import Layout
 
 KNOWN_TO_ALL = 1  # a time before all accesses
 
 
 class BlockClocks:
-    """The clocks of a kernel that synchronises whole blocks only.
-
-    `opened`: (blocks,) the time of each block's last barrier.
-    """
+    """The clocks of a kernel that synchronises whole blocks only."""
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -52,16 +55,12 @@ class BlockClocks:
 
 
 class ThreadClocks(BlockClocks):
-    """A vector clock for each thread.
-
-    `known`: (blocks, threads, threads + mbarriers) the time up to which a thread knows another.
-    The columns past the threads belong to mbarriers: what the copies wrote of which it tells; and
-    to warpgroups: what their wgmmas read. A thread's own entry is not used.
-    """
+    """A vector clock for each thread, with columns for what mbarriers and warpgroups tell of."""
 
     def __init__(self, layout: Layout):
         super().__init__(layout)
         self.threads = layout.threads
+        # (blocks, threads, columns): the time up to which a thread knows another, not itself.
         self.known = np.full((layout.blocks, self.threads, self.threads), KNOWN_TO_ALL, np.int32)
         self.tick(-1)
         self._columns: dict = {}  # address of an mbarrier, or a warpgroup -> its column
@@ -70,10 +69,7 @@ class ThreadClocks(BlockClocks):
         self._completed: dict[int, np.ndarray] = {}  # the same, of completed phases of mbarriers
 
     def column(self, mbarrier) -> int:
-        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup).
-
-        It is added when it is first asked for.
-        """
+        """The column of the mbarrier at this address, or of ("wgmma", number of a warpgroup)."""
         if mbarrier not in self._columns:
             self._columns[mbarrier] = self.known.shape[2]
             self.known = _one_more(self.known)
@@ -85,10 +81,7 @@ class ThreadClocks(BlockClocks):
     # --- barriers of a block, and mbarriers -------------------------------------------------------
 
     def release(self, key, block, thread) -> None:
-        """Threads come to the barrier `key`: those who leave it later know what they did.
-
-        `block`, `thread`: (n,), sorted by block.
-        """
+        """Threads (n,), sorted by block, come to `key`: who leaves it knows what they did."""
         if not len(block):
             return
         rows = self.known[block, thread]
@@ -98,7 +91,6 @@ class ThreadClocks(BlockClocks):
         gathered[these] = np.maximum(gathered[these], np.maximum.reduceat(rows, first))
 
     def complete(self, mbarrier: int, blocks) -> None:
-        """A phase is complete: what was gathered is what those who see it will know."""
         column = self.column(mbarrier)
         gathered = self._row(self._gathered, mbarrier)
         gathered[blocks, column] = self.now
@@ -109,14 +101,10 @@ class ThreadClocks(BlockClocks):
         self.known[block, thread, self.column(key)] = self.now
 
     def acquire(self, mbarrier: int, block, thread) -> None:
-        """Threads see the last completed phase of an mbarrier."""
         self._learn(block, thread, self._row(self._completed, mbarrier))
 
     def leave(self, key, block, thread) -> None:
-        """The barrier `key` has opened; threads (n,) leave it.
-
-        What was gathered stays: whoever uses the barrier again must know already what came before.
-        """
+        """The barrier `key` has opened; threads (n,) leave it. What was gathered stays."""
         self._learn(block, thread, self._row(self._gathered, key))
 
     def take_turns(self, block, thread) -> None:
@@ -145,11 +133,7 @@ class ThreadClocks(BlockClocks):
     # --- barriers of a warp -----------------------------------------------------------------------
 
     def meet(self, block, thread, named) -> None:
-        """Lanes of one or more warps learn from each other.
-
-        `block`: (warps,), `thread`: (warps, 32), -1 for no thread; `named`: (warps, 32, 32) bool,
-        whether the lane of the second index learns from that of the third.
-        """
+        """Lanes of warps learn from those that are `named`: (warps, 32, 32), the last index."""
         lanes = np.maximum(thread, 0)
         if named.all() and named.size == self.known[:, :, 0].size * WARP:
             self._all_meet()
@@ -192,5 +176,51 @@ class ThreadClocks(BlockClocks):
 
 
 def _one_more(rows: np.ndarray) -> np.ndarray:
-    """With one more column, of zeros."""
     return np.concatenate([rows, np.zeros((*rows.shape[:-1], 1), rows.dtype)], axis=-1)
+
+
+# --- teams ----------------------------------------------------------------------------------------
+
+
+class Team:
+    """The attributes of a Layout that the checks ask for, with a cluster in place of a block."""
+
+    def __init__(self, layout: Layout):
+        self.layout, self.shape, self.block = layout, layout.shape, layout.block
+        own = threads_of_rank(layout)
+        self.blocks, self.threads = layout.clusters, own * layout.cluster_size
+        self.block_number = layout.cluster_number
+        rank = layout.special["cluster_ctarank"]
+        self.thread_number = (layout.thread_number + rank * np.int32(own)).astype(np.int32)
+
+
+def threads_of_rank(layout: Layout) -> int:
+    """How many numbers a block has in a team; in a cluster whole warpgroups, used or not."""
+    return (
+        layout.threads
+        if layout.cluster_size == 1
+        else -(-layout.threads // GROUP_THREADS) * GROUP_THREADS
+    )
+
+
+def team_of(layout: Layout) -> Layout | Team:
+    return layout if layout.cluster_size == 1 else Team(layout)
+
+
+def places(layout: Layout, addresses, stride: int):
+    """Bytes from the start of all teams' shared memory, where a block has `stride` bytes."""
+    if layout.cluster_size == 1:
+        return np.asarray(addresses) + np.asarray(layout.block_number) * stride
+    addresses = np.asarray(addresses)
+    ranks = np.minimum(clusters.ranks_of(layout, addresses), layout.cluster_size - 1)
+    before = layout.cluster_number * layout.cluster_size + ranks
+    return clusters.place_of(addresses).astype(np.int64) + before * stride
+
+
+def names(layout: Layout, addresses):
+    """Of an mbarrier in a team: its place in a block's memory, with the block's rank above."""
+    addresses = np.asarray(addresses)
+    if layout.cluster_size == 1:
+        return addresses
+    ranks = clusters.ranks_of(layout, addresses)
+    return clusters.place_of(addresses) | (ranks << clusters.RANK_SHIFT)

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.checks.clocks import KNOWN_TO_ALL
-from ptxsim.checks.team import threads_of_rank
+from ptxsim.checks.clocks import KNOWN_TO_ALL, threads_of_rank
 from ptxsim.threads import clusters
 
 
 class ClusterChecks:
-    """The accesses to other blocks' memory of the clusters of a chunk."""
-
     def __init__(self, lanes, clocks, team):
         self.lanes, self.layout, self.clocks, self.team = lanes, lanes.layout, clocks, team
         self._met = np.zeros(self.layout.shape, bool)  # lanes that have waited for the barrier
@@ -29,10 +26,7 @@ class ClusterChecks:
         self._fenced: list[tuple[int, np.ndarray]] = []  # mbarriers: their places, and the blocks
 
     def touched(self, index: int, addresses, mask, copies: bool = False) -> None:
-        """The lanes of `mask` reach, now or later, for memory at `addresses`.
-
-        `copies`: they start copies, and `landed` will be told of their end.
-        """
+        """The lanes of `mask` reach for `addresses`, or start `copies` there that land later."""
         layout = self.layout
         ranks, far = self._far(addresses, mask)
         if not far.any():
@@ -81,7 +75,6 @@ class ClusterChecks:
         return ranks, mask & (ranks != own) & (ranks < layout.cluster_size)
 
     def met(self, mask) -> None:
-        """The lanes have waited for the cluster's barrier."""
         self._met = self._met | mask
 
     def fenced(self, place: int, blocks) -> None:

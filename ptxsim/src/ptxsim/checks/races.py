@@ -1,7 +1,7 @@
 """Races in shared memory, and reads of what nobody wrote there.
 
 Every access is looked up in the shadow memory (shadow.py), and what the lanes cannot know of it
-(clocks.py) is a race. See checker.py for what counts as ordered.
+(clocks.py) is a race. See docs/simulator.md for what counts as ordered.
 """
 
 from __future__ import annotations
@@ -10,20 +10,12 @@ from math import gcd
 
 import numpy as np
 
-from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks
-from ptxsim.checks.shadow import (
-    ACTOR,
-    ACTOR_BITS,
-    ReadsByThread,
-    ReadsSinceBarrier,
-    Touch,
-    Writes,
-)
-from ptxsim.checks.team import places, threads_of_rank
+from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks, places, threads_of_rank
+from ptxsim.checks.shadow import ACTOR, ACTOR_BITS, ReadsByThread, ReadsSinceBarrier, Touch, Writes
 from ptxsim.hopper import GROUP_THREADS
 from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import ALIGNMENT, MaskCache
-from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.memory.shared_memory import ELEMENT, shared_place
 from ptxsim.ptx import TYPE_BYTES
 
 BARRIER_BYTES = 8  # of an mbarrier
@@ -31,11 +23,7 @@ COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
 class Races:
-    """The shadow of the shared memory of a chunk.
-
-    The methods without an underscore take `index`, the instruction; `addresses`, bytes from the
-    start of each block's shared memory; `size`, bytes per lane; and `mask`, the lanes.
-    """
+    """The shadow of the shared memory of a chunk. `addresses`: from the start of a block's."""
 
     def __init__(self, lanes, clocks, team):
         self.lanes, self.layout, self.clocks, self.team = lanes, lanes.layout, clocks, team
@@ -47,8 +35,7 @@ class Races:
         self.reads = self._reads()
         self.atomics = None  # a table as of reads, made when it is needed
         # Copies under way, as records of Writes: of their destination, and of what they read.
-        self.arriving: Writes | None = None
-        self.leaving: Writes | None = None
+        self.arriving, self.leaving = Writes(self._granules), Writes(self._granules)
         # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
         self.group_reads: dict[int, Writes] = {}
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
@@ -58,7 +45,7 @@ class Races:
 
     # --- accesses ---------------------------------------------------------------------------------
 
-    def about_to_store(self, addresses, values, dtype, mask, space) -> None:
+    def about_to_store(self, addresses, values, dtype, mask, space="shared") -> None:
         memory = self.lanes.space(space)
         before, _ = global_memory.load(memory, addresses, dtype, len(values), mask)
         self._overwritten = before, values, addresses, dtype, memory
@@ -69,23 +56,18 @@ class Races:
             return
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
-        if operation == "load":
-            self._load(index, size, touch)
-        elif operation == "store":
+        if operation == "store":
             self._store(index, size, touch, time, overwritten)
         elif operation == "tell":
             self._tell(index, size, touch, time)
-        elif operation == "look":
-            self._look(index, size, touch)
         else:
-            self._atomic(index, size, touch)
+            look = {"load": self._load, "look": self._look, "atomic": self._atomic}[operation]
+            look(index, size, touch)
 
     def _load(self, index, size, touch) -> None:
-        self._look_for_unwritten(index, size, touch)
-        self._look_for_writes(index, size, touch, "read")
+        self._look(index, size, touch)
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self._look_for_copies(index, size, touch, "read")
         self.reads.note(touch, index, self.clocks)
 
     def _store(self, index, size, touch, time, overwritten) -> None:
@@ -129,8 +111,6 @@ class Races:
     # --- asynchronous copies ----------------------------------------------------------------------
 
     def copy_started(self, index: int, addresses, size: int, mask) -> None:
-        if self.arriving is None:
-            self.arriving = Writes(self._granules)
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
         self._look_for_writes(index, size, touch, "write")
@@ -143,7 +123,6 @@ class Races:
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
-        assert self.arriving is not None  # a copy that lands has started
         self.arriving.last[touch.lane_granules] = 0
         if barrier is None:
             self._write(touch, time)
@@ -164,7 +143,6 @@ class Races:
     def source_released(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         self.clocks.tick(index)
-        assert self.leaving is not None
         self.leaving.last[touch.lane_granules] = 0
         self.reads.note(touch, index, self.clocks)
 
@@ -172,11 +150,9 @@ class Races:
 
     def group_read_started(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
-        self._look_for_unwritten(index, size, touch)
-        self._look_for_writes(index, size, touch, "read")
+        self._look(index, size, touch)
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self._look_for_copies(index, size, touch, "read")
         self._look_for_unfenced(index, size, touch)
         self._leave(index, touch)
 
@@ -186,7 +162,6 @@ class Races:
     def group_read_ended(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
         time = self.clocks.tick(index)
-        assert self.leaving is not None
         self.leaving.last[touch.lane_granules] = 0
         block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
         group = block * self.layout.threads + thread // GROUP_THREADS
@@ -199,8 +174,6 @@ class Races:
             self.clocks.learn(key, touch.lane_block[here], touch.thread[here])
 
     def _leave(self, index: int, touch) -> None:
-        if self.leaving is None:
-            self.leaving = Writes(self._granules)
         time = self.clocks.tick(index)
         self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
 
@@ -211,10 +184,8 @@ class Races:
         if self.unfenced is None:
             return
         granules = np.flatnonzero(self.unfenced.last)
-        actor, time = (
-            self.unfenced.last[granules] & ACTOR,
-            self.unfenced.last[granules] >> ACTOR_BITS,
-        )
+        record = self.unfenced.last[granules]
+        actor, time = record & ACTOR, record >> ACTOR_BITS
         block_of = granules * self.granule // self.team_stride
         shape = self.layout.shape
         mask = np.broadcast_to(mask, shape)
@@ -290,8 +261,7 @@ class Races:
         if self.writes.last[touch.granules].all():
             return
         unwritten = self.writes.last[touch.lane_granules] == 0
-        if self.arriving is not None:
-            unwritten &= self.arriving.last[touch.lane_granules] == 0
+        unwritten &= self.arriving.last[touch.lane_granules] == 0
         if unwritten.any():
             self._find("uninitialised read", index, size, touch, unwritten, "was never written")
 
@@ -300,7 +270,6 @@ class Races:
         self._look_for_others(index, size, touch, self.writes, does, "write", "written", new)
 
     def _look_for_readers(self, index, size, touch) -> None:
-        """Reads, and atomics, that lanes which write do not know."""
         self._look_for_others(index, size, touch, self.reads, "write", "read", "read")
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "write", "write", "updated")
@@ -333,7 +302,7 @@ class Races:
         if does == "write":
             tables.append((self.leaving, "write to a copy's source", "is read by a copy"))
         for table, kind, what in tables:
-            if table is None or not table.last[touch.granules].any():
+            if not table.last[touch.granules].any():
                 continue
             record = table.last[touch.lane_granules]
             under_way = record != 0
@@ -406,7 +375,6 @@ class Races:
 
 
 def _is_asynchronous(kernel) -> bool:
-    """Whether a bulk copy or wgmma reads or writes shared memory."""
     return any(one.name == "wgmma" or _is_bulk(one) for one in kernel.instructions)
 
 

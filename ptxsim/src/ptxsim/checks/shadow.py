@@ -29,12 +29,7 @@ PIECE = 1 << 20  # records looked at in one step, where there is one for each th
 
 @dataclass
 class Touch:
-    """The granules that one instruction touches.
-
-    `granules`: (n, parts) one row for each different address, `block`: (n,) whose it is; `low`,
-    `high`: (n,) the first and last thread that touches it. For single lanes: `lanes` (m,), where
-    in the layout they stand, flat; `lane_granules` (m, parts), `lane_block`, `thread` (m,).
-    """
+    """The granules that one instruction touches: of each different address, and of each lane."""
 
     layout: Layout
     first: np.ndarray  # granule of each lane, of a shape that broadcasts to that of the lanes
@@ -121,11 +116,7 @@ class Writes:
 
 
 class ReadsSinceBarrier:
-    """The first and the last thread that read each granule since the block's last barrier.
-
-    If any other thread than the one that asks has read it, one of the two is another. A record is
-    barrier time, thread (for the first one: counted down), instruction.
-    """
+    """The first and last thread that read each granule since the block's last barrier."""
 
     def __init__(self, granules: int):
         self.first = np.full(granules, -1, np.int64)
@@ -145,7 +136,6 @@ class ReadsSinceBarrier:
         return barrier == clocks.opened[block].reshape(-1, *[1] * (granules.ndim - 1))
 
     def readers(self, granules):
-        """The first and the last thread that read each granule, of those that anybody has."""
         first, last = (table[granules] >> INSTRUCTION_BITS for table in (self.first, self.last))
         return THREAD - (first & THREAD), last & THREAD
 

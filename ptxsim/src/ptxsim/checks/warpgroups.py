@@ -1,15 +1,16 @@
-"""What wgmma asks of the threads that use it, and hardware does not look at.
+"""What wgmma and setmaxnreg ask of the threads that use them, and hardware does not look at.
 
-Three mistakes are found. Sums that are read or written before wgmma.wait_group has waited for them,
-and A's registers that are written until then: "sums in flight", "registers in flight". Registers of
-a wgmma that other instructions have used since the last wgmma.fence, and a first wgmma without any:
-"missing wgmma.fence". Bytes of shared memory that are written while a wgmma reads them: "write to a
-wgmma's source", and after it by a thread that does not know that it is complete: a race. All
-threads of the warpgroup know once one has waited, as the four warps read together. A wgmma that is
-not committed is not waited for.
+The mistakes with wgmma that are found are in docs/simulator.md. All threads of a warpgroup know
+that a wgmma is complete once one has waited, as the four warps read together. A wgmma that is not
+committed is not waited for.
 
 A register is known by its name in the PTX. A plain `mov` is no use: of one register to another, the
 GPU's assembler takes one for both; and a constant comes into its register where the compiler likes.
+
+By setmaxnreg warps give up registers and take them. ptxas gives each thread of such a kernel as
+many as `__launch_bounds__` leaves room for, a multiple of REGISTER_STEP. What all threads of a
+block have together is the block's; `inc` waits until others have given up enough. Without launch
+bounds ptxas ignores the instruction.
 """
 
 from __future__ import annotations
@@ -18,19 +19,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptxsim.architectures import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM
 from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, group_count, lanes_of, to_groups
 from ptxsim.ptx import Immediate, Instruction, Kernel, Register, Vector
 
 NEVER = -1  # the line of no instruction
+REGISTER_STEP = 8
 CONSTANT = ""  # in place of the name of a register that is copied
 
 
 @dataclass
 class Reading:
-    """Units of shared memory that a wgmma reads: `addresses` over all lanes, one unit each.
-
-    `group`: (groups,) the number of the commit group, 0 for warpgroups that do not take part.
-    """
+    """Units that a wgmma reads, and (groups,) the number of the commit group; 0 for none."""
 
     index: int
     addresses: np.ndarray
@@ -83,7 +83,6 @@ class Warpgroups:
         self._committed += groups
 
     def wait(self, most: int, groups) -> None:
-        """All but the `most` latest commit groups are complete."""
         complete = np.where(groups, np.maximum(self._committed - most, 0), 0)
         for table in (self._sums, self._factors):
             for number in table.values():
@@ -102,7 +101,6 @@ class Warpgroups:
         self._reading = left
 
     def _pieces(self, places, groups):
-        """Addresses over all lanes: each thread of a warpgroup stands for one unit."""
         units = places.shape[1]
         for first in range(0, units, GROUP_THREADS):
             rows = np.zeros((len(groups), GROUP_THREADS), np.int32)
@@ -225,3 +223,48 @@ def watched(kernel: Kernel) -> frozenset[str]:
             if not found.isdisjoint(pair):
                 found.update(pair)
     return frozenset(found)
+
+
+class Registers:
+    """How many registers each thread of a chunk has, as far as setmaxnreg has set it."""
+
+    def __init__(self, lanes):
+        self.lanes, self.layout = lanes, lanes.layout
+        kernel = lanes.launch.kernel
+        compiled_for = kernel.most_threads or int(np.prod(kernel.block or (0,)))
+        self._first = None
+        if compiled_for:
+            per_thread = min(REGISTERS_PER_SM // compiled_for, MAX_REGISTERS_PER_THREAD + 1)
+            self._first = per_thread // REGISTER_STEP * REGISTER_STEP
+        self._counts, self._index = None, -1
+
+    def set(self, index: int, count: int, grows: bool, mask) -> None:
+        """The lanes of `mask` have `count` registers from now on: `grows` for `inc`."""
+        if self._first is None:
+            what = "without __launch_bounds__ ptxas ignores setmaxnreg"
+            self.lanes.find("setmaxnreg ignored", index, what, mask)
+            return
+        if self._counts is None:
+            self._counts = np.full(self.layout.shape, self._first)
+        mask = np.broadcast_to(mask, self.layout.shape)
+        wrong = mask & ((self._counts > count) if grows else (self._counts < count))
+        if wrong.any():
+            has = int(self._counts[wrong][0])
+            how, other = ("inc", "more") if grows else ("dec", "less")
+            what = f"setmaxnreg.{how} asks for {count} registers, and the thread has {has}, {other}"
+            self.lanes.find("wrong number of registers", index, what, wrong)
+        self._counts, self._index = np.where(mask, count, self._counts), index
+
+    def look_at_the_sum(self) -> None:
+        """All threads have returned: find blocks that asked for more than they have."""
+        if self._counts is None:
+            return
+        budget = self._first * self.layout.threads
+        asked = self.layout.per_block(self._counts)
+        over = self.layout.of_block(asked > budget) & (self._counts > self._first)
+        if over.any():
+            what = (
+                f"the threads of the block ask for {int(asked.max())} registers together, and have "
+                f"{budget}: {self._first} for each of {self.layout.threads}"
+            )
+            self.lanes.find("registers over the budget", self._index, what, over)

@@ -3,22 +3,6 @@
 A project that keeps compiled programs hands them to `use_store`.
 """
 
-from ptxsim.compile.nvrtc import (
-    CompileError,
-    NoCompiler,
-    Program,
-    compile_anew,
-    compile_source,
-    translate_source,
-    use_store,
-)
+from ptxsim.compile.nvrtc import use_store
 
-__all__ = [
-    "CompileError",
-    "NoCompiler",
-    "Program",
-    "compile_anew",
-    "compile_source",
-    "translate_source",
-    "use_store",
-]
+__all__ = ["use_store"]

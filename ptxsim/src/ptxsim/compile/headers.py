@@ -29,21 +29,14 @@ FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 @lru_cache
 def folder() -> Path | None:
-    """The first folder with all of NEEDED; where there is none, the first with any header of CUDA.
-
-    None where there is not even that.
-    """
+    """The first folder with all of NEEDED, else the first with any header of CUDA, else None."""
     found = [one for one in _places() if (one / "cuda_runtime.h").is_file()]
     return next((one for one in found if not missing(one)), found[0] if found else None)
 
 
 @lru_cache
 def core_libraries() -> Path | None:
-    """The folder of CUDA's C++ library, with cuda/barrier, cuda/std/array and the like.
-
-    cooperative_groups.h needs it too. It is part of the toolkit, a wheel of its own
-    (nvidia-cuda-cccl), and comes with CuPy. None where there is none of these.
-    """
+    """The folder of CUDA's C++ library: of a toolkit, a wheel (nvidia-cuda-cccl), CuPy; or None."""
     places = [place for one in _places() for place in (one / "cccl", one)]
     if (cupy := find_spec("cupy")) and cupy.submodule_search_locations:
         places.append(Path(cupy.submodule_search_locations[0]) / BESIDE_CUPY)
@@ -62,7 +55,6 @@ def are_missing(source: str) -> bool:
 
 
 def _places() -> Iterator[Path]:
-    """Where the headers may be, the likeliest first: beside the NVRTC that CuPy loads."""
     try:
         from cuda.pathfinder import find_nvidia_header_directory
     except ImportError:  # on macOS there is no CUDA
@@ -78,10 +70,7 @@ def _places() -> Iterator[Path]:
 
 
 def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of each file that the source includes in quotes, directly or indirectly.
-
-    As far as it is in a folder of the options, or beside the file that includes it.
-    """
+    """(name, text) of each file that the source includes in quotes, also indirectly, if found."""
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
     texts: dict[Path, str] = {}
 
@@ -99,7 +88,6 @@ def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ..
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, modified_ns: int, size: int) -> tuple[str, list[str]]:
-    """The text of a header as it is now, and what it includes."""
     text = path.read_text(encoding="utf-8", errors="replace")
     return text, INCLUDE.findall(text)
 

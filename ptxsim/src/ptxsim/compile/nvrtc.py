@@ -1,6 +1,10 @@
 """CUDA C++ to PTX and cubin with NVRTC, which needs no GPU and no driver.
 
-`signals_kept` makes Ctrl-C safe around it.
+`signals_kept` makes Ctrl-C safe around it. cuda-pathfinder finds the library in a wheel, a conda
+environment or a toolkit. CuPy finds its NVRTC in the same way, so that both compile alike.
+
+NVRTC passes inline assembly on as it stands, so that it takes ptxas to find a mistake in it. A
+statement that ptxas has accepted once, in other registers of the same kind, it will accept again.
 """
 
 from __future__ import annotations
@@ -10,14 +14,13 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
 from pathlib import PurePath
 
-from ptxsim.compile import binding, headers, inline_assembly
-from ptxsim.compile.binding import NvrtcError
+from ptxsim.compile import headers
 
 # What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
 # what makes a simulated result equal to the GPU's, bit for bit.
@@ -64,8 +67,6 @@ class NoCompiler(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """What NVRTC made of one source."""
-
     ptx: str
     cubin: bytes
     log: str
@@ -99,7 +100,8 @@ def compile_source(
 
     Where NVRTC or CUDA's headers are missing, a Program of the store will do that has only the log.
     """
-    return _kept(source, filename, arch, options, names).assembled
+    included = headers.included(source, options)
+    return kept(source, filename, arch, options, names, included).assembled
 
 
 def translate_source(
@@ -114,13 +116,8 @@ def translate_source(
 
     The assembler, ptxas, is left out where it could not find an error.
     """
-    return _kept(source, filename, arch, options, names).translated
-
-
-def _kept(
-    source: str, filename: str, arch: str, options: tuple[str, ...], names: tuple[str, ...]
-) -> Source:
-    return kept(source, filename, arch, options, names, headers.included(source, options))
+    included = headers.included(source, options)
+    return kept(source, filename, arch, options, names, included).translated
 
 
 @lru_cache(maxsize=256)
@@ -158,7 +155,7 @@ class Source:
             except NoCompiler as error:
                 if there is None:
                     raise (nothing or error) from None
-        inline_assembly.accept(self.text, there.ptx, self.arch)
+        _accept(self.text, there.ptx, self.arch)
         return there
 
     @cached_property
@@ -166,7 +163,7 @@ class Source:
         if (
             "assembled" not in self.__dict__
             and not self._is_in_store()
-            and not inline_assembly.is_new(self.text, self.arch)
+            and not _is_new(self.text, self.arch)
         ):
             try:
                 found = _translated(self.text, self.filename, self.arch, self.options, self.names)
@@ -209,24 +206,18 @@ def compile_anew(
     Raises CompileError with the lines around each error, NoCompiler where NVRTC is missing.
     """
     nvrtc = _library()
-    with nvrtc.program(source, filename, names) as program:
-        flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
-        try:
-            with signals_kept():
-                program.compile(flags)
-        except NvrtcError as error:
-            if not error.log.strip():
-                raise CompileError(
-                    f"{filename}: NVRTC refused {' '.join(flags)}: {error}"
-                ) from None
-            message = _readable(error.log, source, filename, arch)
-            if headers.are_missing(source):
-                message += f"\n{MISSING_HEADERS}"
-            if headers.core_libraries() is None and CORE_LIBRARY.search(error.log):
-                message += f"\n{MISSING_CORE_LIBRARY}"
-            raise CompileError(message) from None
-        lowered = {name: program.lowered(name) for name in names}
-        return Program(program.ptx(), program.cubin(), program.log(), lowered)
+    flags = _flags(nvrtc, source, arch, ("--ptxas-options=-v", *options))
+    try:
+        return nvrtc.compile(source, filename, names, flags)
+    except NvrtcError as error:
+        if not error.log.strip():
+            raise CompileError(f"{filename}: NVRTC refused {' '.join(flags)}: {error}") from None
+        message = _readable(error.log, source, filename, arch)
+        if headers.are_missing(source):
+            message += f"\n{MISSING_HEADERS}"
+        if headers.core_libraries() is None and CORE_LIBRARY.search(error.log):
+            message += f"\n{MISSING_CORE_LIBRARY}"
+        raise CompileError(message) from None
 
 
 def _translated(
@@ -235,19 +226,14 @@ def _translated(
     """The PTX alone; None where there is an error, which `compile_anew` then tells."""
     nvrtc = _library()
     kept = tuple(option for option in options if not option.startswith("--ptxas-options"))
+    flags = _flags(nvrtc, source, arch.replace("sm_", "compute_"), kept)
     try:
-        with nvrtc.program(source, filename, names) as program:
-            with signals_kept():
-                program.compile(_flags(nvrtc, source, arch.replace("sm_", "compute_"), kept))
-            lowered = {name: program.lowered(name) for name in names}
-            return Program(program.ptx(), cubin=b"", log="", lowered=lowered)
+        return replace(nvrtc.compile(source, filename, names, flags), log="")
     except NvrtcError:
         return None
 
 
-def _flags(
-    nvrtc: binding.Library, source: str, arch: str, options: tuple[str, ...]
-) -> tuple[str, ...]:
+def _flags(nvrtc: Library, source: str, arch: str, options: tuple[str, ...]) -> tuple[str, ...]:
     flags = (f"-arch={arch}", *COMMON_OPTIONS, *options)
     if nvrtc.version() >= CACHES_SINCE:
         flags += ("--no-cache",)
@@ -257,11 +243,8 @@ def _flags(
 
 
 def _may_be_refused(ptx: str, arch: str) -> bool:
-    """Whether ptxas may find an error in what NVRTC made.
-
-    That is in what the reader wrote as PTX, in what is defined nowhere, or in too much memory.
-    """
-    if ".extern .func" in ptx or not inline_assembly.is_accepted(ptx, arch):
+    """Whether ptxas may find an error: in inline PTX, in what is undefined, in too much memory."""
+    if ".extern .func" in ptx or not _is_accepted(ptx, arch):
         return True
     taken = dict.fromkeys(STATIC_BYTES, 0)
     for space, bits, count in re.findall(
@@ -328,9 +311,15 @@ def version() -> str:
     return ".".join(str(part) for part in _library().version())
 
 
-def _library() -> binding.Library:
+@cache
+def _library() -> Library:
     try:
-        return binding.library()
+        from cuda.pathfinder import load_nvidia_dynamic_lib
+
+        path = load_nvidia_dynamic_lib("nvrtc").abs_path
+        if path is None:
+            raise OSError("cuda-pathfinder does not tell where NVRTC is")
+        return Library(path)
     except (ImportError, OSError, RuntimeError) as error:
         raise NoCompiler(f"{MISSING} ({str(error).splitlines()[0]})") from None
 
@@ -358,3 +347,129 @@ def _readable(log: str, source: str, filename: str, arch: str) -> str:
         said = (line.strip("\0 ") for line in log.splitlines())
         parts += [line for line in said if line and not re.match(r"ptxas *(info|\.) ", line)]
     return "\n".join(parts)
+
+
+# --- inline assembly that ptxas has accepted ------------------------------------------------------
+
+
+_STATEMENT = re.compile(r"// begin inline asm\n(.*?)// end inline asm", re.S)
+_REGISTER = re.compile(r"%(r|rd|rs|rq|f|fd|p|h|hh)\d+\b")
+# What declares a name, a register for example, or is a label: to have it twice is a mistake.
+_DECLARES = re.compile(r"(?:^|[;{}\n])\s*(?:\.\w+|[\w$]+\s*:)")
+# What depends on the rest of the kernel, too.
+_DEPENDS = re.compile(r"\bsetmaxnreg\b")
+_IN_SOURCE = re.compile(r"\basm\b[^;]*;")
+
+_accepted: set[tuple[str, str]] = set()  # (architecture, statement)
+_seen_in_sources: set[tuple[str, str]] = set()
+
+
+def _accept(source: str, ptx: str, arch: str) -> None:
+    """Remember the statements of a text that ptxas has accepted for `arch`."""
+    _accepted.update((arch, form) for form in _forms(ptx))
+    _seen_in_sources.update((arch, text) for text in _IN_SOURCE.findall(source))
+
+
+def _is_accepted(ptx: str, arch: str) -> bool:
+    """Whether ptxas has accepted all statements for `arch` before."""
+    return all((arch, form) in _accepted and _stands_alone(form) for form in _forms(ptx))
+
+
+def _is_new(source: str, arch: str) -> bool:
+    """Whether CUDA C++ has inline assembly that was in no accepted source, as far as one sees."""
+    return any((arch, text) not in _seen_in_sources for text in _IN_SOURCE.findall(source))
+
+
+def _forms(ptx: str) -> set[str]:
+    return {_REGISTER.sub(r"%\1", text.strip()) for text in set(_STATEMENT.findall(ptx))}
+
+
+def _stands_alone(form: str) -> bool:
+    """Whether it is right wherever it stands, however often."""
+    return not _DEPENDS.search(form) and (not _DECLARES.search(form) or _in_one_pair(form))
+
+
+def _in_one_pair(form: str) -> bool:
+    """Whether all of it is in one pair of braces, which is a scope of its own."""
+    depth, closed = 0, []
+    for at, character in enumerate(form):
+        depth += (character == "{") - (character == "}")
+        if depth == 0:
+            closed.append(at)
+    return closed == [len(form) - 1]
+
+
+# --- NVRTC's C interface, through ctypes ----------------------------------------------------------
+
+
+class NvrtcError(Exception):
+    def __init__(self, message: str, log: str = ""):
+        super().__init__(message)
+        self.log = log
+
+
+class Library:
+    """NVRTC, loaded from the path of its library. Raises OSError where that is no library."""
+
+    def __init__(self, path: str):
+        self._library = ctypes.CDLL(path)
+        self._library.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    def version(self) -> tuple[int, int]:
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self._call("nvrtcVersion", ctypes.byref(major), ctypes.byref(minor))
+        return major.value, minor.value
+
+    def architectures(self) -> list[int]:
+        """The numbers of the architectures that it compiles for: 75, 80, …"""
+        count = ctypes.c_int()
+        self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
+        numbers = (ctypes.c_int * count.value)()
+        self._call("nvrtcGetSupportedArchs", numbers)
+        return list(numbers)
+
+    def compile(
+        self, source: str, filename: str, names: Sequence[str], options: Sequence[str]
+    ) -> Program:
+        """A Program, with the instances of `names`. Raises NvrtcError, which has the log."""
+        program = ctypes.c_void_p()
+        self._call(
+            "nvrtcCreateProgram", ctypes.byref(program), source.encode(), filename.encode(),
+            0, None, None,
+        )  # fmt: skip
+        try:
+            for name in names:
+                self._call("nvrtcAddNameExpression", program, name.encode())
+            encoded = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+            with signals_kept():
+                self._call("nvrtcCompileProgram", program, len(options), encoded)
+            ptx, log = (self._result(program, what).decode() for what in ("PTX", "ProgramLog"))
+            lowered = {name: self._lowered(program, name) for name in names}
+            cubin = self._result(program, "CUBIN")
+            return Program(ptx.rstrip("\0"), cubin, log.rstrip("\0"), lowered)
+        except NvrtcError as error:
+            log = self._result(program, "ProgramLog").decode(errors="replace").rstrip("\0")
+            raise NvrtcError(str(error), log) from None
+        finally:
+            self._call("nvrtcDestroyProgram", ctypes.byref(program))
+
+    def _lowered(self, program: ctypes.c_void_p, name: str) -> str:
+        """The name in the PTX of an instance, by its expression."""
+        found = ctypes.c_char_p()
+        self._call("nvrtcGetLoweredName", program, name.encode(), ctypes.byref(found))
+        assert found.value is not None
+        return found.value.decode()
+
+    def _result(self, program: ctypes.c_void_p, what: str) -> bytes:
+        size = ctypes.c_size_t()
+        self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        room = ctypes.create_string_buffer(size.value)
+        if size.value:  # there is no cubin for a virtual architecture
+            self._call(f"nvrtcGet{what}", program, room)
+        return room.raw
+
+    def _call(self, function: str, *arguments: object) -> None:
+        code = getattr(self._library, function)(*arguments)
+        if code:
+            said = self._library.nvrtcGetErrorString(code).decode()
+            raise NvrtcError(f"{function} returned {said} ({code})")

@@ -1,42 +1,12 @@
 """What each instruction does, as lines of Python: a function `op_NAME` for `NAME.…` of PTX.
 
 Such a function gets the Writer of translate.py, the instruction and its operands, and adds lines to
-the Writer. For a form that it does not know it raises types.Unknown.
+the Writer. For a form that it does not know it raises ptx.Unknown.
 """
 
-from ptxsim import system_calls
-from ptxsim.instructions import (
-    accesses,
-    atomics,
-    bits,
-    clusters,
-    comparisons,
-    conversions,
-    copies,
-    functions,
-    moves,
-    numbers,
-    synchronization,
-    tensor,
-    warps,
-)
+from ptxsim.instructions import bits, conversions, copies, memory, numbers, synchronization, tensor
 
-MODULES = [
-    accesses,
-    atomics,
-    bits,
-    clusters,
-    comparisons,
-    conversions,
-    copies,
-    functions,
-    moves,
-    numbers,
-    synchronization,
-    system_calls,
-    tensor,
-    warps,
-]
+MODULES = [bits, conversions, copies, memory, numbers, synchronization, tensor]
 TABLE = {
     name.removeprefix("op_"): function
     for module in MODULES

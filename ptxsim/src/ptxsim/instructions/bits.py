@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ptxsim.arithmetic import integers
-from ptxsim.ptx import TYPE_BYTES
-from ptxsim.types import BITWISE, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import BITWISE, SIGNED, TYPE_BYTES, UNSIGNED, Unknown, type_of
+
+CLAMPS = {"clamp": True, "wrap": False}
+COUNTS = {  # name -> the function, and the type of its result if not the operand's
+    "popc": (integers.count_bits, SIGNED[4]), "clz": (integers.leading_zeros, SIGNED[4]),
+    "brev": (integers.reverse_bits, None),
+}  # fmt: skip
 
 
 def _bitwise(w, instruction, target, a, b):
@@ -31,105 +34,75 @@ def op_cnot(w, instruction, target, a):
 def op_lop3(w, instruction, target, a, b, c, table):
     if instruction.opcode != "lop3.b32":
         raise Unknown
-    given = ", ".join(w.value(x, SIGNED[4]) for x in (a, b, c))
-    w.assign(target, f"{w.use(integers.logic)}({given}, {table.value})", SIGNED[4], instruction)
+    given = w.values((a, b, c), SIGNED[4])
+    w.apply(instruction, target, SIGNED[4], integers.logic, *given, table.value)
 
 
-# --- shifts ---------------------------------------------------------------------------------------
+def op_prmt(w, instruction, target, a, b, selector):
+    mode = instruction.parts[2] if len(instruction.parts) > 2 else None
+    if mode and mode not in integers.PICKS:
+        raise Unknown
+    given = w.values((a, b, selector), UNSIGNED[4])
+    w.apply(instruction, target, UNSIGNED[4], integers.permute, *given, repr(mode))
 
 
-def op_shl(w, instruction, target, a, amount):
-    dtype = UNSIGNED[TYPE_BYTES[instruction.parts[-1]]]
-    _shift(w, instruction, target, a, amount, "<<", dtype)
-
-
-def op_shr(w, instruction, target, a, amount):
-    kind = instruction.parts[-1]
-    dtype = (SIGNED if kind[0] == "s" else UNSIGNED)[TYPE_BYTES[kind]]
-    _shift(w, instruction, target, a, amount, ">>", dtype)
-
-
-def _shift(w, instruction, target, a, amount, sign, dtype):
+def _shift(w, instruction, target, a, amount):
     # Amounts past the width give 0, or copies of the sign: NumPy and PTX agree.
+    kind, left = instruction.parts[-1], instruction.name == "shl"
+    dtype = (SIGNED if kind[0] == "s" and not left else UNSIGNED)[TYPE_BYTES[kind]]
     by = w.value(amount, UNSIGNED[4])
     if dtype.itemsize < 4:  # an amount that is cut to 16 bits may come out small
         by = f"np.minimum({by}, {w.constant(UNSIGNED[4].type(16))})"
-    text = f"{w.value(a, dtype)} {sign} {by}.astype({w.dtype(dtype)})"
+    text = f"{w.value(a, dtype)} {'<<' if left else '>>'} {by}.astype({w.dtype(dtype)})"
     w.assign(target, text, dtype, instruction)
+
+
+op_shl = op_shr = _shift
 
 
 def op_shf(w, instruction, target, low, high, amount):
     _, direction, mode, ptx_type = instruction.parts
-    left, clamp = {"l": True, "r": False}[direction], {"clamp": True, "wrap": False}[mode]
+    left, clamp = {"l": True, "r": False}[direction], CLAMPS[mode]
     if ptx_type != "b32":
         raise Unknown
-    given = ", ".join(w.value(x, UNSIGNED[4]) for x in (low, high, amount))
-    text = f"{w.use(integers.shift_pair)}({given}, {left}, {clamp})"
-    w.assign(target, text, UNSIGNED[4], instruction)
+    given = w.values((low, high, amount), UNSIGNED[4])
+    w.apply(instruction, target, UNSIGNED[4], integers.shift_pair, *given, left, clamp)
 
 
-# --- counting and finding -------------------------------------------------------------------------
-
-
-def _of_one(w, instruction, target, x, function, result=None):
+def _count(w, instruction, target, x):
     dtype = type_of(instruction.parts[-1])
-    text = f"{w.constant(function)}({w.value(x, dtype)})"
-    w.assign(target, text, result or dtype, instruction)
+    function, result = COUNTS[instruction.name]
+    w.apply(instruction, target, result or dtype, function, w.value(x, dtype))
 
 
-def op_popc(w, instruction, target, x):
-    _of_one(w, instruction, target, x, integers.count_bits, SIGNED[4])
-
-
-def op_clz(w, instruction, target, x):
-    _of_one(w, instruction, target, x, integers.leading_zeros, SIGNED[4])
-
-
-def op_brev(w, instruction, target, x):
-    _of_one(w, instruction, target, x, integers.reverse_bits)
+op_popc = op_clz = op_brev = _count
 
 
 def op_bfind(w, instruction, target, x):
-    function = partial(integers.find_bit, shift_amount="shiftamt" in instruction.parts)
-    _of_one(w, instruction, target, x, function, UNSIGNED[4])
+    x = w.value(x, type_of(instruction.parts[-1]))
+    shift_amount = "shiftamt" in instruction.parts
+    w.apply(instruction, target, UNSIGNED[4], integers.find_bit, x, shift_amount)
 
 
-# --- fields ---------------------------------------------------------------------------------------
+def op_bfe(w, instruction, target, x, *place):
+    _field(w, instruction, target, integers.extract_field, (x,), place)
 
 
-def op_bfe(w, instruction, target, x, position, length):
-    dtype = type_of(instruction.parts[-1])
-    position, length = w.value(position, UNSIGNED[4]), w.value(length, UNSIGNED[4])
-    text = f"{w.use(integers.extract_field)}({w.value(x, dtype)}, {position}, {length})"
-    w.assign(target, text, dtype, instruction)
-
-
-def op_bfi(w, instruction, target, x, into, position, length):
-    dtype = type_of(instruction.parts[-1])
-    position, length = w.value(position, UNSIGNED[4]), w.value(length, UNSIGNED[4])
-    x, into = w.value(x, dtype), w.value(into, dtype)
-    text = f"{w.use(integers.insert_field)}({x}, {into}, {position}, {length})"
-    w.assign(target, text, dtype, instruction)
+def op_bfi(w, instruction, target, x, into, *place):
+    _field(w, instruction, target, integers.insert_field, (x, into), place)
 
 
 def op_szext(w, instruction, target, x, position):
-    _, mode, ptx_type = instruction.parts
-    clamp, dtype = {"clamp": True, "wrap": False}[mode], type_of(ptx_type)
-    x, position = w.value(x, dtype), w.value(position, UNSIGNED[4])
-    w.assign(target, f"{w.use(integers.extend)}({x}, {position}, {clamp})", dtype, instruction)
+    clamp = CLAMPS[instruction.parts[1]]
+    _field(w, instruction, target, integers.extend, (x,), (position,), clamp)
 
 
-def op_bmsk(w, instruction, target, position, length):
-    clamp = {"clamp": True, "wrap": False}[instruction.parts[1]]
-    position, length = w.value(position, UNSIGNED[4]), w.value(length, UNSIGNED[4])
-    text = f"{w.use(integers.field_mask)}({position}, {length}, {clamp})"
-    w.assign(target, text, SIGNED[4], instruction)
+def op_bmsk(w, instruction, target, *place):
+    clamp = CLAMPS[instruction.parts[1]]
+    _field(w, instruction, target, integers.field_mask, (), place, clamp)
 
 
-def op_prmt(w, instruction, target, a, b, selector):
-    _, _, *mode = instruction.parts
-    if mode and mode[0] not in integers.PICKS:
-        raise Unknown
-    given = ", ".join(w.value(x, UNSIGNED[4]) for x in (a, b, selector))
-    text = f"{w.use(integers.permute)}({given}, {mode[0] if mode else None!r})"
-    w.assign(target, text, UNSIGNED[4], instruction)
+def _field(w, instruction, target, function, numbers, place, *more):
+    dtype = type_of(instruction.parts[-1])
+    given = [*w.values(numbers, dtype), *w.values(place, UNSIGNED[4]), *more]
+    w.apply(instruction, target, dtype, function, *given)

@@ -4,41 +4,36 @@ from __future__ import annotations
 
 from functools import partial
 
-from ptxsim.arithmetic import conversions as runtime
+from ptxsim.arithmetic import halves
+from ptxsim.arithmetic import rounding as runtime
+from ptxsim.arithmetic.float32 import WHOLE, float_to_integer
+from ptxsim.arithmetic.integers import clamp_to
 from ptxsim.instructions.numbers import DIRECTIONS
-from ptxsim.ptx import Register
-from ptxsim.types import FLOATS, SIGNED, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import FLOATS, SIGNED, UNSIGNED, Register, Unknown, type_of
 
 NARROW = {"f16", "bf16"}
 EIGHT_BITS = {"e4m3x2", "e5m2x2"}
-WHOLE = {"rni", "rzi", "rmi", "rpi"}
 
 
 def op_cvt(w, instruction, target, source, *second):
     *flags, to, come_from = instruction.parts[1:]
     flags = set(flags)
     if second:
-        _to_pair(w, instruction, target, source, *second)
+        _to_pair(w, instruction, target, source, *second, flags)
     elif to in EIGHT_BITS or come_from in EIGHT_BITS:
-        _pair_to_pair(w, instruction, target, source)
+        _pair_to_pair(w, instruction, target, source, flags)
     elif to == "tf32":
-        _to_tf32(w, instruction, target, source)
-    elif _is_integer(to) and _is_integer(come_from):
-        _between_integers(w, instruction, target, source, flags)
-    elif _is_integer(to):
+        _to_tf32(w, instruction, target, source, flags)
+    elif to[0] in "us":
         _to_integer(w, instruction, target, source, flags)
     else:
         _to_float(w, instruction, target, source, flags)
 
 
-def _is_integer(ptx_type: str) -> bool:
-    return ptx_type[0] in "us"
-
-
 def _given(w, source, ptx_type: str, ftz: bool = False) -> str:
     """The operand: an array of integers, of float32 or of float64; narrow floats as float32."""
     if ptx_type in NARROW:
-        return f"{w.use(getattr(runtime, 'from_' + ptx_type))}({w.value(source, UNSIGNED[2])})"
+        return f"{w.use(halves.FROM_BITS[ptx_type])}({w.value(source, UNSIGNED[2])})"
     dtype = type_of(ptx_type)
     if dtype.kind == "f":
         return w.number(source, dtype, ftz and ptx_type == "f32")
@@ -48,27 +43,21 @@ def _given(w, source, ptx_type: str, ftz: bool = False) -> str:
     return w.value(source, dtype)
 
 
-def _between_integers(w, instruction, target, source, flags):
+def _to_integer(w, instruction, target, source, flags):
     to, come_from = instruction.parts[-2:]
-    text, want = _given(w, source, come_from), type_of(to)
-    if flags == {"sat"}:
-        text = f"{w.use(runtime.clamp_to)}({text}, {w.dtype(want)})"
+    want = type_of(to)
+    text = _given(w, source, come_from, "ftz" in flags)
+    if come_from[0] not in "us":
+        (mode,) = flags - {"ftz", "sat"}
+        if mode not in WHOLE:
+            raise Unknown
+        text = f"{w.use(float_to_integer)}({text}, {mode!r}, {w.dtype(want)}.type)"
+    elif flags == {"sat"}:
+        text = f"{w.use(clamp_to)}({text}, {w.dtype(want)})"
     elif flags:
         raise Unknown
     else:
         text = f"{text}.astype({w.dtype(want)})"
-    w.assign(target, text, want, instruction)
-
-
-def _to_integer(w, instruction, target, source, flags):
-    to, come_from = instruction.parts[-2:]
-    (mode,) = flags - {"ftz", "sat"}
-    if mode not in WHOLE:
-        raise Unknown
-    want = type_of(to)
-    text = _given(w, source, come_from, "ftz" in flags)
-    function = w.use(runtime.float_to_integer)
-    text = f"{function}({text}, {mode!r}, {w.dtype(want)}.type)"
     w.assign(target, text, want, instruction)
 
 
@@ -77,7 +66,7 @@ def _to_float(w, instruction, target, source, flags):
     ftz, limits = "ftz" in flags, flags & {"sat", "relu"}
     modes = flags - {"ftz", "sat", "relu"}
     limit = limits.pop() if limits else None
-    if modes - DIRECTIONS - WHOLE or len(modes) > 1 or limits:
+    if modes - DIRECTIONS - WHOLE.keys() or len(modes) > 1 or limits:
         raise Unknown
     mode = modes.pop() if modes else "rn"
     text = _given(w, source, come_from, ftz)
@@ -88,55 +77,44 @@ def _to_float(w, instruction, target, source, flags):
     else:
         convert = partial(runtime.to_float, to=to, mode=mode, limit=limit, ftz=ftz)
         text = f"{w.constant(convert)}({text})"
-    want = UNSIGNED[2] if to in NARROW else FLOATS[to]
-    w.assign(target, text, want, instruction)
+    w.assign(target, text, UNSIGNED[2] if to in NARROW else FLOATS[to], instruction)
 
 
-def _to_pair(w, instruction, target, high, low):
+def _to_pair(w, instruction, target, high, low, flags):
     """Two float32 to two narrow floats in one register; the first operand is the upper one."""
-    *flags, to, come_from = instruction.parts[1:]
-    flags = set(flags)
+    to, come_from = instruction.parts[-2:]
+    name, relu, modes = to.removesuffix("x2"), "relu" in flags, flags - {"relu"}
     if come_from != "f32":
         raise Unknown
-    high, low = w.value(high, FLOATS["f32"]), w.value(low, FLOATS["f32"])
-    if to in EIGHT_BITS:
-        if "satfinite" not in flags or flags - {"rn", "satfinite", "relu"}:
-            raise Unknown
-        function = partial(runtime.pair_of_eight_bits, name=to[:-2], relu="relu" in flags)
-        want = UNSIGNED[2]
-    elif to in ("f16x2", "bf16x2"):
-        (mode,) = flags - {"relu"}
-        if mode not in ("rn", "rz"):
-            raise Unknown
-        limit = "relu" if "relu" in flags else None
-        function = partial(runtime.pair_of_halves, name=to[:-2], mode=mode, limit=limit)
-        want = UNSIGNED[4]
+    if to in EIGHT_BITS and "satfinite" in modes and not modes - {"rn", "satfinite"}:
+        function = partial(runtime.pair_of_eight_bits, name=name, relu=relu)
+    elif name in NARROW and modes in ({"rn"}, {"rz"}):
+        limit = "relu" if relu else None
+        function = partial(runtime.pair_of_halves, name=name, mode=modes.pop(), limit=limit)
     else:
         raise Unknown
-    w.assign(target, f"{w.constant(function)}({high}, {low})", want, instruction)
+    want = UNSIGNED[2 if to in EIGHT_BITS else 4]
+    w.apply(instruction, target, want, function, *w.values((high, low), FLOATS["f32"]))
 
 
-def _pair_to_pair(w, instruction, target, source):
-    """float16x2 from and to two floats of 8 bits."""
-    *flags, to, come_from = instruction.parts[1:]
-    flags = set(flags)
+def _pair_to_pair(w, instruction, target, source, flags):
+    to, come_from = instruction.parts[-2:]
     relu = "relu" in flags
     if to == "f16x2" and come_from in EIGHT_BITS and not flags - {"rn", "relu"}:
         function = partial(runtime.halves_of_eight_bits, name=come_from[:-2], relu=relu)
-        text, want = w.value(source, UNSIGNED[2]), UNSIGNED[4]
+        have, want = UNSIGNED[2], UNSIGNED[4]
     elif come_from == "f16x2" and not flags - {"rn", "satfinite", "relu"} and "satfinite" in flags:
         function = partial(runtime.eight_bits_of_halves, name=to[:-2], relu=relu)
-        text, want = w.value(source, UNSIGNED[4]), UNSIGNED[2]
+        have, want = UNSIGNED[4], UNSIGNED[2]
     else:
         raise Unknown
-    w.assign(target, f"{w.constant(function)}({text})", want, instruction)
+    w.apply(instruction, target, want, function, w.value(source, have))
 
 
-def _to_tf32(w, instruction, target, source):
-    *flags, _, come_from = instruction.parts[1:]
-    (mode,) = set(flags) - {"relu"}
-    if come_from != "f32" or mode not in ("rn", "rna", "rz"):
+def _to_tf32(w, instruction, target, source, flags):
+    (mode,) = flags - {"relu"}
+    if instruction.parts[-1] != "f32" or mode not in ("rn", "rna", "rz"):
         raise Unknown
-    text = w.value(source, FLOATS["f32"])
-    text = f"{w.use(runtime.to_tf32)}({text}, {mode!r}, {'relu' in flags})"
-    w.assign(target, text, SIGNED[4], instruction)
+    source = w.value(source, FLOATS["f32"])
+    given = source, repr(mode), "relu" in flags
+    w.apply(instruction, target, SIGNED[4], runtime.to_tf32, *given)

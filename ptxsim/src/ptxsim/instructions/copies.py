@@ -1,55 +1,62 @@
-"""Asynchronous copies, cp.async and cp.async.bulk, and mbarriers."""
+"""Asynchronous copies: cp.async, cp.async.bulk, st.async and red.async; mbarriers; tensor maps."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from ptxsim import ptx
 from ptxsim.async_copy import map_bytes
 from ptxsim.async_copy.mbarrier import pending_count
 from ptxsim.async_copy.tensor_map import MAP_BYTES
-from ptxsim.instructions import bulk_copies
-from ptxsim.ptx import Immediate, Register, Symbol
-from ptxsim.types import BOOL, SIGNED, Unknown
+from ptxsim.memory import atomics
+from ptxsim.ptx import BOOL, SIGNED, UNSIGNED, Immediate, Register, Symbol, Unknown, items, type_of
 
-CACHES = {
-    "ca", "cg", "L2::cache_hint", "L2::64B", "L2::128B", "L2::256B", "global",
-    "shared", "shared::cta",
-}  # fmt: skip
+TOLD, HINT, MULTICAST = "mbarrier::complete_tx::bytes", "L2::cache_hint", "multicast::cluster"
 SHARED = {"shared", "shared::cta", "shared::cluster"}
+CACHES = {"ca", "cg", HINT, "L2::64B", "L2::128B", "L2::256B", "global", "shared", "shared::cta"}
 # The order of memory, and who is to see it: stores are seen at once.
 ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "b64", *SHARED}
 
 
 def op_cp(w, instruction, *operands):
-    parts = instruction.parts[1:]
+    parts, mask, index = instruction.parts[1:], w.mask(instruction), instruction.index
     if parts[:2] == ("async", "bulk"):
-        bulk_copies.write(w, instruction, operands)
+        _bulk(w, instruction, operands)
     elif parts[:3] == ("reduce", "async", "bulk"):
-        bulk_copies.write_reduction(w, instruction, operands)
+        _bulk_reduction(w, instruction, operands)
     elif parts == ("async", "commit_group"):
-        _call(w, f"commit({w.mask(instruction)})")
+        _call(w, f"commit({mask})")
     elif parts == ("async", "wait_group"):
-        (most,) = operands
-        if not isinstance(most, Immediate):
-            raise Unknown
-        _call(w, f"wait({most.value}, {w.mask(instruction)})")
+        _call(w, f"wait({_number(*operands)}, {mask})")
     elif parts == ("async", "wait_all"):
-        _call(w, f"wait_all({w.mask(instruction)})")
+        _call(w, f"commit({mask})")
+        _call(w, f"wait(0, {mask})")
     elif parts[:3] == ("async", "mbarrier", "arrive"):
         if set(parts[3:]) - {"noinc", "b64", *SHARED}:
             raise Unknown
-        place = w.address(operands[0], SIGNED[4])
-        _call(w, f"arrive({instruction.index}, {place}, {'noinc' in parts}, {w.mask(instruction)})")
+        _call(
+            w, f"arrive({index}, {w.address(operands[0], SIGNED[4])}, {'noinc' in parts}, {mask})"
+        )
     elif parts[0] == "async" and not set(parts[1:]) - CACHES:
         _copy(w, instruction, operands)
     else:
         raise Unknown
 
 
+def _call(w, text: str) -> None:
+    w.lines.append(f"lanes.copies.{text}")
+
+
+def _number(operand) -> int:
+    if not isinstance(operand, Immediate):
+        raise Unknown
+    return int(operand.value)
+
+
 def _copy(w, instruction, operands):
     """cp.async.ca.shared.global [to], [from], size {, bytes to read or a predicate} {, policy}."""
     to, source, size, *rest = operands
-    if "L2::cache_hint" in instruction.parts:
+    if HINT in instruction.parts:
         rest = rest[:-1]
     read, ignored = None, None
     if rest:
@@ -58,47 +65,151 @@ def _copy(w, instruction, operands):
             ignored = w.value(given, BOOL)
         else:
             read = w.value(given, SIGNED[4])
-    if size.value not in (4, 8, 16) or ("cg" in instruction.parts and size.value != 16):
+    past_l1 = "cg" in instruction.parts
+    if size.value not in (4, 8, 16) or (past_l1 and size.value != 16):
         raise Unknown
     _call(
         w,
         f"start({instruction.index}, {size.value}, {w.address(to, SIGNED[4])}, "
-        f"{w.address(source, SIGNED[8])}, {read}, {ignored}, {'cg' in instruction.parts}, "
+        f"{w.address(source, SIGNED[8])}, {read}, {ignored}, {past_l1}, {w.mask(instruction)})",
+    )
+
+
+# --- bulk copies ----------------------------------------------------------------------------------
+
+LOAD_HINTS = {TOLD, HINT, "tile", MULTICAST}
+STORE_HINTS = {"bulk_group", HINT, "tile"}
+OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor"}
+ASYNC_STORE = {"weak", "shared::cluster", TOLD, "v2", "v4"}
+ASYNC_REDUCTION = {"relaxed", "cluster", "shared::cluster", TOLD}
+
+
+def _bulk(w, instruction, operands) -> None:
+    """cp.async.bulk.…, whose further parts are one of the following."""
+    parts, mask = instruction.parts[3:], w.mask(instruction)
+    if parts == ("commit_group",):
+        _call(w, f"bulk_stores.commit({mask})")
+    elif parts[0] == "wait_group" and parts[1:] in ((), ("read",)):
+        _call(w, f"bulk_stores.wait({_number(*operands)}, {'read' in parts}, {mask})")
+    elif parts[0] == "tensor":
+        _box(w, instruction, parts[1:], operands, None)
+    elif parts[0] != "prefetch":  # results do not depend on what is in a cache
+        _stretch(w, instruction, parts, operands, None)
+
+
+def _bulk_reduction(w, instruction, operands) -> None:
+    """cp.reduce.async.bulk.…: a store, or a copy to a block of the cluster."""
+    parts = instruction.parts[4:]
+    (how,) = OPERATIONS.intersection(parts)
+    parts = tuple(part for part in parts if part not in (how, "noftz"))
+    if parts[0] == "tensor":
+        _box(w, instruction, parts[1:], operands, how)
+    else:
+        _stretch(w, instruction, parts[:-1], operands, (how, parts[-1]))
+
+
+def _stretch(w, instruction, parts, operands, reduced) -> None:
+    """`reduced`: (operation, type) of a reduction, or None."""
+    mask, (to, source, size, *rest) = w.mask(instruction), operands
+    into_shared, from_shared = (part in SHARED for part in parts[:2])
+    to = w.address(to, SIGNED[4 if into_shared else 8])
+    source = w.address(source, SIGNED[4 if from_shared else 8])
+    operation = w.constant(atomics.operation_of(*reduced) if reduced else None)
+    given = f"{instruction.index}, {to}, {source}, {w.value(size, SIGNED[4])}"
+    if into_shared and parts[1] == "global" and not set(parts[2:]) - LOAD_HINTS and not reduced:
+        mbarrier, *ranks = rest
+        mbarrier = w.address(mbarrier, SIGNED[4])
+        _call(w, f"bulk.load({given}, {mbarrier}, {_ranks(w, instruction, ranks)}, {mask})")
+    elif parts == ("shared::cluster", "shared::cta", TOLD):
+        (mbarrier,) = rest
+        mbarrier = w.address(mbarrier, SIGNED[4])
+        _call(w, f"bulk.copy_across({given}, {mbarrier}, {operation}, {mask})")
+    elif parts[:2] == ("global", "shared::cta") and not set(parts[2:]) - STORE_HINTS:
+        _call(w, f"bulk_stores.store({given}, {operation}, {mask})")
+    else:
+        raise Unknown
+
+
+def _ranks(w, instruction, operands) -> str:
+    """The bits of the blocks that get a copy; behind them may be a policy for a cache."""
+    if len(operands) != (MULTICAST in instruction.parts) + (HINT in instruction.parts):
+        raise Unknown
+    return w.value(operands[0], UNSIGNED[2]) if MULTICAST in instruction.parts else "None"
+
+
+def _box(w, instruction, parts, operands, how: str | None) -> None:
+    """cp.async.bulk.tensor.2d.… [to], [map, {x, y}], [mbarrier], or [map, {x, y}], [from]."""
+    axes, to, source, *rest = parts
+    index, mask = instruction.index, w.mask(instruction)
+    loads = to in SHARED and source == "global" and how is None and not set(rest) - LOAD_HINTS
+    stores = (to, source) == ("global", "shared::cta") and not set(rest) - STORE_HINTS
+    place, box = operands[:2] if loads else operands[1::-1]
+    if (
+        not (loads or stores)
+        or not isinstance(box, ptx.Coordinates)
+        or axes != f"{len(box.items)}d"
+    ):
+        raise Unknown
+    coordinates = "".join(f"{one}, " for one in w.values(box.items, SIGNED[4]))
+    where = f"{w.address(place, SIGNED[4])}, {w.value(box.base, SIGNED[8])}, ({coordinates})"
+    if loads:
+        mbarrier, ranks = w.address(operands[2], SIGNED[4]), _ranks(w, instruction, operands[3:])
+        _call(w, f"bulk.load_box({index}, {where}, {mbarrier}, {ranks}, {mask})")
+    else:
+        _call(w, f"bulk_stores.store_box({index}, {where}, {how!r}, {mask})")
+
+
+def write_async_store(w, instruction, address, source, mbarrier) -> None:
+    """Add the lines for st.async [address], source, [mbarrier]."""
+    *hints, kind = instruction.parts[2:]
+    if set(hints) - ASYNC_STORE:
+        raise Unknown
+    _start(w, instruction, address, source, type_of(kind), mbarrier, None)
+
+
+def write_async_reduction(w, instruction, address, source, mbarrier) -> None:
+    """Add the lines for red.async [address], source, [mbarrier]."""
+    *hints, how, kind = instruction.parts[2:]
+    if set(hints) - ASYNC_REDUCTION or kind not in ("u32", "s32", "b32", "u64"):
+        raise Unknown
+    operation, dtype = atomics.operation_of(how, kind)
+    _start(w, instruction, address, source, dtype, mbarrier, operation)
+
+
+def _start(w, instruction, address, source, dtype, mbarrier, operation) -> None:
+    values = "".join(f"{one}, " for one in w.values(items(source), dtype))
+    _call(
+        w,
+        f"bulk.store_async({instruction.index}, {w.address(address, SIGNED[4])}, ({values}), "
+        f"{w.dtype(dtype)}, {w.address(mbarrier, SIGNED[4])}, {w.constant(operation)}, "
         f"{w.mask(instruction)})",
     )
 
 
-def _call(w, text: str) -> None:
-    w.lines.append(f"lanes.copies.{text}")
-
-
 # --- mbarriers ------------------------------------------------------------------------------------
+
+METHODS = {"init": "init", "inval": "invalidate", "expect_tx": "expect_bytes",
+           "complete_tx": "expect_bytes"}  # fmt: skip
 
 
 def op_mbarrier(w, instruction, *operands):
     what, *rest = instruction.parts[1:]
-    mask, index = w.mask(instruction), instruction.index
     if what in ("test_wait", "try_wait"):
         _wait(w, instruction, rest, operands)
-        return
-    if what == "pending_count":
+    elif what == "pending_count":
         target, state = operands
-        text = f"{w.use(pending_count)}({w.value(state, SIGNED[8])})"
-        w.assign(target, text, SIGNED[4], instruction)
-        return
-    known = {"arrive": {"expect_tx", "noComplete"}, "arrive_drop": {"expect_tx", "noComplete"}}
-    if set(rest) - ORDER - known.get(what, set()):
-        raise Unknown
-    if what in ("arrive", "arrive_drop"):
+        w.apply(instruction, target, SIGNED[4], pending_count, w.value(state, SIGNED[8]))
+    elif what in ("arrive", "arrive_drop") and not set(rest) - ORDER - {"expect_tx", "noComplete"}:
         _arrive(w, instruction, rest, operands, what == "arrive_drop")
-        return
-    address, *number = operands
-    arguments = ", ".join([w.address(address, SIGNED[4]), *(w.value(n, SIGNED[4]) for n in number)])
-    method = {"init": "init", "inval": "invalidate", "expect_tx": "expect_bytes"}
-    if what == "complete_tx":
-        place, brought = arguments.split(", ")
-        arguments, what = f"{place}, -{brought}", "expect_tx"
-    w.lines.append(f"lanes.copies.mbarriers.{method[what]}({index}, {arguments}, {mask})")
+    elif set(rest) - ORDER:
+        raise Unknown
+    else:
+        address, *number = operands
+        given = [instruction.index, w.address(address, SIGNED[4]), *w.values(number, SIGNED[4])]
+        if what == "complete_tx":
+            given[-1] = f"-{given[-1]}"
+        given = ", ".join(map(str, [*given, w.mask(instruction)]))
+        _call(w, f"mbarriers.{METHODS[what]}({given})")
 
 
 def _arrive(w, instruction, rest, operands, drop: bool) -> None:
@@ -120,10 +231,9 @@ def _wait(w, instruction, rest, operands) -> None:
     if set(rest) - ORDER - {"parity"} or instruction.predicate is not None:
         raise Unknown
     target, address, waited = operands[:3]  # a fourth one is how long to wait at most
-    waited = w.value(waited, SIGNED[4 if by_parity else 8])
-    place = w.address(address, SIGNED[4])
-    text = f"lanes.copies.mbarriers.completed({instruction.index}, {place}, {waited}, {by_parity}"
-    w.assign(target, f"{text}, mask)", BOOL, instruction)
+    given = f"{w.address(address, SIGNED[4])}, {w.value(waited, SIGNED[4 if by_parity else 8])}"
+    text = f"lanes.copies.mbarriers.completed({instruction.index}, {given}, {by_parity}, mask)"
+    w.assign(target, text, BOOL, instruction)
     w.tried = w.variable(target.name)
 
 
@@ -135,13 +245,12 @@ SCOPES = ("cta", "cluster", "gpu", "sys")
 
 
 def op_tensormap(w, instruction, address, *operands):
-    mask, index = w.mask(instruction), instruction.index
     if instruction.opcode in map(COPIED.format, SCOPES):
         source, size = operands
         if size.value != MAP_BYTES:
             raise Unknown
-        places = f"{w.address(address, SIGNED[8])}, {w.address(source, SIGNED[4])}"
-        w.lines.append(f"{w.use(map_bytes.copy_to_global)}(lanes, {index}, {places}, {mask})")
+        places = w.address(address, SIGNED[8]), w.address(source, SIGNED[4])
+        w.lines.append(w.call(map_bytes.copy_to_global, instruction, *places))
         return
     what, mode, field, *space, whole, kind = instruction.parts[1:]
     if (what, mode, whole) != ("replace", "tile", "b1024") or field not in map_bytes.FIELDS:
@@ -158,7 +267,5 @@ def op_tensormap(w, instruction, address, *operands):
         raise Unknown
     place = w.address(address, SIGNED[4 if space == "shared" else 8])
     value = w.value(value, SIGNED[8 if kind == "b64" else 4])
-    w.lines.append(
-        f"{w.use(map_bytes.replace)}(lanes, {index}, {space!r}, {place}, {field!r}, {at}, "
-        f"{value}, {mask})"
-    )
+    given = repr(space), place, repr(field), at, value
+    w.lines.append(w.call(map_bytes.replace, instruction, *given))

@@ -1,10 +1,13 @@
-"""Barriers of a block or a warp, and fences."""
+"""Barriers and fences; what lanes of a warp tell one another; clusters; calls of the system."""
 
 from __future__ import annotations
 
+from math import ceil
+
+from ptxsim import system_calls
 from ptxsim.async_copy import map_bytes
-from ptxsim.ptx import Immediate, Register
-from ptxsim.types import BOOL, SIGNED, Unknown
+from ptxsim.ptx import BOOL, SIGNED, Immediate, Register, Symbol, Unknown, items, type_of
+from ptxsim.threads import clusters, warps
 
 REDUCTIONS = {"popc", "and", "or"}
 ASYNC_FENCES = {
@@ -12,17 +15,17 @@ ASYNC_FENCES = {
 }  # fmt: skip
 MAP_FENCE = "fence.proxy.tensormap::generic."
 INIT_FENCE = "fence.mbarrier_init.release.cluster"
+UNUSED = Symbol("_")
 
 
 def op_bar(w, instruction, *operands):
     parts = set(instruction.parts[1:]) - {"cta", "aligned"}
+    index, mask = instruction.index, w.mask(instruction)
     if "cluster" in parts:
         _cluster(w, instruction, operands)
-        return
-    if instruction.is_warp_barrier:
+    elif instruction.is_warp_barrier:
         (members,) = operands
-        members, mask = w.value(members, SIGNED[4]), w.mask(instruction)
-        w.lines.append(f"lanes.warp_barrier({instruction.index}, {members}, {mask})")
+        w.lines.append(f"lanes.warp_barrier({index}, {w.value(members, SIGNED[4])}, {mask})")
     elif "red" in parts:
         target, number, *count, value = operands
         (how,) = parts & REDUCTIONS
@@ -33,9 +36,8 @@ def op_bar(w, instruction, *operands):
         reduction = f"({target.name!r}, {how!r}, {w.value(value, BOOL)})"
         _wait(w, instruction, number, count, reduction)
     elif "arrive" in parts:
-        number, count = (w.value(operand, SIGNED[4]) for operand in operands)
-        mask = w.mask(instruction)
-        w.lines.append(f"lanes.arrive({instruction.index}, {number}, {count}, {mask})")
+        number, count = w.values(operands, SIGNED[4])
+        w.lines.append(f"lanes.arrive({index}, {number}, {count}, {mask})")
     elif "sync" in parts:
         number, *count = operands
         _wait(w, instruction, number, count, None)
@@ -61,11 +63,9 @@ def _cluster(w, instruction, operands):
 
 
 def _wait(w, instruction, number, count, reduction):
-    number = w.value(number, SIGNED[4])
-    count = w.value(count[0], SIGNED[4]) if count else None
-    w.lines.append(
-        f"lanes.barrier({instruction.index}, {number}, {count}, {w.mask(instruction)}, {reduction})"
-    )
+    number, count = w.value(number, SIGNED[4]), w.values(count, SIGNED[4])
+    given = f"{instruction.index}, {number}, {count[0] if count else None}"
+    w.lines.append(f"lanes.barrier({given}, {w.mask(instruction)}, {reduction})")
 
 
 def op_fence(w, instruction, *operands):
@@ -77,9 +77,8 @@ def op_fence(w, instruction, *operands):
     elif instruction.opcode.startswith(MAP_FENCE + "release."):
         w.lines.append(f"{w.use(map_bytes.release)}(lanes)")
     elif instruction.opcode.startswith(MAP_FENCE + "acquire."):
-        address, _ = operands
-        given = f"{instruction.index}, {w.address(address, SIGNED[8])}, {w.mask(instruction)}"
-        w.lines.append(f"{w.use(map_bytes.acquire)}(lanes, {given})")
+        address = w.address(operands[0], SIGNED[8])
+        w.lines.append(w.call(map_bytes.acquire, instruction, address))
 
 
 op_membar = op_fence
@@ -88,3 +87,138 @@ op_membar = op_fence
 def op_nanosleep(w, instruction, duration):
     if not isinstance(duration, (Immediate, Register)):
         raise Unknown
+
+
+# --- warps ----------------------------------------------------------------------------------------
+
+
+def _assign_both(w, instruction, target, function, dtype, *given) -> None:
+    result, *predicate = items(target)
+    w.lines.append(f"shared_value, shared_truth = {w.call(function, instruction, *given)}")
+    if result != UNUSED:
+        w.assign(result, "shared_value", dtype, instruction)
+    if predicate and predicate[0] != UNUSED:
+        w.assign(predicate[0], "shared_truth", BOOL, instruction)
+
+
+def _how(instruction, known) -> str:
+    """The part beside "sync", which may come before or after it."""
+    (how,) = set(instruction.parts[1:-1]) - {"sync"}
+    if "sync" not in instruction.parts or how not in known:
+        raise Unknown
+    return how
+
+
+def op_shfl(w, instruction, target, *operands):
+    mode = _how(instruction, ("up", "down", "bfly", "idx"))
+    if instruction.parts[-1] != "b32":
+        raise Unknown
+    given = w.values(operands, SIGNED[4])  # the value, by how much, the clamp, the members
+    _assign_both(w, instruction, target, warps.shuffle, SIGNED[4], repr(mode), *given)
+
+
+def op_vote(w, instruction, target, condition, members):
+    how = _how(instruction, ("all", "any", "uni", "ballot"))
+    if (how == "ballot") != (instruction.parts[-1] == "b32"):
+        raise Unknown
+    given = repr(how), w.value(condition, BOOL), w.value(members, SIGNED[4])
+    text = w.call(warps.vote, instruction, *given)
+    w.assign(target, text, SIGNED[4] if how == "ballot" else BOOL, instruction)
+
+
+def op_match(w, instruction, target, value, members):
+    how, dtype = _how(instruction, ("all", "any")), type_of(instruction.parts[-1])
+    given = repr(how), w.value(value, dtype), w.value(members, SIGNED[4])
+    _assign_both(w, instruction, target, warps.match, SIGNED[4], *given)
+
+
+def op_redux(w, instruction, target, value, members):
+    how, dtype = _how(instruction, warps.COMBINE), type_of(instruction.parts[-1])
+    if dtype.kind == "f":
+        raise Unknown
+    given = repr(how), w.value(value, dtype), w.value(members, SIGNED[4])
+    w.assign(target, w.call(warps.reduce, instruction, *given), dtype, instruction)
+
+
+def op_elect(w, instruction, target, members):
+    members = w.value(members, SIGNED[4])
+    _assign_both(w, instruction, target, warps.elect, SIGNED[4], members)
+
+
+def op_activemask(w, instruction, target):
+    w.apply(instruction, target, SIGNED[4], warps.active_mask, "lanes", w.mask(instruction))
+
+
+# --- clusters, registers divided among warps, policies of caches, kernels after others ------------
+
+REGISTERS = range(24, 257, 8)  # that setmaxnreg may ask for
+POLICY = 1 << 60
+PRIORITIES = {"evict_unchanged": 0, "evict_first": 2, "evict_last": 4, "evict_normal": 6}
+
+
+def op_mapa(w, instruction, target, address, rank):
+    """The same place in the shared memory of the cluster's block of that rank."""
+    dtype = SIGNED[8 if instruction.parts[-1] == "u64" else 4]
+    given = w.value(address, dtype), w.value(rank, SIGNED[4])
+    w.assign(target, w.call(clusters.in_block, instruction, *given), dtype, instruction)
+
+
+def op_getctarank(w, instruction, target, address):
+    address = w.value(address, SIGNED[4 if "shared::cluster" in instruction.parts else 8])
+    w.apply(instruction, target, SIGNED[4], clusters.ranks_of, "lanes.layout", address)
+
+
+def op_setmaxnreg(w, instruction, count):
+    """How many registers a warp has, no result depends on; checks add them up."""
+    how = instruction.parts[1]
+    if count.value not in REGISTERS or how not in ("inc", "dec"):
+        raise Unknown
+    given = f"{instruction.index}, {count.value}, {how == 'inc'}, {w.mask(instruction)}"
+    w.lines.append(f"if lanes.checker: lanes.checker.registers.set({given})")
+
+
+def op_createpolicy(w, instruction, target, *given):
+    """The bits of a policy for the second-level cache, as on an NVIDIA H200; 0 where not known."""
+    form, *parts, _ = instruction.parts[1:]
+    priorities = [part.removeprefix("L2::") for part in parts if part.startswith("L2::")]
+    if form == "cvt":
+        w.assign(target, w.value(given[0], SIGNED[8]), SIGNED[8], instruction)
+        return
+    if form not in ("fractional", "range") or not set(priorities) <= set(PRIORITIES):
+        raise Unknown
+    bits = 0
+    if form == "fractional" and priorities[1:] in ([], ["evict_unchanged"]):
+        share = float(given[0].name) if given else 1.0  # "0.5" is no number of PTX elsewhere
+        bits = POLICY | PRIORITIES[priorities[0]] << 56 | max(0, ceil(16 * share) - 1) << 52
+    w.assign(target, w.constant(SIGNED[8].type(bits)), SIGNED[8], instruction)
+
+
+def op_griddepcontrol(w, instruction):
+    """Kernels run one after the other."""
+
+
+# --- calls of the system --------------------------------------------------------------------------
+
+
+def op_call(w, instruction, *operands):
+    if instruction.parts[1] == "vprintf":
+        target, *given = operands
+        call = w.call(system_calls.printf, instruction, *w.values(given, SIGNED[8]))
+        if target == UNUSED:
+            w.lines.append(call)
+        else:
+            w.assign(target, call, SIGNED[4], instruction)
+    elif instruction.parts[1] == "__assertfail":
+        message, file, line, name, _ = operands
+        given = *w.values((message, file, name), SIGNED[8]), w.value(line, SIGNED[4])
+        w.lines.append(w.call(system_calls.fail, instruction, *given))
+    else:
+        raise Unknown
+
+
+def op_trap(w, instruction):
+    w.lines.append(w.call(system_calls.trap, instruction))
+
+
+def op_brkpt(w, instruction):
+    """There is no debugger."""

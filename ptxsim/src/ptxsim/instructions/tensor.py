@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ptxsim.memory import generic
-from ptxsim.ptx import Immediate, Vector
-from ptxsim.tensor_cores import doubles, fragments, wgmma
+from ptxsim.memory import shared_memory
+from ptxsim.ptx import BOOL, FLOATS, SIGNED, Immediate, Unknown, Vector, items
+from ptxsim.tensor_cores import fragments, mma, wgmma
 from ptxsim.tensor_cores import matrix_transfers as transfers
 from ptxsim.tensor_cores.adding import BITS
 from ptxsim.tensor_cores.mma import Product
-from ptxsim.types import BOOL, FLOATS, SIGNED, Unknown
 
 SHAPES = {  # of mma.sync, by the type of A
     "f16": {"m16n8k8", "m16n8k16"}, "bf16": {"m16n8k8", "m16n8k16"},
@@ -30,40 +29,23 @@ GROUP, TF32_GROUP = 16, 4  # products added at once; wmma of tf32 becomes two st
 LAYOUTS = {"row": False, "col": True}  # whether columns are contiguous
 
 
-def _items(operand) -> tuple:
-    return operand.items if isinstance(operand, Vector) else (operand,)
-
-
 def _registers(w, operand, dtype=SIGNED[4]) -> str:
-    return "(" + "".join(f"{w.value(one, dtype)}, " for one in _items(operand)) + ")"
-
-
-def _assign_all(w, instruction, target, text, dtype=SIGNED[4]) -> None:
-    names = [f"t{i}" for i in range(len(_items(target)))]
-    w.lines.append(f"{', '.join(names)}, = {text}")
-    for name, one in zip(names, _items(target), strict=True):
-        w.assign(one, name, dtype, instruction)
-
-
-def _check_counts(operands, wanted) -> None:
-    if any(len(_items(one)) != f.registers for one, f in zip(operands, wanted, strict=True)):
-        raise Unknown
+    return "(" + "".join(f"{one}, " for one in w.values(items(operand), dtype)) + ")"
 
 
 # --- products -------------------------------------------------------------------------------------
 
 
-def op_mma(w, instruction, d, a, b, c):
+def op_mma(w, instruction, *operands):
     """mma.sync.aligned.SHAPE.row.col{.satfinite}.D.A.B.C"""
     _, sync, aligned, shape, *layouts = instruction.parts[:6]
     *flags, dt, at, bt, ct = _satfinite_first(instruction.parts[6:])
     if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
         raise Unknown
-    if {dt, at, bt, ct} == {"f64"} and not flags and shape in doubles.SHAPES:
-        _multiply_doubles(w, instruction, shape, d, a, b, c)
+    if {dt, at, bt, ct} == {"f64"} and not flags and shape in mma.DOUBLE_SHAPES:
+        _multiply(w, instruction, mma.DoubleProduct(shape), operands, FLOATS["f64"])
         return
-    product = _mma(shape, tuple(flags), dt, at, bt, ct)
-    _multiply(w, instruction, product, d, a, b, c)
+    _multiply(w, instruction, _mma(shape, tuple(flags), dt, at, bt, ct), operands)
 
 
 def _satfinite_first(parts) -> tuple[str, ...]:
@@ -71,20 +53,12 @@ def _satfinite_first(parts) -> tuple[str, ...]:
     return ("satfinite", *parts[:-1]) if parts[-1:] == ("satfinite",) else parts
 
 
-def _multiply_doubles(w, instruction, shape, d, a, b, c) -> None:
-    product = doubles.DoubleProduct(shape)
-    if tuple(len(_items(one)) for one in (d, a, b, c)) != product.registers:
+def _multiply(w, instruction, product, operands, dtype=SIGNED[4]) -> None:
+    if tuple(len(items(one)) for one in operands) != product.registers:
         raise Unknown
-    given = ", ".join(_registers(w, one, FLOATS["f64"]) for one in (a, b, c))
-    text = f"{w.constant(product.run)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
-    _assign_all(w, instruction, d, text, FLOATS["f64"])
-
-
-def _multiply(w, instruction, product: Product, d, a, b, c) -> None:
-    _check_counts((d, a, b, c), product.fragments)
-    given = ", ".join(_registers(w, one) for one in (a, b, c))
-    text = f"{w.constant(product.run)}(lanes, {instruction.index}, {given}, {w.mask(instruction)})"
-    _assign_all(w, instruction, d, text)
+    d, *sources = operands
+    given = (_registers(w, one, dtype) for one in sources)
+    w.assign_all(d, w.call(product.run, instruction, *given), dtype, instruction)
 
 
 @cache
@@ -102,7 +76,6 @@ def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
 
 
 def _known(dt: str, at: str, bt: str) -> bool:
-    """Whether factors of these types may be multiplied to such sums."""
     return any({at, bt} <= family and dt in sums for family, sums in FAMILIES)
 
 
@@ -152,20 +125,20 @@ def op_wgmma(w, instruction, *operands):
     if what == "mma_async":
         _mma_async(w, instruction, rest[2:], *operands)
         return
-    order = {"fence": wgmma.fence, "commit_group": wgmma.commit, "wait_group": wgmma.wait}[what]
-    if not all(isinstance(one, Immediate) for one in operands) or rest[2:]:
+    known = what in ("fence", "commit_group", "wait_group") and not rest[2:]
+    if not known or len(operands) != (what == "wait_group"):
         raise Unknown
-    if len(operands) != (what == "wait_group"):
+    w.lines.append(w.call(wgmma.order, instruction, repr(what), _immediates(operands)))
+
+
+def _immediates(operands) -> tuple:
+    if not all(isinstance(one, Immediate) for one in operands):
         raise Unknown
-    most = "".join(f"{one.value}, " for one in operands)
-    w.lines.append(f"{w.constant(order)}(lanes, {instruction.index}, {most}{w.mask(instruction)})")
+    return tuple(one.value for one in operands)
 
 
 def _mma_async(w, instruction, parts, d, a, b, keep, *how):
-    """wgmma.mma_async.sync.aligned.SHAPE{.satfinite}.D.A.B, with A in registers or not.
-
-    After scale-d floats have two signs, and halves whether operands in memory are transposed.
-    """
+    """wgmma.mma_async.sync.aligned.SHAPE{.satfinite}.D.A.B, with A in registers or not."""
     shape = parts[0]
     *flags, dt, at, bt = _satfinite_first(tuple(parts[1:]))
     m, n, k = _extents(shape)
@@ -174,26 +147,19 @@ def _mma_async(w, instruction, parts, d, a, b, keep, *how):
     more = 0 if integral else 2 + (1 + in_memory if halves else 0)
     if not _known(dt, at, bt) or tuple(flags) not in allowed or len(how) != more:
         raise Unknown
-    if not all(isinstance(one, Immediate) for one in how):
-        raise Unknown
-    numbers = tuple(one.value for one in how)
+    numbers = _immediates(how)
     signs, across = numbers[:2] or (1, 1), (0, 0, *numbers[2:])[-2:]
     if not set(signs) <= {1, -1} or not set(across) <= {0, 1}:
         raise Unknown
     product = wgmma.GroupProduct((dt, at, bt), n, signs, tuple(map(bool, across)), bool(flags))
     wide = n in range(8, 257, 8) and (not integral or n % 16 == 0 or n in (8, 24))
-    counts = len(_items(d)), 1 if in_memory else len(a.items)
-    if (m, k) != (wgmma.ROWS, product.k) or not wide:
+    counts = product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS
+    if (m, k) != (wgmma.ROWS, product.k) or not wide or counts != (len(items(d)), len(items(a))):
         raise Unknown
-    if counts != (product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS):
-        raise Unknown
-    left = f"({w.value(a, SIGNED[8])},)" if in_memory else _registers(w, a)
+    left = _registers(w, a, SIGNED[8 if in_memory else 4])
     scale = bool(keep.value) if isinstance(keep, Immediate) else w.value(keep, BOOL)
-    text = (
-        f"{w.constant(product.run)}(lanes, {instruction.index}, {_registers(w, d)}, {left}, "
-        f"{w.value(b, SIGNED[8])}, {scale}, {w.mask(instruction)})"
-    )
-    _assign_all(w, instruction, d, text)
+    given = _registers(w, d), left, w.value(b, SIGNED[8]), scale
+    w.assign_all(d, w.call(product.run, instruction, *given), SIGNED[4], instruction)
 
 
 # --- between memory and registers -----------------------------------------------------------------
@@ -205,7 +171,7 @@ def op_wmma(w, instruction, *operands):
     {"mma": _wmma_mma, "load": _wmma_load, "store": _wmma_store}[what](w, instruction, *operands)
 
 
-def _wmma_mma(w, instruction, d, a, b, c):
+def _wmma_mma(w, instruction, *operands):
     """wmma.mma.sync.aligned.{row,col}.{row,col}.SHAPE.D{.A.B}.C{.satfinite}"""
     sync, aligned, a_layout, b_layout, shape, *types = instruction.parts[2:]
     if (sync, aligned) != ("sync", "aligned") or not {a_layout, b_layout} <= set(LAYOUTS):
@@ -214,100 +180,81 @@ def _wmma_mma(w, instruction, d, a, b, c):
     types = types[:-1] if saturate else types
     if len(types) == 2:
         types = [types[0], "f16", "f16", types[1]]
-    if set(types) - {"rn"} == {"f64"} and shape == doubles.WMMA_SHAPE:
-        _multiply_doubles(w, instruction, shape, d, a, b, c)
+    if set(types) - {"rn"} == {"f64"} and shape == mma.WMMA_SHAPE:
+        _multiply(w, instruction, mma.DoubleProduct(shape), operands, FLOATS["f64"])
         return
-    _multiply(w, instruction, _wmma(shape, saturate, *types), d, a, b, c)
+    _multiply(w, instruction, _wmma(shape, saturate, *types), operands)
 
 
-def _wmma_load(w, instruction, target, address, stride=None):
-    matrix = instruction.parts[2]
-    if matrix not in "abc":
+def _wmma_load(w, instruction, target, *place):
+    if instruction.parts[2] not in "abc":
         raise Unknown
-    transfer, given, dtype = _transfer(w, instruction, target, address, stride)
-    text = f"{w.constant(transfer.load)}(lanes, {instruction.index}, {given}"
-    _assign_all(w, instruction, target, f"{text}, {w.mask(instruction)})", dtype)
+    transfer, given, dtype = _transfer(w, instruction, target, *place)
+    w.assign_all(target, w.call(transfer.load, instruction, *given), dtype, instruction)
 
 
-def _wmma_store(w, instruction, address, source, stride=None):
+def _wmma_store(w, instruction, address, source, *stride):
     if instruction.parts[2] != "d":
         raise Unknown
-    transfer, given, dtype = _transfer(w, instruction, source, address, stride)
-    text = f"{w.constant(transfer.store)}(lanes, {instruction.index}, {given}"
-    w.lines.append(f"{text}, {_registers(w, source, dtype)}, {w.mask(instruction)})")
+    transfer, given, dtype = _transfer(w, instruction, source, address, *stride)
+    w.lines.append(w.call(transfer.store, instruction, *given, _registers(w, source, dtype)))
 
 
-def _transfer(w, instruction, registers, address, stride):
-    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE
-
-    (what it does, address and stride, the type of a register).
-    """
+def _transfer(w, instruction, registers, address, stride=None):
+    """wmma.load.a.sync.aligned.LAYOUT.SHAPE{.SPACE}.TYPE: the transfer, address, stride, type."""
     matrix, sync, aligned, layout, shape, *space, kind = instruction.parts[2:]
     space = space[0].removesuffix("::cta") if space else "generic"
     if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
         raise Unknown
     by_columns = LAYOUTS[layout]
-    if kind == "f64" and shape == doubles.WMMA_SHAPE:
-        m, n, k = doubles.SHAPES[shape]
+    if kind == "f64" and shape == mma.WMMA_SHAPE:
+        m, n, k = mma.DOUBLE_SHAPES[shape]
         rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
-        if len(_items(registers)) != len(doubles.places(matrix, shape)):
-            raise Unknown
-        transfer, dtype = doubles.DoubleTransfer(matrix, by_columns, space), FLOATS["f64"]
+        count, dtype = len(mma.double_places(matrix, shape)), FLOATS["f64"]
+        transfer = mma.DoubleTransfer(matrix, by_columns, space)
     else:
         fragment = _fragment(matrix, shape, kind)
-        _check_counts((registers,), (fragment,))
-        rows, cols = fragment.shape
+        (rows, cols), count, dtype = fragment.shape, fragment.registers, SIGNED[4]
         transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
-        dtype = SIGNED[4]
+    if len(items(registers)) != count:
+        raise Unknown
     place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
     if stride is None:  # then lines follow one another
-        return transfer, f"{place}, {rows if by_columns else cols}", dtype
-    return transfer, f"{place}, {w.value(stride, SIGNED[4])}", dtype
+        return transfer, (place, rows if by_columns else cols), dtype
+    return transfer, (place, w.value(stride, SIGNED[4])), dtype
 
 
-def _count(instruction, operand) -> tuple[int, bool]:
-    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: how many, whether transposed.
-
-    The parts between may stand in any order, and without .shared the address is generic.
-    """
+def _matrices(w, instruction, address, registers) -> tuple[str, int, bool]:
+    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: where, how many, if transposed."""
     parts = [part.removesuffix("::cta") for part in instruction.parts[1:]]
-    count = len(_items(operand))
+    count = len(items(registers))
     needed = ["sync", "aligned", "m8n8", f"x{count}", "b16"]
     if parts[:2] != needed[:2] or parts[-1] != "b16" or not set(needed) <= set(parts):
         raise Unknown
     if count not in (1, 2, 4) or set(parts) - {*needed, "trans", "shared"}:
         raise Unknown
-    return count, "trans" in parts
-
-
-def _place(w, instruction, address) -> str:
-    """The address in shared memory."""
-    if any(part.startswith("shared") for part in instruction.parts):
-        return w.address(address, SIGNED[4])
-    start = w.constant(generic.window("shared"))
-    return f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
+    if "shared" in parts:
+        place = w.address(address, SIGNED[4])
+    else:
+        start = w.constant(shared_memory.window("shared"))
+        place = f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
+    return place, count, "trans" in parts
 
 
 def op_ldmatrix(w, instruction, target, address):
-    count, transposed = _count(instruction, target)
-    place, mask = _place(w, instruction, address), w.mask(instruction)
-    function = w.use(transfers.load_matrices)
-    text = f"{function}(lanes, {instruction.index}, {place}, {count}, {transposed}, {mask})"
-    _assign_all(w, instruction, target, text)
+    given = _matrices(w, instruction, address, target)
+    text = w.call(transfers.load_matrices, instruction, *given)
+    w.assign_all(target, text, SIGNED[4], instruction)
 
 
 def op_stmatrix(w, instruction, address, source):
-    _, transposed = _count(instruction, source)
-    place, mask = _place(w, instruction, address), w.mask(instruction)
-    function, values = w.use(transfers.store_matrices), _registers(w, source)
-    w.lines.append(
-        f"{function}(lanes, {instruction.index}, {place}, {values}, {transposed}, {mask})"
-    )
+    place, _, transposed = _matrices(w, instruction, address, source)
+    given = place, _registers(w, source), transposed
+    w.lines.append(w.call(transfers.store_matrices, instruction, *given))
 
 
 def op_movmatrix(w, instruction, target, source):
     if instruction.opcode != "movmatrix.sync.aligned.m8n8.trans.b16":
         raise Unknown
-    function, value = w.use(transfers.transpose), w.value(source, SIGNED[4])
-    text = f"{function}(lanes, {instruction.index}, {value}, {w.mask(instruction)})"
+    text = w.call(transfers.transpose, instruction, w.value(source, SIGNED[4]))
     w.assign(target, text, SIGNED[4], instruction)

@@ -7,28 +7,27 @@ bits, as its own do from run to run.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ptxsim.arithmetic import halves
 from ptxsim.arithmetic.float32 import flush
-from ptxsim.memory import generic, global_memory
-from ptxsim.types import FLOATS, UNSIGNED, Unknown, type_of
+from ptxsim.memory import global_memory, shared_memory
+from ptxsim.ptx import UNSIGNED, Unknown, type_of
 
-POISON = global_memory.POISON
 HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """How an atomic changes a value: `change(old, operand, …)`, on arrays of the values' dtype.
+    """How an atomic changes a value: `change(old, operand, …)`, on arrays of its dtype."""
 
-    `at` is the ufunc whose `at` does the same for lanes in turn, if there is one.
-    """
-
-    change: object
-    at: np.ufunc | None = None
+    change: Callable
+    at: np.ufunc | None = None  # whose `at` does the same for lanes in turn
+    in_global: Operation | None = None
 
 
 def _increment(old, limit):
@@ -47,92 +46,60 @@ def _add_flushed(old, value):
     return flush(flush(old) + flush(value))
 
 
-def _pairs(name: str, function):
-    def change(old, value):
-        def one(a, b):
-            return function(a, b, name)
-
-        return halves.each_half(one, (old.view(np.int32), value.view(np.int32)), 2).view(old.dtype)
-
-    return change
-
-
-def _singles(name: str, function):
-    return lambda old, value: function(old.view(np.uint16), value.view(np.uint16), name)
-
-
-def _add_halves(a, b, name):
-    return halves.add(a, b, name, False, None)
-
-
-def _extreme_halves(larger: bool):
-    return lambda a, b, name: halves.extreme(a, b, name, False, larger, False, False)
-
-
-INTEGER = {
-    "add": Operation(np.add, np.add),
-    "min": Operation(np.minimum, np.minimum),
-    "max": Operation(np.maximum, np.maximum),
-    "and": Operation(np.bitwise_and, np.bitwise_and),
-    "or": Operation(np.bitwise_or, np.bitwise_or),
-    "xor": Operation(np.bitwise_xor, np.bitwise_xor),
+UFUNCS = {
+    "add": np.add, "min": np.minimum, "max": np.maximum,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+INTEGER = {name: Operation(ufunc, ufunc) for name, ufunc in UFUNCS.items()} | {
     "inc": Operation(_increment),
     "dec": Operation(_decrement),
     "exch": Operation(lambda old, value: value),
     "cas": Operation(_swap),
 }
 # Adding float32 treats subnormals as zeros in global memory, and keeps them in shared memory.
-FLOAT_ADD = Operation(np.add, np.add)
-FLUSHED_ADD = Operation(_add_flushed)
+FLOAT_ADD = {
+    "f32": Operation(np.add, np.add, in_global=Operation(_add_flushed)),
+    "f64": Operation(np.add, np.add),
+}
+OF_HALVES = {
+    "add": partial(halves.add, ftz=False, limit=None),
+    **{how: partial(halves.extreme, ftz=False, larger=how == "max", nan=False, xorsign=False)
+       for how in ("min", "max")},
+}  # fmt: skip
 
 
-def half_operation(how: str, ptx_type: str) -> Operation:
+def _of_halves(how: str, ptx_type: str) -> Operation:
     """For float16 and bfloat16, alone or in pairs: "add", "min" or "max"."""
-    function = {
-        "add": _add_halves, "min": _extreme_halves(False), "max": _extreme_halves(True),
-    }[how]  # fmt: skip
-    name = ptx_type.removesuffix("x2")
-    return Operation((_pairs if ptx_type.endswith("x2") else _singles)(name, function))
+    function = partial(OF_HALVES[how], name=ptx_type.removesuffix("x2"))
+
+    def on_pairs(old, value):
+        words = old.view(np.int32), value.view(np.int32)
+        return halves.each_half(function, words).view(old.dtype)
+
+    return Operation(on_pairs if ptx_type.endswith("x2") else function)
 
 
-def operation_of(how: str, ptx_type: str) -> tuple[object, np.dtype]:
-    """(the operation, or a function that takes the space and gives one; the dtype of the values).
-
-    `ptx_type`: of an element. Raises Unknown.
-    """
+def operation_of(how: str, ptx_type: str) -> tuple[Operation, np.dtype]:
+    """(the operation, the dtype of the values); `ptx_type`: of an element. Raises Unknown."""
     if ptx_type in HALVES:
-        return half_operation(how, ptx_type), UNSIGNED[4 if "x2" in ptx_type else 2]
+        return _of_halves(how, ptx_type), UNSIGNED[4 if "x2" in ptx_type else 2]
     dtype = type_of(ptx_type)
-    if dtype == FLOATS["f32"] and how == "add":
-        return _add_float32, dtype
-    if dtype.kind == "f" and how != "add":
-        raise Unknown
-    if dtype.kind == "f":
-        return FLOAT_ADD, dtype
-    if how in ("inc", "dec") and dtype.kind != "u":
+    if dtype.kind == "f" and how == "add":
+        return FLOAT_ADD[ptx_type], dtype
+    if dtype.kind == "f" or (how in ("inc", "dec") and dtype.kind != "u"):
         raise Unknown
     return INTEGER[how], dtype
 
 
-def _add_float32(space: str):
-    return FLUSHED_ADD if space == "global" else FLOAT_ADD
-
-
-def atomic(lanes, index: int, space: str, operation, addresses, operands, dtype, mask, wanted):
-    """Do `operation` at each lane's address. Returns the old values if `wanted`, else None.
-
-    `operation`: an Operation, or a function that takes the space and gives one; `operands`: one or
-    two values for each lane.
-    """
-    addresses = np.asarray(addresses)
+def atomic(lanes, index: int, operation, space: str, addresses, operands, dtype, mask, wanted):
+    """Do `operation` at each lane's address. Returns the old values if `wanted`, else None."""
+    parts = [(space, np.asarray(addresses), mask)]
     if space == "generic":
-        parts = generic.split(lanes, addresses, mask)
-    else:
-        parts = [(space, addresses, mask)]
+        parts = shared_memory.split(lanes, addresses, mask)
     result: np.ndarray | None = np.zeros(lanes.shape, dtype) if wanted else None
-    for own_space, own, active in parts:
-        chosen = operation if isinstance(operation, Operation) else operation(own_space)
-        old = _in_space(lanes, index, own_space, chosen, own, operands, dtype, active, wanted)
+    for named, own, active in parts:
+        chosen = (operation.in_global if named == "global" else None) or operation
+        old = _in_space(lanes, index, named, chosen, own, operands, dtype, active, wanted)
         if result is not None:
             result = np.where(active, np.asarray(old), result)
     return result
@@ -141,17 +108,15 @@ def atomic(lanes, index: int, space: str, operation, addresses, operands, dtype,
 def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, wanted):
     place = lanes.space(space)
     located, bad = place.locate(addresses, dtype.itemsize, mask)
-    found, right = [], mask
+    found = []
     for buffer, offsets, inside in located:
         allowed, wrong = buffer.protect(offsets, inside)
         found.append((buffer, offsets, allowed))
         bad += wrong
-    for access in bad:
-        lanes.find(f"{access.problem} write", index, access.what, access.lanes)
-        right = lanes.both(right, ~access.lanes)
+    right = lanes.find_bad(index, "write", bad, mask)
     order = lanes.layout.warp_order
     if wanted:
-        turned = np.full(lanes.shape, _poison(dtype)).transpose(order)
+        turned = np.full(lanes.shape, global_memory.poison(dtype)).transpose(order)
         old = np.ascontiguousarray(turned).reshape(-1)
     for buffer, offsets, allowed in found:
         active = _in_order(allowed, lanes.shape, order)
@@ -179,15 +144,11 @@ def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, 
 
 
 def _in_order(values, shape, order) -> np.ndarray:
-    """(lanes,): by block, and in a block by thread."""
     return np.broadcast_to(values, shape).transpose(order).reshape(-1)
 
 
 def take_turns(view, elements, operands, change):
-    """Change `view[elements]`, lanes that share an element one after the other.
-
-    Returns what each lane found there. In step i it is the turn of the i-th lane of each element.
-    """
+    """Change `view[elements]`, lanes of one element after the other; what each lane found there."""
     by_element = np.argsort(elements, kind="stable")
     ordered = elements[by_element]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
@@ -204,7 +165,3 @@ def take_turns(view, elements, operands, change):
         found[now] = view[places]
         view[places] = change(found[now], *(operand[now] for operand in operands))
     return found
-
-
-def _poison(dtype):
-    return np.frombuffer(np.array([POISON] * 2, np.uint32).tobytes(), dtype)[0]

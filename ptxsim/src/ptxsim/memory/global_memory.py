@@ -36,8 +36,6 @@ class BadAccess:
 
 
 class Buffer:
-    """Bytes that can be viewed as any element type."""
-
     def __init__(self, name: str, raw: np.ndarray, base: int, element_bytes: int):
         self.name, self.base, self.bytes = name, base, raw.nbytes
         self.element_bytes = element_bytes
@@ -53,10 +51,7 @@ class Buffer:
         return self._views[dtype]
 
     def take(self, offsets, dtype: np.dtype, count: int):
-        """`count` consecutive elements per lane, from byte `offsets`.
-
-        Raises IndexError if one is outside, or not aligned as it must be.
-        """
+        """`count` consecutive elements per lane. IndexError if one is outside or not aligned."""
         size = dtype.itemsize * count
         if size > 1 and np.bitwise_or.reduce(offsets, axis=None) & (size - 1):
             raise IndexError("misaligned")
@@ -135,8 +130,6 @@ def uninitialised(array: np.ndarray) -> Uninitialised:
 
 @dataclass(frozen=True)
 class ReadOnly:
-    """An argument that the kernel must not write."""
-
     array: np.ndarray
 
 
@@ -150,10 +143,7 @@ def read_only(array: np.ndarray) -> ReadOnly:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A variable of the module that the caller has given, or a structure that is a parameter.
-
-    `bytes`: uint8, the memory itself. `is_data`: whether arithmetic may see what is in it.
-    """
+    """A variable or structure that the caller has given. `is_data`: arithmetic may see it."""
 
     bytes: np.ndarray
     element_bytes: int
@@ -168,12 +158,9 @@ class Given:
 
 
 class GlobalMemory:
-    """The arrays that the kernel's pointers lead to, and the module's own variables.
+    """The arrays that pointers lead to, and variables: name -> ptx.ModuleVariable or Given.
 
-    `protected`: the names of arrays that a kernel must not write. `variables`: name ->
-    ptx.ModuleVariable, in constant or global memory, which each launch finds as it is declared, or
-    Given, which is the caller's. Raises MemoryError where they take more than MOST_VARIABLES bytes,
-    or more than there is.
+    `protected`: arrays that a kernel must not write. MemoryError where variables are too large.
     """
 
     def __init__(self, arrays: list[tuple[str, np.ndarray]], variables=None, protected=()):
@@ -196,11 +183,7 @@ class GlobalMemory:
         self._masks = MaskCache()
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
-        """`count` values per lane.
-
-        `addresses`: int64, any shape; `mask`: the active lanes, broadcastable against `addresses`,
-        or True. Raises IndexError unless all active lanes are inside one array.
-        """
+        """`count` values per lane. IndexError unless all active lanes are inside one array."""
         addresses = self._masks.only_active(addresses, mask)
         buffer = self.buffer_at(int(addresses.flat[0]))
         if buffer is None:
@@ -208,10 +191,7 @@ class GlobalMemory:
         return buffer.take(addresses - buffer.base, dtype, count)
 
     def locate(self, addresses, size: int, mask):
-        """Where accesses of `size` bytes lead, lane by lane.
-
-        Returns [(buffer, byte offsets, lanes that may access it)] and a list of BadAccess.
-        """
+        """([(buffer, offsets, lanes that may access it)], [BadAccess]), of `size` bytes."""
         found, bad = [], []
         active = self._masks.reduced(mask, addresses.shape)
         which = (addresses - GLOBAL_BASE) // GLOBAL_STEP
@@ -244,12 +224,7 @@ class GlobalMemory:
     def stored(self, addresses, size: int, *given) -> None:
         """Nothing to take note of, other than in shared memory."""
 
-    def forget(self, number: int, unwritten: np.ndarray) -> None:
-        """These bytes of the buffer of this number, a mask, count as never written."""
-        self.unwritten[self.buffers[number].base] = unwritten
-
     def address(self, variable: str) -> np.int64:
-        """Where one of the module's own variables begins."""
         return np.int64(self.variables[variable].base)
 
     def given(self) -> list[np.ndarray]:
@@ -273,10 +248,7 @@ class GlobalMemory:
 
 
 class MaskCache:
-    """Masks over the smaller shape of an address array: is any lane active that uses it?
-
-    A loop asks again and again for the same mask, so the last one is kept for each shape.
-    """
+    """Masks over the smaller shape of an address array, the last one kept for each shape."""
 
     def __init__(self):
         self._last: dict = {}
@@ -311,8 +283,7 @@ def load(memory, addresses, dtype: np.dtype, count: int, mask):
         return memory.take(addresses, dtype, count, mask), []
     except IndexError:
         parts, bad = memory.locate(addresses, dtype.itemsize * count, mask)
-    poison = np.frombuffer(np.array([POISON] * 4, np.uint32).tobytes(), dtype)[0]
-    values = [poison] * count
+    values = [poison(dtype)] * count
     for buffer, offsets, allowed in parts:
         if not np.any(allowed):
             continue
@@ -333,8 +304,11 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
     return bad
 
 
+def poison(dtype: np.dtype):
+    return np.full(4, POISON, np.uint32).view(dtype)[0]
+
+
 def _of_first(values, lanes):
-    """The value that belongs to the first of `lanes`."""
     return np.broadcast_to(values, lanes.shape)[lanes][0]
 
 

@@ -24,17 +24,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ptxsim.ptx import (
-    KEPT_KERNELS,
-    LEAVES_BLOCK,
-    TYPE_BYTES,
-    Immediate,
-    Instruction,
-    Kernel,
-    Register,
-    Symbol,
-    Vector,
-)
+from ptxsim import ptx
+from ptxsim.ptx import LEAVES_BLOCK, TYPE_BYTES, Immediate, Instruction, Kernel, Register, Symbol
 
 WORD = 4
 WIDEST = 16  # bytes, of one load
@@ -49,7 +40,7 @@ class WideLoad:
     size: int
 
 
-@lru_cache(maxsize=KEPT_KERNELS)
+@lru_cache(maxsize=ptx.KEPT_KERNELS)
 def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
     """{index of a load that is merged: the wide load, at the first of them; None at the others}."""
     known, labels = _alignments(kernel), set(kernel.labels.values())
@@ -68,7 +59,7 @@ def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
     return found
 
 
-@lru_cache(maxsize=KEPT_KERNELS)
+@lru_cache(maxsize=ptx.KEPT_KERNELS)
 def copies_after_idle_loads(kernel: Kernel) -> frozenset[int]:
     """The cp.async instructions before which ptxas puts IDLE_LOADS loads."""
     labels = set(kernel.labels.values())
@@ -90,7 +81,7 @@ def copies_after_idle_loads(kernel: Kernel) -> frozenset[int]:
 
 def _bytes(load: Instruction) -> int:
     target = load.operands[0]
-    count = len(target.items) if isinstance(target, Vector) else 1
+    count = len(target.items) if isinstance(target, ptx.Vector) else 1
     return count * TYPE_BYTES[load.parts[-1]]
 
 
@@ -102,7 +93,6 @@ def _can_merge(one: Instruction) -> bool:
 
 
 def _keeps_order(one: Instruction) -> bool:
-    """Whether loads before and after it stay apart."""
     if one.name in ("st", "atom", "red"):
         return not {"global", "local", "param"}.intersection(one.parts)
     if one.name == "cp":

@@ -1,24 +1,34 @@
-"""Shared memory: a part for each block, and what its parts have in common.
+"""Memory of blocks and of threads: shared memory, also of other blocks, and local memory.
 
 In a matrix product most of shared memory is the same in many blocks: all blocks of a row of blocks
 keep the same tile of A. Pages in which blocks along an axis cannot differ are noted, and a load
 from them is done once for all these blocks. Its result does not vary along that axis then, which
 makes later arithmetic an outer product. Where blocks at an edge have stored on their own, pages may
 be alike all the same: that is looked for after barriers.
+
+A generic address says by its size which memory it leads to. The hardware maps shared and local
+memory to windows of the address space; what is in no window is global. An address in a window, less
+the window's start, is an address of that memory.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 import numpy as np
 
-from ptxsim.memory.global_memory import ALIGNMENT, POISON, Buffer, MaskCache
-from ptxsim.memory.names import ELEMENT, shared_place
+from ptxsim.memory.global_memory import ALIGNMENT, POISON, BadAccess, Buffer, MaskCache
 from ptxsim.ptx import RESERVED, RESERVED_BYTES, Kernel
+from ptxsim.threads import clusters
 
+ELEMENT = 4  # bytes, of an element in messages, unless the access has fewer
 PAGE = ALIGNMENT  # bytes
 WORDS = PAGE // 8  # of 64 bits
 PATIENCE = 4  # times that blocks are compared in vain, until it is done at fewer barriers ...
 LONGEST_REST = 64  # ... with at most so many between
+WINDOW_BYTES = 1 << 32
+WINDOWS = {"shared": 0x7E00_0000_0000, "local": 0x7D00_0000_0000}
 PLANS = 8  # bases of addresses, such as one for each tile, that are remembered
 
 
@@ -40,10 +50,7 @@ class SharedPart(Buffer):
 
 
 class Plan:
-    """Loads from one base: its addresses where lanes are active, where they lead, what they cost.
-
-    An unrolled loop loads from the same base at many offsets, and again in its next iteration.
-    """
+    """Loads from one base, again and again: its addresses, where they lead, what they cost."""
 
     def __init__(self, base, mask, addresses):
         self.base, self.mask, self.addresses = base, mask, addresses
@@ -146,11 +153,7 @@ class SharedMemory:
         return [(self.buffer, offsets, allowed)], bad
 
     def stored(self, addresses, size: int, *given) -> None:
-        """Take note of a store of `size` bytes at `addresses`.
-
-        `given`: all that says what is stored where, such as values and mask. What does not vary
-        along an axis of blocks leaves these blocks alike.
-        """
+        """Take note of a store; along axes where nothing `given` varies blocks stay alike."""
         varies = [self._varies((addresses, *given), axis) for axis in self._block_axes]
         if any(varies) and addresses.size:
             lowest, highest = int(addresses.min()), int(addresses.max()) + size
@@ -161,10 +164,7 @@ class SharedMemory:
                 self._number()
 
     def changed(self, places) -> None:
-        """Take note that bytes at `places`, counted from the first block's part, were written.
-
-        Whoever writes without `stored` calls this each time: also for what arrives late.
-        """
+        """Take note of late writes at `places`, counted from the first block's part."""
         if self._block_axes and places.size:
             own = places % (self.buffer.bytes // self._blocks)
             pages = slice(int(own.min()) // PAGE, int(own.max()) // PAGE + 1)
@@ -173,7 +173,6 @@ class SharedMemory:
             self._number()
 
     def synchronized(self) -> None:
-        """Threads have passed a barrier, or a phase: what they stored may be whole now."""
         self._may_be_alike = bool(self._block_axes)
 
     def _find_alike(self) -> None:
@@ -228,3 +227,156 @@ class SharedMemory:
         from_end = self._dimensions - axis
         shapes = (np.shape(value) for value in given)
         return any(len(shape) >= from_end and shape[-from_end] > 1 for shape in shapes)
+
+
+class ClusterMemory:
+    """As SharedMemory, that of all blocks of a cluster, at addresses that `mapa` makes."""
+
+    def __init__(self, layout, shared: SharedMemory):
+        self.layout, self.shared = layout, shared
+
+    def take(self, addresses, dtype, count: int, mask):
+        """Raises IndexError: the addresses have to be located one by one."""
+        raise IndexError("several blocks")
+
+    def locate(self, addresses, size: int, mask):
+        """As GlobalMemory.locate."""
+        block, inside = clusters.owners(self.layout, addresses)
+        bad = []
+        if not inside.all() and (lanes := ~inside & mask).any():
+            what = f"the cluster has {self.layout.cluster_size} blocks"
+            bad.append(BadAccess("out-of-bounds", what, lanes))
+            mask = inside & mask
+        place = clusters.place_of(addresses)
+        allowed, wrong = self.shared.own.check(place, size, mask)
+        return [(self.shared.buffer, place + block * self.shared.stride, allowed)], bad + wrong
+
+    def stored(self, addresses, size: int, *given) -> None:
+        """Blocks that got something from others are no longer alike."""
+        place = clusters.place_of(np.asarray(addresses))
+        self.shared.stored(place, size, self.layout.block_number)
+
+
+# --- the names of the source ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element of an array in shared memory, `name[index]`; of `count` elements."""
+
+    name: str
+    index: int
+    count: int
+
+    def __str__(self):
+        return self.name if (self.index, self.count) == (0, 1) else f"{self.name}[{self.index}]"
+
+
+def shared_place(kernel: Kernel, total: int, offset: int, width: int) -> Place:
+    """What is at byte `offset` of a block's `total` bytes, in elements of the access's `width`."""
+    before = [item for item in kernel.shared.items() if item[1].offset <= max(offset, 0)]
+    if not before:
+        return Place("shared memory", offset // width, total // width)
+    symbol, variable = max(before, key=lambda item: item[1].offset)
+    size = variable.size or total - variable.offset
+    return Place(_source_name(symbol), (offset - variable.offset) // width, size // width)
+
+
+def _source_name(symbol: str) -> str:
+    """`_ZZ5tiledE4tile` is the variable `tile` of the function `tiled`; others stay as they are."""
+    for length in re.finditer(r"E(\d+)", symbol):
+        end = length.end() + int(length[1])
+        name, rest = symbol[length.end() : end], symbol[end:]
+        if name.isidentifier() and re.fullmatch(r"(_\d+)?", rest):
+            return name
+    return symbol
+
+
+# --- local memory ---------------------------------------------------------------------------------
+
+
+class LocalPart(Buffer):
+    """The local memory of one thread, which describes places by elements."""
+
+    def _describe(self, problem: str, offset: int, size: int) -> str:
+        if problem == "misaligned":
+            return f"{size} bytes at byte {offset} of {self.name}, which {size} does not divide"
+        width = min(size, ELEMENT)
+        elements = self.bytes // width
+        return f"{self.name}[{offset // width}] of {elements} elements of {width} bytes"
+
+
+class LocalMemory:
+    """The local memory of all lanes of a Layout, one after the other; filled with poison."""
+
+    def __init__(self, layout, bytes_per_thread: int):
+        self.bytes_per_thread = bytes_per_thread
+        stride = -(-bytes_per_thread // ALIGNMENT) * ALIGNMENT
+        lanes = int(np.prod(layout.shape))
+        self.lane_offsets = np.arange(lanes, dtype=np.int64).reshape(layout.shape) * stride
+        raw = np.full(lanes * stride // 4, POISON, np.uint32).view(np.uint8)
+        self.buffer = Buffer("local memory", raw, 0, 1)
+        self._own = LocalPart("local memory", raw[:bytes_per_thread], 0, 1)
+        self._masks = MaskCache()
+
+    def take(self, addresses, dtype: np.dtype, count: int, mask):
+        """As GlobalMemory.take; `addresses` (int64) count from the start of the thread's part."""
+        addresses = self._masks.only_active(addresses, mask)
+        end = int(addresses.max()) + dtype.itemsize * count
+        if end > self.bytes_per_thread or int(addresses.min()) < 0:
+            raise IndexError("outside")
+        return self.buffer.take(addresses + self.lane_offsets, dtype, count)
+
+    def locate(self, addresses, size: int, mask):
+        """As GlobalMemory.locate; `addresses` count from the start of the thread's own part."""
+        allowed, bad = self._own.check(addresses, size, mask)
+        return [(self.buffer, addresses + self.lane_offsets, allowed)], bad
+
+    def stored(self, addresses, size: int, *given) -> None:
+        """Nothing to take note of."""
+
+
+# --- generic addresses ----------------------------------------------------------------------------
+
+
+def window(space: str) -> np.int64:
+    """What a generic address of this space has more than an address in the space."""
+    return np.int64(WINDOWS.get(space, 0))
+
+
+def is_in_own_block(lanes, addresses):
+    """Which generic addresses (int64) lead to the shared memory of the lane's own block."""
+    own = clusters.ranks_of(lanes.layout, addresses) == lanes.special["cluster_ctarank"]
+    return is_in(addresses, "shared") & own
+
+
+def is_in(addresses, space: str):
+    """Which generic addresses (int64) lead to the space."""
+    if space in WINDOWS:
+        return addresses // np.int64(WINDOW_BYTES) == window(space) // WINDOW_BYTES
+    inside = [is_in(addresses, other) for other in WINDOWS]
+    return ~np.logical_or.reduce(inside)
+
+
+def split(lanes, addresses, mask):
+    """[(space, addresses in it, lanes of `mask` whose address leads to it)]."""
+    addresses = np.asarray(addresses)
+    found = []
+    for space in ("global", *WINDOWS):
+        inside = is_in(addresses, space)
+        own = addresses - window(space)
+        if space == "shared":  # whose addresses have 32 bits
+            own = own.astype(np.int32)
+        if inside.all():
+            return _by_block(lanes, space, own, mask)
+        active = inside & mask
+        if active.any():
+            found += _by_block(lanes, space, own, active)
+    return found
+
+
+def _by_block(lanes, space: str, addresses, mask):
+    """One part of `split`; shared memory that may be another block's is `lanes.far`."""
+    if space == "shared" and clusters.are_far(np.where(mask, addresses, 0)):
+        return [(lanes.far, addresses.astype(np.int32), mask)]
+    return [(space, addresses, mask)]

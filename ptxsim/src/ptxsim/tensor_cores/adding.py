@@ -44,15 +44,11 @@ LEAST = -100  # the lowest exponent of a product for which the quick way is take
 
 @dataclass(frozen=True)
 class Factors:
-    """Factors of the products that are added at once.
+    """Factors of the products that are added at once; later axes broadcast."""
 
-    `a` (m, k, …), `b` (k, n, …): float32 values, whose later axes broadcast; `a_exponents`,
-    `b_exponents`: theirs, int16.
-    """
-
-    a: np.ndarray
-    a_exponents: np.ndarray
-    b: np.ndarray
+    a: np.ndarray  # float32 (m, k, …)
+    a_exponents: np.ndarray  # int16
+    b: np.ndarray  # float32 (k, n, …)
     b_exponents: np.ndarray
 
     exponent_type: ClassVar[type[np.generic]] = i2
@@ -70,11 +66,7 @@ class Factors:
 
 
 def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
-    """float64: the products of a group and `c` added as above, with the value of a `to`.
-
-    `factors`: a Factors; `ptx_type`: of a. `kept`: bits below the largest exponent that are not cut
-    off, and of the sum.
-    """
+    """float64: the products of Factors and `c` added as above to a `to`; `kept`: bits."""
     add = add_moderate if is_moderate(factors, ptx_type) and np.isfinite(c).all() else add_any
     total = add(factors, c, exponents(c, to), kept)
     return narrowed(total, to, kept) + 0.0  # a sum is never -0
@@ -117,7 +109,6 @@ def add_moderate(factors: Factors, c, c_exponents, kept: int):
 
 
 def _largest(factors: Factors, c_exponents):
-    """int64: the largest exponent of the products of a group and of c."""
     largest = c_exponents.astype(factors.exponent_type)
     one = np.empty_like(largest)
     for k in range(factors.count):
@@ -127,10 +118,7 @@ def _largest(factors: Factors, c_exponents):
 
 
 def is_moderate(factors: Factors, ptx_type: str) -> bool:
-    """Whether the products are far from the ends of float32.
-
-    Infinities and NaN have an exponent past all others.
-    """
+    """Whether the products are far from the ends of float32, infinities and NaN among these."""
     exponents_of = factors.a_exponents, factors.b_exponents
     if sum(int(e.max(initial=0)) for e in exponents_of) >= -LEAST:
         return False
@@ -176,7 +164,6 @@ def exponents(values, ptx_type: str):
 
 
 def power_of_two(exponent):
-    """float64, of int64 in the normal range."""
     return (exponent + 1023 << 52).view(f8)
 
 

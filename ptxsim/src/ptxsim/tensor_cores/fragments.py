@@ -26,22 +26,16 @@ LINE, TURN = LANE // 4, LANE % 4  # which line of a piece a lane is at, and its 
 
 @dataclass(frozen=True)
 class Fragment:
-    """A matrix of `shape` (rows, columns), in a warp's registers.
+    """A matrix in a warp's registers."""
 
-    `bits`: of an element; `together`: how many neighbours of a line a lane holds; `by_columns`:
-    whether the lines are columns; `pieces`: (row, column) of the first element of each piece;
-    `repeats`: how often the registers hold all of it.
-    """
-
-    shape: tuple[int, int]
-    bits: int
-    together: int
-    by_columns: bool
-    pieces: tuple[tuple[int, int], ...]
-    repeats: int = 1
+    shape: tuple[int, int]  # (rows, columns)
+    bits: int  # of an element
+    together: int  # neighbours of a line that a lane holds
+    by_columns: bool  # whether the lines are columns
+    pieces: tuple[tuple[int, int], ...]  # (row, column) of the first element of each
+    repeats: int = 1  # how often the registers hold all of it
 
     def turned(self) -> Fragment:
-        """The fragment of the transposed matrix."""
         pieces = tuple((col, row) for row, col in self.pieces)
         by_columns = not self.by_columns
         return replace(self, shape=self.shape[::-1], by_columns=by_columns, pieces=pieces)
@@ -83,7 +77,6 @@ class Fragment:
         return found.reshape(*self.shape, warps)
 
     def fill(self, matrix: np.ndarray) -> np.ndarray:
-        """The reverse of `matrix`."""
         values = matrix.reshape(-1, matrix.shape[-1])[self.places]
         if self.bits == 32:
             registers = values.reshape(-1, WARP, matrix.shape[-1])

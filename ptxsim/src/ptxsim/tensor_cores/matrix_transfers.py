@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.architectures import WARP
-from ptxsim.memory import generic, global_memory
+from ptxsim.memory import global_memory
 from ptxsim.tensor_cores.fragments import LANE, LINE, LINES, TURN, Fragment
 from ptxsim.tensor_cores.mma import check_whole_warps
 
@@ -53,14 +53,13 @@ def store_matrices(lanes, index: int, addresses, values, transposed: bool, mask)
     rows[:, : LINES * count] = pieces.reshape(-1, LINES * count, 4)
     words = [lanes.layout.from_warps(rows[:, :, i]) for i in range(4)]
     if lanes.checker:
-        lanes.checker.about_to_store(addresses, words, WORD, mask)
+        lanes.checker.races.about_to_store(addresses, words, WORD, mask)
     bad = global_memory.store(lanes.shared, addresses, words, WORD, mask)
     if bad or lanes.observed or lanes.checker:
         lanes.note(index, "shared", "store", addresses, ROW_BYTES, mask, bad, unit="stmatrix")
 
 
 def transpose(lanes, index: int, value, mask):
-    """movmatrix: the register (int32) that holds the transposed piece."""
     check_whole_warps(lanes, index, mask)
     return _turned(lanes, [value])[0]
 
@@ -83,13 +82,11 @@ def _pieces(lanes, values):
 
 
 def _registers(lanes, pieces):
-    """The reverse of `_pieces`: int32 registers."""
     rows = pieces.reshape(len(pieces), -1, WARP)
     return [lanes.layout.from_warps(rows[:, i]).view(i4) for i in range(rows.shape[1])]
 
 
 def _transposed(pieces):
-    """Of (…, 8, 4) words: the 8×8 halves turned."""
     halves = np.ascontiguousarray(pieces).view(u2)
     return np.ascontiguousarray(halves.swapaxes(-1, -2)).view(u4)
 
@@ -99,16 +96,12 @@ def _transposed(pieces):
 
 @dataclass(frozen=True)
 class Transfer:
-    """wmma.load or wmma.store of a matrix.
-
-    `by_columns`: whether the columns are contiguous in memory; `space`: "global", "shared" or
-    "generic"; `operand`: whether it is an A or B, which ldmatrix can load.
-    """
+    """wmma.load or wmma.store of a matrix."""
 
     fragment: Fragment
-    by_columns: bool
-    space: str
-    operand: bool
+    by_columns: bool  # whether the columns are contiguous in memory
+    space: str  # "global", "shared" or "generic"
+    operand: bool  # whether it is an A or B, which ldmatrix can load
 
     @property
     def straight(self) -> bool:
@@ -116,10 +109,7 @@ class Transfer:
         return self.by_columns == self.fragment.by_columns
 
     def load(self, lanes, index: int, base, stride, mask):
-        """Registers (int32). `base`: address; `stride`: elements from a row or column to the next.
-
-        All lanes of a warp must name the same.
-        """
+        """Registers (int32). `stride`: elements between rows or columns, the same in a warp."""
         check_whole_warps(lanes, index, mask)
         self._check_same(lanes, index, base, stride, mask)
         bits = self.fragment.bits
@@ -151,14 +141,14 @@ class Transfer:
             if self.straight or bits == 16:
                 address = self._piece(lanes, base, stride, line, along)
                 words = self.fragment.registers_per_piece
-                loaded = self._load(lanes, index, address, WORD, words, mask)
+                loaded = lanes.load(index, self.space, address, WORD, words, mask)
                 if not self.straight:
                     loaded = _turned(lanes, loaded)
                 found += [word.view(i4) for word in loaded]
                 continue
             dtype = BYTE if bits == 8 else WORD
             elements = [
-                self._load(lanes, index, address, dtype, 1, mask)[0]
+                lanes.load(index, self.space, address, dtype, 1, mask)[0]
                 for address in self._crossing(lanes, base, stride, line, along)
             ]
             if bits == 8:
@@ -177,11 +167,11 @@ class Transfer:
                 if not self.straight:
                     own = [value.view(u4) for value in _turned(lanes, own)]
                 address = self._piece(lanes, base, stride, line, along)
-                self._store(lanes, index, address, own, mask)
+                lanes.store(index, self.space, address, own, WORD, mask)
                 continue
             crossing = self._crossing(lanes, base, stride, line, along)
             for value, address in zip(own, crossing, strict=True):
-                self._store(lanes, index, address, [value], mask)
+                lanes.store(index, self.space, address, [value], WORD, mask)
 
     def _piece(self, lanes, base, stride, line, along):
         """Where each lane's part of a piece begins; of the transposed one if memory runs across."""
@@ -203,17 +193,6 @@ class Transfer:
         far, near = (np.asarray(x).astype(dtype)[lane] for x in (far, near))
         size = dtype.type(self.fragment.bits // 8)
         return base + (far * np.asarray(stride).astype(dtype) + near) * size
-
-    def _load(self, lanes, index, address, dtype, count, mask):
-        if self.space == "generic":
-            return generic.load_generic(lanes, index, address, dtype, count, mask)
-        return lanes.load(index, self.space, address, dtype, count, mask)
-
-    def _store(self, lanes, index, address, values, mask) -> None:
-        if self.space == "generic":
-            generic.store_generic(lanes, index, address, values, WORD, mask)
-        else:
-            lanes.store(index, self.space, address, values, WORD, mask)
 
     def _check_same(self, lanes, index: int, base, stride, mask) -> None:
         for what, value in (("address", base), ("stride", stride)):

@@ -5,6 +5,10 @@ become f16 first, for two products, as the GPU's assembler has it: of the elemen
 from 0 on, then of the others onto that. The old sum is added last, and rounded.
 
 Matrices are (rows, columns, warps) here: NumPy then works along the warps.
+
+An element of a result of float64 is a chain of fused multiply-adds, each rounded to nearest, from
+the old sum up along k, as on an NVIDIA H200 but for which NaN it is (hardware/record_doubles.py).
+PTX says nothing of wmma's elements of float64: they are taken to be those of mma.sync.
 """
 
 from __future__ import annotations
@@ -15,17 +19,10 @@ from functools import cached_property
 import numpy as np
 
 from ptxsim.architectures import WARP
-from ptxsim.tensor_cores.adding import (
-    BITS,
-    Factors,
-    decoded,
-    exponents,
-    narrowed,
-    numbers,
-    pattern,
-    summed,
-)
-from ptxsim.tensor_cores.fragments import Fragment
+from ptxsim.arithmetic.double import double_fma
+from ptxsim.tensor_cores import adding
+from ptxsim.tensor_cores.adding import BITS, Factors, decoded, numbers, pattern, summed
+from ptxsim.tensor_cores.fragments import LINE, LINES, TURN, Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
 i4, i8, u4 = np.int32, np.int64, np.uint32
@@ -34,21 +31,19 @@ WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
 
 @dataclass(frozen=True)
 class Product:
-    """d = a @ b + c for the warps that execute it.
+    """d = a @ b + c for the warps that execute it."""
 
-    `types`: of d, a, b, c; `fragments`: theirs; `group`: how many products are added at once;
-    `inner`: the type in which float sums are kept; `saturate`: whether integer sums stop at the
-    ends of their range.
-    """
-
-    types: tuple[str, str, str, str]
+    types: tuple[str, str, str, str]  # of d, a, b, c
     fragments: tuple[Fragment, Fragment, Fragment, Fragment]
-    group: int
-    inner: str
-    saturate: bool = False
+    group: int  # how many products are added at once
+    inner: str  # the type in which float sums are kept
+    saturate: bool = False  # whether integer sums stop at the ends of their range
+
+    @cached_property
+    def registers(self) -> tuple[int, ...]:
+        return tuple(fragment.registers for fragment in self.fragments)
 
     def run(self, lanes, index: int, a, b, c, mask):
-        """Registers of d. `a`, `b`, `c`: registers of all lanes."""
         check_whole_warps(lanes, index, mask)
         multiply_adds, hmma, imma = self._work
         lanes.count_product(multiply_adds, hmma, mask, imma)
@@ -99,7 +94,7 @@ class Product:
             part = slice(k, k + self.group)
             factors = Factors(a[:, part], a_exponents[:, part], b[part], b_exponents[part])
             c = summed(factors, c, a_type, self.inner)
-        return pattern(c if d_type == self.inner else narrowed(c, d_type), d_type)
+        return pattern(c if d_type == self.inner else adding.narrowed(c, d_type), d_type)
 
     def _of_eight_bits(self, a, b, c):
         d_type, a_type, b_type, _ = self.types
@@ -108,8 +103,8 @@ class Product:
         for part in (k < 2, k >= 2):
             a_part, b_part = a[:, part], b[part]
             factors = Factors(
-                a_part.astype(f4), exponents(a_part, "f16"),
-                b_part.astype(f4), exponents(b_part, "f16"),
+                a_part.astype(f4), adding.exponents(a_part, "f16"),
+                b_part.astype(f4), adding.exponents(b_part, "f16"),
             )  # fmt: skip
             total = summed(factors, total, "f16", d_type)
         return pattern((total + c).astype(f2 if d_type == "f16" else f4).astype(f8), d_type)
@@ -125,7 +120,6 @@ def to_columns(lanes, registers) -> np.ndarray:
 
 
 def from_columns(lanes, registers: np.ndarray) -> list[np.ndarray]:
-    """The reverse of `to_columns`, as int32."""
     return [lanes.layout.from_warps(column.T).view(i4) for column in registers]
 
 
@@ -141,3 +135,85 @@ def check_whole_warps(lanes, index: int, mask) -> None:
     if part.any():
         what = "only a part of the warp executes it, and all 32 lanes must"
         lanes.find("divergent warp", index, what, lanes.layout.from_warps(part))
+
+
+# --- float64 --------------------------------------------------------------------------------------
+
+
+DOUBLE_SHAPES = {
+    "m8n8k4": (8, 8, 4), "m16n8k4": (16, 8, 4), "m16n8k8": (16, 8, 8), "m16n8k16": (16, 8, 16),
+}  # fmt: skip
+WMMA_SHAPE = "m8n8k4"
+DOUBLE = np.dtype("f8")
+
+
+def double_places(matrix: str, shape: str) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(row, column) of the element that each lane holds in each register of "a", "b", "c", "d"."""
+    m, _, k = DOUBLE_SHAPES[shape]
+    if matrix == "a":
+        return [(row + LINE, col + TURN) for col in range(0, k, 4) for row in range(0, m, LINES)]
+    if matrix == "b":
+        return [(row + TURN, LINE) for row in range(0, k, 4)]
+    return [(row + LINE, 2 * TURN + i) for row in range(0, m, LINES) for i in range(2)]
+
+
+@dataclass(frozen=True)
+class DoubleProduct:
+    """d = a @ b + c, of float64, for the warps that execute it."""
+
+    shape: str
+
+    @cached_property
+    def registers(self) -> tuple[int, ...]:
+        return tuple(len(double_places(matrix, self.shape)) for matrix in "dabc")
+
+    def run(self, lanes, index: int, a, b, c, mask):
+        check_whole_warps(lanes, index, mask)
+        m, n, k = DOUBLE_SHAPES[self.shape]
+        lanes.count_product(m * n * k, 0, mask)
+        a, b, total = (
+            self._matrix(lanes, matrix, registers, size)
+            for matrix, registers, size in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n)))
+        )
+        for i in range(k):
+            column, row = np.broadcast_arrays(a[:, :, i, None], b[:, i, None, :])
+            total = double_fma(np.ascontiguousarray(column), np.ascontiguousarray(row), total)
+        return [
+            lanes.layout.from_warps(total[:, row, col])
+            for row, col in double_places("d", self.shape)
+        ]
+
+    def _matrix(self, lanes, matrix, registers, size):
+        rows = [lanes.layout.to_warps(register) for register in registers]
+        found = np.zeros((len(rows[0]), *size))
+        for (row, col), values in zip(double_places(matrix, self.shape), rows, strict=True):
+            found[:, row, col] = values
+        return found
+
+
+@dataclass(frozen=True)
+class DoubleTransfer:
+    """wmma.load and wmma.store of float64: each lane moves its own elements."""
+
+    matrix: str
+    by_columns: bool
+    space: str
+
+    def load(self, lanes, index: int, base, stride, mask):
+        check_whole_warps(lanes, index, mask)
+        found = []
+        for address in self._addresses(lanes, base, stride):
+            found += lanes.load(index, self.space, address, DOUBLE, 1, mask)
+        return found
+
+    def store(self, lanes, index: int, base, stride, registers, mask) -> None:
+        check_whole_warps(lanes, index, mask)
+        for address, value in zip(self._addresses(lanes, base, stride), registers, strict=True):
+            lanes.store(index, self.space, address, [value], DOUBLE, mask)
+
+    def _addresses(self, lanes, base, stride):
+        lane = lanes.special["laneid"]
+        for row, col in double_places(self.matrix, WMMA_SHAPE):
+            across, along = (col, row) if self.by_columns else (row, col)
+            offset = across[lane] * np.asarray(stride, np.int64) + along[lane]
+            yield np.asarray(base) + (offset * DOUBLE.itemsize).astype(np.asarray(base).dtype)

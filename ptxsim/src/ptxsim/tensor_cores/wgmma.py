@@ -29,22 +29,16 @@ SIGN = {"f16": 0x8000, "bf16": 0x8000, "tf32": 0x80000000, "e4m3": 0x80, "e5m2":
 
 @dataclass(frozen=True)
 class GroupProduct:
-    """wgmma.mma_async: d (64×n) = a (64×k) b (k×n) + d, for the warpgroups that execute it.
+    """wgmma.mma_async: d (64×n) = a (64×k) b (k×n) + d, for the warpgroups that execute it."""
 
-    `types`: of d, a, b; `signs`: -1 where a factor is negated; `transposed`: whether lines of A, of
-    B run along m, along n in shared memory; `saturate`: whether integer sums stop at the ends of
-    their range.
-    """
-
-    types: tuple[str, str, str]
+    types: tuple[str, str, str]  # of d, a, b
     n: int
-    signs: tuple[int, int] = (1, 1)
-    transposed: tuple[bool, bool] = (False, False)
-    saturate: bool = False
+    signs: tuple[int, int] = (1, 1)  # -1 where a factor is negated
+    transposed: tuple[bool, bool] = (False, False)  # whether lines of A run along m, of B along n
+    saturate: bool = False  # whether integer sums stop at the ends of their range
 
     @property
     def bits(self) -> int:
-        """Of an element of A and of B."""
         return adding.BITS[self.types[1]]
 
     @property
@@ -133,11 +127,7 @@ class GroupProduct:
 
 
 class Rows(adding.Factors):
-    """Of `a` (groups, m, k) and `b` (groups, n, k).
-
-    A product of columns and rows of two, the second of which is 0 or 1, takes a third of the time
-    that broadcasting does, and is as exact.
-    """
+    """Of `a` (groups, m, k) and `b` (groups, n, k), by matrix products of columns and rows."""
 
     exponent_type = f4
 
@@ -177,25 +167,13 @@ class Rows(adding.Factors):
 # --- order ----------------------------------------------------------------------------------------
 
 
-def fence(lanes, index: int, mask) -> None:
-    """wgmma.fence: registers that were written are there for the products that follow."""
+def order(lanes, index: int, what: str, given: tuple, mask) -> None:
+    """wgmma.fence, commit_group, and wait_group, `given` how many groups may be in flight."""
     groups = whole_groups(lanes, index, mask)
     if lanes.checker:
-        lanes.checker.warpgroups.fence(groups)
-
-
-def commit(lanes, index: int, mask) -> None:
-    """wgmma.commit_group: what was started so far, and not committed, is a group."""
-    groups = whole_groups(lanes, index, mask)
-    if lanes.checker:
-        lanes.checker.warpgroups.commit(groups)
-
-
-def wait(lanes, index: int, most: int, mask) -> None:
-    """wgmma.wait_group: all but the `most` latest groups are complete."""
-    groups = whole_groups(lanes, index, mask)
-    if lanes.checker:
-        lanes.checker.warpgroups.wait(most, groups)
+        warpgroups = lanes.checker.warpgroups
+        tell = {"fence": warpgroups.fence, "commit_group": warpgroups.commit}
+        tell.get(what, warpgroups.wait)(*given, groups)
 
 
 def whole_groups(lanes, index: int, mask) -> np.ndarray:
@@ -204,9 +182,8 @@ def whole_groups(lanes, index: int, mask) -> np.ndarray:
     rows = to_groups(layout, mask)
     groups = np.asarray(rows.all(axis=1))
     wrong = np.broadcast_to(mask, lanes.shape) & ~lanes_of(layout, groups)
-    if wrong.any():
-        what = "only a part of the warpgroup executes it, and all 128 threads must"
-        lanes.find("divergent warpgroup", index, what, wrong)
+    what = "only a part of the warpgroup executes it, and all 128 threads must"
+    lanes.find("divergent warpgroup", index, what, wrong)
     return groups
 
 
@@ -230,12 +207,10 @@ def _inside(lanes, index: int, where, groups):
 
 
 def _of_groups(lanes, registers, groups) -> np.ndarray:
-    """uint32 (registers, groups, 128)."""
     return np.stack([to_groups(lanes.layout, one)[groups] for one in registers]).view(u4)
 
 
 def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
-    """The reverse, as int32; 0 in other groups."""
     if not groups.all():
         rows = np.zeros((len(registers), len(groups), GROUP_THREADS), u4)
         rows[:, groups] = registers
@@ -244,7 +219,6 @@ def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
 
 
 def _split(registers: np.ndarray, bits: int) -> np.ndarray:
-    """The elements of registers in a last axis."""
     if bits == 32:
         return registers[..., None]
     shifts = np.arange(0, 32, bits, dtype=u4)
@@ -252,14 +226,12 @@ def _split(registers: np.ndarray, bits: int) -> np.ndarray:
 
 
 def _left(registers: np.ndarray, bits: int) -> np.ndarray:
-    """A, patterns (groups, 64, k), of four registers."""
     groups = registers.shape[1]
     parts = _split(registers, bits).reshape(2, 2, groups, 4, 8, 4, 32 // bits)
     return parts.transpose(2, 3, 1, 4, 0, 5, 6).reshape(groups, ROWS, -1)  # jhgwltp to gwhljtp
 
 
 def _sums(registers: np.ndarray, ptx_type: str) -> np.ndarray:
-    """The sums, patterns (groups, 64, n)."""
     groups = registers.shape[1]
     if ptx_type == "f16":
         parts = _split(registers, 16).reshape(-1, 2, groups, 4, 8, 4, 2)
@@ -269,7 +241,6 @@ def _sums(registers: np.ndarray, ptx_type: str) -> np.ndarray:
 
 
 def _registers(sums: np.ndarray, ptx_type: str) -> np.ndarray:
-    """The reverse of `_sums`: uint32 (registers, groups, 128)."""
     groups = len(sums)
     parts = sums.reshape(groups, 4, 2, 8, -1, 4, 2)
     if ptx_type == "f16":

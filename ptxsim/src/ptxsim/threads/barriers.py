@@ -54,8 +54,6 @@ class Opened:
 
 
 class Barriers:
-    """The barriers of all blocks of a Layout."""
-
     def __init__(self, layout):
         self.layout = layout
         self.waiting: list[Waiting] = []
@@ -136,10 +134,7 @@ class Barriers:
         self.in_warps.append(WaitingInWarp(place, members, np.broadcast_to(mask, shape)))
 
     def open_in_warps(self, alive):
-        """The lanes that go on now, a mask, whom they name (uint32), and {place: lanes}; or None.
-
-        They no longer wait. `alive`: a mask.
-        """
+        """None, or who goes on now, a mask, whom they name (uint32), and {place: lanes}."""
         if not self.in_warps:
             return None
         members, here = np.uint32(0), np.False_
@@ -161,7 +156,6 @@ class Barriers:
         return places
 
     def _meet(self, members, here, alive):
-        """(warps, 32) bool: the lanes whose named lanes all wait with them."""
         to_warps = self.layout.to_warps
         here, alive, members = to_warps(here) & self._lanes, to_warps(alive), to_warps(members)
         alive = alive & self._lanes

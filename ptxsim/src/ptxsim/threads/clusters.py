@@ -23,7 +23,6 @@ def place_of(addresses):
 
 
 def are_far(addresses) -> bool:
-    """Whether any of the addresses names a block."""
     return bool((np.asarray(addresses) >> RANK_SHIFT).any())
 
 
@@ -57,24 +56,14 @@ def in_block(lanes, index: int, address, rank, mask):
     return (address & kept) | named
 
 
-def rank_of(lanes, address):
-    """getctarank: int32."""
-    return ranks_of(lanes.layout, address)
-
-
 @dataclass(eq=False)
 class Waiting:
-    """Lanes that wait for the cluster's barrier. `place`: where they go on."""
-
     place: int
     mask: np.ndarray
 
 
 class ClusterBarrier:
-    """The barrier of each cluster: a lane arrives, goes on, and waits for the others later.
-
-    It opens when all lanes of the cluster that have not returned have arrived.
-    """
+    """The barrier of each cluster; it opens when all living lanes have arrived."""
 
     def __init__(self, lanes):
         self.lanes, self.layout = lanes, lanes.layout
@@ -87,9 +76,8 @@ class ClusterBarrier:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
         mask = np.broadcast_to(mask, self.layout.shape)
         again = mask & (self._arrived | self._let_go)
-        if again.any():
-            what = "arrives a second time at the barrier of the cluster, and has not waited between"
-            self.lanes.find("wrong cluster barrier", index, what, again)
+        what = "arrives a second time at the barrier of the cluster, and has not waited between"
+        self.lanes.find("wrong cluster barrier", index, what, again)
         self._arrived = self._arrived | mask
         if self.lanes.checker:
             self.lanes.checker.cluster_arrive(mask, releases)

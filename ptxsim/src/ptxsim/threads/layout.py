@@ -21,16 +21,12 @@ Triple = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class DistinctWarps:
-    """Warps of some blocks, equal ones taken together.
+    """Warps of some blocks, equal ones taken together."""
 
-    `row`: (n,) which row of addresses; `active`: (n, 32) lanes; `times`: (n,) how many warps;
-    `of_warp`: for each warp, which of the n it is, or -1 where no lane is active.
-    """
-
-    row: np.ndarray
-    active: np.ndarray
-    times: np.ndarray
-    of_warp: np.ndarray
+    row: np.ndarray  # (n,) which row of addresses
+    active: np.ndarray  # (n, 32) lanes
+    times: np.ndarray  # (n,) how many warps
+    of_warp: np.ndarray  # for each warp which of the n it is; -1 where no lane is active
 
 
 class Layout:
@@ -42,10 +38,7 @@ class Layout:
     """
 
     def __init__(self, ranges, block: Triple, grid: Triple, cluster: Triple = (1, 1, 1)):
-        """`ranges`: ((x0, x1), (y0, y1), (z0, z1)), the blocks; the others are the launch's.
-
-        `cluster`: in blocks; the ranges hold whole ones.
-        """
+        """`ranges`: ((x0, x1), (y0, y1), (z0, z1)), the blocks, in whole clusters."""
         self.ranges, self.block = ranges, block
         lengths = {}
         for dimension, (first, last), threads in zip(DIMENSIONS, ranges, block, strict=True):
@@ -108,10 +101,7 @@ class Layout:
         self.special[f"cluster_nctaid.{dimension}"] = np.int32(cluster)
 
     def _number_clusters(self, cluster: Triple) -> None:
-        """`cluster_number`: for every lane, which of the `clusters` its block is in.
-
-        `cluster_size`: in blocks. `block_of`: (clusters, cluster_size) the number of each block.
-        """
+        """`cluster_number`: of every lane; `block_of`: (clusters, blocks of each)."""
         self.cluster_size = int(np.prod(cluster))
         self.clusters = self.blocks // self.cluster_size
         rank, number = np.int32(0), np.int64(0)

@@ -89,14 +89,10 @@ class Polling:
         return found
 
     def try_again(self) -> None:
-        """Others, elsewhere, may have changed something."""
         self._changes_before = -1
 
     def hold(self, ready) -> tuple[int, np.ndarray | bool] | None:
-        """Of {place: lanes} the first place where lanes may go on, and these lanes.
-
-        None if only lanes are left whose warps rest.
-        """
+        """The first of {place: lanes} where lanes may go on, and these; None if all are held."""
         layout = self.lanes.layout
         resting = np.zeros(layout.shape, bool)
         for mask in self.places.values():

@@ -16,11 +16,7 @@ BITS = u4(1) << LANE.astype(u4)
 
 
 def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
-    """shfl.sync: (the value of another lane, whether that lane was in range).
-
-    `by`: the distance or the lane; `clamp`: the instruction's c, which holds the segment's mask. A
-    value from a lane that does not execute this is 0, as on an NVIDIA H200; PTX promises nothing.
-    """
+    """shfl.sync: (another lane's value, 0 of one that is not there; whether in range)."""
     lanes.check_members(index, members, mask)
     to_warps = lanes.layout.to_warps
     by, clamp = (_own(lanes, x) for x in (by, clamp))
@@ -50,9 +46,8 @@ def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
     if not (named.all() and there.all()):
         wrong = lanes.layout.from_warps(np.broadcast_to(~(named & there), rows.shape))
         wrong = lanes.both(mask, wrong)
-        if wrong.any():
-            what = "takes the value of a lane that does not take part, which may be anything"
-            lanes.find("shuffle from an absent lane", index, what, wrong)
+        what = "takes the value of a lane that does not take part, which may be anything"
+        lanes.find("shuffle from an absent lane", index, what, wrong)
     from_warps = lanes.layout.from_warps
     return from_warps(result), from_warps(np.broadcast_to(inside, rows.shape))
 
@@ -73,12 +68,7 @@ def active_lanes(lanes, mask) -> np.ndarray:
 
 
 def _members(lanes, index, members, mask) -> np.ndarray:
-    """Who takes part: (warps, 32), or (warps, 32, 32) where lanes of a warp name different ones.
-
-    Then the middle axis is the lane that names, and the last one those that it names. Of lanes that
-    are not named PTX says nothing. On an NVIDIA H200 they take part where the mask is a constant,
-    and stop the GPU with an error where it is not.
-    """
+    """Who takes part: (warps, 32), or (warps, 32 who name, 32 named) where masks differ."""
     lanes.check_members(index, members, mask)
     active = active_lanes(lanes, mask)
     rows = lanes.layout.to_warps(members).view(u4)
@@ -90,17 +80,14 @@ def _members(lanes, index, members, mask) -> np.ndarray:
 
 
 def _for_all(lanes, values):
-    """A value (warps,) for every lane of its warp."""
     return lanes.layout.from_warps(np.broadcast_to(values[:, None], (len(values), WARP)))
 
 
 def _as_bits(rows) -> np.ndarray:
-    """(…, 32) of truth to int32."""
     return np.where(rows, BITS, u4(0)).sum(axis=-1, dtype=u4).view(i4)
 
 
 def _of_group(lanes, values):
-    """A value (warps,) for every lane of its warp, or (warps, 32) as it is."""
     return _for_all(lanes, values) if values.ndim == 1 else lanes.layout.from_warps(values)
 
 
@@ -116,10 +103,7 @@ def vote(lanes, index: int, how: str, condition, members, mask):
 
 
 def match(lanes, index: int, how: str, value, members, mask):
-    """match.sync: (the lanes that have the same value (int32), whether all have).
-
-    For "all" the first is 0 unless all have the same.
-    """
+    """match.sync: (the lanes with the same value, for "all" 0 if not all; whether all)."""
     part = _members(lanes, index, members, mask)
     if lanes.checker:
         lanes.checker.matched(members, mask)

@@ -1,0 +1,156 @@
+"""What the text of a kernel tells the checks: flags, and loads that the compiler does early.
+
+By flags and locks in shared memory threads tell one another without a barrier. What counts as
+reading the flag: a load or atomic with `.acquire`, and one that a compiler may not move (volatile,
+relaxed) in a loop that polls, if it depends on what it reads whether the loop goes on. What counts
+as writing it, where a kernel has such reads: a store or atomic with `.release`, `.relaxed` or
+volatile. Whoever reads a flag knows what its writers did before. A fence that is missing is not
+found.
+
+`x = t == 0 ? total : 0` may become a load of `total` by every lane, and a choice afterwards:
+
+    ld.shared.u32 %r1, [total];
+    setp.eq.s32   %p1, %r2, 0;
+    selp.b32      %r3, %r1, 0, %p1;
+
+For the checks such a load counts for the lanes that choose it, when they choose it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from ptxsim import ptx
+from ptxsim.ptx import KEPT_KERNELS, RESERVED, Address, Instruction, Kernel, Register, Symbol
+from ptxsim.threads.polling import polling_branches
+
+OTHER_SPACES = {"global", "local", "const", "param"}
+WRITES = {"volatile", "relaxed", "release", "acq_rel", "mmio"}
+READS = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
+
+
+@dataclass(frozen=True)
+class Flags:
+    """The instructions that read flags, and those that write them, by index."""
+
+    reads: frozenset[int]
+    writes: frozenset[int]
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def flags_of(kernel: Kernel) -> Flags:
+    polled = {index for start in polling_branches(kernel) for index in _deciding(kernel, start)}
+    reads, writes = set(), set()
+    for one in kernel.instructions:
+        parts = set(one.parts)
+        if one.name not in ("ld", "st", "atom", "red") or parts & OTHER_SPACES or "async" in parts:
+            continue
+        atomic = one.name in ("atom", "red")
+        if one.name in ("ld", "atom") and (
+            parts & {"acquire", "acq_rel"} or (one.index in polled and (atomic or parts & READS))
+        ):
+            reads.add(one.index)
+        if atomic or (one.name == "st" and parts & WRITES):
+            writes.add(one.index)
+    return Flags(frozenset(reads), frozenset(writes) if reads else frozenset())
+
+
+def _deciding(kernel: Kernel, start: int) -> set[int]:
+    """The branches that repeat or leave a loop, what these read, and branches round any of them."""
+    first, end = kernel.blocks[start].target, kernel.blocks[start].end
+    assert first is not None  # a loop's last block leads back
+    loop = kernel.instructions[first:end]
+    leads = {one.index: kernel.labels[one.operands[0].name] if one.name == "bra" else end
+             for one in loop if one.name in ptx.LEAVES_BLOCK}  # fmt: skip
+    deciding = {index for index, to in leads.items() if not first < to < end}
+    read = frozenset().union(*(kernel.instructions[index].uses for index in deciding))
+    more = True
+    while more:
+        more = False
+        for one in reversed(loop):
+            passes = range(one.index + 1, leads.get(one.index, 0))
+            decides = one.defines & read or not deciding.isdisjoint(passes)
+            if decides and one.index not in deciding:
+                deciding.add(one.index)
+                read |= one.uses
+                more = True
+    return deciding
+
+
+def needs_thread_clocks(launch) -> bool:
+    """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
+    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+        return True
+    if RESERVED in launch.kernel.shared:
+        return True
+    return any(
+        i.is_warp_barrier
+        or "cluster" in i.parts[:2]
+        or i.name in ("mbarrier", "wgmma")
+        or "mbarrier" in i.opcode
+        or (
+            i.name in ("bar", "barrier")
+            and ("arrive" in i.parts or len(i.operands) > (3 if "red" in i.parts else 1))
+        )
+        for i in launch.kernel.instructions
+    )
+
+
+# --- loads that are done early --------------------------------------------------------------------
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def chosen_later(kernel: Kernel) -> dict[int, int]:
+    """{load from a fixed place: the selp of the same block that alone uses it}, by index."""
+    loads = [load for load in kernel.instructions if _is_fixed(load)]
+    results = {load.operands[0].name for load in loads}
+    users: dict[str, list[Instruction]] = {name: [] for name in results}
+    makers: dict[str, list[Instruction]] = {name: [] for name in results}
+    for one in kernel.instructions:
+        for name in results.intersection(one.uses):
+            users[name].append(one)
+        for name in results.intersection(one.defines):
+            makers[name].append(one)
+    found = {}
+    starts = sorted(kernel.blocks)
+    for load in loads:
+        name = load.operands[0].name
+        if len(users[name]) == len(makers[name]) == 1 and _is_choice(users[name][0]):
+            choice = users[name][0].index
+            if load.index < choice and bisect(starts, load.index) == bisect(starts, choice):
+                found[load.index] = choice
+    return found
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _by_choice(kernel: Kernel) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for load, choice in chosen_later(kernel).items():
+        found.setdefault(choice, []).append(load)
+    return found
+
+
+def loads_chosen_by(kernel: Kernel, choice: Instruction) -> list[tuple[int, bool]]:
+    """The loads that the selp `choice` chooses, and whether where its condition is true."""
+    return [
+        (load, choice.operands[1] == kernel.instructions[load].operands[0])
+        for load in _by_choice(kernel).get(choice.index, [])
+    ]
+
+
+def _is_fixed(load: Instruction) -> bool:
+    if not load.opcode.startswith("ld.shared") or load.predicate is not None:
+        return False
+    target, address = load.operands
+    return (
+        isinstance(target, Register)
+        and isinstance(address, Address)
+        and isinstance(address.base, Symbol)
+    )
+
+
+def _is_choice(user: Instruction) -> bool:
+    return user.name == "selp" and user.predicate is None and user.operands[1] != user.operands[2]
