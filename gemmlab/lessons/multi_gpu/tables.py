@@ -11,7 +11,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import cases, in_turn, recorded
+from gemmlab.lessons.multi_gpu import in_turn, measure, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
@@ -21,7 +21,7 @@ from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
 
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
-AT = cases.CUBE.shape  # whose recorded rate the model takes
+AT = measure.CUBE.shape  # whose recorded rate the model takes
 
 
 def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
@@ -69,13 +69,13 @@ def _yes(true: bool) -> str:
 def traffic(
     problem: Problem, ranks: int, machine: Machine, precision: Precision
 ) -> pandas.DataFrame:
-    """What each of cases.MAKERS brings to a rank, and which link would hide it. A row for each.
+    """What each of measure.MAKERS brings to a rank, and which link would hide it. A row for each.
 
     Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
     of a link with which they come in the time of its products.
     """
     rows = {}
-    for maker in cases.MAKERS.values():
+    for maker in measure.MAKERS.values():
         schedule = maker(problem, ranks)
         moved = max(schedule.received_bytes(rank, precision) for rank in range(ranks))
         flop = problem.flop / ranks
@@ -123,8 +123,8 @@ def _model(row) -> Timeline:
     memory = roofs.recorded_ceilings().bytes_per_second
     links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
     machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
-    schedule = cases.MAKERS[row.schedule](problem, row.ranks)
-    return modelled(schedule, machine, cases.of(row.kernel).precision)
+    schedule = measure.MAKERS[row.schedule](problem, row.ranks)
+    return modelled(schedule, machine, measure.case_of(row.kernel).precision)
 
 
 def grown() -> pandas.DataFrame:
@@ -135,7 +135,7 @@ def grown() -> pandas.DataFrame:
     the model, see _model.
     """
     table, rows = recorded.scaling(), {}
-    for case in filter(lambda case: case.grown, cases.CASES):
+    for case in filter(lambda case: case.grown, measure.CASES):
         of_one = case.grown
         of_rung = table[
             (table.kernel == case.rung.name) & (table.n == of_one.n) & (table.k == of_one.k)
@@ -170,7 +170,7 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     it multiplies nothing.
     """
     table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
-    for case in cases.CASES:
+    for case in measure.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
         one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
