@@ -23,20 +23,7 @@ from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.lessons.fused_epilogue import profiling
-from gemmlab.lessons.fused_epilogue.epilogues import (
-    CURVE,
-    CURVE_OF,
-    LT,
-    NAME,
-    OF_PLAIN,
-    THIN,
-    WITH_ALL,
-    launcher,
-    make,
-    plain_with,
-    ways,
-)
+from gemmlab.lessons.fused_epilogue import epilogues, profiling
 from gemmlab.lessons.fused_epilogue.fused_product import NoFusedEpilogue
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import PAIRS, Spread, require_verified
@@ -81,16 +68,16 @@ def epilogue() -> pandas.DataFrame:
 
 def _measured(say: Say) -> Iterator[Row]:
     """All ways. Raises VerificationError, and CountersUnavailable without Nsight Compute."""
-    wanted = [(shape, CURVE_OF) for shape in CURVE]
+    wanted = [(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE]
     wanted += [
         (shape, activation)
-        for shape in WITH_ALL
+        for shape in epilogues.WITH_ALL
         for activation in ACTIVATIONS
         if (shape, activation) not in wanted
     ]
     for (m, n, k), activation in wanted:
         rows = list(_measure(m, n, k, activation, say))
-        counted = (m, n, k) == THIN and activation in DRAM_OF
+        counted = (m, n, k) == epilogues.THIN and activation in DRAM_OF
         dram = _dram([row["way"] for row in rows], activation) if counted else {}
         for row in rows:
             say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
@@ -100,10 +87,10 @@ def _measured(say: Say) -> Iterator[Row]:
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     """Of 11, and of 10 in the rows that run it: it has 11's settings."""
-    if row.way not in OF_PLAIN:
-        return of_row(ladder.find(NAME), row, on)
+    if row.way not in epilogues.OF_PLAIN:
+        return of_row(ladder.find(epilogues.NAME), row, on)
     problem = Problem(int(row.m), int(row.n), int(row.k))
-    return of_rung(*plain_with(ladder.read_settings(row.settings)), [problem], on)
+    return of_rung(*epilogues.plain_with(ladder.read_settings(row.settings)), [problem], on)
 
 
 TABLE = Table(
@@ -122,7 +109,7 @@ EVIDENCE = (TABLE,)
 
 def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
     value = ACTIVATIONS.index(activation)
-    return tuning.kernel_for(ladder.find(NAME), (m, n, k), ACTIVATION=value)
+    return tuning.kernel_for(ladder.find(epilogues.NAME), (m, n, k), ACTIVATION=value)
 
 
 def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]:
@@ -137,20 +124,20 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
         sets = make_sets(Problem(m, n, k), 2 * count)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         sets = [(*matrices, bias) for matrices in sets]
-        for way in ways(activation):
+        for way in epilogues.ways(activation):
             try:
-                launched = make(way, cublas, lt, fused, (m, n, k))
+                launched = epilogues.make(way, cublas, lt, fused, (m, n, k))
                 if isinstance(launched, Kernel):
                     require_verified(launched)
                 check_sample(launched, Problem(m, n, k))
             except (NoFusedEpilogue, VerificationError) as error:
-                if way != LT:
+                if way != epilogues.LT:
                     raise
                 say(f"{m}x{n}x{k} {activation}, {way}: {error}; left out")
                 continue
             stream.synchronize()
-            ours = Side(launcher(fused), sets[:count], stream)
-            other = Side(launcher(launched), sets[count:], stream)
+            ours = Side(epilogues.launcher(fused), sets[:count], stream)
+            other = Side(epilogues.launcher(launched), sets[count:], stream)
             ours.plan()
             other.plan()
             our_ms, other_ms, state = alternate(ours, other, PAIRS, f"{way} {m}x{n}x{k}")
@@ -179,14 +166,14 @@ def main(activation: str, *among: str) -> None:
     import cupy
     import cupyx.profiler
 
-    m, n, k = THIN
+    m, n, k = epilogues.THIN
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
         (matrices,) = make_sets(Problem(m, n, k), 1)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         fused = _fused_kernel(m, n, k, activation)
         for way in among:
-            launch = launcher(make(way, cublas, lt, fused, THIN))
+            launch = epilogues.launcher(epilogues.make(way, cublas, lt, fused, epilogues.THIN))
             launch(*matrices, bias)  # loads and compiles
             stream.synchronize()
             with cupyx.profiler.profile():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
@@ -19,15 +20,6 @@ from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    block_tile,
-    fits,
-    in_a_line,
-    threads_of_warps,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from ptxsim.architectures import WARP
 
 INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
@@ -53,7 +45,7 @@ def _shared_bytes(s: Settings) -> int:
 
 
 def _model_bytes(problem: Problem, s: Settings) -> int:
-    return tile_reuse(problem, s, _precision(s))
+    return shapes.tile_reuse(problem, s, _precision(s))
 
 
 def _needs_arch(s: Settings) -> str:
@@ -64,7 +56,7 @@ def _unlike_shapes(s: Settings) -> str | None:
     if s["WM"] < s["WN"]:
         return "has a warp's part wider than high: WM from WN on"
     wanted = WARPS[-1:] if s["BM"] * s["BN"] > LARGE_TILE else WARPS
-    if (warps := threads_of_warps(s) // WARP) not in wanted:
+    if (warps := shapes.threads_of_warps(s) // WARP) not in wanted:
         has = " or ".join(map(str, wanted))
         return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {has}"
     return None
@@ -89,7 +81,7 @@ def _rows(s: Settings) -> str | None:
 
 
 def _uneven(s: Settings) -> str | None:
-    threads = threads_of_warps(s)
+    threads = shapes.threads_of_warps(s)
     for matrix, side in (("A", "BM"), ("B", "BN")):
         if (chunks := s[side] * s["BK"] * _element_bytes(s) // CHUNK_BYTES) % threads:
             return (
@@ -111,7 +103,7 @@ def _not_of_this_type(s: Settings) -> str | None:
         return "has no swizzle, which is to be looked at in FP16"
     if s["STAGES"] != DEFAULT_STAGES and (of_type is not HALF or _other(s)):
         return f"is tried with FP16 alone: STAGES is {DEFAULT_STAGES}"
-    warps = threads_of_warps(s) // WARP
+    warps = shapes.threads_of_warps(s) // WARP
     if warps < WARPS[-1] and s["BM"] != s["BN"] and (of_type is not HALF or _other(s)):
         return f"makes {warps} warps of an oblong block, which is tried with FP16 alone"
     if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["BIAS"]):
@@ -164,7 +156,7 @@ RUNG = Rung(
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
     inner_loop=(("for (int left", "share.finish"),),
     parameters=(
-        *block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
+        *shapes.block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
         Parameter("STAGES", DEFAULT_STAGES, (3, 4, 6), "pairs of tiles in shared memory"),
@@ -186,17 +178,21 @@ RUNG = Rung(
         ),
         Parameter("SWIZZLE", 1, (0, 1), "0: rows of tiles lie as they are", tuned=False),
     ),
-    tile=tile,
+    tile=shapes.tile,
     plan=single(
-        "mma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes, (*PRODUCT, "bias")
+        "mma_product",
+        shapes.tiles_of_c,
+        shapes.in_a_line(shapes.threads_of_warps),
+        _shared_bytes,
+        (*PRODUCT, "bias"),
     ),
     constraints=(
         Constraint("shapes", _unlike_shapes),
         Constraint("types", _not_of_this_type),
         Constraint("rows of tiles", _rows),
         Constraint("even shares", _uneven),
-        fits(_shared_bytes, "sm_90"),  # which has the most
-        enough_registers(_registers, _what_they_hold, threads_of_warps),
+        shapes.fits(_shared_bytes, "sm_90"),  # which has the most
+        enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
     ),
     model_bytes=_model_bytes,
     needs_arch=_needs_arch,

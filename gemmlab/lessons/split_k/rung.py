@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import (
     LEADING,
@@ -25,15 +26,6 @@ from gemmlab.ladder.settings import (
     IllegalSetting,
     Parameter,
     Settings,
-)
-from gemmlab.ladder.shapes import (
-    ceil_div,
-    operations,
-    ops,
-    threads_of_tiles,
-    tile,
-    tile_reuse,
-    tiles_of_c,
 )
 from ptxsim.architectures import LIMITS, base
 
@@ -93,7 +85,7 @@ def _resident(s: Settings, target: Target) -> int:
     threads = 256 if sums > 64 else 512 if sums > 32 else 768
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
     of_a_block = _split_shared_bytes(s) + STATIC_BYTES + limits.reserved_bytes
-    return max(1, min(threads // threads_of_tiles(s), limits.shared_bytes // of_a_block))
+    return max(1, min(threads // shapes.threads_of_tiles(s), limits.shared_bytes // of_a_block))
 
 
 # ---- 12 ------------------------------------------------------------------------------------------
@@ -102,7 +94,7 @@ def _resident(s: Settings, target: Target) -> int:
 def _threads(s: Settings) -> int:
     if _has_few_rows(s):
         return 32 * WARPS
-    return 32 * (s["BM"] // s["TM"]) if _has_few_columns(s) else threads_of_tiles(s)
+    return 32 * (s["BM"] // s["TM"]) if _has_few_columns(s) else shapes.threads_of_tiles(s)
 
 
 def _split_shared_bytes(s: Settings) -> int:
@@ -122,7 +114,7 @@ def _shares(s: Settings) -> int:
 
 
 def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    across, down, _ = tiles_of_c(problem.m, problem.n, s)
+    across, down, _ = shapes.tiles_of_c(problem.m, problem.n, s)
     tiles, join, block = across * down, s["JOIN"], (_threads(s), 1, 1)
     args = (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta")
     if _has_few_columns(s):
@@ -145,7 +137,7 @@ def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
         args = ("C", "M", "N", "ldc", "alpha", "beta", parts)
         return [product, Launch("add_parts", (tiles * _shares(s), 1, 1), block, args=args)]
     if join == ATOMICS:
-        grid = (ceil_div(problem.n, 256), min(problem.m, MOST_ROWS_OF_BLOCKS), 1)
+        grid = (shapes.ceil_div(problem.n, 256), min(problem.m, MOST_ROWS_OF_BLOCKS), 1)
         args = ("C", "M", "N", "ldc", "beta")
         return [Launch("scale_c", grid, (256, 1, 1), args=args), product]
     return [product]
@@ -299,20 +291,20 @@ RUNG = Rung(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
             "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
         ),
-        *operations(),
+        *shapes.operations(),
     ),
     families=SPLIT_FAMILIES,
     ships=_ships_split,
     tuned_shapes=tuple(TRIED),
     swept=_is_tried,
-    tile=tile,
+    tile=shapes.tile,
     plan=_split_plan,
     constraints=(
         Constraint("one way", _one_way), Constraint("thin", _thin), Constraint("waiting", _waiting),
     ),
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
-    ops=ops,
+    ops=shapes.ops,
     shown_at=Problem(64, 4096, 4096),
     inner_loop=(
         ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    thread_tile,
-    threads_of_tiles,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from gemmlab.lessons.thread_tile_1d.rung import both_tiles
 
-FITS_05 = fits(threads_of_tiles, lambda s: (s["TM"], s["TN"]), both_tiles)
+FITS_05 = fits(shapes.threads_of_tiles, lambda s: (s["TM"], s["TN"]), both_tiles)
 
 RUNG = Rung(
     name="05_thread_tile_2d",
@@ -27,13 +19,13 @@ RUNG = Rung(
         ("for (int k = 0", "sums[i][j]"),
     ),
     parameters=(
-        *block_tile((32, 64, 128), (32, 64, 128), (8, 16), (128, 64, 16)),
-        *thread_tile(8, 4),
+        *shapes.block_tile((32, 64, 128), (32, 64, 128), (8, 16), (128, 64, 16)),
+        *shapes.thread_tile(8, 4),
     ),
-    tile=tile,
-    plan=single("thread_tile_2d", tiles_of_c, in_a_line(threads_of_tiles)),
+    tile=shapes.tile,
+    plan=single("thread_tile_2d", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_tiles)),
     constraints=FITS_05,
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
     planted=Planted(
         old="        } else {\n            load_tile<false",
         new="        } else if (!whole) {\n            load_tile<false",
