@@ -26,18 +26,8 @@ from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import SINGLE, Problem
 from gemmlab.measure.in_turn import SAMPLE_MS, Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import Spread, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
 
 if TYPE_CHECKING:
@@ -179,10 +169,10 @@ TABLE = Table(
         **TEXT("way", "settings"), **SIZE("m", "n", "k", "batch"),
         **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
         **POSITIVE("one_launch_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
-        **REPORTED("sm_clock_mhz", "power_w"),
-        **provenance("driver", "cuda", "cublas", "cupy", "python"),
+        **registry.REPORTED("sm_clock_mhz", "power_w"),
+        **registry.provenance("driver", "cuda", "cublas", "cupy", "python"),
     },
-    measure=_measured, fingerprint_of=partial(of_row, ladder.find(RUNG)),
+    measure=_measured, fingerprint_of=partial(registry.of_row, ladder.find(RUNG)),
 )  # fmt: skip
 EVIDENCE = (TABLE,)
 

@@ -12,17 +12,7 @@ from gemmlab import ladder
 from gemmlab.analysis import counters, recorded
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
-from gemmlab.lessons.fp32_summit.measure import (
-    AT_LENGTH,
-    EVERY,
-    LARGE,
-    REWRITTEN,
-    ROADS,
-    TABLE,
-    WAY,
-    SummitStep,
-    steps,
-)
+from gemmlab.lessons.fp32_summit import measure
 from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
@@ -33,7 +23,7 @@ from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
 from ptxsim.architectures import LIMITS, SIMULATED_ARCH, base
 
-Steps = tuple[SummitStep, ...]
+Steps = tuple[measure.SummitStep, ...]
 
 
 def path(size: int) -> pandas.DataFrame:
@@ -42,16 +32,16 @@ def path(size: int) -> pandas.DataFrame:
     Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
     TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
     """
-    return _path(size, WAY, ROADS)
+    return _path(size, measure.WAY, measure.ROADS)
 
 
 def rewritten(size: int) -> pandas.DataFrame:
     """The same of 22 as ptxas leaves it, and then of each other loop of the same instructions."""
-    return _path(size, WAY[-1:], REWRITTEN)
+    return _path(size, measure.WAY[-1:], measure.REWRITTEN)
 
 
 def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
-    rows = TABLE.rows_of((*taken, *others), (size, size, size), complete=False)
+    rows = measure.TABLE.rows_of((*taken, *others), (size, size, size), complete=False)
     rows = rows[rows["way"] == IN_TURN].reset_index(drop=True)
     by_title = {step.title: step for step in (*taken, *others)}
     every = [by_title[title] for title in rows["step"]]
@@ -60,7 +50,7 @@ def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
 
-def _settings(step: SummitStep) -> str:
+def _settings(step: measure.SummitStep) -> str:
     """Which rung it is, and what is not its default; of another loop what its Change sets."""
     if step.change is not None:
         ordinary = asdict(Change())
@@ -118,7 +108,7 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
 
 def _cycles(name: str, idle: float) -> dict[str, float]:
-    shape, rung = (LARGE,) * 3, ladder.find(name)
+    shape, rung = (measure.LARGE,) * 3, ladder.find(name)
     if rung.precision is not SINGLE:
         raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
     adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
@@ -142,10 +132,10 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
     issue_slots gives for both rungs. A row for each of their squares that is recorded:
     TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded.
     """
-    before, after = WAY[0], WAY[-1]
+    before, after = measure.WAY[0], measure.WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
     busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
+    speeds = [measure.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
     table = pandas.DataFrame(
         {
             "10, TFLOP/s": speeds[0],
@@ -161,8 +151,8 @@ def lasting() -> pandas.DataFrame:
 
     Columns: those of steps, and way.
     """
-    long = tuple(step for step in EVERY if AT_LENGTH in step.also)
-    parts = [steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
+    long = tuple(step for step in measure.EVERY if measure.AT_LENGTH in step.also)
+    parts = [measure.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
 
 
@@ -171,9 +161,9 @@ def errors() -> pandas.DataFrame:
 
     A row for each step of the way.
     """
-    table = TABLE.read()
-    table = table[(table["m"] == LARGE) & (table["way"] == IN_TURN)].set_index("step")
-    names = [step.title for step in WAY if step.title in table.index]
+    table = measure.TABLE.read()
+    table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")
+    names = [step.title for step in measure.WAY if step.title in table.index]
     return table.loc[names, ["error", "cublas_error"]].rename(
         columns={"error": "relative error", "cublas_error": "that of cuBLAS"}
     )

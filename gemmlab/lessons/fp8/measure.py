@@ -32,30 +32,14 @@ from gemmlab.lessons.fp8.rung import RUNG
 from gemmlab.lessons.persistent import measure as persistent
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.warp_specialized import measure as warp_specialized
-from gemmlab.lessons.warp_specialized.measure import (
-    FEW_ROWS,
-    MANY_ROWS,
-    NARROW,
-    overlap_of,
-    registers_of,
-)
+from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
-from gemmlab.records import comparisons
+from gemmlab.records import comparisons, registry
 from gemmlab.records.ablations import SQUARES, AblationStep, Shape, ablation, against_cublas
 from gemmlab.records.comparisons import bits_of
-from gemmlab.records.registry import (
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    WITH_CUBLAS,
-    Row,
-    Say,
-    Table,
-    provenance,
-)
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, spread
 
 if TYPE_CHECKING:
@@ -122,8 +106,9 @@ BY_STEPS = ablation(
     {
         **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"),
         **POSITIVE("us", "tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
-        **POSITIVE("cublas_tflops"), **TEXT("cublas_scales"), **REPORTED("sm_clock_mhz", "power_w"),
-        **TEXT("sha256"), **WITH_CUBLAS,
+        **POSITIVE("cublas_tflops"), **TEXT("cublas_scales"),
+        **registry.REPORTED("sm_clock_mhz", "power_w"),
+        **TEXT("sha256"), **registry.WITH_CUBLAS,
     },
     ("step", "kernel", "settings", "m", "n", "k"), _rows,
 )  # fmt: skip
@@ -211,7 +196,8 @@ QUANTIZING = Table(
     name="19_quantizing", file="quantizing.csv", key=("settings", "rows", "cols"),
     columns={
         **TEXT("scales", "which", "transposed", "settings"), **SIZE("rows", "cols"),
-        **POSITIVE("us", "us_q1", "us_q3", "tbytes_per_s"), **TEXT("sha256"), **provenance(),
+        **POSITIVE("us", "us_q1", "us_q3", "tbytes_per_s"), **TEXT("sha256"),
+        **registry.provenance(),
     },
     measure=_measure_quantizers, fingerprint_of=_fingerprint_of_quantizer,
 )  # fmt: skip
@@ -268,7 +254,10 @@ def error_of(step: AblationStep) -> float:
 
 EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
-    comparisons.asked("registers", [*map(registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))]),
+    comparisons.asked(
+        "registers",
+        [*map(warp_specialized.registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))],
+    ),
     comparisons.asked(
         "overlap",
         [

@@ -27,20 +27,8 @@ from gemmlab.lessons.fused_epilogue import epilogues, profiling
 from gemmlab.lessons.fused_epilogue.fused_product import NoFusedEpilogue
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import PAIRS, Spread, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    COUNTED,
-    NOTE,
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
 
 if TYPE_CHECKING:
@@ -88,7 +76,7 @@ def _measured(say: Say) -> Iterator[Row]:
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     """Of 11, and of 10 in the rows that run it: it has 11's settings."""
     if row.way not in epilogues.OF_PLAIN:
-        return of_row(ladder.find(epilogues.NAME), row, on)
+        return registry.of_row(ladder.find(epilogues.NAME), row, on)
     problem = Problem(int(row.m), int(row.n), int(row.k))
     return of_rung(*epilogues.plain_with(ladder.read_settings(row.settings)), [problem], on)
 
@@ -99,8 +87,8 @@ TABLE = Table(
         **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
         **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
         **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
-        **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
-        **provenance("driver", "cuda", "cublas", "cupy", "ncu"), **NOTE("ncu"),
+        **registry.REPORTED("sm_clock_mhz", "power_w"), **registry.COUNTED(*DRAM),
+        **registry.provenance("driver", "cuda", "cublas", "cupy", "ncu"), **registry.NOTE("ncu"),
     },
     measure=_measured, fingerprint_of=_fingerprint_of,
 )  # fmt: skip

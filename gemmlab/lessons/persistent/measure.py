@@ -31,18 +31,9 @@ from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
 from gemmlab.measure.timing import require_verified
+from gemmlab.records import registry
 from gemmlab.records.ablations import HUGE, AblationStep
-from gemmlab.records.registry import (
-    NOTE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    WITH_CUBLAS,
-    Row,
-    Say,
-    Table,
-    provenance,
-)
+from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
 
@@ -161,7 +152,7 @@ def _fingerprint_of_tiles(row: Any, on: Target) -> Fingerprint:
 TILES = Table(
     name="18_tiles", file="hopper_tiles.csv", key=("kernel", "settings", "role", "turn"),
     columns={
-        **TEXT("kernel", "settings", "role"), **SIZE("turn"), **REPORTED(*EVENTS),
+        **TEXT("kernel", "settings", "role"), **SIZE("turn"), **registry.REPORTED(*EVENTS),
         **provenance("driver", "cuda"),
     },
     measure=_measure_tiles, fingerprint_of=_fingerprint_of_tiles,
@@ -234,8 +225,8 @@ def _measure_power(say: Say) -> Iterator[Row]:
 POWER = Table(
     name="18_power", file="power.csv", key=("kernel", "dtype", "settings", "data", "load"),
     columns={
-        **TEXT("kernel", "dtype"), **NOTE("settings"), **TEXT("data", "load"),
-        **SIZE("m", "n", "k"), **PACE, **WITH_CUBLAS,
+        **TEXT("kernel", "dtype"), **registry.NOTE("settings"), **TEXT("data", "load"),
+        **SIZE("m", "n", "k"), **PACE, **registry.WITH_CUBLAS,
     },
     measure=_measure_power,
 )  # fmt: skip

@@ -34,20 +34,9 @@ from gemmlab.lessons.register_banks.rung import RUNG
 from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import now
 from gemmlab.processes import workers
+from gemmlab.records import registry
 from gemmlab.records.ablations import AblationStep, path_to
-from gemmlab.records.registry import (
-    COUNTED,
-    NOTE,
-    NUMBER,
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    WHOLE,
-    Row,
-    Say,
-    Table,
-    provenance,
-)
+from gemmlab.records.registry import POSITIVE, SIZE, WHOLE, Row, Say, Table
 from gemmlab.records.roofs import cells_of_roof
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
@@ -79,9 +68,10 @@ METRICS = {  # column: what Nsight Compute counts for it
 KEY = ("rows", "columns", "order", "loads", "level")
 COLUMNS = {
     **WHOLE(*KEY), **POSITIVE("tflops", "tflops_q1", "tflops_q3", "roof_tflops"),
-    **REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
-    **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **NUMBER("reuse_pct"),
-    **COUNTED(*METRICS), **provenance("driver", "cuda", "nvrtc", "ncu"), **NOTE("ncu"),
+    **registry.REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
+    **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **registry.NUMBER("reuse_pct"),
+    **registry.COUNTED(*METRICS),
+    **registry.provenance("driver", "cuda", "nvrtc", "ncu"), **registry.NOTE("ncu"),
 }  # fmt: skip
 
 

@@ -24,18 +24,8 @@ from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings
 from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.rung import RUNG
 from gemmlab.measure.timing import Arena, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    POSITIVE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import cells_of
 
 if TYPE_CHECKING:
@@ -145,16 +135,17 @@ TIMES_OF_JOINS = Table(
     columns={
         **SIZE("m", "n", "k"), **TEXT("join", "settings"),
         **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas"),
-        **SIZE("pairs"), **provenance("driver", "cuda", "cublas"),
+        **SIZE("pairs"), **registry.provenance("driver", "cuda", "cublas"),
     },
-    measure=_measure_times, fingerprint_of=partial(of_row, RUNG),
+    measure=_measure_times, fingerprint_of=partial(registry.of_row, RUNG),
 )  # fmt: skip
 REPEATS = Table(
     name="12_repeats", file="repeats.csv", key=("m", "n", "k", "join", "settings"),
     columns={
         **SIZE("m", "n", "k"), **TEXT("join", "settings"), **SIZE("times", "results"),
-        **WHOLE("elements", "most_ulps"), **provenance("driver", "cuda", "cublas"),
+        **registry.WHOLE("elements", "most_ulps"),
+        **registry.provenance("driver", "cuda", "cublas"),
     },
-    measure=_measure_repeats, fingerprint_of=partial(of_row, RUNG),
+    measure=_measure_repeats, fingerprint_of=partial(registry.of_row, RUNG),
 )  # fmt: skip
 EVIDENCE = (TIMES_OF_JOINS, REPEATS)
