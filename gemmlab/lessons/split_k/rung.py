@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+from collections import defaultdict
+from pathlib import Path
+
 from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import (
@@ -187,88 +191,30 @@ SPLIT_FAMILIES = families(
     (128, 64, 16, 8, 16, 4, 1), (256, 32, 32, 16, 8, 3, 1), (128, 16, 32, 4, 4, 3, 3),
     (1, 128, 256, 1, 4, 1, 3), (16, 1, 256, 2, 1, 2, 3),
 )  # fmt: skip
-(
-    SQUARE, SQUARE_OF_MORE_THREADS, WIDE, LARGE, LARGEST, LARGEST_IN_SHORT_STEPS, SMALL,
-    OF_32_ROWS, OF_16_ROWS, OF_64_COLUMNS, OF_32_COLUMNS, OF_16_COLUMNS, OF_A_ROW, OF_A_COLUMN,
-) = SPLIT_FAMILIES  # fmt: skip
+SQUARE = SPLIT_FAMILIES[0]
 
-# What a sweep tries at M×N×K: tiles, SPLIT and JOIN. Of some hundred that were timed at each shape
-# on an NVIDIA H200 they were the fastest, or near it.
-TRIED = {
-    (1, 8192, 8192): ((OF_A_ROW, 8, LAST_ARRIVER), (OF_A_ROW, 8, CLUSTER)),
-    (16, 4096, 4096): ((OF_16_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 16, LAST_ARRIVER)),
-    (32, 4096, 4096): (
-        (OF_32_ROWS, 16, EVERY_PART), (OF_32_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 8, LAST_ARRIVER),
-    ),
-    (64, 4096, 4096): (
-        (WIDE, 16, EVERY_PART), (SQUARE, 16, EVERY_PART), (OF_32_ROWS, 8, EVERY_PART),
-    ),
-    (128, 4096, 4096): (
-        (LARGEST, 8, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 8, EVERY_PART), (WIDE, 8, EVERY_PART),
-        (LARGE, 8, EVERY_PART),
-    ),
-    (8192, 1, 8192): ((OF_A_COLUMN, 1, ALONE),),
-    (4096, 16, 4096): (
-        (OF_16_COLUMNS, 8, LAST_ARRIVER), (OF_16_COLUMNS, 8, CLUSTER),
-        (OF_16_COLUMNS, 16, LAST_ARRIVER),
-    ),
-    (8192, 32, 8192): (
-        (OF_32_COLUMNS, 8, EVERY_PART), (OF_32_COLUMNS, 8, LAST_ARRIVER),
-        (OF_32_COLUMNS, 4, EVERY_PART),
-    ),
-    (4096, 64, 4096): (
-        (OF_64_COLUMNS, 16, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART), (SQUARE, 16, EVERY_PART),
-    ),
-    (4096, 128, 4096): (
-        (WIDE, 8, EVERY_PART), (LARGE, 8, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART),
-    ),
-    (64, 64, 65536): (
-        (SQUARE, 256, EVERY_PART), (SQUARE, 128, EVERY_PART),
-        (SQUARE_OF_MORE_THREADS, 256, EVERY_PART),
-    ),
-    (128, 128, 32768): (
-        (WIDE, 128, EVERY_PART), (WIDE, 64, EVERY_PART), (LARGE, 128, EVERY_PART),
-    ),
-    (256, 256, 16384): (
-        (LARGEST_IN_SHORT_STEPS, 66, EVERY_PART), (LARGEST, 66, EVERY_PART),
-        (WIDE, 64, EVERY_PART),
-    ),
-    (512, 512, 8192): (
-        (LARGEST, 16, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 16, EVERY_PART),
-        (WIDE, 16, EVERY_PART),
-    ),
-    (1001, 777, 513): (
-        (SQUARE_OF_MORE_THREADS, 3, EVERY_PART), (WIDE, 3, CLUSTER), (WIDE, 2, CLUSTER),
-        (LARGE, 2, CLUSTER),
-    ),
-    (1024, 1024, 512): (
-        (LARGE, 2, CLUSTER), (WIDE, 2, CLUSTER), (WIDE, 4, EVERY_PART), (LARGE, 2, EVERY_PART),
-    ),
-    (768, 768, 768): (
-        (WIDE, 7, EVERY_PART), (WIDE, 3, CLUSTER), (LARGE, 3, CLUSTER), (LARGE, 7, EVERY_PART),
-    ),
-    (1536, 1536, 1536): ((LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K), (WIDE, 1, STREAM_K)),
-    (2000, 2000, 2000): ((LARGEST, 1, ALONE), (LARGEST, 1, STREAM_K)),
-    (3072, 1024, 512): ((WIDE, 1, ALONE), (LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K)),
-    (64, 64, 64): ((SMALL, 4, CLUSTER), (SMALL, 2, CLUSTER), (SMALL, 1, ALONE)),
-    (128, 128, 128): ((SMALL, 4, CLUSTER), (SMALL, 8, CLUSTER), (SMALL, 1, ALONE)),
-    (256, 256, 256): ((SMALL, 8, CLUSTER), (SMALL, 4, CLUSTER)),
-    (512, 512, 512): (
-        (OF_32_ROWS, 8, EVERY_PART), (OF_32_ROWS, 4, EVERY_PART),
-        (SQUARE_OF_MORE_THREADS, 2, CLUSTER),
-    ),
-    (1024, 1024, 1024): (
-        (WIDE, 4, EVERY_PART), (LARGE, 4, EVERY_PART), (LARGE, 1, STREAM_K),
-    ),
-}  # fmt: skip
+
+def _tried() -> dict[tuple[int, int, int], list[Settings]]:
+    """What a sweep tries at (M, N, K): tiles, SPLIT and JOIN.
+
+    Of some hundred that were timed at each shape on an NVIDIA H200 they were the fastest, or near
+    it.
+    """
+    tried = defaultdict(list)
+    with Path(__file__).with_name("tried.csv").open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            row["JOIN"] = JOINS.index(row["JOIN"])
+            settings = {name: int(value) for name, value in row.items()}
+            tried[tuple(settings.pop(name) for name in "mnk")].append(settings)
+    return dict(tried)
+
+
+TRIED = _tried()
 
 
 def _is_tried(problem: Problem, s: Settings) -> bool:
     """Whether a sweep tries the settings at a shape."""
-    return any(
-        s["SPLIT"] == split and s["JOIN"] == join and family.items() <= s.items()
-        for family, split, join in TRIED.get(problem.shape, ())
-    )
+    return any(tried.items() <= s.items() for tried in TRIED.get(problem.shape, ()))
 
 
 def _ships_split(s: Settings) -> bool:
