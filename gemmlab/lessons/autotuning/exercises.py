@@ -25,7 +25,7 @@ third argument gives the milliseconds of a point; asking for a new one is an eva
 
 
 def check_restriction(allows: Callable[..., bool], name: str, restriction: str) -> None:
-    """Hold a reader's restriction of a rung against the ladder's constraint of that name.
+    """Compare a reader's restriction of a rung with the ladder's constraint of that name.
 
     allows: takes the rung's tuned parameters by name, and says whether they go together.
     """

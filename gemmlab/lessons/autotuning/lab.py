@@ -13,10 +13,7 @@ SEEDS = 50
 
 
 def search_lab(name: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> SearchLab:
-    """Sliders for searches of the recorded sweep of the rung `name`.
-
-    Raises LadderError, NoRecord where the rung or the shape is not recorded, NoTuner.
-    """
+    """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord, NoTuner."""
     return SearchLab(recorded(name, shape))
 
 

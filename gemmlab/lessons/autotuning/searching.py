@@ -1,9 +1,7 @@
 """The work of `python -m gemmlab tune RUNG --strategy ... --budget ...`.
 
-With a GPU it measures what the strategy asks for. Each measurement goes into a journal,
-results/<gpu>/searches/<rung>_MxNxK.csv, before the next begins, and one that is there is not
-measured again: a search that was stopped goes on where it was. Without a GPU it replays the
-recorded sweep, and says so.
+On a GPU each measurement goes into a journal, results/<gpu>/searches/<rung>_MxNxK.csv, and one that
+is there is not measured again. Without a GPU it replays the recorded sweep, and says so.
 """
 
 from __future__ import annotations
@@ -50,8 +48,7 @@ class Wanted:
 def run(wanted: Wanted, say: Say) -> list[str]:
     """Search, on the GPU here or in the record; the lines that tell what was found.
 
-    Raises LadderError, IllegalSetting for what cannot be searched so, NoTuner, NoCheckout, NoRecord
-    without a GPU and a sweep, BadRecord for a damaged journal, GpuFault.
+    Raises LadderError, IllegalSetting, NoTuner, NoCheckout, NoRecord, BadRecord and GpuFault.
     """
     tuner.require_strategy(wanted.strategy)
     tuner.require_budget(wanted.budget)
@@ -92,10 +89,10 @@ def journal_path(wanted: Wanted, slug: str) -> Path:
 
 
 def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> Search:
-    """Search a space with a journal at `path`: what is there is not measured again.
+    """Search a space with a journal at `path`: what is there, of the same code, is not measured
+    again.
 
-    Rows of other code than the kernel's now are passed over. `timer` measures; what it raises of
-    tuning.failures() is a setting that fails, noted with its reason, and the search goes on.
+    A setting for which `timer` raises one of tuning.failures() is noted with its reason.
     """
     from tqdm.auto import tqdm
 

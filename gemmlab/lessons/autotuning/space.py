@@ -23,9 +23,9 @@ Point = tuple[int, ...]
 class Space:
     """The legal settings of a rung for a problem, as a search sees them.
 
-    `values`: of each tuned parameter those that are legal by themselves. `fixed`: of the others,
-    which say what is computed, the value. `restrictions`: the ladder's constraints, under which
-    values go together. `among`: only these points, where others are not known; all if None.
+    `values`: of each tuned parameter those that are legal by themselves. `fixed`: the other
+    parameters. `restrictions`: constraints under which values go together. `among`: the known
+    points, if not all.
     """
 
     rung: Rung
@@ -64,10 +64,7 @@ class Space:
 
 
 def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = None) -> Space:
-    """The space of the rung `name` at a shape (M, N, K), or (M, N, K, batch).
-
-    Raises LadderError for a name that is not there, and IllegalSetting for no shape.
-    """
+    """The space of a rung at (M, N, K) or (M, N, K, batch). Raises LadderError, IllegalSetting."""
     rung = ladder.find(name)
     families = ()
     if rung.families:
@@ -117,9 +114,8 @@ class Recorded:
 
 
 def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
-    """The sweep of the rung `name` at a shape (M, N, K); its space has the recorded points alone.
-
-    Raises LadderError, NoRecord where the rung or the shape is not recorded, and StaleRecord.
+    """The recorded points of a rung at a shape (M, N, K). Raises LadderError, NoRecord,
+    StaleRecord.
     """
     rung = ladder.find(name)
     rows = tuning.at(tuning.recorded(name), shape)
@@ -139,8 +135,7 @@ def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
 def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]):
     """pandas.DataFrame: how much of each rung's space is recorded at a shape (M, N, K).
 
-    Columns: rung, combinations (of all values), legal, recorded, best TFLOP/s, median share of it.
-    A rung whose sweep is not recorded has a "not yet" in place of these. Raises LadderError.
+    combinations: of all values. Raises LadderError.
     """
     import pandas
 

@@ -1,10 +1,9 @@
-"""Kernel Tuner's strategies on a space: replayed from known times, or measuring what they ask for.
+"""Kernel Tuner's strategies on a space: replayed from known times, or measuring what is missing.
 
-Kernel Tuner (van Werkhoven, Future Generation Computer Systems 90, 2019) has the strategies. It
-gets the space, the ladder's constraints as restrictions, and a cache file with the times that are
-known, which its simulation mode answers from. What the file lacks is measured by the function that
-is given: compiling, the gate and timing stay those of this package, for Kernel Tuner's own cannot
-launch a rung that takes tensor maps or several kernels.
+Kernel Tuner (van Werkhoven, Future Generation Computer Systems 90, 2019) gets the space, the
+ladder's constraints as restrictions, and a cache file with the known times. What is missing is
+measured by a function of this package: Kernel Tuner's own cannot launch a rung that takes tensor
+maps or several kernels.
 """
 
 from __future__ import annotations
@@ -99,10 +98,7 @@ class Search:
 
 
 def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search:
-    """A search through recorded times: no GPU is asked.
-
-    Raises IllegalSetting for a strategy that is not there or a budget below 1, NoTuner.
-    """
+    """A search of recorded times. Raises IllegalSetting for its strategy or budget, NoTuner."""
     return search(known.space, strategy, budget, seed, known.times_ms)
 
 
@@ -117,13 +113,10 @@ def search(
 ) -> Search:
     """Look for the fastest point with at most `budget` evaluations of different points.
 
-    strategy: a name of STRATEGIES, or an object as Kernel Tuner takes one, with a method
-    tune(searchspace, runner, options). known: times that need not be measured. measure: what
-    gives the milliseconds of others, None for a point that fails; without it all must be known.
-    evaluated: called after each evaluation.
-
-    The same seed and the same times give the same search. Raises IllegalSetting for a strategy
-    that is not there or a budget below 1, NoTuner.
+    strategy: a name of STRATEGIES, or an object as Kernel Tuner takes one. known: times that need
+    not be measured. measure: gives the milliseconds of others, None for a point that fails.
+    evaluated: called after each evaluation. The same seed and times give the same search. Raises as
+    replay.
     """
     require_budget(budget)
     tuner = _kernel_tuner()
@@ -329,8 +322,8 @@ def compare(
 def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> pandas.DataFrame:
     """What the strategies reached, in percent of the fastest's speed.
 
-    Columns: strategy; for each number of evaluations in `after` the median over the seeds; the
-    median number of evaluations until NEAR, and how many seeds got there.
+    Columns: the median over the seeds after so many evaluations; the median number of evaluations
+    until NEAR, and how many seeds got there.
     """
     import pandas
 

@@ -1,11 +1,10 @@
-"""Many small products: in one launch, in a graph of launches, in a loop of them. Measured on a GPU.
+"""Many small products: in one launch, in a graph of launches, in a loop of them.
 
     python -m gemmlab record batches
 
-times square products of SIZES in batches of BATCHES in all `ways`, and writes results/<gpu>/
-batches.csv, a row for each. Whatever can be captured is captured into CUDA graphs and timed in turn
-with one launch of rung 13. A loop waits for Python, which makes each of its launches from arguments
-that are ready: its time is Python's as much as the GPU's.
+times square products in batches in all `ways`; results/<gpu>/batches.csv. Whatever can be captured
+is captured into CUDA graphs and timed in turn with one launch of rung 13. A loop waits for Python,
+which makes each of its launches: its time is Python's as much as the GPU's.
 """
 
 from __future__ import annotations
@@ -60,8 +59,7 @@ def ways(batch: int) -> tuple[str, ...]:
 def batches() -> pandas.DataFrame:
     """The recorded rows: milliseconds for a batch, medians and quartiles.
 
-    one_launch_ms is the median of one launch of rung 13 beside this way, ratio what the way takes
-    as a multiple of it, pair by pair.
+    one_launch_ms: one launch of rung 13 beside this way; ratio: of this way to it, pair by pair.
     """
     return TABLE.read()
 
@@ -71,10 +69,7 @@ def batches() -> pandas.DataFrame:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One set of inputs: the batch as a whole, and its products one by one.
-
-    What is prepared for a product is prepared once, however many ways launch it.
-    """
+    """One set of inputs: the whole batch, and its products, each prepared once for all ways."""
 
     operands: Operands  # (batch, rows, columns) each, also for a batch of 1
     kernel: Kernel
@@ -241,8 +236,8 @@ def _side(every: list[Batch], way: str, stream) -> Side:
 def _require_product(side: Side, every: list[Batch], way: str) -> None:
     """Every product of the first and the last input is there after a sample of all.
 
-    Raises VerificationError. Twice the most that sums of k numbers below 1 can be off may lie
-    between two of them.
+    Raises VerificationError where C is off by more than twice the error of k sums of numbers below
+    1.
     """
     import cupy
 

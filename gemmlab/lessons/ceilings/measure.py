@@ -2,8 +2,7 @@
 
     python -m gemmlab record 00_chains
 
-times the chains of 00_ceilings.cu with 1 to 16 of them in a thread, at the launch of the ceiling
-and with fewer warps; results/<gpu>/chains.csv.
+times 1 to 16 chains in a thread with different numbers of warps; results/<gpu>/chains.csv.
 """
 
 from __future__ import annotations

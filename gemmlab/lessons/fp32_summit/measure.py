@@ -3,9 +3,8 @@
     python -m gemmlab record 22_steps
 
 verifies each, times it in turn with cuBLAS, and compares its errors with those of cuBLAS;
-results/<gpu>/summit_steps.csv. What is rewritten is the cubin that NVRTC makes here: the column
-`nvrtc` says of which version. Another version may order the same instructions otherwise; where the
-loop cannot be rewritten, its rows are left out.
+results/<gpu>/summit_steps.csv. What is rewritten is the cubin of the NVRTC in the column `nvrtc`;
+where the loop of another version cannot be rewritten, its rows are left out.
 """
 
 from __future__ import annotations
@@ -135,10 +134,6 @@ EVIDENCE = (TABLE,)
 
 
 def steps(chosen: tuple[AblationStep, ...] = WAY, way: str = IN_TURN) -> pandas.DataFrame:
-    """What was recorded of these: a row for each step and size, in their order.
-
-    Columns: step, M×N×K, TFLOP/s, % of cuBLAS and its quartiles, that of cuBLAS, SM clock in MHz
-    and power in W. What could not be rewritten is left out.
-    """
+    """What was recorded of these: a row for each step and size; the columns of ablations.SHOWN."""
     rows = TABLE.rows_of(chosen, complete=False)
     return shown(rows[rows["way"] == way].reset_index(drop=True))

@@ -27,8 +27,7 @@ def _shared_bytes(s: Settings) -> int:
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     """A block for each SM, but no more than there are tiles, or stages of them to share.
 
-    Where tiles are nearly as many as SMs, each gets a block: joining parts would take longer than
-    what it saves.
+    Where tiles are nearly as many as SMs, joining parts would take longer than it saves.
     """
     tiles = ceil_div(problem.m, BM) * ceil_div(problem.n, BN)
     stages = max(1, ceil_div(problem.k, s["BK"]))

@@ -1,8 +1,6 @@
 """Who computes which tile of C, and which stages of it, where blocks stay and share what is left.
 
-The schedule is what stream_k.cuh computes, run in the simulator at any size of product;
-nothing is multiplied. work.py has the same from the addresses of whole products, which must be
-small.
+The schedule is what stream_k.cuh computes, run in the simulator; nothing is multiplied.
 """
 
 from __future__ import annotations
@@ -81,9 +79,7 @@ def idle(
 ) -> pandas.DataFrame:
     """How much of the SMs' time they have nothing to do, if all stages take as long.
 
-    A row for each (M, N, K) and kernel. Columns: M×N×K; blocks, by the name in `kernels`; tiles;
-    stages until the last SM is done; idle, percent of all SMs' time until then; shared tiles;
-    workspace, MB, that holds their parts. Raises what sharing() raises.
+    A row for each (M, N, K) and kernel. stages: until the last SM is done; workspace: for parts.
     """
     rows = []
     for shape in shapes:

@@ -29,8 +29,7 @@ Steps = tuple[measure.SummitStep, ...]
 def path(size: int) -> pandas.DataFrame:
     """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
 
-    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
+    predicted: of which rung, and what of its settings is not the default.
     """
     return _path(size, measure.WAY, measure.ROADS)
 
@@ -67,11 +66,8 @@ def _settings(step: measure.SummitStep) -> str:
 def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
     """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
 
-    Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
-    cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
-    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
-    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
-    raises.
+    The code is that for sm_90a. Where other warps load the tiles, the change of stage counts once
+    for each stage. Raises ValueError for a depth that is not whole stages of each.
     """
     columns = {}
     for name, kernel in kernels.items():
@@ -95,12 +91,10 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
 def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     """Where the cycles of all SMs went at LARGE³, in percent, a column for each rung in float32.
 
-    `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The rows:
-    multiply-adds, that is cycles of a scheduler in which it started one; other instructions;
-    nothing to start; no work, as given; together 100. Last what the recorded speed is of two FLOP
-    a lane and cycle, at the clock that was read meanwhile. Counters and stalls are those of Nsight
-    Compute, for SMs that had work. Raises LadderError, ValueError for a rung that is not in
-    float32, NoRecord, StaleRecord, BadRecord.
+    `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The last
+    row is the recorded speed as a share of two FLOP a lane and cycle, at the clock that was read.
+    Raises LadderError, ValueError for a rung that is not in float32, NoRecord, StaleRecord,
+    BadRecord.
     """
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
@@ -128,9 +122,8 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
 def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
     """What 22 should reach if its slots and SMs without work were all that changed after 10.
 
-    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as
-    issue_slots gives for both rungs. A row for each of their squares that is recorded:
-    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded.
+    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as issue_slots gives for
+    both rungs. A row for each square of both that is recorded.
     """
     before, after = measure.WAY[0], measure.WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
@@ -147,19 +140,15 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
 
 
 def lasting() -> pandas.DataFrame:
-    """Those that were timed after a pause and for seconds, a row for each way and size.
-
-    Columns: those of steps, and way.
-    """
+    """Steps that were timed after a pause and for seconds, a row for each way and size."""
     long = tuple(step for step in measure.EVERY if measure.AT_LENGTH in step.also)
     parts = [measure.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
 
 
 def errors() -> pandas.DataFrame:
-    """At LARGE³: how far C lies from float64, as a share of its length, beside that of cuBLAS.
-
-    A row for each step of the way.
+    """At LARGE³: |C - float64| as a share of its length, beside that of cuBLAS; a row for each
+    step.
     """
     table = measure.TABLE.read()
     table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")

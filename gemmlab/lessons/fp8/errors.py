@@ -3,8 +3,7 @@
     python -m gemmlab record 19_errors
     python -m gemmlab record 19_cublas_errors
 
-The first quantizes random matrices with 19_quantize.cu, multiplies them with rung 19, and
-compares with float64; results/<gpu>/fp8_errors.csv. The simulator has the same bits. The second
+The first compares products of rung 19 with float64; results/<gpu>/fp8_errors.csv. The second
 multiplies with cuBLASLt, too, C in float32; results/<gpu>/fp8_cublas_errors.csv.
 """
 
@@ -73,8 +72,8 @@ def cases() -> list[Case]:
 def matrices(data: str, k: int) -> tuple[np.ndarray, np.ndarray]:
     """A (SIDE, k) and B (SIDE, k), float32.
 
-    Uneven: rows of A and B, and blocks of 128 of k, are up to 10**SPREAD times as large or small;
-    where a block of A is large, that of B is small, so that each counts in the sum.
+    Uneven: rows, and blocks of 128 of k, are up to 10**SPREAD times as large or small; where a
+    block of A is large, that of B is small, so that each counts in the sum.
     """
     A, B = (random_values(SIDE * k, SEED + i).reshape(SIDE, k) for i in (0, 1))
     if data == "uneven":
@@ -106,8 +105,8 @@ def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
 def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]:
     """Root mean squares, over C, of errors as shares of |A| @ |B|.T: of the sums, and of all.
 
-    The first is against float64 on the same 8-bit numbers; the second on what they were made from.
-    given: as operands_of makes them; C: their product, (SIDE, SIDE).
+    The first: from float64 on the same 8-bit numbers; the second: on what they were made from. C:
+    (SIDE, SIDE).
     """
     C = C.astype(np.float64)
     wide_a, wide_b, _ = given.numbers()
@@ -215,10 +214,7 @@ def recorded_errors() -> pandas.DataFrame:
 
 
 def times_ours() -> pandas.DataFrame:
-    """cuBLASLt's error of the sums over that of rung 19: above 1, cuBLASLt is the more wrong.
-
-    A row for data, types and scales, a column for each K.
-    """
+    """cuBLASLt's error of the sums over rung 19's: a row for each case, a column for each K."""
     table = CUBLAS_ERRORS.read()
     ratio = table["cublas_sum_error"] / table["sum_error"]
     return table.assign(ratio=ratio).pivot(
@@ -229,8 +225,7 @@ def times_ours() -> pandas.DataFrame:
 def by_scales() -> pandas.DataFrame:
     """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
 
-    Columns: cases; how many have the same error in all digits that are recorded; by how many
-    percent of cuBLASLt's error ours is larger, and smaller, at most.
+    the same: in all recorded digits.
     """
     import pandas
 

@@ -29,10 +29,7 @@ def error_sliders() -> ErrorSliders:
 
 
 class ErrorSliders(ipywidgets.VBox):
-    """Each move quantizes random matrices, multiplies them, and compares with float64.
-
-    What was tried stays in the picture. What does not go together is answered with the reason.
-    """
+    """Each move quantizes random matrices, multiplies them, and compares with float64."""
 
     def __init__(self) -> None:
         self._tried: list[dict] = []

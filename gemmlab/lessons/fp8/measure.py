@@ -4,10 +4,10 @@
     python -m gemmlab record 19_quantizing
     python -m gemmlab record hopper_ablations
 
-The first also times rung 18 in BF16 at the same shapes, and keeps the bits of a small product;
-results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits, which are those
-of the simulator; results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. How
-wrong products of 8-bit floats are is measured in `errors`.
+The first also times rung 18 in BF16, and keeps the bits of a small product;
+results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits;
+results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. `errors` measures how
+wrong products are.
 """
 
 from __future__ import annotations
@@ -115,11 +115,7 @@ BY_STEPS = ablation(
 
 
 def steps(*chosen: AblationStep) -> pandas.DataFrame:
-    """What was recorded of these, or of all: a row for each step and shape, in their order.
-
-    Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt, that of cuBLASLt and its scales, SM clock in
-    MHz, power in W.
-    """
+    """What was recorded of these, or of all: a row for each step and shape, in their order."""
     labels = {
         "step": "step", "M×N×K": "M×N×K", "us": "µs", "tflops": "TFLOP/s",
         "pct_cublas": "% of cuBLASLt", "cublas_tflops": "cuBLASLt", "cublas_scales": "its scales",

@@ -33,8 +33,7 @@ SOURCES = (BFLOAT16, FLOAT32)  # by the value of IN32
 class Quantizer:
     """From matrices of `source` to those of `element`, with `scales` as of A or of B (`which`).
 
-    `transpose`: what is given is stored the other way round, as B is in a product of row-major
-    matrices.
+    `transpose`: the given matrix is stored transposed, as B is in a product of row-major matrices.
     """
 
     scales: Scales

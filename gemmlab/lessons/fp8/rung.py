@@ -1,7 +1,4 @@
-"""Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone.
-
-What is measured of it is in gemmlab.lessons.fp8.measure.
-"""
+"""Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone."""
 
 from __future__ import annotations
 

@@ -1,12 +1,8 @@
 """The ways to a product with bias and activation: fused into it, and kernels after it.
 
-Fused are rung 11, and cuBLASLt's product with an epilogue of its own. After a product, in place and
-without allocations:
-
-- one kernel by float4: SOURCE_BY_FOUR, written for speed: it reads C, adds the bias, applies the
-  activation and writes C, four elements at a time, with eight loads of a thread under way.
-- one CuPy kernel: the same as a CuPy elementwise kernel, an element a thread.
-- separate CuPy kernels: one function after the other, as the expression is written in Python.
+Fused are rung 11, and cuBLASLt's product with an epilogue. After a product, in place: one kernel by
+float4 (finish.cu, written for speed), one CuPy elementwise kernel, or separate CuPy kernels, one
+function after the other, as the expression is written in Python.
 """
 
 from __future__ import annotations

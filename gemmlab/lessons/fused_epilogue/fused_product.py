@@ -19,8 +19,7 @@ class NoFusedEpilogue(CublasError):
 class FusedProduct(Product):
     """C = activation(A @ B + bias) in one call, float32 and row-major, for one shape (m, n, k).
 
-    Raises NoFusedEpilogue for an activation that cuBLASLt does not fuse, and where it proposes no
-    algorithm that runs.
+    Raises NoFusedEpilogue where cuBLASLt fuses no such activation, or proposes no algorithm.
     """
 
     def __init__(self, cublas: CublasLt, m: int, n: int, k: int, activation: str) -> None:

@@ -1,10 +1,9 @@
-"""What a bias and an activation cost, fused into the product or after it: measured, read anywhere.
+"""What a bias and an activation cost, fused into the product or after it.
 
     python -m gemmlab record epilogue
 
-measures on a GPU, with Nsight Compute for the bytes of DRAM, and writes results/<gpu>/epilogue.csv,
-a row for each shape, activation and way. Every way is verified and timed in turn with rung 11, both
-with the same random inputs of their own.
+verifies every way, times it in turn with rung 11, and counts bytes of DRAM with Nsight Compute;
+results/<gpu>/epilogue.csv, a row for each shape, activation and way.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ SEED = 2024
 
 
 def epilogue() -> pandas.DataFrame:
-    """The recorded rows, with the columns of TABLE: milliseconds, medians and quartiles.
+    """The recorded rows: milliseconds, medians and quartiles.
 
-    fused_ms is rung 11's median beside this way, ratio what the way takes as a multiple of it, pair
-    by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not counted.
+    fused_ms: rung 11 beside this way; ratio: of this way to it, pair by pair, for rung 11 the
+    noise.
     """
     return TABLE.read()
 

@@ -12,12 +12,10 @@ END_OF_PART = "end_of_part"  # the kernel that end_part launches
 def profiled_in_turn(
     child: list[str], metrics: Sequence[str], names: Sequence[str]
 ) -> list[dict[str, int | float]]:
-    """The metrics of one part after another, each summed over all kernels of the part, of what
-    python with the arguments `child` launches while the profiler is on (cupyx.profiler.profile),
-    caches as they are. The child calls `end_part` after each part; `names` are theirs, for
-    messages.
+    """The metrics of each part of a program, summed over its kernels, caches as they are.
 
-    Raises CountersUnavailable, as counters() does, and for another number of parts.
+    child: arguments of python; it calls `end_part` after each part, with the profiler on
+    (cupyx.profiler.profile). names: of the parts. Raises CountersUnavailable.
     """
     which = ["--profile-from-start", "off", "--cache-control", "none"]
     launches, message = profile(child, which, metrics, ", ".join(names))

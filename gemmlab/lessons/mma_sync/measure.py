@@ -3,10 +3,9 @@
     python -m gemmlab record 15_steps
     python -m gemmlab record 15_types
 
-The first also paces each step in a burst and sustained, and counts cycles of the SMs, bytes of L2
-and wavefronts of one launch; results/<gpu>/mma_steps.csv. The second counts cycles, measures
-mma.sync of each type from registers beside it, at the clock that the SMs count, and keeps the bits
-of a small product; results/<gpu>/mma_types.csv.
+The first also paces each step, and counts cycles, bytes of L2 and wavefronts;
+results/<gpu>/mma_steps.csv. The second counts cycles, measures mma.sync of each type from registers
+beside it, and keeps the bits of a small product; results/<gpu>/mma_types.csv.
 """
 
 from __future__ import annotations
@@ -139,11 +138,9 @@ BY_STEPS = ablation(
 def steps(shape: Shape = LARGE) -> pandas.DataFrame:
     """The steps in their order, as they were recorded at one shape (M, N, K).
 
-    step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
-    TFLOP/s and % of cuBLAS are medians of the same pairs; registers of a thread. TFLOP/s in a burst
-    and sustained, with the clock that the SMs counted in MHz, and power in W. Of one launch at
-    LARGE, where it was counted: thousands of cycles of an SM, bytes of L2 for each that loads move,
-    thousands of wavefronts of an SM. gpu, recorded.
+    predicted: what was expected of the change; taken: whether it was kept. Clocks are those that
+    the SMs counted. Of one launch at LARGE, where it was counted: thousands of cycles of an SM,
+    bytes of L2 for each that loads move, thousands of wavefronts of an SM.
     """
     rows = BY_STEPS.rows_of(STEPS, shape)
     sms = 1e3 * runs.current()["gpu"]["sm_count"]
@@ -254,9 +251,7 @@ EVIDENCE = (BY_STEPS, BY_TYPES)
 def types(shape: Shape = LARGE) -> pandas.DataFrame:
     """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
 
-    Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync, of
-    both kinds of FP8 that of FP16. Where the cycles of an SM were counted: the share of them that
-    the products take at the ceiling.
+    The ceiling of both kinds of FP8 is that of FP16. int8: of operations.
     """
     table = BY_TYPES.read()
     m, n, k = shape

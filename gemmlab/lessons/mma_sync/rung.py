@@ -117,7 +117,7 @@ def _other(s: Settings) -> bool:
 
 
 def _swept(problem: Problem, s: Settings) -> bool:
-    """Small tiles where they make enough blocks, large ones where they are enough of themselves.
+    """Small tiles where they make enough blocks, large ones where there are enough of them.
 
     Fewer of other types than of FP16. Where rows are no multiples of 16 bytes, no more stages than
     are needed without asynchronous copies, and nothing of 8 bits, which cuBLASLt does not take.

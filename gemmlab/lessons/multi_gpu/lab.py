@@ -29,10 +29,7 @@ GRID = {
 
 
 def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
-    """Sliders for schedule, GPUs, chunks, shape and links; rates of products and of memory stay.
-
-    The links of `machine` are where the sliders begin, at the nearest of their values.
-    """
+    """Sliders for schedule, GPUs, chunks, shape and links, which begin near those of `machine`."""
     return RanksLab(machine, precision)
 
 

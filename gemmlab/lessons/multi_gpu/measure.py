@@ -3,9 +3,8 @@
     python -m gemmlab record 21_multi_gpu
 
 compares each schedule with its bound at a small shape, times one GPU and then 2, 4 and 8 of those
-that are there, by NCCL and by their DMA engines, with the links between them;
-results/<gpu>/multi_gpu.csv. When each step of the median run of the largest product ran is in
-multi_gpu_timeline.csv. Needs NCCL, and two GPUs of one kind.
+that are there, by NCCL and by their DMA engines; results/<gpu>/multi_gpu.csv. The steps of the
+median run of the largest product are in multi_gpu_timeline.csv.
 """
 
 from __future__ import annotations
@@ -123,8 +122,7 @@ def kept_name(schedule: Schedule) -> str:
 def _measured(say: Say) -> Iterator[Row]:
     """All of CASES with all of MAKERS; keeps the steps of CUBE, too, in TIMELINES.
 
-    Raises NotEnoughGpus where there are not two, RankFailed, and VerificationError before anything
-    is timed of a number of GPUs.
+    Raises NotEnoughGpus, RankFailed, and VerificationError before anything is timed.
     """
     runner.require_gpus(COUNTS[0])
     from cupy.cuda import nccl, runtime

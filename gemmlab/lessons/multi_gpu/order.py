@@ -1,11 +1,10 @@
-"""What happens before what in a schedule, and what that leaves open: races, reads of nothing, waits
-without end.
+"""What happens before what in a schedule, and what that leaves open: races and endless waits.
 
 A step happens before another if the other comes later on the same stream, waits for it, or keeps
-what was sent after it; and so on through further steps. Steps of one rank of which neither happens
-before the other may run at the same time: if both touch the same rows, and one writes, they race.
-The order is that of L. Lamport, "Time, clocks, and the ordering of events in a distributed system",
-Communications of the ACM 21 (7), 1978.
+what was sent after it; and so on through further steps. Steps of one rank without such an order may
+run at the same time: if both touch the same rows, and one writes, they race. The order is that of
+L. Lamport, "Time, clocks, and the ordering of events in a distributed system", Communications of
+the ACM 21 (7), 1978.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ class DataRace(ScheduleError):
 
 
 def in_order(schedule: Schedule) -> list[Unit]:
-    """All steps, each behind those that happen before it. A collective is one unit.
-
-    Raises Stuck, with the rank that is waited for.
-    """
+    """All steps, each behind those that happen before it; a collective is one. Raises Stuck."""
     _require_names(schedule)
     waiting = {(rank, step.name): _before(schedule.steps[rank], step) for rank, step in schedule}
     steps = {(rank, step.name): step for rank, step in schedule}
@@ -124,10 +120,7 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
 
 
 def findings(schedule: Schedule) -> list[str]:
-    """A sentence for each pair of steps that race, and each read of rows that nobody wrote.
-
-    Raises Stuck where there is no order at all.
-    """
+    """A sentence for each race, and for each read of rows that nobody wrote. Raises Stuck."""
     before = earlier(schedule)
     given: dict[int, list[Part]] = defaultdict(list)
     for held in schedule.inputs:

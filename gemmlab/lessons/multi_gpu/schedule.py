@@ -1,8 +1,7 @@
 """What a schedule is made of: buffers, steps that read and write rows of them, streams, events.
 
-A buffer is a matrix of one rank, stored row by row, so that rows next to each other are contiguous:
-that is all that a collective can move. Steps of a stream run one after the other; a step may wait
-for others of its rank by their names, as a stream waits for an event.
+A buffer is a matrix of one rank, stored row by row: a collective moves contiguous rows. Steps of a
+stream run one after the other; a step may wait for others of its rank by their names.
 """
 
 from __future__ import annotations
@@ -29,10 +28,7 @@ def whole(name: str, value: object, least: int = 1) -> int:
 
 
 def parts(size: int, count: int, start: int = 0) -> list[Span]:
-    """`size` numbers from `start` on in `count` spans, whose lengths differ by 1 at most.
-
-    The longer ones come first; where there are more spans than numbers the last ones are empty.
-    """
+    """`size` numbers from `start` on in `count` spans, the longer ones, by 1, first."""
     cuts = [start + at * (size // count) + min(at, size % count) for at in range(count + 1)]
     return list(pairwise(cuts))
 
@@ -164,8 +160,8 @@ class Message:
 class Collective:
     """Messages among `members`, in a step that each of them has under the same name.
 
-    `kind`: how NCCL is asked for it. ALL_GATHER: all have the parts of all, in the order of ranks;
-    BROADCAST: all others have what one has; EXCHANGE: any messages.
+    `kind`: ALL_GATHER: all have the parts of all, in the order of ranks; BROADCAST: all others have
+    what one has; EXCHANGE: any messages.
     """
 
     kind: str
@@ -279,10 +275,7 @@ class Schedule:
 
     @cached_property
     def same_bits(self) -> bool:
-        """Whether each element of C comes of one product over the whole of K, as on one rank.
-
-        A kernel whose order of additions does not depend on M and N gives the same bits then.
-        """
+        """Whether each element of C comes of one product over the whole of K, as on one rank."""
         products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
         sums = any(isinstance(step.work, Sum) for _, step in self)
         return not sums and all(
@@ -303,20 +296,14 @@ class Schedule:
         )  # fmt: skip
 
     def without(self, rank: int, name: str, event: str) -> Schedule:
-        """The same with one event less that this step of this rank waits for.
-
-        Raises ScheduleError for a step that does not wait for it.
-        """
+        """The same without an event that this step waits for. Raises ScheduleError."""
         step = self._step(rank, name)
         if event not in step.after:
             raise ScheduleError(f"rank {rank}: {name!r} does not wait for {event!r}")
         return self._changed(rank, step, tuple(other for other in step.after if other != event))
 
     def with_event(self, rank: int, name: str, event: str) -> Schedule:
-        """The same with one event more that this step of this rank waits for.
-
-        Raises ScheduleError for steps that the rank does not have.
-        """
+        """The same with one event more that this step waits for. Raises ScheduleError."""
         step = self._step(rank, name)
         return self._changed(rank, step, (*step.after, self._step(rank, event).name))
 

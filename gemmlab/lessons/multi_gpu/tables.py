@@ -27,8 +27,8 @@ AT = measure.CUBE.shape  # whose recorded rate the model takes
 def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
     """A GPU with the recorded rates of a rung at AT and of a copy, and with links as given.
 
-    `link`, `network`: bytes a second one way, of a GPU to others of its host, which has `hosts_of`,
-    and to those of others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
+    `link`, `network`: bytes a second one way, to GPUs of its host, which has `hosts_of`, and to
+    others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
     """
     run = runs.replay_at(Measured(ladder.find(rung)), *AT)
     memory = roofs.recorded_ceilings().bytes_per_second
@@ -38,9 +38,7 @@ def machine(rung: str, link: float, network: float | None = None, hosts_of: int 
 def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> pandas.DataFrame:
     """Each run in this process on inputs of a seed, a row each, beside one rank's product.
 
-    Columns: ranks; whether the bits are those of one rank, and whether the schedule promises it;
-    the largest error in percent of its bound; bytes that came to the rank that gets most, counted
-    by the runner and summed from the schedule. Raises what in_turn.run raises.
+    promised: by the schedule. Bytes: of the rank that gets most.
     """
     rows = {}
     for schedule in schedules:
@@ -69,11 +67,7 @@ def _yes(true: bool) -> str:
 def traffic(
     problem: Problem, ranks: int, machine: Machine, precision: Precision
 ) -> pandas.DataFrame:
-    """What each of measure.MAKERS brings to a rank, and which link would hide it. A row for each.
-
-    Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
-    of a link with which they come in the time of its products.
-    """
+    """What each of MAKERS sends to the rank that gets most, and which link would hide it."""
     rows = {}
     for maker in measure.MAKERS.values():
         schedule = maker(problem, ranks)
@@ -96,11 +90,9 @@ def recorded_link() -> float:
 
 
 def beside_model(problem: Problem) -> pandas.DataFrame:
-    """What was measured of a product over several GPUs, and the model of it. A row for each rung,
-    schedule, way of moving and number of GPUs.
+    """What was measured of a product over several GPUs, and the model of it, see _model.
 
-    Columns: milliseconds of one, and of all; how many times as fast as one they are, and
-    percent of communication hidden, each measured and by the model, see _model.
+    A row for each rung, schedule, way of moving and number of GPUs.
     """
     rows = {}
     for row in recorded.scaling().itertuples():
@@ -130,9 +122,7 @@ def _model(row) -> Timeline:
 def grown() -> pandas.DataFrame:
     """Weak scaling as it was measured: p GPUs with p times the rows that one has.
 
-    A row for each rung, schedule, way of moving and number of GPUs that was measured so. Columns:
-    the shape and milliseconds of one, and of all; percent of p GPUs that are used, measured and by
-    the model, see _model.
+    A row for each rung, schedule, way of moving and number of GPUs that was measured so.
     """
     table, rows = recorded.scaling(), {}
     for case in filter(lambda case: case.grown, measure.CASES):
@@ -163,12 +153,7 @@ def alone() -> pandas.DataFrame:
 
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
-    """The recorded run of a schedule, of GPU 0, with each rung that ran it and way of moving, in
-    milliseconds.
-
-    Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
-    it multiplies nothing.
-    """
+    """Milliseconds of the recorded run of a schedule, of GPU 0, by rung and way of moving."""
     table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
     for case in measure.CASES:
         kernel = case.rung.name

@@ -58,9 +58,8 @@ EVIDENCE = (TABLE,)
 def l1_passes() -> pandas.DataFrame:
     """What L1 did per warp FMA of 01_naive, a row for each of SHAPES.
 
-    Sectors that loads looked up, and those that L1 did not have; wavefronts of the tags and of the
-    data; how many of the latter are bank conflicts; and in how many passes data went back to
-    registers; what differs: of SHAPES.
+    sectors: looked up by loads; missed: not in L1; wavefronts of the tags and of the data;
+    writebacks: passes in which data went back to registers.
     """
     table = TABLE.read()
     warp_fmas = table["m"] * table["n"] * table["k"] / WARP

@@ -3,11 +3,9 @@
     python -m gemmlab record 18_tiles
     python -m gemmlab record 18_power
 
-The first puts marks into 17 and 18, which write down the SM's clock and number, launches each until
-the GPU is warm, and keeps the last launch, of the SM that had block 0;
-results/<gpu>/hopper_tiles.csv. There are few marks to a tile, so they cost little. The second paces
-16 to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros, in a burst and sustained, with
-clock and power beside it; results/<gpu>/power.csv.
+The first puts marks into 17 and 18, which read the SM's clock and number, and keeps those of the SM
+that had block 0, in the last of many launches; results/<gpu>/hopper_tiles.csv. The second paces 16
+to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros; results/<gpu>/power.csv.
 """
 
 from __future__ import annotations
@@ -127,7 +125,7 @@ def on_one_sm(marks: numpy.ndarray) -> list[dict]:
     """Of the SM that had the first tile: a row for each of its tiles and each role.
 
     marks: int64 (tiles, roles, events + 1), 0 where there is none; the last is the SM. Clocks count
-    from the first of them on, in the order of the tiles.
+    from the first of them on.
     """
     mine = marks[(marks[:, 0, SM] == marks[0, 0, SM]) & (marks[:, 0, 1] > 0)]
     mine = mine[mine[:, 0, 1].argsort()]
@@ -162,11 +160,10 @@ TILES = Table(
 def tiles() -> pandas.DataFrame:
     """As recorded: kernel, how, role, turn from 1 on, cycles since the first mark.
 
-    how: of 18, in which clusters, and whether sums are sent later; of 17, nothing.
-
-    begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
-    it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
-    to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17).
+    how: of 18, in which clusters, and whether sums are sent later. begins: the block does (of 17);
+    starts, ends: the first pair of tiles is there and the last products are done, or there is room
+    for the first and the last boxes; sends: sums begin to go to shared memory and on to C; sent:
+    all are on their way; gone: they are there (of 17).
     """
     table = TILES.read()
     how = [_how(ladder.read_settings(cell)) for cell in table["settings"]]
@@ -239,9 +236,6 @@ OVERLAP = {  # by shape: see the lesson below
 
 
 def paces(dtype: str = HALF.name) -> pandas.DataFrame:
-    """As recorded of one type: kernel, data, load, and what wgmma_ceilings.PACE names.
-
-    The clock is that which the SMs counted.
-    """
+    """As recorded of one type, with the clock that the SMs counted."""
     table = POWER.read()
     return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]

@@ -1,13 +1,11 @@
 """What is measured for this lesson: the order of FMAs, and the path from 09 to 10.
 
-10_fma_order.cu is what a thread of a fast kernel does most, and nothing else: outer
-products of registers, alone or with loads among them. It is compiled in many ways; each is taken
-apart by gemmlab.sass, timed, and counted by Nsight Compute, which runs this module on the very
-cubins that were timed:
-
     python -m gemmlab record 10_fma_order
 
-writes results/<gpu>/fma_order.csv, a row for each way.
+10_fma_order.cu has what a thread of a fast kernel does most: outer products of registers, alone or
+with loads among them. It is compiled in many ways; each is taken apart, timed, and counted by
+Nsight Compute, which runs this module on the very cubins that were timed;
+results/<gpu>/fma_order.csv.
 """
 
 from __future__ import annotations
@@ -126,9 +124,9 @@ VARIANTS = (
 
 
 def numbers(variant: Variant) -> numpy.ndarray:
-    """The operands, float32 (2 * STEPS, 4 * rows + 8 * columns), at random.
+    """The operands, float32 (2 * STEPS, 4 * rows + 8 * columns), at random, of 12 bits.
 
-    Products of two of these 12-bit numbers are exact in float32.
+    Products of two of them are exact in float32.
     """
     import numpy
 
@@ -172,8 +170,7 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
 def _measured(say: Say, counted: bool = True) -> list[Row]:
     """A row for each of VARIANTS: a list, for half of them would be no record.
 
-    Where counters cannot be read, or are not to be `counted`, they are left out. Raises
-    NoDisassembler, OuterProductsError.
+    Counters that cannot be read are left out. Raises NoDisassembler, OuterProductsError.
     """
     from tqdm.auto import tqdm
 
@@ -274,21 +271,15 @@ def main(folder: Path) -> None:
 
 
 def fma_order() -> pandas.DataFrame:
-    """The variants of 10_fma_order.cu: measured here, once; without a GPU the recorded ones.
+    """The recorded variants of 10_fma_order.cu, a row for each.
 
-    A row for each. tile, order, loads: rows × columns of sums of a thread, the order of its FMAs,
-    and 16-byte loads from shared memory for each outer product; ptxas: the assembler's level of
-    optimization. Of one trip through the loop, which is 8 outer products, from the cubin: issue
-    slots, FFMA; how many registers each bank has to deliver, operands that are reused left out;
-    FFMAs that need two of one bank; waits, as issue_slots.waits() counts them; the share of FFMAs
-    that mark an operand for reuse. Then TFLOP/s: of slots alone (the roof times FFMA over slots),
-    predicted (over slots and waits), measured (the median), and the roof. Nsight Compute's, missing
-    where this was measured now: issue active, % (of the cycles in which a scheduler has warps,
-    those in which it issues), active, % (of the cycles of the launch, those in which a scheduler
-    has warps: less where some SMs end before others), both the mean of all schedulers, and dispatch
-    stall (warps that wait for the dispatcher, per issue). gpu, recorded.
-
-    On a GPU raises NoDisassembler and OuterProductsError.
+    tile: rows × columns of sums of a thread; loads: of 16 bytes from shared memory for each outer
+    product; ptxas: the level of optimization. Of one trip through the loop, 8 outer products: reads
+    of a bank leave out operands that are reused; waits: see Loop.waits(). TFLOP/s: slots alone, the
+    roof times FFMA over slots; predicted, over slots and waits; measured, the median. issue active:
+    of the cycles in which a scheduler has warps, those in which it issues; active: of the cycles of
+    the launch, those in which it has warps; dispatch stall: warps that wait for the dispatcher, per
+    issue.
     """
     import pandas
 

@@ -3,9 +3,9 @@
     python -m gemmlab record 12_joins
     python -m gemmlab record 12_repeats
 
-The first times every way with the tile and the SPLIT that are the fastest at the shape, in turn
-with cuBLAS: results/<gpu>/joins.csv. The second runs every way on the same inputs again and again
-and compares the bits: results/<gpu>/repeats.csv.
+The first times every way with the fastest tile and SPLIT of the shape, in turn with cuBLAS;
+results/<gpu>/joins.csv. The second runs every way on the same inputs again and again and compares
+the bits; results/<gpu>/repeats.csv.
 """
 
 from __future__ import annotations
@@ -57,10 +57,7 @@ def repeats() -> pandas.DataFrame:
 
 
 def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
-    """Each of JOINS with its settings: those of `best` otherwise, and one part where it takes one.
-
-    Ways that cannot be had with these settings are left out.
-    """
+    """Each of JOINS that there is with the settings of `best`, with one part where it takes one."""
     parts = best["SPLIT"] if best["SPLIT"] > 1 else RUNG.defaults["SPLIT"]
     for join, name in enumerate(JOINS):
         split = 1 if join in (ALONE, STREAM_K) else parts

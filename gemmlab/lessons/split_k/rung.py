@@ -197,8 +197,7 @@ SQUARE = SPLIT_FAMILIES[0]
 def _tried() -> dict[tuple[int, int, int], list[Settings]]:
     """What a sweep tries at (M, N, K): tiles, SPLIT and JOIN.
 
-    Of some hundred that were timed at each shape on an NVIDIA H200 they were the fastest, or near
-    it.
+    Of some hundred that were timed on an NVIDIA H200 they were the fastest, or near it.
     """
     tried = defaultdict(list)
     with Path(__file__).with_name("tried.csv").open(encoding="utf-8", newline="") as lines:

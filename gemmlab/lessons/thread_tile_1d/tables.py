@@ -14,8 +14,7 @@ from ptxsim.architectures import WARP
 def against(before: str, after: str) -> pandas.DataFrame:
     """How many times as fast as rung `before` rung `after` is, at every size that both have.
 
-    Index: M = N = K. Beside the factor, of each rung the blocks and the warps of the whole product
-    for each SM of the GPU whose records are replayed. Raises LadderError, NoRecord, StaleRecord.
+    Beside it, of both the blocks and warps for each SM. Raises LadderError, NoRecord, StaleRecord.
     """
     sms = runs.current()["gpu"]["sm_count"]
     speeds, rest = [], {}

@@ -3,11 +3,10 @@
     python -m gemmlab record 17_timeline
     python -m gemmlab record 17_blocks
 
-The first follows the roles of one block step by step: results/<gpu>/hopper_timeline.csv. Its marks,
-two or three in a step, cost time themselves: what they tell is the order and the proportions. The
-second reads the clock four times in every block, which costs nothing that could be seen, and keeps
-the blocks of some SMs: results/<gpu>/hopper_blocks.csv. Both put marks into the kernels, launch
-each until the GPU is warm, and keep the last launch.
+Both put marks into the kernels, and keep those of the last of many launches. The first follows the
+roles of one block; results/<gpu>/hopper_timeline.csv. Its marks cost time themselves: what they
+tell is the order and the proportions. The second reads the clock four times in every block, and
+keeps the blocks of some SMs; results/<gpu>/hopper_blocks.csv.
 """
 
 from __future__ import annotations
@@ -102,10 +101,7 @@ IN_BLOCKS = (
 
 
 def launched(step: AblationStep) -> tuple[on_gpu.GpuKernels, int]:
-    """A kernel with marks, launched until the GPU is warm, and how many blocks it has.
-
-    Raises NoGpu, TimingError.
-    """
+    """A kernel with marks, launched until the GPU is warm, and how many blocks it has."""
     import cupy
 
     here, problem = require_gpu("Taking marks"), Problem(*LARGE)
@@ -206,7 +202,7 @@ def marks() -> pandas.DataFrame:
 def blocks() -> pandas.DataFrame:
     """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
 
-    began: the block; first: its first pair of tiles is there; summed: all sums are; stored: C is on
-    its way, or written.
+    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way, or
+    written.
     """
     return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

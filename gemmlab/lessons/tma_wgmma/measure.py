@@ -3,8 +3,7 @@
     python -m gemmlab record 18_steps
 
 also lets some steps run without a pause for power and clock, counts what they move, and keeps the
-bits of a small product; results/<gpu>/hopper_steps.csv. Roads that were not taken are steps too:
-ROADS. Clock readings stand in `clock_readings`.
+bits of a small product; results/<gpu>/hopper_steps.csv. ROADS are steps that were not taken.
 """
 
 from __future__ import annotations
@@ -213,11 +212,7 @@ EVIDENCE = (TABLE, clock_readings.BY_STEPS, clock_readings.BY_BLOCKS)
 
 
 def steps(*chosen: AblationStep) -> pandas.DataFrame:
-    """What was recorded of these, or of WAY: a row for each step and shape, in their order.
-
-    Columns: step, M×N×K, TFLOP/s, % of cuBLAS and its quartiles, that of cuBLAS, SM clock in MHz
-    and power in W.
-    """
+    """What was recorded of these, or of WAY, in their order; the columns of ablations.SHOWN."""
     return shown(TABLE.rows_of(chosen or WAY))
 
 

@@ -42,8 +42,8 @@ SHARES = {
 def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks
-    that another follows on their SM.
+    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks that
+    another follows on their SM.
     """
     blocks = clock_readings.blocks() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
@@ -68,10 +68,9 @@ def wgmma_ceilings() -> pandas.DataFrame:
 def cycles(*names: str) -> pandas.DataFrame:
     """Where the cycles of all SMs went at LARGE, a column for each of 16 to 19, in percent.
 
-    Rows: "products at full rate", TENSOR_FLOP_PER_CYCLE for each SM, of 8 bits twice as many; "SMs
-    without a tile", by the tiles and the SMs, all tiles taken as equally long; "the rest"; and last
-    the cycles themselves, of an SM: those that were counted while it had warps, over the share of
-    SMs that had a tile. Raises LadderError, NoRecord, StaleRecord.
+    Full rate: TENSOR_FLOP_PER_CYCLE for each SM, of 8 bits twice as many; all tiles taken as
+    equally long. Last the cycles of an SM that were counted, over the share of SMs that had a tile.
+    Raises LadderError, NoRecord, StaleRecord.
     """
     return pandas.DataFrame({name: _cycles(ladder.find(name)) for name in names})
 
@@ -105,7 +104,7 @@ ROWS = 8  # of a box, after which every swizzle has begun anew
 def in_shared_memory(swizzle: str) -> np.ndarray:
     """int (places,): the chunk of 16 bytes that lies at each place, of a box of ROWS rows.
 
-    The box is as wide as the swizzle takes it; its chunks count along its rows, row by row.
+    Its chunks count row by row; the box is as wide as the swizzle takes it.
     """
     columns = SWIZZLE_BYTES[swizzle] // 2
     numbers = np.arange(ROWS * columns, dtype=np.uint16).reshape(ROWS, columns)
@@ -119,10 +118,9 @@ def in_shared_memory(swizzle: str) -> np.ndarray:
 
 
 def sums() -> np.ndarray:
-    """int (128, 32): of the 64×64 sums of a warpgroup, row * 64 + column of each that a thread has.
+    """int (128, 32): row * 64 + column of each of the 64×64 sums of a warpgroup that a thread has.
 
-    A thread's sums come in their order. C is its own numbering: A has the row and a 1, B has 64 and
-    the column, and whatever the tensor cores add is exact.
+    C is its own numbering: A has the row and a 1, B has 64 and the column.
     """
     a, b = np.zeros((SQUARE, SQUARE), np.float16), np.zeros((SQUARE, SQUARE), np.float16)
     a[:, 0], a[:, 1] = np.arange(SQUARE), 1

@@ -2,8 +2,8 @@
 
     python -m gemmlab record hopper_ablations/roles
 
-See gemmlab.records.comparisons. The lessons above compare two more things, which stand here, too:
-whether registers move between warpgroups, and whether launches overlap.
+Lessons above compare two more things, which stand here, too: whether registers move between
+warpgroups, and whether launches overlap.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Messages by the GPUs' DMA engines, on no SM: each rank fetches from the others' memory.
 
-NVIDIA calls these units copy engines, too; here that is the name of TMA's, inside an SM.
-
 A rank whose step sends writes "ready" into the memory of each rank that keeps; that one waits for
-it, copies, and writes "done" back, for which the first one waits: its rows may change then. Streams
-write and wait for these flags; the host is not asked.
+it, copies, and writes "done" back, for which the first one waits. Streams write and wait for these
+flags. (NVIDIA says copy engine, too; here that is TMA's, inside an SM.)
 """
 
 from __future__ import annotations
@@ -209,9 +207,8 @@ class StreamValueError(RuntimeError):
 
 
 def write_value(stream: int, address: int, value: int) -> None:
-    """Enqueue on a stream, given by its pointer: store `value`, 32 bits, at an address.
-
-    Raises StreamValueError, as all here do.
+    """On a stream, by its pointer: store 32 bits at an address. Raises StreamValueError, as all
+    here.
     """
     _call("cuStreamWriteValue32_v2", stream, address, value, WITH_BARRIER)
 

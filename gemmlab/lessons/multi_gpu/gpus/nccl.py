@@ -31,10 +31,9 @@ class Collectives:
 
 
 def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, stream) -> None:
-    """Enqueue a collective. Bytes are bytes: NCCL is told nothing of their type.
+    """Enqueue a collective, of bytes.
 
-    Parts of all ranks of one size go by ncclAllGather, others by a broadcast of each; messages by
-    ncclSend and ncclRecv in one group.
+    Parts of one size go by ncclAllGather, others by a broadcast of each; messages in one group.
     """
     from cupy.cuda import nccl
 

@@ -1,7 +1,6 @@
 """A schedule run on the GPUs of this host: a process and a GPU for each rank.
 
-Steps are enqueued at once, on streams that wait for events; then their ends are awaited, each with
-a time limit. A step's begin and end are events too: they are the timeline.
+Steps are enqueued at once, on streams that wait for events; events around them are the timeline.
 """
 
 from __future__ import annotations
