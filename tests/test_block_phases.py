@@ -1,12 +1,10 @@
 """Where the time of a block goes: means of its phases, and the figure of an SM's blocks."""
 
 import pandas
-import pytest
 
 from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
-from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records import wgmma_ceilings
 
 BLOCKS = pandas.DataFrame(
@@ -30,20 +28,6 @@ def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
     phases = list(block_phases.PHASES.values())
     assert of_16["a block"] == of_16[phases].sum()
     assert means.loc["17_warp_specialized", "until the next block begins"] == 1
-
-
-def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
-    means = block_phases.phases(BLOCKS)
-    above, below = figures.block_phases(BLOCKS, means, 60.0).axes
-    drawn = {(box.get_gid(), int(box.get_y())): box for box in above.patches}
-    steps = drawn["first 132", 0]
-    assert (steps.get_x(), steps.get_width()) == (110, 84)
-    pause = drawn["stored 0", 0]
-    assert (pause.get_x(), pause.get_width()) == (100, 4) and ("stored 132", 0) not in drawn
-    marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "full rate"]
-    assert marks == [mean + 60 for mean in means["until the first tiles are there"]]
-    with pytest.raises(ValueError, match="no blocks of SM 5"):
-        figures.block_phases(BLOCKS, means, 60.0, sm=5)
 
 
 def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():

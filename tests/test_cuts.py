@@ -1,19 +1,9 @@
 """What cutting K gains: counted waves beside recorded times."""
 
 import pandas
-import pytest
 
 from gemmlab.ladder.settings import ALONE, ATOMICS, CLUSTER, JOINS, STREAM_K
 from gemmlab.lessons.split_k import tables as cuts
-
-
-@pytest.mark.parametrize(
-    ("tiles", "parts", "sm_count", "steps"),
-    [(2, 1, 5, 1), (2, 2, 5, 1 / 2), (9, 1, 4, 3), (9, 2, 4, 5 / 2), (16, 8, 132, 1 / 8),
-     (133, 1, 132, 2)],
-)  # fmt: skip
-def test_the_busiest_sm_goes_along_k_as_often_as_it_has_blocks(tiles, parts, sm_count, steps):
-    assert cuts.steps_of_k(tiles, parts, sm_count) == steps
 
 
 def test_the_gain_is_that_of_the_fastest_way_with_equal_parts(monkeypatch):

@@ -22,7 +22,7 @@ from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
-from gemmlab.lessons.multi_gpu.schedule import Collective, Grid
+from gemmlab.lessons.multi_gpu.schedule import Grid
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
 
@@ -418,34 +418,6 @@ def memory(monkeypatch):
     return made
 
 
-def test_an_allocation_is_opened_once_and_an_address_lies_in_it(memory):
-    shown = [
-        dma_engines._handle(SimpleNamespace(data=SimpleNamespace(ptr=at))) for at in (8192, 8704)
-    ]
-    opened = {}
-    found = [dma_engines._opened(opened, handle, 0, 1) for handle in shown]
-    assert found == [8192 + 2**40, 8704 + 2**40] and memory.opened == [8192]
-    schedule = make.column_parallel(EVEN, 2)
-    DmaEngines(0, schedule, None, {}, None, list(opened.values())).close()
-    assert memory.closed == [8192]
-
-
-def test_memory_that_cannot_be_mapped_is_said(memory):
-    memory.refused = True
-    shown = dma_engines._handle(SimpleNamespace(data=SimpleNamespace(ptr=8192)))
-    with pytest.raises(RankFailed, match=r"GPU 0 cannot map memory of GPU 1 \(peer access is not supported\): let NCCL move it"):  # fmt: skip # noqa: E501
-        dma_engines._opened({}, shown, 0, 1)
-
-
-def test_gpus_that_cannot_read_each_other_are_named(monkeypatch):
-    from cupy.cuda import runtime
-
-    monkeypatch.setattr(runtime, "deviceCanAccessPeer", lambda one, other: (one, other) != (1, 0))
-    assert dma_engines.why_not(2) == "GPU 1 cannot read the memory of GPU 0"
-    monkeypatch.setattr(runtime, "deviceCanAccessPeer", lambda one, other: True)
-    assert dma_engines.why_not(2) is None
-
-
 def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatch):
     import cupy
     from cupy.cuda import nccl, runtime
@@ -472,23 +444,6 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
         assert (C == A @ B).all()
         assert len(runs) == job.repeats
         assert [one.name for one in runs[0]] == [step.name for step in job.schedule.steps[0]]
-
-
-def test_gpus_of_two_kinds_are_refused(monkeypatch):
-    from cupy.cuda import nccl
-
-    monkeypatch.setattr(runner, "require_gpus", lambda ranks: None)
-    monkeypatch.setattr(nccl, "get_unique_id", lambda: (0,), raising=False)
-    monkeypatch.setattr(runner, "run_ranks", lambda *_: [([], "NVIDIA H100"), ([], "NVIDIA H200")])
-    with pytest.raises(RankFailed, match="GPUs of 2 kinds: NVIDIA H100, NVIDIA H200"):
-        runner.run([runner.Job(make.column_parallel(EVEN, 2))], None)
-
-
-def test_groups_are_made_in_an_order_in_which_all_ranks_meet():
-    schedule = make.summa(EVEN, Grid(2, 3), 2)
-    groups = runner._groups([runner.Job(schedule)])
-    members = {one.work.members for _, one in schedule if isinstance(one.work, Collective)}
-    assert groups == sorted(groups) and set(groups) == members | {tuple(range(6))}
 
 
 def test_what_lacks_is_said_before_anything_starts(monkeypatch):

@@ -4,12 +4,10 @@ import ast
 import math
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas
 import pytest
-import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
@@ -29,8 +27,7 @@ from gemmlab.lessons.fused_epilogue.epilogues import (
     SEPARATE,
     THIN,
 )
-from gemmlab.records import registry, tuning
-from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.records import registry
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
 L2_BYTES = 50 * 2**20  # of an H200, as NVIDIA's Hopper whitepaper says of the H100
@@ -102,19 +99,6 @@ def test_every_shape_activation_and_way_is_there_once(table):
     assert sorted(found) == sorted(every)
 
 
-def test_the_columns_are_those_that_are_documented(table):
-    assert isinstance(table, pandas.DataFrame)
-    assert tuple(table.columns) == tuple(epilogue_timing.TABLE.columns)
-
-
-def test_the_settings_are_those_that_a_shape_gets(table):
-    rung = ladder.find(epilogues.NAME)
-    for row in table.itertuples():
-        tile = tuning.for_shape(rung, (row.m, row.n, row.k), "sm_90").settings
-        wanted = tile | {"ACTIVATION": ACTIVATIONS.index(row.activation)}
-        assert ladder.read_settings(row.settings) == wanted
-
-
 def test_ratios_times_and_quartiles_agree(table):
     assert (table.time_ms / table.fused_ms).values == pytest.approx(table.ratio.values, rel=0.02)
     for low, middle, high in (
@@ -179,79 +163,6 @@ def test_cublas_reads_no_more_than_a_and_b_once(table):
 # ---- what is not there ---------------------------------------------------------------------------
 
 
-@pytest.fixture
-def other_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / "any-gpu"])
-    (tmp_path / "any-gpu").mkdir()
-    return tmp_path / "any-gpu" / "epilogue.csv"
-
-
-def test_rows_of_other_code_are_refused(table, other_file):
-    table.to_csv(other_file, index=False)
-    assert len(epilogue_timing.epilogue()) == len(table)
-    changed = table.copy()
-    changed.loc[5, "code"] = "0123456789abcdef"
-    changed.to_csv(other_file, index=False)
-    with pytest.raises(StaleRecord, match=r"another version of this kernel.*record epilogue"):
-        epilogue_timing.epilogue()
-
-
-def test_a_change_of_the_kernel_makes_them_stale(table, tmp_path, monkeypatch):
-    rung = ladder.find(epilogues.NAME)
-    text = rung.path.read_text(encoding="utf-8")
-    copy = tmp_path / rung.path.name
-    copy.write_text(text + "\n// One comment more.\n", encoding="utf-8")
-    plain = ladder.find(epilogues.PLAIN).path
-    (tmp_path / plain.name).write_text(plain.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
-    assert len(epilogue_timing.epilogue()) == len(table)
-    copy.write_text(text.replace("0.044715f", "0.044716f"), encoding="utf-8")
-    with pytest.raises(StaleRecord):
-        epilogue_timing.epilogue()
-
-
-def test_what_is_missing_is_named(table, other_file):
-    with pytest.raises(NoRecord, match=r"epilogue\.csv is not there; run .*record epilogue"):
-        epilogue_timing.epilogue()
-    table.drop(columns=["fused_ms", "ncu"]).to_csv(other_file, index=False)
-    with pytest.raises(BadRecord, match=r"epilogue\.csv: it lacks fused_ms, ncu; bring"):
-        epilogue_timing.epilogue()
-    table.iloc[:0].to_csv(other_file, index=False)
-    with pytest.raises(BadRecord, match=r"lacks rows"):
-        epilogue_timing.epilogue()
-
-
-def test_what_is_measured_is_written_and_read_again(table, other_file, monkeypatch):
-    """Bytes of DRAM are counted for the thin product alone, of some activations."""
-    counted = []
-
-    def measure(m, n, k, activation, say):
-        at = (table.m == m) & (table.n == n) & (table.k == k) & (table.activation == activation)
-        return table[at].drop(columns=list(epilogue_timing.DRAM)).to_dict("records")
-
-    def dram(among, activation):
-        counted.extend((way, activation) for way in among)
-        return dict.fromkeys(among, dict.fromkeys(epilogue_timing.DRAM, 7))
-
-    here = SimpleNamespace(slug="any-gpu", name="NVIDIA Test")
-    sample_record.measure_on(monkeypatch, epilogue_timing, gpu=here)
-    monkeypatch.setattr(registry, "ncu_version", lambda: "1.0")
-    monkeypatch.setattr(epilogue_timing, "_measure", measure)
-    monkeypatch.setattr(epilogue_timing, "_dram", dram)
-    lines = []
-    assert epilogue_timing.TABLE.remake(lines.append) == other_file
-    found = epilogue_timing.epilogue()
-    assert len(found) == len(table) == len(lines)
-    thin = table[(table[["m", "n", "k"]] == list(THIN)).all(axis=1)]
-    assert sorted(counted) == sorted(
-        (row.way, row.activation)
-        for row in thin.itertuples()
-        if row.activation in epilogue_timing.DRAM_OF
-    )
-    assert (found.dram_read_bytes == 7).sum() == len(counted)
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
 @every_activation
@@ -260,8 +171,3 @@ def test_every_way_is_verified_and_measured_on_a_gpu(activation):
     assert rows["way"].tolist() == list(epilogues.ways(activation))
     rows = rows.assign(**dict.fromkeys(epilogue_timing.DRAM))
     registry.parsed(rows.to_csv(index=False), Path("epilogue.csv"), epilogue_timing.TABLE.columns)
-
-
-def test_what_is_written_is_read_again(table, other_file):
-    assert epilogue_timing.TABLE.write(table, "any-gpu") == other_file
-    pandas.testing.assert_frame_equal(epilogue_timing.epilogue(), table, check_dtype=False)

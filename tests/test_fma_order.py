@@ -2,7 +2,6 @@
 
 import importlib
 import re
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 import gemmlab as gl
 import ptxsim
-from gemmlab.cuda.disassembler import Instruction
 from gemmlab.lessons.register_banks import measure as fma_order
 from gemmlab.lessons.register_banks.measure import (
     ENTRY,
@@ -30,7 +28,6 @@ from gemmlab.measure import ceilings, profiler
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry
 from gemmlab.records import runs as records
-from gemmlab.sass.inner_loop import Loop
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -126,28 +123,6 @@ def test_loads_come_on_top_of_the_same_fmas():
         assert program.log.count("0 bytes spill stores") == 1
 
 
-def test_registers_by_bank_by_hand():
-    def fma(a, b, c):
-        return Instruction(0, "", "FFMA.FTZ", (c, a, b, c))
-
-    # Banks are register numbers modulo 2. The second FFMA has R2 from the reuse cache.
-    loop = Loop((fma("R2.reuse", "R3", "R4"), fma("R2", "R5", "R6"), fma("R2", "R4", "R6")))
-    found = fma_order.register_reads(loop)
-    assert (found["slots"], found["ffma"]) == (3, 3)
-    assert (found["bank_0"], found["bank_1"]) == (2 + 1 + 3, 1 + 1 + 0)
-    assert found["two_in_a_bank"] == 2
-    assert found["reuse_pct"] == pytest.approx(100 / 3)
-
-
-def test_every_variant_is_another_and_can_be_compiled():
-    assert len(set(VARIANTS)) == len(VARIANTS)
-    assert len({tuple(variant.settings.items()) for variant in VARIANTS}) == len(VARIANTS)
-    tiles = Counter((v.rows, v.columns, v.level) for v in VARIANTS if v.loads == 0)
-    assert set(tiles.values()) == {len(ORDERS)}
-    for variant in VARIANTS:
-        assert variant.loads <= (variant.rows + variant.columns) // 4
-
-
 # ---- the record ----------------------------------------------------------------------------------
 
 FEW = (Variant(8, 16, 0), Variant(8, 16, 1, 2, 1))
@@ -194,32 +169,6 @@ def test_what_is_recorded_is_replayed(recording):
         assert row["issue active, %"] == 0.5 and row["dispatch stall"] == 0.5
         assert row["active, %"] == 100
         assert row["gpu"] == "NVIDIA Test"
-
-
-def test_without_counters_the_rest_is_recorded(recording, monkeypatch):
-    def missing(*_):
-        raise profiler.CountersUnavailable("there is no ncu")
-
-    monkeypatch.setattr(profiler, "profiled", missing)
-    lines = []
-    fma_order.TABLE.remake(lines.append)
-    assert lines[-1].endswith("there is no ncu")
-    found = fma_order.fma_order()
-    assert found["dispatch stall"].isna().all() and found["measured TFLOP/s"].notna().all()
-
-
-def test_a_record_of_other_code_is_refused(recording):
-    with pytest.raises(registry.NoRecord, match="record 10_fma_order"):
-        fma_order.fma_order()
-    fma_order.TABLE.remake(lambda line: None)
-    text = recording.read_text()
-    first = text.splitlines()[1].split(",")[list(fma_order.COLUMNS).index("code")]
-    recording.write_text(text.replace(first, "0123456789abcdef"))
-    with pytest.raises(registry.StaleRecord, match="another version of this kernel"):
-        fma_order.fma_order()
-    recording.write_text(text.replace("two_in_a_bank", "other"))
-    with pytest.raises(registry.BadRecord, match="lacks two_in_a_bank"):
-        fma_order.fma_order()
 
 
 def test_every_variant_is_recorded_on_an_h200(monkeypatch):

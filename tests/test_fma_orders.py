@@ -9,7 +9,6 @@ import pytest
 
 import gemmlab
 from gemmlab.lessons.register_banks import tables as fma_orders
-from gemmlab.lessons.register_banks.measure import fma_order
 from gemmlab.lessons.register_banks.tables import BY_ROWS, SNAKING, Costs
 
 
@@ -23,19 +22,6 @@ def test_by_rows_jumps_at_every_row_and_snaking_never(rows, columns):
     all_but_the_first = rows * columns - 1
     assert fma_orders.kept(SNAKING, rows, columns) == all_but_the_first
     assert fma_orders.kept(BY_ROWS, rows, columns) == all_but_the_first - (rows - 1)
-
-
-def test_turns_are_the_numbers_of_places():
-    table = fma_orders.turns(4, 8)
-    assert table.shape == (8, 8)
-    assert table.loc[BY_ROWS].loc[0].tolist() == list(range(8))
-    assert table.loc[SNAKING][0].tolist() == [0, 1, 2, 3]
-    assert table.loc[SNAKING][1].tolist() == [7, 6, 5, 4]
-
-
-def test_another_order_is_refused():
-    with pytest.raises(ValueError, match="'spiral' is no order"):
-        fma_orders.places("spiral", 4, 8)
 
 
 def rows(**columns):
@@ -56,16 +42,6 @@ def test_launches_whose_sms_took_different_times_are_found():
     assert found["issued give TFLOP/s"].tolist() == [round(100 * 0.97 * 0.8, 1)] * 2
     uncounted = {"active, %": numpy.nan, "issue active, %": numpy.nan}
     assert fma_orders.uneven(table.assign(**uncounted)).empty
-
-
-def test_speeds_are_those_of_the_issued_instructions_but_where_sms_differ():
-    table = fma_order()
-    every, odd = fma_orders.uneven(table, most=101), fma_orders.uneven(table)
-    assert len(every) == len(table)
-    even = every.drop(index=odd.index)
-    assert (even["active, %"] > 97).all()
-    assert (even["issued give TFLOP/s"] / even["measured TFLOP/s"] - 1).abs().max() < 0.03
-    assert set(odd["tile"]) == {"8×16"} and set(odd["ptxas"]) == {"-O3"} and not odd["loads"].any()
 
 
 def test_costs_come_back_from_cycles_that_have_them():

@@ -1,15 +1,12 @@
 """What is recorded of rung 19: bits and errors of an H200 beside the simulator's."""
 
 import pytest
-import sample_record
 
-from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
-from gemmlab.lessons.fp8 import errors, figures, measure
+from gemmlab.lessons.fp8 import errors, measure
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.lessons.fp8.rung import SCALES
-from gemmlab.records import registry
 
 FORMS = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS, *measure.OTHERS[-2:])
 
@@ -54,14 +51,6 @@ def test_errors_are_those_of_the_simulator():
         assert (row.sum_error, row.whole_error) == pytest.approx(errors.errors(case, kernel), 1e-5)
 
 
-def test_recorded_errors_grow_where_sums_are_never_promoted():
-    table = errors.recorded_errors()
-    even = table[(table.data == "even") & (table.types == "E4M3") & (table.scales == "tensors")]
-    by_interval = even.pivot(index="k", columns="promote", values="sum_error")
-    assert by_interval[0].is_monotonic_increasing and by_interval[128].is_monotonic_decreasing
-    assert figures.fp8_errors(table).axes
-
-
 # ---- errors beside cuBLASLt's --------------------------------------------------------------------
 
 
@@ -75,45 +64,3 @@ def test_sums_are_as_wrong_as_those_of_cublaslt():
     apart = table[["ours larger by at most, %", "ours smaller by at most, %"]]
     same = table["the same"] == table["cases"]
     assert ((apart == 0).all(axis=1) == same).all() and (apart >= 0).all(axis=None)
-
-
-@pytest.fixture
-def dry(tmp_path, monkeypatch):
-    """A GPU that is made up: the simulator multiplies, and in cuBLASLt's place float64."""
-    few = (errors.Case("uneven", 0, 2, 128, 128), errors.Case("even", 1, 1, 128, 256))
-    monkeypatch.setattr(errors, "CASES_OF_CUBLAS", few)
-    sample_record.measure_on(monkeypatch)
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / sample_record.GPU.slug])
-    monkeypatch.setattr(errors, "product_of_cublaslt", exact)
-    return few
-
-
-def exact(given):
-    A, B, _ = given.numbers()
-    return A @ B
-
-
-def test_errors_beside_cublaslt_are_of_the_same_operands(dry):
-    lines = []
-    errors.CUBLAS_ERRORS.remake(lines.append)
-    table = errors.CUBLAS_ERRORS.read()
-    assert len(table) == len(lines) == 2
-    assert errors.times_ours().loc[("uneven", "E4M3", "blocks"), 128] == 0
-    for case, row in zip(dry, table.itertuples(), strict=True):
-        assert row.cublas_sum_error == 0 and 0 < row.sum_error < row.whole_error
-        kernel = Kernel(FP8, case.settings, None, FP8.path)
-        assert (row.sum_error, row.whole_error) == pytest.approx(errors.errors(case, kernel), 1e-5)
-
-
-def test_a_case_that_cublaslt_does_not_multiply_is_left_out_and_said(dry, monkeypatch):
-    def refused(given):
-        if given.precision.scales.name == "blocks":
-            raise NoAlgorithm("cuBLASLt proposes no algorithm that runs.")
-        return exact(given)
-
-    monkeypatch.setattr(errors, "product_of_cublaslt", refused)
-    lines = []
-    errors.CUBLAS_ERRORS.remake(lines.append)
-    assert list(errors.CUBLAS_ERRORS.read()["scales"]) == ["rows"]
-    assert lines[0].endswith("K=128: left out. cuBLASLt proposes no algorithm that runs.")

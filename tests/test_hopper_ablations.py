@@ -14,8 +14,8 @@ from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
 from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
 from gemmlab.measure.power import Sample
-from gemmlab.records import comparisons, registry
-from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
+from gemmlab.records import comparisons
+from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, question
 
 REGISTERS = question("registers").steps
 CHANGED = [
@@ -124,24 +124,6 @@ def dry(tmp_path, monkeypatch):
     sample_record.put(monkeypatch, tmp_path)
 
 
-def test_a_race_is_kept_beside_what_was_recorded_before(dry):
-    for name in ("roles", "registers", "roles"):
-        question(name).remake(lambda line: None)
-    table = question("roles").read()
-    assert len(table) == (2 + len(ROLES)) * len(ROLES[0].shapes) * 2
-    assert set(table["load"]) == {RESTED, LOADED}
-    by_variant = table[(table["load"] == RESTED) & (table["m"] == 4096)].set_index("variant")
-    shares = by_variant["pct_first"]
-    assert shares["16"] == by_variant.loc[FIRST_CHOICE, "pct_cublas"] == 100
-    assert shares["17"] == pytest.approx(100 * 3 / 6, rel=0.03)
-    assert by_variant.loc["17", "cycles"] == pytest.approx(6 * 1500e3, rel=0.01)
-    assert (table["pct_first_q1"] <= table["pct_first"]).all()
-    assert by_variant.loc["16", "launches"] == "one after the other"
-    others = question("registers").read()
-    assert set(others["race"]) == {step.title for step in REGISTERS[::2]}
-    assert set(others["kernel"]) == {"cublas", *(step.rung.name for step in REGISTERS)}
-
-
 # ---- what readers see ----------------------------------------------------------------------------
 
 
@@ -178,9 +160,3 @@ def test_the_share_of_the_full_rate_is_of_counted_cycles(dry):
     assert rate == pytest.approx(2 * 8192**3 / 3e-3 / 1e12, rel=0.03)  # after two libraries
     full = sample_record.GPU.sm_count * 8192 * 1400e6 / 1e12
     assert table.loc["scales of tensors", "% of full rate"] == pytest.approx(100 * rate / full)
-
-
-@pytest.mark.parametrize("shown", [hopper_changes.roles, costs.at_its_clock], ids=["roles", "fp8"])
-def test_what_is_not_recorded_says_how_to_record_it(shown, dry):
-    with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record hopper_ablations/"):
-        shown()

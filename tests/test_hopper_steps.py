@@ -10,13 +10,10 @@ from gemmlab import ladder
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
-from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
-from gemmlab.lessons.warp_specialized import figures
 from gemmlab.records.ablations import HUGE
-from gemmlab.records.runs import LARGE
 
 KINDS = {  # one step for each way to read A and B and to write C
     (
@@ -81,14 +78,6 @@ def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
     assert rows((*WAY, *TYPES)) <= recorded <= rows(EVERY)
 
 
-def test_the_way_is_shown_in_its_order():
-    shown = hopper_steps.steps()
-    titles = hopper_steps.TITLES
-    assert set(titles) < {step.title for step in WAY}
-    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.title, s.title) for s in WAY]
-    assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
-
-
 # ---- clock readings ------------------------------------------------------------------------------
 
 
@@ -100,12 +89,6 @@ def test_the_readings_of_each_role_are_in_order():
         assert rows["waits"].is_monotonic_increasing
     roles = marks.groupby("kernel")["role"].nunique()
     assert roles["16_tma_wgmma"] == 2 and roles["17_warp_specialized"] == 3
-
-
-def test_a_line_that_is_not_there_cannot_be_marked():
-    marked = clock_readings.IN_STEPS[0]
-    with pytest.raises(ValueError, match="stands 0 times"):
-        _ = replace(marked, rung=PERSISTENT).source
 
 
 @pytest.mark.parametrize(
@@ -122,16 +105,3 @@ def test_blocks_are_in_their_order_on_each_sm():
     assert [(row["block"], row["sm"], row["began"], row["stored"]) for row in rows] == [
         (1, 1, 0, 100), (3, 1, 110, 200), (0, 1, 500, 600),
     ]  # fmt: skip
-
-
-def test_waits_are_drawn_from_their_readings():
-    marks = clock_readings.marks()
-    figure = figures.waits(marks, first=20, steps=4)
-    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
-    assert len(panels) == 2
-    lead = marks[(marks.kernel == "16_tma_wgmma") & (marks.role == "warpgroup 0")].set_index("step")
-    (bar,) = (one for one in panels[0].patches if one.get_gid() == "goes_on 21" and one.get_y() < 1)
-    assert bar.get_x() == lead.loc[21, "goes_on"] - lead.loc[20, "waits"]
-    assert bar.get_width() == lead.loc[21, "done"] - lead.loc[21, "goes_on"]
-    with pytest.raises(ValueError, match="no steps from 62"):
-        figures.waits(marks, first=62, steps=4)

@@ -1,24 +1,12 @@
 """Clock readings of an SM between two tiles: how they are taken, kept and drawn."""
 
-from dataclasses import replace
-
 import numpy as np
 import pandas
 import pytest
-from figures import (  # noqa: F401
-    axes,
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_has_a_number,
-    test_the_caption_is_a_sentence_below_everything,
-    the_one,
-    words,
-)
 
 from gemmlab.kernel.compiler import compile_kernel
-from gemmlab.lessons.persistent import figures, measure
+from gemmlab.lessons.persistent import measure
 from gemmlab.lessons.persistent.measure import EVENTS, MARKED, MOST, ROLES, SM
-from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 
 ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
 TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
@@ -32,11 +20,6 @@ def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
     taken = found.entries[marked.rung.entry(marked.all_settings)]
     assert taken.spill_store_bytes == taken.spill_load_bytes == 0
     assert found.ptx.count("%smid") == 2 and found.ptx.count("%clock64") >= 5
-
-
-def test_a_line_that_is_not_there_cannot_be_marked():
-    with pytest.raises((ValueError, KeyError)):
-        _ = replace(MARKED[0], rung=TMA_WGMMA).source
 
 
 def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():
@@ -68,30 +51,3 @@ def readings():
                     rows[-1] |= {"sends": ends, "sent": ends + STORE}
                     rows[-1] |= {"gone": ends + 2 * STORE} if not how else {}
     return pandas.DataFrame(rows)
-
-
-@pytest.fixture(scope="module")
-def figure():
-    return figures.tile_changes(readings())
-
-
-def test_bars_lie_where_the_clock_was_read(figure):
-    ax = axes(figure, f"changes 18_persistent, {ALONE}")
-    store = the_one(ax, "warpgroup 1 sends 2")
-    assert (store.get_x(), store.get_width()) == (0, STORE)  # the last one to end is at 0
-    following = the_one(ax, "warpgroup 0 starts 3")
-    assert following.get_x() == GAP["18_persistent"] - 100
-    assert not ax.findobj(lambda one: one.get_gid() == "warpgroup 0 sent 2")
-    assert axes(figure, "changes 17_warp_specialized").findobj(
-        lambda one: one.get_gid() == "warpgroup 0 sent 2"
-    )
-
-
-def test_cycles_without_products_are_told(figure):
-    assert "17_warp_specialized: 3,000 cycles without products" in words(figure)
-    assert f"18_persistent, {TOGETHER}: 1,100 cycles without products" in words(figure)
-
-
-def test_a_tile_that_was_not_read_cannot_be_drawn():
-    with pytest.raises(ValueError, match="no tiles 3 and 4"):
-        figures.tile_changes(readings(), turn=3)

@@ -6,13 +6,11 @@ import pandas
 import pytest
 
 import gemmlab as gl
-from gemmlab import plots
 from gemmlab.ladder import Problem
 from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
-from gemmlab.lessons.tma_wgmma import measure as hopper_steps
-from gemmlab.lessons.tma_wgmma.measure import COUNTED, OF_PACE, PACED, ROADS, TITLES, WAY
+from gemmlab.lessons.tma_wgmma.measure import COUNTED, OF_PACE, PACED, ROADS, WAY
 from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized.rung import THIN
 from gemmlab.records import runs, tuning
@@ -45,38 +43,6 @@ def record(monkeypatch):
     monkeypatch.setattr(tables, "TABLE", Recorded)
 
 
-def test_steps_come_in_their_order_and_roads_of_18_after_them():
-    for shape in (LARGE, HUGE):
-        path = tables.path(shape)
-        roads = [s.title for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
-        assert list(path["step"]) == [TITLES.get(s.title, s.title) for s in WAY] + roads
-        assert list(path["taken"]) == [True] * len(WAY) + [False] * len(roads)
-        figure = plots.path(path)
-        assert all(figure.findobj(lambda a, s=s: a.get_gid() == f"step {s}") for s in path["step"])
-    assert path["predicted"].iloc[-len(roads) - 1] == PERSISTENT.name  # the last step: its defaults
-    assert "GROUP=1" in path.set_index("step").at["tiles row by row", "predicted"]
-
-
-def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
-    table = tables.traffic()
-    alone, groups = table.loc["GROUP=1, no clusters"], table.loc["GROUP=16, no clusters"]
-    # 128 blocks of 128×256: 4 whole rows of 32 tiles, or 16 by 8 of them.
-    share = {"rows": (4 * 128 + 8192) / (128 * 384), "groups": (2048 + 2048) / (128 * 384)}
-    assert alone["shared, %"] == pytest.approx(100 * (1 - share["rows"]))
-    assert groups["shared, %"] == pytest.approx(100 * (1 - share["groups"]))
-    assert pandas.isna(alone["L2 hits, %"]) and groups["L2 hits, %"] >= 80
-    clusters = table.loc["GROUP=16, clusters share B"]
-    assert clusters["GB needed"] == groups["GB needed"]
-    assert clusters["GB asked for"] == pytest.approx(groups["GB asked for"] * 512 / 768)
-
-
-def test_energy_is_of_what_was_launched_without_a_pause():
-    table = tables.energy()
-    paced = [TITLES.get(step.title, step.title) for step in (*WAY, *ROADS) if PACED in step.also]
-    assert list(table.index) == paced
-    assert set(table.columns) == set(tables.PACED_AS.values())
-
-
 def test_the_account_of_cycles_is_that_of_the_counters():
     """By hand: 512 tiles on 132 SMs, 128 of which have four, and a tile's 65,536 cycles."""
     table = cycles("17_warp_specialized", PERSISTENT.name, "19_fp8")
@@ -105,11 +71,6 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
         [2, 2, 1], [128, 128, 1], [2048, 128, 16],
     ]  # fmt: skip
     assert (found["SMs busy, %"] <= 100).all()
-
-
-def test_what_the_tables_read_is_there():
-    needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *tables.PACED_AS}
-    assert needed <= set(hopper_steps.TABLE.columns)
 
 
 @pytest.mark.parametrize(

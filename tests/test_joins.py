@@ -27,10 +27,6 @@ def test_all_ways_have_the_same_tile_and_as_many_parts_where_they_cut_k():
     assert {one["SPLIT"] for one in found.values()} == {1, 8}
 
 
-def test_what_cannot_be_had_is_left_out():
-    assert JOINS[CLUSTER] not in dict(joins.ways(BEST | {"SPLIT": 66}))
-
-
 def test_shapes_that_are_compared_are_swept():
     assert {*joins.SHAPES, joins.REPEATED} <= set(TRIED)
 

@@ -10,13 +10,13 @@ import sample_record
 
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
-from gemmlab.ladder.precision import BRAIN, SINGLE
+from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import measure as measuring
 from gemmlab.lessons.multi_gpu import recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
 from gemmlab.lessons.multi_gpu import timeline as clock
-from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Measured, NotEnoughGpus
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Measured
 from gemmlab.lessons.multi_gpu.timeline import Machine
 from gemmlab.records import registry
 from gemmlab.records.registry import NoRecord
@@ -24,7 +24,6 @@ from gemmlab.records.registry import NoRecord
 HERE = SimpleNamespace(name="NVIDIA Test", slug="nvidia-test")
 MACHINE = Machine(500e12, 4e12, 300e9)
 RUNG, OTHER = "18_persistent", "17_warp_specialized"
-OTHERS = {"driver": "580", "cuda": "13.0", "nvrtc": "13.0"}
 
 
 @pytest.fixture
@@ -97,30 +96,6 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
     assert checked.count(NCCL) == len(measuring.CASES) + both
 
 
-def test_an_interruption_loses_nothing_that_was_recorded_before(gpus, tmp_path, monkeypatch):
-    table, _ = measured(tmp_path)
-    monkeypatch.setattr(registry, "now", lambda: "2027-01-01T00:00:00+00:00")
-
-    def say(line):
-        if "10_register_banks on 2" in line:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        measuring.SPEEDS.remake(say)
-    found = recorded.scaling()
-    anew = found[found["recorded"] >= "2027"]
-    assert set(anew["kernel"]) == {RUNG} and len(found) == len(table)
-    measuring.SPEEDS.remake(print)
-    assert (recorded.scaling()["recorded"] >= "2027").all()
-
-
-def test_gpus_that_cannot_read_each_other_are_measured_by_nccl_alone(gpus, tmp_path):
-    gpus.why_not = "GPU 0 cannot read the memory of GPU 1"
-    table, lines = measured(tmp_path)
-    assert set(table["moved_by"]) == {NCCL}
-    assert f"{measuring.NAME}: DMA engines: left out. {gpus.why_not}" in lines
-
-
 def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_path):
     table, _ = measured(tmp_path)
     cube, (row,) = measuring.CUBE, [
@@ -158,25 +133,6 @@ def test_a_wrong_product_is_not_timed(gpus):
         measuring.SPEEDS.remake(print)
 
 
-def test_weak_scaling_has_its_one_gpu_at_the_same_product():
-    case = measuring.CASES[0]
-    grown = {problem for ranks in measuring.COUNTS for problem in case.shapes(ranks)}
-    assert grown <= set(case.shapes(1))
-    assert Problem(2 * 8192, 8192, 8192) in case.shapes(2)
-    assert measuring.CASES[1].precision is SINGLE
-
-
-def test_two_rungs_of_one_type_have_timelines_of_their_own():
-    """In the record of the H200s: 17 and 18, both in BF16, and both ways of moving."""
-    schedule = measuring.MAKERS[make.COLUMN](measuring.CUBE, 2)
-    runs = list(product((RUNG, OTHER), (NCCL, DMA_ENGINES)))
-    found = {one: recorded.timeline(schedule, *one) for one in runs}
-    assert len({one.ms for one in found.values()}) == 4
-    for (kernel, way), one in found.items():
-        assert len(one.steps) == sum(map(len, schedule.steps)), kernel
-        assert one.source.startswith(f"{kernel}, moved by {way}, measured on 2 × NVIDIA H200, ")
-
-
 def test_recorded_runs_keep_what_their_schedule_orders():
     """Hardware's own events: no step begins before those that it waits for have ended."""
     for name, maker in measuring.MAKERS.items():
@@ -206,15 +162,6 @@ def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
     assert found["% hidden"] == pytest.approx(found["model: % hidden"], rel=1e-3)
 
 
-def test_weak_scaling_is_held_against_one_gpu_with_its_own_rows(gpus, tmp_path):
-    table, _ = measured(tmp_path)
-    found = several_gpus.grown().loc[RUNG, make.COLUMN, NCCL, 2]
-    (alone,) = set(table.one_gpu_ms[(table.kernel == RUNG) & (table.m == 8192)])
-    assert (found["M×N×K of one"], found["M×N×K of all"]) == ("8192×8192×8192", "16384×8192×8192")
-    assert found["% of them used"] == pytest.approx(100 * alone / found["all, ms"])
-    assert found["% of them used"] == pytest.approx(found["model: % used"], rel=1e-2)
-
-
 def test_where_time_goes_adds_up_and_chunks_are_those_of_the_run(gpus, tmp_path):
     measured(tmp_path)
     schedule = measuring.MAKERS[make.COLUMN](measuring.CUBE, 2)
@@ -229,15 +176,6 @@ def test_where_time_goes_adds_up_and_chunks_are_those_of_the_run(gpus, tmp_path)
     assert (chunks["product from"] >= chunks["gather to"] - 1e-3).all()
 
 
-def test_the_rate_of_one_gpu_is_flop_over_its_time():
-    alone = several_gpus.alone()
-    row = recorded.scaling().iloc[0]
-    assert alone[str(measuring.CUBE)][row.kernel] == pytest.approx(
-        measuring.CUBE.flop / row.one_gpu_ms / 1e9
-    )
-    assert alone.isna()["8192×8192×8192"]["10_register_banks"]
-
-
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
     measured(tmp_path)
     path = tmp_path / "sum.cu"
@@ -247,13 +185,3 @@ def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, mo
     path.write_text(measuring.rank_sum.PATH.read_text().replace("sum +=", "sum -="))
     with pytest.raises(registry.StaleRecord):
         recorded.scaling()
-
-
-def test_one_gpu_is_too_few(monkeypatch):
-    from cupy.cuda import nccl, runtime
-
-    sample_record.measure_on(monkeypatch, measuring, measuring.runner, gpu=HERE)
-    monkeypatch.setattr(nccl, "available", True)
-    monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
-    with pytest.raises(NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1"):
-        measuring.SPEEDS.remake(print)

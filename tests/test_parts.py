@@ -10,7 +10,6 @@ from gemmlab.ladder.settings import (
     JOINS,
     LAST_ARRIVER,
     SECOND_KERNEL,
-    STREAM_K,
 )
 from gemmlab.lessons.split_k import parts
 
@@ -51,12 +50,6 @@ def test_a_cluster_moves_all_parts_but_its_own_and_none_through_global_memory(mo
 def test_one_block_a_tile_stores_c_alone_and_atomics_add_every_part_to_it(moved):
     assert of(moved, ALONE).tolist() == [1, C_KIB, 0, 0, 0]
     assert of(moved, ATOMICS).tolist() == [2, C_KIB, 0, 0, M * N * PARTS]
-
-
-def test_a_kernel_for_each_way_and_none_where_there_is_no_such_way():
-    made = parts.kernels(**SMALL | {"SPLIT": 66})
-    assert JOINS[CLUSTER] not in made and made[JOINS[ATOMICS]].settings["SPLIT"] == 66
-    assert made[JOINS[ALONE]].settings["SPLIT"] == made[JOINS[STREAM_K]].settings["SPLIT"] == 1
 
 
 def test_only_with_atomics_the_order_of_blocks_is_seen_in_the_bits():

@@ -5,7 +5,7 @@ import pytest
 
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.operands import random_values
-from gemmlab.ladder.element_types import BFLOAT16, E4M3
+from gemmlab.ladder.element_types import E4M3
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 
 BLOCK = 128
@@ -51,16 +51,6 @@ def test_every_bit_is_that_of_the_definition(scales, which, transpose):
         wanted_Q, wanted_scale = by_definition(X, scales, which, element)
         assert (scale == wanted_scale).all() and scale.shape == wanted_scale.shape
         assert (wanted_Q == Q).all()
-
-
-def test_bfloat16_is_read_as_its_bits():
-    bits = BFLOAT16.encode(matrix(40, 200), BFLOAT16.storage)
-    X = BFLOAT16.decode(bits).astype(f4)
-    for transpose in (False, True):
-        given = np.ascontiguousarray(bits.T) if transpose else bits
-        Q, scale = quantize(given, "blocks", transpose=transpose)
-        wanted_Q, wanted_scale = by_definition(X, "blocks", "A", "float8_e4m3")
-        assert (scale == wanted_scale).all() and (wanted_Q == Q).all()
 
 
 def test_zeros_nan_infinity_and_what_is_too_small():

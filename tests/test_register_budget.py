@@ -3,7 +3,6 @@
 import pytest
 
 import gemmlab as gl
-from gemmlab.lessons.warp_specialized import figures
 from gemmlab.lessons.warp_specialized import tables as register_budget
 from ptxsim.architectures import REGISTERS_PER_SM
 
@@ -26,15 +25,3 @@ def test_kernels_that_move_none_are_refused():
             register_budget.register_budget(one)
     with pytest.raises(TypeError, match="takes a kernel"):
         register_budget.register_budget("17_warp_specialized")
-
-
-def test_the_figure_has_the_shares():
-    shares = register_budget.register_budget(gl.load("17_warp_specialized"))
-    (ax,) = figures.register_budget(shares).axes
-    drawn = {one.get_gid(): one for one in ax.patches}
-    for one in shares:
-        for when in ("at_launch", "then"):
-            assert drawn[f"{one.role} {when}"].get_width() == one.threads * getattr(one, when)
-    assert {one.get_text() for one in ax.texts} >= {"128 × 40", "consumers: 256 threads × 232"}
-    with pytest.raises(TypeError, match="register_budget takes"):
-        figures.register_budget(())

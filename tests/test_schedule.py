@@ -134,42 +134,6 @@ def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def test_tiles_have_the_number_of_their_block_and_what_a_round_needs_is_dark(orders):
-    figure = persistent_figures.tile_order(
-        *((f"GROUP={group}", one) for group, one in orders.items())
-    )
-    first, second = (
-        next(ax for ax in figure.axes if ax.get_gid() == f"C {one.settings}")
-        for one in orders.values()
-    )
-    for ax, tile in ((first, (0, 3)), (second, (3, 0))):
-        where = the_one(ax, "block 3 round 0")
-        assert (where.get_y(), where.get_x()) == tile
-        assert [t.get_text() for t in ax.texts if t.get_position() == (tile[1] + 0.5, tile[0] + 0.5)] == ["3"]  # fmt: skip # noqa: E501
-    strips = [ax for ax in figure.axes if str(ax.get_gid()).startswith(("A ", "B "))]
-    needed = [sum("needed" in item.get_gid() for item in ax.patches) for ax in strips]
-    assert needed == [1, 8, 4, 2]  # of A and B, row by row and in groups
-    assert any("64 rows of A and 512 columns of B" in one for one in words(figure))
-    with pytest.raises(ValueError, match="one or two schedules"):
-        persistent_figures.tile_order()
-
-
-def test_what_both_blocks_get_stands_in_both_shared_memories(of_clusters):
-    figure = persistent_figures.multicast(of_clusters)
-    for block in (0, 1):
-        there = next(ax for ax in figure.axes if ax.get_gid() == f"shared memory {block}")
-        assert len(by_gid(there, "B ")) == 4 and len(by_gid(there, "A ")) == 1
-        assert the_one(there, f"A ({128 * block}, 0) asked by {block} in {block}")
-        for column in range(0, 256, 64):
-            assert the_one(there, f"B (0, {column}) asked by {column // 128} in {block}")
-    assert "ask for 64 KiB and get 96 KiB" in figure.caption
-
-
-def test_only_clusters_of_two_are_drawn(orders):
-    with pytest.raises(ValueError, match=r"clusters of 2 that share B, .* not of 1"):
-        persistent_figures.multicast(orders[1])
-
-
 @pytest.fixture(params=("order", "cluster"))
 def figure(request, orders, of_clusters):
     if request.param == "cluster":

@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
-from figures import (  # noqa: F401
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_is_a_sentence_below_everything,
-)
 
 import gemmlab as gl
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
-from gemmlab.lessons.fp32_summit.figures import BEGINS, GOES_ON, WHOLE
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import idle, shared_tiles, sharing
 
@@ -27,11 +21,6 @@ def kernel():
 def ways(kernel):
     kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": kernel}
     return {name: sharing(one, *SHAPE, SMS) for name, one in kernels.items()}
-
-
-@pytest.fixture(scope="module")
-def figure(ways):
-    return fp32_summit_figures.sharing(*ways.items())
 
 
 @pytest.mark.parametrize("shape", (SHAPE, (1, 1, 1), (130, 257, 640), (640, 1024, 192), (5, 5, 0)))
@@ -93,14 +82,3 @@ def test_other_rungs_and_other_things_are_refused(ways):
     other = sharing(gl.load(NAME), *SHAPE, SMS + 1)
     with pytest.raises(ValueError, match="as many SMs"):
         fp32_summit_figures.sharing(("5", ways["stream-K"]), ("6", other))
-
-
-def test_the_figure_has_every_part_in_the_row_of_its_sm(figure, ways):
-    for ax, one in zip(figure.axes, ways.values(), strict=True):
-        drawn = [p for p in ax.patches if p.get_gid() != "all SMs' time"]
-        assert {(p.get_x(), p.get_y(), p.get_width()) for p in drawn} == {
-            (p.start, p.sm, p.end - p.first) for p in one.parts
-        }
-        kinds = {p.get_gid().split(" (")[0] for p in drawn}
-        assert kinds == ({WHOLE, BEGINS, GOES_ON} if shared_tiles(one) else {WHOLE})
-    assert "In parts by stream-K: " in figure.caption

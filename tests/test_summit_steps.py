@@ -7,10 +7,9 @@ from gemmlab import plots
 from gemmlab.ladder import written
 from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fp32_summit import tables as summit_way
-from gemmlab.lessons.fp32_summit.measure import EVERY, REWRITTEN, ROADS, TABLE, WAY
+from gemmlab.lessons.fp32_summit.measure import EVERY, REWRITTEN, TABLE, WAY
 from gemmlab.records import registry
-from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
-from gemmlab.records.registry import StaleRecord
+from gemmlab.records.best_by_shape import IN_TURN, SUSTAINED
 
 
 def made_up(step, size, way):
@@ -38,37 +37,6 @@ def test_steps_are_shown_in_their_order_whatever_that_of_the_file(rows):
         assert list(dict.fromkeys(shown["step"])) == [step.title for step in chosen]
         assert len(shown) == sum(len(step.shapes) for step in chosen)
     assert list(summit_steps.steps(WAY, SUSTAINED)["M×N×K"]) == ["4096×4096×4096"]
-
-
-def test_the_chart_has_the_way_and_then_what_was_not_taken(rows):
-    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    for read, taken, others in (
-        (summit_way.path, WAY, ROADS), (summit_way.rewritten, WAY[-1:], REWRITTEN),
-    ):  # fmt: skip
-        found = read(4096)
-        assert list(found["step"]) == [step.title for step in (*taken, *others)]
-        assert list(found["taken"]) == [True] * len(taken) + [False] * len(others)
-        assert plots.path(found).caption
-    at_2048 = [step.title for step in WAY if (2048,) * 3 in step.shapes]
-    assert list(summit_way.path(2048)["step"]) == at_2048
-
-
-def test_what_lasts_and_the_errors(rows):
-    row = made_up(WAY[-1], 4096, BURST)
-    rows = [one | {"error": 2.0, "cublas_error": 3.0} for one in (*rows, row)]
-    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    assert list(summit_way.lasting()["way"]) == [BURST, SUSTAINED]
-    found = summit_way.errors()
-    assert list(found.index) == [step.title for step in WAY]
-    assert set(found["relative error"]) == {2.0} and set(found["that of cuBLAS"]) == {3.0}
-
-
-def test_a_row_of_another_kernel_is_stale(rows):
-    path = TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    codes = pandas.read_csv(path)["code"]
-    path.write_text(path.read_text().replace(codes[0], "0" * 16))
-    with pytest.raises(StaleRecord, match="22_steps"):
-        summit_steps.steps()
 
 
 def test_no_two_steps_are_the_same():

@@ -8,7 +8,6 @@ import pytest
 import gemmlab as gl
 from gemmlab.lessons.warp_specialized import figures as warp_specialized_figures
 from gemmlab.lessons.warp_specialized import turns
-from gemmlab.lessons.warp_specialized.figures import moments
 from gemmlab.lessons.warp_specialized.lab import ring_player
 
 STEPS = 7
@@ -82,35 +81,6 @@ def test_other_kernels_and_other_things_are_refused():
         turns.of("17_warp_specialized")
     with pytest.raises(TypeError, match=r"turns takes what turns\.of"):
         warp_specialized_figures.turns("17_warp_specialized")
-
-
-def boxes(ax):
-    return {one.get_gid(): one for one in ax.patches if one.get_gid()}
-
-
-def test_the_figure_has_every_step_in_its_stage(specialized, together):
-    figure = warp_specialized_figures.turns(together, specialized)
-    for ax, found in zip(figure.axes, (together, specialized), strict=True):
-        drawn, roles = boxes(ax), len(found.roles)
-        for step in range(STEPS):
-            way, there = drawn[f"on its way {step}"], drawn[f"there {step}"]
-            assert int(way.get_y()) == int(there.get_y()) == roles + step % 3
-            assert way.get_x() + way.get_width() == there.get_x()
-            copies = drawn[f"starts copies {step}"]
-            assert copies.get_x() + 1 == way.get_x() and copies.get_y() < 1
-
-
-def test_what_is_to_come_is_pale(specialized):
-    every = moments(specialized)
-    (ax,) = warp_specialized_figures.turns(specialized, shown=5).axes
-    assert boxes(ax)["to come"].get_x() == 5
-    assert every[0] == ("producer starts copies of step 0 into stage 0",)
-    assert all(every) and "sends C" in every[-1][0]
-
-
-def test_too_many_steps_do_not_fit():
-    with pytest.raises(ValueError, match="smaller K"):
-        warp_specialized_figures.turns(traced("17_warp_specialized", k=40 * turns.STEP))
 
 
 def said(player):

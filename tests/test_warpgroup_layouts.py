@@ -34,16 +34,6 @@ def test_each_sum_is_held_once_where_the_kernels_look_for_it():
     assert (held == row * 64 + col).all()
 
 
-def test_figures_show_the_chosen_ones_and_say_what_they_are():
-    boxes = {name: warpgroup_layouts.in_shared_memory(name) for name in ("none", "128B")}
-    figure = tma_wgmma_figures.swizzles(boxes)
-    assert "4 without and 32 with 128 bytes" in figure.caption
-    dark = tma_wgmma_figures.warpgroup_sums(warpgroup_layouts.sums(), thread=37)
-    assert "lane 5 of warp 1" in dark.caption and "rows 17 and 25" in dark.caption
-    (bands,) = (ax for ax in dark.axes if ax.get_gid() == "warps")
-    assert sum(patch.get_width() == 1 for patch in bands.patches) == 32
-
-
 def test_what_is_no_layout_is_refused():
     with pytest.raises(ValueError, match="no box of 8 rows"):
         tma_wgmma_figures.swizzles({"none": np.zeros(64, int)})

@@ -10,6 +10,7 @@ measures one, and also takes every step apart; results/<gpu>/path.csv has the ro
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -118,6 +119,23 @@ class AblationStep:
         if self.changes:
             kernel.trust()  # the text is the project's, though no file
         return kernel
+
+
+def steps_beside(module: str, shapes: tuple[Shape, ...] = SQUARES) -> tuple[AblationStep, ...]:
+    """Those of steps.csv in the folder of a module, given by its file.
+
+    Columns: rung, file, settings as ladder.written writes them, taken ("yes" or "no"), title and
+    predicted of AblationStep.
+    """
+    with Path(module).with_name("steps.csv").open(encoding="utf-8", newline="") as lines:
+        return tuple(
+            AblationStep(
+                title=row["title"], predicted=row["predicted"], taken=row["taken"] == "yes",
+                rung=ladder.find(row["rung"]), file=row["file"], shapes=shapes,
+                settings=ladder.read_settings(row["settings"]),
+            )
+            for row in csv.DictReader(lines)
+        )  # fmt: skip
 
 
 # ---- the form ------------------------------------------------------------------------------------

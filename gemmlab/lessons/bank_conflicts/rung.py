@@ -42,11 +42,7 @@ RUNG = Rung(
     plan=single("bank_conflicts", shapes.tiles_of_c, shapes.in_a_line(_threads_07)),
     constraints=(
         Constraint("one cure for A", _cured_twice),
-        *fits(
-            _threads_07,
-            lambda s: (8, 8),
-            lambda s: s["BK"] * (s["BM"] + s["PAD"] + s["BN"]),
-        ),
+        *fits(_threads_07, lambda s: (8, 8), lambda s: s["BK"] * (s["BM"] + s["PAD"] + s["BN"])),
     ),
     model_bytes=shapes.tile_reuse,
 )

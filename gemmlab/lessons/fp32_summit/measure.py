@@ -64,8 +64,7 @@ def _step(
 WAY = (
     _step("rung 10 as it is", REGISTER_BANKS, sizes=(2048, LARGE, HUGE), also=(AT_LENGTH,)),
     _step(
-        "four warps bring the tiles",
-        settings={"BK": 32, "STAGES": 4, "STREAM_K": 0, "MAPPED": 0},
+        "four warps bring the tiles", settings={"BK": 32, "STAGES": 4, "STREAM_K": 0, "MAPPED": 0}
     ),
     _step("B comes by tensor map", settings={"BK": 32, "STAGES": 4, "STREAM_K": 0}),
     _step("the last tiles are cut", settings={"BK": 32, "STAGES": 4}),

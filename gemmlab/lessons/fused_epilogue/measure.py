@@ -9,7 +9,7 @@ results/<gpu>/epilogue.csv, a row for each shape, activation and way.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
@@ -22,9 +22,9 @@ from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.lessons.fused_epilogue import epilogues, profiling
-from gemmlab.lessons.fused_epilogue.fused_product import NoFusedEpilogue
+from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
+from gemmlab.measure.profiler import CountersUnavailable, profile
 from gemmlab.measure.timing import PAIRS, Spread, require_verified
 from gemmlab.records import registry, tuning
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
@@ -39,6 +39,7 @@ DRAM = {  # column: what Nsight Compute counts for it
     "dram_write_bytes": "dram__bytes_write.sum",
 }
 SEED = 2024
+END_OF_PART = "end_of_part"  # the kernel that end_part launches
 
 
 def epilogue() -> pandas.DataFrame:
@@ -117,7 +118,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
                 if isinstance(launched, Kernel):
                     require_verified(launched)
                 check_sample(launched, Problem(m, n, k))
-            except (NoFusedEpilogue, VerificationError) as error:
+            except (epilogues.NoFusedEpilogue, VerificationError) as error:
                 if way != epilogues.LT:
                     raise
                 say(f"{m}x{n}x{k} {activation}, {way}: {error}; left out")
@@ -141,11 +142,53 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
 def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
     """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
     child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
-    counters = profiling.profiled_in_turn(child, list(DRAM.values()), among)
+    counters = profiled_in_turn(child, list(DRAM.values()), among)
     return {
         way: dict(zip(DRAM, counted.values(), strict=True))
         for way, counted in zip(among, counters, strict=True)
     }
+
+
+# ---- counting, part after part ------------------------------------------------------------------
+
+
+def profiled_in_turn(
+    child: list[str], metrics: Sequence[str], names: Sequence[str]
+) -> list[dict[str, int | float]]:
+    """The metrics of each part of a program, summed over its kernels, caches as they are.
+
+    child: arguments of python; it calls `end_part` after each part, with the profiler on
+    (cupyx.profiler.profile). names: of the parts. Raises CountersUnavailable.
+    """
+    which = ["--profile-from-start", "off", "--cache-control", "none"]
+    launches, message = profile(child, which, metrics, ", ".join(names))
+    parts: list[list[dict[str, int | float]]] = [[]]
+    for entry, counted in launches:
+        if entry == END_OF_PART:
+            parts.append([])
+        else:
+            parts[-1].append(counted)
+    if len(parts) != len(names) + 1 or parts.pop():
+        raise CountersUnavailable(
+            f"Nsight Compute saw {len(parts)} parts, not {len(names)}: {', '.join(names)}. "
+            f"{message}"
+        )
+    for name, part in zip(names, parts, strict=True):
+        missing = [metric for metric in metrics if any(metric not in launch for launch in part)]
+        if missing or not part:
+            lacking = ", ".join(missing) or "counters"
+            raise CountersUnavailable(f"Nsight Compute gave no {lacking} of {name}. {message}")
+    return [
+        {metric: sum(launch[metric] for launch in part) for metric in metrics} for part in parts
+    ]
+
+
+def end_part() -> None:
+    """Launch an empty kernel on the current stream, by which profiled_in_turn tells parts apart."""
+    import cupy
+
+    code = f'extern "C" __global__ void {END_OF_PART}() {{}}'
+    cupy.RawKernel(code, END_OF_PART)((1,), (1,), ())
 
 
 def main(activation: str, *among: str) -> None:
@@ -165,7 +208,7 @@ def main(activation: str, *among: str) -> None:
             stream.synchronize()
             with cupyx.profiler.profile():
                 launch(*matrices, bias)
-                profiling.end_part()
+                end_part()
                 stream.synchronize()
 
 

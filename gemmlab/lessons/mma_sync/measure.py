@@ -31,6 +31,7 @@ from gemmlab.records.ablations import (
     Shape,
     ablation,
     against_cublas,
+    steps_beside,
     work_of,
 )
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
@@ -61,45 +62,7 @@ PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is count
 
 # ---- steps ---------------------------------------------------------------------------------------
 
-WMMA = ladder.find("14_wmma")
-FIRST = {"STAGES": 3, "GROUP": 1}
-
-
-def _ours(
-    title: str, predicted: str = "", taken: bool = True, file: str = "", **settings: int
-) -> AblationStep:
-    return AblationStep(
-        title=title, predicted=predicted, rung=RUNG, settings=settings, taken=taken, file=file
-    )
-
-
-# The ideas of the rung apart.
-_apart = partial(_ours, file="15_steps.cu", **FIRST)
-STEPS = (
-    AblationStep(title="14 as it is", rung=WMMA),
-    _apart("mma.sync and ldmatrix by hand", "the instructions that WMMA became: nothing to see",
-           PADDING=1, STRIPS=1),
-    _apart("C from registers", "once for each element of C: little", PADDING=1),
-    _ours("swizzled tiles instead of padding", "copies fill whole sectors: fewer bytes of L2",
-          **FIRST),
-    _ours("blocks in groups of 8 rows", "tiles are shared in L2", STAGES=3),
-    _ours("four stages: 15 as it is", "copies have longer to arrive"),
-    _ours("rows of tiles as they are", "eight lanes meet in the same banks: much slower", False,
-          SWIZZLE=0),
-    _ours("operands of one step", "products wait for ldmatrix, or for another warp", False,
-          SETS=1),
-    _ours("32 along K in a stage", "twice as many barriers", False, BK=32),
-    _ours("tiles of 128×128, two blocks on an SM",
-          "each byte used less often; one block's barriers hidden by the other", False,
-          BN=128, STAGES=3),
-    _apart("swizzled tiles, C through strips", "as fast as with C from registers", False, STRIPS=1),
-    _apart("rows padded by 32 bytes, C from registers",
-           "whole sectors, but rows meet in the banks in pairs", False, PADDING=2),
-    AblationStep(
-        title="14 with rows padded by 32 bytes", rung=WMMA, settings={"ROW_PAD": 16}, taken=False,
-        predicted="whole sectors, but rows meet in the banks in pairs", file="14_steps.cu",
-    ),
-)  # fmt: skip
+STEPS = steps_beside(__file__)
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:

@@ -15,14 +15,12 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from functools import cache, partial
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab import ladder
-from gemmlab.cuda.device import Gpu, gpu, require_gpu
+from gemmlab.cuda.device import Gpu, require_gpu
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for, resources
@@ -30,10 +28,9 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
 from gemmlab.lessons.register_banks.rung import RUNG
 from gemmlab.measure import ceilings, profiler
-from gemmlab.measure.timing import now
 from gemmlab.processes import workers
 from gemmlab.records import registry
-from gemmlab.records.ablations import AblationStep, path_to
+from gemmlab.records.ablations import path_to, steps_beside
 from gemmlab.records.registry import POSITIVE, SIZE, WHOLE, Row, Say, Table
 from gemmlab.records.roofs import cells_of_roof
 from gemmlab.sass import loops
@@ -167,7 +164,7 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
     return nvrtc.compile_anew(text, PATH.name, arch=arch, options=variant.options)
 
 
-def _measured(say: Say, counted: bool = True) -> list[Row]:
+def _measured(say: Say) -> list[Row]:
     """A row for each of VARIANTS: a list, for half of them would be no record.
 
     Counters that cannot be read are left out. Raises NoDisassembler, OuterProductsError.
@@ -186,12 +183,11 @@ def _measured(say: Say, counted: bool = True) -> list[Row]:
         speed = _timed(variant, program.cubin, here)
         rows.append(_row(variant, program) | speed | {"roof_tflops": cells_of_roof(roof)["tflops"]})
         say(f"{variant}: {rows[-1]['tflops']:.1f} TFLOP/s")
-    if counted:
-        try:
-            for row, counters in zip(rows, _counters(cubins), strict=True):
-                row |= {column: counters.get(metric) for column, metric in METRICS.items()}
-        except profiler.CountersUnavailable as error:
-            say(f"{NAME}: NO COUNTERS RECORDED. {error}")
+    try:
+        for row, counters in zip(rows, _counters(cubins), strict=True):
+            row |= {column: counters.get(metric) for column, metric in METRICS.items()}
+    except profiler.CountersUnavailable as error:
+        say(f"{NAME}: NO COUNTERS RECORDED. {error}")
     return rows
 
 
@@ -283,7 +279,7 @@ def fma_order() -> pandas.DataFrame:
     """
     import pandas
 
-    table = _measured_once() if gpu() is not None else TABLE.read()
+    table = TABLE.read()
     active = table.cycles_active.astype(float)
     share = {"slots alone": table.ffma / table.slots}
     share["predicted"] = table.ffma / (table.slots + table.waits)
@@ -310,63 +306,7 @@ def fma_order() -> pandas.DataFrame:
     })  # fmt: skip
 
 
-@cache
-def _measured_once() -> pandas.DataFrame:
-    import pandas
-
-    rows = _measured(lambda line: None, counted=False)
-    made_with = TABLE.made_with() | {"recorded": now()}
-    return pandas.DataFrame([made_with | row for row in rows], columns=list(COLUMNS))
-
-
-# ---- the path ------------------------------------------------------------------------------------
-
-BEFORE = ladder.find("09_double_buffering")
-AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, before the ring
-
-
-def _step(
-    title: str, predicted: str, taken: bool = True, file: str = "", **settings: int
-) -> AblationStep:
-    return AblationStep(
-        title=title, predicted=predicted, rung=RUNG, settings=settings, taken=taken, file=file
-    )
-
-
-_before = partial(_step, file="10_steps.cu")
-STEPS_OF_PATH = (
-    AblationStep(title="09 as it is", rung=BEFORE),
-    AblationStep(
-        title="a tile of 128×256, warps of 64×64", rung=BEFORE,
-        predicted="8×16 sums a thread: 6 loads for 128 FMAs instead of 4 for 64",
-        settings={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
-    ),
-    _before("the next column and row in registers ahead",
-            "they are read while these are multiplied: no FMA waits for shared memory",
-            **AHEAD, ORDER=0, PTXAS=3),
-    _before("ptxas at -O1", "keeps the order of the FMAs that is written: more operands reused",
-            **AHEAD, ORDER=0, PTXAS=1),
-    _before("FMAs in snaking columns", "every FMA reuses an operand, also at the turns",
-            **AHEAD, ORDER=1, PTXAS=1),
-    _before("lanes of a warp row by row", "more wavefronts of shared memory, so slower",
-            **(AHEAD | {"PAIRS": 0})),
-    _step("a ring of tiles, asynchronous copies, mbarriers",
-          "no barrier of the block, no registers for tiles on their way", BK=16, GROUP=1),
-    _step("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
-    _step("blocks in groups of 8 rows: the rung as it is",
-          "tiles are shared in L2: fewer bytes from DRAM"),
-    _step("a ring that begins 48 bytes into shared memory",
-          "a copy of a row of B lies in five sectors instead of four: more bytes from L2", False,
-          RING_ALIGN=16),
-    _step("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
-    _step("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
-    _before("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
-    _step("8×8 sums a thread, twice the warps",
-          "16 warps hide what 8 cannot; a third more loads for each FMA", False, TN=8),
-    _step("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
-    _before("FMAs row by row", "reuses no operand at the end of a row, so slower", False, ORDER=0),
-)  # fmt: skip
-EVIDENCE = (TABLE, path_to(RUNG, STEPS_OF_PATH))
+EVIDENCE = (TABLE, path_to(RUNG, steps_beside(__file__)))
 
 
 if __name__ == "__main__":

@@ -6,10 +6,7 @@ from gemmlab.ladder.constraints import Constraint, fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    ceil_div,
-    tile_reuse,
-)
+from gemmlab.ladder.shapes import ceil_div, tile_reuse
 
 
 def _threads_without_work(s: Settings) -> str | None:

@@ -8,14 +8,7 @@ from pathlib import Path
 
 from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import (
-    LEADING,
-    MATRICES,
-    SIMULATED,
-    Launch,
-    Target,
-    Workspace,
-)
+from gemmlab.ladder.launch import LEADING, MATRICES, SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import (

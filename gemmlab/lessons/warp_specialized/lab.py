@@ -22,12 +22,12 @@ REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
 
 
 def ring_player(name: str, **settings: int) -> RingPlayer:
-    """Sliders for STAGES and for the moment, of one block of rung `name` and eight steps along K."""
+    """Sliders for STAGES and for the moment, of one block of `name` and eight steps along K."""
     return RingPlayer(load(name, **settings))
 
 
 class RingPlayer(Player):
-    """`stages` chooses how many pairs of tiles there are, `slider` the moment; `picture` shows it."""
+    """`stages` chooses how many pairs of tiles there are, `slider` the moment."""
 
     def __init__(self, kernel: Kernel):
         self._name, self._settings = kernel.name, dict(kernel.settings)

@@ -28,7 +28,7 @@ OF_C = -1  # the step and the stage of what belongs to none
 
 @dataclass(frozen=True)
 class Turn:
-    """What a role does of one step, from `begin` to `until`, both the `at` of simulator.run.Step."""
+    """What a role does of one step, from `begin` to `until`, each an `at` of simulator.run.Step."""
 
     kind: str
     step: int

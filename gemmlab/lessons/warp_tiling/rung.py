@@ -38,10 +38,7 @@ RUNG = Rung(
     name="08_warp_tiling",
     title="Warp tiling",
     idea="block, warp, thread: a level between, and lanes that read the same",
-    inner_loop=(
-        ("const int across", "const int x"),
-        ("float a_column", "*(float4*)&b_row"),
-    ),
+    inner_loop=(("const int across", "const int x"), ("float a_column", "*(float4*)&b_row")),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *warp_tile(64, 64),

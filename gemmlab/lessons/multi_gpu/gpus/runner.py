@@ -19,13 +19,7 @@ from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, ByKernel, gathered, placed, rows_of, to_host
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedule import (
-    COPIES,
-    Collective,
-    Product,
-    Schedule,
-    Step,
-)
+from gemmlab.lessons.multi_gpu.schedule import COPIES, Collective, Product, Schedule, Step
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline, kind_of
 
 LIMIT_S = 30.0  # for each step, and in the mean for each run
