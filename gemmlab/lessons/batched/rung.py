@@ -78,15 +78,5 @@ RUNG = Rung(
     ops=shapes.ops,
     batch=3,
     shown_at=Problem(64, 64, 64, 4096),
-    planted=Planted(
-        old="factors.B = matrix(B, stride_b, next.product);",
-        new="factors.B = matrix(B, stride_a, next.product);",
-        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
-        "another where M and N differ",
-        kind="out-of-bounds read",
-        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
-        "differ",
-        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
-        "come from?",
-    ),
+    planted=Planted.beside(__file__),
 )

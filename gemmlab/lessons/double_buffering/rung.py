@@ -23,16 +23,5 @@ RUNG = Rung(
     constraints=warps_fit(lambda s: max(2, s["STAGES"]), lambda s: 1),
     model_bytes=shapes.tile_reuse,
     needs_arch=lambda s: "sm_80" if s["STAGES"] > 1 else "",
-    planted=Planted(
-        old="wait_for_copies<STAGES - 2>",
-        new="wait_for_copies<STAGES - 1>",
-        what="STAGES - 1 groups may still be on the way after this wait, the stage that is "
-        "multiplied next among them; at most STAGES - 2 may be",
-        kind="read of a copy in flight",
-        seen="kernel.check() sees the read of a copy in flight, and in the simulator, where copies "
-        "arrive as late as they may, kernel.verify() fails too",
-        hint="kernel.check() names the line that reads too early and the one that started the "
-        "copy. Which line should have made sure that it has arrived?",
-        settings={"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3},
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -177,17 +177,7 @@ RUNG = Rung(
     ships=_ships,
     tuned_shapes=(*THIN, (8192, 8192, 8192)),
     swept=_swept,
-    planted=Planted(
-        old="end(two, of_two, unit + 1);\n            }\n            if",
-        new="end(two, of_one, unit + 1);\n            }\n            if",
-        what="sums of one block of K are multiplied by the scales of the next: those that were "
-        "read for the other set",
-        kind=None,
-        seen="products of more than two blocks of K are wrong, which verification sees and the "
-        "simulator's checks do not: all reads and writes are in order",
-        hint="From which K on is it wrong, and which lines run only then?",
-        settings={"BM": 64, "BN": 64, "STAGES": 2, "SCALES": 2},
-    ),
+    planted=Planted.beside(__file__),
 )
 
 # The kernels that quantize, see quantize.py: all of them come compiled.

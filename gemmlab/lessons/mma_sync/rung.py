@@ -203,15 +203,5 @@ RUNG = Rung(
     computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
     bias=True,
     biased=lambda s: s["BIAS"] == 1,
-    planted=Planted(
-        old="wait_for_copies<STAGES - 3>();",
-        new="wait_for_copies<STAGES - 2>();",
-        what="one stage more may be on its way, the one that is read next: ldmatrix may read it "
-        "before its copies have arrived",
-        kind="read of a copy in flight",
-        seen="kernel.check() sees the read of a copy in flight, and in the simulator, where copies "
-        "arrive as late as they may, kernel.verify() fails too",
-        hint="How many groups of copies has a thread started, and which of them must be there?",
-        settings={"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "DTYPE": 2},
-    ),
+    planted=Planted.beside(__file__),
 )

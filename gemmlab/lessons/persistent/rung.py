@@ -65,16 +65,6 @@ RUNG = Rung(
         Constraint("sharing", _shared_by_some),
     ),
     tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
-    planted=Planted(
-        old="start_products(sums, shared.stages[at.stage], group, step > 0);",
-        new="start_products(sums, shared.stages[at.stage], group, true);",
-        what="the first products of a tile are added to the sums that the registers still hold, "
-        "those of the block's tile before",
-        kind=None,
-        seen="every tile of a block but its first is wrong, which verification sees and the "
-        "simulator's checks do not: all reads and writes are in order",
-        hint="Which tiles of a block are wrong: its first, or those after it?",
-        settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
-    ),
+    planted=Planted.beside(__file__),
     **tma_wgmma.common,
 )

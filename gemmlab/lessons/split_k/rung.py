@@ -249,15 +249,5 @@ RUNG = Rung(
         ("const long long steps", "multiply_tile("),
         ("} else if (JOIN == LAST_ARRIVER) {", "}"),
     ),
-    planted=Planted(
-        old="is_last(&arrived[tile], SPLIT)",
-        new="is_last(&arrived[tile], SPLIT - 1)",
-        what="the block that arrives last but one adds the parts, and one of them may not be there "
-        "yet; all SPLIT of them must have arrived",
-        kind="uninitialised read",
-        seen="kernel.check() sees the read of a part that nobody has written, and kernel.verify() "
-        "fails where the last block is late",
-        hint="kernel.check() names the array that is read too early. Who writes it, and what does "
-        "the reader wait for?",
-    ),
+    planted=Planted.beside(__file__),
 )  # fmt: skip

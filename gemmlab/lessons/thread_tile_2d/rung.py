@@ -23,16 +23,5 @@ RUNG = Rung(
     plan=single("thread_tile_2d", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_tiles)),
     constraints=FITS_05,
     model_bytes=shapes.tile_reuse,
-    planted=Planted(
-        old="        } else {\n            load_tile<false",
-        new="        } else if (!whole) {\n            load_tile<false",
-        what="a block inside of C brings nothing in the last step where K is no multiple of BK, "
-        "and multiplies the tiles of the step before once more",
-        kind=None,
-        seen="kernel.verify() fails where a block is whole and K is no multiple of BK; "
-        "kernel.check() finds nothing, for every element that is read was written once",
-        hint="compare the shapes that kernel.verify() passes with those that fail: which blocks "
-        "are wrong, and what is special about K?",
-        settings={"BM": 32, "BN": 32, "BK": 8, "TM": 4, "TN": 4},
-    ),
+    planted=Planted.beside(__file__),
 )

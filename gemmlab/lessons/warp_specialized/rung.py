@@ -71,16 +71,6 @@ RUNG = Rung(
     plan=tma_wgmma.or_any_width(_specialized),
     constraints=(fits(sent_bytes, ARCH), Constraint("room for sums", _room_for_sums)),
     tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
-    planted=Planted(
-        old="if (leads && step > 0) arrive(empty + 8 * at.before());",
-        new="if (leads) arrive(empty + 8 * at.stage);",
-        what="a warpgroup gives the stage back whose products it has just started, not the one "
-        "before: new tiles may be copied over those that are still being multiplied",
-        kind="write-after-read race",
-        seen="the simulator multiplies at once, so every result is right; its checks know what "
-        "the hardware would still be reading",
-        hint="Which stage has been read when wait_for_products<1>() is over?",
-        settings={"BN": 64, "STAGES": 2},
-    ),
+    planted=Planted.beside(__file__),
     **tma_wgmma.common,
 )

@@ -100,15 +100,5 @@ RUNG = Rung(
     model_bytes=partial(shapes.tile_reuse, precision=HALF),
     needs_arch=lambda s: "sm_80" if _is_staged(s) else "sm_70",
     precision=HALF,
-    planted=Planted(
-        old="__syncthreads();                 // the next stage is here",
-        new="__syncwarp();                    // the next stage is here",
-        what="__syncwarp() holds back the threads of one warp only, so a warp may read pieces that "
-        "another has not brought yet, and fill a stage that another still reads",
-        kind="read-after-write race",
-        seen="only kernel.check() sees the races, every result is right in the simulator",
-        hint="kernel.check() names a line that writes and one that reads. Each thread waits for "
-        "its own copies. What makes sure that those of other warps have arrived?",
-        settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32},
-    ),
+    planted=Planted.beside(__file__),
 )
