@@ -19,8 +19,7 @@ from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
-from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
-from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Collectives
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.lessons.multi_gpu.schedule import Grid
 

@@ -6,6 +6,7 @@ The schedule is what stream_k.cuh computes, run in the simulator; nothing is mul
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -18,26 +19,7 @@ from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
 
 TOLD = 4  # numbers of a part: its tile's first row and column, its first stage, the one after
-SCHEDULE = """
-#include "register_tiles.cuh"
-#include "stream_k.cuh"
-
-extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, int N, int K)
-{
-    Work work(M, N, K);
-    int count = 0;
-    for (; work.next(); ++count) {
-        if (count >= most) continue;
-        const Corner corner = work.corner();
-        int* part = parts + 4 * (blockIdx.x * most + count);
-        part[0] = corner.top;
-        part[1] = corner.left;
-        part[2] = work.begin;
-        part[3] = work.end;
-    }
-    counts[blockIdx.x] = count;
-}
-"""
+SCHEDULE = Path(__file__).with_name("schedule.cu")
 
 
 def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:

@@ -213,15 +213,6 @@ def recorded_errors() -> pandas.DataFrame:
     return ERRORS.read()
 
 
-def times_ours() -> pandas.DataFrame:
-    """cuBLASLt's error of the sums over rung 19's: a row for each case, a column for each K."""
-    table = CUBLAS_ERRORS.read()
-    ratio = table["cublas_sum_error"] / table["sum_error"]
-    return table.assign(ratio=ratio).pivot(
-        index=["data", "types", "scales"], columns="k", values="ratio"
-    )
-
-
 def by_scales() -> pandas.DataFrame:
     """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
 

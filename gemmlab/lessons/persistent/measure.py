@@ -11,6 +11,7 @@ to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros; results/<gp
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
@@ -21,7 +22,7 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
 from gemmlab.ladder.precision import BRAIN, HALF
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, READ, ROLES, launched
+from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, ROLES, launched, marks_in
 from gemmlab.lessons.tma_wgmma.measure import ALONE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
@@ -44,22 +45,7 @@ if TYPE_CHECKING:
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
-MARKS = f"""{READ}
-__device__ long long marks[{MOST}][{len(ROLES)}][{len(EVENTS) + 1}];
-#define MARK(event, reads) \\
-    read_clock(&marks[TILE][threadIdx.x / 128][event], threadIdx.x % 128 == 0 && (reads));
-__device__ __forceinline__ void read_sm(long long* to, bool reads)
-{{
-    asm volatile("{{ .reg .pred p; .reg .b32 t; .reg .b64 u; setp.ne.u32 p, %1, 0;"
-                 " @p mov.u32 t, %%smid; @p cvt.u64.u32 u, t; @p st.global.b64 [%0], u; }}"
-                 :: "l"(to), "r"((int)reads) : "memory");
-}}
-#define MARK_BEFORE(event, reads) \\
-    read_clock(&marks[TILE_BEFORE][threadIdx.x / 128][event], \\
-               threadIdx.x % 128 == 0 && (reads));
-#define BEGINS(reads) MARK(1, reads) \\
-    read_sm(&marks[TILE][threadIdx.x / 128][{SM}], threadIdx.x % 128 == 0 && (reads));
-"""
+MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 # A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
 # the first boxes of a tile, and "ends" when it has it for the last ones.
 ROOM = "expect_bytes(told, sizeof(Stage));"

@@ -6,6 +6,7 @@ The order is what kernels/warpgroup_tiles.cuh computes, run in the simulator; no
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -24,19 +25,7 @@ from gemmlab.records.ablations import HUGE
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
 
-PLACES = """
-#include "warpgroup_tiles.cuh"
-
-extern "C" __global__ void places(int* rows, int* columns, int count, int down, int across,
-                                  int group)
-{
-    const int number = blockIdx.x * blockDim.x + threadIdx.x;
-    if (number >= count) return;
-    const Corner place = tile_at(number, down, across, group);
-    rows[number] = place.row;
-    columns[number] = place.col;
-}
-"""
+PLACES = Path(__file__).with_name("places.cu")
 THREADS = 128
 ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
 ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))

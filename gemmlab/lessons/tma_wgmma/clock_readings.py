@@ -11,6 +11,7 @@ keeps the blocks of some SMs; results/<gpu>/hopper_blocks.csv.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
@@ -36,29 +37,16 @@ EVENTS = ("goes_on", "done", "met")
 PHASES = ("began", "first", "summed", "stored")
 SMS = 16  # whose blocks are kept
 WARM = 50  # launches before the one that is kept
-# A mark is a read of the clock and a store, both predicated: no branch.
-READ = """\
-__device__ __forceinline__ void read_clock(long long* to, bool reads)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 t; setp.ne.u32 p, %1, 0; @p mov.u64 t, %%clock64;"
-                 " @p st.global.b64 [%0], t; }" :: "l"(to), "r"((int)reads) : "memory");
-}
-"""
-STEP_MARKS = f"""{READ}
-__device__ long long marks[{len(ROLES)}][{STEPS}][{len(EVENTS)}], began;
-#define BEGIN read_clock(&began, blockIdx.x == 0 && threadIdx.x == 0);
-#define MARK(event) read_clock(&marks[group][step][event], \
-                               blockIdx.x == 0 && threadIdx.x % 128 == 0 && step < {STEPS});
-"""
-BLOCK_MARKS = f"""{READ}
-#define BLOCKS {LARGE[0] * LARGE[1] // 64**2}
-__device__ long long marks[BLOCKS][{len(PHASES)}];
-__device__ int sms[BLOCKS];
-#define MARK(phase, reads) read_clock(&marks[blockIdx.x][phase], threadIdx.x == 0 && (reads));
-#define BEGIN MARK(0, true) if (threadIdx.x == 0) \
-    asm volatile("{{ .reg .b32 t; mov.u32 t, %%smid; st.global.b32 [%0], t; }}" \
-                 :: "l"(sms + blockIdx.x) : "memory");
-"""
+
+
+def marks_in(path: Path) -> str:
+    """The marks of a file, behind the read of the clock that they use."""
+    return Path(__file__).with_name("read_clock.cuh").read_text("utf-8") + path.read_text("utf-8")
+
+
+STEP_MARKS, BLOCK_MARKS = (
+    marks_in(Path(__file__).with_name(name)) for name in ("step_marks.cuh", "block_marks.cuh")
+)
 MEMORY = "extern __shared__ __align__(SWIZZLED_BYTES) char memory[];"
 FULL_16 = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
 FULL_17 = "wait_for(full + 8 * at.stage, at.parity);"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -12,7 +12,7 @@ from gemmlab import ladder
 from gemmlab.analysis.counters import PER_WARP_FMA
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
-from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
@@ -137,60 +137,15 @@ def sums() -> np.ndarray:
 SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """`old`, which stands once in the kernel's file, became `new`: then `may` can happen."""
-
-    what: str
-    old: str
-    new: str
-    may: str
-
-    def kernel(self) -> Kernel:
-        text = TMA_WGMMA.path.read_text(encoding="utf-8")
-        return from_source(text.replace(self.old, self.new), TMA_WGMMA.name, **SMALL)
-
-
-EVERY = (
-    LeftOut(
-        "the wait for the mbarrier", "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);", "",
-        "products read a box before it is there",
-    ),
-    LeftOut(
-        "half of the bytes told", "expect_bytes(told, sizeof(Stage));",
-        "expect_bytes(told, sizeof(Stage) / 2);", "the phase ends before all bytes are there",
-    ),
-    LeftOut(
-        "the barrier of the block", "__syncthreads();                         // all have", "// ",
-        "a box overwrites what others still multiply",
-    ),
-    LeftOut(
-        "wgmma.fence", "fence_sums();", "", "products begin before the sums are 0",
-    ),
-    LeftOut(
-        "wgmma.commit_group", "commit_products();", "", "nobody can wait for the products",
-    ),
-    LeftOut(
-        "a group too many under way", "wait_for_products<LAG>();",
-        "wait_for_products<LAG + 1>();", "a box overwrites what is still read",
-    ),
-    LeftOut(
-        "the last wait", "    }\n    wait_for_products<0>();\n", "    }\n",
-        "sums are stored while they are computed",
-    ),
-    LeftOut(
-        "fence.proxy.async", '#include "warpgroup_tiles.cuh"',
-        '#include "tensor_copy.cuh"\n#define publish_stores()\n#include "warpgroup_tiles.cuh"',
-        "wgmma misses what threads have stored",
-    ),
-)  # fmt: skip
+# A piece that stands once in the kernel's file, what is there instead, and what may happen then.
+LEFT_OUT = pandas.read_csv(Path(__file__).with_name("left_out.csv"), keep_default_na=False)
 
 
 def left_out() -> pandas.DataFrame:
-    """A row for each of EVERY: what may happen without it, and what the checks find."""
-    rows = {}
-    for line in EVERY:
-        report = line.kernel().check()
-        kinds = {finding.kind: None for case in report.cases for finding in case.findings}
-        rows[line.what] = {"then": line.may, "the checks find": next(iter(kinds), "nothing")}
+    """A row for each of LEFT_OUT: what may happen without it, and what the checks find."""
+    rows, text = {}, TMA_WGMMA.path.read_text(encoding="utf-8")
+    for line in LEFT_OUT.itertuples():
+        kernel = from_source(text.replace(line.old, line.new), TMA_WGMMA.name, **SMALL)
+        kinds = [finding.kind for case in kernel.check().cases for finding in case.findings]
+        rows[line.what] = {"then": line.may, "the checks find": kinds[0] if kinds else "nothing"}
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("left out")
