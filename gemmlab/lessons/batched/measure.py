@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from math import ceil
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -28,9 +29,6 @@ from gemmlab.measure.timing import Spread, require_verified
 from gemmlab.records import registry, tuning
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME, RUNG = "batches", "13_batched"
 SIZES = (32, 64, 128)

@@ -7,7 +7,9 @@ times 1 to 16 chains in a thread with different numbers of warps; results/<gpu>/
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
@@ -16,9 +18,6 @@ from gemmlab.measure import ceilings
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, Row, Say, Table, provenance
 from gemmlab.records.roofs import cells_of_roof
 from ptxsim.architectures import WARP
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME = "00_chains"
 CHAINS = (1, 2, 4, 8, 16)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.kernel.compiler import Compiled
 from gemmlab.kernel.kernel import Kernel
@@ -26,9 +27,6 @@ from gemmlab.records.ablations import AblationStep, Shape, ablation, shown
 from gemmlab.records.best_by_shape import IN_TURN, at_length
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 from gemmlab.records.runs import cells_of
-
-if TYPE_CHECKING:
-    import pandas
 
 PAIRS = {2048: 20, 4096: 20, 8192: 8, 16384: 4}  # of samples, by M
 LARGE, HUGE = 4096, 8192

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, ScaledProduct
@@ -25,9 +26,6 @@ from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import FACTORS, SCALES
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.records.registry import NUMBER, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
-
-if TYPE_CHECKING:
-    import pandas
 
 SIDE = 128  # rows of A, and of B
 DEPTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)  # K
@@ -218,8 +216,6 @@ def by_scales() -> pandas.DataFrame:
 
     the same: in all recorded digits.
     """
-    import pandas
-
     table = CUBLAS_ERRORS.read()
     apart = 100 * (table["sum_error"] / table["cublas_sum_error"] - 1)
     of_kind = apart.groupby(table["scales"], sort=False)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas
 
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
@@ -41,9 +42,6 @@ from gemmlab.records.ablations import SQUARES, AblationStep, Shape, ablation, ag
 from gemmlab.records.comparisons import bits_of
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, spread
-
-if TYPE_CHECKING:
-    import pandas
 
 # ---- steps ---------------------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas, CublasError
 from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, Product
@@ -98,7 +100,6 @@ def predicted_bytes(way: str, activation: str, m: int, n: int, k: int) -> tuple[
 def by_four(activation: str) -> Callable:
     """finish(C, bias): in one kernel, four elements at a time; M a multiple of 8, N of 4."""
     import cupy
-    import numpy
 
     code = SOURCE_BY_FOUR.read_text("utf-8").replace("EXPRESSION;", f"{EXPRESSIONS[activation]};")
     kernel = cupy.RawKernel(code, "finish")

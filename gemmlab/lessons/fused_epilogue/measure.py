@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -29,9 +31,6 @@ from gemmlab.measure.timing import PAIRS, Spread, require_verified
 from gemmlab.records import registry, tuning
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
-
-if TYPE_CHECKING:
-    import pandas
 
 DRAM_OF = ("ReLU", "GELU by erf")  # for which bytes of DRAM are counted
 DRAM = {  # column: what Nsight Compute counts for it

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.records import roofs
-
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
 
 MIB = 2**20
 

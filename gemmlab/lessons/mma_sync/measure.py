@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.compiler import code_hash
@@ -39,9 +40,6 @@ from gemmlab.records.roofs import cells_of_roof
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import LOADS
 from ptxsim.metrics import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 # 0: not measured, as at other shapes than LARGE, or before there was the column.
 OR_ZERO = Kind("a number from 0 on", r"[-+.\deE]+", -1, unnamed="0")

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas
+
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
@@ -158,8 +160,6 @@ def _measured(say: Say) -> Iterator[Row]:
 
 
 def _keep(steps: list[Row], whole: bool = True) -> None:
-    import pandas
-
     about = TIMELINES.made_with() | {"recorded": now()}
     rows = pandas.DataFrame([about | step for step in steps])
     TIMELINES.write(rows, require_gpu("Recording").slug, whole)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas
 
 from gemmlab.lessons.multi_gpu.gpus.runner import NCCL
 from gemmlab.lessons.multi_gpu.measure import NAME, SPEEDS, TIMELINES, kept_name
 from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.records.registry import NoRecord
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def scaling() -> pandas.DataFrame:

@@ -8,16 +8,14 @@ counts what L1 does at shapes that differ in one thing each; results/<gpu>/l1_pa
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.lessons.naive.rung import RUNG
 from gemmlab.measure import profiler
 from gemmlab.records.registry import NUMBER, SIZE, Row, Say, Table, provenance
 from gemmlab.records.runs import Measured, of_default
 from ptxsim.architectures import WARP
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME = "01_l1_passes"
 SHAPES = {  # what sets it apart

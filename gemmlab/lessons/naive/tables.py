@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
 from ptxsim.metrics import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
-    from gemmlab.kernel.trace import Trace
 
 BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
 

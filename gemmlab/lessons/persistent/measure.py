@@ -12,7 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -35,10 +38,6 @@ from gemmlab.records.ablations import HUGE, AblationStep
 from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
 
 # ---- tiles ---------------------------------------------------------------------------------------
 

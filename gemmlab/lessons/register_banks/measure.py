@@ -18,7 +18,10 @@ from dataclasses import astuple, dataclass
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
+import pandas
 
 from gemmlab.cuda.device import Gpu, require_gpu
 from gemmlab.cuda.options import LEVEL
@@ -36,10 +39,6 @@ from gemmlab.records.roofs import cells_of_roof
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
 from ptxsim.compile import nvrtc
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
 
 NAME, ENTRY = "10_fma_order", "outer_products"
 PATH = kernel_file(f"{NAME}.cu")
@@ -125,8 +124,6 @@ def numbers(variant: Variant) -> numpy.ndarray:
 
     Products of two of them are exact in float32.
     """
-    import numpy
-
     shape = 2 * STEPS, 4 * variant.rows + 8 * variant.columns
     drawn = numpy.random.default_rng(10).integers(-2047, 2048, shape)
     return (drawn * 2.0**-11).astype(numpy.float32)
@@ -134,8 +131,6 @@ def numbers(variant: Variant) -> numpy.ndarray:
 
 def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     """What each lane of a warp stores, float32 (32,): a NumPy twin of the kernel."""
-    import numpy
-
     rows, columns = variant.rows, variant.columns
     down, across = numpy.divmod(numpy.arange(32), 8)
     operands = numbers(variant)
@@ -215,7 +210,6 @@ def _row(variant: Variant, program: nvrtc.Program) -> Row:
 def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[[int], None]]:
     """The array that the kernel fills, and a function that launches it for so many iterations."""
     import cupy
-    import numpy
 
     shape = variant.launch(here.sm_count)
     operands = cupy.asarray(numbers(variant))
@@ -277,8 +271,6 @@ def fma_order() -> pandas.DataFrame:
     the launch, those in which it has warps; dispatch stall: warps that wait for the dispatcher, per
     issue.
     """
-    import pandas
-
     table = TABLE.read()
     active = table.cycles_active.astype(float)
     share = {"slots alone": table.ffma / table.slots}

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+import numpy
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.register_banks.measure import ORDERS
 from gemmlab.records import roofs, runs
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.occupancy import SM_PARTITIONS
-
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
 
 BY_ROWS, SNAKING = ORDERS[0], ORDERS[2]
 
@@ -78,8 +76,6 @@ class Costs:
 
 def costs(table: pandas.DataFrame) -> Costs:
     """Fitted to the rows of fma_order() that have loads, by least squares."""
-    import numpy
-
     rows = table[table["loads"] > 0]
     cycles = rows["FFMA"] * rows["roof TFLOP/s"] / rows["measured TFLOP/s"]
     sums = rows["tile"].map(lambda tile: math.prod(map(int, tile.split("×"))))

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
@@ -27,9 +27,6 @@ from gemmlab.measure.timing import Arena, require_verified
 from gemmlab.records import registry, tuning
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import cells_of
-
-if TYPE_CHECKING:
-    import pandas
 
 SHAPES = (
     (64, 4096, 4096), (128, 4096, 4096), (64, 64, 65536), (256, 256, 16384), (512, 512, 512),

@@ -12,7 +12,10 @@ keeps the blocks of some SMs; results/<gpu>/hopper_blocks.csv.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
@@ -24,10 +27,6 @@ from gemmlab.measure.in_turn import make_sets
 from gemmlab.records.ablations import AblationStep
 from gemmlab.records.registry import REPORTED, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
 
 TMA_WGMMA, WARP_SPECIALIZED = map(ladder.find, ("16_tma_wgmma", "17_warp_specialized"))
 STEPS_NAME, BLOCKS_NAME = "17_timeline", "17_blocks"
@@ -144,8 +143,6 @@ def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:
 
     taken: (blocks, PHASES), cycles; sms: where each block ran.
     """
-    import numpy
-
     rows = []
     for sm in range(SMS):
         (on_it,) = numpy.nonzero(sms == sm)

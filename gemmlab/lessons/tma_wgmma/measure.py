@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
@@ -33,9 +34,6 @@ from gemmlab.records.ablations import (
     work_of,
 )
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
-
-if TYPE_CHECKING:
-    import pandas
 
 WARP_SPECIALIZED = ladder.find("17_warp_specialized")
 PERSISTENT = ladder.find("18_persistent")
