@@ -50,11 +50,9 @@ class Counts:
     resident: int
 
     def steps(self, problem: Problem) -> int:
-        """Along K."""
         return ceil(problem.k / self.depth)
 
     def blocks(self, problem: Problem) -> int:
-        """One for each tile of C."""
         return ceil(problem.m / self.tile[0]) * ceil(problem.n / self.tile[1])
 
 
@@ -92,7 +90,6 @@ class Terms:
 
     @property
     def seconds(self) -> float:
-        """The prediction: the longest of them."""
         return max(asdict(self).values())
 
     @property
@@ -193,7 +190,6 @@ def predictions(known: Recorded, own: Own | None = None) -> dict[Point, Terms]:
 
 
 def ranked(predicted: dict[Point, Terms]) -> list[Point]:
-    """Points from the shortest predicted time on; equal ones in the order of the ladder."""
     return sorted(predicted, key=lambda point: predicted[point].seconds)
 
 

@@ -72,7 +72,6 @@ def check_step(step: Step, known: Recorded) -> None:
 def _evaluations(
     step: Step, known: Recorded, neighbours: dict[Point, tuple[Point, ...]], seed: int
 ) -> int:
-    """Until NEAR is reached; random points are drawn among those that are not evaluated."""
     draw, evaluated = random.Random(seed), dict[Point, float]()
 
     class Reached(Exception):

@@ -36,8 +36,6 @@ Timer = Callable[[Settings], Row]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command was asked for."""
-
     rung: str
     shape: tuple[int, int, int]
     strategy: str
@@ -133,7 +131,6 @@ def _failed(space: Space, settings: Settings, why: str) -> Row:
 
 
 def _code(space: Space, settings: Settings) -> str:
-    """What a measurement with these settings belongs to."""
     problem = replace(space.problem, ops=space.rung.ops(settings))
     return str(of_rung(space.rung, settings, [problem], target_here()))
 

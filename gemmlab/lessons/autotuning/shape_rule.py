@@ -106,7 +106,6 @@ class Judged:
 
     @property
     def mean(self) -> float:
-        """The geometric mean of the shares."""
         return exp(mean(map(log, self.shares.values())))
 
 

@@ -37,7 +37,6 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the tuned parameters."""
         return tuple(self.values)
 
     @property
@@ -54,7 +53,6 @@ class Space:
         return {name: int(given[name]) for name in self.rung.defaults}
 
     def point(self, settings: Settings) -> Point:
-        """Where settings lie in the space."""
         return tuple(int(settings[name]) for name in self.names)
 
     def legal(self) -> list[Point]:
@@ -100,7 +98,6 @@ class Recorded:
 
     @property
     def best(self) -> Point:
-        """The fastest point."""
         return min(self.times_ms, key=self.times_ms.__getitem__)
 
     def share(self, point: Point) -> float:

@@ -185,7 +185,6 @@ def _lists(space: Space) -> dict[str, list[int]]:
 
 
 def key_of(point: Sequence[int]) -> str:
-    """Of a point in a cache file."""
     return ",".join(str(int(value)) for value in point)
 
 
@@ -198,7 +197,6 @@ class _Watched:
         self.found: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
-        """As Kernel Tuner calls a strategy; what it found is in `found`."""
         with suppress(_kernel_tuner().util.StopCriterionReached):  # some let it through
             self.strategy.tune(searchspace, _Runner(runner, self), options)
         return []

@@ -50,7 +50,6 @@ PAIRS = 5
 
 
 def ways(batch: int) -> tuple[str, ...]:
-    """Those that are measured with so many products."""
     return tuple(way for way in WAYS if way != BRANCHED or batch == BRANCHED_AT)
 
 
@@ -109,7 +108,6 @@ class Batch:
 
 
 def in_a_row(calls: Sequence[Callable[[], None]]) -> None:
-    """Enqueue them one after the other."""
     for call in calls:
         call()
 
@@ -171,7 +169,6 @@ EVIDENCE = (TABLE,)
 
 
 def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
-    """A row for each way at one batch."""
     import cupy
 
     here = require_gpu("Measuring batches")
@@ -207,7 +204,6 @@ def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
 
 
 def _kernel(problem: Problem, kernels: dict[str, Kernel], **others: int) -> Kernel:
-    """The rung with the settings for a batch, verified."""
     kernel = tuning.kernel_for(ladder.find(RUNG), (*problem.shape, problem.batch), **others)
     kernel = kernels.setdefault(ladder.written(kernel.settings), kernel)
     require_verified(kernel)

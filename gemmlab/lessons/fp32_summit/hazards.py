@@ -38,7 +38,6 @@ def results_of(instruction: Instruction) -> int:
 
 
 def effect(instruction: Instruction) -> Effect:
-    """What it reads and writes; a memory load reads its address."""
     results = results_of(instruction)
     writes = [name for text in instruction.operands[:results] for name in _NAME.findall(text)]
     width = next((WIDTHS[part] for part in instruction.opcode.split(".") if part in WIDTHS), 1)

@@ -202,7 +202,6 @@ def _lines(cubin: bytes, entry: str) -> tuple[int, list[Line]]:
 
 
 def _section_of(cubin: bytes, name: str) -> tuple[int, int]:
-    """Where a section of an ELF file of 64 bits begins, and its size."""
     table = struct.unpack_from("<Q", cubin, 0x28)[0]
     size, count, names_at = struct.unpack_from("<HHH", cubin, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", cubin, table + at * size) for at in range(count)]
@@ -244,7 +243,6 @@ def _set_target(line: Line, at: int, target: int) -> None:
 
 
 def _aim(lines: list[Line]) -> None:
-    """Let every branch go to where its target is now."""
     now = {line.was: at for at, line in enumerate(lines)}
     for at, line in enumerate(lines):
         if line.one.target is None or line.was < 0:
@@ -288,7 +286,6 @@ def _spread(part: list[Line], first: int, spacing: int) -> list[Line]:
 
 
 def _stops(instruction: Instruction, load: Instruction) -> bool:
-    """Whether a load cannot be moved behind an instruction."""
     if class_of(instruction) == SHARED_LOAD or instruction.target is not None:
         return True
     loads, does = effect(load), effect(instruction)
@@ -349,7 +346,6 @@ def _blank(line: Line) -> None:
 
 
 def _jump(line: Line, like: Line) -> Line:
-    """A branch without a condition in place of a line, as the one at the loop's end."""
     if like.one.operation != "BRA" or like.one.predicate:
         raise NoListing(f"this loop ends with {like.one}")
     line.lower, line.upper, line.one = like.lower, like.upper, like.one

@@ -59,7 +59,6 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All that go together: scales of blocks have one interval."""
     return [
         Case(data, dtype, scales, promote, k)
         for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
@@ -95,7 +94,6 @@ def operands_of(case: Case) -> Operands:
 
 
 def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
-    """Those of rung 19: see errors_of."""
     given = operands_of(case)
     return errors_of(case, given, kernel(given.A, given.B, scales=given.scales))
 
@@ -125,7 +123,6 @@ def _about(case: Case) -> Row:
 
 
 def _measure(say: Say) -> list[Row]:
-    """All cases."""
     kernels: dict[str, Kernel] = {}
     rows = []
     for case in cases():

@@ -55,7 +55,6 @@ class ErrorSliders(ipywidgets.VBox):
 
     @property
     def case(self) -> Case:
-        """As the sliders stand."""
         return Case(**{name: slider.value for name, slider in self.sliders.items()})
 
     def _moved(self, _change=None) -> None:

@@ -136,7 +136,6 @@ def _swept(problem: Problem, s: Settings) -> bool:
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
-    """Of a warp's part of C, down and across."""
     return s["WM"] // MMA_SHAPE[0], s["WN"] // MMA_SHAPE[1]
 
 

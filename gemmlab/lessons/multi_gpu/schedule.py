@@ -56,15 +56,12 @@ class Grid:
         return self.rows * self.columns
 
     def place(self, rank: int) -> tuple[int, int]:
-        """Row and column of a rank."""
         return divmod(rank, self.columns)
 
     def row(self, at: int) -> tuple[int, ...]:
-        """The ranks of a row."""
         return tuple(range(at * self.columns, (at + 1) * self.columns))
 
     def column(self, at: int) -> tuple[int, ...]:
-        """The ranks of a column."""
         return tuple(range(at, self.count, self.columns))
 
 
@@ -245,11 +242,9 @@ class Schedule:
         return sorted({work.members for work in works if isinstance(work, Collective)})
 
     def __iter__(self) -> Iterator[tuple[int, Step]]:
-        """Rank and step, of all."""
         return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
 
     def width(self, rank: int, part: Part) -> int:
-        """Columns of the buffer that it is a part of."""
         return self.buffers[rank][part.buffer].columns
 
     def flop(self, rank: int, work: Product) -> int:
@@ -270,7 +265,6 @@ class Schedule:
         )
 
     def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
-        """Of an element of the buffer that it is a part of."""
         return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
 
     @cached_property

@@ -97,7 +97,6 @@ MARKED = (
 
 
 def _measure_tiles(say: Say) -> Iterator[Row]:
-    """The marks of all of MARKED. Raises TimingError."""
     for step in MARKED:
         kernels, _ = launched(step)
         taken = kernels.variable("marks", (MOST, len(ROLES), SM + 1), "int64")
@@ -170,7 +169,6 @@ TYPES = ((HALF, DATA), (BRAIN, DATA[:1]))  # and on which data
 
 
 def settings_of(rung: Rung, precision: Precision) -> Settings:
-    """The defaults, of this type."""
     return ladder.settings_for(rung, {"DTYPE": (HALF, BRAIN).index(precision)})
 
 

@@ -14,7 +14,6 @@ from gemmlab.lessons.warp_specialized.rung import EARLY, THIN, sent, sent_bytes
 
 
 def _cluster_tiles(s: Settings) -> tuple[int, int]:
-    """Of a cluster of 18, down and across."""
     return (1, s["CLUSTER"]) if s["SHARE_A"] else (s["CLUSTER"], 1)
 
 

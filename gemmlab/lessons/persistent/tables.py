@@ -73,13 +73,11 @@ def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.D
 
 
 def _size(settings: Settings) -> tuple[int, int]:
-    """Rows and columns of a whole cluster's tile."""
     down, across = PERSISTENT.cluster_tiles(settings)
     return settings["BM"] * down, settings["BN"] * across
 
 
 def _covered(tiles: np.ndarray, size: int, end: int) -> int:
-    """Rows, or columns, of these tiles that lie in the matrix."""
     return int(np.minimum(size, end - tiles * size).sum())
 
 

@@ -89,12 +89,10 @@ class Variant:
 
     @property
     def settings(self) -> Settings:
-        """The macros, and the assembler's level."""
         return {**self.macros, LEVEL: self.level}
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For NVRTC."""
         return options_for(self.settings)
 
     def launch(self, sm_count: int) -> Launch:
@@ -198,7 +196,6 @@ TABLE = Table(
 
 
 def _row(variant: Variant, program: nvrtc.Program) -> Row:
-    """What can be said of a variant without a GPU."""
     loop = loops.analyse(program.cubin, ENTRY)
     return {
         **dict(zip(KEY, astuple(variant), strict=True)),

@@ -68,7 +68,6 @@ def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def _kernels(shape: tuple[int, int, int]) -> Iterator[tuple[str, Kernel]]:
-    """Every way at a shape, verified."""
     arch = require_gpu("Measuring joins").arch
     for name, settings in ways(tuning.for_shape(RUNG, shape, arch).settings):
         kernel = Kernel(RUNG, settings, arch, RUNG.path)
@@ -101,7 +100,6 @@ def _measure_repeats(say: Say) -> Iterator[Row]:
 
 
 def _products(kernel: Kernel, problem: Problem) -> Iterator[np.ndarray]:
-    """The same product TIMES times."""
     given = Operands.from_seed(problem, kernel.precision, SEED).changed(kernel.to_device)
     for _ in range(TIMES):
         kernel.launch(given, 1.0, 0.0)

@@ -160,7 +160,6 @@ def _waiting(s: Settings) -> str | None:
 
 
 def _thin(s: Settings) -> str | None:
-    """What the kernels for few rows and columns do not do."""
     if _has_few_columns(s):
         if s["SPLIT"] != 1 or s["JOIN"] != ALONE:
             return "cuts no K where C has few columns: SPLIT=1 and JOIN=0"
@@ -205,7 +204,6 @@ TRIED = _tried()
 
 
 def _is_tried(problem: Problem, s: Settings) -> bool:
-    """Whether a sweep tries the settings at a shape."""
     return any(tried.items() <= s.items() for tried in TRIED.get(problem.shape, ()))
 
 

@@ -56,7 +56,6 @@ class Work:
 
     @property
     def length(self) -> int:
-        """Steps until the last SM is done."""
         return max(part.stop for part in self.parts)
 
     @property

@@ -104,7 +104,6 @@ def launched(step: AblationStep) -> tuple[on_gpu.GpuKernels, int]:
 
 
 def _measure_steps(say: Say) -> list[Row]:
-    """Follow one block of both kernels."""
     rows: list[Row] = []
     for marked in IN_STEPS:
         kernels, _ = launched(marked)
@@ -127,7 +126,6 @@ def _measure_steps(say: Say) -> list[Row]:
 
 
 def _measure_blocks(say: Say) -> list[Row]:
-    """Follow the blocks of both kernels."""
     rows: list[Row] = []
     for marked in IN_BLOCKS:
         kernels, blocks = launched(marked)

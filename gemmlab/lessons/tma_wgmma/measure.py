@@ -188,7 +188,6 @@ def _moved(step: AblationStep) -> Row:
 
 
 def _paced(kernel: Kernel) -> Row:
-    """What OF_PACE names, at HUGE."""
     pace = wgmma_ceilings.paced(sustained(work_of(kernel, HUGE)))
     return {
         "sustained_tflops": pace["tflops"], "sustained_clock_mhz": pace["sm_clock_mhz"],
@@ -215,5 +214,4 @@ def steps(*chosen: AblationStep) -> pandas.DataFrame:
 
 
 def shown(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """Rows of steps, with the columns and titles that readers see."""
     return ablations.shown(rows.replace({"step": TITLES}))

@@ -47,7 +47,6 @@ def maps_of(s: Settings, rows_of_a: int, columns_of_b: int) -> tuple[MapOf, MapO
 
 
 def tiles_of(problem: Problem, s: Settings) -> tuple[int, int]:
-    """Down and across, in blocks' tiles."""
     return ceil_div(problem.m, s["BM"]), ceil_div(problem.n, s["BN"])
 
 

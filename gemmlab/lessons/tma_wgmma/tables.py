@@ -91,7 +91,6 @@ def _cycles(rung: ladder.Rung) -> dict[str, float]:
 
 
 def sm_count() -> int:
-    """Of the recorded GPU."""
     return runs.current()["gpu"]["sm_count"]
 
 

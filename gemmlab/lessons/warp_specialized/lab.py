@@ -88,7 +88,6 @@ class RingPlayer(Player):
         return self._pictures[stages, shown]
 
     def told(self, stages: int, shown: int) -> str:
-        """The same in words."""
         every = moments(self._turns[stages])
         words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
         return f"Moment {shown} of {len(every)}: {words}."

@@ -77,7 +77,6 @@ def registers_of(rung: Rung) -> comparisons.Comparison:
 
 
 def overlap_of(rung: Rung, shape: Shape, settings: Settings) -> comparisons.Comparison:
-    """Whether launches overlap, at a shape."""
     number = rung.name[:2]
     return (
         AblationStep(

@@ -104,7 +104,6 @@ def cycles(
 
 
 def _product(kernel: Kernel) -> float:
-    """Cycles of an SM for the multiply-adds of a step, at one for each of its lanes."""
     rows, columns = kernel.rung.tile(kernel.settings)
     return rows * columns * kernel.settings["BK"] / LIMITS[base(SIMULATED.arch)].fp32_lanes
 

@@ -55,7 +55,6 @@ def _uneven(s: Settings) -> str | None:
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
-    """Of a warp's part of C, down and across."""
     return s["WM"] // PIECE, s["WN"] // PIECE
 
 
