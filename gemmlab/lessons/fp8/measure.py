@@ -24,7 +24,7 @@ from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
-from gemmlab.ladder import Rung, Settings, Target, written
+from gemmlab.ladder import Settings, Target, written
 from gemmlab.ladder.element_types import BFLOAT16, E4M3
 from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.lessons.fp8 import errors
@@ -38,7 +38,7 @@ from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
 from gemmlab.records import comparisons, registry
-from gemmlab.records.ablations import SQUARES, AblationStep, Shape, ablation, against_cublas
+from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.comparisons import bits_of
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, spread
@@ -46,47 +46,9 @@ from gemmlab.records.runs import LARGE, spread
 # ---- steps ---------------------------------------------------------------------------------------
 
 PAIRS = 16  # of samples, in turn with cuBLASLt
-SHALLOW = (4096, 7168, 2048)
-SHAPES = (*SQUARES, SHALLOW)
-THIN = tuple((m, n, k) for m in (64, 128) for n, k in ((7168, 2048), (4096, 7168)))
-
-
-def _step(
-    title: str, settings: Settings, shapes: tuple[Shape, ...], rung: Rung = RUNG
-) -> AblationStep:
-    return AblationStep(title=title, rung=rung, settings=settings, shapes=shapes)
-
-
-BLOCKS, ROWS, PAIR = {"SCALES": 2}, {"SCALES": 1}, {"CLUSTER": 2}
-BF16 = {"DTYPE": 1, "OP_B": 1}
-TENSORS = _step("scales of tensors", {}, SHAPES)
-BY_ROWS = _step("scales of rows", ROWS, SHAPES)
-BY_BLOCKS = _step("scales of blocks", BLOCKS, SHAPES)
-THIN_BLOCKS = (
-    _step("scales of blocks, 64×64", {**BLOCKS, **NARROW}, THIN),
-    _step("scales of blocks, 64×128", {**BLOCKS, **NARROW, "BN": 128}, THIN[2:]),
-)
-THIN_TENSORS = (
-    _step("scales of tensors, 64×64", NARROW, THIN),
-    _step("scales of tensors, 64×128", {**NARROW, "BN": 128}, THIN[2:]),
-)
-BESIDE = (
-    _step("18 in BF16", BF16, SHAPES, PERSISTENT),
-    _step("18 in BF16, 64×64", {**BF16, "BM": 64, "BN": 64, "STAGES": 6, "CLUSTER": 1}, THIN,
-         PERSISTENT),
-    _step("18 in BF16, 64×128", {**BF16, "BM": 64, "BN": 128, "STAGES": 6, "CLUSTER": 1}, THIN,
-         PERSISTENT),
-)  # fmt: skip
-ONE_SUM = _step("one sum, 128×256", {"PROMOTE": 0, "BN": 256, "STAGES": 4, **PAIR}, SQUARES)
-BLOCKS_IN_PAIRS = _step("scales of blocks, clusters of two", {**BLOCKS, **PAIR}, SHAPES)
-OTHERS = (
-    ONE_SUM,
-    _step("clusters of two", PAIR, SQUARES),
-    _step("groups of 8", {"GROUP": 8}, SQUARES),
-    _step("groups of 32", {"GROUP": 32}, SQUARES),
-    BLOCKS_IN_PAIRS,
-    _step("A in E5M2", {"DTYPE": 1}, SQUARES[:1]),
-    _step("C in FP32", {"OUT32": 1}, SQUARES[:1]),
+TENSORS, BY_ROWS, BY_BLOCKS = steps_beside(__file__, "kinds")
+THIN_TENSORS, THIN_BLOCKS, BESIDE, OTHERS = (
+    steps_beside(__file__, group) for group in ("thin tensors", "thin blocks", "beside", "others")
 )
 STEPS = (TENSORS, BY_ROWS, BY_BLOCKS, *THIN_TENSORS, *THIN_BLOCKS, *BESIDE, *OTHERS)
 
@@ -215,7 +177,9 @@ ERROR_DEPTH = 4096  # K of the products whose sums are compared with float64
 
 def _variant(title: str, settings: Settings, one_set: bool = False) -> AblationStep:
     changes = ONE_SET if one_set else ()
-    return AblationStep(title=title, rung=RUNG, settings=settings, shapes=SHAPES, changes=changes)
+    return AblationStep(
+        title=title, rung=RUNG, settings=settings, shapes=TENSORS.shapes, changes=changes
+    )
 
 
 ACCUMULATORS = (
@@ -224,12 +188,12 @@ ACCUMULATORS = (
         _variant("one set", {}, one_set=True),
         _variant("two sets, promoted every 256", {"PROMOTE": 256}),
         _variant("never promoted", {"PROMOTE": 0}),
-        _variant("never promoted, 128×256", ONE_SUM.settings),
+        _variant("never promoted, 128×256", OTHERS[0].settings),
     ),
-    (_variant("row scales, two sets", ROWS),),
+    (_variant("row scales, two sets", BY_ROWS.settings),),
     (
-        _variant("block scales, two sets", BLOCKS),
-        _variant("block scales, one set", BLOCKS, one_set=True),
+        _variant("block scales, two sets", BY_BLOCKS.settings),
+        _variant("block scales, one set", BY_BLOCKS.settings, one_set=True),
     ),
 )
 OVERLAP = {

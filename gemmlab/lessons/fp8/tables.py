@@ -98,7 +98,7 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
 CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
-    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.ONE_SUM.title,
+    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.OTHERS[0].title,
     "row scales, two sets": measure.BY_ROWS.title,
     "block scales, two sets": measure.BY_BLOCKS.title,
 }  # fmt: skip

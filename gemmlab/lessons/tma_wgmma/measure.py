@@ -16,7 +16,7 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
+from gemmlab.ladder import Launch, Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
@@ -26,11 +26,11 @@ from gemmlab.measure.power import sustained
 from gemmlab.records import ablations, wgmma_ceilings
 from gemmlab.records.ablations import (
     HUGE,
-    SQUARES,
     AblationStep,
     Shape,
     ablation,
     against_cublas,
+    steps_beside,
     work_of,
 )
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
@@ -41,12 +41,6 @@ HOPPER = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 PAIRS = 8  # of samples, in turn with cuBLAS
 BITS_SHAPE, BITS_SEED = (200, 328, 264), 18  # of the product whose bits are kept, tiles with edges
 PACED, COUNTED = "paced", "counted"  # what else is measured of a step, at HUGE
-
-
-def _step(
-    title: str, rung: Rung, settings: Settings, shapes: tuple[Shape, ...] = SQUARES, **how
-) -> AblationStep:
-    return AblationStep(title=title, rung=rung, settings=settings, shapes=shapes, **how)
 
 
 def _on_all_sms(problem: Problem, s: Settings, target: Target) -> list[Launch]:
@@ -74,83 +68,25 @@ def _ping_pong(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     return [replace(launch, block=(384, 1, 1), shared_bytes=launch.shared_bytes + one_more_group)]
 
 
-BF16, NT, ALONE = {"DTYPE": 1}, {"OP_B": 1}, {"CLUSTER": 1}
+ALONE = {"CLUSTER": 1}
 AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ended
-AT_ONCE = {"SEND_LATER": 0}
-WAY = (
-    _step("a box, 64 rows and 64 columns", TMA_WGMMA, {"BM": 64, "BN": 64, "STAGES": 1}),
-    _step("two warpgroups, 128×128", TMA_WGMMA, {"BN": 128, "STAGES": 1}),
-    _step("four pairs of tiles", TMA_WGMMA, {"BN": 128}),
-    _step("128×256", TMA_WGMMA, {}, also=(PACED,)),
-    _step("a warp that only copies", WARP_SPECIALIZED, AT_THE_END, also=(PACED,)),
-    _step("blocks that stay", PERSISTENT, ALONE | AT_THE_END | AT_ONCE, also=(COUNTED, PACED)),
-    _step(
-        "C sent while the next tile is multiplied", PERSISTENT, ALONE | AT_THE_END, also=(PACED,)
-    ),
-    _step("clusters of two", PERSISTENT, AT_THE_END, also=(COUNTED, PACED)),
-    _step("launches that begin early", PERSISTENT, {}, also=(PACED,)),
-)
+# Of some rows: what readers see instead of the step.
 TITLES = {"a warp that only copies": "C sent by tensor map; a warp that only copies"}
-"""Of some rows: what readers see instead of the step."""
-
-SQUARES_OF_1024, SQUARES_OF_2048 = (1024, 1024, 1024), (2048, 2048, 2048)
-SMALL_TILES = (
-    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8}),
-    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8, **AT_THE_END}),
-    (WARP_SPECIALIZED, {"BM": 128, "BN": 64, "STAGES": 8}),
-    (TMA_WGMMA, {"BM": 64, "BN": 128, "STAGES": 6}),
-    (PERSISTENT, {"BM": 64, "BN": 128, "STAGES": 8, **ALONE}),
-    (WARP_SPECIALIZED, {"BM": 64, "BN": 128, "STAGES": 8, **BF16}),
-)
-OTHERS = (
-    SQUARES_OF_2048, (4096, 7168, 2048), (4096, 4096, 8192), (8192, 8192, 4096),
-    (16384, 16384, 16384),
-)  # fmt: skip
-THIN = (
-    ((64, 4096, 7168), WARP_SPECIALIZED, {"BM": 64, "BN": 64, "STAGES": 8}),
-    ((64, 4096, 7168), WARP_SPECIALIZED, {"BM": 64, "BN": 64, "STAGES": 8, "SPLIT": 2}),
-    ((64, 4096, 7168), WARP_SPECIALIZED,
-     {"BM": 64, "BN": 64, "STAGES": 8, "SPLIT": 2, **AT_THE_END}),
-    ((128, 7168, 2048), WARP_SPECIALIZED, {"BM": 128, "BN": 64, "STAGES": 8}),
-    ((128, 7168, 2048), PERSISTENT, {"BM": 128, "BN": 64, "STAGES": 8, "SHARE_A": 1}),
-    ((128, 7168, 2048), PERSISTENT, {"BM": 128, "BN": 64, "STAGES": 8, "SHARE_A": 1, "CLUSTER": 4}),
-)  # fmt: skip
-SHAPES = (
-    *(_step("small tiles", rung, tile, (SQUARES_OF_1024,)) for rung, tile in SMALL_TILES),
-    *(_step("few rows", rung, tile, (shape,)) for shape, rung, tile in THIN),
-    _step("other shapes", PERSISTENT, ALONE, OTHERS),
-    _step("other shapes", PERSISTENT, {}, OTHERS),
-    _step("other shapes", PERSISTENT, BF16, OTHERS),
-    _step("other shapes", WARP_SPECIALIZED, {}, OTHERS[:1]),
-    _step("other shapes", WARP_SPECIALIZED, AT_THE_END, OTHERS[:1]),
-)
-TYPES = tuple(
-    _step(f"{rung.name[:2]}, {name}", rung, settings)
-    for name, settings, some in (
-        ("BF16", BF16, HOPPER), ("B transposed", NT, HOPPER),
-        ("BF16, B transposed", BF16 | NT, (PERSISTENT,)),
-        ("BF16, C in FP32", {**BF16, "OUT32": 1}, (PERSISTENT,)),
-    )
-    for rung in some
-)  # fmt: skip
 HILBERT = (
     ('#include "cluster.cuh"', '#include "cluster.cuh"\n#include "hilbert.cuh"'),
     ("= tile_at(tile, ", "= hilbert_at(tile, "),
 )
-ROADS = (
-    _step("128×128, two blocks on an SM", TMA_WGMMA, {"BN": 128, "STAGES": 3}),
-    _step("17 with tiles row by row", WARP_SPECIALIZED, {"GROUP": 1}, (HUGE,)),
-    _step("tiles row by row", PERSISTENT, {"GROUP": 1}, also=(COUNTED, PACED)),
-    _step("groups of 8", PERSISTENT, {"GROUP": 8}),
-    _step("groups of 32", PERSISTENT, {"GROUP": 32}),
-    _step("tiles by Hilbert's curve", PERSISTENT, {}, changes=HILBERT, also=(PACED,)),
-    _step("a block on each SM", PERSISTENT, {}, plan=_on_all_sms),
-    _step("clusters side by side, which share A", PERSISTENT, {"SHARE_A": 1}, also=(COUNTED,)),
-    _step("no clusters", PERSISTENT, ALONE, also=(PACED,)),
-    _step("three pairs of tiles", PERSISTENT, {"STAGES": 3}),
-    _step("warpgroups in turn, each with its tile", PERSISTENT, {"BM": 64, **ALONE},
-         file="18_ping_pong.cu", plan=_ping_pong, also=(PACED,)),
-)  # fmt: skip
+CHANGES = {"tiles by Hilbert's curve": HILBERT}
+PLANS = {
+    "a block on each SM": _on_all_sms, "warpgroups in turn, each with its tile": _ping_pong,
+}  # fmt: skip
+WAY, TYPES, SHAPES, ROADS = (
+    tuple(
+        replace(step, changes=CHANGES.get(step.title, ()), plan=PLANS.get(step.title))
+        for step in steps_beside(__file__, group)
+    )
+    for group in ("way", "types", "shapes", "roads")
+)
 EVERY = (*WAY, *TYPES, *SHAPES, *ROADS)
 MOVED = {  # column -> what Nsight Compute counts, caches cold
     "l2_bytes": "lts__t_bytes.sum",
