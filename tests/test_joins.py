@@ -88,6 +88,6 @@ def test_in_the_simulator_every_way_repeats(made_up):
 
 
 def test_on_the_recorded_gpu_only_atomics_do_not_repeat():
-    table = joins.repeats().set_index("join")
+    table = joins.REPEATS.read().set_index("join")
     differ = table["results"] > 1
     assert differ[JOINS[ATOMICS]] and differ.sum() == 1

@@ -21,7 +21,7 @@ from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Set
 from gemmlab.lessons.autotuning.space import Point, Recorded
 from gemmlab.loading import load
 from gemmlab.records import runs
-from gemmlab.records.roofs import Ceilings, recorded_ceilings
+from gemmlab.records.roofs import recorded_ceilings
 from ptxsim.architectures import WARP
 from ptxsim.metrics import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS, occupancy
@@ -66,17 +66,6 @@ class Machine:
     l2_bytes: float
     dram_bytes: float
 
-    @classmethod
-    def of(cls, roofs: Ceilings, sms: int) -> Machine:
-        """From roofs as they were measured. Raises NoRecord for a level that is not known."""
-        return cls(
-            sms=sms,
-            instructions=roofs.flop_per_second / FLOP / WARP / sms,  # each a multiply-add
-            wavefronts=roofs.read_rate("shared memory") / (BANKS * BANK_BYTES) / sms,
-            l2_bytes=roofs.read_rate("L2"),
-            dram_bytes=roofs.bytes_per_second,
-        )
-
 
 @dataclass(frozen=True)
 class Terms:
@@ -105,7 +94,14 @@ Own = Callable[[Counts, Problem, Machine], float]
 
 def machine() -> Machine:
     """The recorded GPU. Raises NoRecord, StaleRecord."""
-    return Machine.of(recorded_ceilings(), runs.current()["gpu"]["sm_count"])
+    roofs, sms = recorded_ceilings(), runs.current()["gpu"]["sm_count"]
+    return Machine(
+        sms=sms,
+        instructions=roofs.flop_per_second / FLOP / WARP / sms,  # each a multiply-add
+        wavefronts=roofs.read_rate("shared memory") / (BANKS * BANK_BYTES) / sms,
+        l2_bytes=roofs.read_rate("L2"),
+        dram_bytes=roofs.bytes_per_second,
+    )
 
 
 def counts(rung: Rung, settings: Settings) -> Counts:

@@ -48,8 +48,6 @@ def run(wanted: Wanted, say: Say) -> list[str]:
 
     Raises LadderError, IllegalSetting, NoTuner, NoCheckout, NoRecord, BadRecord and GpuFault.
     """
-    tuner.require_strategy(wanted.strategy)
-    tuner.require_budget(wanted.budget)
     return _on_gpu(wanted, say) if gpu() is not None else _replayed(wanted)
 
 

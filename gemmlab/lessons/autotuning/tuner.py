@@ -104,7 +104,7 @@ def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search
 
 def search(
     space: Space,
-    strategy: str | Any,
+    strategy: str,
     budget: int,
     seed: int = 0,
     known: Times | None = None,
@@ -113,18 +113,15 @@ def search(
 ) -> Search:
     """Look for the fastest point with at most `budget` evaluations of different points.
 
-    strategy: a name of STRATEGIES, or an object as Kernel Tuner takes one. known: times that need
-    not be measured. measure: gives the milliseconds of others, None for a point that fails.
-    evaluated: called after each evaluation. The same seed and times give the same search. Raises as
-    replay.
+    strategy: of STRATEGIES. known: times that need not be measured. measure: gives the milliseconds
+    of others, None for a point that fails. evaluated: called after each evaluation. The same seed
+    and times give the same search. Raises as replay.
     """
     require_budget(budget)
     tuner = _kernel_tuner()
-    name, chosen, options = type(strategy).__name__, strategy, {}
-    if isinstance(strategy, str):
-        name, named = strategy, require_strategy(strategy)
-        chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
-    if name != "exhaustive":  # which takes no budget there
+    named = require_strategy(strategy)
+    chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
+    if strategy != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(space.legal()))
     watched = _Watched(chosen, space, budget, measure, evaluated)
     with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
@@ -135,7 +132,7 @@ def search(
             restrictions=restrictions(space), cache=str(path), simulation_mode=True,
             strategy=watched, strategy_options=options,
         )  # fmt: skip
-    return Search(space, name, seed, tuple(watched.found.items()))
+    return Search(space, strategy, seed, tuple(watched.found.items()))
 
 
 def require_strategy(name: str) -> Strategy:
@@ -279,8 +276,6 @@ class Trials:
 
     def quartiles(self) -> numpy.ndarray:
         """Float (3, budget): after each evaluation the lower quartile, the median, the upper."""
-        import numpy
-
         return numpy.quantile(self.shares, (0.25, 0.5, 0.75), axis=0)
 
     def needed(self, share: float = NEAR) -> list[int | None]:
@@ -291,19 +286,12 @@ class Trials:
 
 def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> Trials:
     """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
-    searches = [replay(known, strategy, budget, seed) for seed in range(seeds)]
-    return of_searches(known, strategy, budget, searches)
-
-
-def of_searches(known: Recorded, strategy: str, budget: int, searches: Sequence[Search]) -> Trials:
-    """Searches side by side; one that ends before the budget keeps what it found."""
-    import numpy
-
-    shares = numpy.zeros((len(searches), budget))
-    for row, search in zip(shares, searches, strict=True):
-        best = [known.best_ms / time_ms for time_ms in search.best_so_far()]
+    shares = numpy.zeros((seeds, budget))
+    for seed, row in enumerate(shares):
+        found = replay(known, strategy, budget, seed)
+        best = [known.best_ms / time_ms for time_ms in found.best_so_far()]
         row[: len(best)] = best
-        row[len(best) :] = best[-1]
+        row[len(best) :] = best[-1]  # of one that ends before the budget
     return Trials(known, strategy, shares)
 
 

@@ -44,14 +44,6 @@ def _shared_bytes(s: Settings) -> int:
     return s["STAGES"] * (s["BK"] * (s["BM"] + s["BN"]) * _element_bytes(s) + padding)
 
 
-def _model_bytes(problem: Problem, s: Settings) -> int:
-    return shapes.tile_reuse(problem, s, _precision(s))
-
-
-def _needs_arch(s: Settings) -> str:
-    return "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80"
-
-
 def _unlike_shapes(s: Settings) -> str | None:
     if s["WM"] < s["WN"]:
         return "has a warp's part wider than high: WM from WN on"
@@ -193,8 +185,8 @@ RUNG = Rung(
         shapes.fits(_shared_bytes, "sm_90"),  # which has the most
         enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
     ),
-    model_bytes=_model_bytes,
-    needs_arch=_needs_arch,
+    model_bytes=lambda problem, s: shapes.tile_reuse(problem, s, _precision(s)),
+    needs_arch=lambda s: "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80",
     precision=HALF,
     by_type=_precision,
     tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),

@@ -28,7 +28,6 @@ class DataRace(ScheduleError):
 
 def in_order(schedule: Schedule) -> list[Unit]:
     """All steps, each behind those that happen before it; a collective is one. Raises Stuck."""
-    _require_names(schedule)
     waiting = {(rank, step.name): _before(schedule.steps[rank], step) for rank, step in schedule}
     steps = {(rank, step.name): step for rank, step in schedule}
     done: set[tuple[int, str]] = set()
@@ -51,20 +50,6 @@ def in_order(schedule: Schedule) -> list[Unit]:
             raise Stuck(_why_stuck(steps, waiting, done, left, ready))
         left = [key for key in left if key not in done]
     return units
-
-
-def _require_names(schedule: Schedule) -> None:
-    for rank, steps in enumerate(schedule.steps):
-        names = [step.name for step in steps]
-        for step in steps:
-            if names.count(step.name) > 1:
-                raise ScheduleError(f"rank {rank} has two steps {step.name!r}")
-            for event in step.after:
-                if event not in names:
-                    raise Stuck(
-                        f"rank {rank}: {step.name!r} waits for {event!r}, and this rank has no "
-                        "such step"
-                    )
 
 
 def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:

@@ -44,15 +44,6 @@ def joins() -> pandas.DataFrame:
     return TIMES_OF_JOINS.read()
 
 
-def repeats() -> pandas.DataFrame:
-    """What `times` runs on the same inputs gave, a row for each way.
-
-    `results`: different ones, by their bits; `elements` of C that are not the same in all of them;
-    `most_ulps`: by how many units in the last place one of them differs at most.
-    """
-    return REPEATS.read()
-
-
 def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
     """Each of JOINS that there is with the settings of `best`, with one part where it takes one."""
     parts = best["SPLIT"] if best["SPLIT"] > 1 else RUNG.defaults["SPLIT"]

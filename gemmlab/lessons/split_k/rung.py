@@ -40,10 +40,6 @@ def _has_few_columns(s: Settings) -> bool:
     return s["TN"] == s["BN"]
 
 
-def _is_thin(s: Settings) -> bool:
-    return _has_few_rows(s) or _has_few_columns(s)
-
-
 def ring_bytes(s: Settings) -> int:
     """The stages: tiles of floats, whose rows are longer where elements come transposed."""
     a_row = s["BM"] + (0 if s["OP_A"] or _in_lines(s) else PADDING)
@@ -145,9 +141,6 @@ def _one_way(s: Settings) -> str | None:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
     if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
         return "leaves no whole clusters of 8 parts"
-    together = SIMULATED.sm_count * _resident(s, SIMULATED)
-    if s["JOIN"] == EVERY_PART and not _is_thin(s) and s["SPLIT"] > together:
-        return f"lets {s['SPLIT']} parts wait for each other, and {together} run at a time"
     return None
 
 

@@ -8,7 +8,7 @@ from gemmlab.ladder import read_settings
 from gemmlab.ladder.precision import SINGLE
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
-from gemmlab.lessons.split_k.measure import joins, repeats
+from gemmlab.lessons.split_k.measure import REPEATS, joins
 from gemmlab.records import best_by_shape, roofs
 
 MICROSECONDS = 1e3  # of a millisecond
@@ -40,7 +40,7 @@ def _settings(table: pandas.DataFrame) -> dict[str, list]:
 
 def bits() -> pandas.DataFrame:
     """For each way to join: runs of one product, different results, and where they differ."""
-    table = repeats().set_index("join").reindex(JOINS).dropna(subset="times")
+    table = REPEATS.read().set_index("join").reindex(JOINS).dropna(subset="times")
     columns = {
         "times": "runs", "results": "different results", "elements": "elements that differ",
         "most_ulps": "most units in the last place",

@@ -32,7 +32,6 @@ class RingPlayer(Player):
     def __init__(self, kernel: Kernel):
         self._name, self._settings = kernel.name, dict(kernel.settings)
         self._turns: dict[int, traced.Turns] = {}
-        self._pictures: dict[tuple[int, int], bytes] = {}
         self.stages = ipywidgets.SelectionSlider(
             options=self.choices(kernel), value=kernel.settings[STAGES], description=STAGES,
             continuous_update=False, tooltip="pairs of tiles in shared memory",
@@ -83,9 +82,7 @@ class RingPlayer(Player):
 
     def drawn(self, stages: int, shown: int) -> bytes:
         """A moment, from 1 on, as a PNG file."""
-        if (stages, shown) not in self._pictures:
-            self._pictures[stages, shown] = turns(self._turns[stages], shown=shown).png()
-        return self._pictures[stages, shown]
+        return turns(self._turns[stages], shown=shown).png()
 
     def told(self, stages: int, shown: int) -> str:
         every = moments(self._turns[stages])

@@ -202,12 +202,8 @@ AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is
 WITH_BARRIER = 0  # what the stream did before is seen by whoever sees the number
 
 
-class StreamValueError(RuntimeError):
-    """The driver refused; the message says what and with which error."""
-
-
 def write_value(stream: int, address: int, value: int) -> None:
-    """On a stream, by its pointer: store 32 bits at an address. Raises StreamValueError, as all
+    """On a stream, by its pointer: store 32 bits at an address. Raises RankFailed, as all
     here.
     """
     _call("cuStreamWriteValue32_v2", stream, address, value, WITH_BARRIER)
@@ -236,7 +232,7 @@ def allocation_of(address: int) -> int:
 
 def _check(name: str, code: int) -> None:
     if code:
-        raise StreamValueError(f"{name} failed (CUDA error {code})")
+        raise RankFailed(f"{name} failed (CUDA error {code})")
 
 
 @cache
