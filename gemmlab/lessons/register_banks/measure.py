@@ -51,7 +51,6 @@ DEFAULT_LEVEL, KEEPS_ORDER = 3, 1  # of the assembler's optimization
 STEPS, THREADS = 8, 256  # as in the kernel file
 ITERATIONS = 4096  # of the loop; some 5 ms
 CHECK_ITERATIONS = 3
-COUNTED_ITERATIONS = ITERATIONS  # warps fall into step, or out of it, as a launch goes on
 METRICS = {  # column: what Nsight Compute counts for it
     "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "cycles_active": "smsp__cycles_active.avg",  # with warps, the mean of all schedulers
@@ -250,7 +249,7 @@ def main(folder: Path) -> None:
     for path in sorted(folder.glob("*.cubin")):
         variant = Variant(*json.loads(path.with_suffix(".json").read_text()))
         out, launch = _launcher(variant, path.read_bytes(), here)
-        launch(COUNTED_ITERATIONS)
+        launch(ITERATIONS)
         out.get()  # waits
 
 
