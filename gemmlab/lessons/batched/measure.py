@@ -61,9 +61,6 @@ def batches() -> pandas.DataFrame:
     return TABLE.read()
 
 
-# ---- ways to a batch -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Batch:
     """One set of inputs: the whole batch, and its products, each prepared once for all ways."""
@@ -138,9 +135,6 @@ def _other_branches() -> list:
     import cupy
 
     return [cupy.cuda.Stream(non_blocking=True) for _ in range(BRANCHES - 1)]
-
-
-# ---- measuring -----------------------------------------------------------------------------------
 
 
 def _measured(say: Say) -> Iterator[Row]:

@@ -10,8 +10,6 @@ from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.lessons.split_k.rung import SQUARE, families, parameters, ring_bytes
 
-# ---- 13 ------------------------------------------------------------------------------------------
-
 
 def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     across, down, _ = shapes.tiles_of_c(problem.m, problem.n, s)

@@ -112,9 +112,6 @@ def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]
     return float(np.sqrt(np.mean(by_sums**2))), float(np.sqrt(np.mean(by_all**2)))
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def _about(case: Case) -> Row:
     return {
         "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,

@@ -75,9 +75,6 @@ def ways(activation: str) -> tuple[str, ...]:
     return tuple(way for way in WAYS if way != LT or activation in EPILOGUES)
 
 
-# ---- what a way reads and writes -----------------------------------------------------------------
-
-
 def passes(way: str, activation: str) -> tuple[int, int]:
     """How often C's size is read and is written, the product's own store among it, with a bias."""
     if way in (BY_FOUR, OURS_BY_FOUR, ONE_KERNEL):
@@ -92,9 +89,6 @@ def predicted_bytes(way: str, activation: str, m: int, n: int, k: int) -> tuple[
     """Bytes of DRAM (read, written) if A and B are read once and C passes as `passes` says."""
     reads, writes = passes(way, activation)
     return 4 * (m * k + k * n + reads * m * n), 4 * writes * m * n
-
-
-# ---- on a GPU ------------------------------------------------------------------------------------
 
 
 def by_four(activation: str) -> Callable:

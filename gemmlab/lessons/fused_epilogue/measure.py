@@ -50,9 +50,6 @@ def epilogue() -> pandas.DataFrame:
     return TABLE.read()
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def _measured(say: Say) -> Iterator[Row]:
     """All ways. Raises VerificationError, and CountersUnavailable without Nsight Compute."""
     wanted = [(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE]
@@ -146,9 +143,6 @@ def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
         way: dict(zip(DRAM, counted.values(), strict=True))
         for way, counted in zip(among, counters, strict=True)
     }
-
-
-# ---- counting, part after part ------------------------------------------------------------------
 
 
 def profiled_in_turn(

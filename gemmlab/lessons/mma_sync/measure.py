@@ -125,11 +125,8 @@ def steps(shape: Shape = LARGE) -> pandas.DataFrame:
 
 def title_of(name: str) -> str:
     """Which step a rung is, with its default settings."""
-    (title,) = (
-        step.title for step in STEPS
-        if step.rung.name == name and not step.settings and not step.file
-    )  # fmt: skip
-    return title
+    as_it_is = (step for step in STEPS if not (step.settings or step.file))
+    return next(step.title for step in as_it_is if step.rung.name == name)
 
 
 # ---- types ---------------------------------------------------------------------------------------

@@ -98,9 +98,6 @@ def _listed(counts: Sequence[int]) -> str:
     return f"{', '.join(map(str, counts[:-1]))} and {counts[-1]}"
 
 
-# ---- a missing event -----------------------------------------------------------------------------
-
-
 def without_an_event() -> Schedule:
     """A column parallel product of three ranks in four chunks, in which one event is missing."""
     return column_parallel(Problem(24, 9, 6), 3, 4).without(*PLANTED)

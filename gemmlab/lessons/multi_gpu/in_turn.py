@@ -6,7 +6,6 @@ tells who holds what. Arrays have their rows along axis -2.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -150,13 +149,10 @@ Buffers = dict[str, Any]
 
 @dataclass
 class Result:
-    """C as the ranks have it together, and the bytes that came to each, by kind of collective."""
+    """C as the ranks have it together, and the bytes that came to each."""
 
     C: Any
-    received: tuple[Counter[str], ...] = ()
-
-    def bytes_received(self, rank: int) -> int:
-        return sum(self.received[rank].values())
+    received: tuple[int, ...]
 
 
 def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
@@ -166,7 +162,7 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
-    received = [Counter() for _ in ranks]
+    received = [0] * schedule.ranks
     for unit in units:
         rank, step = unit[0]
         if isinstance(step.work, Collective):
@@ -174,7 +170,7 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
                 kept = rows_of(ranks[message.target], message.kept)
                 kept[...] = rows_of(ranks[message.source], message.sent)
                 if message.source != message.target:
-                    received[message.target][step.work.kind] += kept.nbytes
+                    received[message.target] += kept.nbytes
         else:
             compute(step.work, ranks[rank], arithmetic)
     return Result(gathered(schedule, ranks, arithmetic), tuple(received))

@@ -78,9 +78,6 @@ def _why_stuck(steps, waiting, done, left, ready) -> str:
     return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
 
 
-# ---- happens before ------------------------------------------------------------------------------
-
-
 def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, str]]]:
     """Of each step, by rank and name, all that happen before it. Raises Stuck."""
     before: dict[tuple[int, str], frozenset] = {}

@@ -54,7 +54,7 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
             "bits of one rank": _yes(np.array_equal(result.C.view(bits), alone.view(bits))),
             "promised": _yes(schedule.same_bits),
             "largest error, % of bound": round(100 * float(off.max()), 2),
-            "bytes in, counted": max(map(result.bytes_received, ranks)),
+            "bytes in, counted": max(result.received),
             "from the schedule": max(schedule.received_bytes(r, by.precision) for r in ranks),
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("schedule")
@@ -78,9 +78,6 @@ def traffic(
             "GB/s to hide it": moved / (flop / machine.flop_per_second) / 1e9,
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(f"{ranks} ranks")
-
-
-# ---- measured ------------------------------------------------------------------------------------
 
 
 def recorded_link() -> float:

@@ -113,9 +113,6 @@ VARIANTS = (
 )  # fmt: skip
 
 
-# ---- what a variant computes ---------------------------------------------------------------------
-
-
 def numbers(variant: Variant) -> numpy.ndarray:
     """The operands, float32 (2 * STEPS, 4 * rows + 8 * columns), at random, of 12 bits.
 
@@ -145,9 +142,6 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     for addends in sums.reshape(32, -1).T:
         total += addends
     return total
-
-
-# ---- measuring -----------------------------------------------------------------------------------
 
 
 def compiled(variant: Variant, arch: str) -> nvrtc.Program:
@@ -251,9 +245,6 @@ def main(folder: Path) -> None:
         out, launch = _launcher(variant, path.read_bytes(), here)
         launch(ITERATIONS)
         out.get()  # waits
-
-
-# ---- what came out -------------------------------------------------------------------------------
 
 
 def fma_order() -> pandas.DataFrame:

@@ -46,9 +46,6 @@ def kept(order: str, rows: int, columns: int) -> int:
     )
 
 
-# ---- what was recorded of them -------------------------------------------------------------------
-
-
 def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
     """Rows in which some SMs took longer for the same work; a launch ends with its slowest.
 

@@ -55,9 +55,6 @@ def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
             continue
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def _kernels(shape: tuple[int, int, int]) -> Iterator[tuple[str, Kernel]]:
     arch = require_gpu("Measuring joins").arch
     for name, settings in ways(tuning.for_shape(RUNG, shape, arch).settings):

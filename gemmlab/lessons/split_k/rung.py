@@ -81,9 +81,6 @@ def _resident(s: Settings, target: Target) -> int:
     return max(1, min(threads // shapes.threads_of_tiles(s), limits.shared_bytes // of_a_block))
 
 
-# ---- 12 ------------------------------------------------------------------------------------------
-
-
 def _threads(s: Settings) -> int:
     if _has_few_rows(s):
         return 32 * WARPS
