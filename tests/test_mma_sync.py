@@ -184,7 +184,7 @@ def test_every_form_gives_the_bits_of_the_gpu_and_counts_what_it_counted(name):
         assert {one: counted[one] for one in exact} == {one: row["metrics"][one] for one in exact}
 
 
-@pytest.mark.parametrize("dtype", measure.measured_types())
+@pytest.mark.parametrize("dtype", measure.NAMES)
 def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
     """Which tiles it is computed by changes nothing: each sum goes along K by itself."""
     recorded = measure.BY_TYPES.read()

@@ -26,15 +26,7 @@ from gemmlab.lessons.mma_sync.rung import RUNG
 from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import measure_mma_ceiling
 from gemmlab.records import ablations, runs
-from gemmlab.records.ablations import (
-    SQUARES,
-    AblationStep,
-    Shape,
-    ablation,
-    against_cublas,
-    steps_beside,
-    work_of,
-)
+from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
 from gemmlab.records.roofs import cells_of_roof
 from gemmlab.records.runs import LARGE
@@ -65,7 +57,7 @@ STEPS = steps_beside(__file__)
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """Raises CountersUnavailable."""
-    work = work_of(kernel, shape)
+    work = ablations.work_of(kernel, shape)
     paces = {load: pace(work) for load, pace in LOADS.items()}
     yield (
         against_cublas(kernel, shape)
@@ -131,6 +123,7 @@ def title_of(name: str) -> str:
 
 # ---- types ---------------------------------------------------------------------------------------
 
+NAMES = tuple(precision.name for precision in TYPES)  # in the order of DTYPE
 SMALL, ODD = (1024, 1024, 512), (1001, 777, 513)
 BITS_SHAPE, BITS_SEED = (130, 150, 170), 15  # of the product whose bits are kept, tiles with edges
 LARGE_TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, by type
@@ -150,20 +143,14 @@ SMALL_TILES = {
 
 def settings_of(dtype: str, shape: Shape) -> Settings:
     """With which settings a type is measured at a shape (M, N, K)."""
-    kind = {"DTYPE": measured_types().index(dtype)}
+    kind = {"DTYPE": NAMES.index(dtype)}
     tiles = LARGE_TILES.get(dtype, {}) | SMALL_TILES.get(shape, {})
     return ladder.settings_for(RUNG, kind | tiles)
 
 
-def shapes_of(dtype: str) -> tuple[Shape, ...]:
-    """(M, N, K) at which a type is measured. cuBLASLt takes 8 bits at multiples of 16 alone."""
-    eight_bits = TYPES[measured_types().index(dtype)].a.bytes == 1
-    return (*SQUARES, SMALL) if eight_bits else (*SQUARES, SMALL, ODD)
-
-
-def measured_types() -> tuple[str, ...]:
-    """In the order of DTYPE."""
-    return tuple(precision.name for precision in TYPES)
+def small_shapes(dtype: str) -> tuple[Shape, ...]:
+    """(M, N, K) besides the squares. cuBLASLt takes 8 bits at multiples of 16 alone."""
+    return (SMALL,) if TYPES[NAMES.index(dtype)].a.bytes == 1 else (SMALL, ODD)
 
 
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
@@ -182,7 +169,7 @@ def _ceiling(number: int) -> Row:
 
 def _rows_of_type(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """Raises CeilingsError, CountersUnavailable."""
-    ceiling = _ceiling(measured_types().index(CEILING_OF.get(step.title, step.title)))
+    ceiling = _ceiling(NAMES.index(CEILING_OF.get(step.title, step.title)))
     cycles = counted(step, shape, {"sm_cycles": CYCLES})
     yield against_cublas(kernel, shape) | ceiling | cycles | {"sha256": bits_of(kernel)}
 
@@ -191,8 +178,8 @@ BY_TYPES = ablation(
     "15_types", "mma_types.csv",
     [
         AblationStep(title=dtype, rung=RUNG, settings=settings_of(dtype, at[0]), shapes=at)
-        for dtype in measured_types()
-        for at in (SQUARES, *((shape,) for shape in shapes_of(dtype)[len(SQUARES) :]))
+        for dtype in NAMES
+        for at in (ablations.SQUARES, *((shape,) for shape in small_shapes(dtype)))
     ],
     {
         **TEXT("dtype", "settings"), **SIZE("m", "n", "k"),

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import precision as precisions
 from gemmlab.ladder import shapes
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
-from gemmlab.ladder.precision import (
-    BRAIN,
-    BRAIN_TO_SINGLE,
-    FP8_E4M3,
-    FP8_E5M2,
-    HALF,
-    HALF_TO_SINGLE,
-    Precision,
-)
+from gemmlab.ladder.precision import HALF, Precision
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
@@ -22,7 +15,9 @@ from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from ptxsim.architectures import WARP
 
-INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
+FP8 = (precisions.FP8_E4M3, precisions.FP8_E5M2)
+# With OUT32.
+INTO_SINGLE = {HALF: precisions.HALF_TO_SINGLE, precisions.BRAIN: precisions.BRAIN_TO_SINGLE}
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WARPS = (4, 8)
 DEFAULT_BK, DEFAULT_STAGES = 64, 4
@@ -186,7 +181,7 @@ RUNG = Rung(
         enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
     ),
     model_bytes=lambda problem, s: shapes.tile_reuse(problem, s, _precision(s)),
-    needs_arch=lambda s: "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80",
+    needs_arch=lambda s: "sm_89" if TYPES[s["DTYPE"]] in FP8 else "sm_80",
     precision=HALF,
     by_type=_precision,
     tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),

@@ -6,9 +6,9 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-from gemmlab.ladder import shapes
+from gemmlab.ladder import launch, shapes
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import LEADING, MATRICES, SIMULATED, Launch, Target, Workspace
+from gemmlab.ladder.launch import SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import (
@@ -106,7 +106,7 @@ def _shares(s: Settings) -> int:
 def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     across, down, _ = shapes.tiles_of_c(problem.m, problem.n, s)
     tiles, join, block = across * down, s["JOIN"], (_threads(s), 1, 1)
-    args = (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta")
+    args = (*launch.MATRICES, "M", "N", "K", *launch.LEADING, "alpha", "beta")
     if _has_few_columns(s):
         return [Launch("few_columns", (tiles, 1, 1), block, _split_shared_bytes(s), args=args)]
     together = target.sm_count * _resident(s, target)

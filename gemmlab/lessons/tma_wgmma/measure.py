@@ -24,15 +24,7 @@ from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
 from gemmlab.measure.power import sustained
 from gemmlab.records import ablations, wgmma_ceilings
-from gemmlab.records.ablations import (
-    HUGE,
-    AblationStep,
-    Shape,
-    ablation,
-    against_cublas,
-    steps_beside,
-    work_of,
-)
+from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 
 WARP_SPECIALIZED = ladder.find("17_warp_specialized")
@@ -106,9 +98,9 @@ bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """What is moved stays empty where Nsight Compute does not count."""
     row = against_cublas(kernel, shape, PAIRS) | {"sha256": bits_of(kernel)}
-    if PACED in step.also and shape == HUGE:
+    if PACED in step.also and shape == ablations.HUGE:
         row |= _paced(kernel)
-    if COUNTED in step.also and shape == HUGE:
+    if COUNTED in step.also and shape == ablations.HUGE:
         row |= _moved(step)
     yield row
 
@@ -116,7 +108,7 @@ def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
 def _moved(step: AblationStep) -> Row:
     try:
         (counted,) = profiler.counters(
-            step.rung, step.all_settings, [HUGE], tuple(MOVED.values()), step.path
+            step.rung, step.all_settings, [ablations.HUGE], tuple(MOVED.values()), step.path
         )
     except profiler.CountersUnavailable:
         return {}
@@ -124,7 +116,7 @@ def _moved(step: AblationStep) -> Row:
 
 
 def _paced(kernel: Kernel) -> Row:
-    pace = wgmma_ceilings.paced(sustained(work_of(kernel, HUGE)))
+    pace = wgmma_ceilings.paced(sustained(ablations.work_of(kernel, ablations.HUGE)))
     return {
         "sustained_tflops": pace["tflops"], "sustained_clock_mhz": pace["sm_clock_mhz"],
         "sustained_driver_clock_mhz": pace["driver_clock_mhz"],
