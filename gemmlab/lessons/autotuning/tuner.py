@@ -117,9 +117,13 @@ def search(
     of others, None for a point that fails. evaluated: called after each evaluation. The same seed
     and times give the same search. Raises as replay.
     """
-    require_budget(budget)
+    if budget < 1:
+        raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
+    if strategy not in STRATEGIES:
+        names = ", ".join(STRATEGIES)
+        raise IllegalSetting(f"there is no strategy {strategy!r}; there are {names}")
     tuner = _kernel_tuner()
-    named = require_strategy(strategy)
+    named = STRATEGIES[strategy]
     chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
     if strategy != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(space.legal()))
@@ -133,19 +137,6 @@ def search(
             strategy=watched, strategy_options=options,
         )  # fmt: skip
     return Search(space, strategy, seed, tuple(watched.found.items()))
-
-
-def require_strategy(name: str) -> Strategy:
-    """The strategy of a name. Raises IllegalSetting where there is none."""
-    if name not in STRATEGIES:
-        raise IllegalSetting(f"there is no strategy {name!r}; there are {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
-
-
-def require_budget(budget: int) -> None:
-    """Raise IllegalSetting for a number of evaluations below 1."""
-    if budget < 1:
-        raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
 
 
 def restrictions(space: Space) -> list:

@@ -71,9 +71,6 @@ class Batch:
     cublas: Cublas
     cublas_by_addresses: Cublas
 
-    def whole(self, launched: Kernel | Cublas) -> Callable[[], None]:
-        return launched.prepared(self.operands, 1.0, 0.0)
-
     @cached_property
     def products(self) -> list[Operands]:
         problem = self.operands.problem
@@ -101,7 +98,7 @@ class Batch:
             ONE: self.kernel, ADDRESSES: self.by_addresses, CUBLAS: self.cublas,
             CUBLAS_ADDRESSES: self.cublas_by_addresses,
         }  # fmt: skip
-        return self.whole(by_name[name])
+        return by_name[name].prepared(self.operands, 1.0, 0.0)
 
 
 def in_a_row(calls: Sequence[Callable[[], None]]) -> None:

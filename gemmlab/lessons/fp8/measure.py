@@ -43,8 +43,6 @@ from gemmlab.records.comparisons import bits_of
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, spread
 
-# ---- steps ---------------------------------------------------------------------------------------
-
 PAIRS = 16  # of samples, in turn with cuBLASLt
 TENSORS, BY_ROWS, BY_BLOCKS = steps_beside(__file__, "kinds")
 THIN_TENSORS, THIN_BLOCKS, BESIDE, OTHERS = (

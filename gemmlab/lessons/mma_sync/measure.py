@@ -50,8 +50,6 @@ PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is count
     "sustained_w": ("sustained", lambda pace: pace.power_w),
 }
 
-# ---- steps ---------------------------------------------------------------------------------------
-
 STEPS = steps_beside(__file__)
 
 

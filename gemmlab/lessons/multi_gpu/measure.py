@@ -130,11 +130,11 @@ def _measured(say: Say) -> Iterator[Row]:
     from cupy.cuda import nccl, runtime
 
     version = {"nccl": str(nccl.get_version())}
-    alone = {
-        (case.rung.name, job.schedule.problem): _median(measured)
-        for case in CASES
-        for job, measured in _timed(case, _alone(case), say)
-    }
+    alone = {}
+    for case in CASES:
+        jobs = [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
+        for job, measured in _timed(case, jobs, say):
+            alone[case.rung.name, job.schedule.problem] = _median(measured).ms
     steps: list[Row] = []
     for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
         links, ways = _links(ranks, say), _ways(ranks, say)
@@ -146,7 +146,7 @@ def _measured(say: Say) -> Iterator[Row]:
                 for way in ways
             ]
             for job, measured in _timed(case, jobs, say, ways):
-                one_gpu_ms = alone[case.rung.name, job.schedule.problem].ms
+                one_gpu_ms = alone[case.rung.name, job.schedule.problem]
                 row = _row(case, job, measured, one_gpu_ms) | links | version
                 if job.schedule.problem == CUBE:
                     steps += _step_rows(case, job, _median(measured))
@@ -171,10 +171,6 @@ def _ways(ranks: int, say: Say) -> tuple[str, ...]:
         say(f"{NAME}: {DMA_ENGINES}: left out. {why}")
         return (NCCL,)
     return NCCL, DMA_ENGINES
-
-
-def _alone(case: Case) -> list[Job]:
-    return [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
 
 
 def _timed(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from gemmlab.ladder import Precision, Problem, is_whole
 
@@ -68,9 +68,7 @@ class Grid:
 def squarest(count: int) -> Grid:
     """The grid of so many ranks whose sides differ least, no more rows than columns."""
     whole("the number of ranks", count)
-    rows = max(
-        rows_tried for rows_tried in range(1, int(count**0.5) + 1) if count % rows_tried == 0
-    )
+    rows = max(side for side in range(1, int(count**0.5) + 1) if count % side == 0)
     return Grid(rows, count // rows)
 
 
@@ -329,8 +327,5 @@ def _words(step: Step) -> tuple[str, str, str, str]:
 
 def spans_to_parts(buffer: str, spans: list[Span]) -> list[Part]:
     """Parts of a buffer that lie behind one another, as long as the spans."""
-    made, start = [], 0
-    for span in spans:
-        made.append(Part(buffer, start, start + length(span)))
-        start += length(span)
-    return made
+    ends = accumulate(map(length, spans), initial=0)
+    return [Part(buffer, start, stop) for start, stop in pairwise(ends)]

@@ -21,6 +21,7 @@ from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
 
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
+YES = {True: "yes", False: "no"}
 AT = measure.CUBE.shape  # whose recorded rate the model takes
 
 
@@ -51,17 +52,13 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
         ranks = range(schedule.ranks)
         rows[schedule.name] = {
             "ranks": schedule.ranks,
-            "bits of one rank": _yes(np.array_equal(result.C.view(bits), alone.view(bits))),
-            "promised": _yes(schedule.same_bits),
+            "bits of one rank": YES[np.array_equal(result.C.view(bits), alone.view(bits))],
+            "promised": YES[schedule.same_bits],
             "largest error, % of bound": round(100 * float(off.max()), 2),
             "bytes in, counted": max(result.received),
             "from the schedule": max(schedule.received_bytes(r, by.precision) for r in ranks),
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("schedule")
-
-
-def _yes(true: bool) -> str:
-    return "yes" if true else "no"
 
 
 def traffic(

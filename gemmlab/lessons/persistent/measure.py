@@ -39,8 +39,6 @@ from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
 
-# ---- tiles ---------------------------------------------------------------------------------------
-
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
