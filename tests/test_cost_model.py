@@ -1,7 +1,5 @@
 """The cost model ranks settings from counts: its terms, and its ranking against the record."""
 
-from dataclasses import replace
-
 import pytest
 
 from gemmlab.ladder import IllegalSetting, Problem, find
@@ -77,20 +75,6 @@ def test_no_rule_sees_the_shape_that_is_left_out():
     assert {shape for shape, _ in seen} == shapes
     assert all(others == shapes - {shape} for shape, others in seen)
     assert 0 < min(judged.shares.values()) <= judged.mean <= max(judged.shares.values()) <= 1
-
-
-def test_the_tree_learns_what_is_plain():
-    """Where one setting is far ahead at every shape, the tree names it."""
-    every = shape_rule.shapes_of("10_register_banks")
-    points = list(every[SQUARE].times_ms)
-    fast = points[7]
-    plain = {
-        shape: replace(one, times_ms={p: 1.0 if p == fast else 3.0 for p in points})
-        for shape, one in every.items()
-    }
-    left = dict(list(plain.items())[1:])
-    assert shape_rule.one_for_all(SQUARE, left) == fast
-    assert shape_rule.decision_tree(SQUARE, left) == fast
 
 
 # ---- the exercises -------------------------------------------------------------------------------

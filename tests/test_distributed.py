@@ -150,22 +150,6 @@ def test_a_matrix_of_another_shape_and_a_rung_with_more_operands_are_refused():
         ByKernel.of("13_batched")
 
 
-class Away:
-    """An array that is not NumPy's, as CuPy's: it is given and asked for values as a whole."""
-
-    def __init__(self, values):
-        self.values, self.size = values, values.size
-
-    def get(self):
-        return self.values.copy()
-
-    def set(self, values):
-        self.values[...] = values
-
-    def __getitem__(self, at):
-        return Away(self.values[at])
-
-
 # ---- bytes ---------------------------------------------------------------------------------------
 
 

@@ -383,40 +383,6 @@ def test_a_collective_that_does_not_end_is_given_up_with_a_sentence(host, moved_
         assert (first._moves.flags > 2**30).all()
 
 
-class Memory:
-    """CUDA's calls by which a process maps memory of another: an allocation is 4096 bytes."""
-
-    class CUDARuntimeError(Exception):
-        pass
-
-    memcpyDeviceToDevice = 3
-
-    def __init__(self):
-        self.opened, self.closed, self.refused = [], [], False
-
-    def ipcGetMemHandle(self, begins):
-        return begins.to_bytes(dma_engines.HANDLE_BYTES, "little")
-
-    def ipcOpenMemHandle(self, handle, how):
-        if self.refused:
-            raise self.CUDARuntimeError("peer access is not supported")
-        self.opened.append(int.from_bytes(handle, "little"))
-        return self.opened[-1] + 2**40
-
-    def ipcCloseMemHandle(self, address):
-        self.closed.append(address - 2**40)
-
-
-@pytest.fixture
-def memory(monkeypatch):
-    import cupy.cuda
-
-    made = Memory()
-    monkeypatch.setattr(cupy.cuda, "runtime", made)
-    monkeypatch.setattr(dma_engines, "allocation_of", lambda address: address // 4096 * 4096)
-    return made
-
-
 def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatch):
     import cupy
     from cupy.cuda import nccl, runtime

@@ -99,19 +99,6 @@ def test_every_shape_activation_and_way_is_there_once(table):
     assert sorted(found) == sorted(every)
 
 
-def test_ratios_times_and_quartiles_agree(table):
-    assert (table.time_ms / table.fused_ms).values == pytest.approx(table.ratio.values, rel=0.02)
-    for low, middle, high in (
-        (table.ratio_q1, table.ratio, table.ratio_q3),
-        (table.time_q1_ms, table.time_ms, table.time_q3_ms),
-    ):
-        there = low.notna() | (table.sm_clock_mhz.notna())
-        assert (low[there] <= middle[there]).all() and (middle[there] <= high[there]).all()
-    itself = table[table.way == FUSED]
-    assert itself.ratio.values == pytest.approx(np.ones(len(itself)), abs=0.01)
-    assert (table.pairs >= 20).all()
-
-
 def counted(table, *ways):
     """The rows with bytes of DRAM, each with what is predicted to be read and written."""
     rows = table[table.dram_read_bytes.notna() & table.way.isin(ways)]

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy
 import pytest
-import sample_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,10 +23,6 @@ from gemmlab.lessons.register_banks.measure import (
     VARIANTS,
     Variant,
 )
-from gemmlab.measure import ceilings, profiler
-from gemmlab.measure.timing import Spread
-from gemmlab.records import registry
-from gemmlab.records import runs as records
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -126,49 +121,6 @@ def test_loads_come_on_top_of_the_same_fmas():
 # ---- the record ----------------------------------------------------------------------------------
 
 FEW = (Variant(8, 16, 0), Variant(8, 16, 1, 2, 1))
-HERE = sample_record.GPU
-
-
-@pytest.fixture
-def recording(tmp_path, monkeypatch):
-    """A GPU of our own that runs every variant at 1 TFLOP/s, and a folder for its results."""
-    roof = ceilings.Roof(Spread(*(64e12,) * 4), 1, device.GpuState(1, None, 1, 1))
-    speed = {"tflops": 1.0, "tflops_q1": 0.9, "tflops_q3": 1.1, "sm_clock_mhz": 1980}
-    monkeypatch.setattr(fma_order, "VARIANTS", FEW)
-    sample_record.measure_on(monkeypatch, fma_order, gpu=HERE)
-    monkeypatch.setattr(fma_order, "_timed", lambda variant, cubin, here: speed)
-    monkeypatch.setattr(ceilings, "measure_fma", lambda *_: roof)
-    monkeypatch.setattr(registry, "ncu_version", lambda: "2025.3")
-    monkeypatch.setattr(
-        profiler, "profiled",
-        lambda child, entry, count, metrics, name: [dict.fromkeys(metrics, 0.5)] * count,
-    )  # fmt: skip
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    records.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
-    return tmp_path / "nvidia-test" / "fma_order.csv"
-
-
-def test_what_is_recorded_is_replayed(recording):
-    lines = []
-    assert fma_order.TABLE.remake(lines.append) == recording
-    assert len(lines) == len(FEW)
-    found = fma_order.fma_order()
-    assert found["tile"].tolist() == ["8×16"] * 2
-    assert found["order"].tolist() == ["row by row", "rows snaking"]
-    assert found["loads"].tolist() == [0, 2] and found["ptxas"].tolist() == ["-O3", "-O1"]
-    assert found["FFMA"].tolist() == [1024] * 2
-    assert found["issue slots"][1] >= 1024 + 2 * STEPS
-    for row in found.to_dict("records"):
-        alone = 64 * row["FFMA"] / row["issue slots"]
-        assert row["slots alone TFLOP/s"] == pytest.approx(alone, abs=0.06)
-        cycles = row["issue slots"] + row["waits"]
-        assert row["predicted TFLOP/s"] == pytest.approx(64 * row["FFMA"] / cycles, abs=0.06)
-        assert row["measured TFLOP/s"] == 1.0 and row["roof TFLOP/s"] == 64
-        assert row["issue active, %"] == 0.5 and row["dispatch stall"] == 0.5
-        assert row["active, %"] == 100
-        assert row["gpu"] == "NVIDIA Test"
 
 
 def test_every_variant_is_recorded_on_an_h200(monkeypatch):

@@ -8,10 +8,9 @@ import pytest
 import gemmlab as gl
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import errors, figures, scales, tables
+from gemmlab.lessons.fp8 import errors, scales, tables
 from gemmlab.lessons.fp8.lab import error_sliders
 from gemmlab.lessons.fp8.scales import Region
-from gemmlab.lessons.warp_specialized import turns
 
 NAME = "19_fp8"
 
@@ -65,22 +64,6 @@ def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_
 
 
 # ---- sums ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("interval, count", ((128, 7), (256, 4)))
-def test_sets_are_filled_in_turn_and_each_is_added_once(interval, count):
-    found = turns.of(gl.load(NAME, PROMOTE=interval).trace(128, 128, 7 * 128))
-    figure = figures.sums_in_turn(found)
-    boxes = {patch.get_gid(): patch for patch in figure.axes[0].patches}
-    assert set(boxes) == {f"{what} {n}" for what in ("products", "added") for n in range(count)}
-    for n in range(count):
-        filled, added = boxes[f"products {n}"], boxes[f"added {n}"]
-        assert filled.get_x() + filled.get_width() == added.get_x()
-        if n + 2 < count:  # the set is filled anew only after it was added
-            assert boxes[f"products {n + 2}"].get_x() > added.get_x()
-        if n + 1 < count:  # while the other is under way
-            other = boxes[f"products {n + 1}"]
-            assert other.get_x() < added.get_x() < other.get_x() + other.get_width()
 
 
 def test_a_step_is_counted_by_its_tile():

@@ -1,21 +1,15 @@
 """Variants of 16 to 19 that are raced with the rungs: what they compute, and what is kept."""
 
-import random
 from types import SimpleNamespace
 
 import pytest
-import sample_record
 
 from gemmlab.kernel.compiler import resources_of
-from gemmlab.lessons.fp8 import measure as fp8_measure
-from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
-from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
 from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
-from gemmlab.measure.power import Sample
 from gemmlab.records import comparisons
-from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, question
+from gemmlab.records.comparisons import question
 
 REGISTERS = question("registers").steps
 CHANGED = [
@@ -85,78 +79,3 @@ def test_each_round_has_a_sample_of_each_side_with_the_clock_around_it(monkeypat
     for taken, ms in zip(samples, (2.0, 3.0), strict=True):
         assert [one.ms for one in taken] == pytest.approx([ms] * 4)
         assert [one.cycles for one in taken] == pytest.approx([1500e3 * ms] * 4, rel=1e-6)
-
-
-@pytest.fixture
-def dry(tmp_path, monkeypatch):
-    """A GPU that is made up: each side is as slow as its place in the race, and scatters."""
-
-    class Played:
-        stream = precision = None
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def side(self, kernel):
-            return kernel
-
-    def in_rounds(sides, rounds, rest_s=0.0):
-        scatter = random.Random(len(sides)).uniform
-        return [
-            [Sample(at * scatter(0.99, 1.01), 1500 if rest_s else 1400) for _ in range(rounds)]
-            for at in range(1, len(sides) + 1)
-        ]
-
-    def libraries(arena, library, shape):
-        return dict.fromkeys((FIRST_CHOICE, FASTEST_PROPOSAL))
-
-    for name, played in {
-        "require_verified": lambda kernel: None, "in_rounds": in_rounds, "_libraries": libraries,
-        "arena_of": lambda *_: Played(), "CublasLt": lambda stream: Played(),
-        "bits_of": lambda kernel: "0" * 64,
-    }.items():  # fmt: skip
-        monkeypatch.setattr(comparisons, name, played)
-    monkeypatch.setattr(fp8_measure, "error_of", lambda step: 1e-6)
-    sample_record.measure_on(monkeypatch)
-    sample_record.put(monkeypatch, tmp_path)
-
-
-# ---- what readers see ----------------------------------------------------------------------------
-
-
-def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
-    question("roles").remake(lambda line: None)
-    table = hopper_changes.changes("roles").loc["8192×8192×8192"].set_index("variant")
-    assert list(table.index) == list(BY_TITLE), "no library"
-    assert table["% of the first"]["16"] == 100
-    row = table.loc["17"]  # the sixth: after two libraries and three other variants
-    assert row["% of the first"] == pytest.approx(50, rel=0.03)
-    assert row["from"] <= row["% of the first"] <= row["to"]
-    assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
-    assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
-    assert set(hopper_changes.changes("roles", LOADED)["SM clock, MHz"]) == {1400}
-
-
-def test_roles_and_the_way_of_c_are_two_by_two(dry):
-    question("roles").remake(lambda line: None)
-    grid = hopper_changes.roles()
-    assert grid.shape == (4, 2) and list(grid.columns) == ["C stored by threads", "C sent by tensor map"]  # fmt: skip # noqa: E501
-    table = hopper_changes.changes("roles").loc["4096×4096×4096"].set_index("variant")["cycles"]
-    of_roles = grid.loc["4096×4096×4096", "roles"]
-    assert of_roles.tolist() == [table["17, C stored by its threads"], table["17"]]
-    assert set(hopper_changes.GRID) == set(BY_TITLE)
-
-
-def test_the_share_of_the_full_rate_is_of_counted_cycles(dry):
-    """By hand: a product of 8192 by the SMs' clock, which is 1,400 MHz without a pause."""
-    question("accumulators").remake(lambda line: None)
-    table = costs.at_its_clock()
-    assert list(table.index) == list(costs.CLOCKED.values())
-    assert set(table["SM clock, MHz"]) == {1400}
-    rate = table.loc["scales of tensors", "TFLOP/s"]
-    assert rate == pytest.approx(2 * 8192**3 / 3e-3 / 1e12, rel=0.03)  # after two libraries
-    full = sample_record.GPU.sm_count * 8192 * 1400e6 / 1e12
-    assert table.loc["scales of tensors", "% of full rate"] == pytest.approx(100 * rate / full)

@@ -6,7 +6,7 @@ import pytest
 
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.lessons.persistent import measure
-from gemmlab.lessons.persistent.measure import EVENTS, MARKED, MOST, ROLES, SM
+from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
 
 ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
 TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
@@ -32,22 +32,3 @@ def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks()
     assert list(rows.loc[rows["role"] == ROLES[0], "starts"]) == [101, 2101, 4101]
     assert rows["begins"].notna().sum() == 3 and rows["begins"].min() == 1
     assert rows[["ends", "sent", "gone"]].isna().all(axis=None)
-
-
-def readings():
-    rows = []
-    for (kernel, gap), how in zip(
-        [*GAP.items(), list(GAP.items())[1]], ("", ALONE, TOGETHER), strict=True
-    ):
-        for turn in (1, 2, 3):
-            start = 500 + (turn - 1) * (TILE + gap)
-            for role, late in zip(ROLES, (0, 100, -2000), strict=True):
-                begins, ends = start + max(late, -400), start + TILE + late
-                rows.append({
-                    "kernel": kernel, "how": how, "role": role, "turn": turn,
-                    **dict.fromkeys(EVENTS), "starts": begins, "ends": ends,
-                })  # fmt: skip
-                if role != ROLES[-1]:
-                    rows[-1] |= {"sends": ends, "sent": ends + STORE}
-                    rows[-1] |= {"gone": ends + 2 * STORE} if not how else {}
-    return pandas.DataFrame(rows)

@@ -10,37 +10,10 @@ from gemmlab.ladder import Problem
 from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
-from gemmlab.lessons.tma_wgmma.measure import COUNTED, OF_PACE, PACED, ROADS, WAY
 from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized.rung import THIN
 from gemmlab.records import runs, tuning
-from gemmlab.records.ablations import HUGE
 from gemmlab.records.runs import LARGE
-
-
-def rows():
-    """A record of every step at LARGE and HUGE: one percent faster with each."""
-    found = []
-    for at, step in enumerate((*WAY, *ROADS)):
-        for m, n, k in step.shapes:
-            own = {"l2_hit_pct": 80.0 + at, "l2_bytes": 2e10, "dram_bytes": 1e9}
-            found.append({
-                **{name: step.cells[name] for name in ("step", "kernel", "settings")},
-                "m": m, "n": n, "k": k, "tflops": 500.0 + at, "pct_cublas": 80.0 + at,
-                "pct_cublas_q1": 79.5 + at, "pct_cublas_q3": 81.0 + at,
-                **(own if COUNTED in step.also and (m, n, k) == HUGE else {}),
-                **dict.fromkeys(OF_PACE, 600.0 if PACED in step.also and m == HUGE[0] else None),
-                "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00",
-            })  # fmt: skip
-    return pandas.DataFrame(found)
-
-
-@pytest.fixture(autouse=True)
-def record(monkeypatch):
-    class Recorded:
-        read = staticmethod(rows)
-
-    monkeypatch.setattr(tables, "TABLE", Recorded)
 
 
 def test_the_account_of_cycles_is_that_of_the_counters():

@@ -1,6 +1,5 @@
 """The probes that read each level of memory, and the chains that a scheduler needs."""
 
-import importlib
 from dataclasses import replace
 
 import numpy
@@ -12,12 +11,8 @@ from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, Launch
 from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.measure import ceilings
-from gemmlab.measure.timing import Spread
-from gemmlab.records import recorder, registry, roofs, runs
+from gemmlab.records import registry, roofs, runs
 from ptxsim.metrics import METRICS
-
-device = importlib.import_module("gemmlab.cuda.device")
-needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
 BLOCKS, THREADS = 3, 32
 
@@ -89,31 +84,3 @@ def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
         shape = chains.launch(warps, 132)
         assert shape.grid[0] * shape.block[0] == 132 * 32 * warps and shape.block[0] <= 1024
     assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.fma_launch(132)
-
-
-def test_chains_are_recorded_and_read_as_a_table(results, monkeypatch):
-    def measured(shape, macros):
-        rate = 1e12 * min(64.0, macros["CHAINS"] * shape.grid[0] * shape.block[0] / 132 / 32)
-        return ceilings.Roof(Spread(*(rate,) * 4), 1, device.GpuState(1980, None, 600.0, 50))
-
-    sample_record.measure_on(monkeypatch, chains, recorder)
-    monkeypatch.setattr(ceilings, "measure_fma", measured)
-    recorder.record(["00_chains"], [], lambda line: None)
-    table = chains.rates()
-    assert list(table.index) == list(chains.CHAINS) and list(table) == list(chains.WARPS)
-    assert table.loc[1].tolist() == [4, 8, 16, 32, 64] and table.loc[16].tolist() == [64] * 5
-    path = results.parent / "chains.csv"
-    path.write_text(path.read_text().replace(chains.TABLE.read()["code"][0], "0" * 16))
-    with pytest.raises(registry.StaleRecord, match="00_chains"):
-        chains.rates()
-
-
-# ---- on a GPU ------------------------------------------------------------------------------------
-
-
-@pytest.mark.gpu
-@needs_gpu
-def test_the_levels_of_this_gpu():
-    found = ceilings.measure_levels()
-    assert list(found) == list(LEVELS.reads)
-    assert all(roof.per_second.median > 0 for roof in found.values())

@@ -162,20 +162,6 @@ def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
     assert found["% hidden"] == pytest.approx(found["model: % hidden"], rel=1e-3)
 
 
-def test_where_time_goes_adds_up_and_chunks_are_those_of_the_run(gpus, tmp_path):
-    measured(tmp_path)
-    schedule = measuring.MAKERS[make.COLUMN](measuring.CUBE, 2)
-    found = several_gpus.where_time_goes(schedule)
-    rungs = [case.rung.name for case in measuring.CASES]
-    assert list(found.index) == list(product(rungs, (NCCL, DMA_ENGINES)))
-    assert (found["products"] + found["no product"]).to_numpy() == pytest.approx(found["all"])
-    run = recorded.timeline(schedule, RUNG)
-    chunks = several_gpus.chunk_times(run, measuring.CHUNKS)
-    assert chunks["product ms"].sum() == pytest.approx(found["products"][RUNG, NCCL])
-    assert chunks["gather ms"].sum() == pytest.approx(run.moving_ms(0))
-    assert (chunks["product from"] >= chunks["gather to"] - 1e-3).all()
-
-
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
     measured(tmp_path)
     path = tmp_path / "sum.cu"

@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
-import sample_record
 
 import ptxsim
-from gemmlab.cuda.device import Gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.probes import WGMMA_CEILINGS
 from gemmlab.measure import power, wgmma_ceilings
 from gemmlab.measure.wgmma_ceilings import Ceiling
-from gemmlab.records import registry
-from gemmlab.records import wgmma_ceilings as ceilings_record
 
-HERE = Gpu("NVIDIA H200", (9, 0), "sm_90a", 132, 2**37, 60 * 2**20, "580", "13.0")
 WAYS = (Ceiling(0), Ceiling(0, in_registers=True), Ceiling(1, columns=128), Ceiling(4),
         Ceiling(4, columns=128, in_registers=True))  # fmt: skip
 
@@ -57,28 +52,3 @@ def test_power_is_between_the_first_and_the_last_time_that_the_counter_moved():
 def test_energy_is_power_over_rate():
     assert power.Pace(700e12, 1400, power_w=700).joules_per_tflop == 1
     assert power.Pace(700e12, 1400).joules_per_tflop is None
-
-
-# ---- what is recorded ----------------------------------------------------------------------------
-
-
-def test_what_is_measured_can_be_read_back(monkeypatch, tmp_path):
-    """With a stand-in for the GPU: every row has the code that it would be measured with now."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    sample_record.measure_on(monkeypatch, ceilings_record, gpu=HERE)
-    speeds = iter(range(600, 700))
-    monkeypatch.setattr(
-        ceilings_record, "measure",
-        lambda ceiling, zeros, pace: power.Pace(next(speeds) * 1e12, 1400, power_w=700),
-    )  # fmt: skip
-    path = ceilings_record.EVIDENCE.remake(lambda _: None)
-    (path.parent / registry.RUNS).write_text("{}")
-    monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
-    table = ceilings_record.EVIDENCE.read()
-    ways = sum(len(data) for _, data in ceilings_record.MEASURED)
-    assert len(table) == 2 * ways and set(table["sms"]) == {132}
-    assert table["joules_per_tflop"].tolist() == pytest.approx(
-        list(700 / table["tflops"]), rel=1e-5
-    )
-    shown = ceilings_record.ceilings()
-    assert shown["tflops"].tolist() == list(range(600, 600 + 2 * ways))

@@ -13,7 +13,6 @@ from gemmlab.ladder import IllegalSetting
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning import space as recorded
 from gemmlab.lessons.autotuning import tuner
-from gemmlab.lessons.autotuning import tuner as trials
 from gemmlab.lessons.autotuning.space import space_of
 from gemmlab.records import tuning
 
@@ -112,21 +111,6 @@ def test_what_cannot_be_searched_is_refused(known, monkeypatch):
     monkeypatch.setitem(sys.modules, "kernel_tuner", None)
     with pytest.raises(tuner.NoTuner, match=r'pip install "kernel-tuner'):
         tuner.replay(known, "random", 3)
-
-
-# ---- many searches -------------------------------------------------------------------------------
-
-
-def test_trials_keep_the_best_so_far(known):
-    one = trials.trials(known, "random", 30, seeds=6)
-    assert one.shares.shape == (6, 30)
-    assert (numpy.diff(one.shares) >= 0).all() and 0 < one.shares.min() <= one.shares.max() <= 1
-    for row, needed in zip(one.shares, one.needed(), strict=True):
-        assert needed is None or (
-            row[needed - 1] >= trials.NEAR and (row[: needed - 1] < trials.NEAR).all()
-        )
-    low, middle, high = one.quartiles()
-    assert (low <= middle).all() and (middle <= high).all()
 
 
 # ---- the landscape -------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.rung import BM, BN
-from gemmlab.lessons.fp32_summit.sharing import idle, shared_tiles, sharing
+from gemmlab.lessons.fp32_summit.sharing import idle, sharing
 
 NAME, SMS = "22_fp32_summit", 5
 SHAPE = (3 * BM, 4 * BN, 8 * 64)
@@ -49,19 +49,6 @@ def test_a_block_brings_the_stages_that_its_schedule_names(kernel):
             for stage in range(part.first, part.end)
         ]
         assert brought == planned
-
-
-def test_whole_tiles_come_first_and_a_share_leaves_its_part_before_it_waits(ways):
-    assert shared_tiles(ways["whole tiles"]) == {}
-    shared = shared_tiles(ways["stream-K"])
-    assert shared and all(len(parts) == 2 for parts in shared.values())
-    for sm in range(SMS):
-        mine = sorted((p for p in ways["stream-K"].parts if p.sm == sm), key=lambda p: p.start)
-        assert mine[0].tile not in shared
-        left = [p.start for p in mine if p.first]
-        owned = [p.start for p in mine if p.tile in shared and not p.first]
-        assert len(left) <= 1 and len(owned) <= 1
-        assert not (left and owned) or left[0] < owned[0]
 
 
 def test_idle_time_and_workspace(ways):

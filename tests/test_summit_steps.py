@@ -3,11 +3,9 @@
 import pandas
 import pytest
 
-from gemmlab import plots
 from gemmlab.ladder import written
-from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fp32_summit import tables as summit_way
-from gemmlab.lessons.fp32_summit.measure import EVERY, REWRITTEN, TABLE, WAY
+from gemmlab.lessons.fp32_summit.measure import EVERY, TABLE, WAY
 from gemmlab.records import registry
 from gemmlab.records.best_by_shape import IN_TURN, SUSTAINED
 
@@ -28,15 +26,6 @@ def rows(tmp_path, monkeypatch):
     (tmp_path / "nvidia-x" / registry.RUNS).write_text("{}")
     found = [made_up(step, size, IN_TURN) for step in EVERY for size, *_ in step.shapes]
     return [*found, made_up(WAY[-1], 4096, SUSTAINED)]
-
-
-def test_steps_are_shown_in_their_order_whatever_that_of_the_file(rows):
-    TABLE.write(pandas.DataFrame(rows[::-1]), "nvidia-x")
-    for chosen in (WAY, REWRITTEN):
-        shown = summit_steps.steps(chosen)
-        assert list(dict.fromkeys(shown["step"])) == [step.title for step in chosen]
-        assert len(shown) == sum(len(step.shapes) for step in chosen)
-    assert list(summit_steps.steps(WAY, SUSTAINED)["M×N×K"]) == ["4096×4096×4096"]
 
 
 def test_no_two_steps_are_the_same():
@@ -71,13 +60,3 @@ def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
     found = summit_way.by_counts(counts, slots)
     assert list(found.index) == [SHAPE], "other squares have no counts"
     assert found.loc[SHAPE].to_list() == pytest.approx([1.0, 1.1 / 0.8, 1.0])
-
-
-def test_of_another_loop_the_chart_says_what_was_changed(rows):
-    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    table = summit_way.rewritten(4096).set_index("step")
-    assert table.loc["that, and loads 12 multiply-adds apart", "predicted"] == (
-        "spacing=12 behind=True"
-    )
-    caption = plots.path(table.reset_index()).caption
-    assert caption.startswith(f"{len(REWRITTEN)} changes, each alone: from 0.0 to 0.0 points")

@@ -108,33 +108,6 @@ def test_a_setting_that_fails_is_noted_and_not_tried_again(known, tmp_path):
     assert "  failed: 2" in searching._lines(first, 35)
 
 
-def test_on_a_gpu_only_what_runs_there_is_searched(known, tmp_path, monkeypatch):
-    here, spaces, asked = SimpleNamespace(arch="sm_80", slug="a-gpu"), [], []
-    monkeypatch.setattr(searching, "RESULTS", tmp_path)
-    monkeypatch.setattr(searching, "gpu", lambda: here)
-    monkeypatch.setattr(searching, "require_gpu", lambda what: here)
-
-    class Timing:
-        def __init__(self, space, at):
-            assert at is here
-            spaces.append(space)
-
-        def __enter__(self):
-            return timer_of(known, asked)
-
-        def __exit__(self, *error):
-            pass
-
-    monkeypatch.setattr(searching, "_gpu_timer", Timing)
-    lines = searching.run(WANTED, lambda line: None)
-    (space,) = spaces
-    assert all(space.rung.runs_on(space.settings(p), "sm_80") for p in space.legal())
-    assert (
-        str(tmp_path / "a-gpu" / "searches" / "10_register_banks_4096x4096x4096.csv") in lines[-1]
-    )
-    assert "recorded" not in "\n".join(lines)
-
-
 def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
     assert cli.main(["tune", TEN, "--strategy", "random", "--budget", "35"]) == cli.OK
     out = capsys.readouterr().out

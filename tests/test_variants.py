@@ -12,7 +12,6 @@ from gemmlab.lessons.vectorized_loads import tables as variants
 from gemmlab.lessons.warp_tiling import tables as tile_steps
 from gemmlab.loading import load
 from gemmlab.records import ablations
-from gemmlab.sass import loops
 
 NAME = "06_vectorized_loads"
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}
@@ -68,13 +67,6 @@ def test_each_part_does_what_it_is_called():
     assert set(table.loc[variants.SPEED]) == {"not recorded"}
     blocks = [part(**MACROS[name]).resources()["blocks per SM"][0] for name in ("asked", "idle")]
     assert blocks == [2, 1]
-
-
-@pytest.mark.parametrize(("macros", "name"), [({}, "05_thread_tile_2d"), (MACROS["06"], NAME)])
-def test_with_all_parts_or_none_it_is_a_rung(macros, name):
-    """As the compiler has it: the same instructions in the loop."""
-    found, rung = loops.loop(part(**macros)), loops.loop(load(name, **PARTS[1].settings))
-    assert found.mix == rung.mix
 
 
 LANES = {step.title: step for step in ablations.path_of(WARPS).steps}
