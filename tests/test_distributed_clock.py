@@ -45,14 +45,6 @@ def test_the_sum_of_row_parallel_counts_the_bytes_of_memory():
     assert math.isclose(own.ms, 1e3 * moved / FAST.memory_bytes_per_second)
 
 
-def test_a_broadcast_costs_its_bytes_once_however_many_take_it():
-    for width in (2, 4):
-        found = clock.modelled(make.summa(LARGE, Grid(1, width), width), FAST, BRAIN)
-        one = next(ran for ran in found.steps if ran.name == "A 0")
-        panel = LARGE.m * LARGE.k / width * 2
-        assert math.isclose(one.ms, 1e3 * panel / FAST.link_bytes_per_second)
-
-
 def test_messages_between_hosts_go_over_the_network():
     hosts = replace(FAST, gpus_per_host=2, network_bytes_per_second=50e9)
     near, far = (clock.modelled(columns(LARGE, ranks, 1), hosts, BRAIN) for ranks in (2, 4))

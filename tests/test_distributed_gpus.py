@@ -6,6 +6,10 @@ that streams, events and flags allow: a wait that was forgotten would give wrong
 
 import ctypes
 import itertools
+import multiprocessing
+import os
+import signal
+import time
 from functools import partial
 from types import SimpleNamespace
 
@@ -20,7 +24,7 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Collectives
-from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 from gemmlab.lessons.multi_gpu.schedule import Grid
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
@@ -425,3 +429,32 @@ def test_what_lacks_is_said_before_anything_starts(monkeypatch):
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(runner.NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1 here: take 1 ranks, look"):  # fmt: skip # noqa: E501
         runner.run([runner.Job(schedule)], None)
+
+
+def work(how, rank):
+    if rank == 1 and how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and how == "fails":
+        raise ValueError("no such rung")
+    if how != "ends":
+        time.sleep(60)
+    return 10 * rank
+
+
+@pytest.mark.parametrize(
+    ("how", "limit_s", "said"),
+    [
+        ("dies", 50, "rank 1 of 2 died"),
+        ("fails", 50, "rank 1 of 2 failed: ValueError: no such rung"),
+        ("stands still", 1, "of 2 ranks these did not end in 1 s: 0, 1"),
+    ],
+)
+def test_a_rank_that_does_not_end_well_ends_all(how, limit_s, said):
+    before = set(multiprocessing.active_children())
+    with pytest.raises(RankFailed, match=said):
+        run_ranks(work, [(how, 0), (how, 1)], limit_s)
+    assert set(multiprocessing.active_children()) <= before
+
+
+def test_what_ranks_return_comes_in_their_order():
+    assert run_ranks(work, [("ends", 0), ("ends", 1)], 50) == [0, 10]

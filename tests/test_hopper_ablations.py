@@ -1,15 +1,20 @@
 """Variants of 16 to 19 that are raced with the rungs: what they compute, and what is kept."""
 
+import random
 from types import SimpleNamespace
 
 import pytest
+import sample_record
 
 from gemmlab.kernel.compiler import resources_of
+from gemmlab.lessons.fp8 import measure as fp8_measure
 from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
+from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
 from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
+from gemmlab.measure.power import Sample
 from gemmlab.records import comparisons
-from gemmlab.records.comparisons import question
+from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
 
 REGISTERS = question("registers").steps
 CHANGED = [
@@ -79,3 +84,74 @@ def test_each_round_has_a_sample_of_each_side_with_the_clock_around_it(monkeypat
     for taken, ms in zip(samples, (2.0, 3.0), strict=True):
         assert [one.ms for one in taken] == pytest.approx([ms] * 4)
         assert [one.cycles for one in taken] == pytest.approx([1500e3 * ms] * 4, rel=1e-6)
+
+
+@pytest.fixture
+def dry(tmp_path, monkeypatch):
+    """A GPU that is made up: each side is as slow as its place in the race, and scatters."""
+
+    class Played:
+        stream = precision = None
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def side(self, kernel):
+            return kernel
+
+    def in_rounds(sides, rounds, rest_s=0.0):
+        scatter = random.Random(len(sides)).uniform
+        return [
+            [Sample(at * scatter(0.99, 1.01), 1500 if rest_s else 1400) for _ in range(rounds)]
+            for at in range(1, len(sides) + 1)
+        ]
+
+    def libraries(arena, library, shape):
+        return dict.fromkeys((FIRST_CHOICE, FASTEST_PROPOSAL))
+
+    for name, played in {
+        "require_verified": lambda kernel: None, "in_rounds": in_rounds, "_libraries": libraries,
+        "arena_of": lambda *_: Played(), "CublasLt": lambda stream: Played(),
+        "bits_of": lambda kernel: "0" * 64,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(comparisons, name, played)
+    monkeypatch.setattr(fp8_measure, "error_of", lambda step: 1e-6)
+    sample_record.measure_on(monkeypatch)
+    sample_record.put(monkeypatch, tmp_path)
+
+
+def test_a_race_is_kept_beside_what_was_recorded_before(dry):
+    for name in ("roles", "registers", "roles"):
+        question(name).remake(lambda line: None)
+    table = question("roles").read()
+    assert len(table) == (2 + len(ROLES)) * len(ROLES[0].shapes) * 2
+    assert set(table["load"]) == {RESTED, LOADED}
+    by_variant = table[(table["load"] == RESTED) & (table["m"] == 4096)].set_index("variant")
+    shares = by_variant["pct_first"]
+    assert shares["16"] == by_variant.loc[FIRST_CHOICE, "pct_cublas"] == 100
+    assert shares["17"] == pytest.approx(100 * 3 / 6, rel=0.03)
+    assert by_variant.loc["17", "cycles"] == pytest.approx(6 * 1500e3, rel=0.01)
+    assert (table["pct_first_q1"] <= table["pct_first"]).all()
+    assert by_variant.loc["16", "launches"] == "one after the other"
+    others = question("registers").read()
+    assert set(others["race"]) == {step.title for step in REGISTERS[::2]}
+    assert set(others["kernel"]) == {"cublas", *(step.rung.name for step in REGISTERS)}
+
+
+# ---- what readers see ----------------------------------------------------------------------------
+
+
+def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
+    question("roles").remake(lambda line: None)
+    table = hopper_changes.changes("roles").loc["8192×8192×8192"].set_index("variant")
+    assert list(table.index) == list(BY_TITLE), "no library"
+    assert table["% of the first"]["16"] == 100
+    row = table.loc["17"]  # the sixth: after two libraries and three other variants
+    assert row["% of the first"] == pytest.approx(50, rel=0.03)
+    assert row["from"] <= row["% of the first"] <= row["to"]
+    assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
+    assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
+    assert set(hopper_changes.changes("roles", LOADED)["SM clock, MHz"]) == {1400}

@@ -21,6 +21,7 @@ from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.mma_sync import lanes as mma_lanes
 from gemmlab.lessons.mma_sync import measure
+from gemmlab.lessons.mma_sync import tables as precisions
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.measure import ceilings
 from gemmlab.records import runs
@@ -320,3 +321,32 @@ def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
             if one.space == "shared"
         ]
         assert max(ends) == MMA_SYNC.shared_bytes(kernel.settings)
+
+
+NAMES = [one.name for one in TYPES]
+
+
+@pytest.mark.parametrize("dtype", range(len(TYPES)), ids=NAMES)
+def test_the_kernels_own_error_is_within_its_bound(dtype):
+    errors = precisions.of_type(dtype, 64, side=8)
+    assert errors.kernel < errors.bound and errors.operands > 0
+    assert errors.meant <= errors.operands + errors.kernel
+
+
+def test_more_bits_of_the_fraction_are_nearer():
+    found = {name: precisions.of_type(at, 64, side=8).operands for at, name in enumerate(NAMES)}
+    assert found["float16"] < found["bfloat16"] < found["float8_e4m3"] < found["float8_e5m2"]
+
+
+def test_fractions_and_largest_numbers_are_those_of_the_types():
+    for precision in TYPES:
+        name, element = precision.name, precision.a
+        if name in ("tf32", "int8"):
+            continue
+        bits = np.arange(2 ** (8 * element.bytes), dtype=element.bits).view(element.storage)
+        with np.errstate(invalid="ignore"):
+            numbers = element.decode(bits)
+        finite = numbers[np.isfinite(numbers)]
+        assert finite.max() == precisions.LARGEST[name]
+        fraction = precisions.FRACTION[name][2]
+        assert len(np.unique(finite[(finite >= 1) & (finite < 2)])) == 2**fraction
