@@ -5,13 +5,10 @@ from math import prod
 import pandas
 import pytest
 from figures import (  # noqa: F401
-    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_has_a_number,
     test_the_caption_is_a_sentence_below_everything,
-    the_one,
-    words,
 )
 
 import gemmlab as gl
