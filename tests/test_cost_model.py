@@ -1,7 +1,5 @@
 """The cost model ranks settings from counts: its terms, and its ranking against the record."""
 
-from dataclasses import replace
-
 import pytest
 
 from gemmlab.ladder import IllegalSetting, Problem, find
@@ -27,27 +25,6 @@ def test_a_full_round_takes_what_all_of_its_blocks_issue():
     assert terms.l2 == pytest.approx(20 * 3 * 4 / 1000)
     assert terms.dram == pytest.approx(4 * (256 * 48 + 48 * 320 + 256 * 320) / 500)
     assert terms.seconds == terms.dram and terms.holds == "dram"
-
-
-@pytest.mark.parametrize(
-    ("tiles", "rounds"),
-    [(1, [(1, 1)]), (10, [(1, 1)]), (11, [(1, 2)]), (20, [(1, 2)]), (21, [(1, 2), (1, 1)]),
-     (60, [(3, 2)])],
-)  # fmt: skip
-def test_rounds_of_tiles(tiles, rounds):
-    assert cost_model.rounds(BLOCK, Problem(64 * tiles, 64, 64), GPU) == rounds
-
-
-def test_blocks_of_few_warps_leave_schedulers_without_work():
-    problem = Problem(64, 64, 16)
-    whole = cost_model.terms(BLOCK, problem, GPU).issue
-    assert cost_model.terms(replace(BLOCK, warps=2), problem, GPU).issue == 2 * whole
-    assert cost_model.terms(replace(BLOCK, warps=8), problem, GPU).issue == whole
-
-
-def test_a_term_of_the_reader_stands_beside_the_others():
-    terms = cost_model.terms(BLOCK, Problem(64, 64, 16), GPU, lambda counts, problem, gpu: 1e9)
-    assert terms.seconds == 1e9 and terms.holds == "more"
 
 
 def test_counts_are_those_of_the_compiled_kernel():
@@ -98,35 +75,6 @@ def test_no_rule_sees_the_shape_that_is_left_out():
     assert {shape for shape, _ in seen} == shapes
     assert all(others == shapes - {shape} for shape, others in seen)
     assert 0 < min(judged.shares.values()) <= judged.mean <= max(judged.shares.values()) <= 1
-
-
-def test_a_rule_that_knew_all_would_lose_nothing():
-    every = shape_rule.shapes_of("10_register_banks")
-    (judged,) = shape_rule.judged(
-        "10_register_banks", {"knows": lambda shape, others: every[shape].best}
-    )
-    assert judged.mean == 1 and set(judged.shares.values()) == {1}
-
-
-def test_the_table_takes_the_nearest_shape():
-    every = shape_rule.shapes_of("10_register_banks")
-    others = {shape: one for shape, one in every.items() if shape != SQUARE}
-    assert shape_rule.nearest_shape(SQUARE, others) == every[2048, 2048, 2048].best
-    assert shape_rule.nearest_shape((2000, 2100, 2048), every) == every[2048, 2048, 2048].best
-
-
-def test_the_tree_learns_what_is_plain():
-    """Where one setting is far ahead at every shape, the tree names it."""
-    every = shape_rule.shapes_of("10_register_banks")
-    points = list(every[SQUARE].times_ms)
-    fast = points[7]
-    plain = {
-        shape: replace(one, times_ms={p: 1.0 if p == fast else 3.0 for p in points})
-        for shape, one in every.items()
-    }
-    left = dict(list(plain.items())[1:])
-    assert shape_rule.one_for_all(SQUARE, left) == fast
-    assert shape_rule.decision_tree(SQUARE, left) == fast
 
 
 # ---- the exercises -------------------------------------------------------------------------------

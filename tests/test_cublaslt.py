@@ -12,7 +12,7 @@ from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, SixteenBitProduct
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
-from gemmlab.lessons.fused_epilogue.fused_product import FusedProduct, NoFusedEpilogue
+from gemmlab.lessons.fused_epilogue.epilogues import FusedProduct, NoFusedEpilogue
 
 M, N, K = 5, 7, 3
 TIMES = {0: 4.0, 1: None, 2: 2.0, 3: 3.0}  # in ms, by proposal; 1 does not run

@@ -14,7 +14,6 @@ from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Machine, Ran
 
 LARGE = Problem(16384, 16384, 16384)
 FAST = Machine(flop_per_second=700e12, memory_bytes_per_second=4e12, link_bytes_per_second=450e9)
-ENDLESS = replace(FAST, link_bytes_per_second=1e30)
 
 
 def columns(problem, ranks, chunks=8):
@@ -46,20 +45,6 @@ def test_the_sum_of_row_parallel_counts_the_bytes_of_memory():
     assert math.isclose(own.ms, 1e3 * moved / FAST.memory_bytes_per_second)
 
 
-def test_a_thin_product_takes_as_long_as_its_bytes():
-    thin = Problem(1, 4096, 4096)
-    found = clock.modelled(make.one_rank(thin), FAST, SINGLE)
-    assert math.isclose(found.ms, 1e3 * thin.least_bytes(SINGLE) / FAST.memory_bytes_per_second)
-
-
-def test_a_broadcast_costs_its_bytes_once_however_many_take_it():
-    for width in (2, 4):
-        found = clock.modelled(make.summa(LARGE, Grid(1, width), width), FAST, BRAIN)
-        one = next(ran for ran in found.steps if ran.name == "A 0")
-        panel = LARGE.m * LARGE.k / width * 2
-        assert math.isclose(one.ms, 1e3 * panel / FAST.link_bytes_per_second)
-
-
 def test_messages_between_hosts_go_over_the_network():
     hosts = replace(FAST, gpus_per_host=2, network_bytes_per_second=50e9)
     near, far = (clock.modelled(columns(LARGE, ranks, 1), hosts, BRAIN) for ranks in (2, 4))
@@ -71,12 +56,6 @@ def test_messages_between_hosts_go_over_the_network():
     assert "between hosts" in far.source and "between hosts" not in near.source
     with pytest.raises(ScheduleError, match="ranks 0 and 2 are on different hosts of 2 GPUs: give"):
         clock.modelled(columns(LARGE, 4), replace(FAST, gpus_per_host=2), BRAIN)
-
-
-def test_a_latency_counts_with_each_collective():
-    late = replace(FAST, latency_s=1e-4)
-    one, other = (clock.modelled(columns(LARGE, 2, 1), m, BRAIN).ms for m in (FAST, late))
-    assert math.isclose(other - one, 0.1)
 
 
 def test_no_timeline_overlaps_on_a_stream_or_begins_before_its_events():

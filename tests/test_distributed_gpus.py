@@ -6,6 +6,10 @@ that streams, events and flags allow: a wait that was forgotten would give wrong
 
 import ctypes
 import itertools
+import multiprocessing
+import os
+import signal
+import time
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,11 +23,9 @@ from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
-from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
-from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
-from gemmlab.lessons.multi_gpu.order import in_order
-from gemmlab.lessons.multi_gpu.schedule import Collective, Grid, ScheduleError
+from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Collectives
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
+from gemmlab.lessons.multi_gpu.schedule import Grid
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
 
@@ -263,18 +265,10 @@ class Whole:
         return lambda: self.host.enqueue(work)
 
 
-class Steps:
-    def __init__(self):
-        self.names = []
-
-    def step(self, name):
-        self.names.append(name)
-
-
 def on_streams(host, schedule, A, B, moved_by=NCCL):
     """Each rank's streams and buffers, all in this process."""
     groups = runner._groups([runner.Job(schedule)])
-    made, units, by, ranks = [], in_order(schedule), Whole(host), range(schedule.ranks)
+    made, by, ranks = [], Whole(host), range(schedule.ranks)
     placed = [in_turn.placed(schedule, rank, by, A, B) for rank in ranks]
     placed = [{name: one.view(Array) for name, one in own.items()} for own in placed]
     shape = dma_engines.flags_shape(schedule)
@@ -288,8 +282,7 @@ def on_streams(host, schedule, A, B, moved_by=NCCL):
         if moved_by == DMA_ENGINES:
             everyone = connected[tuple(ranks)]
             moves = DmaEngines(rank, schedule, flags[rank], others, everyone)
-        own = [step for unit in units for one, step in unit if one == rank]
-        streams = runner.OnStreams(rank, schedule, own, by, placed[rank], moves, connected)
+        streams = runner.OnStreams(rank, schedule, by, placed[rank], moves, connected)
         made.append((streams, placed[rank]))
     return made
 
@@ -324,7 +317,7 @@ def test_in_any_order_that_streams_and_events_allow_the_product_is_right(host, p
             for streams, _ in ranks:
                 streams.enqueue()
             machine.run()
-            ran = [one for streams, _ in ranks for one in streams.finish(Steps(), 1)]
+            ran = [one for streams, _ in ranks for one in streams.finish()]
             C = in_turn.gathered(schedule, [buffers for _, buffers in ranks], Whole(machine))
             assert (C == A @ B).all(), schedule
         assert {(one.rank, one.name) for one in ran} == {(r, s.name) for r, s in schedule}
@@ -386,84 +379,12 @@ def test_a_collective_that_does_not_end_is_given_up_with_a_sentence(host, moved_
     monkeypatch.setattr(runtime, "memset", ctypes.memset)
     first.enqueue()  # the other rank never comes
     machine.run()
-    steps = Steps()
-    with pytest.raises(RankFailed, match=r"rank 0: 'gather 0' did not end in 0\.02 s; the collective was given up\. One of ranks 0, 1"):  # fmt: skip # noqa: E501
-        first.finish(steps, 0.01)
-    assert steps.names == ["gather 0"]
+    monkeypatch.setattr(runner, "LIMIT_S", 0.01)
+    with pytest.raises(RankFailed, match=r"'gather 0' did not end in 0.01 s .* One of ranks 0, 1"):
+        first.finish()
     assert all(one.aborted for one in first._connected.values())
     if moved_by == DMA_ENGINES:  # then nothing waits any more
         assert (first._moves.flags > 2**30).all()
-
-
-class Memory:
-    """CUDA's calls by which a process maps memory of another: an allocation is 4096 bytes."""
-
-    class CUDARuntimeError(Exception):
-        pass
-
-    memcpyDeviceToDevice = 3
-
-    def __init__(self):
-        self.opened, self.closed, self.refused = [], [], False
-
-    def ipcGetMemHandle(self, begins):
-        return begins.to_bytes(dma_engines.HANDLE_BYTES, "little")
-
-    def ipcOpenMemHandle(self, handle, how):
-        if self.refused:
-            raise self.CUDARuntimeError("peer access is not supported")
-        self.opened.append(int.from_bytes(handle, "little"))
-        return self.opened[-1] + 2**40
-
-    def ipcCloseMemHandle(self, address):
-        self.closed.append(address - 2**40)
-
-
-@pytest.fixture
-def memory(monkeypatch):
-    import cupy.cuda
-
-    made = Memory()
-    monkeypatch.setattr(cupy.cuda, "runtime", made)
-    monkeypatch.setattr(dma_engines, "allocation_of", lambda address: address // 4096 * 4096)
-    return made
-
-
-def test_an_allocation_is_opened_once_and_an_address_lies_in_it(memory):
-    shown = [
-        dma_engines._handle(SimpleNamespace(data=SimpleNamespace(ptr=at))) for at in (8192, 8704)
-    ]
-    opened = {}
-    found = [dma_engines._opened(opened, handle, 0, 1) for handle in shown]
-    assert found == [8192 + 2**40, 8704 + 2**40] and memory.opened == [8192]
-    schedule = make.column_parallel(EVEN, 2)
-    DmaEngines(0, schedule, None, {}, None, list(opened.values())).close()
-    assert memory.closed == [8192]
-
-
-def test_memory_that_cannot_be_mapped_is_said(memory):
-    memory.refused = True
-    shown = dma_engines._handle(SimpleNamespace(data=SimpleNamespace(ptr=8192)))
-    with pytest.raises(RankFailed, match=r"GPU 0 cannot map memory of GPU 1 \(peer access is not supported\): let NCCL move it"):  # fmt: skip # noqa: E501
-        dma_engines._opened({}, shown, 0, 1)
-
-
-def test_only_what_others_read_is_shown():
-    assert dma_engines._shown(make.column_parallel(EVEN, 2), 0) == {"A"}
-    assert dma_engines._shown(make.row_parallel(EVEN, 2, 3), 1) == {
-        "partial slot 0",
-        "partial slot 1",
-    }
-    assert dma_engines._shown(make.one_rank(EVEN), 0) == set()
-
-
-def test_gpus_that_cannot_read_each_other_are_named(monkeypatch):
-    from cupy.cuda import runtime
-
-    monkeypatch.setattr(runtime, "deviceCanAccessPeer", lambda one, other: (one, other) != (1, 0))
-    assert dma_engines.why_not(2) == "GPU 1 cannot read the memory of GPU 0"
-    monkeypatch.setattr(runtime, "deviceCanAccessPeer", lambda one, other: True)
-    assert dma_engines.why_not(2) is None
 
 
 def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatch):
@@ -475,7 +396,7 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     for where, name, value in (
         (cupy.cuda, "Device", lambda rank=0: nothing),
-        (cupy, "get_default_memory_pool", lambda: pool), (runner, "require_memory", lambda *_: 0),
+        (cupy, "get_default_memory_pool", lambda: pool),
         (runtime, "getDeviceProperties", lambda rank: {"name": b"A GPU"}),
         (nccl, "NcclCommunicator", lambda n, one, me: Communicator(machine, tuple(range(n)), me)),
     ):  # fmt: skip
@@ -485,38 +406,13 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
         runner.Job(make.one_rank(EVEN), A, B, repeats=2),
         runner.Job(make.row_parallel(EVEN, 1, 3), A, B),
     ]
-    steps = [[step for unit in in_order(job.schedule) for _, step in unit] for job in jobs]
-    by = partial(Whole, machine)
-    reporter = Steps()
-    found, name = runner._rank(reporter, 0, jobs, steps, by, {(0,): None}, 1)
-    assert name == "A GPU" and reporter.names[0] == runner.CONNECTING
+    found, name = runner._rank(0, jobs, partial(Whole, machine), {(0,): None})
+    assert name == "A GPU"
     for (kept, runs), job in zip(found, jobs, strict=True):
         C = in_turn.gathered(job.schedule, [kept], Whole(machine))
         assert (C == A @ B).all()
         assert len(runs) == job.repeats
         assert [one.name for one in runs[0]] == [step.name for step in job.schedule.steps[0]]
-
-
-def test_jobs_of_different_numbers_of_ranks_and_gpus_of_two_kinds_are_refused(monkeypatch):
-    one, two = (runner.Job(make.column_parallel(EVEN, ranks)) for ranks in (1, 2))
-    with pytest.raises(ScheduleError, match=r"jobs of \[1, 2\] ranks"):
-        runner.run([one, two], None)
-    with pytest.raises(ScheduleError, match="nothing is moved by 'MPI': take 'NCCL' or 'DMA eng"):
-        runner.run([runner.Job(make.column_parallel(EVEN, 2), moved_by="MPI")], None)
-    from cupy.cuda import nccl
-
-    monkeypatch.setattr(runner, "require_gpus", lambda ranks: None)
-    monkeypatch.setattr(nccl, "get_unique_id", lambda: (0,), raising=False)
-    monkeypatch.setattr(runner, "run_ranks", lambda *_: [([], "NVIDIA H100"), ([], "NVIDIA H200")])
-    with pytest.raises(RankFailed, match="GPUs of 2 kinds: NVIDIA H100, NVIDIA H200"):
-        runner.run([two], None)
-
-
-def test_groups_are_made_in_an_order_in_which_all_ranks_meet():
-    schedule = make.summa(EVEN, Grid(2, 3), 2)
-    groups = runner._groups([runner.Job(schedule)])
-    members = {one.work.members for _, one in schedule if isinstance(one.work, Collective)}
-    assert groups == sorted(groups) and set(groups) == members | {tuple(range(6))}
 
 
 def test_what_lacks_is_said_before_anything_starts(monkeypatch):
@@ -533,3 +429,32 @@ def test_what_lacks_is_said_before_anything_starts(monkeypatch):
     monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
     with pytest.raises(runner.NotEnoughGpus, match="2 ranks need a GPU each, and CUDA sees 1 here: take 1 ranks, look"):  # fmt: skip # noqa: E501
         runner.run([runner.Job(schedule)], None)
+
+
+def work(how, rank):
+    if rank == 1 and how == "dies":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and how == "fails":
+        raise ValueError("no such rung")
+    if how != "ends":
+        time.sleep(60)
+    return 10 * rank
+
+
+@pytest.mark.parametrize(
+    ("how", "limit_s", "said"),
+    [
+        ("dies", 50, "rank 1 of 2 died"),
+        ("fails", 50, "rank 1 of 2 failed: ValueError: no such rung"),
+        ("stands still", 1, "of 2 ranks these did not end in 1 s: 0, 1"),
+    ],
+)
+def test_a_rank_that_does_not_end_well_ends_all(how, limit_s, said):
+    before = set(multiprocessing.active_children())
+    with pytest.raises(RankFailed, match=said):
+        run_ranks(work, [(how, 0), (how, 1)], limit_s)
+    assert set(multiprocessing.active_children()) <= before
+
+
+def test_what_ranks_return_comes_in_their_order():
+    assert run_ranks(work, [("ends", 0), ("ends", 1)], 50) == [0, 10]

@@ -1,22 +1,23 @@
 """The measurement of the order of FMAs: what the kernel computes, and what is recorded of it."""
 
 import importlib
+import math
 import re
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy
+import pandas
 import pytest
-import sample_record
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gemmlab
 import gemmlab as gl
 import ptxsim
-from gemmlab.cuda.disassembler import Instruction
 from gemmlab.lessons.register_banks import measure as fma_order
+from gemmlab.lessons.register_banks import tables as fma_orders
 from gemmlab.lessons.register_banks.measure import (
     ENTRY,
     ORDERS,
@@ -26,11 +27,7 @@ from gemmlab.lessons.register_banks.measure import (
     VARIANTS,
     Variant,
 )
-from gemmlab.measure import ceilings, profiler
-from gemmlab.measure.timing import Spread
-from gemmlab.records import registry
-from gemmlab.records import runs as records
-from gemmlab.sass.inner_loop import Loop
+from gemmlab.lessons.register_banks.tables import BY_ROWS, SNAKING, Costs
 
 device = importlib.import_module("gemmlab.cuda.device")
 needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
@@ -126,100 +123,9 @@ def test_loads_come_on_top_of_the_same_fmas():
         assert program.log.count("0 bytes spill stores") == 1
 
 
-def test_registers_by_bank_by_hand():
-    def fma(a, b, c):
-        return Instruction(0, "", "FFMA.FTZ", (c, a, b, c))
-
-    # Banks are register numbers modulo 2. The second FFMA has R2 from the reuse cache.
-    loop = Loop((fma("R2.reuse", "R3", "R4"), fma("R2", "R5", "R6"), fma("R2", "R4", "R6")))
-    found = fma_order.register_reads(loop)
-    assert (found["slots"], found["ffma"]) == (3, 3)
-    assert (found["bank_0"], found["bank_1"]) == (2 + 1 + 3, 1 + 1 + 0)
-    assert found["two_in_a_bank"] == 2
-    assert found["reuse_pct"] == pytest.approx(100 / 3)
-
-
-def test_every_variant_is_another_and_can_be_compiled():
-    assert len(set(VARIANTS)) == len(VARIANTS)
-    assert len({tuple(variant.settings.items()) for variant in VARIANTS}) == len(VARIANTS)
-    tiles = Counter((v.rows, v.columns, v.level) for v in VARIANTS if v.loads == 0)
-    assert set(tiles.values()) == {len(ORDERS)}
-    for variant in VARIANTS:
-        assert variant.loads <= (variant.rows + variant.columns) // 4
-
-
 # ---- the record ----------------------------------------------------------------------------------
 
 FEW = (Variant(8, 16, 0), Variant(8, 16, 1, 2, 1))
-HERE = sample_record.GPU
-
-
-@pytest.fixture
-def recording(tmp_path, monkeypatch):
-    """A GPU of our own that runs every variant at 1 TFLOP/s, and a folder for its results."""
-    roof = ceilings.Roof(Spread(*(64e12,) * 4), 1, device.GpuState(1, None, 1, 1))
-    speed = {"tflops": 1.0, "tflops_q1": 0.9, "tflops_q3": 1.1, "sm_clock_mhz": 1980}
-    monkeypatch.setattr(fma_order, "VARIANTS", FEW)
-    sample_record.measure_on(monkeypatch, fma_order, gpu=HERE)
-    monkeypatch.setattr(fma_order, "_timed", lambda variant, cubin, here: speed)
-    monkeypatch.setattr(ceilings, "measure_fma", lambda *_: roof)
-    monkeypatch.setattr(registry, "ncu_version", lambda: "2025.3")
-    monkeypatch.setattr(
-        profiler, "profiled",
-        lambda child, entry, count, metrics, name: [dict.fromkeys(metrics, 0.5)] * count,
-    )  # fmt: skip
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    records.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
-    return tmp_path / "nvidia-test" / "fma_order.csv"
-
-
-def test_what_is_recorded_is_replayed(recording):
-    lines = []
-    assert fma_order.TABLE.remake(lines.append) == recording
-    assert len(lines) == len(FEW)
-    found = fma_order.fma_order()
-    assert found["tile"].tolist() == ["8×16"] * 2
-    assert found["order"].tolist() == ["row by row", "rows snaking"]
-    assert found["loads"].tolist() == [0, 2] and found["ptxas"].tolist() == ["-O3", "-O1"]
-    assert found["FFMA"].tolist() == [1024] * 2
-    assert found["issue slots"][1] >= 1024 + 2 * STEPS
-    for row in found.to_dict("records"):
-        alone = 64 * row["FFMA"] / row["issue slots"]
-        assert row["slots alone TFLOP/s"] == pytest.approx(alone, abs=0.06)
-        cycles = row["issue slots"] + row["waits"]
-        assert row["predicted TFLOP/s"] == pytest.approx(64 * row["FFMA"] / cycles, abs=0.06)
-        assert row["measured TFLOP/s"] == 1.0 and row["roof TFLOP/s"] == 64
-        assert row["issue active, %"] == 0.5 and row["dispatch stall"] == 0.5
-        assert row["active, %"] == 100
-        assert row["gpu"] == "NVIDIA Test"
-
-
-def test_without_counters_the_rest_is_recorded(recording, monkeypatch):
-    def missing(*_):
-        raise profiler.CountersUnavailable("there is no ncu")
-
-    monkeypatch.setattr(profiler, "profiled", missing)
-    lines = []
-    fma_order.TABLE.remake(lines.append)
-    assert lines[-1].endswith("there is no ncu")
-    found = fma_order.fma_order()
-    assert found["dispatch stall"].isna().all() and found["measured TFLOP/s"].notna().all()
-
-
-def test_a_record_of_other_code_is_refused(recording):
-    with pytest.raises(registry.NoRecord, match="record 10_fma_order"):
-        fma_order.fma_order()
-    fma_order.TABLE.remake(lambda line: None)
-    text = recording.read_text()
-    first = text.splitlines()[1].split(",")[list(fma_order.COLUMNS).index("code")]
-    recording.write_text(text.replace(first, "0123456789abcdef"))
-    with pytest.raises(registry.StaleRecord, match="another version of this kernel"):
-        fma_order.fma_order()
-    recording.write_text(text.replace("two_in_a_bank", "other"))
-    with pytest.raises(registry.BadRecord, match="lacks two_in_a_bank"):
-        fma_order.fma_order()
 
 
 def test_every_variant_is_recorded_on_an_h200(monkeypatch):
@@ -241,3 +147,60 @@ def test_the_kernel_is_checked_before_it_is_timed(tmp_path, monkeypatch):
     assert fma_order._timed(variant, cubin, here)["tflops"] > 0
     with pytest.raises(fma_order.OuterProductsError, match="differ from NumPy"):
         fma_order._timed(replace(variant, loads=3), cubin, here)
+
+
+@pytest.mark.parametrize("order", [BY_ROWS, SNAKING])
+def test_every_sum_has_its_turn_once(order):
+    assert sorted(fma_orders.places(order, 4, 8)) == sorted(product(range(4), range(8)))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (8, 16)])
+def test_by_rows_jumps_at_every_row_and_snaking_never(rows, columns):
+    all_but_the_first = rows * columns - 1
+    assert fma_orders.kept(SNAKING, rows, columns) == all_but_the_first
+    assert fma_orders.kept(BY_ROWS, rows, columns) == all_but_the_first - (rows - 1)
+
+
+def rows(**columns):
+    """A table as fma_order() gives: 8 outer products of 8×16 a trip, at 100 TFLOP/s of roof."""
+    fixed = {"tile": "8×16", "order": BY_ROWS, "ptxas": "-O1", "FFMA": 1024, "roof TFLOP/s": 100.0}
+    return pandas.DataFrame(columns).assign(**fixed)
+
+
+def test_launches_whose_sms_took_different_times_are_found():
+    """In the second row those that were counted did, in the third those that were timed."""
+    table = rows(
+        loads=[0, 0, 0], **{"issue slots": 1280, "issue active, %": 97.0,
+                            "active, %": [99.0, 90.0, 99.0],
+                            "measured TFLOP/s": [76.8, 76.8, 70.0]},
+    )  # fmt: skip
+    found = fma_orders.uneven(table)
+    assert found.index.tolist() == [1, 2]
+    assert found["issued give TFLOP/s"].tolist() == [round(100 * 0.97 * 0.8, 1)] * 2
+    uncounted = {"active, %": numpy.nan, "issue active, %": numpy.nan}
+    assert fma_orders.uneven(table.assign(**uncounted)).empty
+
+
+def test_costs_come_back_from_cycles_that_have_them():
+    loads, waits = numpy.array([0, 1, 2, 4, 6]), numpy.array([9, 40, 3, 80, 20])
+    slots = 1027 + 8 * loads
+    cycles = slots + 0.5 * waits + 1.25 * 8 * loads
+    table = rows(
+        loads=loads, waits=waits,
+        **{"issue slots": slots, "measured TFLOP/s": 100.0 * 1024 / cycles},
+    )  # fmt: skip
+    found = fma_orders.costs(table)
+    assert (found.wait, found.load) == pytest.approx((0.5, 1.25))
+    assert found.left == pytest.approx(0, abs=1e-9)
+
+
+def test_a_budget_goes_down_from_the_roof():
+    kernel = gemmlab.load("10_register_banks", "sm_90a")
+    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, left=0.0))
+    roof = gemmlab.recorded_ceilings().flop_per_second / 1e12
+    assert table["TFLOP/s"].iloc[0] == pytest.approx(roof)
+    assert table["TFLOP/s"].iloc[:-1].is_monotonic_decreasing
+    cycles = table["cycles"]
+    assert cycles["FFMAs alone"] == 128 * 256 * 32 / 128, "an SM starts 128 multiply-adds a cycle"
+    assert cycles.iloc[:4].is_monotonic_increasing and math.isnan(cycles["the last wave"])
+    assert cycles["recorded"] > cycles["FFMAs alone"]

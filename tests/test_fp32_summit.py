@@ -5,7 +5,6 @@ import pytest
 from corpus import self_contained
 
 from gemmlab import ladder
-from gemmlab.analysis import facts
 from gemmlab.cuda import device
 from gemmlab.kernel import checks, verify
 from gemmlab.kernel.kernel import Kernel
@@ -51,10 +50,6 @@ def test_results_repeat_and_depend_on_nothing_but_the_number_of_sms():
     assert np.array_equal(first.view(np.uint32), by_element.view(np.uint32))
 
 
-def test_the_defaults_leave_no_finding():
-    assert kernel().check().passed
-
-
 def test_products_that_have_no_tensor_map_take_another_kernel():
     one = kernel(132)
     for shape, entry in {
@@ -86,11 +81,6 @@ def test_machine_code_is_launched_on_a_gpu_alone(monkeypatch):
     monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
     with pytest.raises(device.NoGpu, match="Launching machine code needs a GPU: there is none"):
         kernel().made_of(b"")
-
-
-def test_its_picture_is_of_a_whole_tile():
-    found = facts.of(kernel(132))
-    assert found.trace.grid == (1, 1, 1)
 
 
 MISTAKES = {

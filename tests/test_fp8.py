@@ -1,7 +1,6 @@
 """Rung 19 in the simulator: every kind of scales, type and interval, and what is left out."""
 
 import numpy as np
-import pandas
 import pytest
 from corpus import self_contained
 
@@ -11,9 +10,8 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import IllegalSetting, Problem
-from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
-from gemmlab.lessons.fp8 import figures
+from gemmlab.ladder.element_types import E4M3
+from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS
 from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 
@@ -124,21 +122,7 @@ def test_what_subnormal_factors_lose_is_within_the_bound():
     assert (abs(C - wide_a @ wide_b) <= lost + 1e-6).all()
 
 
-def test_the_smallest_normal_numbers():
-    assert (E4M3.smallest_normal, E5M2.smallest_normal) == (2.0**-6, 2.0**-14)
-
-
 # ---- scales and settings -------------------------------------------------------------------------
-
-
-def test_shapes_of_scales():
-    problem = Problem(200, 300, 400, 1, "NT")
-    assert (OF_TENSORS.shape_of_a(problem), OF_TENSORS.shape_of_b(problem)) == ((1,), (1,))
-    assert (OF_ROWS.shape_of_a(problem), OF_ROWS.shape_of_b(problem)) == ((200,), (300,))
-    assert (OF_BLOCKS.shape_of_a(problem), OF_BLOCKS.shape_of_b(problem)) == ((200, 4), (3, 4))
-    blocks = np.arange(12.0).reshape(3, 4).astype(f4)
-    wide = OF_BLOCKS.spread_over_b(blocks, problem)
-    assert wide.shape == (400, 300) and wide[399, 299] == 11 and wide[127, 128] == 4
 
 
 @pytest.mark.parametrize(
@@ -213,25 +197,3 @@ def test_a_wrong_sum_or_scale_does_not_pass(old, new):
     assert text.count(old) == 1
     wrong = kernel(text.replace(old, new), SCALES=2, **SMALL)
     assert not verify.check(wrong, 136, 136, 272, 1.0, 0.0, seed=1).passed
-
-
-# ---- errors, as a figure -------------------------------------------------------------------------
-
-
-def test_errors_are_drawn_as_they_are():
-    rows = [
-        {"data": data, "types": "E4M3", "scales": scales, "promote": promote, "k": k,
-         "sum_error": (2.0 - bool(promote)) / k, "whole_error": (2 + (scales == "tensors")) / k}
-        for data in ("even", "uneven") for scales in ("tensors", "rows")
-        for promote in (0, 128) for k in (128, 512)
-    ]  # fmt: skip
-    rows += [{**row, "scales": "blocks", "whole_error": 1 / row["k"]} for row in rows]
-    table = pandas.DataFrame(rows).drop_duplicates(["data", "scales", "promote", "k"])
-    figure = figures.fp8_errors(table)
-    left, right = figure.axes[:2]
-    (never,) = (line for line in left.lines if line.get_gid() == "0")
-    assert never.get_ydata().tolist() == [2 / 128, 2 / 512]
-    assert [line.get_gid() for line in right.lines] == ["tensors", "rows", "blocks"]
-    assert [line.get_ydata()[0] * 128 for line in right.lines] == [3, 2, 1]
-    with pytest.raises(ValueError, match="types is 'E3M4', it must be one of E4M3"):
-        figures.fp8_errors(table, types="E3M4")

@@ -1,15 +1,17 @@
 """What is recorded of rung 19: bits and errors of an H200 beside the simulator's."""
 
+import numpy as np
 import pytest
-import sample_record
 
-from gemmlab.cuda.cublaslt import NoAlgorithm
+from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import written
-from gemmlab.lessons.fp8 import errors, figures, measure
+from gemmlab.ladder.element_types import E4M3
+from gemmlab.lessons.fp8 import errors, measure
+from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.lessons.fp8.rung import SCALES
-from gemmlab.records import registry
 
 FORMS = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS, *measure.OTHERS[-2:])
 
@@ -54,22 +56,15 @@ def test_errors_are_those_of_the_simulator():
         assert (row.sum_error, row.whole_error) == pytest.approx(errors.errors(case, kernel), 1e-5)
 
 
-def test_recorded_errors_grow_where_sums_are_never_promoted():
-    table = errors.recorded_errors()
-    even = table[(table.data == "even") & (table.types == "E4M3") & (table.scales == "tensors")]
-    by_interval = even.pivot(index="k", columns="promote", values="sum_error")
-    assert by_interval[0].is_monotonic_increasing and by_interval[128].is_monotonic_decreasing
-    assert figures.fp8_errors(table).axes
-
-
 # ---- errors beside cuBLASLt's --------------------------------------------------------------------
 
 
 def test_sums_are_as_wrong_as_those_of_cublaslt():
     """Every case is there; one sum of all products would be many times as wrong."""
-    ratio = errors.times_ours()
-    assert ratio.size == len(errors.CASES_OF_CUBLAS) and ratio.notna().all(axis=None)
-    assert (abs(ratio - 1) < 1e-4).all(axis=None)
+    rows = errors.CUBLAS_ERRORS.read()
+    ratio = rows["cublas_sum_error"] / rows["sum_error"]
+    assert ratio.size == len(errors.CASES_OF_CUBLAS) and ratio.notna().all()
+    assert (abs(ratio - 1) < 1e-4).all()
     table = errors.by_scales()
     assert table["cases"].sum() == ratio.size and (table["the same"] <= table["cases"]).all()
     apart = table[["ours larger by at most, %", "ours smaller by at most, %"]]
@@ -77,43 +72,77 @@ def test_sums_are_as_wrong_as_those_of_cublaslt():
     assert ((apart == 0).all(axis=1) == same).all() and (apart >= 0).all(axis=None)
 
 
-@pytest.fixture
-def dry(tmp_path, monkeypatch):
-    """A GPU that is made up: the simulator multiplies, and in cuBLASLt's place float64."""
-    few = (errors.Case("uneven", 0, 2, 128, 128), errors.Case("even", 1, 1, 128, 256))
-    monkeypatch.setattr(errors, "CASES_OF_CUBLAS", few)
-    sample_record.measure_on(monkeypatch)
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / sample_record.GPU.slug])
-    monkeypatch.setattr(errors, "product_of_cublaslt", exact)
-    return few
+BLOCK = 128
+LARGEST = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}
+f4 = np.float32
 
 
-def exact(given):
-    A, B, _ = given.numbers()
-    return A @ B
+def matrix(rows, cols, seed=1):
+    """float32 whose rows differ by powers of ten."""
+    values = random_values(rows * cols, seed).reshape(rows, cols)
+    return values * f4(10.0) ** (np.arange(rows) % 7 - 3).astype(f4)[:, None]
 
 
-def test_errors_beside_cublaslt_are_of_the_same_operands(dry):
-    lines = []
-    errors.CUBLAS_ERRORS.remake(lines.append)
-    table = errors.CUBLAS_ERRORS.read()
-    assert len(table) == len(lines) == 2
-    assert errors.times_ours().loc[("uneven", "E4M3", "blocks"), 128] == 0
-    for case, row in zip(dry, table.itertuples(), strict=True):
-        assert row.cublas_sum_error == 0 and 0 < row.sum_error < row.whole_error
-        kernel = Kernel(FP8, case.settings, None, FP8.path)
-        assert (row.sum_error, row.whole_error) == pytest.approx(errors.errors(case, kernel), 1e-5)
+def by_definition(X, scales, which, element):
+    """Q and scales by NumPy alone: the largest of those that share a scale becomes the largest."""
+    rows, cols = X.shape
+    down, along = {
+        "tensors": (rows, cols), "rows": (1, cols), "blocks": (1 if which == "A" else BLOCK, BLOCK),
+    }[scales]  # fmt: skip
+    padded = np.zeros((-(-rows // down) * down, -(-cols // along) * along), f4)
+    padded[:rows, :cols] = X
+    parts = padded.reshape(len(padded) // down, down, -1, along)
+    largest = np.nanmax(abs(parts), axis=(1, 3)).clip(max=np.finfo(f4).max)
+    most = f4(LARGEST[element])
+    scale, inverse = (np.ones_like(largest) for _ in range(2))
+    usable = largest >= most * np.finfo(f4).tiny
+    scale[usable], inverse[usable] = largest[usable] / most, most / largest[usable]
+    wide = (parts * inverse[:, None, :, None]).reshape(padded.shape)[:rows, :cols]
+    of = ELEMENTS[element]
+    Q = of.encode(np.nan_to_num(wide.clip(-most, most)), of.storage)
+    shape = {"tensors": (1,), "rows": (rows,), "blocks": scale.shape}[scales]
+    return np.where(np.isnan(wide), 0x7F, Q), scale.reshape(shape)
 
 
-def test_a_case_that_cublaslt_does_not_multiply_is_left_out_and_said(dry, monkeypatch):
-    def refused(given):
-        if given.precision.scales.name == "blocks":
-            raise NoAlgorithm("cuBLASLt proposes no algorithm that runs.")
-        return exact(given)
+@pytest.mark.parametrize("scales", ("tensors", "rows", "blocks"))
+@pytest.mark.parametrize("which", "AB")
+@pytest.mark.parametrize("transpose", (False, True))
+def test_every_bit_is_that_of_the_definition(scales, which, transpose):
+    for shape, element in (((136, 264), "float8_e4m3"), ((130, 77), "float8_e5m2")):
+        X = matrix(*shape)
+        given = np.ascontiguousarray(X.T) if transpose else X
+        Q, scale = quantize(given, scales, which, transpose=transpose, element=element)
+        wanted_Q, wanted_scale = by_definition(X, scales, which, element)
+        assert (scale == wanted_scale).all() and scale.shape == wanted_scale.shape
+        assert (wanted_Q == Q).all()
 
-    monkeypatch.setattr(errors, "product_of_cublaslt", refused)
-    lines = []
-    errors.CUBLAS_ERRORS.remake(lines.append)
-    assert list(errors.CUBLAS_ERRORS.read()["scales"]) == ["rows"]
-    assert lines[0].endswith("K=128: left out. cuBLASLt proposes no algorithm that runs.")
+
+def test_zeros_nan_infinity_and_what_is_too_small():
+    X = np.zeros((4, 128), f4)
+    X[1, 5], X[1, 6] = np.nan, 3.0
+    X[2, 7], X[2, 8] = -np.inf, 1.0
+    X[3, 9] = 1e-36
+    Q, scale = quantize(X, "rows")
+    numbers = E4M3.decode(Q)
+    assert scale[0] == 1 and not Q[0].any()
+    assert np.isnan(numbers[1, 5]) and numbers[1, 6] == 448 and scale[1] == f4(3 / 448)
+    assert numbers[2, 7] == -448 and np.isfinite(scale[2]) and numbers[2, 8] == 0
+    assert scale[3] == 1 and not Q[3].any()
+    assert np.isfinite(scale).all() and (scale > 0).all()
+
+
+@pytest.mark.parametrize(
+    "X, how, message",
+    (
+        (np.zeros((2, 2)), {}, "2 axes of float64: quantize takes a matrix of float32"),
+        (np.zeros(4, f4), {}, "1 axes of float32"),
+        ([1.0], {}, "X is builtins.list"),
+        (np.zeros((4, 6), f4)[:, ::2], {}, "not row-major without gaps"),
+        (np.zeros((2, 2), f4), {"scales": "columns"}, "scales is 'columns', it must be one of"),
+        (np.zeros((2, 2), f4), {"which": "C"}, "which is 'C', it must be one of A, B"),
+        (np.zeros((2, 2), f4), {"element": "int8"}, "element is 'int8'"),
+    ),
+)
+def test_what_is_refused(X, how, message):
+    with pytest.raises(ArgumentError, match=message):
+        quantize(X, **how)

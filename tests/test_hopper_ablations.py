@@ -8,13 +8,12 @@ import sample_record
 
 from gemmlab.kernel.compiler import resources_of
 from gemmlab.lessons.fp8 import measure as fp8_measure
-from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
 from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
 from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
 from gemmlab.measure.power import Sample
-from gemmlab.records import comparisons, registry
+from gemmlab.records import comparisons
 from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
 
 REGISTERS = question("registers").steps
@@ -156,31 +155,3 @@ def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
     assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
     assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
     assert set(hopper_changes.changes("roles", LOADED)["SM clock, MHz"]) == {1400}
-
-
-def test_roles_and_the_way_of_c_are_two_by_two(dry):
-    question("roles").remake(lambda line: None)
-    grid = hopper_changes.roles()
-    assert grid.shape == (4, 2) and list(grid.columns) == ["C stored by threads", "C sent by tensor map"]  # fmt: skip # noqa: E501
-    table = hopper_changes.changes("roles").loc["4096×4096×4096"].set_index("variant")["cycles"]
-    of_roles = grid.loc["4096×4096×4096", "roles"]
-    assert of_roles.tolist() == [table["17, C stored by its threads"], table["17"]]
-    assert set(hopper_changes.GRID) == set(BY_TITLE)
-
-
-def test_the_share_of_the_full_rate_is_of_counted_cycles(dry):
-    """By hand: a product of 8192 by the SMs' clock, which is 1,400 MHz without a pause."""
-    question("accumulators").remake(lambda line: None)
-    table = costs.at_its_clock()
-    assert list(table.index) == list(costs.CLOCKED.values())
-    assert set(table["SM clock, MHz"]) == {1400}
-    rate = table.loc["scales of tensors", "TFLOP/s"]
-    assert rate == pytest.approx(2 * 8192**3 / 3e-3 / 1e12, rel=0.03)  # after two libraries
-    full = sample_record.GPU.sm_count * 8192 * 1400e6 / 1e12
-    assert table.loc["scales of tensors", "% of full rate"] == pytest.approx(100 * rate / full)
-
-
-@pytest.mark.parametrize("shown", [hopper_changes.roles, costs.at_its_clock], ids=["roles", "fp8"])
-def test_what_is_not_recorded_says_how_to_record_it(shown, dry):
-    with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record hopper_ablations/"):
-        shown()

@@ -4,19 +4,24 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
+import pandas
 import pytest
 
 from gemmlab import ladder
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
-from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.persistent import measure
+from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
 from gemmlab.lessons.tma_wgmma import clock_readings
+from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
+from gemmlab.lessons.tma_wgmma import tables as block_phases
+from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
 from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
-from gemmlab.lessons.warp_specialized import figures
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
+from gemmlab.records import wgmma_ceilings
 from gemmlab.records.ablations import HUGE
-from gemmlab.records.runs import LARGE
 
 KINDS = {  # one step for each way to read A and B and to write C
     (
@@ -81,14 +86,6 @@ def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
     assert rows((*WAY, *TYPES)) <= recorded <= rows(EVERY)
 
 
-def test_the_way_is_shown_in_its_order():
-    shown = hopper_steps.steps()
-    titles = hopper_steps.TITLES
-    assert set(titles) < {step.title for step in WAY}
-    assert list(dict.fromkeys(shown["step"])) == [titles.get(s.title, s.title) for s in WAY]
-    assert shown["M×N×K"].iloc[0] == "×".join(map(str, LARGE))
-
-
 # ---- clock readings ------------------------------------------------------------------------------
 
 
@@ -100,12 +97,6 @@ def test_the_readings_of_each_role_are_in_order():
         assert rows["waits"].is_monotonic_increasing
     roles = marks.groupby("kernel")["role"].nunique()
     assert roles["16_tma_wgmma"] == 2 and roles["17_warp_specialized"] == 3
-
-
-def test_a_line_that_is_not_there_cannot_be_marked():
-    marked = clock_readings.IN_STEPS[0]
-    with pytest.raises(ValueError, match="stands 0 times"):
-        _ = replace(marked, rung=PERSISTENT).source
 
 
 @pytest.mark.parametrize(
@@ -124,14 +115,116 @@ def test_blocks_are_in_their_order_on_each_sm():
     ]  # fmt: skip
 
 
-def test_waits_are_drawn_from_their_readings():
-    marks = clock_readings.marks()
-    figure = figures.waits(marks, first=20, steps=4)
-    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
-    assert len(panels) == 2
-    lead = marks[(marks.kernel == "16_tma_wgmma") & (marks.role == "warpgroup 0")].set_index("step")
-    (bar,) = (one for one in panels[0].patches if one.get_gid() == "goes_on 21" and one.get_y() < 1)
-    assert bar.get_x() == lead.loc[21, "goes_on"] - lead.loc[20, "waits"]
-    assert bar.get_width() == lead.loc[21, "done"] - lead.loc[21, "goes_on"]
-    with pytest.raises(ValueError, match="no steps from 62"):
-        figures.waits(marks, first=62, steps=4)
+ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
+TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
+
+
+@pytest.mark.parametrize("marked", MARKED, ids=lambda one: str(one.settings) + one.rung.name)
+def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
+    found = compile_kernel(
+        marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
+    )
+    taken = found.entries[marked.rung.entry(marked.all_settings)]
+    assert taken.spill_store_bytes == taken.spill_load_bytes == 0
+    assert found.ptx.count("%smid") == 2 and found.ptx.count("%clock64") >= 5
+
+
+def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():
+    marks = np.zeros((MOST, len(ROLES), SM + 1), np.int64)
+    for tile, sm, start in ((0, 7, 5000), (1, 3, 5000), (9, 7, 9000), (4, 7, 7000)):
+        marks[tile, :, 1], marks[tile, :, SM] = start, sm
+        marks[tile, 0, 0] = start - 100
+    rows = pandas.DataFrame(measure.on_one_sm(marks))
+    assert list(rows["role"]) == 3 * list(ROLES)
+    assert list(rows.loc[rows["role"] == ROLES[0], "starts"]) == [101, 2101, 4101]
+    assert rows["begins"].notna().sum() == 3 and rows["begins"].min() == 1
+    assert rows[["ends", "sent", "gone"]].isna().all(axis=None)
+
+
+BLOCKS = pandas.DataFrame(
+    [
+        ("16_tma_wgmma", 0, 0, 0, 10, 90, 100), ("16_tma_wgmma", 132, 0, 104, 110, 194, 200),
+        ("16_tma_wgmma", 1, 1, 0, 20, 90, 100), ("16_tma_wgmma", 133, 1, 108, 116, 194, 210),
+        ("17_warp_specialized", 0, 0, 0, 10, 90, 94),
+        ("17_warp_specialized", 132, 0, 95, 99, 180, 184),
+    ],
+    columns=["kernel", "block", "sm", "began", "first", "summed", "stored"],
+)  # fmt: skip
+
+
+def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
+    means = block_phases.phases(BLOCKS)
+    of_16 = means.loc["16_tma_wgmma"]
+    assert of_16["until the first tiles are there"] == (10 + 6 + 20 + 8) / 4
+    assert of_16["steps along K"] == (80 + 84 + 70 + 78) / 4
+    assert of_16["C on its way"] == (10 + 6 + 10 + 16) / 4
+    assert of_16["until the next block begins"] == (4 + 8) / 2
+    phases = list(block_phases.PHASES.values())
+    assert of_16["a block"] == of_16[phases].sum()
+    assert means.loc["17_warp_specialized", "until the next block begins"] == 1
+
+
+def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
+    table = wgmma_ceilings.ceilings()
+    fp16 = table[table["dtype"] == "float16"]
+    rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
+    assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()
+    assert block_phases.at_full_rate() == 64 * 1024
+
+
+def test_what_the_notebook_concludes_from_the_recorded_blocks():
+    """The steps gain nothing; most of what 17 saves is the way of C; its own start is longer."""
+    means = block_phases.phases()
+    steps = means["steps along K"] / block_phases.at_full_rate()
+    assert steps.between(1, 1.01).all()
+    saved = means.loc["16_tma_wgmma"] - means.loc["17_warp_specialized"]
+    assert saved["C on its way"] > saved["a block"] / 2
+    assert saved["until the next block begins"] > 0 > saved["until the first tiles are there"]
+
+
+def test_the_producer_waits_and_nothing_waits_for_it():
+    marks = clock_readings.marks().query("kernel == '17_warp_specialized' and 16 < step < 60")
+    of = marks.groupby("role")[["waits", "goes_on", "done"]]
+    waits = of.apply(lambda rows: (rows["goes_on"] - rows["waits"]).median())
+    works = of.apply(lambda rows: (rows["done"] - rows["goes_on"]).median())
+    assert waits["producer"] > works["producer"]
+    for group in ("warpgroup 0", "warpgroup 1"):
+        assert waits[group] < works[group] / 2
+
+
+MODES = ("none", "32B", "64B", "128B")
+
+
+@pytest.mark.parametrize("swizzle", MODES)
+def test_a_swizzle_exchanges_chunks_of_a_row_of_128_bytes(swizzle):
+    """By bits of its number: NVIDIA, Parallel Thread Execution ISA, "Swizzling modes"."""
+    lies = warpgroup_layouts.in_shared_memory(swizzle)
+    row, place = np.divmod(np.arange(len(lies)), 8)
+    bits = {"none": 0, "32B": row % 2, "64B": row % 4, "128B": row % 8}[swizzle]
+    assert (lies == row * 8 + (place ^ bits)).all()
+
+
+def test_with_a_swizzle_a_column_of_a_box_lies_in_all_banks():
+    for swizzle in MODES:
+        lies = warpgroup_layouts.in_shared_memory(swizzle)
+        first = np.flatnonzero(lies % (len(lies) // 8) == 0) % 8  # place among the banks
+        assert len(set(first)) == (1 if swizzle == "none" else 8)
+
+
+def test_each_sum_is_held_once_where_the_kernels_look_for_it():
+    held = warpgroup_layouts.sums()
+    assert sorted(held.ravel()) == list(range(64 * 64))
+    thread, i = np.indices(held.shape)  # as row_of and col_of of kernels/warpgroup.cuh
+    row = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8
+    col = i // 4 * 8 + thread % 4 * 2 + i % 2
+    assert (held == row * 64 + col).all()
+
+
+def test_what_is_no_layout_is_refused():
+    with pytest.raises(ValueError, match="no box of 8 rows"):
+        tma_wgmma_figures.swizzles({"none": np.zeros(64, int)})
+    held = np.arange(64 * 64).reshape(128, 32)
+    with pytest.raises(ValueError, match="threads 0 to 127"):
+        tma_wgmma_figures.warpgroup_sums(held, thread=128)
+    with pytest.raises(ValueError, match="held by one thread"):
+        tma_wgmma_figures.warpgroup_sums(held // 2)

@@ -4,77 +4,28 @@ from math import prod
 
 import pandas
 import pytest
+from figures import (  # noqa: F401
+    test_all_of_it_can_be_read,
+    test_no_text_lies_on_another,
+    test_the_caption_has_a_number,
+    test_the_caption_is_a_sentence_below_everything,
+)
 
 import gemmlab as gl
-from gemmlab import plots
+from gemmlab import ladder
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder import Problem
+from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
-from gemmlab.lessons.tma_wgmma import measure as hopper_steps
-from gemmlab.lessons.tma_wgmma.measure import COUNTED, OF_PACE, PACED, ROADS, TITLES, WAY
+from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.tables import cycles
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.lessons.warp_specialized.rung import THIN
 from gemmlab.records import runs, tuning
-from gemmlab.records.ablations import HUGE
 from gemmlab.records.runs import LARGE
-
-
-def rows():
-    """A record of every step at LARGE and HUGE: one percent faster with each."""
-    found = []
-    for at, step in enumerate((*WAY, *ROADS)):
-        for m, n, k in step.shapes:
-            own = {"l2_hit_pct": 80.0 + at, "l2_bytes": 2e10, "dram_bytes": 1e9}
-            found.append({
-                **{name: step.cells[name] for name in ("step", "kernel", "settings")},
-                "m": m, "n": n, "k": k, "tflops": 500.0 + at, "pct_cublas": 80.0 + at,
-                "pct_cublas_q1": 79.5 + at, "pct_cublas_q3": 81.0 + at,
-                **(own if COUNTED in step.also and (m, n, k) == HUGE else {}),
-                **dict.fromkeys(OF_PACE, 600.0 if PACED in step.also and m == HUGE[0] else None),
-                "gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00",
-            })  # fmt: skip
-    return pandas.DataFrame(found)
-
-
-@pytest.fixture(autouse=True)
-def record(monkeypatch):
-    class Recorded:
-        read = staticmethod(rows)
-
-    monkeypatch.setattr(tables, "TABLE", Recorded)
-
-
-def test_steps_come_in_their_order_and_roads_of_18_after_them():
-    for shape in (LARGE, HUGE):
-        path = tables.path(shape)
-        roads = [s.title for s in ROADS if s.rung is PERSISTENT and shape in s.shapes]
-        assert list(path["step"]) == [TITLES.get(s.title, s.title) for s in WAY] + roads
-        assert list(path["taken"]) == [True] * len(WAY) + [False] * len(roads)
-        figure = plots.path(path)
-        assert all(figure.findobj(lambda a, s=s: a.get_gid() == f"step {s}") for s in path["step"])
-    assert path["predicted"].iloc[-len(roads) - 1] == PERSISTENT.name  # the last step: its defaults
-    assert "GROUP=1" in path.set_index("step").at["tiles row by row", "predicted"]
-
-
-def test_groups_of_rows_need_less_and_what_is_counted_stands_beside():
-    table = tables.traffic()
-    alone, groups = table.loc["GROUP=1, no clusters"], table.loc["GROUP=16, no clusters"]
-    # 128 blocks of 128×256: 4 whole rows of 32 tiles, or 16 by 8 of them.
-    share = {"rows": (4 * 128 + 8192) / (128 * 384), "groups": (2048 + 2048) / (128 * 384)}
-    assert alone["shared, %"] == pytest.approx(100 * (1 - share["rows"]))
-    assert groups["shared, %"] == pytest.approx(100 * (1 - share["groups"]))
-    assert pandas.isna(alone["L2 hits, %"]) and groups["L2 hits, %"] >= 80
-    clusters = table.loc["GROUP=16, clusters share B"]
-    assert clusters["GB needed"] == groups["GB needed"]
-    assert clusters["GB asked for"] == pytest.approx(groups["GB asked for"] * 512 / 768)
-
-
-def test_energy_is_of_what_was_launched_without_a_pause():
-    table = tables.energy()
-    paced = [TITLES.get(step.title, step.title) for step in (*WAY, *ROADS) if PACED in step.also]
-    assert list(table.index) == paced
-    assert set(table.columns) == set(tables.PACED_AS.values())
 
 
 def test_the_account_of_cycles_is_that_of_the_counters():
@@ -107,11 +58,6 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
     assert (found["SMs busy, %"] <= 100).all()
 
 
-def test_what_the_tables_read_is_there():
-    needed = {"l2_hit_pct", "l2_bytes", "dram_bytes", *tables.PACED_AS}
-    assert needed <= set(hopper_steps.TABLE.columns)
-
-
 @pytest.mark.parametrize(
     ("name", "settings"),
     [
@@ -141,3 +87,125 @@ def test_no_setting_brings_more_than_l2_delivers():
     rows = tables.at_l2((128, 7168, 2048))
     fastest = tuning.best(tuning.recorded("17_warp_specialized"), (128, 7168, 2048))
     assert rows["% of cuBLAS"].iloc[0] == fastest["pct_cublas"] and rows["of L2, %"].iloc[0] > 90
+
+
+SMALL = {"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
+
+
+def kernel(rung=PERSISTENT, source=None, **settings):
+    return Kernel(rung, ladder.settings_for(rung, settings), "sm_90a", source or rung.path)
+
+
+@pytest.fixture(scope="module")
+def orders():
+    return {
+        group: schedule(kernel(**SMALL, GROUP=group), 520, 512, 64, sm_count=8) for group in (1, 4)
+    }
+
+
+@pytest.fixture(scope="module")
+def of_clusters():
+    return schedule(kernel(), 256, 512, 72, sm_count=2)
+
+
+def test_every_tile_is_computed_once_and_each_block_has_a_tile_in_every_round(orders):
+    for one in orders.values():
+        assert sorted((turn.row, turn.column) for turn in one.turns) == [
+            (row, column) for row in range(9) for column in range(8)
+        ]
+        assert one.blocks == 8 and one.rounds == 9
+        assert {(turn.block, turn.round) for turn in one.turns} == {
+            (block, turn) for block in range(8) for turn in range(9)
+        }
+
+
+def test_a_round_needs_what_its_tiles_lie_in(orders):
+    rows, groups = orders[1], orders[4]
+    assert (len(rows.brought(0, "A")), len(rows.brought(0, "B"))) == (64, 512)
+    assert (len(groups.brought(0, "A")), len(groups.brought(0, "B"))) == (256, 128)
+    assert groups.brought(0, "A") == set(range(256)) and groups.brought(0, "B") == set(range(128))
+    assert rows.brought(8, "A") == set(range(512, 520))  # of the last rows, those that there are
+
+
+def test_b_stored_transposed_is_brought_alike():
+    plain, turned = (
+        schedule(kernel(**SMALL, OP_B=op_b), 128, 128, 64, sm_count=2) for op_b in (0, 1)
+    )
+    for of_round in (0, 1):
+        for array in "AB":
+            assert plain.brought(of_round, array) == turned.brought(of_round, array)
+
+
+def test_blocks_of_17_have_one_tile_each():
+    one = schedule(kernel(WARP_SPECIALIZED, BM=64, BN=64, STAGES=2), 128, 128, 64, sm_count=1)
+    assert (one.blocks, one.rounds) == (4, 1)
+
+
+def test_a_kernel_that_stores_without_the_copy_engine_is_refused():
+    with pytest.raises(TraceError, match="stores 0 tiles of C and brings 2 boxes"):
+        schedule(kernel(TMA_WGMMA, BM=64, BN=64, STAGES=1), 64, 64, 64, sm_count=1)
+
+
+def test_blocks_of_a_cluster_ask_for_parts_of_b_and_both_get_them(of_clusters):
+    assert (of_clusters.blocks, of_clusters.rounds) == (2, 2)
+    for turn in of_clusters.turns:
+        of_b = [box for box in turn.loads if box.array == "B"]
+        assert all(box.ranks == (0, 1) for box in of_b)
+        assert {box.corner[1] - 256 * turn.column for box in of_b} == (
+            {0, 64} if turn.block == 0 else {128, 192}
+        )
+        assert all(box.ranks == () for box in turn.loads if box.array == "A")
+
+
+def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
+    alone = schedule(kernel(CLUSTER=1), 256, 512, 72, sm_count=2)
+    both, each = moved(of_clusters), moved(alone)
+    assert both["bytes that arrive"] == each["bytes that arrive"] == each["bytes asked for"]
+    # Of each step of a cluster's tile: A for two blocks, and B once in place of twice.
+    a, b, steps = 128 * 64 * 2, 256 * 64 * 2, 2 * 2
+    assert each["bytes asked for"] == steps * 2 * (a + b)
+    assert both["bytes asked for"] == steps * (2 * a + b)
+    assert each["boxes"] == steps * 2 * (1 + 4) and both["boxes"] == steps * (2 + 4)
+
+
+def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clusters):
+    for one in (*orders.values(), of_clusters):
+        numbers = tables.order(one.settings, *one.shape[:2])
+        clusters = one.blocks // one.cluster
+        for turn in one.turns:
+            row, column = numbers[turn.block // one.cluster + turn.round * clusters]
+            assert (turn.row, turn.column) == (
+                one.cluster * row + turn.block % one.cluster, column
+            )  # fmt: skip
+
+
+def test_what_rounds_need_is_what_their_copies_bring(orders):
+    for one in orders.values():
+        m, n, k = one.shape
+        table = tables.needs(one.settings, m, n, k, sm_count=8)
+        for at, row in table.iterrows():
+            assert row["rows of A"] == len(one.brought(at, "A"))
+            assert row["columns of B"] == len(one.brought(at, "B"))
+            assert row["GB needed"] == (row["rows of A"] + row["columns of B"]) * k * 2 / 1e9
+        asked = moved(one)["bytes asked for"]  # also the rows of boxes that lie outside
+        assert table["GB asked for"].sum() == pytest.approx(asked / 1e9)
+
+
+def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
+    text = PERSISTENT.path.read_text(encoding="utf-8")
+    assert text.count("to = corner(tile += clusters)") == 2
+    only_first = text.replace("to = corner(tile += clusters)", "tile = 1 << 30")
+    report = kernel(source=only_first, CLUSTER=1, BM=64, BN=128, STAGES=2).verify(seed=2)
+    assert not report.passed and any("never written" in case.message for case in report.cases)
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=("order", "cluster"))
+def figure(request, orders, of_clusters):
+    if request.param == "cluster":
+        return persistent_figures.multicast(of_clusters)
+    return persistent_figures.tile_order(
+        *((f"GROUP={group}", one) for group, one in orders.items())
+    )

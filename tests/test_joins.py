@@ -1,18 +1,23 @@
 """Ways to join the parts of K: which settings are compared, what is the same, what is told."""
 
-from types import SimpleNamespace
-
 import numpy as np
+import pandas
 import pytest
-import sample_record
 
-from gemmlab.cuda.device import GpuState
-from gemmlab.ladder.settings import ATOMICS, CLUSTER, JOINS
+from gemmlab.ladder.settings import (
+    ALONE,
+    ATOMICS,
+    CLUSTER,
+    EVERY_PART,
+    JOINS,
+    LAST_ARRIVER,
+    SECOND_KERNEL,
+    STREAM_K,
+)
 from gemmlab.lessons.split_k import measure as joins
-from gemmlab.lessons.split_k import tables as told
+from gemmlab.lessons.split_k import parts
+from gemmlab.lessons.split_k import tables as cuts
 from gemmlab.lessons.split_k.rung import TRIED
-from gemmlab.measure.timing import Race
-from gemmlab.records import registry
 
 RUNG = joins.RUNG
 BEST = RUNG.defaults | {"SPLIT": 8, "JOIN": CLUSTER}
@@ -27,10 +32,6 @@ def test_all_ways_have_the_same_tile_and_as_many_parts_where_they_cut_k():
     assert {one["SPLIT"] for one in found.values()} == {1, 8}
 
 
-def test_what_cannot_be_had_is_left_out():
-    assert JOINS[CLUSTER] not in dict(joins.ways(BEST | {"SPLIT": 66}))
-
-
 def test_shapes_that_are_compared_are_swept():
     assert {*joins.SHAPES, joins.REPEATED} <= set(TRIED)
 
@@ -43,55 +44,80 @@ def test_results_are_compared_by_their_bits():
     assert joins._compared([one, other, one]) == {"results": 2, "elements": 1, "most_ulps": 1}
 
 
-@pytest.fixture
-def made_up(tmp_path, monkeypatch):
-    """A GPU on which every way takes a time of its own, and small products that are repeated."""
-    here = SimpleNamespace(arch="sm_90a", name="NVIDIA Test", slug="nvidia-test")
-
-    class Arena:
-        def __init__(self, problem, dtype):
-            self.problem = problem
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def side(self, kernel):
-            return kernel
-
-        def race(self, kernel, side, pairs):
-            time = 1.0 + kernel.settings["JOIN"]
-            return Race([time] * pairs, [4.0] * pairs, GpuState(1980, 3201, 400.0, 50))
-
-    sample_record.measure_on(monkeypatch, joins, gpu=here)
-    monkeypatch.setattr(joins, "require_verified", lambda kernel: None)
-    monkeypatch.setattr(joins, "Arena", Arena)
-    monkeypatch.setattr(joins, "SHAPES", ((64, 64, 65536), (1536, 1536, 1536)))
-    monkeypatch.setattr(joins, "REPEATED", (40, 36, 50))
-    monkeypatch.setattr(joins, "TIMES", 2)
-    best = SimpleNamespace(settings=RUNG.defaults)
-    monkeypatch.setattr(joins.tuning, "for_shape", lambda *_: best)
-    (tmp_path / here.slug).mkdir()
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / here.slug])
-
-
-def test_what_is_measured_is_told_by_shape_and_by_way(made_up):
-    joins.TIMES_OF_JOINS.remake(lambda said: None)
-    table = told.times()
-    assert list(table.index) == ["64×64×65536", "1536×1536×1536"]
-    assert table[list(JOINS)].to_numpy().tolist() == [[1000.0 * n for n in range(1, 8)]] * 2
-    assert set(table["cuBLAS"]) == {4000.0} and set(table["parts"]) == {RUNG.defaults["SPLIT"]}
-
-
-def test_in_the_simulator_every_way_repeats(made_up):
-    joins.REPEATS.remake(lambda said: None)
-    assert set(told.bits()["different results"]) == {1} and list(told.bits().index) == list(JOINS)
-
-
 def test_on_the_recorded_gpu_only_atomics_do_not_repeat():
-    table = joins.repeats().set_index("join")
+    table = joins.REPEATS.read().set_index("join")
     differ = table["results"] > 1
     assert differ[JOINS[ATOMICS]] and differ.sum() == 1
+
+
+def test_the_gain_is_that_of_the_fastest_way_with_equal_parts(monkeypatch):
+    def row(shape, join, time_ms, parts):
+        sizes = dict(zip("mnk", shape, strict=True))
+        settings = f"BM=64 BN=64 SPLIT={parts}"
+        return sizes | {"join": JOINS[join], "time_ms": time_ms, "settings": settings}
+
+    deep, square = (64, 128, 4096), (640, 640, 640)
+    rows = [
+        row(deep, ALONE, 8.0, 1), row(deep, ATOMICS, 3.0, 4), row(deep, CLUSTER, 2.0, 4),
+        row(deep, STREAM_K, 1.0, 1), row(square, ALONE, 5.0, 1), row(square, CLUSTER, 4.0, 2),
+        row((64, 64, 64), STREAM_K, 1.0, 1),
+    ]  # fmt: skip
+    monkeypatch.setattr(cuts, "joins", lambda: pandas.DataFrame(rows))
+    table = cuts.gains(sm_count=50)
+    assert table.index.tolist() == ["64×128×4096", "640×640×640"]
+    assert table.loc["64×128×4096"].tolist() == [
+        "64×64", 2, 4, 3.0, 0.125, 4.0, 4.0, JOINS[CLUSTER],
+    ]  # fmt: skip
+    square = table.loc["640×640×640"]
+    assert square[["tile", "tiles", "parts"]].tolist() == ["64×64", 100, 2]
+    assert square["A and B, MiB"] == square["parts, MiB"] == 2 * 4 * 640 * 640 / 2**20
+    assert square[["gain, by waves", "gain, measured"]].tolist() == [1.0, 1.25]
+
+
+M, N, K, PARTS = 64, 96, 128, 4
+C_KIB = 4 * M * N / 1024
+SMALL = {"BM": 32, "BN": 32, "BK": 32, "TM": 4, "TN": 4, "SPLIT": PARTS}
+
+
+@pytest.fixture(scope="module")
+def moved():
+    return parts.moved(M, N, K, sm_count=1, **SMALL)
+
+
+def of(table, join):
+    return table.loc[JOINS[join]]
+
+
+def test_every_way_is_there_and_atomics_and_a_second_kernel_are_two_launches(moved):
+    assert moved.index.tolist() == list(JOINS)
+    twice = moved.index[moved["kernels"] == 2].tolist()
+    assert twice == [JOINS[SECOND_KERNEL], JOINS[ATOMICS]]
+
+
+@pytest.mark.parametrize("join", [SECOND_KERNEL, LAST_ARRIVER, EVERY_PART])
+def test_parts_in_global_memory_are_stored_once_and_loaded_once(moved, join):
+    row = of(moved, join)
+    assert row["stored, KiB"] == pytest.approx((PARTS + 1) * C_KIB, abs=1)
+    assert row["loaded, KiB"] == pytest.approx(PARTS * C_KIB, abs=1)
+    assert row["of other blocks, KiB"] == row["atomic adds"] == 0
+
+
+def test_a_cluster_moves_all_parts_but_its_own_and_none_through_global_memory(moved):
+    row = of(moved, CLUSTER)
+    assert row["of other blocks, KiB"] == (PARTS - 1) * C_KIB
+    assert (row["stored, KiB"], row["loaded, KiB"]) == (C_KIB, 0)
+
+
+def test_one_block_a_tile_stores_c_alone_and_atomics_add_every_part_to_it(moved):
+    assert of(moved, ALONE).tolist() == [1, C_KIB, 0, 0, 0]
+    assert of(moved, ATOMICS).tolist() == [2, C_KIB, 0, 0, M * N * PARTS]
+
+
+def test_only_with_atomics_the_order_of_blocks_is_seen_in_the_bits():
+    found = parts.in_orders(32, 32, 256, orders=4, sm_count=1, **SMALL)
+    results = found["different results"]
+    assert results[JOINS[ATOMICS]] > 1
+    assert (results.drop(JOINS[ATOMICS]) == 1).all() and len(results) == 5
+    changed = found["elements that differ"]
+    assert 0 < changed[JOINS[ATOMICS]] <= 32 * 32
+    assert (changed.drop(JOINS[ATOMICS]) == 0).all()

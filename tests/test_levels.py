@@ -1,6 +1,5 @@
 """The probes that read each level of memory, and the chains that a scheduler needs."""
 
-import importlib
 from dataclasses import replace
 
 import numpy
@@ -12,12 +11,8 @@ from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, Launch
 from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.measure import ceilings
-from gemmlab.measure.timing import Spread
-from gemmlab.records import recorder, registry, roofs, runs
+from gemmlab.records import registry, roofs, runs
 from ptxsim.metrics import METRICS
-
-device = importlib.import_module("gemmlab.cuda.device")
-needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 
 BLOCKS, THREADS = 3, 32
 
@@ -51,14 +46,6 @@ def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
     assert requests == pieces * (1 if read.together else BLOCKS) // 32
 
 
-def test_memory_that_is_taken_by_others_is_said(monkeypatch):
-    import cupy
-
-    monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (10**6, 10**11))
-    with pytest.raises(ceilings.CeilingsError, match=r"Reading DRAM needs \d+\.\d MB of this GPU's memory, and 1\.0 MB are free"):  # fmt: skip # noqa: E501
-        ceilings._measure_level("DRAM", LEVELS.reads["DRAM"], 132)
-
-
 # ---- recorded ------------------------------------------------------------------------------------
 
 
@@ -86,14 +73,6 @@ def test_reads_are_replayed_where_they_are_recorded(results):
     assert roofs.bandwidth_fields(roofs.ceilings().reads["L2"])["bytes"] == 4 * 2**30
 
 
-def test_reads_by_another_launch_are_stale(results, monkeypatch):
-    with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
-    other = replace(LEVELS, reads={"L2": replace(LEVELS.reads["L2"], blocks=1)})
-    monkeypatch.setattr(ceilings, "LEVELS", other)
-    with pytest.raises(registry.StaleRecord, match="00_levels"):
-        roofs.ceilings()
-
-
 # ---- chains --------------------------------------------------------------------------------------
 
 
@@ -105,31 +84,3 @@ def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
         shape = chains.launch(warps, 132)
         assert shape.grid[0] * shape.block[0] == 132 * 32 * warps and shape.block[0] <= 1024
     assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.fma_launch(132)
-
-
-def test_chains_are_recorded_and_read_as_a_table(results, monkeypatch):
-    def measured(shape, macros):
-        rate = 1e12 * min(64.0, macros["CHAINS"] * shape.grid[0] * shape.block[0] / 132 / 32)
-        return ceilings.Roof(Spread(*(rate,) * 4), 1, device.GpuState(1980, None, 600.0, 50))
-
-    sample_record.measure_on(monkeypatch, chains, recorder)
-    monkeypatch.setattr(ceilings, "measure_fma", measured)
-    recorder.record(["00_chains"], [], lambda line: None)
-    table = chains.rates()
-    assert list(table.index) == list(chains.CHAINS) and list(table) == list(chains.WARPS)
-    assert table.loc[1].tolist() == [4, 8, 16, 32, 64] and table.loc[16].tolist() == [64] * 5
-    path = results.parent / "chains.csv"
-    path.write_text(path.read_text().replace(chains.TABLE.read()["code"][0], "0" * 16))
-    with pytest.raises(registry.StaleRecord, match="00_chains"):
-        chains.rates()
-
-
-# ---- on a GPU ------------------------------------------------------------------------------------
-
-
-@pytest.mark.gpu
-@needs_gpu
-def test_the_levels_of_this_gpu():
-    found = ceilings.measure_levels()
-    assert list(found) == list(LEVELS.reads)
-    assert all(roof.per_second.median > 0 for roof in found.values())

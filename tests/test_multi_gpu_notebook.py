@@ -10,13 +10,9 @@ from gemmlab.ladder.precision import HALF
 from gemmlab.lessons.multi_gpu import exercises
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
-from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 from gemmlab.lessons.multi_gpu.lab import ranks_lab
-from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.schedules import schedule_lines
 from gemmlab.lessons.multi_gpu.timeline import Machine
-from gemmlab.records import runs
-from gemmlab.records.runs import Measured
 
 LARGE, SMALL = Problem(16384, 16384, 16384), Problem(20, 12, 16)
 MACHINE = Machine(676e12, 4e12, 450e9, 50e9)
@@ -28,23 +24,6 @@ def said(capsys, call):
 
 
 # ---- tables --------------------------------------------------------------------------------------
-
-
-def test_the_model_s_machine_has_the_recorded_rates():
-    found = several_gpus.machine("10_register_banks", 450e9)
-    rung = next(one for one in several_gpus.ladder.RUNGS if one.name == "10_register_banks")
-    run = runs.replay_at(Measured(rung), *several_gpus.AT)
-    assert found.flop_per_second == 1e9 * run.gflops
-    assert found.memory_bytes_per_second == several_gpus.roofs.recorded_ceilings().bytes_per_second
-
-
-def test_schedules_are_held_against_one_rank():
-    schedules = [make.column_parallel(SMALL, 2), make.summa(SMALL, Grid(1, 2), 2)]
-    table = several_gpus.against_one_rank(schedules, ByKernel.of("03_shared_memory"), 4)
-    assert table["bits of one rank"].iloc[0] == table["promised"].iloc[0] == "yes"
-    assert table["promised"].iloc[1] == "no"
-    assert (table["largest error, % of bound"] < 100).all()
-    assert (table["bytes in, counted"] == table["from the schedule"]).all()
 
 
 def test_the_link_that_hides_the_traffic_is_that_of_the_formula():

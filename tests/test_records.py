@@ -18,7 +18,7 @@ from gemmlab.folders import RESULTS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, Problem, find, settings_for
-from gemmlab.lessons.fused_epilogue import profiling
+from gemmlab.lessons.fused_epilogue import measure as profiling
 from gemmlab.measure import profiler, timing
 from gemmlab.notebook import overview
 from gemmlab.records import recorder, registry, roofs, runs

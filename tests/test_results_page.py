@@ -17,7 +17,8 @@ from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.lessons.fused_epilogue.measure import epilogue
-from gemmlab.lessons.multi_gpu import cases, recorded
+from gemmlab.lessons.multi_gpu import measure as cases
+from gemmlab.lessons.multi_gpu import recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
 from gemmlab.lessons.persistent.tables import recordings

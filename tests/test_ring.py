@@ -59,18 +59,6 @@ def test_one_tile_is_read_between_its_neighbours_copies_and_its_wait(found):
         assert at(found, ring.COPIES, tile + 2) < at(found, ring.READS, tile + 1)
 
 
-def test_every_warp_copies_its_part_and_all_do_the_same(found):
-    assert found.warps == found.alike == WARPS
-    assert found.elements == 64 * BK + BK * 64
-    assert found.copied == found.elements // WARPS
-    assert found.read == 16 * BK + BK * 64, "4 lanes down, 8 across, with 4×8 sums each"
-
-
-def test_another_warp_is_followed_too(trace, found):
-    other = ring.of(trace, warp=2)
-    assert other.warp == 2 and other.events == found.events
-
-
 def test_the_ring_of_a_batch_goes_on_from_product_to_product():
     """Copies of the next product start before the last tile of one is read, and C is stored after
     that. With layouts and sizes in which no two matrices are indexed alike."""

@@ -13,7 +13,6 @@ from gemmlab.ladder import IllegalSetting
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning import space as recorded
 from gemmlab.lessons.autotuning import tuner
-from gemmlab.lessons.autotuning import tuner as trials
 from gemmlab.lessons.autotuning.space import space_of
 from gemmlab.records import tuning
 
@@ -37,14 +36,6 @@ def test_the_restrictions_leave_what_the_ladder_calls_legal(name):
     settings = {tuple(space.settings(point).items()) for point in found}
     wanted = {tuple(one.items()) for one in ladder.tuned_settings(ladder.find(name))}
     assert settings == wanted and len(found) == len(wanted) == len(space.legal()) < space.every
-
-
-def test_families_of_a_rung_are_a_restriction():
-    rung = next(one for one in ladder.RUNGS if one.families)
-    space = space_of(rung.name, (512, 512, 512))
-    assert space.restrictions[0].name == "choices that go together"
-    for point in space.legal()[:50]:
-        assert all(one.broken(space.settings(point)) is None for one in space.restrictions)
 
 
 def test_the_cache_holds_the_record(known, tmp_path):
@@ -90,17 +81,6 @@ def test_the_same_seed_searches_the_same_way_and_draws_nothing_from_others(known
     assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before
 
 
-def test_the_exhaustive_search_finds_the_fastest(known):
-    found = tuner.replay(known, "exhaustive", 1000)
-    assert len(found.evaluated) == len(known.times_ms)
-    assert found.best == (known.space.settings(known.best), known.best_ms)
-    assert found.best_so_far()[-1] == known.best_ms
-
-
-def test_seeds_differ(known):
-    assert len({tuner.replay(known, "random", 10, seed).evaluated for seed in range(5)}) == 5
-
-
 def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
     space, asked = known.space, []
     half = dict(list(known.times_ms.items())[::2])
@@ -123,13 +103,6 @@ def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
     assert again.evaluated == found.evaluated
 
 
-def test_a_search_of_which_all_fail_has_no_best(known):
-    found = tuner.search(known.space, "random", 3, 0, None, lambda point: None)
-    assert [time_ms for _, time_ms in found.evaluated] == [None] * 3
-    with pytest.raises(ValueError, match="none of the 3"):
-        _ = found.best
-
-
 def test_what_cannot_be_searched_is_refused(known, monkeypatch):
     with pytest.raises(IllegalSetting, match="no strategy 'greedy'; there are exhaustive, random"):
         tuner.replay(known, "greedy", 3)
@@ -138,39 +111,6 @@ def test_what_cannot_be_searched_is_refused(known, monkeypatch):
     monkeypatch.setitem(sys.modules, "kernel_tuner", None)
     with pytest.raises(tuner.NoTuner, match=r'pip install "kernel-tuner'):
         tuner.replay(known, "random", 3)
-
-
-def test_a_rung_without_a_sweep_is_covered_by_a_word():
-    table = recorded.coverage((NINE, "18_persistent"), SQUARE).set_index("rung")
-    assert table.loc[NINE, "recorded"] == str(table.loc[NINE, "legal"])
-    assert table.loc["18_persistent", "recorded"] == "4"
-
-
-# ---- many searches -------------------------------------------------------------------------------
-
-
-def test_trials_keep_the_best_so_far(known):
-    one = trials.trials(known, "random", 30, seeds=6)
-    assert one.shares.shape == (6, 30)
-    assert (numpy.diff(one.shares) >= 0).all() and 0 < one.shares.min() <= one.shares.max() <= 1
-    for row, needed in zip(one.shares, one.needed(), strict=True):
-        assert needed is None or (
-            row[needed - 1] >= trials.NEAR and (row[: needed - 1] < trials.NEAR).all()
-        )
-    low, middle, high = one.quartiles()
-    assert (low <= middle).all() and (middle <= high).all()
-
-
-def test_drawing_without_repetition_needs_what_chance_says(known):
-    """Of n settings with g good ones the median of the first good draw, from its distribution."""
-    n = len(known.times_ms)
-    good = sum(known.share(point) >= trials.NEAR for point in known.times_ms)
-    missed, at = 1.0, 0
-    while missed > 0.5:
-        missed *= (n - good - at) / (n - at)
-        at += 1
-    needed = numpy.median(trials.trials(known, "random", n, seeds=200).needed())
-    assert abs(needed - at) <= 5
 
 
 # ---- the landscape -------------------------------------------------------------------------------
@@ -191,9 +131,3 @@ def test_every_way_down_ends_where_no_neighbour_is_faster(known):
     for valley in land.valleys:
         assert all(known.times_ms[valley] <= known.times_ms[one] for one in land.neighbours[valley])
     assert set(land.ends) == set(known.times_ms)
-
-
-def test_the_best_of_two_parameters_is_the_best_of_all(known):
-    cells = landscape.best_by_two(known, "BM", "BN")
-    assert max(cells.values()) == 1 and min(cells.values()) > 0
-    assert set(cells) == {(point[0], point[1]) for point in known.times_ms}

@@ -2,17 +2,11 @@
 
 import numpy as np
 import pytest
-from figures import (  # noqa: F401
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_is_a_sentence_below_everything,
-)
 
 import gemmlab as gl
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
-from gemmlab.lessons.fp32_summit.figures import BEGINS, GOES_ON, WHOLE
 from gemmlab.lessons.fp32_summit.rung import BM, BN
-from gemmlab.lessons.fp32_summit.sharing import idle, shared_tiles, sharing
+from gemmlab.lessons.fp32_summit.sharing import idle, sharing
 
 NAME, SMS = "22_fp32_summit", 5
 SHAPE = (3 * BM, 4 * BN, 8 * 64)
@@ -27,11 +21,6 @@ def kernel():
 def ways(kernel):
     kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": kernel}
     return {name: sharing(one, *SHAPE, SMS) for name, one in kernels.items()}
-
-
-@pytest.fixture(scope="module")
-def figure(ways):
-    return fp32_summit_figures.sharing(*ways.items())
 
 
 @pytest.mark.parametrize("shape", (SHAPE, (1, 1, 1), (130, 257, 640), (640, 1024, 192), (5, 5, 0)))
@@ -62,19 +51,6 @@ def test_a_block_brings_the_stages_that_its_schedule_names(kernel):
         assert brought == planned
 
 
-def test_whole_tiles_come_first_and_a_share_leaves_its_part_before_it_waits(ways):
-    assert shared_tiles(ways["whole tiles"]) == {}
-    shared = shared_tiles(ways["stream-K"])
-    assert shared and all(len(parts) == 2 for parts in shared.values())
-    for sm in range(SMS):
-        mine = sorted((p for p in ways["stream-K"].parts if p.sm == sm), key=lambda p: p.start)
-        assert mine[0].tile not in shared
-        left = [p.start for p in mine if p.first]
-        owned = [p.start for p in mine if p.tile in shared and not p.first]
-        assert len(left) <= 1 and len(owned) <= 1
-        assert not (left and owned) or left[0] < owned[0]
-
-
 def test_idle_time_and_workspace(ways):
     kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": gl.load(NAME)}
     table = idle(kernels, [SHAPE], SMS).set_index("blocks")
@@ -93,14 +69,3 @@ def test_other_rungs_and_other_things_are_refused(ways):
     other = sharing(gl.load(NAME), *SHAPE, SMS + 1)
     with pytest.raises(ValueError, match="as many SMs"):
         fp32_summit_figures.sharing(("5", ways["stream-K"]), ("6", other))
-
-
-def test_the_figure_has_every_part_in_the_row_of_its_sm(figure, ways):
-    for ax, one in zip(figure.axes, ways.values(), strict=True):
-        drawn = [p for p in ax.patches if p.get_gid() != "all SMs' time"]
-        assert {(p.get_x(), p.get_y(), p.get_width()) for p in drawn} == {
-            (p.start, p.sm, p.end - p.first) for p in one.parts
-        }
-        kinds = {p.get_gid().split(" (")[0] for p in drawn}
-        assert kinds == ({WHOLE, BEGINS, GOES_ON} if shared_tiles(one) else {WHOLE})
-    assert "In parts by stream-K: " in figure.caption

@@ -1,16 +1,31 @@
 """The record of the way from 10 to 22: its rows, written, read and shown in their order."""
 
+import struct
+from itertools import pairwise
+
 import pandas
 import pytest
 
-from gemmlab import plots
+from gemmlab import ladder
+from gemmlab.cuda.disassembler import NoListing
+from gemmlab.cuda.options import options_for
 from gemmlab.ladder import written
-from gemmlab.lessons.fp32_summit import measure as summit_steps
+from gemmlab.lessons.fp32_summit import rewriting
 from gemmlab.lessons.fp32_summit import tables as summit_way
-from gemmlab.lessons.fp32_summit.measure import EVERY, REWRITTEN, ROADS, TABLE, WAY
+from gemmlab.lessons.fp32_summit.measure import EVERY, TABLE, WAY
+from gemmlab.lessons.fp32_summit.rewriting import (
+    Change,
+    NotTheSame,
+    require_same,
+    rewritten,
+    with_control,
+)
+from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.records import registry
-from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
-from gemmlab.records.registry import StaleRecord
+from gemmlab.records.best_by_shape import IN_TURN, SUSTAINED
+from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
+from gemmlab.sass.loops import analyse
+from ptxsim.compile import nvrtc
 
 
 def made_up(step, size, way):
@@ -29,46 +44,6 @@ def rows(tmp_path, monkeypatch):
     (tmp_path / "nvidia-x" / registry.RUNS).write_text("{}")
     found = [made_up(step, size, IN_TURN) for step in EVERY for size, *_ in step.shapes]
     return [*found, made_up(WAY[-1], 4096, SUSTAINED)]
-
-
-def test_steps_are_shown_in_their_order_whatever_that_of_the_file(rows):
-    TABLE.write(pandas.DataFrame(rows[::-1]), "nvidia-x")
-    for chosen in (WAY, REWRITTEN):
-        shown = summit_steps.steps(chosen)
-        assert list(dict.fromkeys(shown["step"])) == [step.title for step in chosen]
-        assert len(shown) == sum(len(step.shapes) for step in chosen)
-    assert list(summit_steps.steps(WAY, SUSTAINED)["M×N×K"]) == ["4096×4096×4096"]
-
-
-def test_the_chart_has_the_way_and_then_what_was_not_taken(rows):
-    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    for read, taken, others in (
-        (summit_way.path, WAY, ROADS), (summit_way.rewritten, WAY[-1:], REWRITTEN),
-    ):  # fmt: skip
-        found = read(4096)
-        assert list(found["step"]) == [step.title for step in (*taken, *others)]
-        assert list(found["taken"]) == [True] * len(taken) + [False] * len(others)
-        assert plots.path(found).caption
-    at_2048 = [step.title for step in WAY if (2048,) * 3 in step.shapes]
-    assert list(summit_way.path(2048)["step"]) == at_2048
-
-
-def test_what_lasts_and_the_errors(rows):
-    row = made_up(WAY[-1], 4096, BURST)
-    rows = [one | {"error": 2.0, "cublas_error": 3.0} for one in (*rows, row)]
-    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    assert list(summit_way.lasting()["way"]) == [BURST, SUSTAINED]
-    found = summit_way.errors()
-    assert list(found.index) == [step.title for step in WAY]
-    assert set(found["relative error"]) == {2.0} and set(found["that of cuBLAS"]) == {3.0}
-
-
-def test_a_row_of_another_kernel_is_stale(rows):
-    path = TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    codes = pandas.read_csv(path)["code"]
-    path.write_text(path.read_text().replace(codes[0], "0" * 16))
-    with pytest.raises(StaleRecord, match="22_steps"):
-        summit_steps.steps()
 
 
 def test_no_two_steps_are_the_same():
@@ -105,11 +80,137 @@ def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
     assert found.loc[SHAPE].to_list() == pytest.approx([1.0, 1.1 / 0.8, 1.0])
 
 
-def test_of_another_loop_the_chart_says_what_was_changed(rows):
-    TABLE.write(pandas.DataFrame(rows), "nvidia-x")
-    table = summit_way.rewritten(4096).set_index("step")
-    assert table.loc["that, and loads 12 multiply-adds apart", "predicted"] == (
-        "spacing=12 behind=True"
+ENTRY = "fp32_summit"
+
+
+@pytest.fixture(scope="module")
+def cubin():
+    options = options_for(ladder.settings_for(FP32_SUMMIT, {}))
+    path = FP32_SUMMIT.path
+    return nvrtc.compile_anew(path.read_text(), path.name, options=options).cubin
+
+
+def loads(trip):
+    return [at for at, one in enumerate(trip.instructions) if class_of(one) == SHARED_LOAD]
+
+
+def test_no_change_changes_nothing(cubin):
+    assert rewritten(cubin, ENTRY, Change()) == cubin
+
+
+def test_loads_lie_further_apart_and_bring_the_same(cubin):
+    spacing = 12
+    before, after = analyse(cubin, ENTRY), analyse(rewritten(cubin, ENTRY, Change(spacing)), ENTRY)
+    assert before.opcodes == after.opcodes
+    gaps = [sorted(b - a for a, b in pairwise(loads(trip))) for trip in (before, after)]
+    middle = len(gaps[0]) // 2
+    assert gaps[0][middle] < spacing <= gaps[1][middle]
+
+
+def test_the_change_of_stage_moves_behind_the_loop(cubin):
+    before, after = (
+        analyse(one, ENTRY) for one in (cubin, rewritten(cubin, ENTRY, Change(behind=True)))
     )
-    caption = plots.path(table.reset_index()).caption
-    assert caption.startswith(f"{len(REWRITTEN)} changes, each alone: from 0.0 to 0.0 points")
+    assert after.opcodes["BSYNC"] == 0 < before.opcodes["BSYNC"]
+    assert len(after) < len(before) and after.mix["multiply-adds"] == before.mix["multiply-adds"]
+    places = [one.address for one in after.instructions]
+    assert all(b - a == 16 for a, b in pairwise(places))  # nothing is jumped over
+
+
+def test_yields_and_reuse_are_as_asked_for(cubin):
+    yields = analyse(rewritten(cubin, ENTRY, Change(yields=16)), ENTRY).multiply_adds
+    assert sum(one.control.yields for one in yields) == len(yields) // 16
+    trip = analyse(rewritten(cubin, ENTRY, Change(reuse=False)), ENTRY).instructions
+    assert not any(
+        one.control.reuse for one, following in pairwise(trip)
+        if one.operation == "FFMA" and class_of(following) == SHARED_LOAD
+    )  # fmt: skip
+
+
+# ---- mistakes ------------------------------------------------------------------------------------
+
+
+def broken(cubin, change):
+    """The cubin with a word of the loop changed: `change` of an instruction and its words."""
+    start, lines = rewriting._lines(cubin, ENTRY)
+    trip = {one.address for one in analyse(cubin, ENTRY).instructions}
+    for at, line in enumerate(lines):
+        if line.one.address in trip and (words := change(line)) is not None:
+            made = bytearray(cubin)
+            struct.pack_into("<QQ", made, start + 16 * at, *words)
+            return bytes(made)
+    raise AssertionError("nothing to change")
+
+
+def other_sum(line):
+    """A multiply-add into the register that it reads first."""
+    if line.one.operation == "FFMA":
+        source = line.lower >> 24 & 255
+        return line.lower & ~(255 << 16) | source << 16, line.upper
+
+
+def other_address(line):
+    if class_of(line.one) == SHARED_LOAD:
+        return line.lower + (16 << 40), line.upper
+
+
+def no_wait(line):
+    if line.one.operation == "FFMA" and line.one.control.waits_for:
+        return line.lower, line.one.control.but(waits_for=()).put_into(line.upper)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    (
+        (other_sum, "another after one trip"), (other_address, "another after one trip"),
+        (no_wait, "is in use by LDS"),
+    ),
+)  # fmt: skip
+def test_a_loop_that_computes_something_else_is_refused(cubin, change, message):
+    with pytest.raises(NotTheSame, match=message):
+        require_same(cubin, broken(cubin, change), ENTRY)
+
+
+def test_control_bits_of_one_slot_are_changed_and_no_others(cubin):
+    slot = next(
+        n for n, one in enumerate(analyse(cubin, ENTRY).instructions) if one.control.waits_for
+    )
+    changed = with_control(cubin, ENTRY, slot, waits_for=())
+    before, after = (analyse(one, ENTRY).instructions for one in (cubin, changed))
+    others = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
+    assert others == [slot] and after[slot].control == before[slot].control.but(waits_for=())
+    with pytest.raises(NotTheSame, match="is in use by LDS"):
+        require_same(cubin, changed, ENTRY)
+    with pytest.raises(ValueError, match="issue slots 0 to"):
+        with_control(cubin, ENTRY, len(before), stall=2)
+
+
+def test_a_result_that_comes_too_soon_is_found(cubin, monkeypatch):
+    """Without a load between, a comparison comes sooner after what it compares."""
+    monkeypatch.setattr(rewriting, "_mend", lambda part, allowed: None)
+    with pytest.raises(NotTheSame, match=r"lacks \d cycles"):
+        rewritten(cubin, ENTRY, Change(spacing=12))
+
+
+def test_a_branch_that_is_not_aimed_anew_is_found(cubin, monkeypatch):
+    monkeypatch.setattr(rewriting, "_aim", lambda lines: None)
+    with pytest.raises((NotTheSame, NoListing)):
+        rewritten(cubin, ENTRY, Change(behind=True))
+
+
+def test_a_loop_of_another_form_is_refused():
+    source = """
+extern "C" __global__ void chain(float* x, int n)
+{
+    float a = x[0], b = x[1], c = x[2];
+    #pragma unroll 4
+    for (int i = 0; i < n; ++i) c = fmaf(a, c, b);
+    x[3] = c;
+}
+"""
+    program = nvrtc.compile_anew(source, "chain.cu", arch="sm_90a")
+    assert rewritten(program.cubin, "chain", Change()) == program.cubin
+    with pytest.raises(NoListing, match="stretches; 2 can be rewritten"):
+        rewritten(program.cubin, "chain", Change(behind=True))
+    with pytest.raises(NoListing, match="no kernel 'other'"):
+        rewritten(program.cubin, "other", Change())

@@ -19,7 +19,6 @@ from gemmlab.lessons.autotuning.searching import Wanted
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import tuning
 from gemmlab.records.journal import Journal
-from gemmlab.records.registry import BadRecord
 
 TEN, SQUARE = "10_register_banks", (4096, 4096, 4096)
 WANTED = Wanted(TEN, SQUARE, "genetic", 14, 2)
@@ -109,68 +108,6 @@ def test_a_setting_that_fails_is_noted_and_not_tried_again(known, tmp_path):
     assert "  failed: 2" in searching._lines(first, 35)
 
 
-def test_another_strategy_uses_what_is_measured(known, tmp_path):
-    path, asked = tmp_path / "journal.csv", []
-    searching.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
-    count = len(asked)
-    every = Wanted(TEN, SQUARE, "exhaustive", 100, 0)
-    found = searching.search(known.space, every, path, timer_of(known, asked), lambda line: None)
-    assert len(found.evaluated) == len(asked) == len(known.times_ms) > count
-    assert found.best[1] == known.best_ms
-
-
-def test_rows_of_another_version_of_the_kernel_are_measured_again(known, tmp_path):
-    path, asked = tmp_path / "journal.csv", []
-    searching.search(known.space, WANTED, path, timer_of(known, asked), lambda line: None)
-    place = [*known.space.rung.defaults, *tuning.MEASURED].index("code")
-    codes = [line.split(",")[place] for line in path.read_text().splitlines()[1:]]
-    path.write_text(path.read_text().replace(codes[0], "0" * len(codes[0])))
-    again = []
-    searching.search(known.space, WANTED, path, timer_of(known, again), lambda line: None)
-    assert asked[0] in again and len(again) == codes.count(codes[0])
-
-
-def test_what_is_no_failure_of_a_setting_ends_the_search_and_keeps_the_rest(known, tmp_path):
-    path, asked = tmp_path / "journal.csv", []
-    timer = timer_of(known, asked)
-
-    def stopped(settings):
-        if len(asked) == 5:
-            raise KeyboardInterrupt
-        return timer(settings)
-
-    with pytest.raises(KeyboardInterrupt):
-        searching.search(known.space, WANTED, path, stopped, lambda line: None)
-    assert path.read_text().count("\n") == 1 + 5
-
-
-def test_on_a_gpu_only_what_runs_there_is_searched(known, tmp_path, monkeypatch):
-    here, spaces, asked = SimpleNamespace(arch="sm_80", slug="a-gpu"), [], []
-    monkeypatch.setattr(searching, "RESULTS", tmp_path)
-    monkeypatch.setattr(searching, "gpu", lambda: here)
-    monkeypatch.setattr(searching, "require_gpu", lambda what: here)
-
-    class Timing:
-        def __init__(self, space, at):
-            assert at is here
-            spaces.append(space)
-
-        def __enter__(self):
-            return timer_of(known, asked)
-
-        def __exit__(self, *error):
-            pass
-
-    monkeypatch.setattr(searching, "_gpu_timer", Timing)
-    lines = searching.run(WANTED, lambda line: None)
-    (space,) = spaces
-    assert all(space.rung.runs_on(space.settings(p), "sm_80") for p in space.legal())
-    assert (
-        str(tmp_path / "a-gpu" / "searches" / "10_register_banks_4096x4096x4096.csv") in lines[-1]
-    )
-    assert "recorded" not in "\n".join(lines)
-
-
 def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
     assert cli.main(["tune", TEN, "--strategy", "random", "--budget", "35"]) == cli.OK
     out = capsys.readouterr().out
@@ -194,22 +131,6 @@ def test_what_cannot_be_searched_is_said(arguments, code, said, capsys):
 
 
 # ---- the journal ---------------------------------------------------------------------------------
-
-
-def test_a_journal_keeps_whole_lines(tmp_path):
-    path = tmp_path / "deeper" / "a.csv"
-    with Journal(path, ("x", "why")) as journal:
-        journal.append({"x": 1, "why": "a, b"})
-        assert Journal(path, ("x", "why")).rows() == [{"x": "1", "why": "a, b"}]
-        with pytest.raises(ValueError, match="the journal"):
-            journal.append({"x": 1})
-    path.write_text(path.read_text() + "2,unfin")
-    assert len(Journal(path, ("x", "why")).rows()) == 1
-    with Journal(path, ("x", "why")) as journal:
-        journal.append({"x": 3, "why": ""})
-    assert [row["x"] for row in Journal(path, ("x", "why")).rows()] == ["1", "3"]
-    with pytest.raises(BadRecord, match="its columns are not y"), Journal(path, ("y",)):
-        pass
 
 
 def test_the_gpu_timer_goes_through_the_gate(monkeypatch):

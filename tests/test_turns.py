@@ -7,9 +7,10 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.lessons.warp_specialized import figures as warp_specialized_figures
+from gemmlab.lessons.warp_specialized import tables as register_budget
 from gemmlab.lessons.warp_specialized import turns
-from gemmlab.lessons.warp_specialized.figures import moments
 from gemmlab.lessons.warp_specialized.lab import ring_player
+from ptxsim.architectures import REGISTERS_PER_SM
 
 STEPS = 7
 TILE = (128, 256)
@@ -84,35 +85,6 @@ def test_other_kernels_and_other_things_are_refused():
         warp_specialized_figures.turns("17_warp_specialized")
 
 
-def boxes(ax):
-    return {one.get_gid(): one for one in ax.patches if one.get_gid()}
-
-
-def test_the_figure_has_every_step_in_its_stage(specialized, together):
-    figure = warp_specialized_figures.turns(together, specialized)
-    for ax, found in zip(figure.axes, (together, specialized), strict=True):
-        drawn, roles = boxes(ax), len(found.roles)
-        for step in range(STEPS):
-            way, there = drawn[f"on its way {step}"], drawn[f"there {step}"]
-            assert int(way.get_y()) == int(there.get_y()) == roles + step % 3
-            assert way.get_x() + way.get_width() == there.get_x()
-            copies = drawn[f"starts copies {step}"]
-            assert copies.get_x() + 1 == way.get_x() and copies.get_y() < 1
-
-
-def test_what_is_to_come_is_pale(specialized):
-    every = moments(specialized)
-    (ax,) = warp_specialized_figures.turns(specialized, shown=5).axes
-    assert boxes(ax)["to come"].get_x() == 5
-    assert every[0] == ("producer starts copies of step 0 into stage 0",)
-    assert all(every) and "sends C" in every[-1][0]
-
-
-def test_too_many_steps_do_not_fit():
-    with pytest.raises(ValueError, match="smaller K"):
-        warp_specialized_figures.turns(traced("17_warp_specialized", k=40 * turns.STEP))
-
-
 def said(player):
     return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
 
@@ -136,3 +108,23 @@ def test_the_player_moves_through_moments_and_stages():
 def test_what_has_no_turns_is_said_in_place_of_the_picture():
     player = ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
     assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in said(player)
+
+
+def test_what_one_role_gives_back_the_other_takes():
+    kernel = gl.load("17_warp_specialized")
+    producer, consumers = register_budget.register_budget(kernel)
+    assert producer.threads + consumers.threads == 384 and consumers.threads == 256
+    assert producer.then < producer.at_launch == consumers.at_launch < consumers.then
+    for when in ("at_launch", "then"):
+        assert sum(one.threads * getattr(one, when) for one in (producer, consumers)) <= (
+            REGISTERS_PER_SM
+        )
+    assert kernel.resources("sm_90a").iloc[0]["registers per thread"] == producer.at_launch
+
+
+def test_kernels_that_move_none_are_refused():
+    for one in (gl.load("16_tma_wgmma"), gl.load("17_warp_specialized", BM=64, BN=128)):
+        with pytest.raises(ValueError, match="moves no registers"):
+            register_budget.register_budget(one)
+    with pytest.raises(TypeError, match="takes a kernel"):
+        register_budget.register_budget("17_warp_specialized")

@@ -11,8 +11,7 @@ from gemmlab.ladder import LadderError
 from gemmlab.lessons.vectorized_loads import tables as variants
 from gemmlab.lessons.warp_tiling import tables as tile_steps
 from gemmlab.loading import load
-from gemmlab.records import ablations, tuning
-from gemmlab.sass import loops
+from gemmlab.records import ablations
 
 NAME = "06_vectorized_loads"
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}
@@ -28,24 +27,6 @@ MACROS = {
 }
 WARPS = "08_warp_tiling"
 BUFFERED, FILE = "09_double_buffering", "09_a_by_rows.cu"
-
-
-def test_variants_stand_beside_each_other_with_what_is_known_of_them():
-    one = load(NAME, **SMALL)
-    moved = variants.edited(
-        NAME, {"row = i / (BK / 4), k = i % (BK / 4) * 4": "row = i % BM, k = i / BM * 4"}, **SMALL
-    )
-    table = variants.side_by_side({"06": one, "moved": moved}, 64, 64, 16)
-    assert list(table.columns) == ["06", "moved"]
-    # Two lanes share a row of A: its stores meet in pairs. With lanes over rows they do not.
-    conflicts = table.loc["conflicts of shared stores per warp FMA"]
-    assert conflicts["06"] > 0 and conflicts["moved"] == 0
-    sectors = table.loc["global sectors per warp FMA"]
-    assert sectors["moved"] > sectors["06"]
-    (taken,) = one.resources().to_dict("records")
-    assert table.loc["registers per thread", "06"] == taken["registers per thread"]
-    assert table.loc[variants.SPEED, "06"] == round(tuning.of(one).gflops / 1000, 1)
-    assert table.loc[variants.SPEED, "moved"] == "not recorded"
 
 
 def test_a_change_of_what_does_not_stand_there_is_refused():
@@ -88,35 +69,7 @@ def test_each_part_does_what_it_is_called():
     assert blocks == [2, 1]
 
 
-@pytest.mark.parametrize(("macros", "name"), [({}, "05_thread_tile_2d"), (MACROS["06"], NAME)])
-def test_with_all_parts_or_none_it_is_a_rung(macros, name):
-    """As the compiler has it: the same instructions in the loop."""
-    found, rung = loops.loop(part(**macros)), loops.loop(load(name, **PARTS[1].settings))
-    assert found.mix == rung.mix
-
-
-def test_speeds_are_of_the_path_that_is_named(monkeypatch):
-    kernels = {"one": load(NAME, **SMALL)}
-    monkeypatch.setattr(variants.ablations, "rate_of", lambda name, kernel: len(name) / 4)
-    table = variants.side_by_side(kernels, 64, 64, 16, path="four")
-    assert table.loc[variants.SPEED, "one"] == 1.0
-
-
 LANES = {step.title: step for step in ablations.path_of(WARPS).steps}
-OTHER_LANES = [step for step in LANES.values() if step.file]
-
-
-@pytest.mark.parametrize("step", OTHER_LANES, ids=lambda step: step.title)
-def test_wherever_the_lanes_of_a_warp_stand_the_product_is_right(step):
-    for shape in ((128, 128, 16), (129, 132, 20), (65, 66, 9)):
-        assert check_product(step.kernel(), *shape, 0.5, 2.0, seed=1).passed, shape
-    assert step.kernel().check().passed
-
-
-def test_lanes_that_stand_as_in_08_are_08():
-    """As the compiler has it: the same instructions in the loop."""
-    found = loops.loop(replace(OTHER_LANES[0], settings={}).kernel())
-    assert found.mix == loops.loop(load(WARPS)).mix
 
 
 def test_a_step_on_the_way_to_08_changes_the_wavefronts_that_it_names():

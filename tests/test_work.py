@@ -67,17 +67,3 @@ def test_kernels_without_tiles_along_k_and_no_number_of_sms_are_refused():
     for sm_count in (0, 2.5, True):
         with pytest.raises(ArgumentError, match=r"sm_count is .*whole number from 1 on"):
             work(gl.load("08_warp_tiling", **SMALL), 64, 64, 8, sm_count=sm_count)
-
-
-def test_the_figure_has_a_box_for_each_part_and_all_panels_one_scale(nine_tiles):
-    six = work(gl.load("08_warp_tiling", **SMALL), 128, 190, 32, sm_count=4)
-    figure = waves(("nine", nine_tiles), ("six", six))
-    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waves")]
-    assert [ax.get_xlim() for ax in panels] == [(0, 12)] * 2
-    for ax, one in zip(panels, (nine_tiles, six), strict=True):
-        boxes = [box for box in ax.patches if str(box.get_gid()).startswith("part")]
-        assert len(boxes) == len(one.parts) == one.tiles[0] * one.tiles[1]
-        assert sum(box.get_width() for box in boxes) == len(one.parts) * one.steps
-    assert "nine 75 % and six 75 %" in figure.caption
-    with pytest.raises(ValueError, match="takes one"):
-        waves()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,6 +35,11 @@ class Planted:
     seen: str
     hint: str
     settings: Settings = field(default_factory=dict)
+
+    @classmethod
+    def beside(cls, module: str) -> Planted:
+        """That of planted.json in the folder of a module, given by its file."""
+        return cls(**json.loads(Path(module).with_name("planted.json").read_text("utf-8")))
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity

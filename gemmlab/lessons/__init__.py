@@ -1,8 +1,8 @@
 """What one notebook alone needs: a package each, named as its notebook.
 
 A lesson imports the core and lessons below it on the ladder. The core imports none: it finds the
-modules that every lesson may have, `rung` (its entry on the ladder) and `measure` (what is measured
-for it and kept: EVIDENCE, a tuple; importing it loads nothing that draws).
+modules that a lesson may have, `rung` (its entry on the ladder), `chapter`, and `measure`
+(EVIDENCE, what is measured for it and kept; importing it loads nothing that draws).
 """
 
 from __future__ import annotations

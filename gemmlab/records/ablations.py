@@ -10,6 +10,7 @@ measures one, and also takes every step apart; results/<gpu>/path.csv has the ro
 
 from __future__ import annotations
 
+import csv
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -118,6 +119,34 @@ class AblationStep:
         if self.changes:
             kernel.trust()  # the text is the project's, though no file
         return kernel
+
+
+def steps_beside(
+    module: str, group: str = "", shapes: tuple[Shape, ...] = SQUARES
+) -> tuple[AblationStep, ...]:
+    """Those of a group in steps.csv in the folder of a module, given by its file.
+
+    Columns, of which a file has some: group; rung, file, title, predicted and also of AblationStep;
+    settings as ladder.written writes them; taken, "no" of a road that led nowhere; shapes, such as
+    "4096x4096x4096 64x64x128", where they are others.
+    """
+    with Path(module).with_name("steps.csv").open(encoding="utf-8", newline="") as lines:
+        return tuple(
+            AblationStep(
+                title=row["title"], predicted=row.get("predicted", ""),
+                taken=row.get("taken") != "no", rung=ladder.find(row["rung"]),
+                file=row.get("file", ""), also=tuple(row.get("also", "").split()),
+                settings=ladder.read_settings(row["settings"]),
+                shapes=tuple(map(_read_shape, row.get("shapes", "").split())) or shapes,
+            )
+            for row in csv.DictReader(lines)
+            if row.get("group", "") == group
+        )  # fmt: skip
+
+
+def _read_shape(text: str) -> Shape:
+    m, n, k = map(int, text.split("x"))
+    return m, n, k
 
 
 # ---- the form ------------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""tune: time every legal setting of kernels, or search among them.
-
-The command line finds this module: see gemmlab.cli.common.Commands.
-"""
+"""tune: time every legal setting of kernels, or search among them; see gemmlab.cli.common."""
 
 from __future__ import annotations
 

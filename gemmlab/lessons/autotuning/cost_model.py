@@ -1,12 +1,9 @@
 """How long settings would take, from counts of the simulator, the occupancy and measured roofs.
 
-A time for each thing that an SM, or the GPU, can only do at a certain rate; the longest of them is
-the prediction. Nothing in it is fitted to times of the rungs, and no GPU is asked: the counts come
-from a product of one tile of C, two steps along K. It is for FP32 products whose blocks compute a
-tile each, 03 to 11.
-
-It leaves out what warps wait for: latencies, barriers, the end of a block. So it is too optimistic,
-and ranks settings rather than predicts times.
+Each thing that an SM, or the GPU, does at a certain rate takes a time; the longest is the
+prediction. Nothing is fitted to times of the rungs. It is for FP32 products whose blocks compute a
+tile each, 03 to 11. It leaves out what warps wait for, so it is too optimistic, and ranks settings
+rather than predicts times.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Set
 from gemmlab.lessons.autotuning.space import Point, Recorded
 from gemmlab.loading import load
 from gemmlab.records import runs
-from gemmlab.records.roofs import Ceilings, recorded_ceilings
+from gemmlab.records.roofs import recorded_ceilings
 from ptxsim.architectures import WARP
 from ptxsim.metrics import BANK_BYTES, BANKS, FMA_METRIC, METRICS, SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS, occupancy
@@ -36,12 +33,11 @@ FLAT_K = 16  # of a rung that takes no steps along K, as long as one
 
 @dataclass(frozen=True)
 class Counts:
-    """What a block does in one step along K, and how many of them an SM holds.
+    """What a block does in one step along K, and how many blocks an SM holds (`resident`).
 
-    `instructions`: of warps, multiply-adds and accesses to memory; what else there is, such as
-    addresses, is not counted. `wavefronts`: of shared memory, loads and stores.
-    `bytes`: brought from global memory, in whole sectors. `tile`: rows and columns of C. `depth`:
-    of a step along K. `warps`: of a block. `resident`: blocks that fit on an SM at a time.
+    `instructions`: of warps, multiply-adds and accesses to memory. `wavefronts`: of shared memory.
+    `bytes`: loaded from global memory, in whole sectors. `tile`: rows and columns of C. `depth`: of
+    a step. `warps`: of a block.
     """
 
     settings: Settings
@@ -54,11 +50,9 @@ class Counts:
     resident: int
 
     def steps(self, problem: Problem) -> int:
-        """Along K."""
         return ceil(problem.k / self.depth)
 
     def blocks(self, problem: Problem) -> int:
-        """One for each tile of C."""
         return ceil(problem.m / self.tile[0]) * ceil(problem.n / self.tile[1])
 
 
@@ -71,17 +65,6 @@ class Machine:
     wavefronts: float
     l2_bytes: float
     dram_bytes: float
-
-    @classmethod
-    def of(cls, roofs: Ceilings, sms: int) -> Machine:
-        """From roofs as they were measured. Raises NoRecord for a level that is not known."""
-        return cls(
-            sms=sms,
-            instructions=roofs.flop_per_second / FLOP / WARP / sms,  # each a multiply-add
-            wavefronts=roofs.read_rate("shared memory") / (BANKS * BANK_BYTES) / sms,
-            l2_bytes=roofs.read_rate("L2"),
-            dram_bytes=roofs.bytes_per_second,
-        )
 
 
 @dataclass(frozen=True)
@@ -96,7 +79,6 @@ class Terms:
 
     @property
     def seconds(self) -> float:
-        """The prediction: the longest of them."""
         return max(asdict(self).values())
 
     @property
@@ -112,14 +94,18 @@ Own = Callable[[Counts, Problem, Machine], float]
 
 def machine() -> Machine:
     """The recorded GPU. Raises NoRecord, StaleRecord."""
-    return Machine.of(recorded_ceilings(), runs.current()["gpu"]["sm_count"])
+    roofs, sms = recorded_ceilings(), runs.current()["gpu"]["sm_count"]
+    return Machine(
+        sms=sms,
+        instructions=roofs.flop_per_second / FLOP / WARP / sms,  # each a multiply-add
+        wavefronts=roofs.read_rate("shared memory") / (BANKS * BANK_BYTES) / sms,
+        l2_bytes=roofs.read_rate("L2"),
+        dram_bytes=roofs.bytes_per_second,
+    )
 
 
 def counts(rung: Rung, settings: Settings) -> Counts:
-    """Counted in the simulator, kept for the next time.
-
-    Raises IllegalSetting for a rung that the model is not for, and for settings it does not have.
-    """
+    """Counted in the simulator, once. Raises IllegalSetting where the model does not apply."""
     legal = ladder.settings_for(rung, settings)
     if rung.precision is not SINGLE or not _a_tile_each(rung, legal):
         raise IllegalSetting(
@@ -164,8 +150,7 @@ def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
 def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = None) -> Terms:
     """Seconds of each thing at a problem. `own`: a term of the reader's beside them.
 
-    The SMs take tiles in rounds of as many blocks as they hold; in the last round they share what
-    is left. Blocks of few warps leave some of an SM's four schedulers without multiply-adds.
+    Blocks of few warps leave some of an SM's four schedulers without multiply-adds.
     """
     issued = wavefronts = 0.0
     for times, together in rounds(counted, problem, gpu):
@@ -183,9 +168,8 @@ def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = Non
 
 
 def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, int]]:
-    """How the SMs take the blocks: how many rounds there are of so many blocks on an SM at a time.
-
-    As many as it holds, until in the last round the SMs share what is left.
+    """How many rounds there are of so many blocks on an SM at a time; the last round shares the
+    rest.
     """
     full, rest = divmod(counted.blocks(problem), gpu.sms * counted.resident)
     every = ((full, counted.resident), (1, ceil(rest / gpu.sms)))
@@ -202,19 +186,16 @@ def predictions(known: Recorded, own: Own | None = None) -> dict[Point, Terms]:
 
 
 def ranked(predicted: dict[Point, Terms]) -> list[Point]:
-    """Points from the shortest predicted time on; equal ones in the order of the ladder."""
     return sorted(predicted, key=lambda point: predicted[point].seconds)
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """What a ranking is worth, held against recorded times.
+    """What a ranking is worth, by recorded times.
 
-    `correlation`: Spearman's, of predicted and measured times: 1 the same order, 0 none, as of
-    predictions that are all equal.
-    `until_near`: settings that are measured in its order until one has 98 % of the best's speed.
-    `best_after`: the share of that speed after so many measured in its order. `best_at`: the place
-    of the fastest.
+    `correlation`: Spearman's, of predicted and measured times; 0 if all predictions are equal.
+    `until_near`: settings measured in its order until one has 98 % of the best's speed.
+    `best_after`: the share of that speed after so many. `best_at`: the place of the fastest.
     """
 
     settings: int
@@ -248,11 +229,9 @@ def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -
 
 
 def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -> pandas.DataFrame:
-    """What pruning by the model saves and misses, rung by rung, at a shape (M, N, K).
+    """What pruning by the model saves and misses, a row for each rung, at a shape (M, N, K).
 
-    Columns: rung; settings; Spearman's correlation; the best of the `keep` first in the model's
-    order, as a share of the fastest; how many must be measured in its order to 98 %, and what part
-    of all they are. Raises what `recorded` and `predictions` raise.
+    "best of": the best of the `keep` first in the model's order, as a share of the fastest.
     """
     from gemmlab.lessons.autotuning.space import recorded
 

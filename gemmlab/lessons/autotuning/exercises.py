@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from statistics import median
 
 from gemmlab import ladder
-from gemmlab.ladder import Problem
 from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning.cost_model import Own
@@ -25,23 +25,17 @@ third argument gives the milliseconds of a point; asking for a new one is an eva
 
 
 def check_restriction(allows: Callable[..., bool], name: str, restriction: str) -> None:
-    """Hold a reader's restriction of a rung against the ladder's constraint of that name.
+    """Compare a reader's restriction of a rung with the ladder's constraint of that name.
 
     allows: takes the rung's tuned parameters by name, and says whether they go together.
     """
     space = space_of(name, (4096, 4096, 4096))
-    (wanted,) = [
-        restriction_of_rung
-        for restriction_of_rung in space.restrictions
-        if restriction_of_rung.name == restriction
-    ]
+    (wanted,) = [one for one in space.restrictions if one.name == restriction]
     points = list(product(*space.values.values()))
     for point in points:
         settings = space.settings(point)
-        reason, allowed = (
-            wanted.broken(settings),
-            allows(**dict(zip(space.names, point, strict=True))),
-        )
+        reason = wanted.broken(settings)
+        allowed = allows(**dict(zip(space.names, point, strict=True)))
         if bool(allowed) == (reason is None):
             continue
         shown = ladder.listed(settings)
@@ -72,7 +66,6 @@ def check_step(step: Step, known: Recorded) -> None:
 def _evaluations(
     step: Step, known: Recorded, neighbours: dict[Point, tuple[Point, ...]], seed: int
 ) -> int:
-    """Until NEAR is reached; random points are drawn among those that are not evaluated."""
     draw, evaluated = random.Random(seed), dict[Point, float]()
 
     class Reached(Exception):
@@ -121,34 +114,25 @@ def check_term(own: Own, known: Recorded) -> None:
 def forgotten(name: str) -> Space:
     """The space of a rung with one of its restrictions forgotten."""
     space = space_of(name, (4096, 4096, 4096))
-    kept = tuple(restriction for restriction in space.restrictions if restriction.name != LACKING)
-    return Space(space.rung, space.problem, space.values, space.fixed, kept)
+    kept = tuple(one for one in space.restrictions if one.name != LACKING)
+    return replace(space, restrictions=kept)
 
 
 def proposed_wrongly(space: Space) -> list[Point]:
     """What a search may propose that the ladder forbids: it meets the space's restrictions."""
     legal = set(space.legal())
-    return [
-        point
-        for point in product(*space.values.values())
-        if point not in legal
-        and all(
-            restriction.broken(space.settings(point)) is None for restriction in space.restrictions
-        )
-    ]
+
+    def proposed(point: Point) -> bool:
+        return not any(one.broken(space.settings(point)) for one in space.restrictions)
+
+    points = product(*space.values.values())
+    return [point for point in points if point not in legal and proposed(point)]
 
 
 def find_forgotten(space: Space, answer: str | None) -> None:
     """Say whether `answer` names the restriction that `forgotten` left out. None: no answer yet."""
-    names = [
-        restriction.name
-        for restriction in space_of(space.rung.name, Problem(1, 1, 1).shape).restrictions
-    ]
-    (right,) = [
-        name
-        for name in names
-        if name not in [restriction.name for restriction in space.restrictions]
-    ]
+    names = [one.name for one in space_of(space.rung.name, (1, 1, 1)).restrictions]
+    (right,) = {*names} - {one.name for one in space.restrictions}
     if answer is None:
         print(f"Not answered yet: put one of these in place of None: {', '.join(names)}.")
     elif answer == right:

@@ -13,10 +13,7 @@ SEEDS = 50
 
 
 def search_lab(name: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> SearchLab:
-    """Sliders for searches of the recorded sweep of the rung `name`.
-
-    Raises LadderError, NoRecord where the rung or the shape is not recorded, NoTuner.
-    """
+    """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord, NoTuner."""
     return SearchLab(recorded(name, shape))
 
 
@@ -38,7 +35,7 @@ class SearchLab(ipywidgets.VBox):
         self.add_class("gemmlab-search-lab")
         for control in self.controls:
             control.continuous_update = False
-            control.observe(self._moved, names="value")
+            control.observe(self._show, names="value")
         self._show()
 
     def __repr__(self) -> str:
@@ -47,10 +44,7 @@ class SearchLab(ipywidgets.VBox):
             "strategy, budget, seed. Run this cell to move them."
         )
 
-    def _moved(self, change) -> None:
-        self._show()
-
-    def _show(self) -> None:
+    def _show(self, _change=None) -> None:
         search = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
         figure = one_search(search, self.known)
         self.picture.value = figure.png()

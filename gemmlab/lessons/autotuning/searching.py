@@ -1,9 +1,7 @@
 """The work of `python -m gemmlab tune RUNG --strategy ... --budget ...`.
 
-With a GPU it measures what the strategy asks for. Each measurement goes into a journal,
-results/<gpu>/searches/<rung>_MxNxK.csv, before the next begins, and one that is there is not
-measured again: a search that was stopped goes on where it was. Without a GPU it replays the
-recorded sweep, and says so.
+On a GPU each measurement goes into a journal, results/<gpu>/searches/<rung>_MxNxK.csv, and one that
+is there is not measured again. Without a GPU it replays the recorded sweep, and says so.
 """
 
 from __future__ import annotations
@@ -38,8 +36,6 @@ Timer = Callable[[Settings], Row]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What the command was asked for."""
-
     rung: str
     shape: tuple[int, int, int]
     strategy: str
@@ -50,11 +46,8 @@ class Wanted:
 def run(wanted: Wanted, say: Say) -> list[str]:
     """Search, on the GPU here or in the record; the lines that tell what was found.
 
-    Raises LadderError, IllegalSetting for what cannot be searched so, NoTuner, NoCheckout, NoRecord
-    without a GPU and a sweep, BadRecord for a damaged journal, GpuFault.
+    Raises LadderError, IllegalSetting, NoTuner, NoCheckout, NoRecord, BadRecord and GpuFault.
     """
-    tuner.require_strategy(wanted.strategy)
-    tuner.require_budget(wanted.budget)
     return _on_gpu(wanted, say) if gpu() is not None else _replayed(wanted)
 
 
@@ -92,10 +85,10 @@ def journal_path(wanted: Wanted, slug: str) -> Path:
 
 
 def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> Search:
-    """Search a space with a journal at `path`: what is there is not measured again.
+    """Search a space with a journal at `path`: what is there, of the same code, is not measured
+    again.
 
-    Rows of other code than the kernel's now are passed over. `timer` measures; what it raises of
-    tuning.failures() is a setting that fails, noted with its reason, and the search goes on.
+    A setting for which `timer` raises one of tuning.failures() is noted with its reason.
     """
     from tqdm.auto import tqdm
 
@@ -136,7 +129,6 @@ def _failed(space: Space, settings: Settings, why: str) -> Row:
 
 
 def _code(space: Space, settings: Settings) -> str:
-    """What a measurement with these settings belongs to."""
     problem = replace(space.problem, ops=space.rung.ops(settings))
     return str(of_rung(space.rung, settings, [problem], target_here()))
 

@@ -1,7 +1,6 @@
-"""Which settings for a shape that nobody measured: rules, held against shapes that were left out.
+"""Which settings for a shape that nobody measured: rules, judged on shapes that were left out.
 
-A rule sees the recorded times of all shapes but one, and names settings for that one; their loss
-is known, for that shape is recorded too.
+A rule sees the recorded times of all shapes but one, and names settings for that one.
 """
 
 from __future__ import annotations
@@ -28,10 +27,7 @@ LEAF = 3  # measurements that a leaf of the tree holds at least
 
 
 def shapes_of(name: str) -> Others:
-    """What is recorded of a rung at each shape of its sweep, the same settings at all of them.
-
-    Raises LadderError for a rung whose shapes have different settings, NoRecord.
-    """
+    """What is recorded of a rung at each shape. Raises NoRecord, LadderError if settings differ."""
     rung = ladder.find(name)
     by_shape = {shape: recorded(name, shape) for shape in tuning.shapes_of(rung)}
     if len({frozenset(known.times_ms) for known in by_shape.values()}) > 1:
@@ -51,9 +47,9 @@ def one_for_all(shape: Shape, others: Others) -> Point:
 
 
 def decision_tree(shape: Shape, others: Others) -> Point:
-    """A tree learned from the other shapes: it guesses each setting's share of the best.
+    """A tree learned from the other shapes (Breiman and others, 1984), by scikit-learn.
 
-    Kernel Tuner brings scikit-learn, which has the tree (Breiman and others, 1984).
+    It guesses each setting's share of the best.
     """
     from sklearn.tree import DecisionTreeRegressor
 
@@ -110,15 +106,11 @@ class Judged:
 
     @property
     def mean(self) -> float:
-        """The geometric mean of the shares."""
         return exp(mean(map(log, self.shares.values())))
 
 
 def judged(name: str, rules: dict[str, Rule] = RULES) -> list[Judged]:
-    """Each rule on each shape of the rung's sweep, which it does not see.
-
-    Raises what shapes_of raises, and what a rule raises.
-    """
+    """Each rule on each shape of the rung's sweep, which it does not see. Raises as shapes_of."""
     every = shapes_of(name)
     results = []
     for title, rule in rules.items():

@@ -23,9 +23,9 @@ Point = tuple[int, ...]
 class Space:
     """The legal settings of a rung for a problem, as a search sees them.
 
-    `values`: of each tuned parameter those that are legal by themselves. `fixed`: of the others,
-    which say what is computed, the value. `restrictions`: the ladder's constraints, under which
-    values go together. `among`: only these points, where others are not known; all if None.
+    `values`: of each tuned parameter those that are legal by themselves. `fixed`: the other
+    parameters. `restrictions`: constraints under which values go together. `among`: the known
+    points, if not all.
     """
 
     rung: Rung
@@ -37,7 +37,6 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the tuned parameters."""
         return tuple(self.values)
 
     @property
@@ -54,7 +53,6 @@ class Space:
         return {name: int(given[name]) for name in self.rung.defaults}
 
     def point(self, settings: Settings) -> Point:
-        """Where settings lie in the space."""
         return tuple(int(settings[name]) for name in self.names)
 
     def legal(self) -> list[Point]:
@@ -64,10 +62,7 @@ class Space:
 
 
 def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = None) -> Space:
-    """The space of the rung `name` at a shape (M, N, K), or (M, N, K, batch).
-
-    Raises LadderError for a name that is not there, and IllegalSetting for no shape.
-    """
+    """The space of a rung at (M, N, K) or (M, N, K, batch). Raises LadderError, IllegalSetting."""
     rung = ladder.find(name)
     families = ()
     if rung.families:
@@ -103,7 +98,6 @@ class Recorded:
 
     @property
     def best(self) -> Point:
-        """The fastest point."""
         return min(self.times_ms, key=self.times_ms.__getitem__)
 
     def share(self, point: Point) -> float:
@@ -117,9 +111,8 @@ class Recorded:
 
 
 def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
-    """The sweep of the rung `name` at a shape (M, N, K); its space has the recorded points alone.
-
-    Raises LadderError, NoRecord where the rung or the shape is not recorded, and StaleRecord.
+    """The recorded points of a rung at a shape (M, N, K). Raises LadderError, NoRecord,
+    StaleRecord.
     """
     rung = ladder.find(name)
     rows = tuning.at(tuning.recorded(name), shape)
@@ -139,8 +132,7 @@ def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
 def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]):
     """pandas.DataFrame: how much of each rung's space is recorded at a shape (M, N, K).
 
-    Columns: rung, combinations (of all values), legal, recorded, best TFLOP/s, median share of it.
-    A rung whose sweep is not recorded has a "not yet" in place of these. Raises LadderError.
+    combinations: of all values. Raises LadderError.
     """
     import pandas
 

@@ -1,10 +1,9 @@
-"""Kernel Tuner's strategies on a space: replayed from known times, or measuring what they ask for.
+"""Kernel Tuner's strategies on a space: replayed from known times, or measuring what is missing.
 
-Kernel Tuner (van Werkhoven, Future Generation Computer Systems 90, 2019) has the strategies. It
-gets the space, the ladder's constraints as restrictions, and a cache file with the times that are
-known, which its simulation mode answers from. What the file lacks is measured by the function that
-is given: compiling, the gate and timing stay those of this package, for Kernel Tuner's own cannot
-launch a rung that takes tensor maps or several kernels.
+Kernel Tuner (van Werkhoven, Future Generation Computer Systems 90, 2019) gets the space, the
+ladder's constraints as restrictions, and a cache file with the known times. What is missing is
+measured by a function of this package: Kernel Tuner's own cannot launch a rung that takes tensor
+maps or several kernels.
 """
 
 from __future__ import annotations
@@ -99,16 +98,13 @@ class Search:
 
 
 def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search:
-    """A search through recorded times: no GPU is asked.
-
-    Raises IllegalSetting for a strategy that is not there or a budget below 1, NoTuner.
-    """
+    """A search of recorded times. Raises IllegalSetting for its strategy or budget, NoTuner."""
     return search(known.space, strategy, budget, seed, known.times_ms)
 
 
 def search(
     space: Space,
-    strategy: str | Any,
+    strategy: str,
     budget: int,
     seed: int = 0,
     known: Times | None = None,
@@ -117,21 +113,19 @@ def search(
 ) -> Search:
     """Look for the fastest point with at most `budget` evaluations of different points.
 
-    strategy: a name of STRATEGIES, or an object as Kernel Tuner takes one, with a method
-    tune(searchspace, runner, options). known: times that need not be measured. measure: what
-    gives the milliseconds of others, None for a point that fails; without it all must be known.
-    evaluated: called after each evaluation.
-
-    The same seed and the same times give the same search. Raises IllegalSetting for a strategy
-    that is not there or a budget below 1, NoTuner.
+    strategy: of STRATEGIES. known: times that need not be measured. measure: gives the milliseconds
+    of others, None for a point that fails. evaluated: called after each evaluation. The same seed
+    and times give the same search. Raises as replay.
     """
-    require_budget(budget)
+    if budget < 1:
+        raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
+    if strategy not in STRATEGIES:
+        names = ", ".join(STRATEGIES)
+        raise IllegalSetting(f"there is no strategy {strategy!r}; there are {names}")
     tuner = _kernel_tuner()
-    name, chosen, options = type(strategy).__name__, strategy, {}
-    if isinstance(strategy, str):
-        name, named = strategy, require_strategy(strategy)
-        chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
-    if name != "exhaustive":  # which takes no budget there
+    named = STRATEGIES[strategy]
+    chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
+    if strategy != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(space.legal()))
     watched = _Watched(chosen, space, budget, measure, evaluated)
     with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
@@ -142,20 +136,7 @@ def search(
             restrictions=restrictions(space), cache=str(path), simulation_mode=True,
             strategy=watched, strategy_options=options,
         )  # fmt: skip
-    return Search(space, name, seed, tuple(watched.found.items()))
-
-
-def require_strategy(name: str) -> Strategy:
-    """The strategy of a name. Raises IllegalSetting where there is none."""
-    if name not in STRATEGIES:
-        raise IllegalSetting(f"there is no strategy {name!r}; there are {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
-
-
-def require_budget(budget: int) -> None:
-    """Raise IllegalSetting for a number of evaluations below 1."""
-    if budget < 1:
-        raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
+    return Search(space, strategy, seed, tuple(watched.found.items()))
 
 
 def restrictions(space: Space) -> list:
@@ -192,7 +173,6 @@ def _lists(space: Space) -> dict[str, list[int]]:
 
 
 def key_of(point: Sequence[int]) -> str:
-    """Of a point in a cache file."""
     return ",".join(str(int(value)) for value in point)
 
 
@@ -205,7 +185,6 @@ class _Watched:
         self.found: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
-        """As Kernel Tuner calls a strategy; what it found is in `found`."""
         with suppress(_kernel_tuner().util.StopCriterionReached):  # some let it through
             self.strategy.tune(searchspace, _Runner(runner, self), options)
         return []
@@ -288,8 +267,6 @@ class Trials:
 
     def quartiles(self) -> numpy.ndarray:
         """Float (3, budget): after each evaluation the lower quartile, the median, the upper."""
-        import numpy
-
         return numpy.quantile(self.shares, (0.25, 0.5, 0.75), axis=0)
 
     def needed(self, share: float = NEAR) -> list[int | None]:
@@ -300,19 +277,12 @@ class Trials:
 
 def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> Trials:
     """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
-    searches = [replay(known, strategy, budget, seed) for seed in range(seeds)]
-    return of_searches(known, strategy, budget, searches)
-
-
-def of_searches(known: Recorded, strategy: str, budget: int, searches: Sequence[Search]) -> Trials:
-    """Searches side by side; one that ends before the budget keeps what it found."""
-    import numpy
-
-    shares = numpy.zeros((len(searches), budget))
-    for row, search in zip(shares, searches, strict=True):
-        best = [known.best_ms / time_ms for time_ms in search.best_so_far()]
+    shares = numpy.zeros((seeds, budget))
+    for seed, row in enumerate(shares):
+        found = replay(known, strategy, budget, seed)
+        best = [known.best_ms / time_ms for time_ms in found.best_so_far()]
         row[: len(best)] = best
-        row[len(best) :] = best[-1]
+        row[len(best) :] = best[-1]  # of one that ends before the budget
     return Trials(known, strategy, shares)
 
 
@@ -329,8 +299,8 @@ def compare(
 def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> pandas.DataFrame:
     """What the strategies reached, in percent of the fastest's speed.
 
-    Columns: strategy; for each number of evaluations in `after` the median over the seeds; the
-    median number of evaluations until NEAR, and how many seeds got there.
+    Columns: the median over the seeds after so many evaluations; the median number of evaluations
+    until NEAR, and how many seeds got there.
     """
     import pandas
 

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint, fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 
 
 def _threads_07(s: Settings) -> int:
@@ -39,20 +33,16 @@ RUNG = Rung(
         ("float a_column", "*(float4*)&b_row"),
     ),
     parameters=(
-        *block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
+        *shapes.block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
         Parameter("PAD", 0, (0, 4), "floats left free at the end of a row of A's tile"),
         Parameter("SWIZZLE", 1, (0, 1), "1: exchange columns of A's tile by an XOR"),
         Parameter("SPLIT", 1, (0, 1), "1: a thread's columns in two groups of four"),
     ),
-    tile=tile,
-    plan=single("bank_conflicts", tiles_of_c, in_a_line(_threads_07)),
+    tile=shapes.tile,
+    plan=single("bank_conflicts", shapes.tiles_of_c, shapes.in_a_line(_threads_07)),
     constraints=(
         Constraint("one cure for A", _cured_twice),
-        *fits(
-            _threads_07,
-            lambda s: (8, 8),
-            lambda s: s["BK"] * (s["BM"] + s["PAD"] + s["BN"]),
-        ),
+        *fits(_threads_07, lambda s: (8, 8), lambda s: s["BK"] * (s["BM"] + s["PAD"] + s["BN"])),
     ),
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
 )

@@ -1,11 +1,10 @@
-"""Many small products: in one launch, in a graph of launches, in a loop of them. Measured on a GPU.
+"""Many small products: in one launch, in a graph of launches, in a loop of them.
 
     python -m gemmlab record batches
 
-times square products of SIZES in batches of BATCHES in all `ways`, and writes results/<gpu>/
-batches.csv, a row for each. Whatever can be captured is captured into CUDA graphs and timed in turn
-with one launch of rung 13. A loop waits for Python, which makes each of its launches from arguments
-that are ready: its time is Python's as much as the GPU's.
+times square products in batches in all `ways`; results/<gpu>/batches.csv. Whatever can be captured
+is captured into CUDA graphs and timed in turn with one launch of rung 13. A loop waits for Python,
+which makes each of its launches: its time is Python's as much as the GPU's.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from itertools import chain
 from math import ceil
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -26,22 +26,9 @@ from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import SINGLE, Problem
 from gemmlab.measure.in_turn import SAMPLE_MS, Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import Spread, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME, RUNG = "batches", "13_batched"
 SIZES = (32, 64, 128)
@@ -63,37 +50,26 @@ PAIRS = 5
 
 
 def ways(batch: int) -> tuple[str, ...]:
-    """Those that are measured with so many products."""
     return tuple(way for way in WAYS if way != BRANCHED or batch == BRANCHED_AT)
 
 
 def batches() -> pandas.DataFrame:
     """The recorded rows: milliseconds for a batch, medians and quartiles.
 
-    one_launch_ms is the median of one launch of rung 13 beside this way, ratio what the way takes
-    as a multiple of it, pair by pair.
+    one_launch_ms: one launch of rung 13 beside this way; ratio: of this way to it, pair by pair.
     """
     return TABLE.read()
 
 
-# ---- ways to a batch -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """One set of inputs: the batch as a whole, and its products one by one.
-
-    What is prepared for a product is prepared once, however many ways launch it.
-    """
+    """One set of inputs: the whole batch, and its products, each prepared once for all ways."""
 
     operands: Operands  # (batch, rows, columns) each, also for a batch of 1
     kernel: Kernel
     by_addresses: Kernel
     cublas: Cublas
     cublas_by_addresses: Cublas
-
-    def whole(self, launched: Kernel | Cublas) -> Callable[[], None]:
-        return launched.prepared(self.operands, 1.0, 0.0)
 
     @cached_property
     def products(self) -> list[Operands]:
@@ -122,11 +98,10 @@ class Batch:
             ONE: self.kernel, ADDRESSES: self.by_addresses, CUBLAS: self.cublas,
             CUBLAS_ADDRESSES: self.cublas_by_addresses,
         }  # fmt: skip
-        return self.whole(by_name[name])
+        return by_name[name].prepared(self.operands, 1.0, 0.0)
 
 
 def in_a_row(calls: Sequence[Callable[[], None]]) -> None:
-    """Enqueue them one after the other."""
     for call in calls:
         call()
 
@@ -159,9 +134,6 @@ def _other_branches() -> list:
     return [cupy.cuda.Stream(non_blocking=True) for _ in range(BRANCHES - 1)]
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def _measured(say: Say) -> Iterator[Row]:
     """All ways. Raises VerificationError, TimingError, and NoRecord without a sweep of the rung."""
     kernels: dict[str, Kernel] = {}  # each is compiled and verified once
@@ -179,16 +151,15 @@ TABLE = Table(
         **TEXT("way", "settings"), **SIZE("m", "n", "k", "batch"),
         **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
         **POSITIVE("one_launch_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
-        **REPORTED("sm_clock_mhz", "power_w"),
-        **provenance("driver", "cuda", "cublas", "cupy", "python"),
+        **registry.REPORTED("sm_clock_mhz", "power_w"),
+        **registry.provenance("driver", "cuda", "cublas", "cupy", "python"),
     },
-    measure=_measured, fingerprint_of=partial(of_row, ladder.find(RUNG)),
+    measure=_measured, fingerprint_of=partial(registry.of_row, ladder.find(RUNG)),
 )  # fmt: skip
 EVIDENCE = (TABLE,)
 
 
 def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
-    """A row for each way at one batch."""
     import cupy
 
     here = require_gpu("Measuring batches")
@@ -224,7 +195,6 @@ def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
 
 
 def _kernel(problem: Problem, kernels: dict[str, Kernel], **others: int) -> Kernel:
-    """The rung with the settings for a batch, verified."""
     kernel = tuning.kernel_for(ladder.find(RUNG), (*problem.shape, problem.batch), **others)
     kernel = kernels.setdefault(ladder.written(kernel.settings), kernel)
     require_verified(kernel)
@@ -251,8 +221,8 @@ def _side(every: list[Batch], way: str, stream) -> Side:
 def _require_product(side: Side, every: list[Batch], way: str) -> None:
     """Every product of the first and the last input is there after a sample of all.
 
-    Raises VerificationError. Twice the most that sums of k numbers below 1 can be off may lie
-    between two of them.
+    Raises VerificationError where C is off by more than twice the error of k sums of numbers below
+    1.
     """
     import cupy
 

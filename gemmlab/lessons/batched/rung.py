@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import launch, shapes
 from gemmlab.ladder.constraints import enough_registers
-from gemmlab.ladder.launch import (
-    LEADING,
-    MATRICES,
-    POINTERS,
-    STRIDES,
-    Launch,
-    Target,
-)
+from gemmlab.ladder.launch import Launch, Target
 from gemmlab.ladder.problem import BATCHES, Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    operations,
-    ops,
-    threads_of_tiles,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from gemmlab.lessons.split_k.rung import SQUARE, families, parameters, ring_bytes
-
-# ---- 13 ------------------------------------------------------------------------------------------
 
 
 def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    across, down, _ = tiles_of_c(problem.m, problem.n, s)
+    across, down, _ = shapes.tiles_of_c(problem.m, problem.n, s)
     blocks = min(problem.batch * across * down, s["RESIDENT"] * target.sm_count)
     args = (
-        *(POINTERS if s["POINTERS"] else MATRICES), "M", "N", "K", *LEADING, *STRIDES, "batch",
-        "alpha", "beta",
+        *(launch.POINTERS if s["POINTERS"] else launch.MATRICES), "M", "N", "K",
+        *launch.LEADING, *launch.STRIDES, "batch", "alpha", "beta",
     )  # fmt: skip
-    threads = threads_of_tiles(s)
+    threads = shapes.threads_of_tiles(s)
     return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), ring_bytes(s), args=args)]
 
 
@@ -71,36 +55,26 @@ RUNG = Rung(
         *parameters(BATCHED_FAMILIES, SQUARE),
         Parameter("RESIDENT", 6, (1, 2, 3, 4, 6, 8, 12), "blocks that run on an SM at a time"),
         Parameter("POINTERS", 0, (0, 1), "1: arrays of addresses", tuned=False),
-        *operations(),
+        *shapes.operations(),
     ),
     families=BATCHED_FAMILIES,
     ships=_ships_batched,
     tuned_shapes=tuple((*one.shape, one.batch) for one in BATCHES),
     swept=_suits,
-    tile=tile,
+    tile=shapes.tile,
     plan=_batched_plan,
     constraints=(
         enough_registers(
             lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
             lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
-            threads_of_tiles,
+            shapes.threads_of_tiles,
             lambda s: s["RESIDENT"],
         ),
     ),
-    model_bytes=lambda problem, s: problem.batch * tile_reuse(problem, s),
+    model_bytes=lambda problem, s: problem.batch * shapes.tile_reuse(problem, s),
     needs_arch=lambda s: "sm_80",
-    ops=ops,
+    ops=shapes.ops,
     batch=3,
     shown_at=Problem(64, 64, 64, 4096),
-    planted=Planted(
-        old="factors.B = matrix(B, stride_b, next.product);",
-        new="factors.B = matrix(B, stride_a, next.product);",
-        what="the matrices of B are stride_b elements apart; this takes A's stride, which is "
-        "another where M and N differ",
-        kind="out-of-bounds read",
-        seen="kernel.check() sees reads past the end of B, and kernel.verify() fails where M and N "
-        "differ",
-        hint="kernel.check() names a read that is past the end of a matrix. Where does its address "
-        "come from?",
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -18,10 +18,7 @@ from gemmlab.records import roofs, runs
 
 
 def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
-    """Microseconds for one product of size³, a row for each batch, a column for each way.
-
-    table: as batches() gives.
-    """
+    """Microseconds for one product of size³: a row for each batch, a column for each way."""
     rows = table[table["m"] == size]
     times = rows.assign(us=1e3 * rows["time_ms"] / rows["batch"])
     table_of_ways = times.pivot(index="batch", columns="way", values="us")
@@ -35,10 +32,10 @@ def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:
 
 
 def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """How the tiles of recorded batches share out among the blocks that stay, on the GPU recorded.
+    """How the tiles of recorded batches are shared among the blocks that stay, on the GPU recorded.
 
-    rows: of best_by_shape.tuned("13_batched"). A row for each: tiles, blocks, tiles for each block
-    at most, and the percentage of the blocks' turns in which there is a tile, all being as long.
+    rows: of best_by_shape.tuned("13_batched"). turns taken: of the blocks' turns, those with a
+    tile.
     """
     rung, rounds_of = ladder.find(batches.RUNG), {}
     gpu = runs.current()["gpu"]
@@ -59,8 +56,7 @@ def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
 def under_the_roofs(table: pandas.DataFrame) -> pandas.DataFrame:
     """Rung 13 in one launch at the largest batch of each size, beside the recorded ceilings.
 
-    Nanoseconds for a product; FLOP per byte and TB/s if A and B are read once and C is written
-    once, and TFLOP/s, with shares of the copy's rate and of the FMA ceiling in percent.
+    Bytes: A and B read once, C written once.
     """
     ceilings, by_shape = roofs.recorded_ceilings(), {}
     for size, rows in table[table["way"] == batches.ONE].groupby("m"):
@@ -84,10 +80,9 @@ BANKS, WORD_BYTES = 32, 4
 class Copy:
     """One copy of one warp.
 
-    `access`: what it reads of the matrix as it is stored. `words`: int (L, each), the words of
-    shared memory that each of its lanes fills, counted from the first word of the block's tiles.
-    `along_k`: whether K goes along the stored rows, else down them. `requests`: the copies by which
-    all warps of the block bring their tile of this matrix.
+    `access`: what it reads of the matrix. `words`: int (L, each), the words of shared memory that
+    each lane fills, from the first of the block's tiles. `along_k`: whether K goes along the stored
+    rows. `requests`: the copies by which all warps bring their tile of this matrix.
     """
 
     access: Access
@@ -106,8 +101,7 @@ def copy_of(
 ) -> Copy:
     """The first copy of `array`, "A" or "B", by a warp.
 
-    trace: of a kernel that brings tiles by asynchronous copies; with K of one step, `requests` are
-    those of one tile. Raises TraceError for a warp that copies nothing of the matrix.
+    trace: of one step along K. Raises TraceError for a warp that copies nothing of the matrix.
     """
     accesses = trace.run.accesses(block, warp)
     pairs = pairwise(accesses)
@@ -132,11 +126,7 @@ def copy_of(
 
 
 def by_layout(name: str, **settings: int) -> pandas.DataFrame:
-    """Copies by which a block of rung `name` brings a tile of A and one of B, for each layout.
-
-    A row for each of NN, NT, TN and TT. settings: of the rung, without OP_A and OP_B. Raises what
-    gl.load raises.
-    """
+    """Copies by which a block of rung `name` loads a tile of A and of B, a row for each layout."""
     rung, by_ops = ladder.find(name), {}
     for ops in OPERATIONS:
         kernel = load(name, **settings, **ladder.stored_as(rung, ops))

@@ -2,13 +2,14 @@
 
     python -m gemmlab record 00_chains
 
-times the chains of 00_ceilings.cu with 1 to 16 of them in a thread, at the launch of the ceiling
-and with fewer warps; results/<gpu>/chains.csv.
+times 1 to 16 chains in a thread with different numbers of warps; results/<gpu>/chains.csv.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
@@ -17,9 +18,6 @@ from gemmlab.measure import ceilings
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, Row, Say, Table, provenance
 from gemmlab.records.roofs import cells_of_roof
 from ptxsim.architectures import WARP
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME = "00_chains"
 CHAINS = (1, 2, 4, 8, 16)

@@ -21,13 +21,5 @@ RUNG = Rung(
     ),
     constraints=CONSTRAINTS,
     model_bytes=no_reuse,
-    planted=Planted(
-        old="row >= M || col >= N",
-        new="row > M || col >= N",
-        what="the threads of row M, one past the last, do not return: the last row is M - 1",
-        kind="out-of-bounds read",
-        seen="kernel.check() and kernel.verify() both report accesses out of bounds of A and C",
-        hint="kernel.check() names an element past the end of A. Which row is it in, and which "
-        "line should have sent its thread away?",
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    threads_of_warps,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from gemmlab.lessons.warp_tiling.rung import warp_tile, warps_fit
 
 RUNG = Rung(
@@ -21,25 +14,14 @@ RUNG = Rung(
     idea="the next tiles on their way while these are multiplied",
     inner_loop=(("for (int tile_k", "}"),),
     parameters=(
-        *block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
+        *shapes.block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *warp_tile(32, 64),
         Parameter("STAGES", 1, (1, 2, 3, 4), "1: through registers; else buffers for cp.async"),
     ),
-    tile=tile,
-    plan=single("double_buffering", tiles_of_c, in_a_line(threads_of_warps)),
+    tile=shapes.tile,
+    plan=single("double_buffering", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_warps)),
     constraints=warps_fit(lambda s: max(2, s["STAGES"]), lambda s: 1),
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
     needs_arch=lambda s: "sm_80" if s["STAGES"] > 1 else "",
-    planted=Planted(
-        old="wait_for_copies<STAGES - 2>",
-        new="wait_for_copies<STAGES - 1>",
-        what="STAGES - 1 groups may still be on the way after this wait, the stage that is "
-        "multiplied next among them; at most STAGES - 2 may be",
-        kind="read of a copy in flight",
-        seen="kernel.check() sees the read of a copy in flight, and in the simulator, where copies "
-        "arrive as late as they may, kernel.verify() fails too",
-        hint="kernel.check() names the line that reads too early and the one that started the "
-        "copy. Which line should have made sure that it has arrived?",
-        settings={"BM": 64, "BN": 64, "WM": 32, "WN": 32, "STAGES": 3},
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -9,10 +9,7 @@ from gemmlab.lessons.double_buffering.rung import RUNG as DOUBLE_BUFFERING
 
 
 def addresses_kept() -> dict[str, Kernel]:
-    """09_a_by_rows.cu, which keeps the addresses of its copies, with two stages.
-
-    By its name: with A transposed in shared memory, as in 09, and with A row by row.
-    """
+    """09_a_by_rows.cu with two stages, by name: A transposed in shared memory, or row by row."""
     usual = settings_for(DOUBLE_BUFFERING, {}) | {"STAGES": 2, "MIN_BLOCKS": 2}
     return {
         f"A {how}, addresses kept, STAGES=2": Kernel(

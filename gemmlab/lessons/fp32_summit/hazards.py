@@ -1,11 +1,9 @@
 """What a stretch of SASS may not do: use what is under way, or has not been computed yet.
 
-Hardware looks at neither. Of a load from shared memory, a barrier counts until its result is there
-or its address is read; loads are done in their order. Of all else the assembler knows how many
-cycles it takes.
-
+Hardware checks neither. A barrier counts until the result of a load from shared memory is there, or
+its address is read; loads are done in their order. Of all else the assembler knows the cycles.
 Registers are "R12", predicates "P0". A value is the text of the operation on the values of its
-sources: enough to tell whether two orders of the same instructions compute the same.
+sources.
 """
 
 from __future__ import annotations
@@ -40,7 +38,6 @@ def results_of(instruction: Instruction) -> int:
 
 
 def effect(instruction: Instruction) -> Effect:
-    """What it reads and writes; a memory load reads its address."""
     results = results_of(instruction)
     writes = [name for text in instruction.operands[:results] for name in _NAME.findall(text)]
     width = next((WIDTHS[part] for part in instruction.opcode.split(".") if part in WIDTHS), 1)
@@ -114,9 +111,8 @@ def _after(loads: list[Load], barrier: int) -> list[Load]:
 
 
 def distances(trip: Sequence[Instruction]) -> list[tuple[int, int, int]]:
-    """Each result of fixed latency that is used soon: producer, user, cycles between; by slots.
-
-    Of one trip of many: what the trip before left may be used, too.
+    """Results of fixed latency that are used soon, in one trip of many: producer, user, cycles
+    between.
     """
     wrote: dict[str, tuple[int, int]] = {}
     used_soon, now = [], 0
@@ -146,7 +142,8 @@ def shortest(trip: Sequence[Instruction]) -> dict[tuple[str, str], int]:
 def too_soon(
     trip: Sequence[Instruction], allowed: dict[tuple[str, str], int]
 ) -> list[tuple[int, int]]:
-    """Results that are used before they are there: producer's slot, and the cycles that lack.
+    """Results that are used before they are there: producer's slot, and the cycles that are
+    missing.
 
     `allowed`: as `shortest` found it in a listing of the assembler; ENOUGH for other pairs.
     """
@@ -159,7 +156,7 @@ def too_soon(
 
 
 def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """Of each load of one trip of many: its slot, and that which first waits for its result.
+    """Of each load of one trip of many: its slot, and the slot that first waits for its result.
 
     The second counts on into the next trip. Loads that nothing waits for are left out.
     """

@@ -3,38 +3,32 @@
     python -m gemmlab record 22_steps
 
 verifies each, times it in turn with cuBLAS, and compares its errors with those of cuBLAS;
-results/<gpu>/summit_steps.csv. What is rewritten is the cubin that NVRTC makes here: the column
-`nvrtc` says of which version. Another version may order the same instructions otherwise; where the
-loop cannot be rewritten, its rows are left out.
+results/<gpu>/summit_steps.csv. What is rewritten is the cubin of the NVRTC in the column `nvrtc`;
+where the loop of another version cannot be rewritten, its rows are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.kernel.compiler import Compiled
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Rung, Settings
 from gemmlab.lessons.fp32_summit.rewriting import Change, rewritten
-from gemmlab.lessons.fp32_summit.rung import RUNG
-from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import arena_of
-from gemmlab.records.ablations import AblationStep, Shape, ablation, shown
+from gemmlab.records.ablations import AblationStep, Shape, ablation, shown, steps_beside
 from gemmlab.records.best_by_shape import IN_TURN, at_length
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 from gemmlab.records.runs import cells_of
 
-if TYPE_CHECKING:
-    import pandas
-
 PAIRS = {2048: 20, 4096: 20, 8192: 8, 16384: 4}  # of samples, by M
 LARGE, HUGE = 4096, 8192
 ERROR_ROWS = 64  # of C, that are compared with float64
-AT_LENGTH = "at length"  # also after a pause, and for seconds
+AT_LENGTH = "at_length"  # also after a pause, and for seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,47 +46,20 @@ class SummitStep(AblationStep):
         return kernel.made_of(cubin)
 
 
-def _step(
-    title: str, rung: Rung = RUNG, settings: Settings | None = None, change: Change | None = None,
-    sizes: tuple[int, ...] = (LARGE, HUGE), also: tuple[str, ...] = (),
-) -> SummitStep:  # fmt: skip
-    return SummitStep(
-        title=title, rung=rung, settings=settings or {}, change=change, also=also,
-        shapes=tuple((size, size, size) for size in sizes),
-    )  # fmt: skip
-
-
-WAY = (
-    _step("rung 10 as it is", REGISTER_BANKS, sizes=(2048, LARGE, HUGE), also=(AT_LENGTH,)),
-    _step(
-        "four warps bring the tiles",
-        settings={"BK": 32, "STAGES": 4, "STREAM_K": 0, "MAPPED": 0},
-    ),
-    _step("B comes by tensor map", settings={"BK": 32, "STAGES": 4, "STREAM_K": 0}),
-    _step("the last tiles are cut", settings={"BK": 32, "STAGES": 4}),
-    _step("stages of 64: 22 as it is", sizes=(2048, LARGE, HUGE, 16384), also=(AT_LENGTH,)),
-)
-REWRITTEN = (
-    _step("the change of stage behind the loop", change=Change(behind=True)),
-    _step("that, and loads 12 multiply-adds apart", change=Change(spacing=12, behind=True)),
-    _step("no reuse across a load", change=Change(reuse=False), sizes=(LARGE,)),
-    _step("yields after 16 multiply-adds", change=Change(yields=16), sizes=(LARGE,)),
-    *(
-        _step(f"loads {n} multiply-adds apart", change=Change(spacing=n), sizes=(LARGE,))
-        for n in (8, 12)
-    ),
-    _step("loads 16 multiply-adds apart", change=Change(spacing=16)),
-    _step("loads 20 multiply-adds apart", change=Change(spacing=20), sizes=(LARGE,)),
-    _step(
-        "loads 15 multiply-adds apart, the first 6 later",
-        change=Change(spacing=15, first=6),
-        also=(AT_LENGTH,),
-    ),
-)
-ROADS = (
-    _step("whole tiles, stages of 64", settings={"STREAM_K": 0}),
-    _step("groups of 4", settings={"GROUP": 4}),
-    _step("groups of 16", settings={"GROUP": 16}),
+CHANGES = {  # of the loop, by title
+    "the change of stage behind the loop": Change(behind=True),
+    "that, and loads 12 multiply-adds apart": Change(spacing=12, behind=True),
+    "no reuse across a load": Change(reuse=False),
+    "yields after 16 multiply-adds": Change(yields=16),
+    **{f"loads {n} multiply-adds apart": Change(spacing=n) for n in (8, 12, 16, 20)},
+    "loads 15 multiply-adds apart, the first 6 later": Change(spacing=15, first=6),
+}
+WAY, REWRITTEN, ROADS = (
+    tuple(
+        SummitStep(**vars(step), change=CHANGES.get(step.title))
+        for step in steps_beside(__file__, group)
+    )
+    for group in ("way", "rewritten", "roads")
 )
 EVERY = (*WAY, *REWRITTEN, *ROADS)
 
@@ -135,10 +102,6 @@ EVIDENCE = (TABLE,)
 
 
 def steps(chosen: tuple[AblationStep, ...] = WAY, way: str = IN_TURN) -> pandas.DataFrame:
-    """What was recorded of these: a row for each step and size, in their order.
-
-    Columns: step, M×N×K, TFLOP/s, % of cuBLAS and its quartiles, that of cuBLAS, SM clock in MHz
-    and power in W. What could not be rewritten is left out.
-    """
+    """What was recorded of these: a row for each step and size; the columns of ablations.SHOWN."""
     rows = TABLE.rows_of(chosen, complete=False)
     return shown(rows[rows["way"] == way].reset_index(drop=True))

@@ -1,9 +1,8 @@
 """A loop of a cubin written anew: the same instructions, in other places, with other control bits.
 
-What ptxas leaves is for an experiment, see the notebook 22_fp32_summit. It is tied to the listing
-that one version of NVRTC makes of one source; where another listing cannot be rewritten, NoListing
-says what was found. `rewritten` checks what it made, with nvdisasm and symbols, before it returns
-it: a mistake here would be a wrong result on a GPU, or a hang.
+It is tied to the listing that one version of NVRTC makes of one source; NoListing says why another
+cannot be rewritten. `rewritten` checks what it made: a mistake would be a wrong result on a GPU, or
+a hang.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ class NotTheSame(NoListing):
 class Change:
     """What is done to the loop.
 
-    `spacing`: multiply-adds from one shared load of a step to the next; None where they lie as
-    ptxas put them. `first`: multiply-adds from where a step's first load was to where it is.
-    `behind`: the change of stage lies behind the loop, which then has no meeting point of threads.
-    `reuse`: whether sources are kept for reuse across a load. `yields`: after every so many
-    multiply-adds another warp goes first; 0 for none.
+    `spacing`: multiply-adds from one shared load of a step to the next; None as ptxas put them.
+    `first`: multiply-adds by which a step's first load moves. `behind`: the change of stage lies
+    behind the loop, which then has no meeting point of threads. `reuse`: whether sources are kept
+    for reuse across a load. `yields`: after every so many multiply-adds another warp goes first; 0
+    for none.
     """
 
     spacing: int | None = None
@@ -83,10 +82,8 @@ def nvrtc_version() -> str:
 
 
 def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
-    """The cubin with kernel `entry`'s inner loop changed, and checked.
-
-    Raises NoListing where the loop is not as expected, and NotTheSame, which would be a mistake
-    of this module.
+    """The cubin with kernel `entry`'s inner loop changed, and checked. Raises NoListing,
+    NotTheSame.
     """
     start, lines = _lines(cubin, entry)
     trip = inner_loop([line.one for line in lines]).instructions
@@ -117,8 +114,8 @@ def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
 def require_same(before: bytes, after: bytes, entry: str) -> None:
     """Raise NotTheSame unless one trip through the inner loop of both computes the same.
 
-    And unless the trip uses nothing that is under way, or comes sooner after what it needs than
-    in `before`; and unless the rest of the kernel has the same instructions.
+    Nothing of it may use what is under way, or come sooner after its source than in `before`; the
+    rest of the kernel has the same instructions.
     """
     old, new = (parse(section(disassemble(binary), entry)) for binary in (before, after))
     old_trip, new_trip = (inner_loop(code).instructions for code in (old, new))
@@ -137,10 +134,9 @@ def require_same(before: bytes, after: bytes, entry: str) -> None:
 
 
 def with_control(cubin: bytes, entry: str, slot: int, **fields) -> bytes:
-    """The cubin with some control bits changed, of one issue slot of kernel `entry`'s inner loop.
+    """The cubin with control bits changed, unchecked, of one issue slot of `entry`'s inner loop.
 
-    `fields`: of Control. Nothing is checked: see require_same. Raises ValueError for a slot or
-    bits that there are not, and NoListing.
+    `fields`: of Control. Raises ValueError for a slot or bits that there are not, and NoListing.
     """
     start, lines = _lines(cubin, entry)
     trip = inner_loop([line.one for line in lines]).instructions
@@ -206,7 +202,6 @@ def _lines(cubin: bytes, entry: str) -> tuple[int, list[Line]]:
 
 
 def _section_of(cubin: bytes, name: str) -> tuple[int, int]:
-    """Where a section of an ELF file of 64 bits begins, and its size."""
     table = struct.unpack_from("<Q", cubin, 0x28)[0]
     size, count, names_at = struct.unpack_from("<HHH", cubin, 0x3A)
     headers = [struct.unpack_from("<IIQQQQ", cubin, table + at * size) for at in range(count)]
@@ -248,7 +243,6 @@ def _set_target(line: Line, at: int, target: int) -> None:
 
 
 def _aim(lines: list[Line]) -> None:
-    """Let every branch go to where its target is now."""
     now = {line.was: at for at, line in enumerate(lines)}
     for at, line in enumerate(lines):
         if line.one.target is None or line.was < 0:
@@ -292,7 +286,6 @@ def _spread(part: list[Line], first: int, spacing: int) -> list[Line]:
 
 
 def _stops(instruction: Instruction, load: Instruction) -> bool:
-    """Whether a load cannot be moved behind an instruction."""
     if class_of(instruction) == SHARED_LOAD or instruction.target is not None:
         return True
     loads, does = effect(load), effect(instruction)
@@ -353,7 +346,6 @@ def _blank(line: Line) -> None:
 
 
 def _jump(line: Line, like: Line) -> Line:
-    """A branch without a condition in place of a line, as the one at the loop's end."""
     if like.one.operation != "BRA" or like.one.predicate:
         raise NoListing(f"this loop ends with {like.one}")
     line.lower, line.upper, line.one = like.lower, like.upper, like.one

@@ -27,8 +27,7 @@ def _shared_bytes(s: Settings) -> int:
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     """A block for each SM, but no more than there are tiles, or stages of them to share.
 
-    Where tiles are nearly as many as SMs, each gets a block: joining parts would take longer than
-    what it saves.
+    Where tiles are nearly as many as SMs, joining parts would take longer than it saves.
     """
     tiles = ceil_div(problem.m, BM) * ceil_div(problem.n, BN)
     stages = max(1, ceil_div(problem.k, s["BK"]))
@@ -78,15 +77,5 @@ RUNG = Rung(
     constraints=(fits(_shared_bytes, ARCH), Constraint("only to compare", _only_to_compare)),
     model_bytes=tile_reuse,
     needs_arch=lambda s: ARCH,
-    planted=Planted(
-        old="__syncwarp();",
-        new="__syncwarp(1u << lane);",
-        what="each lane waits for itself alone, so lane 0 tells the producer that its warp is done "
-        "while other lanes may still have to read the stage",
-        kind="write-after-read race",
-        seen="here the lanes of a warp go together, so the results are right, and so they may be "
-        "on a GPU; check() sees copies into places that nobody has said to have been read",
-        hint="Who tells the producer that a stage is empty, and whom does it speak for?",
-        settings={"BK": 32},
-    ),
+    planted=Planted.beside(__file__),
 )

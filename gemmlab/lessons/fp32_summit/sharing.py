@@ -1,13 +1,12 @@
 """Who computes which tile of C, and which stages of it, where blocks stay and share what is left.
 
-The schedule is what stream_k.cuh computes, run in the simulator at any size of product;
-nothing is multiplied. work.py has the same from the addresses of whole products, which must be
-small.
+The schedule is what stream_k.cuh computes, run in the simulator; nothing is multiplied.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -20,26 +19,7 @@ from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
 
 TOLD = 4  # numbers of a part: its tile's first row and column, its first stage, the one after
-SCHEDULE = """
-#include "register_tiles.cuh"
-#include "stream_k.cuh"
-
-extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, int N, int K)
-{
-    Work work(M, N, K);
-    int count = 0;
-    for (; work.next(); ++count) {
-        if (count >= most) continue;
-        const Corner corner = work.corner();
-        int* part = parts + 4 * (blockIdx.x * most + count);
-        part[0] = corner.top;
-        part[1] = corner.left;
-        part[2] = work.begin;
-        part[3] = work.end;
-    }
-    counts[blockIdx.x] = count;
-}
-"""
+SCHEDULE = Path(__file__).with_name("schedule.cu")
 
 
 def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
@@ -81,9 +61,7 @@ def idle(
 ) -> pandas.DataFrame:
     """How much of the SMs' time they have nothing to do, if all stages take as long.
 
-    A row for each (M, N, K) and kernel. Columns: M×N×K; blocks, by the name in `kernels`; tiles;
-    stages until the last SM is done; idle, percent of all SMs' time until then; shared tiles;
-    workspace, MB, that holds their parts. Raises what sharing() raises.
+    A row for each (M, N, K) and kernel. stages: until the last SM is done; workspace: for parts.
     """
     rows = []
     for shape in shapes:

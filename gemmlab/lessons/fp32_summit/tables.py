@@ -12,17 +12,7 @@ from gemmlab import ladder
 from gemmlab.analysis import counters, recorded
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
-from gemmlab.lessons.fp32_summit.measure import (
-    AT_LENGTH,
-    EVERY,
-    LARGE,
-    REWRITTEN,
-    ROADS,
-    TABLE,
-    WAY,
-    SummitStep,
-    steps,
-)
+from gemmlab.lessons.fp32_summit import measure
 from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
@@ -33,25 +23,24 @@ from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
 from ptxsim.architectures import LIMITS, SIMULATED_ARCH, base
 
-Steps = tuple[SummitStep, ...]
+Steps = tuple[measure.SummitStep, ...]
 
 
 def path(size: int) -> pandas.DataFrame:
     """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
 
-    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
+    predicted: of which rung, and what of its settings is not the default.
     """
-    return _path(size, WAY, ROADS)
+    return _path(size, measure.WAY, measure.ROADS)
 
 
 def rewritten(size: int) -> pandas.DataFrame:
     """The same of 22 as ptxas leaves it, and then of each other loop of the same instructions."""
-    return _path(size, WAY[-1:], REWRITTEN)
+    return _path(size, measure.WAY[-1:], measure.REWRITTEN)
 
 
 def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
-    rows = TABLE.rows_of((*taken, *others), (size, size, size), complete=False)
+    rows = measure.TABLE.rows_of((*taken, *others), (size, size, size), complete=False)
     rows = rows[rows["way"] == IN_TURN].reset_index(drop=True)
     by_title = {step.title: step for step in (*taken, *others)}
     every = [by_title[title] for title in rows["step"]]
@@ -60,7 +49,7 @@ def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
 
-def _settings(step: SummitStep) -> str:
+def _settings(step: measure.SummitStep) -> str:
     """Which rung it is, and what is not its default; of another loop what its Change sets."""
     if step.change is not None:
         ordinary = asdict(Change())
@@ -77,11 +66,8 @@ def _settings(step: SummitStep) -> str:
 def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
     """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
 
-    Rows: issue slots of each class of instructions, of all, the FFMAs in percent of them, and the
-    cycles that FFMAs wait for registers, as Loop.waits() counts them. The code is that for sm_90a,
-    without a GPU. Where other warps bring the tiles, the change of stage counts once for each
-    stage. Raises ValueError for a depth that is not whole stages of each, and what sass.loop()
-    raises.
+    The code is that for sm_90a. Where other warps load the tiles, the change of stage counts once
+    for each stage. Raises ValueError for a depth that is not whole stages of each.
     """
     columns = {}
     for name, kernel in kernels.items():
@@ -105,12 +91,10 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
 def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
     """Where the cycles of all SMs went at LARGE³, in percent, a column for each rung in float32.
 
-    `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The rows:
-    multiply-adds, that is cycles of a scheduler in which it started one; other instructions;
-    nothing to start; no work, as given; together 100. Last what the recorded speed is of two FLOP
-    a lane and cycle, at the clock that was read meanwhile. Counters and stalls are those of Nsight
-    Compute, for SMs that had work. Raises LadderError, ValueError for a rung that is not in
-    float32, NoRecord, StaleRecord, BadRecord.
+    `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The last
+    row is the recorded speed as a share of two FLOP a lane and cycle, at the clock that was read.
+    Raises LadderError, ValueError for a rung that is not in float32, NoRecord, StaleRecord,
+    BadRecord.
     """
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
@@ -118,7 +102,7 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
 
 def _cycles(name: str, idle: float) -> dict[str, float]:
-    shape, rung = (LARGE,) * 3, ladder.find(name)
+    shape, rung = (measure.LARGE,) * 3, ladder.find(name)
     if rung.precision is not SINGLE:
         raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
     adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
@@ -138,14 +122,13 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
 def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
     """What 22 should reach if its slots and SMs without work were all that changed after 10.
 
-    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as
-    issue_slots gives for both rungs. A row for each of their squares that is recorded:
-    TFLOP/s of 10 as recorded, those expected, and those of 22 as recorded.
+    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as issue_slots gives for
+    both rungs. A row for each square of both that is recorded.
     """
-    before, after = WAY[0], WAY[-1]
+    before, after = measure.WAY[0], measure.WAY[-1]
     fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
     busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
+    speeds = [measure.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
     table = pandas.DataFrame(
         {
             "10, TFLOP/s": speeds[0],
@@ -157,23 +140,19 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
 
 
 def lasting() -> pandas.DataFrame:
-    """Those that were timed after a pause and for seconds, a row for each way and size.
-
-    Columns: those of steps, and way.
-    """
-    long = tuple(step for step in EVERY if AT_LENGTH in step.also)
-    parts = [steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
+    """Steps that were timed after a pause and for seconds, a row for each way and size."""
+    long = tuple(step for step in measure.EVERY if measure.AT_LENGTH in step.also)
+    parts = [measure.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
 
 
 def errors() -> pandas.DataFrame:
-    """At LARGE³: how far C lies from float64, as a share of its length, beside that of cuBLAS.
-
-    A row for each step of the way.
+    """At LARGE³: |C - float64| as a share of its length, beside that of cuBLAS; a row for each
+    step.
     """
-    table = TABLE.read()
-    table = table[(table["m"] == LARGE) & (table["way"] == IN_TURN)].set_index("step")
-    names = [step.title for step in WAY if step.title in table.index]
+    table = measure.TABLE.read()
+    table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")
+    names = [step.title for step in measure.WAY if step.title in table.index]
     return table.loc[names, ["error", "cublas_error"]].rename(
         columns={"error": "relative error", "cublas_error": "that of cuBLAS"}
     )

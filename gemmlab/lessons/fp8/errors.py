@@ -3,8 +3,7 @@
     python -m gemmlab record 19_errors
     python -m gemmlab record 19_cublas_errors
 
-The first quantizes random matrices with 19_quantize.cu, multiplies them with rung 19, and
-compares with float64; results/<gpu>/fp8_errors.csv. The simulator has the same bits. The second
+The first compares products of rung 19 with float64; results/<gpu>/fp8_errors.csv. The second
 multiplies with cuBLASLt, too, C in float32; results/<gpu>/fp8_cublas_errors.csv.
 """
 
@@ -12,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, ScaledProduct
@@ -26,9 +26,6 @@ from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import FACTORS, SCALES
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 from gemmlab.records.registry import NUMBER, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
-
-if TYPE_CHECKING:
-    import pandas
 
 SIDE = 128  # rows of A, and of B
 DEPTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)  # K
@@ -62,7 +59,6 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All that go together: scales of blocks have one interval."""
     return [
         Case(data, dtype, scales, promote, k)
         for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
@@ -73,8 +69,8 @@ def cases() -> list[Case]:
 def matrices(data: str, k: int) -> tuple[np.ndarray, np.ndarray]:
     """A (SIDE, k) and B (SIDE, k), float32.
 
-    Uneven: rows of A and B, and blocks of 128 of k, are up to 10**SPREAD times as large or small;
-    where a block of A is large, that of B is small, so that each counts in the sum.
+    Uneven: rows, and blocks of 128 of k, are up to 10**SPREAD times as large or small; where a
+    block of A is large, that of B is small, so that each counts in the sum.
     """
     A, B = (random_values(SIDE * k, SEED + i).reshape(SIDE, k) for i in (0, 1))
     if data == "uneven":
@@ -98,7 +94,6 @@ def operands_of(case: Case) -> Operands:
 
 
 def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
-    """Those of rung 19: see errors_of."""
     given = operands_of(case)
     return errors_of(case, given, kernel(given.A, given.B, scales=given.scales))
 
@@ -106,8 +101,8 @@ def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
 def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]:
     """Root mean squares, over C, of errors as shares of |A| @ |B|.T: of the sums, and of all.
 
-    The first is against float64 on the same 8-bit numbers; the second on what they were made from.
-    given: as operands_of makes them; C: their product, (SIDE, SIDE).
+    The first: from float64 on the same 8-bit numbers; the second: on what they were made from. C:
+    (SIDE, SIDE).
     """
     C = C.astype(np.float64)
     wide_a, wide_b, _ = given.numbers()
@@ -115,9 +110,6 @@ def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]
     size = abs(A) @ abs(B).T
     by_sums, by_all = (C - wide_a @ wide_b) / size, (C - A @ B.T) / size
     return float(np.sqrt(np.mean(by_sums**2))), float(np.sqrt(np.mean(by_all**2)))
-
-
-# ---- measuring -----------------------------------------------------------------------------------
 
 
 def _about(case: Case) -> Row:
@@ -128,7 +120,6 @@ def _about(case: Case) -> Row:
 
 
 def _measure(say: Say) -> list[Row]:
-    """All cases."""
     kernels: dict[str, Kernel] = {}
     rows = []
     for case in cases():
@@ -214,26 +205,11 @@ def recorded_errors() -> pandas.DataFrame:
     return ERRORS.read()
 
 
-def times_ours() -> pandas.DataFrame:
-    """cuBLASLt's error of the sums over that of rung 19: above 1, cuBLASLt is the more wrong.
-
-    A row for data, types and scales, a column for each K.
-    """
-    table = CUBLAS_ERRORS.read()
-    ratio = table["cublas_sum_error"] / table["sum_error"]
-    return table.assign(ratio=ratio).pivot(
-        index=["data", "types", "scales"], columns="k", values="ratio"
-    )
-
-
 def by_scales() -> pandas.DataFrame:
     """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
 
-    Columns: cases; how many have the same error in all digits that are recorded; by how many
-    percent of cuBLASLt's error ours is larger, and smaller, at most.
+    the same: in all recorded digits.
     """
-    import pandas
-
     table = CUBLAS_ERRORS.read()
     apart = 100 * (table["sum_error"] / table["cublas_sum_error"] - 1)
     of_kind = apart.groupby(table["scales"], sort=False)

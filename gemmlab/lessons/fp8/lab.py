@@ -29,10 +29,7 @@ def error_sliders() -> ErrorSliders:
 
 
 class ErrorSliders(ipywidgets.VBox):
-    """Each move quantizes random matrices, multiplies them, and compares with float64.
-
-    What was tried stays in the picture. What does not go together is answered with the reason.
-    """
+    """Each move quantizes random matrices, multiplies them, and compares with float64."""
 
     def __init__(self) -> None:
         self._tried: list[dict] = []
@@ -58,7 +55,6 @@ class ErrorSliders(ipywidgets.VBox):
 
     @property
     def case(self) -> Case:
-        """As the sliders stand."""
         return Case(**{name: slider.value for name, slider in self.sliders.items()})
 
     def _moved(self, _change=None) -> None:

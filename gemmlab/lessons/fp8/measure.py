@@ -4,10 +4,10 @@
     python -m gemmlab record 19_quantizing
     python -m gemmlab record hopper_ablations
 
-The first also times rung 18 in BF16 at the same shapes, and keeps the bits of a small product;
-results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits, which are those
-of the simulator; results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. How
-wrong products of 8-bit floats are is measured in `errors`.
+The first also times rung 18 in BF16, and keeps the bits of a small product;
+results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits;
+results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. `errors` measures how
+wrong products are.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas
 
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
-from gemmlab.ladder import Rung, Settings, Target, written
+from gemmlab.ladder import Settings, Target, written
 from gemmlab.ladder.element_types import BFLOAT16, E4M3
 from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.lessons.fp8 import errors
@@ -32,79 +33,20 @@ from gemmlab.lessons.fp8.rung import RUNG
 from gemmlab.lessons.persistent import measure as persistent
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.warp_specialized import measure as warp_specialized
-from gemmlab.lessons.warp_specialized.measure import (
-    FEW_ROWS,
-    MANY_ROWS,
-    NARROW,
-    overlap_of,
-    registers_of,
-)
+from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
-from gemmlab.records import comparisons
-from gemmlab.records.ablations import SQUARES, AblationStep, Shape, ablation, against_cublas
+from gemmlab.records import comparisons, registry
+from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.comparisons import bits_of
-from gemmlab.records.registry import (
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    WITH_CUBLAS,
-    Row,
-    Say,
-    Table,
-    provenance,
-)
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, spread
 
-if TYPE_CHECKING:
-    import pandas
-
-# ---- steps ---------------------------------------------------------------------------------------
-
 PAIRS = 16  # of samples, in turn with cuBLASLt
-SHALLOW = (4096, 7168, 2048)
-SHAPES = (*SQUARES, SHALLOW)
-THIN = tuple((m, n, k) for m in (64, 128) for n, k in ((7168, 2048), (4096, 7168)))
-
-
-def _step(
-    title: str, settings: Settings, shapes: tuple[Shape, ...], rung: Rung = RUNG
-) -> AblationStep:
-    return AblationStep(title=title, rung=rung, settings=settings, shapes=shapes)
-
-
-BLOCKS, ROWS, PAIR = {"SCALES": 2}, {"SCALES": 1}, {"CLUSTER": 2}
-BF16 = {"DTYPE": 1, "OP_B": 1}
-TENSORS = _step("scales of tensors", {}, SHAPES)
-BY_ROWS = _step("scales of rows", ROWS, SHAPES)
-BY_BLOCKS = _step("scales of blocks", BLOCKS, SHAPES)
-THIN_BLOCKS = (
-    _step("scales of blocks, 64×64", {**BLOCKS, **NARROW}, THIN),
-    _step("scales of blocks, 64×128", {**BLOCKS, **NARROW, "BN": 128}, THIN[2:]),
-)
-THIN_TENSORS = (
-    _step("scales of tensors, 64×64", NARROW, THIN),
-    _step("scales of tensors, 64×128", {**NARROW, "BN": 128}, THIN[2:]),
-)
-BESIDE = (
-    _step("18 in BF16", BF16, SHAPES, PERSISTENT),
-    _step("18 in BF16, 64×64", {**BF16, "BM": 64, "BN": 64, "STAGES": 6, "CLUSTER": 1}, THIN,
-         PERSISTENT),
-    _step("18 in BF16, 64×128", {**BF16, "BM": 64, "BN": 128, "STAGES": 6, "CLUSTER": 1}, THIN,
-         PERSISTENT),
-)  # fmt: skip
-ONE_SUM = _step("one sum, 128×256", {"PROMOTE": 0, "BN": 256, "STAGES": 4, **PAIR}, SQUARES)
-BLOCKS_IN_PAIRS = _step("scales of blocks, clusters of two", {**BLOCKS, **PAIR}, SHAPES)
-OTHERS = (
-    ONE_SUM,
-    _step("clusters of two", PAIR, SQUARES),
-    _step("groups of 8", {"GROUP": 8}, SQUARES),
-    _step("groups of 32", {"GROUP": 32}, SQUARES),
-    BLOCKS_IN_PAIRS,
-    _step("A in E5M2", {"DTYPE": 1}, SQUARES[:1]),
-    _step("C in FP32", {"OUT32": 1}, SQUARES[:1]),
+TENSORS, BY_ROWS, BY_BLOCKS = steps_beside(__file__, "kinds")
+THIN_TENSORS, THIN_BLOCKS, BESIDE, OTHERS = (
+    steps_beside(__file__, group) for group in ("thin tensors", "thin blocks", "beside", "others")
 )
 STEPS = (TENSORS, BY_ROWS, BY_BLOCKS, *THIN_TENSORS, *THIN_BLOCKS, *BESIDE, *OTHERS)
 
@@ -122,19 +64,16 @@ BY_STEPS = ablation(
     {
         **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"),
         **POSITIVE("us", "tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
-        **POSITIVE("cublas_tflops"), **TEXT("cublas_scales"), **REPORTED("sm_clock_mhz", "power_w"),
-        **TEXT("sha256"), **WITH_CUBLAS,
+        **POSITIVE("cublas_tflops"), **TEXT("cublas_scales"),
+        **registry.REPORTED("sm_clock_mhz", "power_w"),
+        **TEXT("sha256"), **registry.WITH_CUBLAS,
     },
     ("step", "kernel", "settings", "m", "n", "k"), _rows,
 )  # fmt: skip
 
 
 def steps(*chosen: AblationStep) -> pandas.DataFrame:
-    """What was recorded of these, or of all: a row for each step and shape, in their order.
-
-    Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt, that of cuBLASLt and its scales, SM clock in
-    MHz, power in W.
-    """
+    """What was recorded of these, or of all: a row for each step and shape, in their order."""
     labels = {
         "step": "step", "M×N×K": "M×N×K", "us": "µs", "tflops": "TFLOP/s",
         "pct_cublas": "% of cuBLASLt", "cublas_tflops": "cuBLASLt", "cublas_scales": "its scales",
@@ -211,7 +150,8 @@ QUANTIZING = Table(
     name="19_quantizing", file="quantizing.csv", key=("settings", "rows", "cols"),
     columns={
         **TEXT("scales", "which", "transposed", "settings"), **SIZE("rows", "cols"),
-        **POSITIVE("us", "us_q1", "us_q3", "tbytes_per_s"), **TEXT("sha256"), **provenance(),
+        **POSITIVE("us", "us_q1", "us_q3", "tbytes_per_s"), **TEXT("sha256"),
+        **registry.provenance(),
     },
     measure=_measure_quantizers, fingerprint_of=_fingerprint_of_quantizer,
 )  # fmt: skip
@@ -235,7 +175,9 @@ ERROR_DEPTH = 4096  # K of the products whose sums are compared with float64
 
 def _variant(title: str, settings: Settings, one_set: bool = False) -> AblationStep:
     changes = ONE_SET if one_set else ()
-    return AblationStep(title=title, rung=RUNG, settings=settings, shapes=SHAPES, changes=changes)
+    return AblationStep(
+        title=title, rung=RUNG, settings=settings, shapes=TENSORS.shapes, changes=changes
+    )
 
 
 ACCUMULATORS = (
@@ -244,12 +186,12 @@ ACCUMULATORS = (
         _variant("one set", {}, one_set=True),
         _variant("two sets, promoted every 256", {"PROMOTE": 256}),
         _variant("never promoted", {"PROMOTE": 0}),
-        _variant("never promoted, 128×256", ONE_SUM.settings),
+        _variant("never promoted, 128×256", OTHERS[0].settings),
     ),
-    (_variant("row scales, two sets", ROWS),),
+    (_variant("row scales, two sets", BY_ROWS.settings),),
     (
-        _variant("block scales, two sets", BLOCKS),
-        _variant("block scales, one set", BLOCKS, one_set=True),
+        _variant("block scales, two sets", BY_BLOCKS.settings),
+        _variant("block scales, one set", BY_BLOCKS.settings, one_set=True),
     ),
 )
 OVERLAP = {
@@ -268,7 +210,10 @@ def error_of(step: AblationStep) -> float:
 
 EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
-    comparisons.asked("registers", [*map(registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))]),
+    comparisons.asked(
+        "registers",
+        [*map(warp_specialized.registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))],
+    ),
     comparisons.asked(
         "overlap",
         [

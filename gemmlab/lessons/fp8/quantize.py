@@ -5,7 +5,7 @@ The kernels are in 19_quantize.cu; on a GPU they run there, else in the simulato
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -33,8 +33,7 @@ SOURCES = (BFLOAT16, FLOAT32)  # by the value of IN32
 class Quantizer:
     """From matrices of `source` to those of `element`, with `scales` as of A or of B (`which`).
 
-    `transpose`: what is given is stored the other way round, as B is in a product of row-major
-    matrices.
+    `transpose`: the given matrix is stored transposed, as B is in a product of row-major matrices.
     """
 
     scales: Scales
@@ -42,7 +41,6 @@ class Quantizer:
     transpose: bool = False
     source: ElementType = FLOAT32
     element: ElementType = E4M3
-    _modules: dict[str, on_gpu.GpuKernels] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def macros(self) -> Settings:
@@ -87,13 +85,7 @@ class Quantizer:
 
     def loaded(self) -> on_gpu.GpuKernels:
         """Its kernels on the GPU here."""
-        arch = arch_here()
-        if arch not in self._modules:
-            text = PATH.read_text(encoding="utf-8")
-            self._modules[arch] = on_gpu.loaded(
-                text, PATH.name, arch, self.macros, self.code_hash()
-            )
-        return self._modules[arch]
+        return _loaded(self, arch_here())
 
     def __call__(self, X: Any) -> tuple[Any, Any]:
         """The matrix in 8 bits, as uint8, and its scales, float32: arrays of X's kind."""
@@ -118,16 +110,9 @@ class Quantizer:
 
 
 @lru_cache(maxsize=64)
-def quantizer(
-    scales: str, which: str, transpose: bool, source: ElementType, element: str
-) -> Quantizer:
-    """The quantizer of these names. Raises ArgumentError."""
-    for what, value, known in (
-        ("scales", scales, KINDS), ("which", which, ("A", "B")), ("element", element, ELEMENTS),
-    ):  # fmt: skip
-        if value not in known:
-            raise ArgumentError(f"{what} is {value!r}, it must be one of {', '.join(known)}")
-    return Quantizer(KINDS[scales], which, transpose, source, ELEMENTS[element])
+def _loaded(quantizer: Quantizer, arch: str) -> on_gpu.GpuKernels:
+    text = PATH.read_text(encoding="utf-8")
+    return on_gpu.loaded(text, PATH.name, arch, quantizer.macros, quantizer.code_hash())
 
 
 def quantize(
@@ -151,5 +136,10 @@ def quantize(
         )
     if not X.flags.c_contiguous:
         raise ArgumentError("X is not row-major without gaps: use np.ascontiguousarray(X)")
-    made = quantizer(scales, which, bool(transpose), by_storage[str(X.dtype)], element)
-    return made(X)
+    for what, value, known in (
+        ("scales", scales, KINDS), ("which", which, ("A", "B")), ("element", element, ELEMENTS),
+    ):  # fmt: skip
+        if value not in known:
+            raise ArgumentError(f"{what} is {value!r}, it must be one of {', '.join(known)}")
+    source = by_storage[str(X.dtype)]
+    return Quantizer(KINDS[scales], which, bool(transpose), source, ELEMENTS[element])(X)

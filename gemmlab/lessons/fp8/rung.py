@@ -1,42 +1,24 @@
-"""Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone.
-
-What is measured of it is in gemmlab.lessons.fp8.measure.
-"""
+"""Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone."""
 
 from __future__ import annotations
 
 from itertools import product
 
+from gemmlab.ladder import precision as precisions
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32
 from gemmlab.ladder.launch import Launch, MapOf, Target
-from gemmlab.ladder.precision import (
-    OF_BLOCKS,
-    OF_ROWS,
-    OF_TENSORS,
-    PROMOTED,
-    Precision,
-    by_warpgroups,
-)
+from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
-from gemmlab.lessons.tma_wgmma.rung import (
-    ARCH,
-    BARRIER_BYTES,
-    GROUP_ROWS,
-    GROUP_THREADS,
-    LARGE_TILE,
-    MAP_ALIGNMENT,
-    ROW_BYTES,
-    SMALL_C,
-    SQUARE_BYTES,
-)
+from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
+from gemmlab.lessons.tma_wgmma.rung import ARCH, GROUP_ROWS, GROUP_THREADS, ROW_BYTES
 from gemmlab.lessons.warp_specialized.rung import THIN
 
 FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of DTYPE
-SCALES = (OF_TENSORS, OF_ROWS, OF_BLOCKS)  # by the value of SCALES
+SCALES = (precisions.OF_TENSORS, precisions.OF_ROWS, precisions.OF_BLOCKS)  # by the value of SCALES
 THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
 
 
@@ -53,16 +35,16 @@ def _c_columns(s: Settings) -> int:
 def _shared_bytes(s: Settings) -> int:
     """Pairs of tiles, squares of each warpgroup's part of C, two mbarriers for each pair."""
     rooms = 2 if s["BN"] > _c_columns(s) else 1
-    stages = s["STAGES"] * ((s["BM"] + s["BN"]) * ROW_BYTES + 2 * BARRIER_BYTES)
-    return stages + s["BM"] // GROUP_ROWS * rooms * SQUARE_BYTES
+    stages = s["STAGES"] * ((s["BM"] + s["BN"]) * ROW_BYTES + 2 * tma_wgmma.BARRIER_BYTES)
+    return stages + s["BM"] // GROUP_ROWS * rooms * tma_wgmma.SQUARE_BYTES
 
 
 def _has_maps(problem: Problem) -> bool:
     """Whether rows of A, B and a C of 16 bits begin at multiples of 16 bytes, and K is not 0."""
     return (
         problem.k > 0
-        and problem.k % MAP_ALIGNMENT == 0
-        and problem.n * BFLOAT16.bytes % MAP_ALIGNMENT == 0
+        and problem.k % tma_wgmma.MAP_ALIGNMENT == 0
+        and problem.n * BFLOAT16.bytes % tma_wgmma.MAP_ALIGNMENT == 0
     )
 
 
@@ -70,7 +52,7 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     """As few clusters as need no more rounds than all that fit on the GPU at a time."""
     args = ("scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
     if not _has_maps(problem):
-        grid = ceil_div(problem.n, GROUP_ROWS), ceil_div(problem.m, GROUP_ROWS), 1
+        grid = (ceil_div(problem.n, GROUP_ROWS), ceil_div(problem.m, GROUP_ROWS), 1)
         return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=("A", "B", "C", *args))]
     together = s["CLUSTER"]
     down, across = ceil_div(problem.m, s["BM"] * together), ceil_div(problem.n, s["BN"])
@@ -125,7 +107,7 @@ def _swept(problem: Problem, s: Settings) -> bool:
     """Small tiles where C is small; none where rows suit neither tensor maps nor cuBLASLt."""
     if not _has_maps(problem):
         return False
-    return problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE
+    return problem.m * problem.n < tma_wgmma.SMALL_C or s["BM"] * s["BN"] >= tma_wgmma.LARGE_TILE
 
 
 TILES = {(64, 2), (64, 8), (128, 6)}  # of other tiles that ship, BN and STAGES
@@ -183,23 +165,13 @@ RUNG = Rung(
     ),
     model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
     needs_arch=lambda s: ARCH,
-    precision=by_warpgroups(E4M3, E4M3, BFLOAT16, OF_TENSORS, PROMOTED),
+    precision=by_warpgroups(E4M3, E4M3, BFLOAT16, precisions.OF_TENSORS, PROMOTED),
     by_type=_precision,
     ops=lambda s: "NT",
     ships=_ships,
     tuned_shapes=(*THIN, (8192, 8192, 8192)),
     swept=_swept,
-    planted=Planted(
-        old="end(two, of_two, unit + 1);\n            }\n            if",
-        new="end(two, of_one, unit + 1);\n            }\n            if",
-        what="sums of one block of K are multiplied by the scales of the next: those that were "
-        "read for the other set",
-        kind=None,
-        seen="products of more than two blocks of K are wrong, which verification sees and the "
-        "simulator's checks do not: all reads and writes are in order",
-        hint="From which K on is it wrong, and which lines run only then?",
-        settings={"BM": 64, "BN": 64, "STAGES": 2, "SCALES": 2},
-    ),
+    planted=Planted.beside(__file__),
 )
 
 # The kernels that quantize, see quantize.py: all of them come compiled.

@@ -36,11 +36,9 @@ class Reach:
 
 
 def reach(kernel: Kernel, m: int, n: int, k: int, row: int, column: int) -> Reach:
-    """The scales that go into C[row, column] of a product, traced.
+    """The scales that go into C[row, column] of a product: of those that its warp reads, as traced.
 
-    Of all scales that the element's warp reads, those that belong to its row or its column. Raises
-    ValueError where there is no such element in the first tile of C, and for a kernel without
-    scales.
+    Raises ValueError for an element that is not in the first tile of C, or a kernel without scales.
     """
     scales = kernel.precision.scales
     rows, columns = kernel.rung.tile(kernel.settings)

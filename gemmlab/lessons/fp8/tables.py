@@ -33,9 +33,9 @@ def numbers(element: ElementType) -> np.ndarray:
 
 
 def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
-    """What 19_quantize.cu makes of values up to the largest number of `element`, float64.
+    """What 19_quantize.cu makes of values, float32 (n,), up to the largest number of `element`.
 
-    values: float32 (n,). They are quantized together with that number, so that their scale is 1.
+    They are quantized together with that number, so that their scale is 1. Returns float64.
     """
     largest = np.float32(numbers(element)[-1])
     Q, scale = quantize(np.append(values, largest)[None], "tensors", element=element.name)
@@ -46,8 +46,7 @@ def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
 def rounding() -> pandas.DataFrame:
     """The largest relative error of a conversion in each octave, for both types.
 
-    A row for each octave, as far as it has a number of the type that is converted to. Columns:
-    element, from (where the octave begins, 2**exponent), error (a share of the value).
+    from: where the octave begins, 2**exponent.
     """
     rows = []
     for element in ELEMENTS.values():
@@ -69,11 +68,11 @@ COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 
 
 def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
-    """A column for each kernel; traced, of one block and 128 of K, first and last steps left out.
+    """What a block does for 128 of K, traced, first and last steps left out; a column for each
+    kernel.
 
-    Rows: FLOP; bytes copied to the block's shared memory; FLOP for each of them; cycles of the
-    tensor cores at their full rate; cycles in which each of the SM's schedulers starts a float32
-    multiply-add. For kernels by wgmma, of 8 and 16 bits.
+    For kernels by wgmma, of 8 and 16 bits. Cycles of the tensor cores are at their full rate, those
+    of additions of each of the SM's schedulers.
     """
     by_kernel = {}
     for kernel in kernels:
@@ -99,7 +98,7 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
 
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
 CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
-    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.ONE_SUM.title,
+    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.OTHERS[0].title,
     "row scales, two sets": measure.BY_ROWS.title,
     "block scales, two sets": measure.BY_BLOCKS.title,
 }  # fmt: skip
@@ -109,7 +108,7 @@ BY_SCALES = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS)  # in the orde
 def speeds() -> pandas.DataFrame:
     """The rows of fp8_steps.csv of all kinds of scales, and of rung 18 in BF16, at large shapes.
 
-    A column `scales` says which: "BF16", "tensors", "rows" or "blocks".
+    scales: "BF16", "tensors", "rows" or "blocks".
     """
     names = {step.title: kind.name for step, kind in zip(BY_SCALES, SCALES, strict=True)}
     table = measure.BY_STEPS.read()
@@ -118,11 +117,7 @@ def speeds() -> pandas.DataFrame:
 
 
 def by_kind() -> pandas.DataFrame:
-    """Each kind of scales at large shapes, beside cuBLASLt, scales of tensors, and rung 18 in BF16.
-
-    A row for each of BY_SCALES and shape. Columns: step, M×N×K, µs, TFLOP/s, % of cuBLASLt (with
-    the same kind of scales), % of scales of tensors, times 18 in BF16.
-    """
+    """Each kind of scales at large shapes, beside cuBLASLt, scales of tensors and 18 in BF16."""
     table = measure.steps(*BY_SCALES)
     tensors, bf16 = (
         table["M×N×K"].map(measure.steps(step).set_index("M×N×K")["µs"])
@@ -137,10 +132,10 @@ def by_kind() -> pandas.DataFrame:
 
 
 def beside_the_product() -> pandas.DataFrame:
-    """Quantizing A and a B stored K×N, from bfloat16, beside the product of squares; by scales.
+    """Microseconds of quantizing A and a B stored K×N, from bfloat16, beside the product of
+    squares.
 
-    A row for each kind of scales and square. Columns, in µs: quantizing A; quantizing B,
-    transposed; the product; all three; 18 in BF16, which needs no quantizing.
+    A row for each kind of scales and square; 18 in BF16 needs no quantizing.
     """
     products, rows = speeds().set_index(["scales", "m", "n", "k"])["us"], {}
     by = ["scales", "which", "transposed", "rows", "cols"]
@@ -160,9 +155,7 @@ def beside_the_product() -> pandas.DataFrame:
 def at_its_clock() -> pandas.DataFrame:
     """How near the tensor cores' full rate products of 8192×8192×8192 are, without a pause.
 
-    A row for each of CLOCKED. Columns: TFLOP/s; SM clock, MHz, as the SMs counted it meanwhile; %
-    of full rate: of 8,192 FLOP for each SM and cycle of that clock. Raises what registry.Table.read
-    raises, also where the question "accumulators" of hopper_ablations is not recorded.
+    The SMs counted the clock; the full rate is 8,192 FLOP for each SM and cycle of it.
     """
     table = single_changes.changes("accumulators", LOADED).loc[str(Problem(*HUGE))]
     table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")

@@ -1,24 +1,24 @@
 """The ways to a product with bias and activation: fused into it, and kernels after it.
 
-Fused are rung 11, and cuBLASLt's product with an epilogue of its own. After a product, in place and
-without allocations:
-
-- one kernel by float4: SOURCE_BY_FOUR, written for speed: it reads C, adds the bias, applies the
-  activation and writes C, four elements at a time, with eight loads of a thread under way.
-- one CuPy kernel: the same as a CuPy elementwise kernel, an element a thread.
-- separate CuPy kernels: one function after the other, as the expression is written in Python.
+Fused are rung 11, and cuBLASLt's product with an epilogue. After a product, in place: one kernel by
+float4 (finish.cu, written for speed), one CuPy elementwise kernel, or separate CuPy kernels, one
+function after the other, as the expression is written in Python.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy
 
 from gemmlab import ladder
-from gemmlab.cuda import cublaslt
-from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.cublas import Cublas, CublasError
+from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, Product
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_matrix
-from gemmlab.lessons.fused_epilogue.fused_product import EPILOGUES, FusedProduct
 from gemmlab.records.runs import LARGE
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
@@ -28,6 +28,10 @@ BY_FOUR, OURS_BY_FOUR = "cuBLAS, then one kernel by float4", "10, then one kerne
 ONE_KERNEL, SEPARATE = "cuBLAS, then one CuPy kernel", "cuBLAS, then separate CuPy kernels"
 WAYS = (FUSED, LT, ALONE, CUBLAS, OURS_BY_FOUR, BY_FOUR, ONE_KERNEL, SEPARATE)
 OF_PLAIN = (ALONE, OURS_BY_FOUR)  # run rung 10
+
+# Of cuBLASLt: CUBLASLT_EPILOGUE_BIAS, with it RELU, GELU; attributes CUBLASLT_MATMUL_DESC_...
+EPILOGUES = {"none": 4, "ReLU": 6, "GELU by tanh": 36}
+EPILOGUE, BIAS_POINTER = 7, 8
 
 # Matrices of C's size that each operation of a CuPy expression reads and writes. A number or a row,
 # as the bias is, counts as nothing.
@@ -63,33 +67,12 @@ EXPRESSIONS = {
     "GELU by tanh": "0.5f * x * (1.0f + tanhf(0.797884561f * (x + 0.044715f * x * x * x)))",
     "GELU by erf": "0.5f * x * (1.0f + erff(0.707106781f * x))",
 }
-SOURCE_BY_FOUR = r"""
-__device__ float finished(float x) { return EXPRESSION; }
-
-// A block has 256 groups of four columns, a thread eight rows of its group; M is a multiple of 8.
-extern "C" __global__ void finish(float4* C, const float4* bias, int fours)
-{
-    const int four = blockIdx.x * 256 + threadIdx.x;
-    if (four >= fours) return;
-    const float4 add = bias[four];
-    float4* mine = C + (size_t)blockIdx.y * 8 * fours + four;
-    float4 x[8];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) x[i] = mine[(size_t)i * fours];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i)
-        mine[(size_t)i * fours] = make_float4(finished(x[i].x + add.x), finished(x[i].y + add.y),
-                                              finished(x[i].z + add.z), finished(x[i].w + add.w));
-}
-"""
+SOURCE_BY_FOUR = Path(__file__).with_name("finish.cu")
 
 
 def ways(activation: str) -> tuple[str, ...]:
     """Those there are with an activation: cuBLASLt has not every one."""
     return tuple(way for way in WAYS if way != LT or activation in EPILOGUES)
-
-
-# ---- what a way reads and writes -----------------------------------------------------------------
 
 
 def passes(way: str, activation: str) -> tuple[int, int]:
@@ -108,15 +91,11 @@ def predicted_bytes(way: str, activation: str, m: int, n: int, k: int) -> tuple[
     return 4 * (m * k + k * n + reads * m * n), 4 * writes * m * n
 
 
-# ---- on a GPU ------------------------------------------------------------------------------------
-
-
 def by_four(activation: str) -> Callable:
     """finish(C, bias): in one kernel, four elements at a time; M a multiple of 8, N of 4."""
     import cupy
-    import numpy
 
-    code = SOURCE_BY_FOUR.replace("EXPRESSION", EXPRESSIONS[activation])
+    code = SOURCE_BY_FOUR.read_text("utf-8").replace("EXPRESSION;", f"{EXPRESSIONS[activation]};")
     kernel = cupy.RawKernel(code, "finish")
 
     def finish(C, bias) -> None:
@@ -197,8 +176,39 @@ class Followed:
         self.launch_into(operands.A, operands.B, operands.C, operands.bias)
 
 
-class FusedByCublasLt(FusedProduct):
-    """Launched and checked as a Kernel."""
+class NoFusedEpilogue(CublasError):
+    """cuBLASLt has no such epilogue, or proposes no algorithm for it."""
+
+
+class FusedProduct(Product):
+    """C = activation(A @ B + bias) in one call, float32 and row-major, for one shape (m, n, k).
+
+    Raises NoFusedEpilogue where cuBLASLt fuses no such activation, or proposes no algorithm.
+    """
+
+    def __init__(self, cublas: CublasLt, m: int, n: int, k: int, activation: str) -> None:
+        import cupy
+
+        if activation not in EPILOGUES:
+            raise NoFusedEpilogue(
+                f"cuBLASLt fuses no {activation!r}; it fuses {', '.join(EPILOGUES)}."
+            )
+        super().__init__(cublas, (m, n, k), ("float32",) * 3, "float32")
+        self.activation = activation
+        # Its bias, which has an element for each of its rows, is ours for each column.
+        self.set(EPILOGUE, ctypes.c_uint32(EPILOGUES[activation]))
+        random = cupy.random.default_rng(0).random
+        A, B, C, bias = (
+            random(size, dtype=cupy.float32) for size in ((m, k), (k, n), (m, n), (n,))
+        )
+        self.set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))  # its alignment counts
+        try:
+            self.choose(A, B, C, bias)
+        except NoAlgorithm:
+            raise NoFusedEpilogue(
+                f"cuBLASLt proposes no algorithm that runs, for bias and {activation} at "
+                f"M={m}, N={n}, K={k} in FP32."
+            ) from None
 
     name = LT
 
@@ -209,18 +219,26 @@ class FusedByCublasLt(FusedProduct):
     def random_bias(self, n: int, seed: int):
         return random_matrix(1, n, seed)[0]
 
+    def launch_into(self, A: Any, B: Any, C: Any, bias: Any) -> None:
+        """As Product's; the bias by its name, too, as a Kernel takes it."""
+        super().launch_into(A, B, C, bias)
 
-Way = Kernel | Followed | FusedByCublasLt
+    def _launch(self, proposal: Any, *arrays: Any) -> int:
+        """The status of one launch."""
+        *matrices, bias = arrays
+        self.set(BIAS_POINTER, ctypes.c_void_p(bias.data.ptr))
+        return super()._launch(proposal, *matrices)
 
 
-def make(
-    way: str, cublas: Cublas, lt: cublaslt.CublasLt, fused: Kernel, shape: tuple[int, int, int]
-) -> Way:
+Way = Kernel | Followed | FusedProduct
+
+
+def make(way: str, cublas: Cublas, lt: CublasLt, fused: Kernel, shape: tuple[int, int, int]) -> Way:
     """What to launch for a way at one shape (M, N, K). Raises NoFusedEpilogue."""
     if way == FUSED:
         return fused
     if way == LT:
-        return FusedByCublasLt(lt, *shape, fused.activation)
+        return FusedProduct(lt, *shape, fused.activation)
     if way in OF_PLAIN:
         rung, settings = plain_with(fused.settings)
         plain = Kernel(rung, settings, None, rung.path)

@@ -1,17 +1,18 @@
-"""What a bias and an activation cost, fused into the product or after it: measured, read anywhere.
+"""What a bias and an activation cost, fused into the product or after it.
 
     python -m gemmlab record epilogue
 
-measures on a GPU, with Nsight Compute for the bytes of DRAM, and writes results/<gpu>/epilogue.csv,
-a row for each shape, activation and way. Every way is verified and timed in turn with rung 11, both
-with the same random inputs of their own.
+verifies every way, times it in turn with rung 11, and counts bytes of DRAM with Nsight Compute;
+results/<gpu>/epilogue.csv, a row for each shape, activation and way.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -23,41 +24,13 @@ from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError, check_sample
 from gemmlab.ladder import Problem, Target
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.lessons.fused_epilogue import profiling
-from gemmlab.lessons.fused_epilogue.epilogues import (
-    CURVE,
-    CURVE_OF,
-    LT,
-    NAME,
-    OF_PLAIN,
-    THIN,
-    WITH_ALL,
-    launcher,
-    make,
-    plain_with,
-    ways,
-)
-from gemmlab.lessons.fused_epilogue.fused_product import NoFusedEpilogue
+from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
+from gemmlab.measure.profiler import CountersUnavailable, profile
 from gemmlab.measure.timing import PAIRS, Spread, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    COUNTED,
-    NOTE,
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
-
-if TYPE_CHECKING:
-    import pandas
 
 DRAM_OF = ("ReLU", "GELU by erf")  # for which bytes of DRAM are counted
 DRAM = {  # column: what Nsight Compute counts for it
@@ -65,32 +38,30 @@ DRAM = {  # column: what Nsight Compute counts for it
     "dram_write_bytes": "dram__bytes_write.sum",
 }
 SEED = 2024
+END_OF_PART = "end_of_part"  # the kernel that end_part launches
 
 
 def epilogue() -> pandas.DataFrame:
-    """The recorded rows, with the columns of TABLE: milliseconds, medians and quartiles.
+    """The recorded rows: milliseconds, medians and quartiles.
 
-    fused_ms is rung 11's median beside this way, ratio what the way takes as a multiple of it, pair
-    by pair; for rung 11 itself it is the noise. Bytes of DRAM are empty where not counted.
+    fused_ms: rung 11 beside this way; ratio: of this way to it, pair by pair, for rung 11 the
+    noise.
     """
     return TABLE.read()
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def _measured(say: Say) -> Iterator[Row]:
     """All ways. Raises VerificationError, and CountersUnavailable without Nsight Compute."""
-    wanted = [(shape, CURVE_OF) for shape in CURVE]
+    wanted = [(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE]
     wanted += [
         (shape, activation)
-        for shape in WITH_ALL
+        for shape in epilogues.WITH_ALL
         for activation in ACTIVATIONS
         if (shape, activation) not in wanted
     ]
     for (m, n, k), activation in wanted:
         rows = list(_measure(m, n, k, activation, say))
-        counted = (m, n, k) == THIN and activation in DRAM_OF
+        counted = (m, n, k) == epilogues.THIN and activation in DRAM_OF
         dram = _dram([row["way"] for row in rows], activation) if counted else {}
         for row in rows:
             say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
@@ -100,10 +71,10 @@ def _measured(say: Say) -> Iterator[Row]:
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     """Of 11, and of 10 in the rows that run it: it has 11's settings."""
-    if row.way not in OF_PLAIN:
-        return of_row(ladder.find(NAME), row, on)
+    if row.way not in epilogues.OF_PLAIN:
+        return registry.of_row(ladder.find(epilogues.NAME), row, on)
     problem = Problem(int(row.m), int(row.n), int(row.k))
-    return of_rung(*plain_with(ladder.read_settings(row.settings)), [problem], on)
+    return of_rung(*epilogues.plain_with(ladder.read_settings(row.settings)), [problem], on)
 
 
 TABLE = Table(
@@ -112,8 +83,8 @@ TABLE = Table(
         **SIZE("m", "n", "k"), **TEXT("activation", "way", "settings"),
         **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms"),
         **POSITIVE("fused_ms", "ratio", "ratio_q1", "ratio_q3"), **SIZE("pairs"),
-        **REPORTED("sm_clock_mhz", "power_w"), **COUNTED(*DRAM),
-        **provenance("driver", "cuda", "cublas", "cupy", "ncu"), **NOTE("ncu"),
+        **registry.REPORTED("sm_clock_mhz", "power_w"), **registry.COUNTED(*DRAM),
+        **registry.provenance("driver", "cuda", "cublas", "cupy", "ncu"), **registry.NOTE("ncu"),
     },
     measure=_measured, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
@@ -122,7 +93,7 @@ EVIDENCE = (TABLE,)
 
 def _fused_kernel(m: int, n: int, k: int, activation: str) -> Kernel:
     value = ACTIVATIONS.index(activation)
-    return tuning.kernel_for(ladder.find(NAME), (m, n, k), ACTIVATION=value)
+    return tuning.kernel_for(ladder.find(epilogues.NAME), (m, n, k), ACTIVATION=value)
 
 
 def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]:
@@ -137,20 +108,20 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
         sets = make_sets(Problem(m, n, k), 2 * count)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         sets = [(*matrices, bias) for matrices in sets]
-        for way in ways(activation):
+        for way in epilogues.ways(activation):
             try:
-                launched = make(way, cublas, lt, fused, (m, n, k))
+                launched = epilogues.make(way, cublas, lt, fused, (m, n, k))
                 if isinstance(launched, Kernel):
                     require_verified(launched)
                 check_sample(launched, Problem(m, n, k))
-            except (NoFusedEpilogue, VerificationError) as error:
-                if way != LT:
+            except (epilogues.NoFusedEpilogue, VerificationError) as error:
+                if way != epilogues.LT:
                     raise
                 say(f"{m}x{n}x{k} {activation}, {way}: {error}; left out")
                 continue
             stream.synchronize()
-            ours = Side(launcher(fused), sets[:count], stream)
-            other = Side(launcher(launched), sets[count:], stream)
+            ours = Side(epilogues.launcher(fused), sets[:count], stream)
+            other = Side(epilogues.launcher(launched), sets[count:], stream)
             ours.plan()
             other.plan()
             our_ms, other_ms, state = alternate(ours, other, PAIRS, f"{way} {m}x{n}x{k}")
@@ -167,11 +138,50 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
 def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
     """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
     child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
-    counters = profiling.profiled_in_turn(child, list(DRAM.values()), among)
+    counters = profiled_in_turn(child, list(DRAM.values()), among)
     return {
         way: dict(zip(DRAM, counted.values(), strict=True))
         for way, counted in zip(among, counters, strict=True)
     }
+
+
+def profiled_in_turn(
+    child: list[str], metrics: Sequence[str], names: Sequence[str]
+) -> list[dict[str, int | float]]:
+    """The metrics of each part of a program, summed over its kernels, caches as they are.
+
+    child: arguments of python; it calls `end_part` after each part, with the profiler on
+    (cupyx.profiler.profile). names: of the parts. Raises CountersUnavailable.
+    """
+    which = ["--profile-from-start", "off", "--cache-control", "none"]
+    launches, message = profile(child, which, metrics, ", ".join(names))
+    parts: list[list[dict[str, int | float]]] = [[]]
+    for entry, counted in launches:
+        if entry == END_OF_PART:
+            parts.append([])
+        else:
+            parts[-1].append(counted)
+    if len(parts) != len(names) + 1 or parts.pop():
+        raise CountersUnavailable(
+            f"Nsight Compute saw {len(parts)} parts, not {len(names)}: {', '.join(names)}. "
+            f"{message}"
+        )
+    for name, part in zip(names, parts, strict=True):
+        missing = [metric for metric in metrics if any(metric not in launch for launch in part)]
+        if missing or not part:
+            lacking = ", ".join(missing) or "counters"
+            raise CountersUnavailable(f"Nsight Compute gave no {lacking} of {name}. {message}")
+    return [
+        {metric: sum(launch[metric] for launch in part) for metric in metrics} for part in parts
+    ]
+
+
+def end_part() -> None:
+    """Launch an empty kernel on the current stream, by which profiled_in_turn tells parts apart."""
+    import cupy
+
+    code = f'extern "C" __global__ void {END_OF_PART}() {{}}'
+    cupy.RawKernel(code, END_OF_PART)((1,), (1,), ())
 
 
 def main(activation: str, *among: str) -> None:
@@ -179,19 +189,19 @@ def main(activation: str, *among: str) -> None:
     import cupy
     import cupyx.profiler
 
-    m, n, k = THIN
+    m, n, k = epilogues.THIN
     stream = cupy.cuda.Stream(non_blocking=True)
     with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
         (matrices,) = make_sets(Problem(m, n, k), 1)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
         fused = _fused_kernel(m, n, k, activation)
         for way in among:
-            launch = launcher(make(way, cublas, lt, fused, THIN))
+            launch = epilogues.launcher(epilogues.make(way, cublas, lt, fused, epilogues.THIN))
             launch(*matrices, bias)  # loads and compiles
             stream.synchronize()
             with cupyx.profiler.profile():
                 launch(*matrices, bias)
-                profiling.end_part()
+                end_part()
                 stream.synchronize()
 
 

@@ -6,10 +6,7 @@ from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import PRODUCT
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter
-from gemmlab.ladder.shapes import (
-    tile,
-    tile_reuse,
-)
+from gemmlab.ladder.shapes import tile, tile_reuse
 from gemmlab.lessons.register_banks.rung import CONSTRAINTS, PARAMETERS, needs_arch, plan
 
 RUNG = Rung(

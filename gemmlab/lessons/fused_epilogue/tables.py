@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.records import roofs
-
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
 
 MIB = 2**20
 
@@ -21,7 +18,7 @@ MIB = 2**20
 def through(kernel: Kernel, x: Sequence[float]) -> np.ndarray:
     """What the epilogue of a kernel of rung 11 makes of numbers, float32 (len(x),).
 
-    They are given to it as C, with an empty product: C = activation(0 + 1 · C).
+    They are its C, with an empty product: C = activation(0 + 1 · C).
     """
     numbers = np.asarray(x, np.float32).reshape(1, -1)
     return kernel(np.zeros((1, 0), "f4"), np.zeros((0, numbers.size), "f4"), numbers, beta=1.0)[0]
@@ -35,10 +32,7 @@ def passes(activation: str) -> pandas.DataFrame:
 
 
 def dram(table: pandas.DataFrame) -> pandas.DataFrame:
-    """MiB that each way reads from DRAM and writes there: predicted from passes, and counted.
-
-    table: as epilogue() gives; a row for each activation and way whose bytes were counted.
-    """
+    """MiB that each way reads from DRAM and writes there: predicted from passes, and counted."""
     rows = {}
     for row in table.dropna(subset="dram_read_bytes").itertuples():
         read, written = epilogues.predicted_bytes(row.way, row.activation, row.m, row.n, row.k)
@@ -55,10 +49,7 @@ def second_kernel(table: pandas.DataFrame, activation: str) -> float:
 
 
 def multiples(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """The time of each way as a multiple of the fused kernel's, at one shape (M, N, K).
-
-    table: as epilogue() gives. A row for each way, a column for each activation.
-    """
+    """Time as a multiple of the fused kernel's, at (M, N, K): a row for each way, by activation."""
     rows = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
     ratios = rows.pivot(index="way", columns="activation", values="ratio")
     there = [way for way in epilogues.WAYS if way in ratios.index]
@@ -66,11 +57,7 @@ def multiples(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.Da
 
 
 def under_the_roofs(table: pandas.DataFrame, side: int) -> pandas.DataFrame:
-    """The fused kernel with bias and ReLU at M = N = side, over K, beside the recorded ceilings.
-
-    The time, TFLOP/s, and in percent: of the FMA ceiling, and of the copy's rate that storing C
-    alone takes.
-    """
+    """The fused kernel with bias and ReLU at M = N = side, over K, beside the recorded ceilings."""
     chosen = (table["way"] == epilogues.FUSED) & (table["activation"] == epilogues.CURVE_OF)
     rows = table[chosen & (table["m"] == side) & (table["n"] == side)]
     ceilings, seconds = roofs.recorded_ceilings(), rows["time_ms"] / 1e3

@@ -20,9 +20,8 @@ BASE, DIGITS = 4, 4  # of numbers that are written in digits which all types hol
 def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
     """For "A", "B" and "C" the (row, column) of each element that a lane holds: (32, places, 2).
 
-    Of A one piece of 16 rows, as deep as an instruction goes along K; of B as deep, and the columns
-    that one row of 128 bytes has; of C the sums of their product. Found by running
-    15_lanes.cu in the simulator, which holds them as an H200 does.
+    Of A one piece of 16 rows, as deep as an instruction; of B as deep, and the columns of a row of
+    128 bytes; of C the sums of their product. Found by 15_lanes.cu in the simulator.
     """
     precision = TYPES[dtype]
     macros = lanes_macros(dtype, precision)
@@ -70,10 +69,7 @@ def _run(macros: Settings, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ..
 
 
 def in_a_square(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Of FP16 or BF16, what is held of the first 16 columns: for gl.plots.fragments.
-
-    The numbers row * 16 + column: int (32, 8) for "A", "B" and "C".
-    """
+    """Of 16 bits, for gl.plots.fragments: row * 16 + column, int (32, 8) for "A", "B", "C"."""
     numbers_of = {}
     for name, places in held.items():
         inside = places[..., 1] < ROWS

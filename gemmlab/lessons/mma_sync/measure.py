@@ -3,17 +3,17 @@
     python -m gemmlab record 15_steps
     python -m gemmlab record 15_types
 
-The first also paces each step in a burst and sustained, and counts cycles of the SMs, bytes of L2
-and wavefronts of one launch; results/<gpu>/mma_steps.csv. The second counts cycles, measures
-mma.sync of each type from registers beside it, at the clock that the SMs count, and keeps the bits
-of a small product; results/<gpu>/mma_types.csv.
+The first also paces each step, and counts cycles, bytes of L2 and wavefronts;
+results/<gpu>/mma_steps.csv. The second counts cycles, measures mma.sync of each type from registers
+beside it, and keeps the bits of a small product; results/<gpu>/mma_types.csv.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.compiler import code_hash
@@ -26,22 +26,12 @@ from gemmlab.lessons.mma_sync.rung import RUNG
 from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import measure_mma_ceiling
 from gemmlab.records import ablations, runs
-from gemmlab.records.ablations import (
-    SQUARES,
-    AblationStep,
-    Shape,
-    ablation,
-    against_cublas,
-    work_of,
-)
+from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
 from gemmlab.records.roofs import cells_of_roof
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import LOADS
 from ptxsim.metrics import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    import pandas
 
 # 0: not measured, as at other shapes than LARGE, or before there was the column.
 OR_ZERO = Kind("a number from 0 on", r"[-+.\deE]+", -1, unnamed="0")
@@ -60,52 +50,12 @@ PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is count
     "sustained_w": ("sustained", lambda pace: pace.power_w),
 }
 
-# ---- steps ---------------------------------------------------------------------------------------
-
-WMMA = ladder.find("14_wmma")
-FIRST = {"STAGES": 3, "GROUP": 1}
-
-
-def _ours(
-    title: str, predicted: str = "", taken: bool = True, file: str = "", **settings: int
-) -> AblationStep:
-    return AblationStep(
-        title=title, predicted=predicted, rung=RUNG, settings=settings, taken=taken, file=file
-    )
-
-
-# The ideas of the rung apart.
-_apart = partial(_ours, file="15_steps.cu", **FIRST)
-STEPS = (
-    AblationStep(title="14 as it is", rung=WMMA),
-    _apart("mma.sync and ldmatrix by hand", "the instructions that WMMA became: nothing to see",
-           PADDING=1, STRIPS=1),
-    _apart("C from registers", "once for each element of C: little", PADDING=1),
-    _ours("swizzled tiles instead of padding", "copies fill whole sectors: fewer bytes of L2",
-          **FIRST),
-    _ours("blocks in groups of 8 rows", "tiles are shared in L2", STAGES=3),
-    _ours("four stages: 15 as it is", "copies have longer to arrive"),
-    _ours("rows of tiles as they are", "eight lanes meet in the same banks: much slower", False,
-          SWIZZLE=0),
-    _ours("operands of one step", "products wait for ldmatrix, or for another warp", False,
-          SETS=1),
-    _ours("32 along K in a stage", "twice as many barriers", False, BK=32),
-    _ours("tiles of 128×128, two blocks on an SM",
-          "each byte used less often; one block's barriers hidden by the other", False,
-          BN=128, STAGES=3),
-    _apart("swizzled tiles, C through strips", "as fast as with C from registers", False, STRIPS=1),
-    _apart("rows padded by 32 bytes, C from registers",
-           "whole sectors, but rows meet in the banks in pairs", False, PADDING=2),
-    AblationStep(
-        title="14 with rows padded by 32 bytes", rung=WMMA, settings={"ROW_PAD": 16}, taken=False,
-        predicted="whole sectors, but rows meet in the banks in pairs", file="14_steps.cu",
-    ),
-)  # fmt: skip
+STEPS = steps_beside(__file__)
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """Raises CountersUnavailable."""
-    work = work_of(kernel, shape)
+    work = ablations.work_of(kernel, shape)
     paces = {load: pace(work) for load, pace in LOADS.items()}
     yield (
         against_cublas(kernel, shape)
@@ -139,11 +89,9 @@ BY_STEPS = ablation(
 def steps(shape: Shape = LARGE) -> pandas.DataFrame:
     """The steps in their order, as they were recorded at one shape (M, N, K).
 
-    step, predicted: what was changed, and what was expected of it; taken: whether it was kept.
-    TFLOP/s and % of cuBLAS are medians of the same pairs; registers of a thread. TFLOP/s in a burst
-    and sustained, with the clock that the SMs counted in MHz, and power in W. Of one launch at
-    LARGE, where it was counted: thousands of cycles of an SM, bytes of L2 for each that loads move,
-    thousands of wavefronts of an SM. gpu, recorded.
+    predicted: what was expected of the change; taken: whether it was kept. Clocks are those that
+    the SMs counted. Of one launch at LARGE, where it was counted: thousands of cycles of an SM,
+    bytes of L2 for each that loads move, thousands of wavefronts of an SM.
     """
     rows = BY_STEPS.rows_of(STEPS, shape)
     sms = 1e3 * runs.current()["gpu"]["sm_count"]
@@ -167,15 +115,13 @@ def steps(shape: Shape = LARGE) -> pandas.DataFrame:
 
 def title_of(name: str) -> str:
     """Which step a rung is, with its default settings."""
-    (title,) = (
-        step.title for step in STEPS
-        if step.rung.name == name and not step.settings and not step.file
-    )  # fmt: skip
-    return title
+    as_it_is = (step for step in STEPS if not (step.settings or step.file))
+    return next(step.title for step in as_it_is if step.rung.name == name)
 
 
 # ---- types ---------------------------------------------------------------------------------------
 
+NAMES = tuple(precision.name for precision in TYPES)  # in the order of DTYPE
 SMALL, ODD = (1024, 1024, 512), (1001, 777, 513)
 BITS_SHAPE, BITS_SEED = (130, 150, 170), 15  # of the product whose bits are kept, tiles with edges
 LARGE_TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, by type
@@ -195,20 +141,14 @@ SMALL_TILES = {
 
 def settings_of(dtype: str, shape: Shape) -> Settings:
     """With which settings a type is measured at a shape (M, N, K)."""
-    kind = {"DTYPE": measured_types().index(dtype)}
+    kind = {"DTYPE": NAMES.index(dtype)}
     tiles = LARGE_TILES.get(dtype, {}) | SMALL_TILES.get(shape, {})
     return ladder.settings_for(RUNG, kind | tiles)
 
 
-def shapes_of(dtype: str) -> tuple[Shape, ...]:
-    """(M, N, K) at which a type is measured. cuBLASLt takes 8 bits at multiples of 16 alone."""
-    eight_bits = TYPES[measured_types().index(dtype)].a.bytes == 1
-    return (*SQUARES, SMALL) if eight_bits else (*SQUARES, SMALL, ODD)
-
-
-def measured_types() -> tuple[str, ...]:
-    """In the order of DTYPE."""
-    return tuple(precision.name for precision in TYPES)
+def small_shapes(dtype: str) -> tuple[Shape, ...]:
+    """(M, N, K) besides the squares. cuBLASLt takes 8 bits at multiples of 16 alone."""
+    return (SMALL,) if TYPES[NAMES.index(dtype)].a.bytes == 1 else (SMALL, ODD)
 
 
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
@@ -227,7 +167,7 @@ def _ceiling(number: int) -> Row:
 
 def _rows_of_type(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """Raises CeilingsError, CountersUnavailable."""
-    ceiling = _ceiling(measured_types().index(CEILING_OF.get(step.title, step.title)))
+    ceiling = _ceiling(NAMES.index(CEILING_OF.get(step.title, step.title)))
     cycles = counted(step, shape, {"sm_cycles": CYCLES})
     yield against_cublas(kernel, shape) | ceiling | cycles | {"sha256": bits_of(kernel)}
 
@@ -236,8 +176,8 @@ BY_TYPES = ablation(
     "15_types", "mma_types.csv",
     [
         AblationStep(title=dtype, rung=RUNG, settings=settings_of(dtype, at[0]), shapes=at)
-        for dtype in measured_types()
-        for at in (SQUARES, *((shape,) for shape in shapes_of(dtype)[len(SQUARES) :]))
+        for dtype in NAMES
+        for at in (ablations.SQUARES, *((shape,) for shape in small_shapes(dtype)))
     ],
     {
         **TEXT("dtype", "settings"), **SIZE("m", "n", "k"),
@@ -254,9 +194,7 @@ EVIDENCE = (BY_STEPS, BY_TYPES)
 def types(shape: Shape = LARGE) -> pandas.DataFrame:
     """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
 
-    Columns: TFLOP/s (of int8 operations), % of cuBLAS, that of cuBLAS, the ceiling of mma.sync, of
-    both kinds of FP8 that of FP16. Where the cycles of an SM were counted: the share of them that
-    the products take at the ceiling.
+    The ceiling of both kinds of FP8 is that of FP16. int8: of operations.
     """
     table = BY_TYPES.read()
     m, n, k = shape

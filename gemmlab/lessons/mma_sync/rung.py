@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import precision as precisions
+from gemmlab.ladder import shapes
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
-from gemmlab.ladder.precision import (
-    BRAIN,
-    BRAIN_TO_SINGLE,
-    FP8_E4M3,
-    FP8_E5M2,
-    HALF,
-    HALF_TO_SINGLE,
-    Precision,
-)
+from gemmlab.ladder.precision import HALF, Precision
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    block_tile,
-    fits,
-    in_a_line,
-    threads_of_warps,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from ptxsim.architectures import WARP
 
-INTO_SINGLE = {HALF: HALF_TO_SINGLE, BRAIN: BRAIN_TO_SINGLE}  # with OUT32
+FP8 = (precisions.FP8_E4M3, precisions.FP8_E5M2)
+# With OUT32.
+INTO_SINGLE = {HALF: precisions.HALF_TO_SINGLE, precisions.BRAIN: precisions.BRAIN_TO_SINGLE}
 CHUNK_BYTES, BANK_BYTES = 16, 128
 WARPS = (4, 8)
 DEFAULT_BK, DEFAULT_STAGES = 64, 4
@@ -52,19 +39,11 @@ def _shared_bytes(s: Settings) -> int:
     return s["STAGES"] * (s["BK"] * (s["BM"] + s["BN"]) * _element_bytes(s) + padding)
 
 
-def _model_bytes(problem: Problem, s: Settings) -> int:
-    return tile_reuse(problem, s, _precision(s))
-
-
-def _needs_arch(s: Settings) -> str:
-    return "sm_89" if TYPES[s["DTYPE"]] in (FP8_E4M3, FP8_E5M2) else "sm_80"
-
-
 def _unlike_shapes(s: Settings) -> str | None:
     if s["WM"] < s["WN"]:
         return "has a warp's part wider than high: WM from WN on"
     wanted = WARPS[-1:] if s["BM"] * s["BN"] > LARGE_TILE else WARPS
-    if (warps := threads_of_warps(s) // WARP) not in wanted:
+    if (warps := shapes.threads_of_warps(s) // WARP) not in wanted:
         has = " or ".join(map(str, wanted))
         return f"makes {warps} warps; a block of {s['BM']}×{s['BN']} has {has}"
     return None
@@ -89,7 +68,7 @@ def _rows(s: Settings) -> str | None:
 
 
 def _uneven(s: Settings) -> str | None:
-    threads = threads_of_warps(s)
+    threads = shapes.threads_of_warps(s)
     for matrix, side in (("A", "BM"), ("B", "BN")):
         if (chunks := s[side] * s["BK"] * _element_bytes(s) // CHUNK_BYTES) % threads:
             return (
@@ -111,7 +90,7 @@ def _not_of_this_type(s: Settings) -> str | None:
         return "has no swizzle, which is to be looked at in FP16"
     if s["STAGES"] != DEFAULT_STAGES and (of_type is not HALF or _other(s)):
         return f"is tried with FP16 alone: STAGES is {DEFAULT_STAGES}"
-    warps = threads_of_warps(s) // WARP
+    warps = shapes.threads_of_warps(s) // WARP
     if warps < WARPS[-1] and s["BM"] != s["BN"] and (of_type is not HALF or _other(s)):
         return f"makes {warps} warps of an oblong block, which is tried with FP16 alone"
     if s["BK"] != DEFAULT_BK and (s["OUT32"] or s["BIAS"]):
@@ -125,7 +104,7 @@ def _other(s: Settings) -> bool:
 
 
 def _swept(problem: Problem, s: Settings) -> bool:
-    """Small tiles where they make enough blocks, large ones where they are enough of themselves.
+    """Small tiles where they make enough blocks, large ones where there are enough of them.
 
     Fewer of other types than of FP16. Where rows are no multiples of 16 bytes, no more stages than
     are needed without asynchronous copies, and nothing of 8 bits, which cuBLASLt does not take.
@@ -144,7 +123,6 @@ def _swept(problem: Problem, s: Settings) -> bool:
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
-    """Of a warp's part of C, down and across."""
     return s["WM"] // MMA_SHAPE[0], s["WN"] // MMA_SHAPE[1]
 
 
@@ -164,7 +142,7 @@ RUNG = Rung(
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
     inner_loop=(("for (int left", "share.finish"),),
     parameters=(
-        *block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
+        *shapes.block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
         Parameter("STAGES", DEFAULT_STAGES, (3, 4, 6), "pairs of tiles in shared memory"),
@@ -186,20 +164,24 @@ RUNG = Rung(
         ),
         Parameter("SWIZZLE", 1, (0, 1), "0: rows of tiles lie as they are", tuned=False),
     ),
-    tile=tile,
+    tile=shapes.tile,
     plan=single(
-        "mma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes, (*PRODUCT, "bias")
+        "mma_product",
+        shapes.tiles_of_c,
+        shapes.in_a_line(shapes.threads_of_warps),
+        _shared_bytes,
+        (*PRODUCT, "bias"),
     ),
     constraints=(
         Constraint("shapes", _unlike_shapes),
         Constraint("types", _not_of_this_type),
         Constraint("rows of tiles", _rows),
         Constraint("even shares", _uneven),
-        fits(_shared_bytes, "sm_90"),  # which has the most
-        enough_registers(_registers, _what_they_hold, threads_of_warps),
+        shapes.fits(_shared_bytes, "sm_90"),  # which has the most
+        enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
     ),
-    model_bytes=_model_bytes,
-    needs_arch=_needs_arch,
+    model_bytes=lambda problem, s: shapes.tile_reuse(problem, s, _precision(s)),
+    needs_arch=lambda s: "sm_89" if TYPES[s["DTYPE"]] in FP8 else "sm_80",
     precision=HALF,
     by_type=_precision,
     tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),
@@ -207,15 +189,5 @@ RUNG = Rung(
     computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
     bias=True,
     biased=lambda s: s["BIAS"] == 1,
-    planted=Planted(
-        old="wait_for_copies<STAGES - 3>();",
-        new="wait_for_copies<STAGES - 2>();",
-        what="one stage more may be on its way, the one that is read next: ldmatrix may read it "
-        "before its copies have arrived",
-        kind="read of a copy in flight",
-        seen="kernel.check() sees the read of a copy in flight, and in the simulator, where copies "
-        "arrive as late as they may, kernel.verify() fails too",
-        hint="How many groups of copies has a thread started, and which of them must be there?",
-        settings={"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32, "DTYPE": 2},
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -1,8 +1,7 @@
 """What the types of 15_mma_sync do to a product: bits, range, and errors against float64, computed.
 
 The operands of all types are the same random numbers from -1 to 1, as each type holds them; whole
-numbers are 128 times as large, and what comes of them is divided again. The kernel runs in the
-simulator, with the results of an H200.
+numbers are 128 times as large, and what comes of them is divided again.
 """
 
 from __future__ import annotations
@@ -100,12 +99,11 @@ def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
 
 
 def tensor_paces(*names: str) -> pandas.DataFrame:
-    """14 and 15 at LARGE in FP16, in a burst after a rest and sustained, as 15_steps has them.
+    """14 and 15 at LARGE in FP16, in a burst after a rest and sustained: a row for each rung and
+    load.
 
-    A row for each rung and load: TFLOP/s; the clock in MHz that the SMs counted; the share of their
-    cycles, in percent, that the products take at the ceiling of mma.sync; and what L2 moves in a
-    second, by the bytes of a counted launch, in percent of how fast it can be read. Raises
-    LadderError, NoRecord, StaleRecord.
+    The SMs counted the clock. products: at the ceiling of mma.sync. L2: bytes of a counted launch,
+    at the recorded speed.
     """
     steps, roofs = measure.steps().set_index("step"), recorded_ceilings()
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)

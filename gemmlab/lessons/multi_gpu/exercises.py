@@ -17,8 +17,8 @@ Ring = Callable[[int, int], Sequence[int]]
 def check_all_gather(ring: Ring) -> None:
     """Say whether ring(rank, ranks) is an all-gather on a ring.
 
-    It gives, for each of ranks - 1 rounds, the part that this rank sends to the next one, rank + 1,
-    the last to rank 0. Part r is at first on rank r alone; at the end every rank has all.
+    It gives, for each of ranks - 1 rounds, the part that this rank sends to the next one. Part r is
+    at first on rank r alone; at the end every rank has all.
     """
     for ranks in COUNTS:
         if (rounds := _rounds(ring, ranks)) is None:
@@ -98,18 +98,14 @@ def _listed(counts: Sequence[int]) -> str:
     return f"{', '.join(map(str, counts[:-1]))} and {counts[-1]}"
 
 
-# ---- a missing event -----------------------------------------------------------------------------
-
-
 def without_an_event() -> Schedule:
     """A column parallel product of three ranks in four chunks, in which one event is missing."""
     return column_parallel(Problem(24, 9, 6), 3, 4).without(*PLANTED)
 
 
 def find_event(schedule: Schedule, rank: int | None, step: str | None, event: str | None) -> None:
-    """Say whether `step` of `rank` must wait for `event`: then the schedule has no race.
-
-    None: not answered yet.
+    """Say whether `step` of `rank` must wait for `event`, so that nothing races. None: no answer
+    yet.
     """
     if rank is None or step is None or event is None:
         print("Not answered yet: put rank, step and event in place of None and run it again.")

@@ -1,13 +1,11 @@
 """A schedule run in this process: every rank's steps in turn, in an order that its events allow.
 
 A rank computes by a rung's kernel, or bounds in float64, or moves the numbers of elements, which
-tells who holds what. A runner needs of its arithmetic `empty` room, `multiply` and `total`. Arrays
-have their rows along axis -2.
+tells who holds what. Arrays have their rows along axis -2.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -64,10 +62,7 @@ class ByKernel:
 
     @classmethod
     def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
-        """By a rung's name and its macros: what can be sent to another process.
-
-        Without settings, its defaults or the nearest that run here.
-        """
+        """By a rung's name and its macros, or its defaults: what can be sent to another process."""
         if settings is None:
             return cls(by_default(find(rung)))
         chosen = settings_for(find(rung), {}) | settings
@@ -91,9 +86,8 @@ class ByKernel:
         self.kernel.launch_into(a, b, c, 1.0, float(add))
 
     def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
-        """What multiplies these each time it is called, on the stream that is current then too.
-
-        Making its arguments takes the host longer than a small product takes the GPU.
+        """Multiplies these each time it is called, on the current stream; its arguments are made
+        once.
         """
         if not c.size:
             return lambda: None
@@ -111,9 +105,9 @@ class ByKernel:
 class Bounded:
     """Float64 products and how far those of a kernel of this precision may be from them.
 
-    An array is (2, rows, columns): values, and bounds of their errors. Each product adds what
-    kernel.bounds says; what is added to, or sent, brings its own bound; a sum of p terms in float32
-    adds p - 1 roundings of all that is added, and the one to the type of C.
+    An array is (2, rows, columns): values, and bounds of their errors. Each product adds the bound
+    of kernel.bounds; a sum of p terms in float32 adds p - 1 roundings, and the one to the type of
+    C.
     """
 
     def __init__(self, precision: Precision):
@@ -155,24 +149,20 @@ Buffers = dict[str, Any]
 
 @dataclass
 class Result:
-    """C as the ranks have it together, and the bytes that came to each, by kind of collective."""
+    """C as the ranks have it together, and the bytes that came to each."""
 
     C: Any
-    received: tuple[Counter[str], ...] = ()
-
-    def bytes_received(self, rank: int) -> int:
-        return sum(self.received[rank].values())
+    received: tuple[int, ...]
 
 
 def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     """A @ B by the schedule. `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision.
 
-    Raises ScheduleError for other shapes, DataRace and Stuck before anything is done, and
-    KernelMistake in the simulator.
+    Raises ScheduleError for other shapes, DataRace, Stuck, and KernelMistake in the simulator.
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
-    received = [Counter() for _ in ranks]
+    received = [0] * schedule.ranks
     for unit in units:
         rank, step = unit[0]
         if isinstance(step.work, Collective):
@@ -180,7 +170,7 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
                 kept = rows_of(ranks[message.target], message.kept)
                 kept[...] = rows_of(ranks[message.source], message.sent)
                 if message.source != message.target:
-                    received[message.target][step.work.kind] += kept.nbytes
+                    received[message.target] += kept.nbytes
         else:
             compute(step.work, ranks[rank], arithmetic)
     return Result(gathered(schedule, ranks, arithmetic), tuple(received))
@@ -243,10 +233,7 @@ class Holdings:
 
 
 def holdings(schedule: Schedule) -> list[Holdings]:
-    """Of each rank. Buffers are filled with the numbers of elements, which messages move on.
-
-    Raises Stuck. It takes memory as a product does: draw a small one.
-    """
+    """Of each rank. Messages move the numbers of elements. Raises Stuck. Draw a small product."""
     problem = schedule.problem
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
     by_rank = [Holdings(*(np.zeros(shape, np.int8) for shape in shapes)) for _ in schedule.steps]

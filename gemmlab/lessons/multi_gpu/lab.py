@@ -8,8 +8,8 @@ from dataclasses import replace
 import ipywidgets
 
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu.cases import CHUNKS, CUBE, MAKERS
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
+from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE, MAKERS
 from gemmlab.lessons.multi_gpu.schedule import ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import one_rank
 from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
@@ -29,10 +29,7 @@ GRID = {
 
 
 def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
-    """Sliders for schedule, GPUs, chunks, shape and links; rates of products and of memory stay.
-
-    The links of `machine` are where the sliders begin, at the nearest of their values.
-    """
+    """Sliders for schedule, GPUs, chunks, shape and links, which begin near those of `machine`."""
     return RanksLab(machine, precision)
 
 

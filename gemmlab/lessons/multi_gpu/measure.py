@@ -3,68 +3,138 @@
     python -m gemmlab record 21_multi_gpu
 
 compares each schedule with its bound at a small shape, times one GPU and then 2, 4 and 8 of those
-that are there, by NCCL and by their DMA engines, with the links between them;
-results/<gpu>/multi_gpu.csv. When each step of the median run of the largest product ran is in
-multi_gpu_timeline.csv. Needs NCCL, and two GPUs of one kind.
+that are there, by NCCL and by their DMA engines; results/<gpu>/multi_gpu.csv. The steps of the
+median run of the largest product are in multi_gpu_timeline.csv.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import Target
+from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
 from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.cases import (
-    CASES,
-    CHUNKS,
-    COLUMNS,
-    COUNTS,
-    CUBE,
-    KEY,
-    MAKERS,
-    NAME,
-    REPEATS,
-    SEED,
-    SMALL,
-    STEPS,
-    Case,
-    kept_name,
-    of,
-)
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
-from gemmlab.lessons.multi_gpu.in_turn import Bounded
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.schedule import Schedule, squarest
 from gemmlab.lessons.multi_gpu.timeline import Timeline
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
+from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.timing import Spread, now
-from gemmlab.records.registry import Row, Say, Table, of_row
+from gemmlab.records import registry
+from gemmlab.records.registry import NUMBER, POSITIVE, SIZE, TEXT, Row, Say, Table, of_row
 from gemmlab.records.runs import spread
+
+NAME = "21_multi_gpu"
+CHUNKS, REPEATS = 8, 9
+COUNTS = (2, 4, 8)
+SMALL = Problem(264, 136, 520)  # at which each schedule is verified
+SEED = 21
+
+
+@dataclass(frozen=True)
+class Case:
+    """A rung with settings, which may be any macros of its file, and the shapes it is measured at.
+
+    `grown`: the shape of one GPU, of which p GPUs get p times the rows.
+    """
+
+    rung: Rung
+    settings: Settings
+    problems: tuple[Problem, ...]
+    grown: Problem | None = None
+
+    @property
+    def full(self) -> Settings:
+        return ladder.settings_for(self.rung, {}) | self.settings
+
+    @property
+    def precision(self) -> Precision:
+        return self.rung.precision_of(self.full)
+
+    @property
+    def arithmetic(self) -> Callable[[], ByKernel]:
+        return partial(ByKernel.of, self.rung.name, dict(self.full))
+
+    def shapes(self, ranks: int) -> list[Problem]:
+        """With one GPU those of all numbers of GPUs: with which the others are compared."""
+        counts = COUNTS if ranks == 1 else (ranks,)
+        grown = [
+            Problem(n * self.grown.m, self.grown.n, self.grown.k) for n in counts if self.grown
+        ]
+        return list(dict.fromkeys([*self.problems, *grown]))
+
+
+CUBE = Problem(16384, 16384, 16384)
+CASES = (
+    Case(PERSISTENT, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192)), Problem(8192, 8192, 8192)),
+    # With its ring where it was when two GPUs were at hand: the same machine code as then.
+    Case(REGISTER_BANKS, {"RING_ALIGN": 16}, (CUBE,)),
+    Case(WARP_SPECIALIZED, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192))),
+)
+
+
+def case_of(kernel: str) -> Case:
+    """The case whose products a rung computes. Raises KeyError for another rung."""
+    return {case.rung.name: case for case in CASES}[kernel]
+
+
+MAKERS: dict[str, Callable[..., Schedule]] = {  # of a problem, ranks and, if not CHUNKS, chunks
+    make.COLUMN: partial(make.column_parallel, chunks=CHUNKS),
+    make.ROW: partial(make.row_parallel, chunks=CHUNKS),
+    make.SUMMA: lambda problem, ranks, chunks=CHUNKS: make.summa(problem, squarest(ranks), chunks),
+}
+CODE = {**TEXT("code", "gpu"), **registry.DATE("recorded")}
+KEY = ("schedule", "kernel", "settings", "moved_by", "ranks", "m", "n", "k")
+WHAT = {
+    **TEXT("schedule", "dtype", "kernel"), **registry.NOTE("settings"), **TEXT("moved_by"),
+    **SIZE("ranks", "m", "n", "k"),
+}  # fmt: skip
+COLUMNS = {
+    **WHAT, **SIZE("chunks"), **POSITIVE("ms", "ms_q1", "ms_q3", "tflops", "one_gpu_ms"),
+    **POSITIVE("pct_of_ranks"),
+    **registry.COUNTED("hidden_pct", "all_reduce_gbytes", "peer_copy_gbytes"),
+    **TEXT("driver", "cuda", "nvrtc", "nccl"), **CODE,
+}  # fmt: skip
+STEPS = {
+    **WHAT, **registry.WHOLE("rank"), **TEXT("stream", "step", "kind"),
+    **NUMBER("start_ms", "end_ms"), **CODE,
+}  # fmt: skip
+
+
+def kept_name(schedule: Schedule) -> str:
+    """What a record calls it: one of MAKERS, without the grid of SUMMA."""
+    return make.SUMMA if schedule.name.startswith(make.SUMMA) else schedule.name
 
 
 def _measured(say: Say) -> Iterator[Row]:
     """All of CASES with all of MAKERS; keeps the steps of CUBE, too, in TIMELINES.
 
-    Raises NotEnoughGpus where there are not two, RankFailed, and VerificationError before anything
-    is timed of a number of GPUs.
+    Raises NotEnoughGpus, RankFailed, and VerificationError before anything is timed.
     """
     runner.require_gpus(COUNTS[0])
     from cupy.cuda import nccl, runtime
 
     version = {"nccl": str(nccl.get_version())}
-    alone = {
-        (case.rung.name, job.schedule.problem): _median(measured)
-        for case in CASES
-        for job, measured in _timed(case, _alone(case), say)
-    }
+    alone = {}
+    for case in CASES:
+        jobs = [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
+        for job, measured in _timed(case, jobs, say):
+            alone[case.rung.name, job.schedule.problem] = _median(measured).ms
     steps: list[Row] = []
     for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
         links, ways = _links(ranks, say), _ways(ranks, say)
@@ -76,7 +146,7 @@ def _measured(say: Say) -> Iterator[Row]:
                 for way in ways
             ]
             for job, measured in _timed(case, jobs, say, ways):
-                one_gpu_ms = alone[case.rung.name, job.schedule.problem].ms
+                one_gpu_ms = alone[case.rung.name, job.schedule.problem]
                 row = _row(case, job, measured, one_gpu_ms) | links | version
                 if job.schedule.problem == CUBE:
                     steps += _step_rows(case, job, _median(measured))
@@ -90,8 +160,6 @@ def _measured(say: Say) -> Iterator[Row]:
 
 
 def _keep(steps: list[Row], whole: bool = True) -> None:
-    import pandas
-
     about = TIMELINES.made_with() | {"recorded": now()}
     rows = pandas.DataFrame([about | step for step in steps])
     TIMELINES.write(rows, require_gpu("Recording").slug, whole)
@@ -103,10 +171,6 @@ def _ways(ranks: int, say: Say) -> tuple[str, ...]:
         say(f"{NAME}: {DMA_ENGINES}: left out. {why}")
         return (NCCL,)
     return NCCL, DMA_ENGINES
-
-
-def _alone(case: Case) -> list[Job]:
-    return [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
 
 
 def _timed(
@@ -189,7 +253,7 @@ def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[Row]:
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
     """Of the rung, as one GPU launches it; where partial sums are added, also of that kernel."""
-    of_product = of_row(of(row.kernel).rung, row, on)
+    of_product = of_row(case_of(row.kernel).rung, row, on)
     if row.schedule != make.ROW:
         return of_product
     of_sum = fingerprint(rank_sum.PATH, {})

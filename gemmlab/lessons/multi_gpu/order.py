@@ -1,11 +1,10 @@
-"""What happens before what in a schedule, and what that leaves open: races, reads of nothing, waits
-without end.
+"""What happens before what in a schedule, and what that leaves open: races and endless waits.
 
 A step happens before another if the other comes later on the same stream, waits for it, or keeps
-what was sent after it; and so on through further steps. Steps of one rank of which neither happens
-before the other may run at the same time: if both touch the same rows, and one writes, they race.
-The order is that of L. Lamport, "Time, clocks, and the ordering of events in a distributed system",
-Communications of the ACM 21 (7), 1978.
+what was sent after it; and so on through further steps. Steps of one rank without such an order may
+run at the same time: if both touch the same rows, and one writes, they race. The order is that of
+L. Lamport, "Time, clocks, and the ordering of events in a distributed system", Communications of
+the ACM 21 (7), 1978.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ class DataRace(ScheduleError):
 
 
 def in_order(schedule: Schedule) -> list[Unit]:
-    """All steps, each behind those that happen before it. A collective is one unit.
-
-    Raises Stuck, with the rank that is waited for.
-    """
-    _require_names(schedule)
+    """All steps, each behind those that happen before it; a collective is one. Raises Stuck."""
     waiting = {(rank, step.name): _before(schedule.steps[rank], step) for rank, step in schedule}
     steps = {(rank, step.name): step for rank, step in schedule}
     done: set[tuple[int, str]] = set()
@@ -55,20 +50,6 @@ def in_order(schedule: Schedule) -> list[Unit]:
             raise Stuck(_why_stuck(steps, waiting, done, left, ready))
         left = [key for key in left if key not in done]
     return units
-
-
-def _require_names(schedule: Schedule) -> None:
-    for rank, steps in enumerate(schedule.steps):
-        names = [step.name for step in steps]
-        for step in steps:
-            if names.count(step.name) > 1:
-                raise ScheduleError(f"rank {rank} has two steps {step.name!r}")
-            for event in step.after:
-                if event not in names:
-                    raise Stuck(
-                        f"rank {rank}: {step.name!r} waits for {event!r}, and this rank has no "
-                        "such step"
-                    )
 
 
 def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:
@@ -97,9 +78,6 @@ def _why_stuck(steps, waiting, done, left, ready) -> str:
     return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
 
 
-# ---- happens before ------------------------------------------------------------------------------
-
-
 def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, str]]]:
     """Of each step, by rank and name, all that happen before it. Raises Stuck."""
     before: dict[tuple[int, str], frozenset] = {}
@@ -124,10 +102,7 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
 
 
 def findings(schedule: Schedule) -> list[str]:
-    """A sentence for each pair of steps that race, and each read of rows that nobody wrote.
-
-    Raises Stuck where there is no order at all.
-    """
+    """A sentence for each race, and for each read of rows that nobody wrote. Raises Stuck."""
     before = earlier(schedule)
     given: dict[int, list[Part]] = defaultdict(list)
     for held in schedule.inputs:

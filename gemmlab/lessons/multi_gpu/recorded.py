@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas
 
-from gemmlab.lessons.multi_gpu.cases import NAME, kept_name
 from gemmlab.lessons.multi_gpu.gpus.runner import NCCL
-from gemmlab.lessons.multi_gpu.measure import SPEEDS, TIMELINES
+from gemmlab.lessons.multi_gpu.measure import NAME, SPEEDS, TIMELINES, kept_name
 from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.records.registry import NoRecord
 
-if TYPE_CHECKING:
-    import pandas
-
 
 def scaling() -> pandas.DataFrame:
-    """A row for each schedule, rung, way of moving, number of GPUs and shape: COLUMNS.
-
-    Raises what registry.Table.read raises.
-    """
+    """A row for each schedule, rung, way of moving, number of GPUs and shape: COLUMNS."""
     return SPEEDS.read()
 
 
 def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
-    """The recorded median run of a schedule as MAKERS makes it, its products by a rung of CASES.
+    """The recorded median run of a schedule of MAKERS, its products by a rung of CASES.
 
-    `moved_by`: NCCL or DMA_ENGINES of gemmlab.lessons.multi_gpu.gpus.runner. Raises what
-    registry.Table.read raises, and NoRecord where there is no such run.
+    `moved_by`: NCCL or DMA_ENGINES. Raises NoRecord, StaleRecord.
     """
     table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
     rows = table[

@@ -1,8 +1,7 @@
 """What a schedule is made of: buffers, steps that read and write rows of them, streams, events.
 
-A buffer is a matrix of one rank, stored row by row, so that rows next to each other are contiguous:
-that is all that a collective can move. Steps of a stream run one after the other; a step may wait
-for others of its rank by their names, as a stream waits for an event.
+A buffer is a matrix of one rank, stored row by row: a collective moves contiguous rows. Steps of a
+stream run one after the other; a step may wait for others of its rank by their names.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from gemmlab.ladder import Precision, Problem, is_whole
 
@@ -29,10 +28,7 @@ def whole(name: str, value: object, least: int = 1) -> int:
 
 
 def parts(size: int, count: int, start: int = 0) -> list[Span]:
-    """`size` numbers from `start` on in `count` spans, whose lengths differ by 1 at most.
-
-    The longer ones come first; where there are more spans than numbers the last ones are empty.
-    """
+    """`size` numbers from `start` on in `count` spans, the longer ones, by 1, first."""
     cuts = [start + at * (size // count) + min(at, size % count) for at in range(count + 1)]
     return list(pairwise(cuts))
 
@@ -60,24 +56,19 @@ class Grid:
         return self.rows * self.columns
 
     def place(self, rank: int) -> tuple[int, int]:
-        """Row and column of a rank."""
         return divmod(rank, self.columns)
 
     def row(self, at: int) -> tuple[int, ...]:
-        """The ranks of a row."""
         return tuple(range(at * self.columns, (at + 1) * self.columns))
 
     def column(self, at: int) -> tuple[int, ...]:
-        """The ranks of a column."""
         return tuple(range(at, self.count, self.columns))
 
 
 def squarest(count: int) -> Grid:
     """The grid of so many ranks whose sides differ least, no more rows than columns."""
     whole("the number of ranks", count)
-    rows = max(
-        rows_tried for rows_tried in range(1, int(count**0.5) + 1) if count % rows_tried == 0
-    )
+    rows = max(side for side in range(1, int(count**0.5) + 1) if count % side == 0)
     return Grid(rows, count // rows)
 
 
@@ -164,8 +155,8 @@ class Message:
 class Collective:
     """Messages among `members`, in a step that each of them has under the same name.
 
-    `kind`: how NCCL is asked for it. ALL_GATHER: all have the parts of all, in the order of ranks;
-    BROADCAST: all others have what one has; EXCHANGE: any messages.
+    `kind`: ALL_GATHER: all have the parts of all, in the order of ranks; BROADCAST: all others have
+    what one has; EXCHANGE: any messages.
     """
 
     kind: str
@@ -249,11 +240,9 @@ class Schedule:
         return sorted({work.members for work in works if isinstance(work, Collective)})
 
     def __iter__(self) -> Iterator[tuple[int, Step]]:
-        """Rank and step, of all."""
         return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
 
     def width(self, rank: int, part: Part) -> int:
-        """Columns of the buffer that it is a part of."""
         return self.buffers[rank][part.buffer].columns
 
     def flop(self, rank: int, work: Product) -> int:
@@ -274,15 +263,11 @@ class Schedule:
         )
 
     def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
-        """Of an element of the buffer that it is a part of."""
         return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
 
     @cached_property
     def same_bits(self) -> bool:
-        """Whether each element of C comes of one product over the whole of K, as on one rank.
-
-        A kernel whose order of additions does not depend on M and N gives the same bits then.
-        """
+        """Whether each element of C comes of one product over the whole of K, as on one rank."""
         products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
         sums = any(isinstance(step.work, Sum) for _, step in self)
         return not sums and all(
@@ -303,20 +288,14 @@ class Schedule:
         )  # fmt: skip
 
     def without(self, rank: int, name: str, event: str) -> Schedule:
-        """The same with one event less that this step of this rank waits for.
-
-        Raises ScheduleError for a step that does not wait for it.
-        """
+        """The same without an event that this step waits for. Raises ScheduleError."""
         step = self._step(rank, name)
         if event not in step.after:
             raise ScheduleError(f"rank {rank}: {name!r} does not wait for {event!r}")
         return self._changed(rank, step, tuple(other for other in step.after if other != event))
 
     def with_event(self, rank: int, name: str, event: str) -> Schedule:
-        """The same with one event more that this step of this rank waits for.
-
-        Raises ScheduleError for steps that the rank does not have.
-        """
+        """The same with one event more that this step waits for. Raises ScheduleError."""
         step = self._step(rank, name)
         return self._changed(rank, step, (*step.after, self._step(rank, event).name))
 
@@ -348,8 +327,5 @@ def _words(step: Step) -> tuple[str, str, str, str]:
 
 def spans_to_parts(buffer: str, spans: list[Span]) -> list[Part]:
     """Parts of a buffer that lie behind one another, as long as the spans."""
-    made, start = [], 0
-    for span in spans:
-        made.append(Part(buffer, start, start + length(span)))
-        start += length(span)
-    return made
+    ends = accumulate(map(length, spans), initial=0)
+    return [Part(buffer, start, stop) for start, stop in pairwise(ends)]

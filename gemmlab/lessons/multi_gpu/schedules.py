@@ -4,13 +4,13 @@ column_parallel and row_parallel are the two halves of a Transformer's MLP as M.
 "Megatron-LM", arXiv 1909.08053, cut it, with rows of the tokens spread over the ranks before and
 after as V. Korthikanti and others, arXiv 2205.05198, have them. summa: R. van de Geijn and
 J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", Concurrency 9 (4), 1997.
-Sizes need not be multiples of anything.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu.schedule import (
@@ -226,14 +226,10 @@ def _made(name: str, problem: Problem, buffers, steps, inputs, outputs) -> Sched
     for rank_steps in steps:
         there = [slim for step in rank_steps if (slim := _slim(step)) is not None]
         names = {step.name for step in there}
-        kept.append(tuple(
-            Step(step.name, step.work, step.stream, tuple(n for n in step.after if n in names))
-            for step in there
-        ))  # fmt: skip
-    held = [
-        tuple(held_part for held_part in every if held_part.part.rows)
-        for every in (inputs, outputs)
-    ]
+        kept.append(
+            tuple(replace(step, after=tuple(n for n in step.after if n in names)) for step in there)
+        )
+    held = [tuple(one for one in every if one.part.rows) for every in (inputs, outputs)]
     return Schedule(name, problem, tuple(buffers), tuple(kept), *held)
 
 
@@ -241,16 +237,11 @@ def _slim(step: Step) -> Step | None:
     work = step.work
     if isinstance(work, Collective):
         messages = tuple(message for message in work.messages if message.sent.rows)
-        if (
-            not any(message.source != message.target for message in messages)
-            and work.kind != ALL_GATHER
-        ):
-            return None
-        slim = Collective(work.kind, work.members, messages)
-        return Step(step.name, slim, step.stream, step.after) if messages else None
-    if isinstance(work, Product):
-        return step if work.c.rows else None
-    return step if work.into.rows else None
+        moves = any(message.source != message.target for message in messages)
+        kept = messages and (moves or work.kind == ALL_GATHER)
+        return replace(step, work=replace(work, messages=messages)) if kept else None
+    written = work.c if isinstance(work, Product) else work.into
+    return step if written.rows else None
 
 
 MARK = "# the steps of a "
@@ -262,17 +253,11 @@ def schedule_lines(maker: Callable[..., Schedule]) -> Listing:
     Raises ValueError for a function without a mark.
     """
     source, first = inspect.getsourcelines(maker)
-    begins = [at for at, line in enumerate(source) if line.strip().startswith(MARK)]
-    if not begins:
+    begin = next((at for at, line in enumerate(source) if line.strip().startswith(MARK)), None)
+    if begin is None:
         raise ValueError(f"{maker.__name__} has no line that begins with {MARK!r}")
-    at = begins[0]
-    margin = len(source[at]) - len(source[at].lstrip())
-    kept = [source[at]]
-    for line in source[at + 1 :]:
-        if line.strip() and len(line) - len(line.lstrip()) < margin:
-            break
-        kept.append(line)
-    text = "".join(line[margin:] if line.strip() else line for line in kept)
-    text = "\n".join(line.partition("  # fmt")[0].rstrip() for line in text.rstrip().split("\n"))
-    numbers = tuple(range(first + at, first + at + text.count("\n") + 1))
-    return Listing(text, "python", numbers)
+    margin = " " * (len(source[begin]) - len(source[begin].lstrip()))
+    ends = (at for at in range(begin, len(source)) if not source[at].startswith(margin))
+    end = next(ends, len(source))
+    lines = (line[len(margin) :].partition("  # fmt")[0].rstrip() for line in source[begin:end])
+    return Listing("\n".join(lines), "python", tuple(range(first + begin, first + end)))

@@ -11,7 +11,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import cases, in_turn, recorded
+from gemmlab.lessons.multi_gpu import in_turn, measure, recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
@@ -21,14 +21,15 @@ from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
 
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
-AT = cases.CUBE.shape  # whose recorded rate the model takes
+YES = {True: "yes", False: "no"}
+AT = measure.CUBE.shape  # whose recorded rate the model takes
 
 
 def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
     """A GPU with the recorded rates of a rung at AT and of a copy, and with links as given.
 
-    `link`, `network`: bytes a second one way, of a GPU to others of its host, which has `hosts_of`,
-    and to those of others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
+    `link`, `network`: bytes a second one way, to GPUs of its host, which has `hosts_of`, and to
+    others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
     """
     run = runs.replay_at(Measured(ladder.find(rung)), *AT)
     memory = roofs.recorded_ceilings().bytes_per_second
@@ -38,9 +39,7 @@ def machine(rung: str, link: float, network: float | None = None, hosts_of: int 
 def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> pandas.DataFrame:
     """Each run in this process on inputs of a seed, a row each, beside one rank's product.
 
-    Columns: ranks; whether the bits are those of one rank, and whether the schedule promises it;
-    the largest error in percent of its bound; bytes that came to the rank that gets most, counted
-    by the runner and summed from the schedule. Raises what in_turn.run raises.
+    promised: by the schedule. Bytes: of the rank that gets most.
     """
     rows = {}
     for schedule in schedules:
@@ -53,29 +52,21 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
         ranks = range(schedule.ranks)
         rows[schedule.name] = {
             "ranks": schedule.ranks,
-            "bits of one rank": _yes(np.array_equal(result.C.view(bits), alone.view(bits))),
-            "promised": _yes(schedule.same_bits),
+            "bits of one rank": YES[np.array_equal(result.C.view(bits), alone.view(bits))],
+            "promised": YES[schedule.same_bits],
             "largest error, % of bound": round(100 * float(off.max()), 2),
-            "bytes in, counted": max(map(result.bytes_received, ranks)),
+            "bytes in, counted": max(result.received),
             "from the schedule": max(schedule.received_bytes(r, by.precision) for r in ranks),
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("schedule")
 
 
-def _yes(true: bool) -> str:
-    return "yes" if true else "no"
-
-
 def traffic(
     problem: Problem, ranks: int, machine: Machine, precision: Precision
 ) -> pandas.DataFrame:
-    """What each of cases.MAKERS brings to a rank, and which link would hide it. A row for each.
-
-    Columns: GB that come to the rank that gets most; FLOP of a rank for each of these bytes; GB/s
-    of a link with which they come in the time of its products.
-    """
+    """What each of MAKERS sends to the rank that gets most, and which link would hide it."""
     rows = {}
-    for maker in cases.MAKERS.values():
+    for maker in measure.MAKERS.values():
         schedule = maker(problem, ranks)
         moved = max(schedule.received_bytes(rank, precision) for rank in range(ranks))
         flop = problem.flop / ranks
@@ -86,9 +77,6 @@ def traffic(
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(f"{ranks} ranks")
 
 
-# ---- measured ------------------------------------------------------------------------------------
-
-
 def recorded_link() -> float:
     """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
     table = recorded.scaling()
@@ -96,11 +84,9 @@ def recorded_link() -> float:
 
 
 def beside_model(problem: Problem) -> pandas.DataFrame:
-    """What was measured of a product over several GPUs, and the model of it. A row for each rung,
-    schedule, way of moving and number of GPUs.
+    """What was measured of a product over several GPUs, and the model of it, see _model.
 
-    Columns: milliseconds of one, and of all; how many times as fast as one they are, and
-    percent of communication hidden, each measured and by the model, see _model.
+    A row for each rung, schedule, way of moving and number of GPUs.
     """
     rows = {}
     for row in recorded.scaling().itertuples():
@@ -123,19 +109,17 @@ def _model(row) -> Timeline:
     memory = roofs.recorded_ceilings().bytes_per_second
     links = {NCCL: row.all_reduce_gbytes, DMA_ENGINES: row.peer_copy_gbytes}
     machine = Machine(rate, memory, 1e9 * links[row.moved_by], gpus_per_host=row.ranks)
-    schedule = cases.MAKERS[row.schedule](problem, row.ranks)
-    return modelled(schedule, machine, cases.of(row.kernel).precision)
+    schedule = measure.MAKERS[row.schedule](problem, row.ranks)
+    return modelled(schedule, machine, measure.case_of(row.kernel).precision)
 
 
 def grown() -> pandas.DataFrame:
     """Weak scaling as it was measured: p GPUs with p times the rows that one has.
 
-    A row for each rung, schedule, way of moving and number of GPUs that was measured so. Columns:
-    the shape and milliseconds of one, and of all; percent of p GPUs that are used, measured and by
-    the model, see _model.
+    A row for each rung, schedule, way of moving and number of GPUs that was measured so.
     """
     table, rows = recorded.scaling(), {}
-    for case in filter(lambda case: case.grown, cases.CASES):
+    for case in filter(lambda case: case.grown, measure.CASES):
         of_one = case.grown
         of_rung = table[
             (table.kernel == case.rung.name) & (table.n == of_one.n) & (table.k == of_one.k)
@@ -163,14 +147,9 @@ def alone() -> pandas.DataFrame:
 
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
-    """The recorded run of a schedule, of GPU 0, with each rung that ran it and way of moving, in
-    milliseconds.
-
-    Columns: all; while it multiplies; its part of what one GPU needs for the whole product; while
-    it multiplies nothing.
-    """
+    """Milliseconds of the recorded run of a schedule, of GPU 0, by rung and way of moving."""
     table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
-    for case in cases.CASES:
+    for case in measure.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
         one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])

@@ -8,16 +8,14 @@ counts what L1 does at shapes that differ in one thing each; results/<gpu>/l1_pa
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab.lessons.naive.rung import RUNG
 from gemmlab.measure import profiler
 from gemmlab.records.registry import NUMBER, SIZE, Row, Say, Table, provenance
 from gemmlab.records.runs import Measured, of_default
 from ptxsim.architectures import WARP
-
-if TYPE_CHECKING:
-    import pandas
 
 NAME = "01_l1_passes"
 SHAPES = {  # what sets it apart
@@ -58,9 +56,8 @@ EVIDENCE = (TABLE,)
 def l1_passes() -> pandas.DataFrame:
     """What L1 did per warp FMA of 01_naive, a row for each of SHAPES.
 
-    Sectors that loads looked up, and those that L1 did not have; wavefronts of the tags and of the
-    data; how many of the latter are bank conflicts; and in how many passes data went back to
-    registers; what differs: of SHAPES.
+    sectors: looked up by loads; missed: not in L1; wavefronts of the tags and of the data;
+    writebacks: passes in which data went back to registers.
     """
     table = TABLE.read()
     warp_fmas = table["m"] * table["n"] * table["k"] / WARP

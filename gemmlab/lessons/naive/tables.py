@@ -1,21 +1,15 @@
-"""How one warp's loads of a matrix are spread over sectors, lines and banks, step by step along K.
-
-Read from traced addresses: nothing here knows what a cache does with them.
-"""
+"""How a warp's loads of a matrix are spread over sectors, lines and banks, step by step along K."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
 from ptxsim.metrics import SECTOR_BYTES
-
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
-    from gemmlab.kernel.trace import Trace
 
 BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
 
@@ -23,11 +17,9 @@ BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
 def by_k(kernel: Kernel, ks: Iterable[int], array: str = "A") -> pandas.DataFrame:
     """How the loads of `array` by warp 0 of the first block are spread, a column for each K.
 
-    Rows, each a mean over the K loads: the sectors and the lines of 128 bytes that a load falls
-    into; the words that it wants from the bank of which it wants most; the percentage of loads that
-    meet a sector for the first time, and how many new sectors such a load meets.
-    For kernels that load an element of `array` a step, with 4 bytes a lane, as 01 and 02 do. Raises
-    TraceError where there are fewer loads.
+    Rows: means over the K loads; lines have 128 bytes; the fullest bank is that of which a load
+    wants most words. For kernels that load an element of `array` a step, with 4 bytes a lane, as 01
+    and 02 do. Raises TraceError where there are fewer loads.
     """
     rows, columns = kernel.rung.tile(kernel.settings)
     traces = {k: kernel.trace(rows, columns, k) for k in ks}

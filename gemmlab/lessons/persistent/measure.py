@@ -3,17 +3,19 @@
     python -m gemmlab record 18_tiles
     python -m gemmlab record 18_power
 
-The first puts marks into 17 and 18, which write down the SM's clock and number, launches each until
-the GPU is warm, and keeps the last launch, of the SM that had block 0;
-results/<gpu>/hopper_tiles.csv. There are few marks to a tile, so they cost little. The second paces
-16 to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros, in a burst and sustained, with
-clock and power beside it; results/<gpu>/power.csv.
+The first puts marks into 17 and 18, which read the SM's clock and number, and keeps those of the SM
+that had block 0, in the last of many launches; results/<gpu>/hopper_tiles.csv. The second paces 16
+to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros; results/<gpu>/power.csv.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -23,7 +25,7 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
 from gemmlab.ladder.precision import BRAIN, HALF
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, READ, ROLES, launched
+from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, ROLES, launched, marks_in
 from gemmlab.lessons.tma_wgmma.measure import ALONE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
@@ -31,46 +33,16 @@ from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
 from gemmlab.measure.timing import require_verified
+from gemmlab.records import registry
 from gemmlab.records.ablations import HUGE, AblationStep
-from gemmlab.records.registry import (
-    NOTE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    WITH_CUBLAS,
-    Row,
-    Say,
-    Table,
-    provenance,
-)
+from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
-
-# ---- tiles ---------------------------------------------------------------------------------------
 
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
-MARKS = f"""{READ}
-__device__ long long marks[{MOST}][{len(ROLES)}][{len(EVENTS) + 1}];
-#define MARK(event, reads) \\
-    read_clock(&marks[TILE][threadIdx.x / 128][event], threadIdx.x % 128 == 0 && (reads));
-__device__ __forceinline__ void read_sm(long long* to, bool reads)
-{{
-    asm volatile("{{ .reg .pred p; .reg .b32 t; .reg .b64 u; setp.ne.u32 p, %1, 0;"
-                 " @p mov.u32 t, %%smid; @p cvt.u64.u32 u, t; @p st.global.b64 [%0], u; }}"
-                 :: "l"(to), "r"((int)reads) : "memory");
-}}
-#define MARK_BEFORE(event, reads) \\
-    read_clock(&marks[TILE_BEFORE][threadIdx.x / 128][event], \\
-               threadIdx.x % 128 == 0 && (reads));
-#define BEGINS(reads) MARK(1, reads) \\
-    read_sm(&marks[TILE][threadIdx.x / 128][{SM}], threadIdx.x % 128 == 0 && (reads));
-"""
+MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 # A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
 # the first boxes of a tile, and "ends" when it has it for the last ones.
 ROOM = "expect_bytes(told, sizeof(Stage));"
@@ -123,7 +95,6 @@ MARKED = (
 
 
 def _measure_tiles(say: Say) -> Iterator[Row]:
-    """The marks of all of MARKED. Raises TimingError."""
     for step in MARKED:
         kernels, _ = launched(step)
         taken = kernels.variable("marks", (MOST, len(ROLES), SM + 1), "int64")
@@ -136,7 +107,7 @@ def on_one_sm(marks: numpy.ndarray) -> list[dict]:
     """Of the SM that had the first tile: a row for each of its tiles and each role.
 
     marks: int64 (tiles, roles, events + 1), 0 where there is none; the last is the SM. Clocks count
-    from the first of them on, in the order of the tiles.
+    from the first of them on.
     """
     mine = marks[(marks[:, 0, SM] == marks[0, 0, SM]) & (marks[:, 0, 1] > 0)]
     mine = mine[mine[:, 0, 1].argsort()]
@@ -161,7 +132,7 @@ def _fingerprint_of_tiles(row: Any, on: Target) -> Fingerprint:
 TILES = Table(
     name="18_tiles", file="hopper_tiles.csv", key=("kernel", "settings", "role", "turn"),
     columns={
-        **TEXT("kernel", "settings", "role"), **SIZE("turn"), **REPORTED(*EVENTS),
+        **TEXT("kernel", "settings", "role"), **SIZE("turn"), **registry.REPORTED(*EVENTS),
         **provenance("driver", "cuda"),
     },
     measure=_measure_tiles, fingerprint_of=_fingerprint_of_tiles,
@@ -171,11 +142,10 @@ TILES = Table(
 def tiles() -> pandas.DataFrame:
     """As recorded: kernel, how, role, turn from 1 on, cycles since the first mark.
 
-    how: of 18, in which clusters, and whether sums are sent later; of 17, nothing.
-
-    begins: the block does (of 17); starts: the first pair of tiles is there, or there is room for
-    it; ends: the last products are done, or there is room for the last boxes; sends: the sums begin
-    to go to shared memory and on to C; sent: all are on their way; gone: they are there (of 17).
+    how: of 18, in which clusters, and whether sums are sent later. begins: the block does (of 17);
+    starts, ends: the first pair of tiles is there and the last products are done, or there is room
+    for the first and the last boxes; sends: sums begin to go to shared memory and on to C; sent:
+    all are on their way; gone: they are there (of 17).
     """
     table = TILES.read()
     how = [_how(ladder.read_settings(cell)) for cell in table["settings"]]
@@ -197,7 +167,6 @@ TYPES = ((HALF, DATA), (BRAIN, DATA[:1]))  # and on which data
 
 
 def settings_of(rung: Rung, precision: Precision) -> Settings:
-    """The defaults, of this type."""
     return ladder.settings_for(rung, {"DTYPE": (HALF, BRAIN).index(precision)})
 
 
@@ -234,8 +203,8 @@ def _measure_power(say: Say) -> Iterator[Row]:
 POWER = Table(
     name="18_power", file="power.csv", key=("kernel", "dtype", "settings", "data", "load"),
     columns={
-        **TEXT("kernel", "dtype"), **NOTE("settings"), **TEXT("data", "load"),
-        **SIZE("m", "n", "k"), **PACE, **WITH_CUBLAS,
+        **TEXT("kernel", "dtype"), **registry.NOTE("settings"), **TEXT("data", "load"),
+        **SIZE("m", "n", "k"), **PACE, **registry.WITH_CUBLAS,
     },
     measure=_measure_power,
 )  # fmt: skip
@@ -248,9 +217,6 @@ OVERLAP = {  # by shape: see the lesson below
 
 
 def paces(dtype: str = HALF.name) -> pandas.DataFrame:
-    """As recorded of one type: kernel, data, load, and what wgmma_ceilings.PACE names.
-
-    The clock is that which the SMs counted.
-    """
+    """As recorded of one type, with the clock that the SMs counted."""
     table = POWER.read()
     return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]

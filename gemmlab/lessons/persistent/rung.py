@@ -8,32 +8,23 @@ from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits
-from gemmlab.lessons.tma_wgmma.rung import (
-    ARCH,
-    SQUARE,
-    WHAT,
-    common,
-    maps_of,
-    or_any_width,
-    parameters,
-    tiles_of,
-)
+from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
+from gemmlab.lessons.tma_wgmma.rung import ARCH, SQUARE
 from gemmlab.lessons.warp_specialized.rung import EARLY, THIN, sent, sent_bytes
 
 
 def _cluster_tiles(s: Settings) -> tuple[int, int]:
-    """Of a cluster of 18, down and across."""
     return (1, s["CLUSTER"]) if s["SHARE_A"] else (s["CLUSTER"], 1)
 
 
 def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
     """As few clusters as need no more rounds than all that fit on the GPU at a time."""
     together, (down, across) = s["CLUSTER"], _cluster_tiles(s)
-    tiles_down, tiles_across = tiles_of(problem, s)
+    tiles_down, tiles_across = tma_wgmma.tiles_of(problem, s)
     tiles = ceil_div(tiles_down, down) * ceil_div(tiles_across, across)  # of a whole cluster
     most = max(1, target.sm_count // together)
     clusters = ceil_div(tiles, ceil_div(tiles, most))
-    maps = maps_of(s, s["BM"] // across, s["BN"] // down)
+    maps = tma_wgmma.maps_of(s, s["BM"] // across, s["BN"] // down)
     return sent("persistent", clusters * together, s, together, maps)
 
 
@@ -56,16 +47,16 @@ RUNG = Rung(
         ("for (int piece = 0; piece < (LATER", "while (step < steps)"),
     ),
     parameters=(
-        *parameters((2, 3, 4, 6, 8)),
+        *tma_wgmma.parameters((2, 3, 4, 6, 8)),
         Parameter("CLUSTER", 2, (1, 2, 4), "blocks that share B"),
         Parameter("SHARE_A", 0, (0, 1), "1: they share A, their tiles side by side"),
         Parameter(
             "SEND_LATER", 1, (0, 1), "1: C is sent while the next tile is multiplied", tuned=False
         ),
         EARLY,
-        *WHAT,
+        *tma_wgmma.WHAT,
     ),
-    plan=or_any_width(_persistent),
+    plan=tma_wgmma.or_any_width(_persistent),
     cluster_tiles=_cluster_tiles,
     constraints=(
         fits(sent_bytes, ARCH),
@@ -73,16 +64,6 @@ RUNG = Rung(
         Constraint("sharing", _shared_by_some),
     ),
     tuned_shapes=(*THIN, (1024, 1024, 1024), (2048, 2048, 2048), (8192, 8192, 8192)),
-    planted=Planted(
-        old="start_products(sums, shared.stages[at.stage], group, step > 0);",
-        new="start_products(sums, shared.stages[at.stage], group, true);",
-        what="the first products of a tile are added to the sums that the registers still hold, "
-        "those of the block's tile before",
-        kind=None,
-        seen="every tile of a block but its first is wrong, which verification sees and the "
-        "simulator's checks do not: all reads and writes are in order",
-        hint="Which tiles of a block are wrong: its first, or those after it?",
-        settings={"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1},
-    ),
-    **common,
+    planted=Planted.beside(__file__),
+    **tma_wgmma.common,
 )

@@ -1,7 +1,4 @@
-"""Which tiles of C each block computes, one after the other, and what it has brought for them.
-
-For kernels that copy by tensor map: from the boxes that their threads ask the copy engine for.
-"""
+"""Which tiles of C each block computes, and the boxes that it requests for them, as traced."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ from ptxsim import BoxCopy
 class Turn:
     """One tile of C that a block computes: the first one is its `round` 0.
 
-    `row` and `column`: of the tile, counted in tiles. `loads`: the boxes of A and B that the block
-    asks for, for itself or also for others of its cluster, in their order.
+    `row` and `column`: counted in tiles. `loads`: the boxes of A and B that the block requests, for
+    itself or also for others of its cluster, in their order.
     """
 
     block: int
@@ -64,8 +61,7 @@ class Schedule:
 def schedule(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Schedule:
     """Of an m×n×k product, if the GPU had `sm_count` SMs.
 
-    Raises what Kernel.trace raises, and TraceError for a kernel that does not bring and store
-    tiles by tensor map.
+    Raises TraceError for a kernel that does not copy tile by tile, by tensor map.
     """
     trace = kernel.scheduled_for(sm_count).trace(m, n, k)
     tile = kernel.rung.tile(kernel.settings)
@@ -77,9 +73,9 @@ def schedule(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Schedule:
 
 
 def moved(schedule: Schedule) -> dict[str, int]:
-    """Of A and B: the boxes that are asked for, their bytes, and the bytes that arrive in blocks.
+    """Of A and B: the boxes that are requested, their bytes, and the bytes that arrive in blocks.
 
-    A box by multicast is asked for once, and arrives in several blocks.
+    A box by multicast is requested once, and arrives in several blocks.
     """
     boxes = [box for turn in schedule.turns for box in turn.loads]
     sizes = [prod(box.box) * schedule.element_bytes for box in boxes]

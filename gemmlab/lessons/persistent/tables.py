@@ -1,13 +1,12 @@
-"""The steps from 16 to 18 as recorded, and what 18 asks of L2 and DRAM by its order of tiles.
+"""The steps from 16 to 18 as recorded, and what 18 requests of L2 and DRAM by its order of tiles.
 
-The order is what kernels/warpgroup_tiles.cuh computes, run in the simulator at any size of product;
-nothing is multiplied. schedule.py has the same from the copies of whole products, which must be
-small.
+The order is what kernels/warpgroup_tiles.cuh computes, run in the simulator; nothing is multiplied.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -26,19 +25,7 @@ from gemmlab.records.ablations import HUGE
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
 
-PLACES = """
-#include "warpgroup_tiles.cuh"
-
-extern "C" __global__ void places(int* rows, int* columns, int count, int down, int across,
-                                  int group)
-{
-    const int number = blockIdx.x * blockDim.x + threadIdx.x;
-    if (number >= count) return;
-    const Corner place = tile_at(number, down, across, group);
-    rows[number] = place.row;
-    columns[number] = place.col;
-}
-"""
+PLACES = Path(__file__).with_name("places.cu")
 THREADS = 128
 ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
 ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))
@@ -51,10 +38,7 @@ PACED_AS = {
 
 
 def order(settings: Settings, m: int, n: int) -> np.ndarray:
-    """int (tiles, 2): row and column of each cluster's tile, by its number, counted in such tiles.
-
-    settings: of 18_persistent, whose blocks go through them so.
-    """
+    """int (tiles, 2): row and column of each cluster's tile, by its number, for settings of 18."""
     down, across = (-(-end // size) for end, size in zip((m, n), _size(settings), strict=True))
     rows, columns = np.full((2, down * across), -1, np.int32)
     group = -(-settings["GROUP"] // PERSISTENT.cluster_tiles(settings)[0])
@@ -66,11 +50,10 @@ def order(settings: Settings, m: int, n: int) -> np.ndarray:
 
 
 def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.DataFrame:
-    """Of each round: how many tiles it has, and what of A and B its blocks need and ask for.
+    """Of each round: its tiles, and what of A and B its blocks need and request.
 
-    settings: of 18_persistent; sm_count: of the GPU.
-    Columns: tiles; rows of A and columns of B, each counted once; GB needed, those times K; GB
-    asked for, by all blocks together, boxes for a whole cluster once.
+    settings: of 18_persistent. Needed: rows of A and columns of B once, times K; requested: by all
+    blocks together, boxes for a whole cluster once.
     """
     together, size = settings["CLUSTER"], _size(settings)
     (launch,) = PERSISTENT.launches(Problem(m, n, k), settings, Target("sm_90a", sm_count))
@@ -90,21 +73,18 @@ def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.D
 
 
 def _size(settings: Settings) -> tuple[int, int]:
-    """Rows and columns of a whole cluster's tile."""
     down, across = PERSISTENT.cluster_tiles(settings)
     return settings["BM"] * down, settings["BN"] * across
 
 
 def _covered(tiles: np.ndarray, size: int, end: int) -> int:
-    """Rows, or columns, of these tiles that lie in the matrix."""
     return int(np.minimum(size, end - tiles * size).sum())
 
 
 def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
     """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
 
-    Columns: step, predicted (of which rung, and what of its settings is not the default), taken,
-    TFLOP/s, % of cuBLAS and its quartiles, gpu, recorded.
+    predicted: of which rung, and what of its settings is not the default.
     """
     table = TABLE.read()
     table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
@@ -128,10 +108,7 @@ def _of_rung(row: pandas.Series) -> str:
 
 
 def energy() -> pandas.DataFrame:
-    """What the steps and roads that were launched without a pause at HUGE took, in their order.
-
-    Columns: TFLOP/s; SM clock, MHz, as the SMs counted, and as the driver says; W; J per TFLOP.
-    """
+    """What the steps and roads that were launched without a pause at HUGE took, in their order."""
     table = TABLE.read()
     return (
         table[table["joules_per_tflop"].notna()]
@@ -141,11 +118,9 @@ def energy() -> pandas.DataFrame:
 
 
 def traffic() -> pandas.DataFrame:
-    """What 18 asks L2 and DRAM for at HUGE, by its order of tiles and as counted.
+    """What 18 requests of L2 and DRAM at HUGE, by its order of tiles and as counted, caches cold.
 
-    A row for each order and kind of cluster. Columns: GB needed, by each round once; GB asked for,
-    by all blocks; shared, %: of that, what another block of the round asks for too; then as
-    counted, caches cold, or nothing where it was not: L2 hits, %, and GB through L2 and from DRAM.
+    A row for each order and kind of cluster. shared: what another block of the round requests too.
     """
     table = TABLE.read()
     counted = {}
@@ -194,7 +169,7 @@ def recordings() -> pandas.DataFrame:
 
 
 def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) -> int:
-    """Bytes of A and B for which all blocks of 17 or 18 ask; a box for a whole cluster once.
+    """Bytes of A and B that all blocks of 17 or 18 request; a box for a whole cluster once.
 
     K is a multiple of what all parts of it take in a step, 64 columns of A.
     """
@@ -206,11 +181,9 @@ def asked_for(rung: ladder.Rung, settings: ladder.Settings, problem: Problem) ->
 
 
 def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """What settings of 17 and 18 ask for at a shape (M, N, K) of their sweeps, the fastest first.
+    """What settings of 17 and 18 request at a shape (M, N, K) of their sweeps, the fastest first.
 
-    Columns: tile; parts of K; cluster, "-" where blocks share nothing; blocks; MB asked for; TB/s,
-    those bytes in the recorded time; of L2, %: of the recorded roof of reading it; % of cuBLAS.
-    Raises what tuning.recorded and roofs.recorded_levels raise.
+    cluster: "-" where blocks share nothing. of L2: of the recorded roof of reading it.
     """
     return of_one_gpu(partial(_at_l2, shape))
 
@@ -238,8 +211,7 @@ def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
 def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
     """How often blocks of 18 with its default settings go round, a row for each shape of a table.
 
-    table: as kernel.benchmark() gives of it. Columns: tiles; blocks; rounds; SMs busy, %, of their
-    time until the last is done, all tiles taken as equally long; % of cuBLAS.
+    table: as kernel.benchmark() gives of it. SMs busy: if all tiles take as long.
     """
     sms, settings, rows = sm_count(), PERSISTENT.defaults, {}
     for row in table[table["kernel"] == PERSISTENT.name].itertuples():

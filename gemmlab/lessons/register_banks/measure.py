@@ -1,13 +1,11 @@
 """What is measured for this lesson: the order of FMAs, and the path from 09 to 10.
 
-10_fma_order.cu is what a thread of a fast kernel does most, and nothing else: outer
-products of registers, alone or with loads among them. It is compiled in many ways; each is taken
-apart by gemmlab.sass, timed, and counted by Nsight Compute, which runs this module on the very
-cubins that were timed:
-
     python -m gemmlab record 10_fma_order
 
-writes results/<gpu>/fma_order.csv, a row for each way.
+10_fma_order.cu has what a thread of a fast kernel does most: outer products of registers, alone or
+with loads among them. It is compiled in many ways; each is taken apart, timed, and counted by
+Nsight Compute, which runs this module on the very cubins that were timed;
+results/<gpu>/fma_order.csv.
 """
 
 from __future__ import annotations
@@ -17,14 +15,15 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from functools import cache, partial
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gemmlab import ladder
-from gemmlab.cuda.device import Gpu, gpu, require_gpu
+import numpy
+import pandas
+
+from gemmlab.cuda.device import Gpu, require_gpu
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import options_for, resources
@@ -32,30 +31,14 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
 from gemmlab.lessons.register_banks.rung import RUNG
 from gemmlab.measure import ceilings, profiler
-from gemmlab.measure.timing import now
 from gemmlab.processes import workers
-from gemmlab.records.ablations import AblationStep, path_to
-from gemmlab.records.registry import (
-    COUNTED,
-    NOTE,
-    NUMBER,
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    WHOLE,
-    Row,
-    Say,
-    Table,
-    provenance,
-)
+from gemmlab.records import registry
+from gemmlab.records.ablations import path_to, steps_beside
+from gemmlab.records.registry import POSITIVE, SIZE, WHOLE, Row, Say, Table
 from gemmlab.records.roofs import cells_of_roof
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
 from ptxsim.compile import nvrtc
-
-if TYPE_CHECKING:
-    import numpy
-    import pandas
 
 NAME, ENTRY = "10_fma_order", "outer_products"
 PATH = kernel_file(f"{NAME}.cu")
@@ -68,7 +51,6 @@ DEFAULT_LEVEL, KEEPS_ORDER = 3, 1  # of the assembler's optimization
 STEPS, THREADS = 8, 256  # as in the kernel file
 ITERATIONS = 4096  # of the loop; some 5 ms
 CHECK_ITERATIONS = 3
-COUNTED_ITERATIONS = ITERATIONS  # warps fall into step, or out of it, as a launch goes on
 METRICS = {  # column: what Nsight Compute counts for it
     "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
     "cycles_active": "smsp__cycles_active.avg",  # with warps, the mean of all schedulers
@@ -79,9 +61,10 @@ METRICS = {  # column: what Nsight Compute counts for it
 KEY = ("rows", "columns", "order", "loads", "level")
 COLUMNS = {
     **WHOLE(*KEY), **POSITIVE("tflops", "tflops_q1", "tflops_q3", "roof_tflops"),
-    **REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
-    **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **NUMBER("reuse_pct"),
-    **COUNTED(*METRICS), **provenance("driver", "cuda", "nvrtc", "ncu"), **NOTE("ncu"),
+    **registry.REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
+    **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **registry.NUMBER("reuse_pct"),
+    **registry.COUNTED(*METRICS),
+    **registry.provenance("driver", "cuda", "nvrtc", "ncu"), **registry.NOTE("ncu"),
 }  # fmt: skip
 
 
@@ -105,12 +88,10 @@ class Variant:
 
     @property
     def settings(self) -> Settings:
-        """The macros, and the assembler's level."""
         return {**self.macros, LEVEL: self.level}
 
     @property
     def options(self) -> tuple[str, ...]:
-        """For NVRTC."""
         return options_for(self.settings)
 
     def launch(self, sm_count: int) -> Launch:
@@ -132,16 +113,11 @@ VARIANTS = (
 )  # fmt: skip
 
 
-# ---- what a variant computes ---------------------------------------------------------------------
-
-
 def numbers(variant: Variant) -> numpy.ndarray:
-    """The operands, float32 (2 * STEPS, 4 * rows + 8 * columns), at random.
+    """The operands, float32 (2 * STEPS, 4 * rows + 8 * columns), at random, of 12 bits.
 
-    Products of two of these 12-bit numbers are exact in float32.
+    Products of two of them are exact in float32.
     """
-    import numpy
-
     shape = 2 * STEPS, 4 * variant.rows + 8 * variant.columns
     drawn = numpy.random.default_rng(10).integers(-2047, 2048, shape)
     return (drawn * 2.0**-11).astype(numpy.float32)
@@ -149,8 +125,6 @@ def numbers(variant: Variant) -> numpy.ndarray:
 
 def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     """What each lane of a warp stores, float32 (32,): a NumPy twin of the kernel."""
-    import numpy
-
     rows, columns = variant.rows, variant.columns
     down, across = numpy.divmod(numpy.arange(32), 8)
     operands = numbers(variant)
@@ -170,20 +144,16 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     return total
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def compiled(variant: Variant, arch: str) -> nvrtc.Program:
     """Compiled anew. Raises CompileError, NoCompiler."""
     text = PATH.read_text(encoding="utf-8")
     return nvrtc.compile_anew(text, PATH.name, arch=arch, options=variant.options)
 
 
-def _measured(say: Say, counted: bool = True) -> list[Row]:
+def _measured(say: Say) -> list[Row]:
     """A row for each of VARIANTS: a list, for half of them would be no record.
 
-    Where counters cannot be read, or are not to be `counted`, they are left out. Raises
-    NoDisassembler, OuterProductsError.
+    Counters that cannot be read are left out. Raises NoDisassembler, OuterProductsError.
     """
     from tqdm.auto import tqdm
 
@@ -199,12 +169,11 @@ def _measured(say: Say, counted: bool = True) -> list[Row]:
         speed = _timed(variant, program.cubin, here)
         rows.append(_row(variant, program) | speed | {"roof_tflops": cells_of_roof(roof)["tflops"]})
         say(f"{variant}: {rows[-1]['tflops']:.1f} TFLOP/s")
-    if counted:
-        try:
-            for row, counters in zip(rows, _counters(cubins), strict=True):
-                row |= {column: counters.get(metric) for column, metric in METRICS.items()}
-        except profiler.CountersUnavailable as error:
-            say(f"{NAME}: NO COUNTERS RECORDED. {error}")
+    try:
+        for row, counters in zip(rows, _counters(cubins), strict=True):
+            row |= {column: counters.get(metric) for column, metric in METRICS.items()}
+    except profiler.CountersUnavailable as error:
+        say(f"{NAME}: NO COUNTERS RECORDED. {error}")
     return rows
 
 
@@ -220,7 +189,6 @@ TABLE = Table(
 
 
 def _row(variant: Variant, program: nvrtc.Program) -> Row:
-    """What can be said of a variant without a GPU."""
     loop = loops.analyse(program.cubin, ENTRY)
     return {
         **dict(zip(KEY, astuple(variant), strict=True)),
@@ -232,7 +200,6 @@ def _row(variant: Variant, program: nvrtc.Program) -> Row:
 def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[[int], None]]:
     """The array that the kernel fills, and a function that launches it for so many iterations."""
     import cupy
-    import numpy
 
     shape = variant.launch(here.sm_count)
     operands = cupy.asarray(numbers(variant))
@@ -276,33 +243,22 @@ def main(folder: Path) -> None:
     for path in sorted(folder.glob("*.cubin")):
         variant = Variant(*json.loads(path.with_suffix(".json").read_text()))
         out, launch = _launcher(variant, path.read_bytes(), here)
-        launch(COUNTED_ITERATIONS)
+        launch(ITERATIONS)
         out.get()  # waits
 
 
-# ---- what came out -------------------------------------------------------------------------------
-
-
 def fma_order() -> pandas.DataFrame:
-    """The variants of 10_fma_order.cu: measured here, once; without a GPU the recorded ones.
+    """The recorded variants of 10_fma_order.cu, a row for each.
 
-    A row for each. tile, order, loads: rows × columns of sums of a thread, the order of its FMAs,
-    and 16-byte loads from shared memory for each outer product; ptxas: the assembler's level of
-    optimization. Of one trip through the loop, which is 8 outer products, from the cubin: issue
-    slots, FFMA; how many registers each bank has to deliver, operands that are reused left out;
-    FFMAs that need two of one bank; waits, as issue_slots.waits() counts them; the share of FFMAs
-    that mark an operand for reuse. Then TFLOP/s: of slots alone (the roof times FFMA over slots),
-    predicted (over slots and waits), measured (the median), and the roof. Nsight Compute's, missing
-    where this was measured now: issue active, % (of the cycles in which a scheduler has warps,
-    those in which it issues), active, % (of the cycles of the launch, those in which a scheduler
-    has warps: less where some SMs end before others), both the mean of all schedulers, and dispatch
-    stall (warps that wait for the dispatcher, per issue). gpu, recorded.
-
-    On a GPU raises NoDisassembler and OuterProductsError.
+    tile: rows × columns of sums of a thread; loads: of 16 bytes from shared memory for each outer
+    product; ptxas: the level of optimization. Of one trip through the loop, 8 outer products: reads
+    of a bank leave out operands that are reused; waits: see Loop.waits(). TFLOP/s: slots alone, the
+    roof times FFMA over slots; predicted, over slots and waits; measured, the median. issue active:
+    of the cycles in which a scheduler has warps, those in which it issues; active: of the cycles of
+    the launch, those in which it has warps; dispatch stall: warps that wait for the dispatcher, per
+    issue.
     """
-    import pandas
-
-    table = _measured_once() if gpu() is not None else TABLE.read()
+    table = TABLE.read()
     active = table.cycles_active.astype(float)
     share = {"slots alone": table.ffma / table.slots}
     share["predicted"] = table.ffma / (table.slots + table.waits)
@@ -329,63 +285,7 @@ def fma_order() -> pandas.DataFrame:
     })  # fmt: skip
 
 
-@cache
-def _measured_once() -> pandas.DataFrame:
-    import pandas
-
-    rows = _measured(lambda line: None, counted=False)
-    made_with = TABLE.made_with() | {"recorded": now()}
-    return pandas.DataFrame([made_with | row for row in rows], columns=list(COLUMNS))
-
-
-# ---- the path ------------------------------------------------------------------------------------
-
-BEFORE = ladder.find("09_double_buffering")
-AHEAD = {"BK": 8, "STAGES": 1, "GROUP": 1, "PAIRS": 1}  # through registers, before the ring
-
-
-def _step(
-    title: str, predicted: str, taken: bool = True, file: str = "", **settings: int
-) -> AblationStep:
-    return AblationStep(
-        title=title, predicted=predicted, rung=RUNG, settings=settings, taken=taken, file=file
-    )
-
-
-_before = partial(_step, file="10_steps.cu")
-STEPS_OF_PATH = (
-    AblationStep(title="09 as it is", rung=BEFORE),
-    AblationStep(
-        title="a tile of 128×256, warps of 64×64", rung=BEFORE,
-        predicted="8×16 sums a thread: 6 loads for 128 FMAs instead of 4 for 64",
-        settings={"BM": 128, "BN": 256, "BK": 8, "WM": 64, "WN": 64, "STAGES": 1},
-    ),
-    _before("the next column and row in registers ahead",
-            "they are read while these are multiplied: no FMA waits for shared memory",
-            **AHEAD, ORDER=0, PTXAS=3),
-    _before("ptxas at -O1", "keeps the order of the FMAs that is written: more operands reused",
-            **AHEAD, ORDER=0, PTXAS=1),
-    _before("FMAs in snaking columns", "every FMA reuses an operand, also at the turns",
-            **AHEAD, ORDER=1, PTXAS=1),
-    _before("lanes of a warp row by row", "more wavefronts of shared memory, so slower",
-            **(AHEAD | {"PAIRS": 0})),
-    _step("a ring of tiles, asynchronous copies, mbarriers",
-          "no barrier of the block, no registers for tiles on their way", BK=16, GROUP=1),
-    _step("32 steps along K in a stage", "half as many changes of stage", GROUP=1),
-    _step("blocks in groups of 8 rows: the rung as it is",
-          "tiles are shared in L2: fewer bytes from DRAM"),
-    _step("a ring that begins 48 bytes into shared memory",
-          "a copy of a row of B lies in five sectors instead of four: more bytes from L2", False,
-          RING_ALIGN=16),
-    _step("a loop of 32 steps written out", "fewer branches and addresses", False, CHUNK=32),
-    _step("a loop of 4 steps written out", "less code, more branches", False, CHUNK=4),
-    _before("lanes in pairs that read the same", "fewer wavefronts, so faster", False, PAIRS=1),
-    _step("8×8 sums a thread, twice the warps",
-          "16 warps hide what 8 cannot; a third more loads for each FMA", False, TN=8),
-    _step("ptxas at its default", "reuses fewer operands, so slower", False, PTXAS=3),
-    _before("FMAs row by row", "reuses no operand at the end of a row, so slower", False, ORDER=0),
-)  # fmt: skip
-EVIDENCE = (TABLE, path_to(RUNG, STEPS_OF_PATH))
+EVIDENCE = (TABLE, path_to(RUNG, steps_beside(__file__)))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A ring of tiles in shared memory, as one warp uses it: which tile is in which place, and when.
 
-For kernels whose warps hold together by mbarriers. They take no steps together, so there is no
-frame of the whole block as in k_steps; there is the order in which each warp does its own.
+For kernels whose warps meet at mbarriers. They take no steps together, as in k_steps; there is the
+order in which each warp does its own.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 class Event:
     """Neighbouring instructions of one kind, for one tile, which lies in `place` of the ring.
 
-    Where a warp waits until a place is empty, `tile` is the one that it will copy there. Of a
-    batch, tiles are counted on from product to product, see Ring.product; where it stores C, `tile`
-    is the last one of the product, and there is no place.
+    Where a warp waits until a place is empty, `tile` is the one that it will copy there. Tiles are
+    counted on from product to product of a batch; where C is stored, `tile` is the last one of the
+    product, and there is no place.
     """
 
     kind: str
@@ -42,9 +42,8 @@ class Event:
 class Ring:
     """What one warp of one block does with the places of a ring, in the order of execution.
 
-    `alike`: of the block's `warps`, those that do the same in the same order. `elements`: how many
-    elements of A and B a tile has; `copied` and `read`: how many of them this warp copies and reads
-    of one tile, the most over all tiles.
+    `alike`: of the block's `warps`, those that do the same in the same order. `elements`: of A and
+    B in a tile; `copied`, `read`: of one tile by this warp, the most over all tiles.
     """
 
     trace: Trace
@@ -69,12 +68,10 @@ class Ring:
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Ring:
     """The ring as this warp uses it, from what it executed.
 
-    A tile is told by the elements that are copied and read, a place by its address, lowest first.
-    An mbarrier's address is not in a trace: a wait is known by what the warp does next in a place,
-    an arrival by what it did last. Raises TypeError for anything but a trace, LaunchError for a
-    block that is not there, and ValueError for a kernel without a BK or mbarriers, where threads
-    seem to read what their elements of C do not need, for a warp that is not there, and for a batch
-    of products with several tiles of C.
+    A tile is known by the elements that are copied and read, a place by its address, lowest first;
+    a wait by what the warp does next in a place, an arrival by what it did last. Raises TypeError
+    for anything but a trace, LaunchError for a block that is not there, and ValueError for a warp
+    that is not there, a kernel without a ring, and a batch of products with several tiles of C.
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"ring takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter, Settings, listed
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    threads_of_tiles,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 
 LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16}  # for large products
 
 PARAMETERS = (
-    *block_tile(
+    *shapes.block_tile(
         (64, 128), (64, 128, 256), (16, 32), tuple(LARGE[name] for name in ("BM", "BN", "BK"))
     ),
     Parameter("TM", LARGE["TM"], (4, 8), "rows of C that a thread computes"),
@@ -41,7 +34,7 @@ def _whole_warps(s: Settings) -> str | None:
 
 
 def _a_row_of_b(s: Settings) -> str | None:
-    if (threads := threads_of_tiles(s)) < s["BN"]:
+    if (threads := shapes.threads_of_tiles(s)) < s["BN"]:
         return f"makes {threads} threads per block, too few to bring a row of {s['BN']} of B"
     return None
 
@@ -56,11 +49,11 @@ CONSTRAINTS = (
     Constraint("whole warps", _whole_warps),
     Constraint("a row of B", _a_row_of_b),
     Constraint("only to compare", _only_to_compare),
-    whole_block(threads_of_tiles),
+    whole_block(shapes.threads_of_tiles),
     enough_registers(
         lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
         lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
-        threads_of_tiles,
+        shapes.threads_of_tiles,
     ),
 )
 
@@ -71,7 +64,9 @@ def needs_arch(s: Settings) -> str:
 
 
 def plan(entry: str, args: tuple[Argument, ...]) -> Plan:
-    return single(entry, tiles_of_c, in_a_line(threads_of_tiles), _shared_bytes, args)
+    return single(
+        entry, shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_tiles), _shared_bytes, args
+    )
 
 
 RUNG = Rung(
@@ -80,10 +75,10 @@ RUNG = Rung(
     idea="nearly every issue slot an FMA, its operands in registers ahead of it",
     inner_loop=(("while (true)", "multiply<0, 1>(sums, mine[0])"),),
     parameters=PARAMETERS,
-    tile=tile,
+    tile=shapes.tile,
     plan=plan("register_banks", PRODUCT),
     constraints=CONSTRAINTS,
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
     needs_arch=needs_arch,
     tuned_shapes=(
         *((size,) * 3 for size in (512, 1024, 2048)),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
+import numpy
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.register_banks.measure import ORDERS
 from gemmlab.records import roofs, runs
 from gemmlab.sass import loops
@@ -16,17 +17,11 @@ from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.occupancy import SM_PARTITIONS
 
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
-
 BY_ROWS, SNAKING = ORDERS[0], ORDERS[2]
 
 
 def places(order: str, rows: int, columns: int) -> list[tuple[int, int]]:
-    """(row, column) of each sum in its turn: BY_ROWS, or SNAKING down one column and up the next.
-
-    Raises ValueError for another order.
-    """
+    """(row, column) of each sum in its turn: BY_ROWS, or SNAKING down a column and up the next."""
     if order == BY_ROWS:
         return [(i, j) for i in range(rows) for j in range(columns)]
     if order == SNAKING:
@@ -51,17 +46,11 @@ def kept(order: str, rows: int, columns: int) -> int:
     )
 
 
-# ---- what was recorded of them -------------------------------------------------------------------
-
-
 def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
     """Rows in which some SMs took longer for the same work; a launch ends with its slowest.
 
-    table: as fma_order() gives. Counted and timed were different launches. In the first the
-    schedulers then had warps in less than `most` percent of its cycles; in the other the speed is
-    less than `most` percent of what the issued instructions give, as nearly each is an FFMA.
-    Columns: tile, order, loads, ptxas, issue active, %, active, %, what the issued instructions
-    give in TFLOP/s, and what was measured.
+    Either the schedulers had warps in less than `most` percent of the cycles of the counted launch,
+    or the speed of the timed one is less than `most` percent of what the issued instructions give.
     """
     issued = table["issue active, %"] / 100 * table["FFMA"] / table["issue slots"]
     gives, measured = issued * table["roof TFLOP/s"], table["measured TFLOP/s"]
@@ -84,8 +73,6 @@ class Costs:
 
 def costs(table: pandas.DataFrame) -> Costs:
     """Fitted to the rows of fma_order() that have loads, by least squares."""
-    import numpy
-
     rows = table[table["loads"] > 0]
     cycles = rows["FFMA"] * rows["roof TFLOP/s"] / rows["measured TFLOP/s"]
     sums = rows["tile"].map(lambda tile: math.prod(map(int, tile.split("×"))))
@@ -99,10 +86,9 @@ def costs(table: pandas.DataFrame) -> Costs:
 def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:
     """Where the speed of a float32 kernel goes at 4096³, cause by cause, from the roof down.
 
-    TFLOP/s: each row adds a cause to those above, the last is the recorded speed. cycles: of one
-    SM, for a pair of tiles, as the inner loop has them, the last counted. One block is on an SM at
-    a time, so a last wave of blocks that is not full leaves SMs without one; it costs time, and no
-    cycles of an SM at work. Raises what sass.loop() raises, NoRecord and StaleRecord.
+    TFLOP/s: each row adds a cause to those above. cycles: of one SM, for a pair of tiles, as the
+    inner loop has them, the last counted. One block is on an SM at a time; a last wave of blocks
+    that is not full costs time, and no cycles of an SM at work. Raises NoRecord and StaleRecord.
     """
     trip = loops.loop(kernel, SIMULATED_ARCH)
     roof, run = roofs.recorded_ceilings(), runs.replay_at(kernel, *runs.LARGE)

@@ -6,10 +6,7 @@ from gemmlab.ladder.constraints import Constraint, fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    ceil_div,
-    tile_reuse,
-)
+from gemmlab.ladder.shapes import ceil_div, tile_reuse
 
 
 def _threads_without_work(s: Settings) -> str | None:
@@ -49,15 +46,5 @@ RUNG = Rung(
         ),
     ),
     model_bytes=lambda problem, s: tile_reuse(problem, {"BM": s["TILE"], "BN": s["TILE"]}),
-    planted=Planted(
-        old="__syncthreads();                         // nobody reads them any more",
-        new="__syncwarp();                            // nobody reads them any more",
-        what="__syncwarp() holds back the threads of one warp only, so a warp that is ahead "
-        "overwrites tiles that others still read",
-        kind="write-after-read race",
-        seen="only kernel.check() sees the write-after-read race, every result is right",
-        hint="kernel.check() names a line that writes and one that reads. What should stand "
-        "between the read and the next step's write?",
-        settings={"TILE": 16, "BK": 16},
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -3,18 +3,18 @@
     python -m gemmlab record 12_joins
     python -m gemmlab record 12_repeats
 
-The first times every way with the tile and the SPLIT that are the fastest at the shape, in turn
-with cuBLAS: results/<gpu>/joins.csv. The second runs every way on the same inputs again and again
-and compares the bits: results/<gpu>/repeats.csv.
+The first times every way with the fastest tile and SPLIT of the shape, in turn with cuBLAS;
+results/<gpu>/joins.csv. The second runs every way on the same inputs again and again and compares
+the bits; results/<gpu>/repeats.csv.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
@@ -24,22 +24,9 @@ from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings
 from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.rung import RUNG
 from gemmlab.measure.timing import Arena, require_verified
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    POSITIVE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import cells_of
-
-if TYPE_CHECKING:
-    import pandas
 
 SHAPES = (
     (64, 4096, 4096), (128, 4096, 4096), (64, 64, 65536), (256, 256, 16384), (512, 512, 512),
@@ -57,20 +44,8 @@ def joins() -> pandas.DataFrame:
     return TIMES_OF_JOINS.read()
 
 
-def repeats() -> pandas.DataFrame:
-    """What `times` runs on the same inputs gave, a row for each way.
-
-    `results`: different ones, by their bits; `elements` of C that are not the same in all of them;
-    `most_ulps`: by how many units in the last place one of them differs at most.
-    """
-    return REPEATS.read()
-
-
 def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
-    """Each of JOINS with its settings: those of `best` otherwise, and one part where it takes one.
-
-    Ways that cannot be had with these settings are left out.
-    """
+    """Each of JOINS that there is with the settings of `best`, with one part where it takes one."""
     parts = best["SPLIT"] if best["SPLIT"] > 1 else RUNG.defaults["SPLIT"]
     for join, name in enumerate(JOINS):
         split = 1 if join in (ALONE, STREAM_K) else parts
@@ -80,11 +55,7 @@ def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
             continue
 
 
-# ---- measuring -----------------------------------------------------------------------------------
-
-
 def _kernels(shape: tuple[int, int, int]) -> Iterator[tuple[str, Kernel]]:
-    """Every way at a shape, verified."""
     arch = require_gpu("Measuring joins").arch
     for name, settings in ways(tuning.for_shape(RUNG, shape, arch).settings):
         kernel = Kernel(RUNG, settings, arch, RUNG.path)
@@ -117,7 +88,6 @@ def _measure_repeats(say: Say) -> Iterator[Row]:
 
 
 def _products(kernel: Kernel, problem: Problem) -> Iterator[np.ndarray]:
-    """The same product TIMES times."""
     given = Operands.from_seed(problem, kernel.precision, SEED).changed(kernel.to_device)
     for _ in range(TIMES):
         kernel.launch(given, 1.0, 0.0)
@@ -145,16 +115,17 @@ TIMES_OF_JOINS = Table(
     columns={
         **SIZE("m", "n", "k"), **TEXT("join", "settings"),
         **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas"),
-        **SIZE("pairs"), **provenance("driver", "cuda", "cublas"),
+        **SIZE("pairs"), **registry.provenance("driver", "cuda", "cublas"),
     },
-    measure=_measure_times, fingerprint_of=partial(of_row, RUNG),
+    measure=_measure_times, fingerprint_of=partial(registry.of_row, RUNG),
 )  # fmt: skip
 REPEATS = Table(
     name="12_repeats", file="repeats.csv", key=("m", "n", "k", "join", "settings"),
     columns={
         **SIZE("m", "n", "k"), **TEXT("join", "settings"), **SIZE("times", "results"),
-        **WHOLE("elements", "most_ulps"), **provenance("driver", "cuda", "cublas"),
+        **registry.WHOLE("elements", "most_ulps"),
+        **registry.provenance("driver", "cuda", "cublas"),
     },
-    measure=_measure_repeats, fingerprint_of=partial(of_row, RUNG),
+    measure=_measure_repeats, fingerprint_of=partial(registry.of_row, RUNG),
 )  # fmt: skip
 EVIDENCE = (TIMES_OF_JOINS, REPEATS)

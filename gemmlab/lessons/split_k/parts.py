@@ -29,10 +29,7 @@ LOAD_BYTES = 32 * 16  # of a warp, of sums that lie in another block's shared me
 def kernels(
     joins: tuple[int, ...] = tuple(range(len(JOINS))), **settings: int
 ) -> dict[str, Kernel]:
-    """A kernel for each way to join, by its name; with one part where the way takes one.
-
-    Those that cannot be had with these settings are left out.
-    """
+    """A kernel for each way to join that there is with these settings, by its name."""
     made = {}
     for join in joins:
         of_join = settings | {"JOIN": join} | ({"SPLIT": 1} if join in (ALONE, STREAM_K) else {})
@@ -46,9 +43,7 @@ def kernels(
 def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.DataFrame:
     """What the ways to join move in an m×n×k product besides A and B, on a GPU of `sm_count` SMs.
 
-    Counted, in KiB of whole sectors: stored to global memory, C among it; loaded from there; loaded
-    from the shared memory of other blocks. And how many kernels there are, and how many atomic
-    additions, which is one for each element and part.
+    Counted, in KiB of whole sectors; C is among what is stored.
     """
     rows = {}
     for name, kernel in kernels(**settings).items():
@@ -71,11 +66,9 @@ def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.Data
 def in_orders(
     m: int, n: int, k: int, orders: int, sm_count: int, **settings: int
 ) -> pandas.DataFrame:
-    """Results of the same product with its blocks run in several orders.
+    """How results of the same product differ with its blocks run in several orders, of a seed.
 
-    A row for each way to join in one launch: how many orders, how many different results by their
-    bits, and how many elements of C are not the same in all. Orders are of a seed; the blocks of a
-    cluster stay together.
+    A row for each way to join in one launch. The blocks of a cluster stay together.
     """
     joins = tuple(join for join in range(len(JOINS)) if join not in (ALONE, SECOND_KERNEL))
     rows = {}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+from gemmlab.ladder import launch, shapes
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.launch import (
-    LEADING,
-    MATRICES,
-    SIMULATED,
-    Launch,
-    Target,
-    Workspace,
-)
+from gemmlab.ladder.launch import SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import (
@@ -26,15 +24,6 @@ from gemmlab.ladder.settings import (
     Parameter,
     Settings,
 )
-from gemmlab.ladder.shapes import (
-    ceil_div,
-    operations,
-    ops,
-    threads_of_tiles,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from ptxsim.architectures import LIMITS, base
 
 PADDING = 4  # floats, of a row of what is transposed on its way into shared memory
@@ -49,10 +38,6 @@ def _has_few_rows(s: Settings) -> bool:
 
 def _has_few_columns(s: Settings) -> bool:
     return s["TN"] == s["BN"]
-
-
-def _is_thin(s: Settings) -> bool:
-    return _has_few_rows(s) or _has_few_columns(s)
 
 
 def ring_bytes(s: Settings) -> int:
@@ -93,16 +78,13 @@ def _resident(s: Settings, target: Target) -> int:
     threads = 256 if sums > 64 else 512 if sums > 32 else 768
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
     of_a_block = _split_shared_bytes(s) + STATIC_BYTES + limits.reserved_bytes
-    return max(1, min(threads // threads_of_tiles(s), limits.shared_bytes // of_a_block))
-
-
-# ---- 12 ------------------------------------------------------------------------------------------
+    return max(1, min(threads // shapes.threads_of_tiles(s), limits.shared_bytes // of_a_block))
 
 
 def _threads(s: Settings) -> int:
     if _has_few_rows(s):
         return 32 * WARPS
-    return 32 * (s["BM"] // s["TM"]) if _has_few_columns(s) else threads_of_tiles(s)
+    return 32 * (s["BM"] // s["TM"]) if _has_few_columns(s) else shapes.threads_of_tiles(s)
 
 
 def _split_shared_bytes(s: Settings) -> int:
@@ -122,9 +104,9 @@ def _shares(s: Settings) -> int:
 
 
 def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    across, down, _ = tiles_of_c(problem.m, problem.n, s)
+    across, down, _ = shapes.tiles_of_c(problem.m, problem.n, s)
     tiles, join, block = across * down, s["JOIN"], (_threads(s), 1, 1)
-    args = (*MATRICES, "M", "N", "K", *LEADING, "alpha", "beta")
+    args = (*launch.MATRICES, "M", "N", "K", *launch.LEADING, "alpha", "beta")
     if _has_few_columns(s):
         return [Launch("few_columns", (tiles, 1, 1), block, _split_shared_bytes(s), args=args)]
     together = target.sm_count * _resident(s, target)
@@ -145,7 +127,7 @@ def _split_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
         args = ("C", "M", "N", "ldc", "alpha", "beta", parts)
         return [product, Launch("add_parts", (tiles * _shares(s), 1, 1), block, args=args)]
     if join == ATOMICS:
-        grid = (ceil_div(problem.n, 256), min(problem.m, MOST_ROWS_OF_BLOCKS), 1)
+        grid = (shapes.ceil_div(problem.n, 256), min(problem.m, MOST_ROWS_OF_BLOCKS), 1)
         args = ("C", "M", "N", "ldc", "beta")
         return [Launch("scale_c", grid, (256, 1, 1), args=args), product]
     return [product]
@@ -156,9 +138,6 @@ def _one_way(s: Settings) -> str | None:
         return f"joins by {JOINS[s['JOIN']]}, with SPLIT=1"
     if s["JOIN"] == CLUSTER and s["SPLIT"] > 8 and s["SPLIT"] % 8:
         return "leaves no whole clusters of 8 parts"
-    together = SIMULATED.sm_count * _resident(s, SIMULATED)
-    if s["JOIN"] == EVERY_PART and not _is_thin(s) and s["SPLIT"] > together:
-        return f"lets {s['SPLIT']} parts wait for each other, and {together} run at a time"
     return None
 
 
@@ -171,7 +150,6 @@ def _waiting(s: Settings) -> str | None:
 
 
 def _thin(s: Settings) -> str | None:
-    """What the kernels for few rows and columns do not do."""
     if _has_few_columns(s):
         if s["SPLIT"] != 1 or s["JOIN"] != ALONE:
             return "cuts no K where C has few columns: SPLIT=1 and JOIN=0"
@@ -195,88 +173,28 @@ SPLIT_FAMILIES = families(
     (128, 64, 16, 8, 16, 4, 1), (256, 32, 32, 16, 8, 3, 1), (128, 16, 32, 4, 4, 3, 3),
     (1, 128, 256, 1, 4, 1, 3), (16, 1, 256, 2, 1, 2, 3),
 )  # fmt: skip
-(
-    SQUARE, SQUARE_OF_MORE_THREADS, WIDE, LARGE, LARGEST, LARGEST_IN_SHORT_STEPS, SMALL,
-    OF_32_ROWS, OF_16_ROWS, OF_64_COLUMNS, OF_32_COLUMNS, OF_16_COLUMNS, OF_A_ROW, OF_A_COLUMN,
-) = SPLIT_FAMILIES  # fmt: skip
+SQUARE = SPLIT_FAMILIES[0]
 
-# What a sweep tries at M×N×K: tiles, SPLIT and JOIN. Of some hundred that were timed at each shape
-# on an NVIDIA H200 they were the fastest, or near it.
-TRIED = {
-    (1, 8192, 8192): ((OF_A_ROW, 8, LAST_ARRIVER), (OF_A_ROW, 8, CLUSTER)),
-    (16, 4096, 4096): ((OF_16_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 16, LAST_ARRIVER)),
-    (32, 4096, 4096): (
-        (OF_32_ROWS, 16, EVERY_PART), (OF_32_ROWS, 8, LAST_ARRIVER), (OF_16_ROWS, 8, LAST_ARRIVER),
-    ),
-    (64, 4096, 4096): (
-        (WIDE, 16, EVERY_PART), (SQUARE, 16, EVERY_PART), (OF_32_ROWS, 8, EVERY_PART),
-    ),
-    (128, 4096, 4096): (
-        (LARGEST, 8, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 8, EVERY_PART), (WIDE, 8, EVERY_PART),
-        (LARGE, 8, EVERY_PART),
-    ),
-    (8192, 1, 8192): ((OF_A_COLUMN, 1, ALONE),),
-    (4096, 16, 4096): (
-        (OF_16_COLUMNS, 8, LAST_ARRIVER), (OF_16_COLUMNS, 8, CLUSTER),
-        (OF_16_COLUMNS, 16, LAST_ARRIVER),
-    ),
-    (8192, 32, 8192): (
-        (OF_32_COLUMNS, 8, EVERY_PART), (OF_32_COLUMNS, 8, LAST_ARRIVER),
-        (OF_32_COLUMNS, 4, EVERY_PART),
-    ),
-    (4096, 64, 4096): (
-        (OF_64_COLUMNS, 16, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART), (SQUARE, 16, EVERY_PART),
-    ),
-    (4096, 128, 4096): (
-        (WIDE, 8, EVERY_PART), (LARGE, 8, EVERY_PART), (OF_64_COLUMNS, 8, EVERY_PART),
-    ),
-    (64, 64, 65536): (
-        (SQUARE, 256, EVERY_PART), (SQUARE, 128, EVERY_PART),
-        (SQUARE_OF_MORE_THREADS, 256, EVERY_PART),
-    ),
-    (128, 128, 32768): (
-        (WIDE, 128, EVERY_PART), (WIDE, 64, EVERY_PART), (LARGE, 128, EVERY_PART),
-    ),
-    (256, 256, 16384): (
-        (LARGEST_IN_SHORT_STEPS, 66, EVERY_PART), (LARGEST, 66, EVERY_PART),
-        (WIDE, 64, EVERY_PART),
-    ),
-    (512, 512, 8192): (
-        (LARGEST, 16, EVERY_PART), (LARGEST_IN_SHORT_STEPS, 16, EVERY_PART),
-        (WIDE, 16, EVERY_PART),
-    ),
-    (1001, 777, 513): (
-        (SQUARE_OF_MORE_THREADS, 3, EVERY_PART), (WIDE, 3, CLUSTER), (WIDE, 2, CLUSTER),
-        (LARGE, 2, CLUSTER),
-    ),
-    (1024, 1024, 512): (
-        (LARGE, 2, CLUSTER), (WIDE, 2, CLUSTER), (WIDE, 4, EVERY_PART), (LARGE, 2, EVERY_PART),
-    ),
-    (768, 768, 768): (
-        (WIDE, 7, EVERY_PART), (WIDE, 3, CLUSTER), (LARGE, 3, CLUSTER), (LARGE, 7, EVERY_PART),
-    ),
-    (1536, 1536, 1536): ((LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K), (WIDE, 1, STREAM_K)),
-    (2000, 2000, 2000): ((LARGEST, 1, ALONE), (LARGEST, 1, STREAM_K)),
-    (3072, 1024, 512): ((WIDE, 1, ALONE), (LARGE, 1, STREAM_K), (LARGEST, 1, STREAM_K)),
-    (64, 64, 64): ((SMALL, 4, CLUSTER), (SMALL, 2, CLUSTER), (SMALL, 1, ALONE)),
-    (128, 128, 128): ((SMALL, 4, CLUSTER), (SMALL, 8, CLUSTER), (SMALL, 1, ALONE)),
-    (256, 256, 256): ((SMALL, 8, CLUSTER), (SMALL, 4, CLUSTER)),
-    (512, 512, 512): (
-        (OF_32_ROWS, 8, EVERY_PART), (OF_32_ROWS, 4, EVERY_PART),
-        (SQUARE_OF_MORE_THREADS, 2, CLUSTER),
-    ),
-    (1024, 1024, 1024): (
-        (WIDE, 4, EVERY_PART), (LARGE, 4, EVERY_PART), (LARGE, 1, STREAM_K),
-    ),
-}  # fmt: skip
+
+def _tried() -> dict[tuple[int, int, int], list[Settings]]:
+    """What a sweep tries at (M, N, K): tiles, SPLIT and JOIN.
+
+    Of some hundred that were timed on an NVIDIA H200 they were the fastest, or near it.
+    """
+    tried = defaultdict(list)
+    with Path(__file__).with_name("tried.csv").open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            row["JOIN"] = JOINS.index(row["JOIN"])
+            settings = {name: int(value) for name, value in row.items()}
+            tried[tuple(settings.pop(name) for name in "mnk")].append(settings)
+    return dict(tried)
+
+
+TRIED = _tried()
 
 
 def _is_tried(problem: Problem, s: Settings) -> bool:
-    """Whether a sweep tries the settings at a shape."""
-    return any(
-        s["SPLIT"] == split and s["JOIN"] == join and family.items() <= s.items()
-        for family, split, join in TRIED.get(problem.shape, ())
-    )
+    return any(tried.items() <= s.items() for tried in TRIED.get(problem.shape, ()))
 
 
 def _ships_split(s: Settings) -> bool:
@@ -299,35 +217,25 @@ RUNG = Rung(
             "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
             "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
         ),
-        *operations(),
+        *shapes.operations(),
     ),
     families=SPLIT_FAMILIES,
     ships=_ships_split,
     tuned_shapes=tuple(TRIED),
     swept=_is_tried,
-    tile=tile,
+    tile=shapes.tile,
     plan=_split_plan,
     constraints=(
         Constraint("one way", _one_way), Constraint("thin", _thin), Constraint("waiting", _waiting),
     ),
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
     needs_arch=lambda s: "sm_90a" if s["JOIN"] == CLUSTER else "sm_80",
-    ops=ops,
+    ops=shapes.ops,
     shown_at=Problem(64, 4096, 4096),
     inner_loop=(
         ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
         ("const long long steps", "multiply_tile("),
         ("} else if (JOIN == LAST_ARRIVER) {", "}"),
     ),
-    planted=Planted(
-        old="is_last(&arrived[tile], SPLIT)",
-        new="is_last(&arrived[tile], SPLIT - 1)",
-        what="the block that arrives last but one adds the parts, and one of them may not be there "
-        "yet; all SPLIT of them must have arrived",
-        kind="uninitialised read",
-        seen="kernel.check() sees the read of a part that nobody has written, and kernel.verify() "
-        "fails where the last block is late",
-        hint="kernel.check() names the array that is read too early. Who writes it, and what does "
-        "the reader wait for?",
-    ),
+    planted=Planted.beside(__file__),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from gemmlab.ladder import read_settings
 from gemmlab.ladder.precision import SINGLE
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
-from gemmlab.lessons.split_k.measure import joins, repeats
+from gemmlab.lessons.split_k.measure import REPEATS, joins
 from gemmlab.records import best_by_shape, roofs
 
 MICROSECONDS = 1e3  # of a millisecond
@@ -16,10 +16,7 @@ MIB = 2**20
 
 
 def times() -> pandas.DataFrame:
-    """Microseconds of a product, a row for each shape M×N×K and a column for each way to join.
-
-    Also the tile, the parts that K is cut into, and cuBLAS.
-    """
+    """Microseconds of a product: a row for each shape, a column for each way to join; cuBLAS."""
     table = joins()
     table["shape"] = [f"{m}×{n}×{k}" for m, n, k in table[["m", "n", "k"]].to_numpy()]
     wide = table.pivot(index="shape", columns="join", values="time_ms") * MICROSECONDS
@@ -43,7 +40,7 @@ def _settings(table: pandas.DataFrame) -> dict[str, list]:
 
 def bits() -> pandas.DataFrame:
     """For each way to join: runs of one product, different results, and where they differ."""
-    table = repeats().set_index("join").reindex(JOINS).dropna(subset="times")
+    table = REPEATS.read().set_index("join").reindex(JOINS).dropna(subset="times")
     columns = {
         "times": "runs", "results": "different results", "elements": "elements that differ",
         "most_ulps": "most units in the last place",
@@ -59,9 +56,8 @@ def steps_of_k(tiles: int, parts: int, sm_count: int) -> float:
 def gains(sm_count: int) -> pandas.DataFrame:
     """A row for each shape M×N×K: how many times as fast its product is with K cut as without.
 
-    Columns: the tile, how many tiles there are, into how many parts K is cut; MiB of A and B, and
-    of all parts; the factor from `steps_of_k`, as if joining took no time; the recorded one, of the
-    fastest way that cuts K into equal parts, and which way that is.
+    gain, by waves: from `steps_of_k`, as if joining took no time; measured: of the fastest way that
+    cuts K into equal parts. MiB of all parts.
     """
     rows = {}
     for (m, n, k), rows_of_shape in joins().groupby(["m", "n", "k"], sort=False):
@@ -87,9 +83,7 @@ def gains(sm_count: int) -> pandas.DataFrame:
 def under_the_copy_roof(name: str, most: int) -> pandas.DataFrame:
     """The rung where M or N is at most `most`, A and B as they are, a row for each M×N×K.
 
-    What moving A, B and C once makes at the recorded speed, in TB/s, and in percent of what a copy
-    reaches; operations for each byte of it; and the share of cuBLAS. Raises what
-    best_by_shape.tuned and roofs.recorded_ceilings raise.
+    TB/s: A, B and C moved once at the recorded speed.
     """
     table, roof = best_by_shape.tuned(name), roofs.recorded_ceilings()
     rows = {}

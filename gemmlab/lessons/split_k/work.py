@@ -1,7 +1,7 @@
-"""Which part of a product each block computes, and when, on a GPU of few SMs: from addresses alone.
+"""Which part of a product each block computes, and when, on a GPU of few SMs: from addresses.
 
 A block that works along K reads a tile of A and then one of B with each step, BK long. The elements
-that its first warp loads or copies tell which tiles of C it works on, and how far along K.
+that its first warp reads tell which tiles of C it works on, and how far along K.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from gemmlab.kernel.trace import Trace, TraceError
 class Part:
     """Steps along K, from `first` up to `end`, of a tile of C that one block computes.
 
-    `tile`: row and column of the tile, in the matrix of `product`. `sm` and `start`: where and
-    after how many steps it begins, if a block goes to the SM that is free first, one block to an
-    SM, and all steps take equally long.
+    `tile`: row and column, in the matrix of `product`. `sm` and `start`: where and after how many
+    steps it begins, if blocks go to the SM that is free first, one to an SM, and steps take equally
+    long.
     """
 
     block: tuple[int, int, int]
@@ -41,9 +41,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """One product, or a batch of them, spread over the SMs of a GPU.
-
-    `tiles`: rows and columns of tiles of one C. `steps`: of a tile along K.
+    """A product, or a batch, on the SMs of a GPU. `tiles`: rows and columns of C; `steps`: of a
+    tile.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Work:
 
     @property
     def length(self) -> int:
-        """Steps until the last SM is done."""
         return max(part.stop for part in self.parts)
 
     @property
@@ -70,8 +68,7 @@ class Work:
 def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) -> Work:
     """What each block of an m×n×k product does, or of a batch, if the GPU had `sm_count` SMs.
 
-    For kernels with BM, BN and BK. Raises what Kernel.trace raises, and TraceError for a kernel
-    that reads A and B otherwise than tile by tile.
+    Raises TraceError for a kernel that does not read A and B tile by tile.
     """
     trace = kernel.scheduled_for(sm_count).trace(m, n, k, batch=batch)
     sizes = [kernel.settings.get(name) for name in ("BM", "BN", "BK")]
@@ -111,10 +108,7 @@ def _in_order(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
 def _stretches(
     trace: Trace, block: tuple[int, int, int], rows: int, columns: int, step: int
 ) -> list[tuple[tuple[int, int, int], int, int]]:
-    """The tiles of C of one block in their order, each with its first step and the one after.
-
-    A tile is named by its product, its row and its column.
-    """
+    """(product, row, column) of each tile of one block, with its first step and the one after."""
     m, n, k = trace.m, trace.n, trace.k
     # Of each step: (product, which tile, step along K).
     met: list[dict[str, set[tuple[int, int, int]]]] = []

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 
 
 def _threads_04(s: Settings) -> int:
@@ -34,11 +28,11 @@ RUNG = Rung(
         ("__syncthreads", "__syncthreads("),
     ),
     parameters=(
-        *block_tile((32, 64, 128), (32, 64, 128), (8, 16, 32), (32, 64, 16)),
+        *shapes.block_tile((32, 64, 128), (32, 64, 128), (8, 16, 32), (32, 64, 16)),
         Parameter("TM", 16, (4, 8, 16), "rows of C that a thread computes"),
     ),
-    tile=tile,
-    plan=single("thread_tile_1d", tiles_of_c, in_a_line(_threads_04)),
+    tile=shapes.tile,
+    plan=single("thread_tile_1d", shapes.tiles_of_c, shapes.in_a_line(_threads_04)),
     constraints=fits(_threads_04, lambda s: (s["TM"], 1), both_tiles),
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
 )

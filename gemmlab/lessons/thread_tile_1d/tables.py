@@ -14,8 +14,7 @@ from ptxsim.architectures import WARP
 def against(before: str, after: str) -> pandas.DataFrame:
     """How many times as fast as rung `before` rung `after` is, at every size that both have.
 
-    Index: M = N = K. Beside the factor, of each rung the blocks and the warps of the whole product
-    for each SM of the GPU whose records are replayed. Raises LadderError, NoRecord, StaleRecord.
+    Beside it, of both the blocks and warps for each SM. Raises LadderError, NoRecord, StaleRecord.
     """
     sms = runs.current()["gpu"]["sm_count"]
     speeds, rest = [], {}
@@ -27,10 +26,8 @@ def against(before: str, after: str) -> pandas.DataFrame:
         number = name.partition("_")[0]
         launches = {n: kernel.launches(kernel.problem(n, n, n))[0] for n in squares.m}
         blocks = pandas.Series({n: math.prod(launch.grid) for n, launch in launches.items()})
-        warps = pandas.Series(
-            {n: math.prod(launch.block) // WARP for n, launch in launches.items()}
-        )
+        threads = pandas.Series({n: math.prod(launch.block) for n, launch in launches.items()})
         rest[f"blocks for each SM, {number}"] = blocks / sms
-        rest[f"warps for each SM, {number}"] = blocks * warps / sms
+        rest[f"warps for each SM, {number}"] = blocks * (threads // WARP) / sms
     factor = f"{after.partition('_')[0]} over {before.partition('_')[0]}"
     return pandas.DataFrame({factor: speeds[1] / speeds[0]} | rest).dropna()

@@ -3,16 +3,19 @@
     python -m gemmlab record 17_timeline
     python -m gemmlab record 17_blocks
 
-The first follows the roles of one block step by step: results/<gpu>/hopper_timeline.csv. Its marks,
-two or three in a step, cost time themselves: what they tell is the order and the proportions. The
-second reads the clock four times in every block, which costs nothing that could be seen, and keeps
-the blocks of some SMs: results/<gpu>/hopper_blocks.csv. Both put marks into the kernels, launch
-each until the GPU is warm, and keep the last launch.
+Both put marks into the kernels, and keep those of the last of many launches. The first follows the
+roles of one block; results/<gpu>/hopper_timeline.csv. Its marks cost time themselves: what they
+tell is the order and the proportions. The second reads the clock four times in every block, and
+keeps the blocks of some SMs; results/<gpu>/hopper_blocks.csv.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
@@ -25,10 +28,6 @@ from gemmlab.records.ablations import AblationStep
 from gemmlab.records.registry import REPORTED, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 
-if TYPE_CHECKING:
-    import numpy
-    import pandas
-
 TMA_WGMMA, WARP_SPECIALIZED = map(ladder.find, ("16_tma_wgmma", "17_warp_specialized"))
 STEPS_NAME, BLOCKS_NAME = "17_timeline", "17_blocks"
 STEPS = LARGE[2] // 64
@@ -37,29 +36,16 @@ EVENTS = ("goes_on", "done", "met")
 PHASES = ("began", "first", "summed", "stored")
 SMS = 16  # whose blocks are kept
 WARM = 50  # launches before the one that is kept
-# A mark is a read of the clock and a store, both predicated: no branch.
-READ = """\
-__device__ __forceinline__ void read_clock(long long* to, bool reads)
-{
-    asm volatile("{ .reg .pred p; .reg .b64 t; setp.ne.u32 p, %1, 0; @p mov.u64 t, %%clock64;"
-                 " @p st.global.b64 [%0], t; }" :: "l"(to), "r"((int)reads) : "memory");
-}
-"""
-STEP_MARKS = f"""{READ}
-__device__ long long marks[{len(ROLES)}][{STEPS}][{len(EVENTS)}], began;
-#define BEGIN read_clock(&began, blockIdx.x == 0 && threadIdx.x == 0);
-#define MARK(event) read_clock(&marks[group][step][event], \
-                               blockIdx.x == 0 && threadIdx.x % 128 == 0 && step < {STEPS});
-"""
-BLOCK_MARKS = f"""{READ}
-#define BLOCKS {LARGE[0] * LARGE[1] // 64**2}
-__device__ long long marks[BLOCKS][{len(PHASES)}];
-__device__ int sms[BLOCKS];
-#define MARK(phase, reads) read_clock(&marks[blockIdx.x][phase], threadIdx.x == 0 && (reads));
-#define BEGIN MARK(0, true) if (threadIdx.x == 0) \
-    asm volatile("{{ .reg .b32 t; mov.u32 t, %%smid; st.global.b32 [%0], t; }}" \
-                 :: "l"(sms + blockIdx.x) : "memory");
-"""
+
+
+def marks_in(path: Path) -> str:
+    """The marks of a file, behind the read of the clock that they use."""
+    return Path(__file__).with_name("read_clock.cuh").read_text("utf-8") + path.read_text("utf-8")
+
+
+STEP_MARKS, BLOCK_MARKS = (
+    marks_in(Path(__file__).with_name(name)) for name in ("step_marks.cuh", "block_marks.cuh")
+)
 MEMORY = "extern __shared__ __align__(SWIZZLED_BYTES) char memory[];"
 FULL_16 = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
 FULL_17 = "wait_for(full + 8 * at.stage, at.parity);"
@@ -102,10 +88,7 @@ IN_BLOCKS = (
 
 
 def launched(step: AblationStep) -> tuple[on_gpu.GpuKernels, int]:
-    """A kernel with marks, launched until the GPU is warm, and how many blocks it has.
-
-    Raises NoGpu, TimingError.
-    """
+    """A kernel with marks, launched until the GPU is warm, and how many blocks it has."""
     import cupy
 
     here, problem = require_gpu("Taking marks"), Problem(*LARGE)
@@ -121,7 +104,6 @@ def launched(step: AblationStep) -> tuple[on_gpu.GpuKernels, int]:
 
 
 def _measure_steps(say: Say) -> list[Row]:
-    """Follow one block of both kernels."""
     rows: list[Row] = []
     for marked in IN_STEPS:
         kernels, _ = launched(marked)
@@ -144,7 +126,6 @@ def _measure_steps(say: Say) -> list[Row]:
 
 
 def _measure_blocks(say: Say) -> list[Row]:
-    """Follow the blocks of both kernels."""
     rows: list[Row] = []
     for marked in IN_BLOCKS:
         kernels, blocks = launched(marked)
@@ -160,8 +141,6 @@ def rows_of(taken: numpy.ndarray, sms: numpy.ndarray) -> list[dict[str, int]]:
 
     taken: (blocks, PHASES), cycles; sms: where each block ran.
     """
-    import numpy
-
     rows = []
     for sm in range(SMS):
         (on_it,) = numpy.nonzero(sms == sm)
@@ -206,7 +185,7 @@ def marks() -> pandas.DataFrame:
 def blocks() -> pandas.DataFrame:
     """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
 
-    began: the block; first: its first pair of tiles is there; summed: all sums are; stored: C is on
-    its way, or written.
+    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way, or
+    written.
     """
     return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

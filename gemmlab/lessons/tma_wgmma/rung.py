@@ -35,10 +35,7 @@ def _copied_bytes(s: Settings) -> int:
 
 
 def _has_maps(problem: Problem) -> bool:
-    """Whether rows of A, B and C begin at multiples of 16 bytes, and there is something to sum.
-
-    A C of float32 has longer rows, but is held to the same.
-    """
+    """Whether rows of A, B and a C of 16 bits begin at multiples of 16 bytes, and K is not 0."""
     widths = problem.shape_of_a[-1], problem.shape_of_b[-1], problem.n
     return problem.k > 0 and all(width * HALF.a.bytes % MAP_ALIGNMENT == 0 for width in widths)
 
@@ -50,7 +47,6 @@ def maps_of(s: Settings, rows_of_a: int, columns_of_b: int) -> tuple[MapOf, MapO
 
 
 def tiles_of(problem: Problem, s: Settings) -> tuple[int, int]:
-    """Down and across, in blocks' tiles."""
     return ceil_div(problem.m, s["BM"]), ceil_div(problem.n, s["BN"])
 
 

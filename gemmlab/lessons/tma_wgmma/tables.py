@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -12,7 +12,7 @@ from gemmlab import ladder
 from gemmlab.analysis.counters import PER_WARP_FMA
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
-from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
@@ -42,8 +42,8 @@ SHARES = {
 def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks
-    that another follows on their SM.
+    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks that
+    another follows on their SM.
     """
     blocks = clock_readings.blocks() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
@@ -68,10 +68,9 @@ def wgmma_ceilings() -> pandas.DataFrame:
 def cycles(*names: str) -> pandas.DataFrame:
     """Where the cycles of all SMs went at LARGE, a column for each of 16 to 19, in percent.
 
-    Rows: "products at full rate", TENSOR_FLOP_PER_CYCLE for each SM, of 8 bits twice as many; "SMs
-    without a tile", by the tiles and the SMs, all tiles taken as equally long; "the rest"; and last
-    the cycles themselves, of an SM: those that were counted while it had warps, over the share of
-    SMs that had a tile. Raises LadderError, NoRecord, StaleRecord.
+    Full rate: TENSOR_FLOP_PER_CYCLE for each SM, of 8 bits twice as many; all tiles taken as
+    equally long. Last the cycles of an SM that were counted, over the share of SMs that had a tile.
+    Raises LadderError, NoRecord, StaleRecord.
     """
     return pandas.DataFrame({name: _cycles(ladder.find(name)) for name in names})
 
@@ -92,7 +91,6 @@ def _cycles(rung: ladder.Rung) -> dict[str, float]:
 
 
 def sm_count() -> int:
-    """Of the recorded GPU."""
     return runs.current()["gpu"]["sm_count"]
 
 
@@ -105,7 +103,7 @@ ROWS = 8  # of a box, after which every swizzle has begun anew
 def in_shared_memory(swizzle: str) -> np.ndarray:
     """int (places,): the chunk of 16 bytes that lies at each place, of a box of ROWS rows.
 
-    The box is as wide as the swizzle takes it; its chunks count along its rows, row by row.
+    Its chunks count row by row; the box is as wide as the swizzle takes it.
     """
     columns = SWIZZLE_BYTES[swizzle] // 2
     numbers = np.arange(ROWS * columns, dtype=np.uint16).reshape(ROWS, columns)
@@ -119,10 +117,9 @@ def in_shared_memory(swizzle: str) -> np.ndarray:
 
 
 def sums() -> np.ndarray:
-    """int (128, 32): of the 64×64 sums of a warpgroup, row * 64 + column of each that a thread has.
+    """int (128, 32): row * 64 + column of each of the 64×64 sums of a warpgroup that a thread has.
 
-    A thread's sums come in their order. C is its own numbering: A has the row and a 1, B has 64 and
-    the column, and whatever the tensor cores add is exact.
+    C is its own numbering: A has the row and a 1, B has 64 and the column.
     """
     a, b = np.zeros((SQUARE, SQUARE), np.float16), np.zeros((SQUARE, SQUARE), np.float16)
     a[:, 0], a[:, 1] = np.arange(SQUARE), 1
@@ -139,60 +136,15 @@ def sums() -> np.ndarray:
 SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """`old`, which stands once in the kernel's file, became `new`: then `may` can happen."""
-
-    what: str
-    old: str
-    new: str
-    may: str
-
-    def kernel(self) -> Kernel:
-        text = TMA_WGMMA.path.read_text(encoding="utf-8")
-        return from_source(text.replace(self.old, self.new), TMA_WGMMA.name, **SMALL)
-
-
-EVERY = (
-    LeftOut(
-        "the wait for the mbarrier", "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);", "",
-        "products read a box before it is there",
-    ),
-    LeftOut(
-        "half of the bytes told", "expect_bytes(told, sizeof(Stage));",
-        "expect_bytes(told, sizeof(Stage) / 2);", "the phase ends before all bytes are there",
-    ),
-    LeftOut(
-        "the barrier of the block", "__syncthreads();                         // all have", "// ",
-        "a box overwrites what others still multiply",
-    ),
-    LeftOut(
-        "wgmma.fence", "fence_sums();", "", "products begin before the sums are 0",
-    ),
-    LeftOut(
-        "wgmma.commit_group", "commit_products();", "", "nobody can wait for the products",
-    ),
-    LeftOut(
-        "a group too many under way", "wait_for_products<LAG>();",
-        "wait_for_products<LAG + 1>();", "a box overwrites what is still read",
-    ),
-    LeftOut(
-        "the last wait", "    }\n    wait_for_products<0>();\n", "    }\n",
-        "sums are stored while they are computed",
-    ),
-    LeftOut(
-        "fence.proxy.async", '#include "warpgroup_tiles.cuh"',
-        '#include "tensor_copy.cuh"\n#define publish_stores()\n#include "warpgroup_tiles.cuh"',
-        "wgmma misses what threads have stored",
-    ),
-)  # fmt: skip
+# A piece that stands once in the kernel's file, what is there instead, and what may happen then.
+LEFT_OUT = pandas.read_csv(Path(__file__).with_name("left_out.csv"), keep_default_na=False)
 
 
 def left_out() -> pandas.DataFrame:
-    """A row for each of EVERY: what may happen without it, and what the checks find."""
-    rows = {}
-    for line in EVERY:
-        report = line.kernel().check()
-        kinds = {finding.kind: None for case in report.cases for finding in case.findings}
-        rows[line.what] = {"then": line.may, "the checks find": next(iter(kinds), "nothing")}
+    """A row for each of LEFT_OUT: what may happen without it, and what the checks find."""
+    rows, text = {}, TMA_WGMMA.path.read_text(encoding="utf-8")
+    for line in LEFT_OUT.itertuples():
+        kernel = from_source(text.replace(line.old, line.new), TMA_WGMMA.name, **SMALL)
+        kinds = [finding.kind for case in kernel.check().cases for finding in case.findings]
+        rows[line.what] = {"then": line.may, "the checks find": kinds[0] if kinds else "nothing"}
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("left out")

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    thread_tile,
-    threads_of_tiles,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from gemmlab.lessons.thread_tile_2d.rung import FITS_05
 
 RUNG = Rung(
@@ -21,11 +13,11 @@ RUNG = Rung(
     idea="16 bytes with every load; A staged transposed",
     inner_loop=(("const float4 four", "a[k + 3]"), ("float a_column", "*(float4*)&b_row")),
     parameters=(
-        *block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
-        *thread_tile(8, 8),
+        *shapes.block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
+        *shapes.thread_tile(8, 8),
     ),
-    tile=tile,
-    plan=single("vectorized_loads", tiles_of_c, in_a_line(threads_of_tiles)),
+    tile=shapes.tile,
+    plan=single("vectorized_loads", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_tiles)),
     constraints=FITS_05,
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
 )

@@ -28,17 +28,13 @@ NOT_RECORDED = "not recorded"
 
 
 def parts(name: str) -> dict[str, Kernel]:
-    """What was changed -> the kernel, for each step of the path to rung `name`.
-
-    Raises LadderError for a rung to which no path is kept.
-    """
+    """{change: kernel} of each step of the path to rung `name`. Raises LadderError for no path."""
     return {step.title: step.kernel() for step in ablations.path_of(name).steps}
 
 
 def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
-    """The rung `name` with pieces of its text replaced: `changes`, from the old to the new.
-
-    Raises ValueError for a piece that the text does not have, and else what from_source raises.
+    """The rung `name` with pieces of its text replaced: {old: new}. Raises ValueError for no such
+    text.
     """
     text = ladder.find(name).path.read_text(encoding="utf-8")
     for old, new in changes.items():
@@ -51,12 +47,11 @@ def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
 def side_by_side(
     kernels: Mapping[str, Kernel], m: int, n: int, k: int, *, path: str = ""
 ) -> pandas.DataFrame:
-    """What kernels take of an SM, and what they ask of memory, a column for each under its name.
+    """What kernels take of an SM, and what they request of memory, a column for each under its
+    name.
 
-    First registers, spilled bytes and blocks, from the compiler. Then counts of a product of this
-    shape (M, N, K), simulated, per warp FMA. Last the speed in TFLOP/s, whatever the shape
-    here: from the sweep of settings, or from the path to the rung `path`, where all were measured
-    one after the other. "not recorded" of a kernel that is not there. Raises LadderError.
+    Counts: of a product of this shape (M, N, K), simulated, per warp FMA. TFLOP/s: from the sweep
+    of settings, or from the path to the rung `path`. Raises LadderError.
     """
     rate = partial(ablations.rate_of, path) if path else _rate_in_sweep
     return pandas.DataFrame(
@@ -86,10 +81,9 @@ def _of(
 
 
 def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> WarpAccess:
-    """The first load or store (`op`) of shared memory by a warp of block (0, 0, 0) on such a line.
+    """The first shared-memory access (`op`) by a warp of block (0, 0, 0) on a line that begins so.
 
-    start: how the line of source begins, without its indent. Raises TraceError where no line that
-    begins so has one.
+    start: without the indent. Raises TraceError where there is none.
     """
     lines = [line.strip() for line in trace.text.splitlines()]
     for access in trace.run.accesses((0, 0, 0), warp):
@@ -103,10 +97,7 @@ def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> 
 
 
 def wavefronts(trace: Trace, start: str, op: str = "load") -> float:
-    """How many wavefronts one access of such a line takes, the mean of all warps that were traced.
-
-    start, op, and what it raises: as of shared_access.
-    """
+    """The mean wavefronts of an access of such a line, see shared_access, over all traced warps."""
     shared_access(trace, start, op)
     lines = trace.lines
     there = lines["source"].str.startswith(start) & (lines["space"] == "shared")

@@ -22,23 +22,16 @@ REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
 
 
 def ring_player(name: str, **settings: int) -> RingPlayer:
-    """Sliders for STAGES and for the moment, of one block of rung `name` and eight steps along K.
-
-    settings: of the rung, the others its defaults. Raises what gl.load raises.
-    """
+    """Sliders for STAGES and for the moment, of one block of `name` and eight steps along K."""
     return RingPlayer(load(name, **settings))
 
 
 class RingPlayer(Player):
-    """`stages` chooses how many pairs of tiles there are, `slider` the moment; `picture` shows it.
-
-    What cannot be traced is said in place of the picture. A picture is drawn once.
-    """
+    """`stages` chooses how many pairs of tiles there are, `slider` the moment."""
 
     def __init__(self, kernel: Kernel):
         self._name, self._settings = kernel.name, dict(kernel.settings)
         self._turns: dict[int, traced.Turns] = {}
-        self._pictures: dict[tuple[int, int], bytes] = {}
         self.stages = ipywidgets.SelectionSlider(
             options=self.choices(kernel), value=kernel.settings[STAGES], description=STAGES,
             continuous_update=False, tooltip="pairs of tiles in shared memory",
@@ -89,12 +82,9 @@ class RingPlayer(Player):
 
     def drawn(self, stages: int, shown: int) -> bytes:
         """A moment, from 1 on, as a PNG file."""
-        if (stages, shown) not in self._pictures:
-            self._pictures[stages, shown] = turns(self._turns[stages], shown=shown).png()
-        return self._pictures[stages, shown]
+        return turns(self._turns[stages], shown=shown).png()
 
     def told(self, stages: int, shown: int) -> str:
-        """The same in words."""
         every = moments(self._turns[stages])
         words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
         return f"Moment {shown} of {len(every)}: {words}."

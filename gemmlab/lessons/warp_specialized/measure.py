@@ -2,8 +2,8 @@
 
     python -m gemmlab record hopper_ablations/roles
 
-See gemmlab.records.comparisons. The lessons above compare two more things, which stand here, too:
-whether registers move between warpgroups, and whether launches overlap.
+Lessons above compare two more things, which stand here, too: whether registers move between
+warpgroups, and whether launches overlap.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ def registers_of(rung: Rung) -> comparisons.Comparison:
 
 
 def overlap_of(rung: Rung, shape: Shape, settings: Settings) -> comparisons.Comparison:
-    """Whether launches overlap, at a shape."""
     number = rung.name[:2]
     return (
         AblationStep(

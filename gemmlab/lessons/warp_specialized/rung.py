@@ -8,34 +8,20 @@ from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import fits
-from gemmlab.lessons.tma_wgmma.rung import (
-    ARCH,
-    BARRIER_BYTES,
-    GROUP_ROWS,
-    GROUP_THREADS,
-    ROW_BYTES,
-    SQUARE_BYTES,
-    WHAT,
-    common,
-    maps_of,
-    or_any_width,
-    parameters,
-    precision,
-    stages_bytes,
-    tiles_of,
-)
+from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
+from gemmlab.lessons.tma_wgmma.rung import ARCH, GROUP_ROWS, GROUP_THREADS
 
 
 def _c_columns(s: Settings) -> int:
     """Of C, as many as one row of shared memory holds."""
-    return ROW_BYTES // precision(s).c.bytes
+    return tma_wgmma.ROW_BYTES // tma_wgmma.precision(s).c.bytes
 
 
 def sent_bytes(s: Settings) -> int:
     """Of one that also sends what it has computed: rooms, and a second mbarrier for each stage."""
     rooms = min(2, s["BN"] // _c_columns(s))  # squares of a warpgroup's part of C
-    room_bytes = s["BM"] // GROUP_ROWS * rooms * SQUARE_BYTES
-    return stages_bytes(s) + room_bytes + 2 * BARRIER_BYTES * s["STAGES"]
+    room_bytes = s["BM"] // GROUP_ROWS * rooms * tma_wgmma.SQUARE_BYTES
+    return tma_wgmma.stages_bytes(s) + room_bytes + 2 * tma_wgmma.BARRIER_BYTES * s["STAGES"]
 
 
 def sent(entry: str, blocks: int, s: Settings, cluster: int, maps: tuple[MapOf, MapOf]) -> Launch:
@@ -49,15 +35,15 @@ def sent(entry: str, blocks: int, s: Settings, cluster: int, maps: tuple[MapOf, 
 
 
 def _specialized(problem: Problem, s: Settings, target: Target) -> Launch:
-    down, across = tiles_of(problem, s)
+    down, across = tma_wgmma.tiles_of(problem, s)
     blocks = down * across * s["SPLIT"]
-    return sent("warp_specialized", blocks, s, s["SPLIT"], maps_of(s, s["BM"], s["BN"]))
+    return sent("warp_specialized", blocks, s, s["SPLIT"], tma_wgmma.maps_of(s, s["BM"], s["BN"]))
 
 
 def _room_for_sums(s: Settings) -> str | None:
     """Whether the sums of a block that shares its tile find room where its stages were."""
     sums = 4 * s["BM"] * s["BN"]
-    if s["SPLIT"] > 1 and sums > (stages := stages_bytes(s)):
+    if s["SPLIT"] > 1 and sums > (stages := tma_wgmma.stages_bytes(s)):
         return f"leaves {stages} bytes for sums of {sums} bytes: choose more STAGES"
     return None
 
@@ -77,24 +63,14 @@ RUNG = Rung(
         ("for (int step = 0; step < steps; ++step) {", "}"),
     ),
     parameters=(
-        *parameters((2, 3, 4, 6, 8)),
+        *tma_wgmma.parameters((2, 3, 4, 6, 8)),
         Parameter("SPLIT", 1, (1, 2, 4, 8), "parts of K, a block for each"),
         EARLY,
-        *WHAT,
+        *tma_wgmma.WHAT,
     ),
-    plan=or_any_width(_specialized),
+    plan=tma_wgmma.or_any_width(_specialized),
     constraints=(fits(sent_bytes, ARCH), Constraint("room for sums", _room_for_sums)),
     tuned_shapes=(*THIN, (512, 512, 8192), (1024, 1024, 1024), (2048, 2048, 2048)),
-    planted=Planted(
-        old="if (leads && step > 0) arrive(empty + 8 * at.before());",
-        new="if (leads) arrive(empty + 8 * at.stage);",
-        what="a warpgroup gives the stage back whose products it has just started, not the one "
-        "before: new tiles may be copied over those that are still being multiplied",
-        kind="write-after-read race",
-        seen="the simulator multiplies at once, so every result is right; its checks know what "
-        "the hardware would still be reading",
-        hint="Which stage has been read when wait_for_products<1>() is over?",
-        settings={"BN": 64, "STAGES": 2},
-    ),
-    **common,
+    planted=Planted.beside(__file__),
+    **tma_wgmma.common,
 )

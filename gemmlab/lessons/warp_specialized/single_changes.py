@@ -29,11 +29,10 @@ GRID = {  # a variant of the question of roles: what it has of 17's two changes
 def changes(question: str, load: str = RESTED) -> pandas.DataFrame:
     """The variants of a question, a row for each and shape, by M×N×K; `load`: RESTED or LOADED.
 
-    Columns: those of NAMES. The first is the first variant of the same race; from and to are the
-    quartiles of that share. cycles: of an SM, for one launch, by the clock that it counted. % of
-    cuBLAS: of its first choice, NaN of 8 bits; % of cuBLASLt: of the fastest of its proposals, of
-    16 bits by the medians of both. registers: of a thread at the launch. Raises what
-    registry.Table.read raises, also where the question is not recorded.
+    The first is the first variant of the same race; from and to are the quartiles of that share.
+    cycles: of an SM, for one launch, by the clock that it counted. % of cuBLAS: of its first
+    choice, NaN of 8 bits; % of cuBLASLt: of the fastest of its proposals. Raises NoRecord,
+    StaleRecord.
     """
     table = comparisons.question(question).read()
     table = table[table["load"] == load]

@@ -26,11 +26,9 @@ class Share:
 
 
 def register_budget(kernel: Kernel) -> tuple[Share, Share]:
-    """The shares of the producer and of the consumers.
+    """The shares of the producer and of the consumers, as the assembler and setmaxnreg give them.
 
-    Registers at the launch are what the assembler gave a thread, the others what the kernel's
-    setmaxnreg asks for. Raises TypeError for anything but a kernel, and ValueError for one that
-    moves no registers.
+    Raises TypeError for anything but a kernel, ValueError for one that moves no registers.
     """
     if not isinstance(kernel, Kernel):
         raise TypeError(f"register_budget takes a kernel, as gl.load(name) gives, not {kernel!r}.")
@@ -52,9 +50,8 @@ def with_changes(
 ) -> pandas.DataFrame:
     """A row for each change {what: (line, what stands in its place)} of the kernel of rung `name`.
 
-    Columns: how many cases of verification are right all the same, and the kind of the first
-    finding of kernel.check(), "nothing" if there is none. Raises ValueError where a line does not
-    stand there once, and what gl.from_source raises.
+    right: cases of verification; check() finds: the kind of its first finding. Raises ValueError
+    where a line does not stand there once.
     """
     text, rows = load(name, **settings).text, {}
     for what, (line, other) in changes.items():

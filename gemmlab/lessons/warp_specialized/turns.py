@@ -1,8 +1,8 @@
 """Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
 
-For kernels whose tiles are brought by tensor maps, those of B at least, and multiplied by wgmma or,
-warp by warp, by multiply-adds. A warpgroup is followed by its first warp, in the order in which the
-simulator executed the block: one order of the many that the mbarriers allow, and no times.
+For kernels whose tiles of B, at least, come by tensor maps. A warpgroup is followed by its first
+warp, in the order in which the simulator executed the block: one of the many that the mbarriers
+allow, and no times.
 """
 
 from __future__ import annotations
@@ -28,10 +28,7 @@ OF_C = -1  # the step and the stage of what belongs to none
 
 @dataclass(frozen=True)
 class Turn:
-    """What a role does of one step, from `begin` to `until` in the order of the block.
-
-    Both are the `at` of simulator.run.Step. A wait that is over at once begins where it ends.
-    """
+    """What a role does of one step, from `begin` to `until`, each an `at` of simulator.run.Step."""
 
     kind: str
     step: int
@@ -44,8 +41,7 @@ class Turn:
 class Turns:
     """What each role of one block does, in its order: {"producer": (Turn, ...), ...}.
 
-    Those that multiply are called "warpgroup 0" and so on, or where each warp waits and arrives for
-    itself, "warp 0" and so on.
+    Those that multiply are "warpgroup 0" and so on, or "warp 0" where each warp waits for itself.
     """
 
     trace: Trace
@@ -69,9 +65,8 @@ class Turns:
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
     """The turns of this block's warpgroups, from what they executed.
 
-    A stage is told by where its copies go in shared memory; steps are counted. Raises TypeError for
-    anything but a trace, LaunchError for a block that is not there, and ValueError for a kernel
-    that does not copy by tensor maps.
+    A stage is known by where its copies go in shared memory. Raises TypeError for anything but a
+    trace, LaunchError for a block that is not there, ValueError for a kernel without tensor maps.
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"turns takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")

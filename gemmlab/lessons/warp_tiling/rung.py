@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint, even_shares, fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    threads_of_warps,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 
 
 def warp_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
@@ -30,9 +23,9 @@ def warps_fit(
 ) -> tuple[Constraint, ...]:
     """`buffers`: pairs of tiles in shared memory; `blocks`: how many are to run on an SM."""
     return (
-        even_shares(threads_of_warps, 4, "four floats"),
+        even_shares(shapes.threads_of_warps, 4, "four floats"),
         *fits(
-            threads_of_warps,
+            shapes.threads_of_warps,
             lambda s: (s["WM"] // 4, s["WN"] // 8),
             # Rows of A's tile are padded.
             lambda s: buffers(s) * s["BK"] * (s["BM"] + 4 + s["BN"]),
@@ -45,17 +38,14 @@ RUNG = Rung(
     name="08_warp_tiling",
     title="Warp tiling",
     idea="block, warp, thread: a level between, and lanes that read the same",
-    inner_loop=(
-        ("const int across", "const int x"),
-        ("float a_column", "*(float4*)&b_row"),
-    ),
+    inner_loop=(("const int across", "const int x"), ("float a_column", "*(float4*)&b_row")),
     parameters=(
-        *block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
+        *shapes.block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *warp_tile(64, 64),
         Parameter("MIN_BLOCKS", 1, (1, 2, 3), "blocks that shall fit on one SM"),
     ),
-    tile=tile,
-    plan=single("warp_tiling", tiles_of_c, in_a_line(threads_of_warps)),
+    tile=shapes.tile,
+    plan=single("warp_tiling", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_warps)),
     constraints=warps_fit(lambda s: 1, lambda s: s["MIN_BLOCKS"]),
-    model_bytes=tile_reuse,
+    model_bytes=shapes.tile_reuse,
 )

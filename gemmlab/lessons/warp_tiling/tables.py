@@ -21,8 +21,7 @@ SHAPE = ("m", "n", "k")
 def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataFrame:
     """Rung `name` over rung `before`, a row for each shape (M×N×K) that both have in `table`.
 
-    table: as benchmark() gives, of both, one under the other. Columns: blocks, those of rung `name`
-    with its default settings; blocks for each SM of the recorded GPU; times as fast.
+    table: as benchmark() gives, of both, one under the other. blocks: of rung `name` by default.
     """
     rung = ladder.find(name)
     sms = runs.current()["gpu"]["sm_count"]
@@ -51,8 +50,7 @@ def at_equal_settings(
     """The recorded sweeps of two rungs, joined where they have the same settings.
 
     A row for each shape and each value of the parameters `by`, with the rate of the fastest of all
-    others in TFLOP/s, a column for each rung, and the factor between them. fixed: parameters held
-    at a value; one that a rung does not have is left out for it. Raises LadderError and NoRecord.
+    others in TFLOP/s. fixed: parameters that have one value. Raises LadderError and NoRecord.
     """
     best = {}
     for rung_name in (before, name):
@@ -83,9 +81,8 @@ def cycles(
 ) -> pandas.DataFrame:
     """Recorded cycles of an SM for one step of one block, a row for each shape (M, N, K) and rung.
 
-    Where several blocks share an SM, its cycles are divided among them. `for the product` is what
-    the multiply-adds of the step take of it if its lanes never pause; `besides` is the rest. Of
-    float32 kernels with a parameter BK. Raises NoRecord and StaleRecord.
+    Several blocks on an SM share its cycles. `for the product`: what the multiply-adds take if no
+    lane pauses. Of float32 kernels with a parameter BK. Raises NoRecord and StaleRecord.
     """
     kernels = list(kernels)
     rows = []
@@ -107,7 +104,6 @@ def cycles(
 
 
 def _product(kernel: Kernel) -> float:
-    """Cycles of an SM for the multiply-adds of a step, at one for each of its lanes."""
     rows, columns = kernel.rung.tile(kernel.settings)
     return rows * columns * kernel.settings["BK"] / LIMITS[base(SIMULATED.arch)].fp32_lanes
 
@@ -115,8 +111,7 @@ def _product(kernel: Kernel) -> float:
 def instructions(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     """Instructions of PTX that a warp executes for one step, a row for each of `kernels`.
 
-    Columns: those of KINDS, all else, together. Counted in the simulator, as what a product of four
-    steps executes more than one of two, so that what stands outside of the loop is left out.
+    Simulated: what a product of four steps executes more than one of two, halved.
     """
     table = pandas.DataFrame({name: _per_step(kernel) for name, kernel in kernels.items()}).T
     return table.assign(together=table.sum(axis=1)).astype(int)

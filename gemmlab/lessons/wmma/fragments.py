@@ -17,8 +17,8 @@ LANES = 32
 def by_wmma() -> dict[str, np.ndarray]:
     """For "A", "B" and "C" the numbers, row * 16 + column, that each lane holds: int (32, places).
 
-    Found by running 14_fragments.cu in the simulator, which holds them as an H200 does. Of
-    A and B every lane holds its eight elements twice, in places 0 to 7 and 8 to 15.
+    Found by 14_fragments.cu in the simulator. Of A and B every lane holds its eight elements twice,
+    in places 0 to 7 and 8 to 15.
     """
     numbers = np.arange(PIECE * PIECE).reshape(PIECE, PIECE)
     held = {name: np.full((LANES, places), np.nan, np.float32)
@@ -34,9 +34,9 @@ def by_wmma() -> dict[str, np.ndarray]:
 def as_documented() -> dict[str, bool]:
     """Whether `by_wmma` is, for "A", "B" and "C", the layout of two mma.sync of 16×8×16.
 
-    That layout is documented in NVIDIA's Parallel Thread Execution ISA, "Matrix Fragments for
-    mma.m16n8k16": lane 4 g + t holds rows g and g + 8 of A at columns 2 t, 2 t + 1, and these plus
-    8; B by columns in the same way; C as A.
+    NVIDIA's Parallel Thread Execution ISA, "Matrix Fragments for mma.m16n8k16": lane 4 g + t holds
+    rows g and g + 8 of A at columns 2 t, 2 t + 1, and these plus 8; B by columns in the same way; C
+    as A.
     """
     g, t = np.divmod(np.arange(LANES)[:, None], 4)
     place = np.arange(8)

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
+from gemmlab.ladder import shapes
 from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.precision import HALF
 from gemmlab.ladder.probes import PIECE
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.ladder.shapes import (
-    block_tile,
-    in_a_line,
-    threads_of_warps,
-    tile,
-    tile_reuse,
-    tiles_of_c,
-)
 from ptxsim.architectures import WARP
 
 HALVES_PADDING = FLOATS_PADDING = 8  # of a row; a step beside 14 has another, ROW_PAD
@@ -27,7 +20,7 @@ def _shared_bytes(s: Settings) -> int:
     """The stages, or the strips through which C leaves, whichever are larger."""
     padding = s.get("ROW_PAD", HALVES_PADDING)
     a, b = s["BM"] * (s["BK"] + padding), s["BK"] * (s["BN"] + padding)
-    strips = (threads_of_warps(s) // WARP) * PIECE * (s["WN"] + FLOATS_PADDING)
+    strips = (shapes.threads_of_warps(s) // WARP) * PIECE * (s["WN"] + FLOATS_PADDING)
     return max(s["STAGES"] * (a + b) * HALF.a.bytes, strips * HALF.accumulate.bytes)
 
 
@@ -51,7 +44,7 @@ def _too_small(s: Settings) -> str | None:
 
 def _uneven(s: Settings) -> str | None:
     """A tile is brought in parts, one with each PIECE of its depth."""
-    threads = threads_of_warps(s)
+    threads = shapes.threads_of_warps(s)
     for matrix, side in (("A", "BM"), ("B", "BN")):
         if (eights := s[side] * PIECE // 8) % threads:
             return (
@@ -62,7 +55,6 @@ def _uneven(s: Settings) -> str | None:
 
 
 def _pieces(s: Settings) -> tuple[int, int]:
-    """Of a warp's part of C, down and across."""
     return s["WM"] // PIECE, s["WN"] // PIECE
 
 
@@ -83,37 +75,29 @@ RUNG = Rung(
     idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
     inner_loop=(("int now = 0, free", "multiply(sums"),),
     parameters=(
-        *block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
+        *shapes.block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
         Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (16, 64), "columns of C that a warp computes"),
         Parameter("STAGES", 3, (0, 3, 4), "pairs of tiles in shared memory; 0: none"),
     ),
-    tile=tile,
-    plan=single("wmma_product", tiles_of_c, in_a_line(threads_of_warps), _shared_bytes),
+    tile=shapes.tile,
+    plan=single(
+        "wmma_product", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_warps), _shared_bytes
+    ),
     constraints=(
         Constraint("one warp", _one_warp),
         *(
             one.where(_is_staged)
             for one in (
                 Constraint("large enough to stage", _too_small),
-                whole_block(threads_of_warps),
+                whole_block(shapes.threads_of_warps),
                 Constraint("even shares", _uneven),
-                enough_registers(_registers, _what_they_hold, threads_of_warps),
+                enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
             )
         ),
     ),
-    model_bytes=partial(tile_reuse, precision=HALF),
+    model_bytes=partial(shapes.tile_reuse, precision=HALF),
     needs_arch=lambda s: "sm_80" if _is_staged(s) else "sm_70",
     precision=HALF,
-    planted=Planted(
-        old="__syncthreads();                 // the next stage is here",
-        new="__syncwarp();                    // the next stage is here",
-        what="__syncwarp() holds back the threads of one warp only, so a warp may read pieces that "
-        "another has not brought yet, and fill a stage that another still reads",
-        kind="read-after-write race",
-        seen="only kernel.check() sees the races, every result is right in the simulator",
-        hint="kernel.check() names a line that writes and one that reads. Each thread waits for "
-        "its own copies. What makes sure that those of other warps have arrived?",
-        settings={"BM": 64, "BN": 64, "BK": 32, "WM": 32},
-    ),
+    planted=Planted.beside(__file__),
 )

@@ -1,10 +1,8 @@
 """Messages by the GPUs' DMA engines, on no SM: each rank fetches from the others' memory.
 
-NVIDIA calls these units copy engines, too; here that is the name of TMA's, inside an SM.
-
 A rank whose step sends writes "ready" into the memory of each rank that keeps; that one waits for
-it, copies, and writes "done" back, for which the first one waits: its rows may change then. Streams
-write and wait for these flags; the host is not asked.
+it, copies, and writes "done" back, for which the first one waits. Streams write and wait for these
+flags. (NVIDIA says copy engine, too; here that is TMA's, inside an SM.)
 """
 
 from __future__ import annotations
@@ -204,14 +202,9 @@ AT_LEAST = 0  # CU_STREAM_WAIT_VALUE_GEQ: the difference, as a signed number, is
 WITH_BARRIER = 0  # what the stream did before is seen by whoever sees the number
 
 
-class StreamValueError(RuntimeError):
-    """The driver refused; the message says what and with which error."""
-
-
 def write_value(stream: int, address: int, value: int) -> None:
-    """Enqueue on a stream, given by its pointer: store `value`, 32 bits, at an address.
-
-    Raises StreamValueError, as all here do.
+    """On a stream, by its pointer: store 32 bits at an address. Raises RankFailed, as all
+    here.
     """
     _call("cuStreamWriteValue32_v2", stream, address, value, WITH_BARRIER)
 
@@ -239,7 +232,7 @@ def allocation_of(address: int) -> int:
 
 def _check(name: str, code: int) -> None:
     if code:
-        raise StreamValueError(f"{name} failed (CUDA error {code})")
+        raise RankFailed(f"{name} failed (CUDA error {code})")
 
 
 @cache

@@ -25,10 +25,7 @@ def macros(terms: int, element: ElementType) -> dict[str, int]:
 def prepared(
     terms: Sequence[Any], into: Any, element: ElementType, sm_count: int
 ) -> Callable[[], None]:
-    """What adds CuPy arrays, contiguous and of one size, on the stream that is current then.
-
-    The addresses go to the GPU now, once.
-    """
+    """What adds CuPy arrays, contiguous and of one size, on the stream that is current then."""
     import cupy
 
     addresses = cupy.asarray([term.data.ptr for term in terms], np.uint64)

@@ -1,7 +1,6 @@
 """A schedule run on the GPUs of this host: a process and a GPU for each rank.
 
-Steps are enqueued at once, on streams that wait for events; then their ends are awaited, each with
-a time limit. A step's begin and end are events too: they are the timeline.
+Steps are enqueued at once, on streams that wait for events; events around them are the timeline.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,26 +16,27 @@ import numpy as np
 from gemmlab.cuda.device import NoGpu, require_gpu
 from gemmlab.lessons.multi_gpu.gpus import rank_sum
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
-from gemmlab.lessons.multi_gpu.gpus.nccl import Collectives
-from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, Reporter, run_ranks
+from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, ByKernel, gathered, placed, rows_of, to_host
-from gemmlab.lessons.multi_gpu.order import require_sound
+from gemmlab.lessons.multi_gpu.order import in_order, require_sound
 from gemmlab.lessons.multi_gpu.schedule import (
+    ALL_GATHER,
+    BROADCAST,
     COPIES,
     Collective,
+    Part,
     Product,
     Schedule,
-    ScheduleError,
     Step,
 )
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline, kind_of
 
-LIMIT_S = 30.0  # for each step
+LIMIT_S = 30.0  # for each step, and in the mean for each run
+START_S = 120.0  # until all ranks are connected
 POLL_S = 0.0005
-CONNECTING = "connecting to the others"
+LINK_BYTES, LINK_REPEATS = 2**29, 9  # of what the rates of the link are measured with
 NCCL, DMA_ENGINES = "NCCL", "DMA engines"  # what moves parts from one GPU to another
 PRIORITY = {COPIES: -1}  # an SM that gets free goes to NCCL's blocks before those of a product
-SPARE_BYTES = 2 * 2**30  # of a GPU's memory: its context, NCCL's buffers, workspaces
 
 
 class NotEnoughGpus(NoGpu):
@@ -84,36 +85,22 @@ def require_gpus(ranks: int) -> None:
         )
 
 
-def run(
-    jobs: Sequence[Job], arithmetic: Callable[[], ByKernel], limit_s: float = LIMIT_S
-) -> list[Measured]:
+def run(jobs: Sequence[Job], arithmetic: Callable[[], ByKernel]) -> list[Measured]:
     """One after the other, all with as many ranks, by the same processes.
 
-    `arithmetic`: as by_processes.run takes it. `limit_s`: for each step. Raises
-    ScheduleError, DataRace, Stuck, NoGpu and NotEnoughGpus before anything is done, and RankFailed.
+    `arithmetic`: makes the arithmetic in the process of a rank. Raises DataRace, Stuck, NoGpu and
+    NotEnoughGpus before anything is done, and RankFailed.
     """
-    ranks = {job.schedule.ranks for job in jobs}
-    if len(ranks) != 1:
-        raise ScheduleError(f"jobs of {sorted(ranks)} ranks; take those of one number at a time")
-    if others := {job.moved_by for job in jobs} - {NCCL, DMA_ENGINES}:
-        raise ScheduleError(
-            f"nothing is moved by {', '.join(map(repr, sorted(others)))}: take {NCCL!r} or "
-            f"{DMA_ENGINES!r}"
-        )
-    count = ranks.pop()
-    units = [require_sound(job.schedule) for job in jobs]
+    count = jobs[0].schedule.ranks
+    for job in jobs:
+        require_sound(job.schedule)
     require_gpus(count)
     from cupy.cuda import nccl
 
     ids = {members: nccl.get_unique_id() for members in _groups(jobs)}
-    arguments = []
-    for rank in range(count):
-        steps = [
-            [step for unit in units_of_job for at, step in unit if at == rank]
-            for units_of_job in units
-        ]
-        arguments.append((rank, jobs, steps, arithmetic, ids, limit_s))
-    by_rank = run_ranks(_rank, arguments, limit_s)
+    arguments = [(rank, jobs, arithmetic, ids) for rank in range(count)]
+    runs = sum(job.repeats + 1 for job in jobs)
+    by_rank = run_ranks(_rank, arguments, START_S + runs * LIMIT_S)
     names = {name for _, name in by_rank}
     if len(names) > 1:
         raise RankFailed(
@@ -149,8 +136,7 @@ def _groups(jobs: Sequence[Job]) -> list[tuple[int, ...]]:
 # ---- in the process of a rank --------------------------------------------------------------------
 
 
-def _rank(reporter: Reporter, rank: int, jobs: Sequence[Job], steps: list[list[Step]], arithmetic,
-          ids, limit_s: float):  # fmt: skip
+def _rank(rank: int, jobs: Sequence[Job], arithmetic, ids):
     """Of each job its outputs and the steps of each repeat; and the name of its GPU."""
     import cupy
     from cupy.cuda import nccl
@@ -158,41 +144,33 @@ def _rank(reporter: Reporter, rank: int, jobs: Sequence[Job], steps: list[list[S
     cupy.cuda.Device(rank).use()
     by = arithmetic()
     by.kernel.prepare()
-    for job in jobs:
-        require_memory(job.schedule, rank, by)
-    reporter.step(CONNECTING)
     connected = {
         members: nccl.NcclCommunicator(len(members), unique, members.index(rank))
         for members, unique in ids.items()
         if rank in members
     }
-    results = [
-        _run_job(reporter, rank, job, rank_steps, by, connected, limit_s)
-        for job, rank_steps in zip(jobs, steps, strict=True)
-    ]
-    for unique in connected.values():
-        unique.destroy()
+    results = [_run_job(rank, job, by, connected) for job in jobs]
+    for communicator in connected.values():
+        communicator.destroy()
     return results, cupy.cuda.runtime.getDeviceProperties(rank)["name"].decode()
 
 
-def _run_job(reporter: Reporter, rank: int, job: Job, rank_steps: list[Step], by: ByKernel,
-             connected: dict, limit_s: float):  # fmt: skip
+def _run_job(rank: int, job: Job, by: ByKernel, connected: dict):
     import cupy
 
-    reporter.step(f"the inputs of {job.schedule}")
     if job.A is None:
         buffers = _random(job.schedule, rank, by)
     else:
         buffers = placed(job.schedule, rank, by, job.A, job.B)
     cupy.cuda.Device().synchronize()
     moves = _moves(rank, job, buffers, connected)
-    streams = OnStreams(rank, job.schedule, rank_steps, by, buffers, moves, connected)
+    streams = OnStreams(rank, job.schedule, by, buffers, moves, connected)
     runs = []
     for _ in range(job.repeats + 1):
         streams.enqueue()
-        runs.append(streams.finish(reporter, limit_s))
+        runs.append(streams.finish())
     moves.close()
-    streams.meet(limit_s)  # then nobody has mapped what is freed here
+    streams.meet()  # then nobody has mapped what is freed here
     outputs = {held.part.buffer for held in job.schedule.outputs if held.rank == rank}
     kept = {} if job.A is None else {name: to_host(buffers[name]) for name in outputs}
     del buffers, streams, moves
@@ -208,24 +186,6 @@ def _moves(rank: int, job: Job, buffers: Buffers, connected: dict) -> Collective
 
 def _everyone(schedule: Schedule) -> tuple[int, ...]:
     return tuple(range(schedule.ranks))
-
-
-def require_memory(schedule: Schedule, rank: int, by: ByKernel) -> None:
-    """Raises RankFailed where the buffers of this rank do not fit on its GPU, now."""
-    from cupy.cuda import runtime
-
-    free, total = runtime.memGetInfo()
-    needed = sum(
-        buffer.rows * buffer.columns * by.element(buffer.matrix).bytes
-        for buffer in schedule.buffers[rank].values()
-    )
-    if needed + SPARE_BYTES > free:
-        raise RankFailed(
-            f"GPU {rank} has {free / 1e9:.1f} of {total / 1e9:.1f} GB free, and this rank needs "
-            f"{needed / 1e9:.1f} GB and {SPARE_BYTES / 1e9:.1f} GB to spare. End what else runs "
-            "there, or take a smaller product or more ranks: all ranks hold parts of one size, so "
-            "the GPU with the least memory counts"
-        )
 
 
 def _random(schedule: Schedule, rank: int, by: ByKernel) -> Buffers:
@@ -250,17 +210,20 @@ def _random(schedule: Schedule, rank: int, by: ByKernel) -> Buffers:
 class OnStreams:
     """The steps of a rank on its GPU's streams."""
 
-    def __init__(self, rank: int, schedule: Schedule, rank_steps: list[Step], by: ByKernel,
-                 buffers: Buffers, moves: Collectives | DmaEngines, connected: dict):  # fmt: skip
+    def __init__(
+        self, rank: int, schedule: Schedule, by: ByKernel, buffers: Buffers,
+        moves: Collectives | DmaEngines, connected: dict,
+    ):  # fmt: skip
         import cupy
 
-        self._cupy, self.rank, self.own, self._moves = cupy, rank, rank_steps, moves
+        self._cupy, self.rank, self._moves = cupy, rank, moves
+        self.steps = [step for unit in in_order(schedule) for at, step in unit if at == rank]
         self._streams = {
             name: cupy.cuda.Stream(non_blocking=True, priority=PRIORITY.get(name, 0))
             for name in dict.fromkeys([*schedule.streams, COPIES])
         }
         self._connected, self._everyone = connected, _everyone(schedule)
-        self._do = {step.name: self._prepared(step, by, buffers) for step in rank_steps}
+        self._do = {step.name: self._prepared(step, by, buffers) for step in self.steps}
         self._meeting = cupy.zeros(1, np.float32)
         self._begun, self._ran = None, []
 
@@ -272,7 +235,7 @@ class OnStreams:
         self._begun = copies.record()
         for stream in self._streams.values():
             stream.wait_event(self._begun)
-        for step in self.own:
+        for step in self.steps:
             stream = self._streams[step.stream]
             for name in step.after:
                 stream.wait_event(events[name])
@@ -282,25 +245,24 @@ class OnStreams:
             events[step.name] = stream.record()
             self._ran.append((step, begin, events[step.name]))
 
-    def finish(self, reporter: Reporter, limit_s: float) -> list[Ran]:
+    def finish(self) -> list[Ran]:
         """When each step ran. Raises RankFailed for one that does not end in time."""
         ran, between = [], self._cupy.cuda.get_elapsed_time
         for step, begin, end in self._ran:
-            reporter.step(step.name)
-            if not ended(end, 2 * limit_s):  # else the process that watches is gone too
+            if not ended(end):
                 self._moves.give_up()
-                raise RankFailed(_no_end(step, self.rank, 2 * limit_s))
+                raise RankFailed(_no_end(step, self.rank))
             times = between(self._begun, begin), between(self._begun, end)
             ran.append(Ran(self.rank, step.stream, step.name, kind_of(step.work), *times))
         return ran
 
-    def meet(self, limit_s: float) -> None:
+    def meet(self) -> None:
         """Wait until all ranks have come here. Raises RankFailed where they do not in time."""
         stream = self._streams[COPIES]
         self._meet(stream)
-        if not ended(stream.record(), 2 * limit_s):
+        if not ended(stream.record()):
             self._moves.give_up()
-            raise RankFailed(f"rank {self.rank}: not all ranks came to the end in {limit_s:g} s")
+            raise RankFailed(f"rank {self.rank}: not all ranks came to the end in {LIMIT_S:g} s")
 
     def _meet(self, stream) -> None:
         """A sum over all ranks: it ends nowhere before it has begun everywhere."""
@@ -326,20 +288,17 @@ class OnStreams:
         return lambda stream: add()
 
 
-def _no_end(step: Step, rank: int, limit_s: float) -> str:
-    what = "the collective" if isinstance(step.work, Collective) else "it"
-    others = (
-        f"One of ranks {', '.join(map(str, step.work.members))} has not come to it: the report of "
-        "that rank says where it is. NCCL_DEBUG=INFO shows what NCCL tries"
-        if isinstance(step.work, Collective)
-        else "A kernel that loops, or a GPU that is taken by others"
-    )
-    return f"rank {rank}: {step.name!r} did not end in {limit_s:g} s; {what} was given up. {others}"
+def _no_end(step: Step, rank: int) -> str:
+    why = "A kernel loops, or others use the GPU"
+    if isinstance(step.work, Collective):
+        members = ", ".join(map(str, step.work.members))
+        why = f"One of ranks {members} has not come to it; NCCL_DEBUG=INFO shows what NCCL tries"
+    return f"rank {rank}: {step.name!r} did not end in {LIMIT_S:g} s and was given up. {why}"
 
 
-def ended(event, limit_s: float) -> bool:
-    """Whether it is done within so many seconds."""
-    deadline = time.monotonic() + limit_s
+def ended(event) -> bool:
+    """Whether it is done within LIMIT_S."""
+    deadline = time.monotonic() + LIMIT_S
     while not event.done:
         if time.monotonic() > deadline:
             return False
@@ -347,66 +306,140 @@ def ended(event, limit_s: float) -> bool:
     return True
 
 
-def link_rates(ranks: int, size: int = 2**29, repeats: int = 9, limit_s: float = LIMIT_S):
+def link_rates(ranks: int) -> tuple[list[float], list[float]]:
     """Bytes a second of the link, from a sum over all ranks and from a copy between two GPUs.
 
-    Of a sum of n bytes over p ranks each must send and receive 2 (p - 1)/p · n. A pair of lists,
-    a number for each repeat. Raises NoGpu, NotEnoughGpus, RankFailed.
+    Of a sum of n bytes over p ranks each must send and receive 2 (p - 1)/p · n. Each list has a
+    number for each of LINK_REPEATS. Raises NoGpu, NotEnoughGpus, RankFailed.
     """
     require_gpus(ranks)
     from cupy.cuda import nccl
 
     unique = nccl.get_unique_id()
-    arguments = [(rank, ranks, unique, size, repeats, limit_s) for rank in range(ranks)]
-    return run_ranks(_link_of_rank, arguments, limit_s)[0]
+    arguments = [(rank, ranks, unique) for rank in range(ranks)]
+    return run_ranks(_link_of_rank, arguments, START_S + LIMIT_S)[0]
 
 
-def _link_of_rank(reporter: Reporter, rank: int, ranks: int, unique, size: int, repeats: int,
-                  limit_s: float):  # fmt: skip
+def _link_of_rank(rank: int, ranks: int, unique) -> tuple[list[float], list[float]]:
     import cupy
     from cupy.cuda import nccl, runtime
 
     cupy.cuda.Device(rank).use()
-    reporter.step(CONNECTING)
     communicator = nccl.NcclCommunicator(ranks, unique, rank)
     stream = cupy.cuda.Stream(non_blocking=True)
-    numbers = cupy.ones(size // 4, np.float32)
+    numbers = cupy.ones(LINK_BYTES // 4, np.float32)
 
     def add() -> None:
         at = numbers.data.ptr
         communicator.allReduce(at, at, numbers.size, nccl.NCCL_FLOAT32, nccl.NCCL_MAX, stream.ptr)
 
-    reporter.step("all-reduce")
     moved = 2 * (ranks - 1) / ranks * numbers.nbytes
-    summed = [moved / ms * 1e3 for ms in _times_ms(add, stream, repeats, limit_s)]
+    summed = [moved / ms * 1e3 for ms in _times_ms(add, stream)]
     copied = []
     if rank == 0 and ranks > 1:
         with cupy.cuda.Device(1):
             there = cupy.empty_like(numbers)
         if runtime.deviceCanAccessPeer(0, 1):  # else the copy goes by way of the host
             runtime.deviceEnablePeerAccess(1)
-        reporter.step("peer copy")
 
         def copy() -> None:
             runtime.memcpyPeerAsync(
                 there.data.ptr, 1, numbers.data.ptr, 0, numbers.nbytes, stream.ptr
             )
 
-        copied = [numbers.nbytes / ms * 1e3 for ms in _times_ms(copy, stream, repeats, limit_s)]
+        copied = [numbers.nbytes / ms * 1e3 for ms in _times_ms(copy, stream)]
     communicator.destroy()
     return summed, copied
 
 
-def _times_ms(start: Callable[[], None], stream, repeats: int, limit_s: float) -> list[float]:
-    """Of each of `repeats`, after one to warm up. Raises RankFailed for one that does not end."""
+def _times_ms(start: Callable[[], None], stream) -> list[float]:
+    """Of LINK_REPEATS, after one to warm up. Raises RankFailed for one that does not end."""
     import cupy
 
     times = []
-    for _ in range(repeats + 1):
+    for _ in range(LINK_REPEATS + 1):
         begin = stream.record()
         start()
         end = stream.record()
-        if not ended(end, limit_s):
-            raise RankFailed(f"it did not end in {limit_s:g} s")
+        if not ended(end):
+            raise RankFailed(f"it did not end in {LIMIT_S:g} s")
         times.append(cupy.cuda.get_elapsed_time(begin, end))
     return times[1:]
+
+
+# ---- NCCL ----------------------------------------------------------------------------------------
+
+
+class Collectives:
+    """By NCCL, whose kernels take SMs from the products, or wait for some.
+
+    `connected`: the communicators of a rank, by their members.
+    """
+
+    def __init__(self, rank: int, connected: dict):
+        self._rank, self._connected = rank, connected
+
+    def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
+        """What enqueues the collective of a step on a stream."""
+        communicator = self._connected[step.work.members]
+        return partial(_communicate, step.work, self._rank, buffers, communicator)
+
+    def give_up(self) -> None:
+        """End what still waits for others."""
+        for communicator in self._connected.values():
+            communicator.abort()
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, stream) -> None:
+    """Enqueue a collective, of bytes.
+
+    Parts of one size go by ncclAllGather, others by a broadcast of each; messages in one group.
+    """
+    from cupy.cuda import nccl
+
+    me, kind = work.members.index(rank), nccl.NCCL_UINT8
+    kept = {one.source: one.kept for one in work.kept_by(rank)}
+    sent = work.sent_by(rank)
+
+    def rows(part):
+        array = rows_of(buffers, part)
+        return array.data.ptr, array.nbytes
+
+    if work.kind == ALL_GATHER and _one_behind_another(
+        [kept.get(member) for member in work.members]
+    ):
+        source, size = rows(sent[0].sent)
+        communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
+        return
+    nccl.groupStart()
+    if work.kind in (ALL_GATHER, BROADCAST):
+        for root in sorted({message.source for message in work.messages}):
+            if root == rank:
+                source, size = rows(sent[0].sent)
+                into = rows(kept[rank])[0] if rank in kept else source
+                communicator.broadcast(source, into, size, kind, me, stream.ptr)
+            else:
+                target, size = rows(kept[root])
+                index = work.members.index(root)
+                communicator.broadcast(target, target, size, kind, index, stream.ptr)
+    else:
+        for one in sent:
+            communicator.send(*rows(one.sent), kind, work.members.index(one.target), stream.ptr)
+        for one in work.kept_by(rank):
+            communicator.recv(*rows(one.kept), kind, work.members.index(one.source), stream.ptr)
+    nccl.groupEnd()
+
+
+def _one_behind_another(parts: list[Part | None]) -> bool:
+    """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
+    if None in parts:
+        return False
+    first = parts[0]
+    return all(
+        (part.buffer, part.rows, part.start)
+        == (first.buffer, first.rows, first.start + at * first.rows)
+        for at, part in enumerate(parts)
+    )

@@ -1,0 +1,18 @@
+#include "register_tiles.cuh"
+#include "stream_k.cuh"
+
+extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, int N, int K)
+{
+    Work work(M, N, K);
+    int count = 0;
+    for (; work.next(); ++count) {
+        if (count >= most) continue;
+        const Corner corner = work.corner();
+        int* part = parts + 4 * (blockIdx.x * most + count);
+        part[0] = corner.top;
+        part[1] = corner.left;
+        part[2] = work.begin;
+        part[3] = work.end;
+    }
+    counts[blockIdx.x] = count;
+}
