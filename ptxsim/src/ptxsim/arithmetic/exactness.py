@@ -49,7 +49,7 @@ class Exactness:
     def __init__(self, kernel: Kernel):
         self._kernel = kernel
         self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
-        # Register -> of how many given numbers it is at most a product. Given are float32 arguments,
+        # Register -> of how many given numbers it is at most a product. Given are arguments (f32)
         # and what is read from arrays that nobody has written yet.
         self.degrees = self._find_degrees()
         self._unclear = self._find_given()
