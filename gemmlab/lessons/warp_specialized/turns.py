@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gemmlab.kernel.trace import Trace
-from ptxsim import BoxCopy
-from ptxsim import Step
+from ptxsim import BoxCopy, Step
 
 WARPS = 4  # of a warpgroup
 STEP = 64  # of K

@@ -91,7 +91,7 @@ def run(
 
 
 def _in_turns(chunks, launch: PreparedLaunch):
-    """The chunks as they finish, of which as many run in turn as a GPU has room for."""
+    """The chunks as they finish. As many run in turn as a GPU has room for."""
     following, room = next(chunks, None), most_blocks(launch)
     working: list[Chunk] = []
     while True:

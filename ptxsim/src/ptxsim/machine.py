@@ -214,7 +214,7 @@ class Chunk:
             self.go_as_far_as_possible(last=True)
 
     def go_as_far_as_possible(self, last: bool = False) -> bool:
-        """Run until all have returned, or (False) wait for other chunks; `last`: for ever."""
+        """Run until all lanes have returned, or (False) wait for other chunks, if any."""
         before, done = np.setbufsize(UFUNC_BUFFER), True
         try:
             with np.errstate(all="ignore"), self.deadline.at_work():
@@ -639,7 +639,7 @@ class Chunk:
     # --- findings ---------------------------------------------------------------------------------
 
     def find_bad(self, index: int, does: str, bad, mask=True):
-        """Find a list of BadAccess; `does`: "read" or "write". The other lanes of `mask`."""
+        """Find BadAccesses; `does`: "read" or "write". Returns the other lanes of `mask`."""
         for access in bad:
             self.find(f"{access.problem} {does}", index, access.what, access.lanes)
             mask = self.both(mask, ~access.lanes)

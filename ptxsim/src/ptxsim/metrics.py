@@ -269,7 +269,7 @@ def wavefronts(addresses: np.ndarray, active: np.ndarray, size: int, parts: int)
 
 
 def in_pairs(addresses: np.ndarray, active: np.ndarray, parts: int) -> np.ndarray:
-    """(warps, parts): whether each pair of lanes, next to or two apart, shares addresses."""
+    """(warps, parts): whether each lane has the address of its neighbour, or the next but one."""
     lanes = np.arange(WARP)
     found = np.zeros((len(addresses), parts), bool)
     for distance in (1, 2):

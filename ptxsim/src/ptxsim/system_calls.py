@@ -72,7 +72,7 @@ def trap(lanes, index: int, mask) -> None:
 
 
 def printf(lanes, index: int, text, values, mask) -> np.int32:
-    """vprintf with the format at `text` and the values at `values`, generic; their number."""
+    """vprintf: `text` and `values` are generic addresses (int64). How many values are printed."""
     active = active_lanes(lanes, mask)
     places = [tuple(place) for place in np.argwhere(active)]
     if not places:

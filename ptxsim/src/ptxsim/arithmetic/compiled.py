@@ -79,7 +79,7 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """fma, and fma_ftz of few and of many, or None thrice. Ctrl-C waits: no half imported numba."""
+    """(fma, fma_ftz of few elements, fma_ftz in rows), or three None. Ctrl-C waits meanwhile."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone

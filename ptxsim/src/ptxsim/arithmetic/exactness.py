@@ -44,11 +44,13 @@ NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
 
 
 class Exactness:
-    """Of each register, how many given numbers it is at most a product of; UNKNOWN if unclear."""
+    """What the program text says of each register: see `degrees`."""
 
     def __init__(self, kernel: Kernel):
         self._kernel = kernel
         self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
+        # Register -> of how many given numbers it is at most a product. Given are arguments (f32)
+        # and what is read from arrays that nobody has written yet.
         self.degrees = self._find_degrees()
         self._unclear = self._find_given()
 

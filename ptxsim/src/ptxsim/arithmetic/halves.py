@@ -155,7 +155,7 @@ def _by_numpy(value):
 
 
 def _multiply_add_float16(a, b, c):
-    """By float64, which changes nothing, and float32, but where that is half-way or subnormal."""
+    """A float64 decides, and a float32 too, unless it is half-way between two, or subnormal."""
     product = _single(a, "f16") * _single(b, "f16")
     total = product.astype(f8) + _single(c, "f16").astype(f8)
     near = total.astype(f4)

@@ -72,7 +72,7 @@ def root(x, ftz: bool = True):
 
 
 def power(x, ftz: bool = True):
-    """2**x for float32 x, cut to 23 bits; of an inexact negative x the bits are turned over."""
+    """2**x for float32 x, cut to 23 bits; if they are inexact, a negative x has them inverted."""
     if not ftz:
         low = x < f4(-126)
         result = power(np.where(low, x * f4(0.5), x))

@@ -90,7 +90,7 @@ class BulkCopies:
                 self._load_box(index, used, to, coordinates, told, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
-        """As `load`, from the own block's shared memory to any block's; `operation`: or None."""
+        """As `load`, from the own block's shared memory to any block's, or a reduction."""
         lanes, destination, source = self.lanes, np.asarray(destination), np.asarray(source)
         for bytes_each, mine in by_size(lanes, size, mask):
             here = aligned_stretch(lanes, index, (destination, source), bytes_each, mine)

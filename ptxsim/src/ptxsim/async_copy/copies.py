@@ -55,7 +55,7 @@ class Copies:
     def start(
         self, index: int, size: int, destination, source, bytes_read, ignored, past_l1, mask
     ) -> None:
-        """cp.async: `size` bytes a lane, the first `bytes_read` from the source, else zeros."""
+        """cp.async: `size` bytes per lane, the first `bytes_read` from the source, then zeros."""
         lanes, destination = self.lanes, np.asarray(destination)
         lanes.count_idle_loads(index, mask)
         to = destination if past_l1 else None

@@ -159,7 +159,7 @@ class Mbarriers:
         return before.reshape(self.layout.shape)
 
     def _arrived(self, index: int, address: int, addresses, arrivals, before, lanes, at) -> None:
-        """`arrivals`: (blocks,). Those beyond a complete phase belong to the next, by `before`."""
+        """`arrivals`: (blocks,). Those beyond a complete phase belong to the next one."""
         one, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
         while True:
             now = np.minimum(left, one.missing)

@@ -281,7 +281,7 @@ class Checker:
                 self.cluster.touched(index, addresses, mask, copies=True)
 
     def copy_landed(self, index: int, addresses, size: int, mask, barrier=None) -> None:
-        """`barrier`: who sees its phase complete knows of the copy; None: the lanes have waited."""
+        """Who sees the phase of `barrier` complete knows the copy; None: the lanes waited."""
         if np.any(mask):
             if barrier is not None:
                 barrier = names(self.layout, barrier)
@@ -290,8 +290,7 @@ class Checker:
                 self.cluster.landed(index, addresses, barrier, mask)
 
     def reduced(self, barrier, mask) -> None:
-        """The asynchronous reductions of the lanes in `mask` are done: who sees the mbarrier's
-        phase complete knows what these lanes know."""
+        """Reductions are done: who sees the mbarrier's phase complete knows what the lanes know."""
         for one, here in self._by_barrier(barrier, mask):
             self.clocks.release(one, *self._sorted(here))
 

@@ -133,7 +133,7 @@ class ThreadClocks(BlockClocks):
     # --- barriers of a warp -----------------------------------------------------------------------
 
     def meet(self, block, thread, named) -> None:
-        """Lanes of warps learn from those that are `named`: (warps, 32, 32), the last index."""
+        """Lanes of warps learn from those that they name; `named`: bool (warps, 32, 32)."""
         lanes = np.maximum(thread, 0)
         if named.all() and named.size == self.known[:, :, 0].size * WARP:
             self._all_meet()

@@ -302,7 +302,7 @@ class Races:
         if does == "write":
             tables.append((self.leaving, "write to a copy's source", "is read by a copy"))
         for table, kind, what in tables:
-            if not table.last[touch.granules].any():
+            if not (table.used and table.last[touch.granules].any()):
                 continue
             record = table.last[touch.lane_granules]
             under_way = record != 0

@@ -69,11 +69,8 @@ class Touch:
 
     def of_lanes(self, values):
         values = np.broadcast_to(values, self.layout.shape)
-        return values.reshape(-1) if self.mask is True else values[self._full_mask]
-
-    @cached_property
-    def _full_mask(self):
-        return np.broadcast_to(self.mask, self.layout.shape)
+        where = self.mask is True or np.broadcast_to(self.mask, self.layout.shape)
+        return values.reshape(-1) if where is True else values[where]
 
     @cached_property
     def lane_granules(self):
@@ -93,11 +90,13 @@ class Writes:
 
     def __init__(self, granules: int):
         self.last = np.zeros(granules, np.int64)
+        self.used = False
 
     def refine(self, factor: int) -> None:
         self.last = np.repeat(self.last, factor)
 
     def note(self, granules, actors, time: int) -> None:
+        self.used = True
         self.last[granules] = (np.int64(time) << ACTOR_BITS) | actors
 
     def recent(self, granules, block, clocks):

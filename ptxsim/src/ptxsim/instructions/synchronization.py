@@ -178,7 +178,7 @@ def op_setmaxnreg(w, instruction, count):
 
 
 def op_createpolicy(w, instruction, target, *given):
-    """The bits of a policy for the second-level cache, as on an NVIDIA H200; 0 where not known."""
+    """The bits of a policy for the second-level cache, as on an NVIDIA H200; 0 if not known."""
     form, *parts, _ = instruction.parts[1:]
     priorities = [part.removeprefix("L2::") for part in parts if part.startswith("L2::")]
     if form == "cvt":

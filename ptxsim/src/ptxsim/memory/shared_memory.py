@@ -153,7 +153,7 @@ class SharedMemory:
         return [(self.buffer, offsets, allowed)], bad
 
     def stored(self, addresses, size: int, *given) -> None:
-        """Take note of a store; along axes where nothing `given` varies blocks stay alike."""
+        """Take note of a store. Blocks stay alike where nothing `given` differs in them."""
         varies = [self._varies((addresses, *given), axis) for axis in self._block_axes]
         if any(varies) and addresses.size:
             lowest, highest = int(addresses.min()), int(addresses.max()) + size

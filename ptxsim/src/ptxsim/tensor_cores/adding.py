@@ -66,7 +66,7 @@ class Factors:
 
 
 def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
-    """float64: the products of Factors and `c` added as above to a `to`; `kept`: bits."""
+    """float64: the products of Factors and `c`, added as above to a `to`; `kept`: bits kept."""
     add = add_moderate if is_moderate(factors, ptx_type) and np.isfinite(c).all() else add_any
     total = add(factors, c, exponents(c, to), kept)
     return narrowed(total, to, kept) + 0.0  # a sum is never -0

@@ -16,7 +16,7 @@ BITS = u4(1) << LANE.astype(u4)
 
 
 def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
-    """shfl.sync: (another lane's value, 0 of one that is not there; whether in range)."""
+    """shfl.sync: (the value of another lane, 0 if it takes no part; whether it is in range)."""
     lanes.check_members(index, members, mask)
     to_warps = lanes.layout.to_warps
     by, clamp = (_own(lanes, x) for x in (by, clamp))
@@ -68,7 +68,7 @@ def active_lanes(lanes, mask) -> np.ndarray:
 
 
 def _members(lanes, index, members, mask) -> np.ndarray:
-    """Who takes part: (warps, 32), or (warps, 32 who name, 32 named) where masks differ."""
+    """Who takes part: (warps, 32), or (warps, 32, 32) if lanes name different ones (last axis)."""
     lanes.check_members(index, members, mask)
     active = active_lanes(lanes, mask)
     rows = lanes.layout.to_warps(members).view(u4)
@@ -103,7 +103,7 @@ def vote(lanes, index: int, how: str, condition, members, mask):
 
 
 def match(lanes, index: int, how: str, value, members, mask):
-    """match.sync: (the lanes with the same value, for "all" 0 if not all; whether all)."""
+    """match.sync: (the lanes with the same value (int32), whether all have it)."""
     part = _members(lanes, index, members, mask)
     if lanes.checker:
         lanes.checker.matched(members, mask)
