@@ -179,7 +179,8 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
         ablations: {
             "compare": compare, "workers": lambda context: nullcontext(SimpleNamespace(map=map)),
             "work_of": lambda *_: None, "_compiled": lambda given: None,
-            "taken": lambda kernel: {"registers": 9, "spilled_bytes": 0}, "register_reads": lambda found: loop | {"slots": 2},
+            "taken": lambda kernel: {"registers": 9, "spilled_bytes": 0},
+            "register_reads": lambda found: loop | {"slots": 2},
             "loops": SimpleNamespace(analyse=lambda *_: None, adds_per_tile=lambda kernel: 0),
         },
         best_by_shape: {"compare": compare, "time": SimpleNamespace(sleep=lambda seconds: None)},
