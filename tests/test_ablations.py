@@ -178,21 +178,21 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
     for module, names in {
         ablations: {
             "compare": compare, "workers": lambda context: nullcontext(SimpleNamespace(map=map)),
-            "_compiled": lambda given: None, "taken": lambda kernel: {"registers": 9,
-            "spilled_bytes": 0}, "register_reads": lambda found: loop | {"slots": 2},
+            "work_of": lambda *_: None, "_compiled": lambda given: None,
+            "taken": lambda kernel: {"registers": 9, "spilled_bytes": 0},
+            "register_reads": lambda found: loop | {"slots": 2},
             "loops": SimpleNamespace(analyse=lambda *_: None, adds_per_tile=lambda kernel: 0),
         },
         best_by_shape: {"compare": compare, "time": SimpleNamespace(sleep=lambda seconds: None)},
         AblationStep: {"kernel": kernel}, fp32_summit.SummitStep: {"kernel": kernel},
         fp32_summit: {"_errors": lambda *_: {"error": 1e-7, "cublas_error": 1e-7}},
         mma_sync: {
-            "work_of": lambda *_: None, "bits_of": lambda kernel: "0" * 64,
+            "bits_of": lambda kernel: "0" * 64,
             "measure_mma_ceiling": lambda *_: roof,
             "LOADS": dict.fromkeys(mma_sync.LOADS, lambda work: pace),
         },
         tma_wgmma: {
-            "work_of": lambda *_: None, "bits_of": lambda kernel: "0" * 64,
-            "sustained": lambda work: pace,
+            "bits_of": lambda kernel: "0" * 64, "sustained": lambda work: pace,
         },
         fp8: {"bits_of": lambda kernel: "0" * 64, "arena_of": lambda *_: arena},
         profiler: {"counters": counters},
