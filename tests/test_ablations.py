@@ -173,7 +173,7 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
     def counters(rung, settings, shapes, metrics, path):
         return [dict.fromkeys(metrics, 7) for _ in shapes]
 
-    roof = Roof(Spread(6e14, 6e14, 6e14, 6e14), 1, device.GpuState(1500, None, 600.0, 50))
+    roof = Roof(Spread(6e14, 6e14, 6e14, 6e14), 1, device.GpuState(1500, 600.0, 50))
     arena = nullcontext(SimpleNamespace(their_precision=SimpleNamespace(scales=None)))
     for module, names in {
         ablations: {

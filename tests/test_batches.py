@@ -116,7 +116,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.at - start.at)
     monkeypatch.setattr(cupy, "abs", np.abs)
     monkeypatch.setattr(cupy, "matmul", np.matmul)
-    state = GpuState(1980, 3201, 400.0, 50)
+    state = GpuState(1980, 400.0, 50)
     here = SimpleNamespace(name="NVIDIA Test", l2_bytes=1000, slug="test")
     monkeypatch.setattr(in_turn, "gpu_state", lambda: state)
     monkeypatch.setattr(batches, "gpu_state", lambda: state)

@@ -7,7 +7,7 @@ from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.lessons.warp_specialized import figures
-from gemmlab.records import wgmma_ceilings
+from gemmlab.records import roofs
 
 BLOCKS = pandas.DataFrame(
     [
@@ -47,7 +47,7 @@ def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
 
 
 def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
-    table = wgmma_ceilings.ceilings()
+    table = roofs.WGMMA_TABLE.read()
     fp16 = table[table["dtype"] == "float16"]
     rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
     assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()

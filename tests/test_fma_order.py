@@ -157,7 +157,7 @@ HERE = sample_record.GPU
 @pytest.fixture
 def recording(tmp_path, monkeypatch):
     """A GPU of our own that runs every variant at 1 TFLOP/s, and a folder for its results."""
-    roof = ceilings.Roof(Spread(*(64e12,) * 4), 1, device.GpuState(1, None, 1, 1))
+    roof = ceilings.Roof(Spread(*(64e12,) * 4), 1, device.GpuState(1, 1, 1))
     speed = {"tflops": 1.0, "tflops_q1": 0.9, "tflops_q3": 1.1, "sm_clock_mhz": 1980}
     monkeypatch.setattr(fma_order, "VARIANTS", FEW)
     sample_record.measure_on(monkeypatch, fma_order, gpu=HERE)

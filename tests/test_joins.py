@@ -63,7 +63,7 @@ def made_up(tmp_path, monkeypatch):
 
         def race(self, kernel, side, pairs):
             time = 1.0 + kernel.settings["JOIN"]
-            return Race([time] * pairs, [4.0] * pairs, GpuState(1980, 3201, 400.0, 50))
+            return Race([time] * pairs, [4.0] * pairs, GpuState(1980, 400.0, 50))
 
     sample_record.measure_on(monkeypatch, joins, gpu=here)
     monkeypatch.setattr(joins, "require_verified", lambda kernel: None)

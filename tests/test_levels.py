@@ -83,7 +83,7 @@ def test_reads_are_replayed_where_they_are_recorded(results):
         roofs.recorded_levels()
     with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
     assert roofs.ceilings().read_rate("L2") == 6e12
-    assert roofs.bandwidth_fields(roofs.ceilings().reads["L2"])["bytes"] == 4 * 2**30
+    assert roofs.roof_fields(roofs.ceilings().reads["L2"], "bytes")["bytes"] == 4 * 2**30
 
 
 def test_reads_by_another_launch_are_stale(results, monkeypatch):
@@ -110,7 +110,7 @@ def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
 def test_chains_are_recorded_and_read_as_a_table(results, monkeypatch):
     def measured(shape, macros):
         rate = 1e12 * min(64.0, macros["CHAINS"] * shape.grid[0] * shape.block[0] / 132 / 32)
-        return ceilings.Roof(Spread(*(rate,) * 4), 1, device.GpuState(1980, None, 600.0, 50))
+        return ceilings.Roof(Spread(*(rate,) * 4), 1, device.GpuState(1980, 600.0, 50))
 
     sample_record.measure_on(monkeypatch, chains, recorder)
     monkeypatch.setattr(ceilings, "measure_fma", measured)

@@ -10,30 +10,31 @@ from gemmlab.cuda.device import Gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.probes import WGMMA_CEILINGS
 from gemmlab.lessons.tma_wgmma import figures
-from gemmlab.measure import power, wgmma_ceilings
-from gemmlab.measure.wgmma_ceilings import Ceiling
-from gemmlab.records import registry
-from gemmlab.records import wgmma_ceilings as ceilings_record
+from gemmlab.measure import ceilings, power
+from gemmlab.measure.ceilings import WgmmaCeiling
+from gemmlab.records import registry, roofs
 
 LAST = "18_persistent"
 HERE = Gpu("NVIDIA H200", (9, 0), "sm_90a", 132, 2**37, 60 * 2**20, "580", "13.0")
-WAYS = (Ceiling(0), Ceiling(0, in_registers=True), Ceiling(1, columns=128), Ceiling(4),
-        Ceiling(4, columns=128, in_registers=True))  # fmt: skip
+WAYS = (
+    WgmmaCeiling(0), WgmmaCeiling(0, in_registers=True), WgmmaCeiling(1, columns=128),
+    WgmmaCeiling(4), WgmmaCeiling(4, columns=128, in_registers=True),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("ceiling", WAYS, ids=str)
 def test_the_ceiling_of_wgmma_has_a_twin(ceiling):
-    shape, steps = WGMMA_CEILINGS.launch(1), wgmma_ceilings.CHECK_STEPS
+    shape, steps = WGMMA_CEILINGS.launch(1), ceilings.CHECK_STEPS
     out = np.full(shape.block[0], np.nan, np.float32)
-    numbers = wgmma_ceilings.operands(ceiling)
-    rows = [wgmma_ceilings.words(one, ceiling.precision) for one in numbers]
+    numbers = ceilings.wgmma_operands(ceiling)
+    rows = [ceilings.words(one, ceiling.precision.a) for one in numbers]
     run = ptxsim.launch(
         WGMMA_CEILINGS.path, WGMMA_CEILINGS.entry, shape.grid, shape.block,
         [out, *rows, np.int32(2), np.int32(steps)], options=options_for(ceiling.macros),
         check=True, count=True,
     )  # fmt: skip
     assert not run.findings
-    expected = wgmma_ceilings.chain(ceiling, steps)
+    expected = ceilings.wgmma_chain(ceiling, steps)
     assert np.array_equal(out, expected) and np.any(expected)
     assert 2 * run.multiply_adds == ceiling.step.flop * 2 * steps
 
@@ -68,23 +69,22 @@ def test_energy_is_power_over_rate():
 def test_what_is_measured_can_be_read_back(monkeypatch, tmp_path):
     """With a stand-in for the GPU: every row has the code that it would be measured with now."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    sample_record.measure_on(monkeypatch, ceilings_record, gpu=HERE)
+    sample_record.measure_on(monkeypatch, roofs, gpu=HERE)
     speeds = iter(range(600, 700))
     monkeypatch.setattr(
-        ceilings_record, "measure",
+        roofs, "measure_wgmma",
         lambda ceiling, zeros, pace: power.Pace(next(speeds) * 1e12, 1400, power_w=700),
     )  # fmt: skip
-    path = ceilings_record.EVIDENCE.remake(lambda _: None)
+    path = roofs.WGMMA_TABLE.remake(lambda _: None)
     (path.parent / registry.RUNS).write_text("{}")
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
-    table = ceilings_record.EVIDENCE.read()
-    ways = sum(len(data) for _, data in ceilings_record.MEASURED)
+    table = roofs.WGMMA_TABLE.read()
+    ways = sum(len(data) for _, data in roofs.MEASURED)
     assert len(table) == 2 * ways and set(table["sms"]) == {132}
     assert table["joules_per_tflop"].tolist() == pytest.approx(
         list(700 / table["tflops"]), rel=1e-5
     )
-    shown = ceilings_record.ceilings()
-    assert shown["tflops"].tolist() == list(range(600, 600 + 2 * ways))
+    assert table["tflops"].tolist() == list(range(600, 600 + 2 * ways))
 
 
 def test_ceilings_are_drawn_in_a_burst_and_sustained():

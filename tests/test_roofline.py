@@ -14,7 +14,7 @@ from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, HALF, SINGLE, Problem
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
-from gemmlab.records import registry, runs, wgmma_ceilings
+from gemmlab.records import registry, runs
 from gemmlab.records import roofs as r_roofs
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -23,7 +23,7 @@ needs_gpu = pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {devi
 
 def roofs(bytes_per_second=4e12, flop_per_second=64e12):
     def roof(rate):
-        return ceilings.Roof(Spread(rate, rate, rate, rate), 1, device.GpuState(1, None, 1, 1))
+        return ceilings.Roof(Spread(rate, rate, rate, rate), 1, device.GpuState(1, 1, 1))
 
     return r_roofs.Ceilings(
         gpu="NVIDIA Test",
@@ -144,7 +144,7 @@ def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
     change(results, add)
     found = r_roofs.ceilings()
     assert found.arithmetic("float16") == 6e14 and found.arithmetic("float32") == 64e12
-    assert r_roofs.arithmetic_fields(found.tensor) == mma
+    assert r_roofs.roof_fields(found.tensor, "flop") == mma
     change(results, lambda record: record["tensor_ceiling"].update(code="sha256:1"))
     with pytest.raises(registry.StaleRecord, match="00_tensor_ceiling: recorded for another"):
         r_roofs.ceilings()
@@ -217,7 +217,7 @@ def test_warpgroups_have_a_roof_of_their_own(monkeypatch, results):
     monkeypatch.undo()
     monkeypatch.setenv("GEMMLAB_DEVICE", "simulator")
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    found, table = r_roofs.recorded_ceilings(), wgmma_ceilings.EVIDENCE.read()
+    found, table = r_roofs.recorded_ceilings(), r_roofs.WGMMA_TABLE.read()
     (row,) = table[
         (table["dtype"] == "bfloat16") & (table["a_from"] == "shared memory")
         & (table["width"] == 256) & (table["data"] == "random") & (table["load"] == "burst")

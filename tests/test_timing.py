@@ -77,7 +77,7 @@ def machine(monkeypatch):
     import cupy
 
     fake = FakeMachine()
-    state = device.GpuState(1980, 3201, 400.0, 50)
+    state = device.GpuState(1980, 400.0, 50)
     here = SimpleNamespace(name="NVIDIA Test", l2_bytes=H200_L2)
     monkeypatch.setattr(cupy.cuda, "Stream", lambda non_blocking: fake)
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda start, end: end.at - start.at)

@@ -181,7 +181,7 @@ def made_up(tmp_path, monkeypatch):
 
         def race(self, kernel, side, pairs):
             times = [2.0] * pairs
-            return timing.Race(times, times, device.GpuState(1980, 3201, 400.0, 50))
+            return timing.Race(times, times, device.GpuState(1980, 400.0, 50))
 
     def run():
         tuning.evidence(made.rung).remake(made.said.append)

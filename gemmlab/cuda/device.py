@@ -46,7 +46,6 @@ class GpuState:
     """The GPU at one moment, from NVML; None where this GPU does not report a figure."""
 
     sm_clock_mhz: float | None
-    memory_clock_mhz: float | None
     power_w: float | None
     temperature_c: float | None
 
@@ -163,7 +162,6 @@ def gpu_state() -> GpuState:
 
     return GpuState(
         sm_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
         power_w=read(_power_w),
         temperature_c=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Settings, Target
+from gemmlab.lessons.ceilings import pitfalls
 from gemmlab.measure import ceilings
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, Row, Say, Table, provenance
 from gemmlab.records.roofs import cells_of_roof
@@ -64,7 +65,7 @@ TABLE = Table(
     },
     fingerprint_of=_fingerprint_of,
 )  # fmt: skip
-EVIDENCE = (TABLE,)
+EVIDENCE = (TABLE, pitfalls.PART)
 
 
 def rates() -> pandas.DataFrame:

@@ -35,9 +35,8 @@ from gemmlab.records.ablations import (
     work_of,
 )
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
-from gemmlab.records.roofs import cells_of_roof
+from gemmlab.records.roofs import LOADS, cells_of_roof
 from gemmlab.records.runs import LARGE
-from gemmlab.records.wgmma_ceilings import LOADS
 from ptxsim.metrics import SECTOR_BYTES
 
 if TYPE_CHECKING:

@@ -43,8 +43,8 @@ from gemmlab.records.registry import (
     Table,
     provenance,
 )
+from gemmlab.records.roofs import DATA, LOADS, PACE, paced
 from gemmlab.records.runs import LARGE
-from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
 
 if TYPE_CHECKING:
     import numpy
@@ -248,7 +248,7 @@ OVERLAP = {  # by shape: see the lesson below
 
 
 def paces(dtype: str = HALF.name) -> pandas.DataFrame:
-    """As recorded of one type: kernel, data, load, and what wgmma_ceilings.PACE names.
+    """As recorded of one type: kernel, data, load, and what roofs.PACE names.
 
     The clock is that which the SMs counted.
     """

@@ -23,7 +23,7 @@ from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
 from gemmlab.measure.power import sustained
-from gemmlab.records import ablations, wgmma_ceilings
+from gemmlab.records import ablations, roofs
 from gemmlab.records.ablations import (
     HUGE,
     SQUARES,
@@ -192,7 +192,7 @@ def _moved(step: AblationStep) -> Row:
 
 def _paced(kernel: Kernel) -> Row:
     """What OF_PACE names, at HUGE."""
-    pace = wgmma_ceilings.paced(sustained(work_of(kernel, HUGE)))
+    pace = roofs.paced(sustained(work_of(kernel, HUGE)))
     return {
         "sustained_tflops": pace["tflops"], "sustained_clock_mhz": pace["sm_clock_mhz"],
         "sustained_driver_clock_mhz": pace["driver_clock_mhz"],
