@@ -18,7 +18,7 @@ def add(commands: Commands) -> None:
         "Writes kernels/compiled/: every rung with each of the settings that it ships.",
     )  # fmt: skip
     parser.add_argument(
-        "--check", action="store_true", help="compare with what is there, and write nothing"
+        "--check", action="store_true", help="say what is not of the code as it is; write nothing"
     )
     parser.add_argument(
         "--listings", action="store_true", help="only the SASS of the default settings"
@@ -29,31 +29,21 @@ def run(options: argparse.Namespace) -> int:
     if not options.check:
         require_checkout("Compiling for the sliders")
         files.require_writable(prebuilt.FOLDER)
-    stale = _listings(options.check)
-    for name in () if options.listings else prebuilt.NAMES:
-        compiled = prebuilt.build(name, prebuilt.all_settings(name))
+    listed = [
+        (listings.path_of(rung.name), listings.is_current, listings.make, rung) for rung in RUNGS
+    ]
+    compiled = [
+        (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
+        for name in prebuilt.NAMES
+    ]
+    code = OK
+    for path, is_current, make, of in listed if options.listings else (*compiled, *listed):
         if not options.check:
-            prebuilt.write(compiled, prebuilt.path_of(name))
-            print(f"{prebuilt.path_of(name).name}: {len(compiled)} compiled kernels")
-        elif not prebuilt.alike(compiled, prebuilt.stored(name)):
-            stale += 1
-            print(f"{prebuilt.path_of(name).name}: stale, run `make compiled`")
+            prebuilt.write(make(of), path)
+            print(f"{path.name}: written")
+        elif is_current(of):
+            print(f"{path.name}: up to date")
         else:
-            print(f"{prebuilt.path_of(name).name}: {len(compiled)} kernels, up to date")
-    return FAILED if stale else OK
-
-
-def _listings(check: bool) -> int:
-    """Make or check the listings of all rungs, and return how many are stale."""
-    stale = 0
-    for rung in RUNGS:
-        name = listings.path_of(rung.name).name
-        if not check:
-            prebuilt.write(listings.make(rung), listings.path_of(rung.name))
-            print(f"{name}: the SASS of the default settings")
-        elif not listings.is_current(rung):
-            stale += 1
-            print(f"{name}: stale, run `python -m gemmlab compile --listings`")
-        else:
-            print(f"{name}: up to date")
-    return stale
+            code = FAILED
+            print(f"{path.name}: stale, run `make compiled`")
+    return code

@@ -191,7 +191,7 @@ def stale(folder: Path) -> list[str]:
     return [
         path.name
         for path, other in zip(paths, made, strict=True)
-        if not prebuilt.alike(prebuilt.read(path)[0], prebuilt.read(other)[0])
+        if prebuilt.read(path)[0].keys() != prebuilt.read(other)[0].keys()
     ]
 
 
