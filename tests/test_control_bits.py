@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab.cuda.control_bits import BARRIERS, SHIFT, WIDTH, Control
-from gemmlab.cuda.disassembler import disassemble, parse, section
+from gemmlab.cuda.disassembler import BARRIERS, SHIFT, WIDTH, Control, disassemble, parse, section
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
-from gemmlab.sass import listing, listings, loops
+from gemmlab.sass import listing, loops
 from gemmlab.sass.view import CONTROL_HEADS, HEADS
 from ptxsim.compile import nvrtc
 
@@ -61,7 +60,7 @@ def test_what_there_is_not_is_refused():
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_every_listing_has_them_and_reuse_stands_in_the_text_too(rung):
     """nvdisasm writes .reuse beside an operand: by another way than our reading of the bits."""
-    code = parse(listings.stored(rung.name)["listing"])
+    code = parse(loops.stored(rung.name)["listing"])
     assert code and all(one.control is not None for one in code)
     for one in code:
         if one.operation == "FFMA" and not one.control.yields:

@@ -16,7 +16,7 @@ from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
 from gemmlab.loading import load
-from gemmlab.sass import listings, loops
+from gemmlab.sass import loops
 from ptxsim import NoCompiler, launcher
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.compile import headers, nvrtc
@@ -185,7 +185,7 @@ def spoil(tmp_path, monkeypatch):
         return tmp_path / path.name
 
     nvrtc.kept.cache_clear()
-    listings._new.cache_clear()
+    loops._new.cache_clear()
     yield spoil
     nvrtc.kept.cache_clear()
 
@@ -205,8 +205,8 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
         raise missing("It is not here.")
 
     kernel = load(issue_slots.FIRST)
-    path = spoil(listings.path_of(issue_slots.FIRST), cut_off)
-    at = (listings.nvrtc, "compile_anew") if missing is NoCompiler else (listings, "disassemble")
+    path = spoil(loops.path_of(issue_slots.FIRST), cut_off)
+    at = (loops.nvrtc, "compile_anew") if missing is NoCompiler else (loops, "disassemble")
     monkeypatch.setattr(*at, fail)
     with pytest.raises(missing, match=f"It is not here. {path} is damaged"):
         loops.loop(kernel, SIMULATED_ARCH)

@@ -18,7 +18,7 @@ from gemmlab.lessons.fp32_summit.tables import issue_slots as issue_slots_of_a_w
 from gemmlab.loading import load
 from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots
-from gemmlab.sass import listings, loops
+from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.compile import nvrtc
@@ -330,14 +330,14 @@ def test_waits_are_those_of_a_count_cycle_by_cycle(written):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
-    assert listings.is_current(rung), "run `python -m gemmlab compile --listings`"
+    assert loops.is_current(rung), "run `python -m gemmlab compile --listings`"
 
 
 def test_the_kept_sass_is_what_the_compiler_makes():
     rung = next(rung for rung in RUNGS if rung.name == slot_table.FIRST)
     ours, new = (
         inner_loop(parse(made["listing"]))
-        for made in (listings.stored(rung.name), listings.make(rung))
+        for made in (loops.stored(rung.name), loops.make_listing(rung))
     )
     assert ours.mix == new.mix and ours.reuse_share == pytest.approx(new.reuse_share, abs=0.05)
 
@@ -354,14 +354,14 @@ def test_kept_sass_is_read_for_the_very_same_code_alone(monkeypatch):
         raise Compiled
 
     monkeypatch.setattr(nvrtc, "compile_anew", compile_anew)
-    listings._new.cache_clear()
+    loops._new.cache_clear()
     assert loops.loop(kernel, "sm_90a").opcodes["FFMA"] == 512
     for other, arch in ((kernel, "sm_80"), (smaller, "sm_90a"), (edited, "sm_90a")):
         with pytest.raises(Compiled):
             loops.loop(other, arch)
-    stale = {**listings.stored(slot_table.FIRST), "code": "sha256:of another one"}
+    stale = {**loops.stored(slot_table.FIRST), "code": "sha256:of another one"}
     monkeypatch.setattr(prebuilt, "read", lambda path: (stale, ""))
-    assert not listings.is_current(kernel.rung)
+    assert not loops.is_current(kernel.rung)
     with pytest.raises(Compiled):
         loops.loop(kernel, "sm_90a")
 

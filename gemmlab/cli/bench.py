@@ -90,7 +90,8 @@ def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
     Raises StaleRecord.
     """
     (kernel, why), *_ = choices
-    source, lines, missing = "measured here", [], None
+    source, lines = "measured here", list[str]()
+    missing: NoRecord | None = None
     for choice in choices if gpu() is None else ():
         try:
             source, lines = _recorded(choice[0], shape)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 from gemmlab import files
 from gemmlab.cli.common import FAILED, OK, Commands
 from gemmlab.folders import require_checkout
 from gemmlab.kernel import prebuilt
 from gemmlab.ladder import RUNGS
-from gemmlab.sass import listings
+from gemmlab.sass import loops
 
 
 def add(commands: Commands) -> None:
@@ -29,15 +32,16 @@ def run(options: argparse.Namespace) -> int:
     if not options.check:
         require_checkout("Compiling for the sliders")
         files.require_writable(prebuilt.FOLDER)
-    listed = [
-        (listings.path_of(rung.name), listings.is_current, listings.make, rung) for rung in RUNGS
+    pieces: list[tuple[Path, Callable[[Any], bool], Callable[[Any], Any], Any]] = [
+        (loops.path_of(rung.name), loops.is_current, loops.make_listing, rung) for rung in RUNGS
     ]
-    compiled = [
-        (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
-        for name in prebuilt.NAMES
-    ]
+    if not options.listings:
+        pieces += [
+            (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
+            for name in prebuilt.NAMES
+        ]
     code = OK
-    for path, is_current, make, of in listed if options.listings else (*compiled, *listed):
+    for path, is_current, make, of in pieces:
         if not options.check:
             prebuilt.write(make(of), path)
             print(f"{path.name}: written")

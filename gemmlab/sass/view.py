@@ -1,6 +1,6 @@
 """Instructions of an inner loop for a reader: which bank each register comes from, and the waits.
 
-With their control bits on request: see gemmlab.cuda.control_bits.
+With their control bits on request: see gemmlab.cuda.disassembler.
 
 The text and the HTML say the same; in the HTML the registers also have the colours of the banks.
 """
@@ -11,8 +11,7 @@ import html
 import re
 from dataclasses import dataclass
 
-from gemmlab.cuda.control_bits import Control
-from gemmlab.cuda.disassembler import Instruction, NoListing
+from gemmlab.cuda.disassembler import Control, Instruction, NoListing
 from gemmlab.report import GROUND, INK, RULE
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
 
