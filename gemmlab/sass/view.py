@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 
 from gemmlab.cuda.disassembler import Control, Instruction, NoListing
-from gemmlab.report import GROUND, INK, RULE
+from gemmlab.report import GROUND, INK, RULE, aligned
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
 
 COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
@@ -80,12 +80,7 @@ class LoopView:
         return rows
 
     def __repr__(self) -> str:
-        lines = [self.heads, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-            for cells in lines
-        )
+        return aligned([self.heads, *self.rows], range(len(self.heads)))
 
     def _repr_html_(self) -> str:
         ground = f"background: {GROUND}; color: {INK}"
