@@ -343,8 +343,8 @@ def test_published_figures_are_checked_too(tmp_path, monkeypatch):
         published.shares()
 
 
-def test_facts_go_on_without_damaged_records(results, caplog):
-    """What the sweep says in place of the runs; without either, nothing."""
+def test_facts_go_on_without_damaged_records(results):
+    """What the sweep says instead of the runs; without either, nothing."""
     kernel, folder = load("03_shared_memory"), results / "nvidia-test"
     swept = folder / "tuning" / "03_shared_memory.csv"
     swept.parent.mkdir()
@@ -353,8 +353,6 @@ def test_facts_go_on_without_damaged_records(results, caplog):
     tuning.kept.cache_clear()
     speed = facts.recorded_speed(kernel)
     assert speed.gflops == tuning.of(kernel)["gflops"]
-    assert facts.recorded_speed(kernel) == speed
-    assert len(caplog.messages) == 1 and registry.RUNS in caplog.messages[0]
     swept.write_bytes(b"")
     tuning.kept.cache_clear()
     assert facts.recorded_speed(kernel) is None

@@ -72,24 +72,24 @@ def tuned(name: str) -> pandas.DataFrame:
 
 
 def of(kernel: Kernel, shape: Shape) -> pandas.Series:
-    """The row of one kernel's settings at one shape, in turn with cuBLAS."""
-    table = tuned(kernel.name)
-    rows = table[
-        (table["settings"] == ladder.written(kernel.settings)) & (table["way"] == IN_TURN)
-        & (table[list(tuning.SIZES)].to_numpy() == tuning.sizes_of(shape)).all(axis=1)
-    ]  # fmt: skip
-    if rows.empty:
-        raise NoRecord(f"{kernel!r} is not recorded at {shape}.")
-    return rows.iloc[0]
+    """The row of one kernel's settings at one shape, in turn with cuBLAS. Raises NoRecord."""
+    m, n, k, batch = tuning.sizes_of(shape)
+    problem = Problem(m, n, k, batch, kernel.rung.ops(kernel.settings))
+    return at(kernel.name, problem, ladder.written(kernel.settings))
 
 
-def at(name: str, problem: Problem) -> pandas.Series:
-    """The row of a rung at one problem, with the settings for it, in turn with cuBLAS."""
-    table = tuned(name)
-    where = (table[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)
-    rows = table[where & (table["ops"] == problem.ops) & (table["way"] == IN_TURN)]
+def at(name: str, problem: Problem, settings: str | None = None) -> pandas.Series:
+    """The row of a rung at one problem, in turn with cuBLAS, with these settings if any are named.
+
+    Raises NoRecord.
+    """
+    rows = tuned(name).query("way == @IN_TURN and ops == @problem.ops")
+    rows = rows[(rows[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)]
+    if settings is not None:
+        rows = rows[rows["settings"] == settings]
     if rows.empty:
-        raise NoRecord(f"{name} is not recorded at {problem}.")
+        so = "" if settings is None else f" with {settings}"
+        raise NoRecord(f"{name}{so} is not recorded at {problem}.")
     return rows.iloc[0]
 
 
