@@ -11,7 +11,6 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.cuda.disassembler import NoListing
 from gemmlab.folders import RESULTS
 from gemmlab.lessons.fp8 import measure as fp8
 from gemmlab.lessons.fp32_summit import measure as fp32_summit
@@ -142,19 +141,6 @@ def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
     assert len(lines) == len(pandas.read_csv(csv)) == 4
 
 
-def test_a_step_whose_machine_code_cannot_be_taken_apart_is_left_out(csv, monkeypatch):
-    def kernel(step, compiled):
-        if step.title == "two":
-            raise NoListing("no loop")
-
-    monkeypatch.setattr(AblationStep, "kernel", kernel)
-    monkeypatch.setattr(ablations, "workers", lambda context: nullcontext(SimpleNamespace(map=map)))
-    monkeypatch.setattr(ablations, "_compiled", lambda given: None)
-    lines = []
-    (left,) = ablations.kernels("a name", (FIRST, SECOND), lines.append)
-    assert left[0] is FIRST and lines == ["a name: two is left out. no loop"]
-
-
 @pytest.fixture
 def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
     """Every kernel takes 2 ms, every counter is 7, and nothing is compiled."""
@@ -234,14 +220,6 @@ def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
     path = ablations.path_of(NAME).remake(lines.append)
     monkeypatch.setattr(registry, "folders", lambda: [path.parent])
     assert len(gl.path(NAME, small)) == len(lines) == 2
-
-
-@pytest.mark.parametrize("name", PATHS)
-def test_the_steps_of_a_path_are_kernels_of_their_own(name):
-    steps = PATHS[name].steps
-    assert len({*map(code_of, steps)}) == len({step.title for step in steps}) == len(steps)
-    assert steps[0].taken and steps[-1].path.is_file()
-    assert all(step.predicted for step in steps[1:])
 
 
 @pytest.mark.parametrize("name", PATHS)

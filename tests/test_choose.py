@@ -13,7 +13,6 @@ from gemmlab.analysis import recorded as shares
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
-from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.products import choosing, estimate
 from gemmlab.records import best_by_shape, registry, tuning
 
@@ -119,24 +118,6 @@ def test_a_batch_is_one_launch_or_one_for_each_product_whatever_is_faster(record
 # ---- of sixteen bits -----------------------------------------------------------------------------
 
 
-def test_where_rows_begin_off_16_bytes_no_rung_is_taken_for_what_it_does_with_tensor_maps(records):
-    records += [
-        row(PERSISTENT, Problem(4096, 4096, 4096), 690.0),
-        row(MMA_SYNC, Problem(4096, 4096, 4096), 400.0),
-        row(PERSISTENT, Problem(1001, 777, 513), 5.0),
-        row(MMA_SYNC, Problem(1001, 777, 513), 40.0),
-    ]
-    assert chosen(4000, 4000, 4000, dtype="float16").rung == PERSISTENT.name
-    assert chosen(4000, 4000, 4001, dtype="float16").rung == MMA_SYNC.name
-    assert chosen(1003, 779, 515, dtype="float16").rung == MMA_SYNC.name
-
-
-def test_a_rung_that_takes_b_either_way_has_a_alone_transposed_before(records):
-    records += [row(PERSISTENT, Problem(4096, 4096, 4096), 690.0)]
-    found = chosen(4096, 4096, 4096, dtype="float16", ops="TT")
-    assert found.turned == "A" and found.settings["OP_B"] == 1
-
-
 @pytest.fixture
 def tables(monkeypatch):
     """What is recorded of rungs, by name, from rows that a test appends."""
@@ -204,23 +185,6 @@ def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
 
 
 # ---- the records of this repository --------------------------------------------------------------
-
-
-def test_nothing_is_called_recorded_in_bfloat16_that_was_recorded_in_float16_alone():
-    """And of settings that were recorded in neither it says so."""
-    recorded = {(r.rung.name, r.settings, r.problem) for r in choosing.recorded("float16")}
-    problems = {r.problem for r in choosing.recorded("bfloat16") if r.of and r.problem.ops == "NN"}
-    kinds = set()
-    for problem in problems:
-        found = gl.choose(problem, "bfloat16")
-        if found.why.startswith("by the rule"):
-            continue
-        settings = ladder.settings_for(ladder.find(found.rung), found.settings | {"DTYPE": 0})
-        as_recorded = (found.rung, ladder.written(settings), problem) in recorded
-        assert found.share is None and "in float16; not measured in this type" in found.why
-        assert found.why.startswith("the fastest" if as_recorded else "the nearest settings")
-        kinds.add(as_recorded)
-    assert kinds == {True, False}
 
 
 def test_every_recorded_shape_gets_what_was_fastest_there():

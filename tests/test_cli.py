@@ -133,13 +133,6 @@ def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments):
     assert err.startswith("gemmlab: ") and "Traceback" not in err
 
 
-def test_a_terminal_that_lacks_a_letter_gets_the_rest(machine, monkeypatch):
-    written = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    assert cli.main(["bench", "01_naive", "512", "512", "512"]) == 0
-    assert b"the GPU meanwhile: 1980 MHz" in written.getvalue() and b" ?C" in written.getvalue()
-
-
 @pytest.mark.parametrize(
     "command", ["doctor", "ladder", "sweep", "tune", "compile --check", "bench 01_naive 8 8 8"]
 )
@@ -157,14 +150,6 @@ def test_an_unknown_name_to_record_is_answered_with_the_nearest_and_how_to_list_
     assert len(err) < 200
     code, out, _ = run(capsys, "record", "--list")
     assert code == 0 and out.splitlines() == [one.name for one in recorder.evidence()]
-
-
-def test_a_sweep_without_a_gpu_is_3_and_says_what_is_searched_without_one(machine, capsys):
-    code, _, err = run(capsys, "tune", "05_thread_tile_2d")
-    assert code == 3 and "needs a GPU: there is none." in err
-    assert "tune 05_thread_tile_2d --strategy genetic" in err
-    code, _, err = run(capsys, "tune", "99_nothing")
-    assert code == 2 and "no rung '99_nothing'" in err
 
 
 # ---- bench ---------------------------------------------------------------------------------------
@@ -250,15 +235,6 @@ def test_bench_shows_the_default_where_only_that_is_recorded(replayed, capsys):
     assert code == 0 and f"{SWEPT} {ladder.written(kernel.settings)}: pass" in out
     assert "its settings: the default. No time is recorded of BM=" in out
     assert f"share of cuBLAS  {100 * recorded.ratio.median:.2f} %" in out
-
-
-def test_bench_shows_no_time_where_nothing_that_is_recorded_fits(replayed, capsys):
-    code, out, _ = run(capsys, "bench", SWEPT, "512", "512", "512", "--set", "BM=64")
-    assert code == 0 and "no time to show: " in out and "measuring that needs a GPU" in out
-    code, out, _ = run(capsys, "bench", TUNED, "700", "700", "700")
-    kernel = gl.load(TUNED, shape=(700, 700, 700))
-    assert code == 0 and f"{TUNED} {ladder.written(kernel.settings)}: pass" in out
-    assert f"its settings: {kernel.note}" in out and "no time to show: " in out
 
 
 @pytest.mark.parametrize(
@@ -453,12 +429,6 @@ def known(machine, monkeypatch):
     one = known_differences.Difference(("01_naive",), SECTORS, lambda trace: 5, "Nobody knows why.")
     monkeypatch.setattr(known_differences, "DIFFERENCES", (one,))
     return machine
-
-
-def test_a_known_difference_is_shown_and_no_failure(known, capsys):
-    known.counters = {LOAD: 10, SECTORS: 40}
-    code, out, err = run(capsys, "ladder")
-    assert code == 0 and "1 known difference" in out and f"{SECTORS}: Nobody knows why." in err
 
 
 @pytest.mark.parametrize(

@@ -79,19 +79,6 @@ def test_two_launches_share_a_workspace(parts):
     assert kernel.trace(32, 32, 8).counters[STORES] == parts * 4 * 8 + 4 * 8
 
 
-def test_a_workspace_may_begin_as_zeros():
-    def plan(problem, settings, target):
-        zeroed = [replace(one, args=tuple(
-            replace(arg, zeroed=True) if isinstance(arg, Workspace) else arg for arg in one.args
-        )) for one in parts_and_sum(problem, settings, target)]  # fmt: skip
-        return zeroed[1:]  # nothing is added to the zeros
-
-    C = a_kernel(replace(SPLIT_K, plan=plan), PARTS=4)(
-        np.ones((5, 3), np.float32), np.ones((3, 4), np.float32)
-    )
-    assert (C == 0).all()
-
-
 def test_a_workspace_that_begins_as_zeros_must_be_left_so():
     def plan(problem, settings, target):
         return [replace(one, args=tuple(
@@ -254,13 +241,6 @@ def test_what_overlaps_or_is_stored_otherwise_is_refused(A, says):
         generally()(A, normal(2, 7, 3))
 
 
-def test_pointers_may_lead_to_one_matrix_again_and_again():
-    A, B = np.broadcast_to(normal(5, 7), (3, 5, 7)), normal(3, 7, 4)
-    assert np.allclose(generally(pointers=1)(A, B), A @ B, atol=1e-5)
-    with pytest.raises(ArgumentError, match="0 apart, so that they overlap"):
-        generally()(A, B)
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
@@ -324,12 +304,6 @@ def test_a_sample_of_a_batch_is_compared_as_it_is_stored(op_a, op_b, pointers):
     wrong = generally(lambda text: text.replace("sum = 0.0f", "sum = 1.0f"), **how)
     with pytest.raises(verify.VerificationError, match=r"C\[\d, \d, 0\] is .*expected"):
         verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
-
-
-def test_an_access_of_a_transposed_operand_is_one_of_the_matrix_as_it_is_stored():
-    access = generally(op_a=1).trace(20, 18, 3).warp_access("A", occurrence=2)
-    assert access.shape == (3, 20)
-    assert access.elements[:, 0].tolist() == [[2, row] for row in [0] * 16 + [1] * 16]
 
 
 # ---- eight bits, with scales ---------------------------------------------------------------------

@@ -2,13 +2,10 @@
 
 import pytest
 from figures import (  # noqa: F401
-    axes,
-    by_gid,
     test_all_of_it_can_be_read,
     test_no_text_lies_on_another,
     test_the_caption_has_a_number,
     test_the_caption_is_a_sentence_below_everything,
-    words,
 )
 
 import gemmlab as gl
@@ -77,24 +74,3 @@ def test_a_warp_that_copies_nothing_is_named():
     trace = gl.load("02_coalescing").trace(32, 32, 8)
     with pytest.raises(TraceError, match=r"02_coalescing: warp 0 of block .* copies nothing of A"):
         copies.copy_of(trace, "A")
-
-
-def test_each_lane_is_drawn_in_the_matrix_and_in_the_banks(figure, found):
-    for name, one in found.items():
-        piece, banks = axes(figure, f"piece {name}"), axes(figure, f"banks {name}")
-        for lane in range(32):
-            (source,) = [box for box in by_gid(piece, "lane") if box.get_gid() == f"lane {lane}"]
-            (target,) = [box for box in by_gid(banks, "lane") if box.get_gid() == f"lane {lane}"]
-            row, column = one.access.elements[lane][0]
-            assert (source.get_x(), source.get_y()) == (column, row)
-            first = one.words[lane][0] - one.words.min() // 32 * 32
-            assert (target.get_x(), target.get_y()) == (first % 32, first // 32)
-            assert source.get_facecolor() == target.get_facecolor()
-    assert words(figure).count("K") == 4
-
-
-def test_copies_refuses(found):
-    with pytest.raises(ValueError, match="1 to 4 copies by name, not 0"):
-        figures.copies({})
-    with pytest.raises(TypeError, match="not 3 as 'A'"):
-        figures.copies({"A": 3})

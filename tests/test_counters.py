@@ -47,20 +47,9 @@ def test_a_warp_fma_of_the_naive_kernel_costs_its_33_sectors():
     assert table.loc[512, "data wavefronts"] > 5 * table.loc[1001, "data wavefronts"]
 
 
-def test_counts_of_a_fast_kernel_need_more_digits():
-    kernel = load("05_thread_tile_2d")
-    coarse, fine = counters.per_warp_fma(kernel), counters.per_warp_fma(kernel, digits=3)
-    assert fine.round(1).equals(coarse) and not fine.equals(coarse)
-
-
 def test_warp_fmas_are_those_of_fp32_units():
     with pytest.raises(ValueError, match="14_wmma is float16"):
         counters.per_warp_fma(load("14_wmma"))
-
-
-def test_a_shape_that_was_not_counted_is_named():
-    with pytest.raises(registry.NoRecord, match=r"M=3.*512x512x512"):
-        counters.compare(load("01_naive"), 3, 3, 3)
 
 
 def test_side_by_side_is_the_record_per_32_multiply_adds():

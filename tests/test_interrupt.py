@@ -2,7 +2,6 @@
 
 import json
 import os
-import runpy
 import signal
 import subprocess
 import sys
@@ -12,10 +11,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from gemmlab.notebook import lab as sliders
-from gemmlab.plots import thumbnails
-from tools import readme
 
-EMPTY = 'extern "C" __global__ void empty() {}'
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
 
 
@@ -111,25 +107,6 @@ def test_after_nvrtc_has_compiled_ctrl_c_arrives_at_once(interrupted, name):
     assert threads == ["MainThread"]
 
 
-WHILE_NUMBA_IS_IMPORTED = """
-import os, signal, threading, time
-from ptxsim.arithmetic import compiled
-compiled.WORTH_IT = 0
-for seconds in (0.02, 0.05, 0.1, 0.15):
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
-    try:
-        compiled.fma(1)
-        time.sleep(9)
-    except KeyboardInterrupt:
-        print("interrupted")
-compiled.fma(1)
-"""
-
-
-def test_ctrl_c_leaves_nothing_half_imported():
-    assert output_of(WHILE_NUMBA_IS_IMPORTED).split() == 4 * ["interrupted"]
-
-
 # ---- NVRTC ---------------------------------------------------------------------------------------
 
 # Long to read, and nothing to compile then: as many functions as take a quarter of a second here.
@@ -215,18 +192,6 @@ except KeyboardInterrupt:
 def test_work_in_other_processes_ends_without_a_word():
     done = subprocess.run([sys.executable, "-c", POOL], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n", "")
-
-
-def test_make_readme_ends_with_130_and_a_sentence(monkeypatch, capsys):
-    def interrupted(*_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(SOON_S)
-
-    monkeypatch.setattr(thumbnails, "roofs_thumbnail", interrupted)
-    monkeypatch.delitem(sys.modules, readme.__name__)  # else runpy warns of it
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module(readme.__name__, run_name="__main__")
-    assert ended.value.code == 130 and capsys.readouterr().err == "gemmlab: stopped\n"
 
 
 # ---- Jupyter -------------------------------------------------------------------------------------

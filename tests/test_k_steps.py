@@ -224,20 +224,6 @@ def test_at_the_edge_of_c_and_of_k(walks):
     assert frames[1].products == (8, 8) and frames[3].progress == "13 of 13 products"
 
 
-def test_without_products_there_is_only_c_to_write(walks):
-    (frame,) = walks("03_shared_memory", (), (0, 0, 0), (32, 32, 0))
-    assert frame.actions == ["write C"] and frame.progress == "0 of 0 products"
-
-
-def test_the_caption_says_what_happens(walks):
-    frame = walks("09_double_buffering", (("STAGES", 3),))[1]
-    assert frame.caption == (
-        "Block (0, 0, 0) loads k 16 to 23 of A and B and multiplies k 0 to 7 of A and B. Then each "
-        "sum has 8 of 32 products; k 0 to 15 of A and B lie in shared memory; k 16 to 23 of A and "
-        "B are on their way."
-    )
-
-
 def test_what_cannot_be_followed_is_refused():
     with pytest.raises(TypeError, match="steps takes a trace"):
         k_steps.of("03_shared_memory")

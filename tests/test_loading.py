@@ -90,12 +90,6 @@ def test_a_parameter_that_is_not_there_is_refused_with_and_without_a_shape(
         gl.load(name, **shape, **given_)
 
 
-def test_what_is_not_tuned_leaves_the_choice_of_the_tile_to_the_architecture():
-    default = ladder.settings_for(ladder.find(FUSED), {})
-    chosen = gl.load(FUSED, arch="sm_86", ACTIVATION=2).settings
-    assert chosen == default | {"BK": 16, "ACTIVATION": 2}
-
-
 @pytest.fixture
 def told(capsys):
     """What was said on standard error, as if nothing had been said before."""
@@ -122,9 +116,3 @@ def test_a_shape_is_answered_with_where_its_settings_come_from(told):
     there = gl.load(NAME, arch="sm_86", shape=(4096, 4096, 4096))
     assert there.note.endswith("at 4096×4096×4096, of those that run on sm_86")
     assert ladder.listed(there.settings) in told()
-
-
-def test_without_parameters_an_architecture_gets_what_it_can_run():
-    default = gl.load(NAME).settings
-    assert gl.load(NAME, arch="sm_86").settings == default | {"BK": 16}
-    assert gl.load(NAME, arch="sm_80").settings == default

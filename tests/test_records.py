@@ -14,8 +14,7 @@ import sample_record
 import gemmlab as gl
 from gemmlab.folders import RESULTS
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import Operands, random_matrix
-from gemmlab.ladder import RUNGS, SINGLE, LadderError, Problem, find, settings_for
+from gemmlab.ladder import RUNGS, LadderError, find, settings_for
 from gemmlab.lessons.fused_epilogue import profiling
 from gemmlab.measure import profiler, timing
 from gemmlab.notebook import overview
@@ -203,38 +202,6 @@ def test_one_stale_rung_does_not_silence_the_others(results, caplog):
     assert caplog.messages[0].startswith("Left out: 02_coalescing: recorded for another version")
 
 
-def test_a_digest_is_of_the_result_s_bytes():
-    import hashlib
-
-    import numpy
-
-    class Product:
-        biased = False
-
-        def problem(self, m, n, k):
-            return Problem(m, n, k)
-
-        def operands(self, problem, seed):
-            return Operands.from_seed(problem, SINGLE, seed, bias=self.biased)
-
-        def __call__(self, A, B, C, alpha, beta, bias, scales):
-            assert scales is None
-            result = numpy.float32(alpha) * (A @ B) + numpy.float32(beta) * C
-            return result if bias is None else result + bias
-
-    product = Product()
-
-    def digest():
-        return runs.result_digest(product, 7, 3, 5, 0.5, 2.0, seed=9)
-
-    A, B, C = random_matrix(7, 5, 9), random_matrix(5, 3, 10), random_matrix(7, 3, 11)
-    expected = numpy.float32(0.5) * (A @ B) + numpy.float32(2.0) * C
-    assert digest() == hashlib.sha256(expected.tobytes()).hexdigest()
-    product.biased = True
-    biased = expected + random_matrix(1, 3, 12)
-    assert digest() == hashlib.sha256(biased.tobytes()).hexdigest()
-
-
 # ---- the records of this repository --------------------------------------------------------------
 
 FILES = sorted(RESULTS.glob("*/runs.json"))
@@ -341,13 +308,6 @@ def test_recording_writes_every_rung_and_the_ceilings(recording):
     assert {(item["k"], item["beta"]) for item in rung["results"]} >= {(0, 0.0), (0, 2.0), (1, 0.0)}
 
 
-def test_what_has_a_file_of_its_own_leaves_the_record_alone(recording):
-    lines = []
-    recorder.record(["10_fma_order"], [], lines.append)
-    assert lines == ["FMAs", f"10_fma_order: written to {recording.parents[1]}"]
-    assert not recording.exists()
-
-
 def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):
     def interrupted(kernel, shapes):
         if kernel.name == "02_coalescing":
@@ -434,16 +394,6 @@ def test_ncu_s_csv_is_read_launch_by_launch():
     ]
 
 
-def test_a_whole_count_stays_an_integer():
-    ((_, first), _) = profiler.parse_csv(NCU_CSV)
-    assert type(first["dram__bytes_read.sum"]) is int
-
-
-@pytest.mark.parametrize("text", ["", "==ERROR== No kernels were profiled.\n"])
-def test_output_without_csv_has_no_launches(text):
-    assert profiler.parse_csv(text) == []
-
-
 def ncu(monkeypatch, stdout, returncode=0):
     """Let ncu be there and print this; returns the list that its command line lands in."""
     seen = []
@@ -520,40 +470,10 @@ def test_kernels_that_run_while_the_profiler_is_on_are_counted_part_by_part(monk
     assert command[-4:] == [sys.executable, *child]
 
 
-def test_parts_that_are_not_all_counted_are_refused(monkeypatch):
-    end = profiling.END_OF_PART
-
-    def refused(printed: str, why: str, names=("a way",), metrics=(DRAM_READ,), **of_ncu) -> None:
-        ncu(monkeypatch, printed, **of_ncu)
-        with pytest.raises(profiler.CountersUnavailable, match=why):
-            profiling.profiled_in_turn(["file.py"], metrics, names)
-
-    missing = "smsp__inst_executed_op_shared_ld.sum"
-    refused(of_parts("gemm", end), f"no {missing} of a way", metrics=(DRAM_READ, missing))
-    refused(of_parts("gemm", end, end), "no counters of another", ("a way", "another"))
-    refused(of_parts("gemm", end), "not 2: a way, another", ("a way", "another"))
-    refused(of_parts("gemm", end, "gemm"), "not 1: a way")
-    refused("==WARNING== No kernels were profiled.\n", "not 1: a way")
-    refused("==ERROR== ERR_NVGPUCTRPERM - no permission\n", "run as root", returncode=1)
-
-
-def test_a_failing_ncu_is_quoted(monkeypatch):
-    ncu(monkeypatch, "==ERROR== Failed to find metric nonsense.sum\n", returncode=1)
-    with pytest.raises(profiler.CountersUnavailable, match="Failed to find metric nonsense"):
-        profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
-
-
 def test_a_forbidden_ncu_says_what_to_do(monkeypatch):
     ncu(monkeypatch, "==ERROR== ERR_NVGPUCTRPERM - no permission\n", returncode=1)
     with pytest.raises(profiler.CountersUnavailable, match="run as root"):
         profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
-
-
-def test_a_missing_ncu_says_where_it_comes_from(monkeypatch):
-    monkeypatch.setattr(profiler, "find_ncu", lambda: None)
-    with pytest.raises(profiler.CountersUnavailable, match="CUDA toolkit"):
-        profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
-    assert profiler.ncu_version() is None
 
 
 # ---- on a GPU ------------------------------------------------------------------------------------

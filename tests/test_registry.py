@@ -175,15 +175,6 @@ def refused(path):
     return said
 
 
-@pytest.mark.parametrize("size", [0, 1, 20, 60, 100, 130])
-def test_a_table_that_is_cut_off_is_refused(table, size):
-    """In its header, or in a row; 130 leaves half of the first date."""
-    content = table.read_bytes()
-    assert len(content) > 140
-    table.write_bytes(content[:size])
-    refused(table)
-
-
 def test_a_table_that_is_cut_off_in_its_last_row_is_refused(table):
     content = table.read_bytes()
     for fewer in range(2, len(content.splitlines()[-1])):
@@ -230,20 +221,6 @@ def test_missing_columns_and_rows_are_named(table):
     assert "lacks rows" in refused(table)
     pandas.concat([found, found.iloc[:1]]).to_csv(table, index=False)
     assert "line 4 is there twice" in refused(table)
-
-
-@pytest.mark.parametrize("lines", [slice(1, None), slice(1, 2), slice(2, 3)])
-def test_rows_with_a_field_too_many_are_refused(table, lines):
-    whole = table.read_text().splitlines()
-    whole[lines] = [f"{line},1" for line in whole[lines]]
-    table.write_text("\n".join(whole))
-    refused(table)
-
-
-def test_a_file_that_may_not_be_read_is_named(table):
-    table.unlink()
-    table.mkdir()
-    assert "cannot be read" in refused(table)
 
 
 # ---- several at a time ---------------------------------------------------------------------------
@@ -315,19 +292,6 @@ def test_a_row_is_kept_with_the_gpu_the_versions_and_the_date(results, monkeypat
     lines = []
     dataclasses.replace(evidence(), measure=lambda say: []).remake(lines.append)
     assert lines == ["times/one: nothing was measured"] and len(pandas.read_csv(path)) == 2
-
-
-def test_what_is_recorded_by_name_is_remade_and_nothing_else(results, monkeypatch):
-    sample_record.measure_on(monkeypatch, recorder, gpu=H200)
-    pieces = tuple(
-        dataclasses.replace(
-            evidence(rung), measure=lambda say, rung=rung: rows(rung).to_dict("records")
-        )
-        for rung in ("one", "two")
-    )
-    monkeypatch.setattr(recorder, "evidence", lambda shapes: pieces)
-    path = recorder.record(["times/two"], [], print)
-    assert set(pandas.read_csv(path)["rung"]) == {"two"}
 
 
 def test_published_figures_are_checked_too(tmp_path, monkeypatch):

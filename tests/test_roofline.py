@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ptxsim
 from gemmlab.analysis import roofline
 from gemmlab.kernel.compiler import options_for
-from gemmlab.ladder import CEILINGS, HALF, SINGLE, Problem
+from gemmlab.ladder import CEILINGS, Problem
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry, runs
@@ -31,31 +31,6 @@ def roofs(bytes_per_second=4e12, flop_per_second=64e12):
         copy=roof(bytes_per_second),
         fma=roof(flop_per_second),
     )
-
-
-# ---- the model -----------------------------------------------------------------------------------
-
-
-def test_a_product_by_hand():
-    # 2x3 times 3x4: 24 multiplications, 24 additions; 6 + 12 + 8 floats.
-    problem = Problem(2, 4, 3)
-    assert problem.flop == 48
-    assert problem.least_bytes(SINGLE) == 4 * 26
-    assert problem.least_bytes(HALF) == 2 * 26
-
-
-def test_the_intensity_of_a_square_product_is_a_sixth_of_its_size():
-    size = 4096
-    problem = Problem(size, size, size)
-    found = roofline.intensity(problem.flop, problem.least_bytes(SINGLE))
-    assert found == pytest.approx(size / 6)
-    assert roofline.intensity(1, 0) == math.inf
-
-
-def test_the_roofs_meet_at_the_ridge():
-    found = roofs()
-    assert found.ridge == 16
-    assert str(found) == "copy 4.00 TB/s, FP32 64.0 TFLOP/s"
 
 
 # ---- the arithmetic kernel's twin ----------------------------------------------------------------

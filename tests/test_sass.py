@@ -152,15 +152,6 @@ def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
     assert found[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(found) == 4
 
 
-def test_a_wait_behind_the_end_of_the_kernel_is_no_loop():
-    found = slots(
-        "top:", "@!P1 BRA wait", "go:", "FFMA R2, R3, R4, R2", "@P6 BRA top",
-        "FMUL R2, R2, R3", "FFMA R2, R3, R4, R2", "FFMA R2, R3, R4, R2", "EXIT",
-        "wait:", "SYNCS.TRYWAIT P1, [UR5], R44", "@!P1 BRA wait", "BRA go",
-    )  # fmt: skip
-    assert found == ["@!P1 BRA `(.L_wait)", "FFMA R2, R3, R4, R2", "@P6 BRA `(.L_top)"]
-
-
 def test_trips_of_the_same_tiles_come_before_the_one_that_brings_others():
     lines = (
         "top:", "FFMA R2, R3, R4, R2", "FFMA R5, R6, R7, R5", "@P0 BRA same",
@@ -175,46 +166,6 @@ def test_trips_of_the_same_tiles_come_before_the_one_that_brings_others():
     # Without a copy in it, it is not the loop over tiles.
     alone = [line for line in lines if "LDG" not in line]
     assert len(inner_loop(program(*alone), 6)) == 4
-
-
-def test_the_last_trip_which_has_nothing_to_copy_is_left_out():
-    found = slots(
-        "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "FFMA R5, R6, R7, R5",
-        "@P3 BRA stored", "STS [R11], R20", "stored:", *LAST,
-    )  # fmt: skip
-    # The second branch depends on P3, as the first does, so what is loaded is stored.
-    assert "LDG.E R20, [R10]" in found and "STS [R11], R20" in found
-    found = slots(
-        "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "ISETP.EQ.AND P3, PT, R1, R2, PT",
-        "@P3 BRA stored", "STS [R11], R20", "stored:", *LAST,
-    )  # fmt: skip
-    # Here P3 is another one.
-    assert "LDG.E R20, [R10]" in found and "STS [R11], R20" not in found
-
-
-def test_what_a_predicate_guards_is_either_all_done_or_not_at_all():
-    found = slots(
-        "top:", "@!P1 LDG.E.128 R20, [R10]", "@!P1 BRA copied", "LDG.E R20, [R10]",
-        "LDG.E R21, [R10+0x4]", "LDG.E R22, [R10+0x8]", "LDG.E R23, [R10+0xc]", "copied:", *LAST,
-    )  # fmt: skip
-    assert found[:2] == ["@!P1 LDG.E.128 R20, [R10]", "@!P1 BRA `(.L_copied)"] and len(found) == 4
-
-
-def test_a_way_through_a_loop_that_copies_is_the_way_of_an_edge():
-    found = slots(
-        "top:", "@P0 BRA edge", "LDGSTS.E.128 [R9], [R10]", "IADD3 R1, R1, 0x1, RZ",
-        "IADD3 R1, R1, 0x1, RZ", "BRA both",
-        "edge:", "LDGSTS.E [R9], [R10]", "@P1 BRA edge", "both:", *LAST,
-    )  # fmt: skip
-    assert "LDGSTS.E.128 [R9], [R10]" in found and "LDGSTS.E [R9], [R10]" not in found
-
-
-def test_threads_that_meet_again_go_on_where_it_was_said():
-    found = slots(
-        "top:", "BSSY B0, after", "@P0 BRA whole", "LDG.E R20, [R10]", "NOP", "BSYNC B0",
-        "whole:", "LDG.E R20, [R10]", "BSYNC B0", "NOP", "after:", *LAST,
-    )  # fmt: skip
-    assert [one.split(" ")[-1] for one in found].count("NOP") == 0 and len(found) == 6
 
 
 @pytest.mark.parametrize(

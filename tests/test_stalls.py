@@ -103,16 +103,6 @@ def test_a_batch_is_asked_for_with_the_number_of_its_products(results):
         table_of(BATCHED.name, shape=(64, 64, 64))
 
 
-def test_a_rung_that_changed_is_refused_and_the_others_are_not(results):
-    recorder.record(["stalls/01_naive", "stalls/02_coalescing"], [], silent)
-    path = results / "stalls.csv"
-    code = stalls.evidence(find("01_naive")).read()["code"][0]
-    path.write_text(path.read_text().replace(code, "0" * 16))
-    with pytest.raises(registry.StaleRecord, match="record stalls/01_naive"):
-        table_of("01_naive")
-    assert table_of("02_coalescing")["02_coalescing"]["issue active"] == 40
-
-
 def test_what_was_not_counted_is_named(results):
     recorder.record(["stalls/01_naive"], [], silent)
     with pytest.raises(registry.NoRecord, match=r"run .*record stalls/03_shared_memory"):

@@ -163,13 +163,6 @@ def test_a_sample_is_long_enough_and_a_graph_visits_each_set_alike(launch_ms, se
         assert launches % sets == 0
 
 
-@given(st.integers(1, 50))
-def test_pairs_alternate(pairs):
-    order = in_turn.alternation(pairs)
-    flat = "".join("AB"[side] for pair in order for side in pair)
-    assert flat == ("ABBA" * pairs)[: 2 * pairs]
-
-
 # ---- compare, on the machine of our own ----------------------------------------------------------
 
 
@@ -211,12 +204,6 @@ def test_short_launches_go_into_graphs(machine, monkeypatch):
     assert found.ratio.median == pytest.approx(0.1)
 
 
-def test_the_record_says_where_the_noise_has_fewer_pairs(machine, monkeypatch):
-    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
-    found = timing.compare(FakeKernel(machine.launcher("ours", 200.0)), 4096, 4096, 4096)
-    assert (found.pairs, found.noise_pairs) == (20, timing.FEW_PAIRS)
-
-
 def test_a_launch_over_the_limit_is_refused_with_its_time(machine, monkeypatch):
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
     kernel = FakeKernel(machine.launcher("ours", 2200.0))
@@ -244,14 +231,6 @@ def test_no_time_of_a_shape_whose_sample_is_wrong(machine, monkeypatch, whose):
     with pytest.raises(VerificationError, match="row 3 at 64"):
         timing.compare(FakeKernel(machine.launcher("ours", 1.0)), 64, 64, 64)
     assert machine.log == []
-
-
-def test_a_kernel_is_verified_once(machine, monkeypatch):
-    monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 2.0))
-    kernel = FakeKernel(machine.launcher("ours", 2.0))
-    for size in (256, 512):
-        timing.compare(kernel, size, size, size, pairs=2)
-    assert kernel.verified == 1
 
 
 def test_a_rung_of_single_products_has_no_time_of_a_batch(machine):

@@ -1,7 +1,6 @@
 """Recorded sweeps: whole, of the code as it stands, and the source of every default setting."""
 
 import importlib
-import itertools
 from concurrent.futures import Future
 from contextlib import nullcontext
 from dataclasses import replace
@@ -77,11 +76,6 @@ def test_sweep_and_record_tell_the_same_of_the_default_setting(rung):
     full = roofs.recorded_ceilings().fma.state.sm_clock_mhz
     apart = 0.03 if run.sm_clock_mhz == full else 0.05
     assert best["pct_cublas"] == pytest.approx(100 * run.ratio.median, rel=apart)
-
-
-def test_one_setting_of_the_last_rung_reaches_85_percent_where_nothing_is_round():
-    best = tuning.best(tuning.recorded("09_double_buffering"), (1001, 777, 513))
-    assert best["pct_cublas"] >= 85
 
 
 @pytest.fixture
@@ -318,13 +312,6 @@ def test_settings_that_a_sweep_does_not_choose_go_together_with_those_that_it_do
         tuning.for_shape(rung, (1024, 1024, 512), "sm_90a", {"DTYPE": 3, "BIAS": 1})
 
 
-def test_a_file_of_before_there_were_batches_is_read_and_kept_beside_new_rows(sweep_file):
-    table, path = sweep_file
-    assert "batch" not in table
-    table.to_csv(path, index=False)
-    assert set(tuning.recorded("03_shared_memory")["batch"]) == {1}
-
-
 def texts(figure):
     (ax,) = (ax for ax in figure.axes if ax.get_gid() == "sweep")
     return [text.get_text() for text in ax.texts]
@@ -345,32 +332,6 @@ def test_the_figure_names_the_fastest_choice_of_every_pair():
     assert plots.style.rate(best["gflops"]) in figure.caption
 
 
-def test_the_settings_of_every_cell_stay_inside_it():
-    figure = plots.sweep(tuning.recorded("10_register_banks"), "TM", "TN")  # six others to name
-    ax = figure.axes[0]
-    cells = [patch.get_window_extent() for patch in ax.patches]
-    written = [text.get_window_extent() for text in ax.texts]
-    assert len(written) == 2 * len(cells)
-    for box in written:
-        assert sum(cell.x0 < box.x0 and box.x1 < cell.x1 and cell.y0 < box.y0 and box.y1 < cell.y1
-                   for cell in cells) == 1  # fmt: skip
-    for one, other in itertools.combinations(written, 2):
-        assert not one.overlaps(other)
-
-
-def test_pairs_without_a_legal_setting_are_marked():
-    table = tuning.recorded("03_shared_memory")
-    assert texts(plots.sweep(table, "TILE", "BK")).count("not legal") == 3
-
-
-def test_cells_of_a_sweep_in_which_nothing_else_differs_have_the_rate_alone():
-    table = tuning.recorded("19_fp8")
-    every = plots.sweep(table, "STAGES", "GROUP", beside="CLUSTER")
-    written = [one.get_text() for ax in every.axes for one in ax.texts]
-    rates = tuning.at(table, tuning.SHAPES[0])["gflops"]
-    assert {plots.style.rate(one) for one in rates} <= set(written)
-
-
 def test_a_figure_of_other_parameters_is_refused():
     table = tuning.recorded("03_shared_memory")
     with pytest.raises(ValueError, match="TM is no parameter of this kernel: TILE, BK, PAD"):
@@ -379,26 +340,3 @@ def test_a_figure_of_other_parameters_is_refused():
         plots.sweep(table, "TILE", "TILE")
     with pytest.raises(TypeError, match="pandas"):
         plots.sweep([1], "TILE", "BK")
-
-
-def test_a_third_parameter_sets_tables_side_by_side():
-    table = tuning.recorded("07_bank_conflicts")
-    figure = plots.sweep(table, "PAD", "SWIZZLE", beside="SPLIT")
-    at = tuning.at(table, tuning.SHAPES[0])
-    panels = {ax.get_gid(): ax for ax in figure.axes}
-    assert list(panels) == ["sweep SPLIT = 0", "sweep SPLIT = 1"]
-    for split, ax in enumerate(panels.values()):
-        words = [text.get_text() for text in ax.texts]
-        assert words.count("not legal") == 1  # both cures of A's tile
-        for _, rows in at[at["SPLIT"] == split].groupby(["PAD", "SWIZZLE"]):
-            assert plots.style.rate(rows["gflops"].max()) in words
-    lines = [[p.get_linewidth() for p in ax.patches] for ax in panels.values()]
-    assert sum(width > 2 for widths in lines for width in widths) == 1  # one is the best of all
-    with pytest.raises(ValueError, match="both SPLIT"):
-        plots.sweep(table, "PAD", "SPLIT", beside="SPLIT")
-
-
-def test_a_key_says_what_the_shades_are():
-    figure = plots.sweep(tuning.recorded("08_warp_tiling"), "WM", "WN")
-    words = [text.get_text() for text in figure.texts]
-    assert {"the fastest", "90% of it", "50% of it"} <= set(words)

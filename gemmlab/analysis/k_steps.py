@@ -176,26 +176,17 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
         on_way = in_registers.copy()
         on_way[memory[unread & (memory != NOTHING)]] = True
         a, b = played.split(seen)
-        frames.append(
-            Frame(
-                trace=trace,
-                block=tuple(block),
-                number=number,
-                frames=len(groups),
-                loaded=_named(played, _taken(played, group, LOAD)),
-                stored=_named(played, _taken(played, group, KEEP)),
-                read=_named(played, read),
-                kept=_named(played, _in_buffers(played, memory, held, starts)),
-                arriving=_named(played, on_way),
-                memory=memory.copy(),
-                sums=sums.copy(),
-                mine=mine,
-                done=np.where(mine, a.astype(np.float32) @ b.astype(np.float32), 0).astype(
-                    np.int32
-                ),
-                written=written.reshape(mine.shape).copy(),
-            )
-        )
+        done = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32)
+        frame = Frame(
+            trace, tuple(block), number, frames=len(groups),
+            loaded=_named(played, _taken(played, group, LOAD)),
+            stored=_named(played, _taken(played, group, KEEP)),
+            read=_named(played, read), arriving=_named(played, on_way),
+            kept=_named(played, _in_buffers(played, memory, held, starts)),
+            memory=memory.copy(), sums=sums.copy(), mine=mine, done=np.where(mine, done, 0),
+            written=written.reshape(mine.shape).copy(),
+        )  # fmt: skip
+        frames.append(frame)
     return frames
 
 

@@ -78,14 +78,9 @@ def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any
         "compulsory": problem.least_bytes(kernel.precision),
     }
     return {
-        "kernel": kernel.name,
-        "dtype": run.dtype,
-        "m": run.m,
-        "n": run.n,
-        "k": run.k,
+        "kernel": kernel.name, "dtype": run.dtype, "m": run.m, "n": run.n, "k": run.k,
         "gflops": run.gflops,
         **{f"{level}_bytes": amount for level, amount in moved.items()},
         **{f"{level}_intensity": intensity(problem.flop, q) for level, q in moved.items()},
-        "gpu": run.gpu,
-        "recorded": run.recorded,
-    }
+        "gpu": run.gpu, "recorded": run.recorded,
+    }  # fmt: skip

@@ -106,26 +106,18 @@ def _find_gpu() -> Gpu | str:
         runtime.getDeviceCount()
         properties = runtime.getDeviceProperties(runtime.getDevice())
         capability = (properties["major"], properties["minor"])
+        version = runtime.driverGetVersion()  # 13000 is version 13.0
         return Gpu(
-            name=properties["name"].decode(),
-            compute_capability=capability,
-            arch=arch_of(capability),
-            sm_count=properties["multiProcessorCount"],
-            memory_bytes=properties["totalGlobalMem"],
-            l2_bytes=properties["l2CacheSize"],
-            driver=_driver_version(),
-            cuda=_dotted(runtime.driverGetVersion()),
-        )
+            properties["name"].decode(), capability, arch_of(capability),
+            sm_count=properties["multiProcessorCount"], memory_bytes=properties["totalGlobalMem"],
+            l2_bytes=properties["l2CacheSize"], driver=_driver_version(),
+            cuda=f"{version // 1000}.{version % 1000 // 10}",
+        )  # fmt: skip
     except runtime.CUDARuntimeError as error:
         if error.status == INSUFFICIENT_DRIVER:
             wanted = runtime.runtimeGetVersion() // 1000
             return f"there is no NVIDIA driver here, or one too old for CUDA {wanted}."
         return f"CUDA finds no usable GPU ({error})."
-
-
-def _dotted(version: int) -> str:
-    """CUDA's 13000 is version 13.0."""
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _driver_version() -> str:

@@ -143,14 +143,14 @@ def within_limit(
     name: str,
     problem: Problem,
     limit_s: float | None,
-    run: Callable[[float | None], list[ptxsim.Run]],
+    run: Callable[..., list[ptxsim.Run]],
 ) -> list[ptxsim.Run]:
-    """What run(limit_s) gives. Raises TakesTooLong, which says what to do."""
+    """What run(limit_s=...) gives. Raises TakesTooLong, which says what to do."""
     small = problem.flop // 2 <= SMALL
     if limit_s is not None and small:
         limit_s = min(limit_s, SMALL_S)
     try:
-        return run(limit_s)
+        return run(limit_s=limit_s)
     except TakesTooLong as error:
         if not small:
             raise _too_long(name, problem, limit_s, error.how_long) from None

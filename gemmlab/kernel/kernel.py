@@ -107,13 +107,9 @@ class Kernel:
     """
 
     def __init__(
-        self,
-        rung: Rung,
-        settings: Settings,
-        arch: str | None,
-        source: str | Path,
+        self, rung: Rung, settings: Settings, arch: str | None, source: str | Path,
         compiled: Compiled | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
         self.name, self.dtype = rung.name, self.precision.name
         here = gpu() if arch_for(rung) == arch_here() else None
@@ -311,14 +307,9 @@ class Kernel:
     def diff(self, other: str) -> Listing:
         """What changed in the code since rung `other`, comments left out of neither."""
         before = ladder.find(other)
-        lines = difflib.unified_diff(
-            before.path.read_text(encoding="utf-8").splitlines(),
-            self.text.splitlines(),
-            before.path.name,
-            self._filename,
-            lineterm="",
-            n=1,
-        )
+        was = before.path.read_text(encoding="utf-8").splitlines()
+        names = before.path.name, self._filename
+        lines = difflib.unified_diff(was, self.text.splitlines(), *names, lineterm="", n=1)
         return Listing("\n".join(lines), "diff")
 
     def resources(self, *archs: str) -> pandas.DataFrame:
@@ -348,7 +339,7 @@ class Kernel:
         return pd.DataFrame(rows)
 
     def taken(self, arch: str) -> Resources:
-        """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
+        """What one block takes, as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
         entries = resources_of(self.text, self._filename, arch, self.settings, anew=self.on_gpu)
@@ -368,10 +359,9 @@ class Kernel:
         that the rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
-        for name, size, least in (
-            ("m", m, 1), ("n", n, 1), ("k", k, 0), ("batch", batch, 1), ("seed", seed, 0),
-        ):  # fmt: skip
-            if not ladder.is_whole(size) or size < least:
+        given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
+        for name, size in given.items():
+            if not ladder.is_whole(size) or size < (least := int(name in ("m", "n", "batch"))):
                 raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
@@ -493,29 +483,16 @@ class Kernel:
 
         Raises TakesTooLong.
         """
-        run = partial(self._run, operands, alpha, beta, **how)
-        return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
-
-    def _run(
-        self,
-        operands: Operands,
-        alpha: float,
-        beta: float,
-        limit_s: float | None,
-        **how: Any,
-    ) -> list[ptxsim.Run]:
         values = operands.values(alpha, beta)
-        values |= {
-            name: ptxsim.read_only(array)
-            for name, array in operands.arrays().items()
-            if name != "C"
-        }
+        inputs = {name: array for name, array in operands.arrays().items() if name != "C"}
+        values |= {name: ptxsim.read_only(array) for name, array in inputs.items()}
         if how.get("check") and beta == 0:
             values["C"] = ptxsim.uninitialised(operands.C)
-        return in_simulator.run(
-            self._source, self.launches(operands.problem), values, arch=self.arch,
-            options=options_for(self.settings), limit_s=limit_s, **how,
+        run = partial(
+            in_simulator.run, self._source, self.launches(operands.problem), values,
+            arch=self.arch, options=options_for(self.settings), **how,
         )  # fmt: skip
+        return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 
     def _on_gpu(self) -> on_gpu.GpuKernels:
         if self._loaded is None:

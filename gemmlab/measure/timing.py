@@ -17,7 +17,7 @@ import statistics
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -333,31 +333,12 @@ def compare(
         noise_pairs = FEW_PAIRS if race.time_ms.median > LONG_SAMPLE_MS else pairs
         noise = Spread.of(arena.noise(kernel, ours, noise_pairs), max)
         cublas_launches = arena.cublas_side().launches
-    problem, state = arena.problem, race.state
     return Measurement(
-        kernel=kernel.name,
-        dtype=kernel.dtype,
-        m=m,
-        n=n,
-        k=k,
-        time_ms=race.time_ms,
-        cublas_ms=Spread.of(race.cublas_ms, min),
-        ratio=race.ratio,
-        noise=noise,
-        sm_clock_mhz=state.sm_clock_mhz,
-        power_w=state.power_w,
-        temperature_c=state.temperature_c,
-        pairs=pairs,
-        noise_pairs=noise_pairs,
-        launches=ours.launches,
-        cublas_launches=cublas_launches,
-        input_sets=arena.sets,
-        verify="pass",
-        gpu=arena.here.name,
-        recorded=now(),
-        batch=problem.batch,
-        ops=problem.ops,
-    )
+        kernel.name, kernel.dtype, m, n, k, race.time_ms, Spread.of(race.cublas_ms, min),
+        race.ratio, noise, **asdict(race.state), pairs=pairs, noise_pairs=noise_pairs,
+        launches=ours.launches, cublas_launches=cublas_launches, input_sets=arena.sets,
+        verify="pass", gpu=arena.here.name, recorded=now(), batch=batch, ops=arena.problem.ops,
+    )  # fmt: skip
 
 
 def arena_of(kernel: Kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
