@@ -13,9 +13,7 @@ from typing import Any
 
 class Pool(ProcessPoolExecutor):
     """One whose `map` leaves work that is not done yet as it is when the caller is interrupted.
-
-    That of Python cancels it, and then writes a traceback if its workers are ended.
-    """
+    That of Python cancels it, and then writes a traceback if its workers are ended."""
 
     def map(self, work: Callable, *iterables: Iterable) -> Iterator[Any]:
         futures = [self.submit(work, *given) for given in zip(*iterables, strict=False)]
@@ -24,10 +22,8 @@ class Pool(ProcessPoolExecutor):
 
 @contextmanager
 def workers(context: BaseContext | None = None) -> Iterator[Pool]:
-    """One process for each core, started as `context` does. An error or Ctrl-C ends them at once.
-
-    A terminal sends Ctrl-C to all processes; only the one that asked answers it.
-    """
+    """One process for each core, started as `context` does. An error or Ctrl-C ends them at once. A
+    terminal sends Ctrl-C to all processes; only the one that asked answers it."""
     others = set(active_children())
     with Pool(mp_context=context, initializer=_ignore_interrupts) as pool:
         try:

@@ -1,6 +1,5 @@
 """The path to a rung: its steps, and what was recorded of them."""
 
-import dataclasses
 import importlib
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -209,19 +208,6 @@ def test_what_would_be_measured_now_is_what_is_recorded(table, on_a_gpu_that_is_
     assert ((order[0] == "") == (order[1] == "")).all(axis=None)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
-def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
-    small = (512, 512, 512)
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    steps = [dataclasses.replace(step, shapes=(small,)) for step in PATHS[NAME].steps[:2]]
-    follow(monkeypatch, *steps)
-    lines = []
-    path = ablations.path_of(NAME).remake(lines.append)
-    monkeypatch.setattr(registry, "folders", lambda: [path.parent])
-    assert len(gl.path(NAME, small)) == len(lines) == 2
-
-
 @pytest.mark.parametrize("name", PATHS)
 def test_the_path_is_recorded_on_an_h200(name, monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
@@ -229,11 +215,3 @@ def test_the_path_is_recorded_on_an_h200(name, monkeypatch):
     assert set(SQUARES) <= set(shapes)
     for shape in shapes:
         assert ablations.path(name, shape).notna().all(axis=None)
-
-
-def test_the_order_of_fmas_is_worth_at_the_end_of_the_path_what_10_says():
-    """Taken back, each alone: almost five points of cuBLAS's speed, and about two."""
-    path = gl.path(NAME).set_index("step")["% of cuBLAS"]
-    whole = path["blocks in groups of 8 rows: the rung as it is"]
-    assert 4.4 < whole - path["ptxas at its default"] <= 5
-    assert 1.7 < whole - path["FMAs row by row"] < 2.5

@@ -9,7 +9,6 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.analysis import recorded as shares
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
@@ -278,20 +277,6 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
 
 
-def test_shares_are_the_reference_s_where_the_own_gpu_has_none(monkeypatch):
-    """An H100 has records, none of them of best_by_shape; the choice goes by own records alone."""
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    h100 = replace(sample_record.GPU, name="NVIDIA H100 80GB HBM3")
-    assert h100.slug in registry.gpus()
-    for module in (registry, choosing):
-        monkeypatch.setattr(module, "gpu", lambda: h100)
-    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_90a")
-    assert choosing.recorded() == ()
-    assert set(shares.chosen_shares()["gpu"]) == {"NVIDIA H200"}
-    assert choosing.recorded() == (), "what is shown of the reference is not taken here"
-    assert choosing.choose((4096, 4096, 4096)).share is None
-
-
 def test_the_rule_has_the_fp32_summit_where_it_runs_and_there_is_enough_to_do(monkeypatch):
     large = Problem(8192, 8192, 8192)
     assert choosing.by_rule(large).rung == "22_fp32_summit"
@@ -338,26 +323,6 @@ def test_of_what_the_sweep_of_15_tried_the_rule_takes_what_is_fast():
             taken = rows["time_ms"].iloc[estimates.index(min(estimates))]
             losses.append(taken / rows["time_ms"].min())
     assert len(losses) > 5 and max(losses) < 1.2 and geometric_mean(losses) < 1.05
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_rule_of_sixteen_bits(dtype, monkeypatch):
-    def ruled(*shape):
-        return choosing.by_rule(Problem(*shape), dtype)
-
-    def tile(found):
-        rows, columns = ladder.find(found.rung).tile(found.settings)
-        return rows * columns
-
-    assert ruled(4001, 4001, 4001).rung == MMA_SYNC.name, "which brings rows of any length"
-    assert tile(ruled(8192, 8192, 8192)) > tile(ruled(512, 512, 512))
-    for shape in ((1, 1, 1), (1, 8192, 8192), (8192, 1, 8192), (0, 4, 4), (7, 5, 0), (64, 64, 9)):
-        found = ruled(*shape)
-        assert found.dtype == dtype
-        assert found.settings == ladder.settings_for(ladder.find(found.rung), found.settings)
-    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_80")
-    choosing.by_rule.cache_clear()
-    assert ruled(4096, 4096, 4096).rung == MMA_SYNC.name
 
 
 def test_a_gpu_before_sm_80_multiplies_float16_by_14_and_bfloat16_not(monkeypatch):

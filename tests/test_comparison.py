@@ -98,13 +98,6 @@ def test_shares_of_cublas_have_no_ratio_across_precisions():
     assert any("14_wmma float16" in sentence for sentence in mixed.sentences)
 
 
-def test_what_is_not_recorded_says_so():
-    compared = compare(gl.load(SHARED), edited(SHARED, "* b[k][x];", "* b[k][x] * 1.0f;"))
-    speed = row(compared, "speed")
-    assert speed[1] == NOT_RECORDED and math.isnan(speed[2])
-    assert NOT_RECORDED in repr(compared) and NOT_RECORDED in compared._repr_html_()
-
-
 @pytest.mark.parametrize(
     ("a", "b", "names"),
     [
@@ -116,14 +109,6 @@ def test_what_is_not_recorded_says_so():
 )
 def test_the_names_are_the_rungs_and_the_settings_that_differ(a, b, names):
     assert compare(*(gl.load(name, **settings) for name, settings in (a, b))).names == names
-
-
-def test_another_architecture_for_registers_and_occupancy():
-    kernel = gl.load(SHARED)
-    table = gl.compare(kernel, gl.load(SHARED, TILE=8), arch="sm_86").table.set_index("quantity")
-    assert table.loc["blocks per SM", "unit"] == "on sm_86"
-    taken = kernel.resources("sm_86").iloc[0]
-    assert table.loc["blocks per SM"].iloc[0] == taken["blocks per SM"]
 
 
 def test_what_is_no_kernel_is_refused():

@@ -109,11 +109,6 @@ def test_a_bracket_that_is_never_closed_is_told_first_and_where_it_was_opened():
     assert '  >    1 | extern "C" __global__ void k(float* a) {' in lines
 
 
-def test_a_missing_header_is_named_with_the_line_that_asks_for_it():
-    with pytest.raises(CompileError, match=r'k.cu, line 2: .*"not_there.h"\n.*\n  >    2 \| #incl'):
-        compile_kernel('// first\n#include "not_there.h"\n', "k.cu")
-
-
 # ---- without the assembler -----------------------------------------------------------------------
 
 REFUSED = {
@@ -138,47 +133,6 @@ def test_what_only_the_assembler_refuses_is_an_error_before_it_is_assembled(body
     with pytest.raises(CompileError) as early:
         require_compiles(text, "k.cu")
     assert str(early.value) == str(late.value)
-
-
-LATER_REFUSED = {
-    "another register": (
-        "asm(\"mov.b32 %0, %1;\" : \"=r\"(n) : \"r\"(n + 1)); x[0] = n;",
-        "long w; asm(\"mov.b32 %0, %1;\" : \"=l\"(w) : \"r\"(n + 1)); x[0] = w;",
-    ),
-    "another number": (
-        "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");",
-        "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 25;\");",
-    ),
-    "a label that is there twice": (
-        "asm volatile(\"here: add.f32 %0, %0, %0;\" : \"+f\"(x[0]));",
-        "asm volatile(\"here: add.f32 %0, %0, %0;\" : \"+f\"(x[0]));" * 2,
-    ),
-    "a name that is there twice": (
-        "asm volatile(\".reg .b32 t; mov.b32 t, 1; mov.b32 %0, t;\" : \"=f\"(x[0]));",
-        "asm volatile(\".reg .b32 t; mov.b32 t, 1; mov.b32 %0, t;\" : \"=f\"(x[0]));" * 2,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("right", "wrong"), LATER_REFUSED.values(), ids=LATER_REFUSED)
-def test_inline_assembly_that_resembles_what_was_accepted_is_still_refused(right, wrong):
-    require_compiles(AROUND.format(right), "k.cu")
-    with pytest.raises(CompileError, match=r"k\.cu does not compile"):
-        require_compiles(AROUND.format(wrong), "k.cu")
-
-
-def test_a_number_from_elsewhere_belongs_to_what_was_accepted():
-    text = AROUND.format('asm volatile("bar.sync %0;" :: "n"(NUMBER)); x[n] = 1;')
-    require_compiles(text, "k.cu", macros={"NUMBER": 15})
-    with pytest.raises(CompileError, match=r"k\.cu does not compile"):
-        require_compiles(text, "k.cu", macros={"NUMBER": 16})
-
-
-def test_what_one_architecture_accepts_another_may_refuse():
-    text = AROUND.format('asm volatile("fence.proxy.async;"); x[n] = 1;')
-    require_compiles(text, "k.cu", arch="sm_90a")
-    with pytest.raises(CompileError, match="does not compile for sm_80"):
-        require_compiles(text, "k.cu", arch="sm_80")
 
 
 # ---- CUDA's headers ------------------------------------------------------------------------------

@@ -10,10 +10,8 @@ from whole_kernels import KERNELS
 from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
-from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
-from gemmlab.ladder.element_types import FLOAT32, ElementType
+from gemmlab.ladder import IllegalSetting, Launch, MapOf, Workspace
 from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
-from gemmlab.ladder.precision import OF_ROWS, SINGLE, Precision
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter
 from gemmlab.ladder.shapes import ceil_div, operations, ops
@@ -113,20 +111,6 @@ def test_matrices_come_through_tensor_maps():
         assert verify.check(kernel, *shape, 1.0, 0.0, seed=3).passed
     with pytest.raises(IllegalSetting, match="needs sm_90a, this is sm_100"):
         Kernel(mapped(), {"WIDTH": 128}, "sm_100", KERNELS / "tma.cu")
-
-
-def test_a_grid_is_whole_clusters_and_the_simulator_runs_them():
-    rung = mapped(cluster=(2, 1, 1))
-    with pytest.raises(IllegalSetting, match="3 blocks along x are no whole clusters of 2"):
-        rung.launches(Problem(32, 96, 32), {}, SIMULATED)
-    together = a_kernel(
-        rung,
-        lambda text: text.replace(
-            "__launch_bounds__(THREADS)\nproduct", "__cluster_dims__(2, 1, 1)\nproduct"
-        ),
-        WIDTH=128,
-    )
-    assert verify.check(together, 32, 64, 32, 1.0, 0.0, seed=3).passed
 
 
 # ---- batches and transposed operands -------------------------------------------------------------
@@ -304,58 +288,3 @@ def test_a_sample_of_a_batch_is_compared_as_it_is_stored(op_a, op_b, pointers):
     wrong = generally(lambda text: text.replace("sum = 0.0f", "sum = 1.0f"), **how)
     with pytest.raises(verify.VerificationError, match=r"C\[\d, \d, 0\] is .*expected"):
         verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
-
-
-# ---- eight bits, with scales ---------------------------------------------------------------------
-
-
-def numbers_of_e4m3() -> np.ndarray:
-    """float64 (256,): what each byte stands for; the two NaNs count as 0 here."""
-    bits = np.arange(256)
-    exponent, fraction = bits >> 3 & 15, bits & 7
-    size = np.where(exponent, np.ldexp(8.0 + fraction, exponent - 10), np.ldexp(fraction, -9))
-    return np.where(bits & 128, -1, 1) * np.where(bits & 127 == 127, 0.0, size)
-
-
-E4M3 = numbers_of_e4m3()
-
-
-def encode(values, storage):
-    nearest = abs(E4M3[:, None] - values.ravel()).argmin(axis=0)
-    return nearest.reshape(values.shape).astype(storage)
-
-
-EIGHT_BITS = ElementType(
-    "e4m3", "uint8", 2.0**-4, 2.0**-9, 0x7F, decode=lambda stored: E4M3[stored], encode=encode
-)
-SCALED = Precision(
-    "e4m3", EIGHT_BITS, EIGHT_BITS, FLOAT32, FLOAT32,
-    errors=lambda k: (SINGLE.errors(k)[0] + 3, SINGLE.errors(k)[1]), scales=OF_ROWS,
-)  # fmt: skip
-
-
-def with_scales(problem, settings, target):
-    args = ("A", "B", "C", "scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
-    return [Launch("scaled", tiles(problem), (TILE, TILE, 1), args=args)]
-
-
-RUNG_OF_BYTES = a_rung("scaled_eight_bits", with_scales, precision=SCALED)
-
-
-def test_bytes_with_a_scale_for_each_row_and_column():
-    kernel = a_kernel(RUNG_OF_BYTES)
-    assert passes(kernel, (17, 19, 33), (5, 40, 1)) and kernel.check().passed
-    given = kernel.operands(kernel.problem(4, 6, 8), seed=1)
-    assert given.A.dtype == np.uint8 and given.scale_b.shape == (6,)
-    A, B, _ = given.numbers()
-    C = kernel(given.A, given.B, scales=(given.scale_a, given.scale_b))
-    assert np.allclose(C, A @ B, rtol=1e-5)
-    with pytest.raises(ArgumentError, match="needs scales"):
-        kernel(given.A, given.B)
-    with pytest.raises(ArgumentError, match=r"scale_a is \(3,\), and for these matrices \(4,\)"):
-        kernel(given.A, given.B, scales=(given.scale_a[:3], given.scale_b))
-
-
-def test_a_scale_left_out_is_found():
-    wrong = a_kernel(RUNG_OF_BYTES, lambda text: text.replace("scale_a[row] * ", ""))
-    assert not verify.check(wrong, 9, 5, 4, 1.0, 0.0, seed=1).passed

@@ -27,14 +27,6 @@ def with_launch(rung, **changed):
     return replace(rung, plan=plan)
 
 
-def half_the_grid(rung):
-    def plan(problem, settings, target):
-        (launch,) = rung.plan(problem, settings, target)
-        return [replace(launch, grid=(launch.grid[0] // 2, 1, 1))]
-
-    return replace(rung, plan=plan)
-
-
 @pytest.mark.parametrize(
     "changed",
     [
@@ -52,12 +44,6 @@ def test_another_launch_is_refused_in_every_record_of_the_rung(changed):
             StaleRecord, match=r"its launch has changed \(grid.*; undo that, or run"
         ):
             read()
-
-
-def test_half_of_the_persistent_blocks_are_another_launch():
-    assert runs.replay(Measured(find("18_persistent")))
-    with pytest.raises(StaleRecord, match="its launch has changed"):
-        runs.replay(Measured(half_the_grid(find("18_persistent"))))
 
 
 def test_another_box_is_another_launch():

@@ -60,23 +60,6 @@ def test_nan_and_infinity_pass_through_and_stay_in_their_row(how):
     assert np.isfinite(np.delete(found, [3, 20], axis=0)).all()
 
 
-def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
-    rung = ladder.find("14_wmma")
-    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 4}, {**PLAIN, "BM": 64, "WM": 64}):
-        kernel = gl.load("14_wmma", **how)
-        rows, columns = rung.tile(how)
-        steps = 4 * how["BK"]
-        trace = kernel.trace(rows, columns, steps)
-        ends = [
-            int(one.addresses[one.active].max()) + one.size
-            for one in trace.run.accesses()
-            if one.space == "shared"
-        ]
-        there = rung.shared_bytes(how)
-        assert there - 64 <= max(ends) <= there  # what is left is the padding of the last row
-        assert kernel.resources()["shared bytes per block"].item() == there
-
-
 # ---- the bound -----------------------------------------------------------------------------------
 
 
@@ -152,13 +135,6 @@ def test_the_plain_kernel_uses_half_of_each_sector():
     assert set(access.elements[..., 1].ravel()) == set(range(8))
 
 
-def test_pieces_in_shared_memory_meet_no_bank_conflict():
-    for bk in (32, 64):
-        trace = gl.load("14_wmma", **{**SMALL, "BK": bk}).trace(64, 64, 2 * bk)
-        pieces = trace.lines.query("op == 'ldmatrix'")
-        assert (pieces.wavefronts == 4 * pieces.requests).all() and len(pieces) == 2
-
-
 # ---- who holds what ------------------------------------------------------------------------------
 
 
@@ -183,13 +159,6 @@ def figure():
 
 def test_fragments_lie_as_ptx_documents_them():
     assert fragments.as_documented() == {"A": True, "B": True, "C": True}
-
-
-def test_another_layout_is_noticed(monkeypatch):
-    found = fragments.by_wmma()
-    moved = {**found, "B": np.roll(found["B"], 1, axis=0)}
-    monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
-    assert fragments.as_documented() == {"A": True, "B": False, "C": True}
 
 
 # ---- the roof of tensor cores --------------------------------------------------------------------

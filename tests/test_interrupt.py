@@ -10,8 +10,6 @@ import time
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from gemmlab.notebook import lab as sliders
-
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
 
 
@@ -174,26 +172,6 @@ def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command,
         running.kill()
 
 
-# Of several tasks of a third of a second some are waiting, some are with workers that end.
-POOL = """
-import os, signal, threading, time
-from gemmlab.processes import workers
-
-try:
-    with workers() as pool:
-        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-        for _ in pool.map(time.sleep, [0.3] * 200):
-            pass
-except KeyboardInterrupt:
-    print("stopped")
-"""
-
-
-def test_work_in_other_processes_ends_without_a_word():
-    done = subprocess.run([sys.executable, "-c", POOL], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n", "")
-
-
 # ---- Jupyter -------------------------------------------------------------------------------------
 
 CELL = """
@@ -228,25 +206,3 @@ def test_a_cell_that_loops_can_be_interrupted_and_the_next_one_runs():
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)
-
-
-def test_sliders_that_are_interrupted_say_so_and_go_on(monkeypatch):
-    lab = sliders.lab("01_naive")
-    slider = lab.sliders["BLOCK_X"]
-    first, second, *_ = (
-        value
-        for value in slider.options
-        if value != slider.value and not lab.rung.broken({**lab.settings, "BLOCK_X": value})
-    )
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sliders, "load", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            slider.value = first
-    assert "Stopped" in lab.message.value
-    before = lab.picture.value
-    slider.value = second
-    assert "Stopped" not in lab.message.value and lab.picture.value != before

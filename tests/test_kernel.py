@@ -101,13 +101,6 @@ def test_a_source_that_is_no_text_is_refused(source, says):
         gl.from_source(source, like="01_naive")
 
 
-def test_a_source_may_lie_in_a_file_and_is_checked_like_a_text(tmp_path):
-    path = tmp_path / "mine.cu"
-    path.write_text(TEXT, encoding="utf-8")
-    kernel = gl.from_source(path, like="02_coalescing")
-    assert kernel.edited and kernel.text == TEXT and np.allclose(kernel(A, B), A @ B, atol=1e-5)
-
-
 def test_a_mistake_in_the_simulator_names_line_thread_and_element():
     source = gl.load("02_coalescing").text.replace("row >= M ||", "row > M ||")
     line = 1 + source[: source.index("C[here] = alpha * sum;")].count("\n")
@@ -227,15 +220,6 @@ def test_a_stride_that_is_wrong_for_thin_matrices_alone_is_not_launched(on_gpu):
     with pytest.raises(KernelMistake, match=r"line \d+: B\["):
         kernel(A, B)
     assert not launches
-
-
-def test_a_race_is_launched_for_its_result_may_be_right(on_gpu):
-    text = gl.load("03_shared_memory").text
-    barrier = "__syncthreads();                         // nobody reads them any more"
-    kernel = gl.from_source(text.replace(barrier, ""), "03_shared_memory", TILE=16, BK=16)
-    launches = on_gpu(kernel)
-    kernel(A, B)
-    assert len(launches) == 1 and not kernel.check().passed
 
 
 def test_what_the_simulator_cannot_judge_is_launched_only_if_trusted(on_gpu):

@@ -9,7 +9,6 @@ import gemmlab as gl
 from gemmlab import ladder, loading
 from gemmlab.ladder import IllegalSetting
 from gemmlab.records import tuning
-from gemmlab.records.registry import NoRecord
 
 NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
@@ -37,12 +36,6 @@ def test_at_a_recorded_shape_nothing_recorded_is_faster(shape):
     )
 
 
-def test_a_shape_close_to_a_recorded_one_gets_its_settings():
-    assert gl.load(NAME, shape=(5000, 4000, 3500)).settings == gl.load(NAME).settings
-    small = tuning.for_shape(RUNG, (1024, 1024, 1024), "sm_90").settings
-    assert tuning.for_shape(RUNG, (1000, 1100, 1000), "sm_90").settings == small
-
-
 def test_a_shape_and_parameters_together_are_refused():
     with pytest.raises(IllegalSetting, match=r"give a shape or parameters, not both; .*BM=64"):
         gl.load(NAME, shape=(64, 64, 64), BM=64)
@@ -54,11 +47,6 @@ def test_a_shape_and_parameters_together_are_refused():
 def test_what_is_no_shape_is_refused(shape):
     with pytest.raises(IllegalSetting, match="three whole numbers from 1 on, not"):
         gl.load(NAME, shape=shape)
-
-
-def test_a_rung_without_a_sweep_says_how_to_get_one():
-    with pytest.raises(NoRecord, match="python -m gemmlab record tuning/01_naive"):
-        gl.load("01_naive", shape=(64, 64, 64))
 
 
 FUSED = "11_fused_epilogue"

@@ -86,17 +86,6 @@ def test_the_rung_for_large_products_takes_them_turned_and_one_by_one(n, monkeyp
         assert right(g, a.T, b, c, 2.0, 0.5)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 33), (40, 1, 33), (33, 40, 1), (1, 1, 70)])
-@pytest.mark.parametrize("turned", [False, True])
-def test_single_rows_and_columns(shape, turned):
-    m, n, k = shape
-    A, B = matrix(m, k), matrix(k, n, seed=2)
-    if turned:
-        assert right(gl.matmul(A.T, B.T, transpose_a=True, transpose_b=True), A, B)
-    else:
-        assert right(gl.matmul(A, B), A, B)
-
-
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 5), (4, 0, 5), (4, 3, 0), (0, 0, 0)])
 def test_empty_products(m, n, k):
     A, B, C = np.zeros((m, k), np.float32), np.zeros((k, n), np.float32), matrix(m, n)
@@ -129,16 +118,6 @@ def test_a_bias_and_an_activation_are_fused(activation, biased):
     plan = call.planned(A, B, bias, activation, False, False)
     fused = biased or activation not in (None, "none")
     assert (plan.chosen.rung == "11_fused_epilogue") == fused
-
-
-def test_epilogues_of_batches_and_of_transposed_operands():
-    A, B, bias = matrix(3, 9, 6), matrix(3, 6, 11, seed=2), matrix(11, seed=4)
-    expected = np.maximum(A.astype(np.float64) @ B + bias, 0)
-    got = gl.matmul(A, B, bias=bias, activation="ReLU")
-    assert np.allclose(got, expected, atol=1e-5)
-    turned = np.ascontiguousarray(A[0].T)
-    got = gl.matmul(turned, B[0], bias=bias, activation="ReLU", transpose_a=True)
-    assert np.allclose(got, expected[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(70, 72, 64), (17, 11, 6)])  # rows at 16 bytes, and off them

@@ -1,7 +1,6 @@
 """The ceilings of wgmma in the simulator, and what is made of clocks and counters of energy."""
 
 import numpy as np
-import pandas
 import pytest
 import sample_record
 
@@ -9,12 +8,10 @@ import ptxsim
 from gemmlab.cuda.device import Gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.probes import WGMMA_CEILINGS
-from gemmlab.lessons.tma_wgmma import figures
 from gemmlab.measure import ceilings, power
 from gemmlab.measure.ceilings import WgmmaCeiling
 from gemmlab.records import registry, roofs
 
-LAST = "18_persistent"
 HERE = Gpu("NVIDIA H200", (9, 0), "sm_90a", 132, 2**37, 60 * 2**20, "580", "13.0")
 WAYS = (
     WgmmaCeiling(0), WgmmaCeiling(0, in_registers=True), WgmmaCeiling(1, columns=128),
@@ -58,11 +55,6 @@ def test_power_is_between_the_first_and_the_last_time_that_the_counter_moved():
     assert power.mean_power_w([]) is None
 
 
-def test_energy_is_power_over_rate():
-    assert power.Pace(700e12, 1400, power_w=700).joules_per_tflop == 1
-    assert power.Pace(700e12, 1400).joules_per_tflop is None
-
-
 # ---- what is recorded ----------------------------------------------------------------------------
 
 
@@ -85,47 +77,3 @@ def test_what_is_measured_can_be_read_back(monkeypatch, tmp_path):
         list(700 / table["tflops"]), rel=1e-5
     )
     assert table["tflops"].tolist() == list(range(600, 600 + 2 * ways))
-
-
-def test_ceilings_are_drawn_in_a_burst_and_sustained():
-    rows = [
-        (place, load, speed)
-        for place, both in (("shared memory", (800, 640)), ("registers", (810, 650)))
-        for load, speed in zip(("burst", "sustained"), both, strict=True)
-    ]
-    table = pandas.DataFrame(rows, columns=["a_from", "load", "tflops"]).assign(
-        dtype="float16", width=256, data="random", sm_clock_mhz=1500.0, joules_per_tflop=1.0,
-        gpu="NVIDIA H200", recorded="2026-11-23",
-    )  # fmt: skip
-    figure = figures.wgmma_ceilings(table)
-    speeds, *_ = figure.axes
-    drawn = {line.get_gid(): float(line.get_xdata()[0]) for line in speeds.lines}
-    assert drawn == {"burst 0": 800, "sustained 0": 640, "burst 1": 810, "sustained 1": 650}
-    assert "800 in a burst on random numbers" in figure.caption
-
-
-def test_kernels_are_drawn_beside_cublas_under_each_load():
-    rows = [
-        (kernel, data, load, speed)
-        for kernel, speeds in (("cublas", (800, 660, 820, 700)), (LAST, (816, 693, 1, 2)))
-        for (data, load), speed in zip(
-            ((data, load) for data in ("random", "zeros") for load in ("burst", "sustained")),
-            speeds, strict=True,
-        )
-    ]  # fmt: skip
-    table = pandas.DataFrame(rows, columns=["kernel", "data", "load", "tflops"]).assign(
-        dtype="float16", sm_clock_mhz=1500.0, joules_per_tflop=1.0, m=8192, n=8192, k=8192,
-        gpu="NVIDIA H200", recorded="2026-11-23",
-    )  # fmt: skip
-    figure = figures.power(table[table["data"] == "random"])
-    speeds, *_ = figure.axes
-    drawn = {line.get_gid(): float(line.get_xdata()[0]) for line in speeds.lines}
-    assert drawn == {
-        "cublas 0": 800,
-        "18_persistent 0": 816,
-        "cublas 1": 660,
-        "18_persistent 1": 693,
-    }
-    assert "102.0 to 105.0 %" in figure.caption and "660 to 800" in figure.caption
-    with pytest.raises(ValueError, match="missing: joules_per_tflop"):
-        figures.power(table.drop(columns="joules_per_tflop"))

@@ -110,16 +110,6 @@ def test_another_architecture_is_refused_with_those_there_are(no_compiler):
         compiler.nvrtc.compile_source(load(RUNGS[0].name).text, "", arch="sm_70", options=options)
 
 
-def test_the_same_kernels_make_the_same_file_and_nothing_half_written(tmp_path):
-    compiled = {"key": {"sm_90a": {"log": "Used 32 registers", "ptx": ".version 9.0"}}}
-    for name in ("a", "b"):
-        prebuilt.write(compiled, tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    with pytest.raises(TypeError):
-        prebuilt.write({"key": object()}, tmp_path / "a")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
-
-
 # ---- a GPU without CUDA's headers ----------------------------------------------------------------
 
 

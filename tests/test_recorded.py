@@ -1,7 +1,6 @@
 """Records of kernels: nothing is left to record, and recording keeps what still fits."""
 
 import json
-from dataclasses import replace
 
 import corpus
 import pytest
@@ -115,14 +114,3 @@ def test_a_case_is_run_alone_and_under_each_tool(monkeypatch):
     }  # fmt: skip
     assert found["tools"]["racecheck"]["first"] == "Race reported between Write access"
     assert len(commands) == 5 and all("no bound on k" in command for command in commands)
-
-
-def test_a_comment_in_a_rung_is_no_other_code_and_a_launch_of_another_shape_is(monkeypatch):
-    mistake = record_sanitizer.cases()["no bound on k"]
-    key, planted = record_sanitizer.key(mistake), record_sanitizer.mistakes.planted
-    monkeypatch.setattr(
-        record_sanitizer.mistakes, "planted", lambda one: "// so to say\n" + planted(one)
-    )
-    assert record_sanitizer.key(mistake) == key
-    other = replace(mistake, shapes=((7, 7, 7, 1.0, 0.0),))
-    assert record_sanitizer.key(other) != key

@@ -170,21 +170,6 @@ def test_the_roofs_of_this_gpu():
     assert r_roofs.ceilings() is found, "measured once"
 
 
-@pytest.mark.gpu
-@needs_gpu
-def test_a_chain_that_does_something_else_is_caught(tmp_path, monkeypatch):
-    from types import SimpleNamespace
-
-    wrong = tmp_path / "00_ceilings.cu"
-    wrong.write_text(CEILINGS.path.read_text("utf-8").replace("fmaf(x[chain], a, b)", "a"))
-    monkeypatch.setattr(
-        ceilings, "CEILINGS", SimpleNamespace(path=wrong, fma_entry=CEILINGS.fma_entry)
-    )
-    launch = CEILINGS.fma_launch(device.gpu().sm_count)
-    with pytest.raises(ceilings.CeilingsError, match="differ from NumPy"):
-        ceilings.measure_fma(launch, CEILINGS.macros)
-
-
 def test_warpgroups_have_a_roof_of_their_own(monkeypatch, results):
     """As recorded, in a burst on random numbers with both factors in shared memory."""
     with pytest.raises(registry.NoRecord, match="python -m gemmlab record 00_wgmma_ceilings"):

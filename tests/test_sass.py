@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gemmlab import cli
 from gemmlab.analysis import issue_slots as slot_table
-from gemmlab.cuda import disassembler
-from gemmlab.cuda.disassembler import Instruction, NoDisassembler, NoListing, parse, section
+from gemmlab.cuda.disassembler import Instruction, NoListing, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
@@ -19,7 +18,7 @@ from gemmlab.loading import load
 from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
+from gemmlab.sass.inner_loop import BANKS, WINDOW, fetches, inner_loop, reused, waits
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.compile import nvrtc
 from ptxsim.metrics import FMA_METRIC, METRICS
@@ -89,17 +88,6 @@ def test_a_cubin_is_disassembled_and_its_loop_found():
         loops.analyse(program.cubin, "chains")
     with pytest.raises(NoListing, match="cannot read 11 bytes as a cubin"):
         loops.analyse(b"not a cubin")
-
-
-def test_without_nvdisasm_the_error_says_what_to_install(monkeypatch):
-    disassembler.nvdisasm.cache_clear()
-    monkeypatch.setattr(disassembler.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(disassembler.shutil, "which", lambda name: None)
-    with pytest.raises(NoDisassembler, match=r"install nvidia-cuda-nvdisasm .*CUDA toolkit"):
-        disassembler.disassemble(b"any other cubin")
-    monkeypatch.setattr(disassembler.shutil, "which", lambda name: f"/opt/cuda/bin/{name}")
-    assert disassembler.nvdisasm() == "/opt/cuda/bin/nvdisasm"
-    disassembler.nvdisasm.cache_clear()
 
 
 # ---- the inner loop ------------------------------------------------------------------------------
@@ -216,18 +204,6 @@ def test_an_operand_is_reused_at_the_same_place_of_the_next_instruction():
     assert places(first, "FFMA R3, R8, R6, R3") == set()  # another register
     assert places(first, "LDS.128 R20, [R9]", "FFMA R3, R2, R6, R3") == {1}
     assert places(first, "FADD R9, R10, R11", "FFMA R3, R2, R6, R3") == set()
-
-
-def test_three_registers_of_one_bank():
-    def count(*operands, reuse=True):
-        return Loop(adds(*operands)).three_in_a_bank(reuse=reuse)
-
-    assert count("R1, R2, R4, R6") == 1
-    assert count("R1, R2, R4, R5") == 0  # two of one, one of the other
-    assert count("R1, R2, R2, R4") == 0  # one register twice is read once
-    assert count("R1, R2, R4, RZ") == 0  # RZ is in no bank
-    again = ("R1, R2.reuse, R4, R5", "R3, R2, R6, R8")
-    assert count(*again) == 0 and count(*again, reuse=False) == 1
 
 
 registers = st.integers(0, 9).map(lambda number: "RZ" if number == 9 else f"R{number}")
@@ -352,14 +328,6 @@ def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
     assert table.loc["shared loads", "22_fp32_summit"] == 64 * (8 + 16) // 4
     with pytest.raises(ValueError, match="no whole stages of 22_fp32_summit"):
         issue_slots_of_a_warp(kernels, depth=32)
-
-
-def test_a_change_of_stage_stands_between_two_parts_of_a_loop_alone():
-    between = loops.change_of_stage(load("22_fp32_summit"))
-    assert {"SYNCS"} <= {one.operation for one in between}  # an arrival, and a wait
-    assert not any(one.operation in ("FFMA", "LDS") for one in between)
-    with pytest.raises(NoListing, match="05_thread_tile_2d has no change of stage"):
-        loops.change_of_stage(load("05_thread_tile_2d"))
 
 
 def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():

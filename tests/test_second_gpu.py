@@ -10,7 +10,6 @@ import pytest
 
 from gemmlab.analysis import recorded as gpus
 from gemmlab.cuda.device import Gpu
-from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.measure.timing import TimingError
@@ -90,14 +89,6 @@ def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(re
     assert lines[:2] == ["one: left out. one needs sm_90a, this is sm_80", "two: left out. no"]
 
 
-def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch):
-    record()
-    other = dataclasses.replace(AMPERE, name="NVIDIA Another")
-    monkeypatch.setattr(registry, "REFERENCE", AMPERE.slug)  # read where a GPU has no record
-    assert record(on=other)[0] == ["one", "two", "three"]
-    assert record(on=other)[0] == record()[0] == []
-
-
 def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
     for module in (recorder, runs):
         monkeypatch.setattr(module, "require_gpu", lambda _: AMPERE)
@@ -126,39 +117,6 @@ def test_a_rung_is_read_with_the_settings_that_run_on_the_gpu_of_the_record(monk
     assert Measured(PERSISTENT).settings == PERSISTENT.defaults  # nothing of it runs there
     monkeypatch.setattr(runs, "current", lambda: {"gpu": {"compute_capability": [9, 0]}})
     assert Measured(rung).settings == rung.defaults
-
-
-def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_path):
-    """A second GPU with half the speed and half the roofs has the same shares; one rung is gone."""
-    for path in (RESULTS / "nvidia-h200").glob("*.*"):
-        for slug in ("nvidia-h200", AMPERE.slug):
-            (tmp_path / slug).mkdir(exist_ok=True)
-            (tmp_path / slug / path.name).write_bytes(path.read_bytes())
-    other = tmp_path / AMPERE.slug / registry.RUNS
-    made = json.loads(other.read_text())
-    made["gpu"]["name"] = AMPERE.name
-    for rung in made["rungs"].values():
-        for run in rung["runs"]:
-            for name in ("time_ms", "cublas_ms"):
-                run[name] = {key: 2 * value for key, value in run[name].items()}
-    roof = made["ceilings"]["fma"]["flop_per_second"]
-    made["ceilings"]["fma"]["flop_per_second"] = {key: value / 2 for key, value in roof.items()}
-    del made["rungs"]["05_thread_tile_2d"]
-    other.write_text(json.dumps(made))
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    found = gpus.gpus_side_by_side()
-    assert list(found.table) == ["NVIDIA H200", AMPERE.name]
-    h200, second = (found.table[name] for name in found.table)
-    single = [name for name in found.table.index if find(name).precision.name == "float32"]
-    assert second[single].drop("05_thread_tile_2d").to_numpy() == pytest.approx(
-        h200[single].drop("05_thread_tile_2d").to_numpy(), rel=1e-3, nan_ok=True
-    )
-    assert second.isna()["05_thread_tile_2d"] and h200.min() > 0 and h200.max() < 105
-    lacking = int(found.table.isna().to_numpy().sum())
-    assert (
-        f"{lacking} cells are empty" in found.note
-        and "record`: it measures what lacks" in found.note
-    )
 
 
 def test_the_shares_that_21_tells_of_are_so():

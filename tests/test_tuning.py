@@ -97,19 +97,6 @@ def test_a_sweep_of_other_code_is_not_shown(sweep_file):
         tuning.recorded("03_shared_memory")
 
 
-def test_what_is_measured_is_read_again(sweep_file, monkeypatch):
-    table, path = sweep_file
-    monkeypatch.setattr(registry, "RESULTS", path.parents[2])
-    gpu = SimpleNamespace(slug=path.parents[1].name, name="NVIDIA Test")
-    sample_record.measure_on(monkeypatch, tuning, gpu=gpu)
-    rows = table.assign(batch=1).to_dict("records")
-    monkeypatch.setattr(tuning, "_measure", lambda rung, say: rows)
-    lines = []
-    found = tuning.evidence(ladder.find("03_shared_memory")).remake(lines.append)
-    assert found == path and len(lines) == len(tuning.SHAPES)
-    assert len(tuning.recorded("03_shared_memory")) == len(table)
-
-
 def test_what_is_not_there_is_named(sweep_file):
     table, path = sweep_file
     with pytest.raises(registry.NoRecord, match="record tuning/03_shared_memory"):
@@ -220,13 +207,6 @@ def test_a_setting_that_fails_is_named_and_the_others_go_on(made_up, error):
     ]
 
 
-def test_where_every_setting_fails_nothing_is_written(made_up):
-    made_up.fails = lambda settings: VerificationError("wrong")
-    with pytest.raises(FileNotFoundError):
-        made_up.run()
-    assert made_up.said[-1] == "tuning/09_double_buffering: nothing was measured"
-
-
 @pytest.mark.parametrize(
     "error",
     [GpuFault("a fault"), CublasError("reduced"), KeyboardInterrupt(), LookupError("unforeseen")],
@@ -330,13 +310,3 @@ def test_the_figure_names_the_fastest_choice_of_every_pair():
     best = at.iloc[0]
     assert f"WM={best['WM']}, WN={best['WN']}" in figure.caption
     assert plots.style.rate(best["gflops"]) in figure.caption
-
-
-def test_a_figure_of_other_parameters_is_refused():
-    table = tuning.recorded("03_shared_memory")
-    with pytest.raises(ValueError, match="TM is no parameter of this kernel: TILE, BK, PAD"):
-        plots.sweep(table, "TM", "BK")
-    with pytest.raises(ValueError, match="both TILE"):
-        plots.sweep(table, "TILE", "TILE")
-    with pytest.raises(TypeError, match="pandas"):
-        plots.sweep([1], "TILE", "BK")

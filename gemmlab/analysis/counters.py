@@ -105,11 +105,8 @@ _simulated: WeakKeyDictionary[Kernel, dict] = WeakKeyDictionary()
 
 
 def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace, int]:
-    """A trace, and how often its counters make those of the product.
-
-    Where all blocks do alike, one is traced, with the others of its cluster, and counts as all of
-    them.
-    """
+    """A trace, and how often its counters make those of the product. Where all blocks do alike, one
+    is traced, with the others of its cluster, and counts as all of them."""
     alike = all_alike(kernel, m, n, k)
     trace = kernel.trace(m, n, k, seed=seed, blocks=[(0, 0, 0)] if alike else None)
     together = math.prod(kernel.rung.product(kernel.settings).cluster)

@@ -201,9 +201,7 @@ def _on_few_sms(kernel: Kernel) -> Kernel:
 
 def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     """The facts of kernels, a row for each quantity and a column for each kernel, by its name.
-
-    Raises what `of` raises.
-    """
+    Raises what `of` raises."""
     tables = {name: of(kernel).table() for name, kernel in kernels.items()}
     return pandas.DataFrame(
         {name: table.set_index("quantity").value for name, table in tables.items()}

@@ -76,10 +76,8 @@ class Frame:
 
     @property
     def actions(self) -> list[str]:
-        """What happens in the frame, in a word each: "load", "store", "multiply", "write C".
-
-        What is loaded and stored in the same frame is said to be loaded.
-        """
+        """What happens in the frame, in a word each: "load", "store", "multiply", "write C". What
+        is loaded and stored in the same frame is said to be loaded."""
         happens = {
             "load": any(mask.any() for mask in self.loaded.values()),
             "store": any(mask.any() for mask in self._only_stored().values()),

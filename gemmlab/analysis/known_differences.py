@@ -22,9 +22,7 @@ LOOKS = 8  # at a flag until it is set, at most, on average: more are not known
 @dataclass(frozen=True)
 class Difference:
     """Of these rungs the GPU counts `more(trace)` of `metric` than the simulator has in a trace.
-
-    Where it depends on time how much, it is that much at least, and `most(trace)` at most.
-    """
+    Where it depends on time how much, it is that much at least, and `most(trace)` at most."""
 
     rungs: tuple[str, ...]
     metric: str

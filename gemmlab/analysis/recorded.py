@@ -61,9 +61,7 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
 
 def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     """The recorded row of a rung at (M, N, K), or (M, N, K, batch); see records.stalls.COLUMNS.
-
-    Raises NoRecord, naming the shapes that are recorded, StaleRecord, BadRecord.
-    """
+    Raises NoRecord, naming the shapes that are recorded, StaleRecord, BadRecord."""
     table = recorded.evidence(rung).read()
     sizes = table[list(SIZES)]
     rows = table[(sizes == list(sizes_of(shape))).all(axis=1)]
@@ -181,10 +179,8 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
 
 
 def gpus_side_by_side(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
-    """The ROOF of `gpu_speeds` alone, a column for each GPU.
-
-    Raises NoRecord where nothing is recorded at all.
-    """
+    """The ROOF of `gpu_speeds` alone, a column for each GPU. Raises NoRecord where nothing is
+    recorded at all."""
     table = gpu_speeds(shape).xs(ROOF, axis=1, level=1).rename_axis(ROOF)
     lacking = int(table.isna().to_numpy().sum())
     missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501

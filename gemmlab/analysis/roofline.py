@@ -46,10 +46,8 @@ def points(kernels: Iterable) -> pandas.DataFrame:
 
 
 def counted_intensity(kernel, shape: tuple[int, int, int]) -> float | None:
-    """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k).
-
-    None where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord.
-    """
+    """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k). None
+    where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord."""
     for counted in runs.entry(kernel)["counters"]:
         if (counted["m"], counted["n"], counted["k"]) == shape:
             return intensity(Problem(*shape).flop, _dram_bytes(counted["metrics"]))

@@ -86,9 +86,7 @@ def _choices(name: str, shape: Shape, given: Given) -> list[tuple[Kernel, str]]:
 
 def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
     """That one passes and how long it takes: without a GPU the first of which that is recorded.
-
-    Raises StaleRecord.
-    """
+    Raises StaleRecord."""
     (kernel, why), *_ = choices
     source, lines = "measured here", list[str]()
     missing: NoRecord | None = None
@@ -110,10 +108,8 @@ def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
 
 
 def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
-    """Where a time of the kernel is recorded, and the lines that show it.
-
-    Raises NoRecord, StaleRecord.
-    """
+    """Where a time of the kernel is recorded, and the lines that show it. Raises NoRecord,
+    StaleRecord."""
     missing = []
     for look in (_from_runs, _from_tuned, _from_sweep):
         try:

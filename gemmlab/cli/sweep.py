@@ -76,9 +76,7 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
 
 def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
     """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
-
-    Raises NoRecord.
-    """
+    Raises NoRecord."""
     if gpu() is None:
         rows = taken(dtype).values()
         if not rows:

@@ -68,10 +68,8 @@ def simulator_wanted() -> bool:
 
 
 def gpu() -> Gpu | None:
-    """The GPU here, or None: no usable GPU, or GEMMLAB_DEVICE=simulator says to do without.
-
-    Raises UnknownDevice for another GEMMLAB_DEVICE.
-    """
+    """The GPU here, or None: no usable GPU, or GEMMLAB_DEVICE=simulator says to do without. Raises
+    UnknownDevice for another GEMMLAB_DEVICE."""
     here = _find_gpu()
     return here if isinstance(here, Gpu) else None
 
@@ -171,9 +169,7 @@ def _power_w(handle: Any) -> float:
 
 def energy_j() -> float | None:
     """Joules that the GPU has taken since its driver was loaded; None where it does not count them.
-
-    The counter is renewed some ten times a second. Raises NoGpu without a GPU.
-    """
+    The counter is renewed some ten times a second. Raises NoGpu without a GPU."""
     require_gpu("Reading energy")
     import pynvml
 

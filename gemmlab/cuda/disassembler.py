@@ -156,9 +156,7 @@ class Read:
 @dataclass(frozen=True)
 class Instruction:
     """One line of SASS. `target` is the address that it may go to, None if it goes nowhere.
-
-    `control`: its control bits, None where the listing has none.
-    """
+    `control`: its control bits, None where the listing has none."""
 
     address: int
     predicate: str  # such as "!P0"; empty if it is always executed

@@ -42,9 +42,7 @@ def operands_of(
     kinds: Any,
 ) -> Operands:  # fmt: skip
     """The arrays as operands of `rung`, C None where it is not given. Raises ArgumentError.
-
-    `kinds`: the types of arrays that are taken, all of one of them.
-    """
+    `kinds`: the types of arrays that are taken, all of one of them."""
     name, precision = rung.name, rung.precision_of(settings)
     kind = precision.scales
     if bias is not None and not rung.takes_bias(settings):

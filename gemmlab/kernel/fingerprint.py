@@ -131,9 +131,7 @@ class _Code:
 
 def _headers(text: str, seen: set[str]) -> list[tuple[str, str]]:
     """(name, text) of own headers, directly or indirectly included, in the order of their mention.
-
-    Those in `seen` are left out, and each that is found is added to it.
-    """
+    Those in `seen` are left out, and each that is found is added to it."""
     found: list[tuple[str, str]] = []
     for name in _included(text):
         if name not in seen and (path := kernel_file(name)).is_file():

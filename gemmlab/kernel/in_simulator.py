@@ -124,10 +124,8 @@ def _plain(value: Any) -> Any:
 
 
 def _spanned(value: Any) -> tuple[Any, int]:
-    """The memory that an array spans, marked as it is, and where it begins in it.
-
-    Other values, and arrays without gaps, as they are.
-    """
+    """The memory that an array spans, marked as it is, and where it begins in it. Other values, and
+    arrays without gaps, as they are."""
     if value is None or isinstance(value, np.generic):
         return value, 0
     memory, first = layout.flat(_plain(value))

@@ -57,10 +57,8 @@ def arch_here() -> str:
 
 
 def arch_for(rung: Rung) -> str:
-    """As arch_here, but sm_90a for a rung by wgmma, which no other architecture has.
-
-    On a GPU of another one it is simulated, and its recorded speed is what is known of it.
-    """
+    """As arch_here, but sm_90a for a rung by wgmma, which no other architecture has. On a GPU of
+    another one it is simulated, and its recorded speed is what is known of it."""
     return SIMULATED.arch if rung.by_wgmma else arch_here()
 
 
@@ -159,10 +157,8 @@ class Kernel:
         return name in self._names
 
     def problem(self, m: int, n: int, k: int, batch: int | None = None) -> Problem:
-        """The product of this shape as the rung takes it. Raises IllegalSetting.
-
-        `batch`: of how many products, the rung's own number if it is not given.
-        """
+        """The product of this shape as the rung takes it. Raises IllegalSetting. `batch`: of how
+        many products, the rung's own number if it is not given."""
         return Problem(m, n, k, self.rung.batch if batch is None else batch, self.ops)
 
     def launches(self, problem: Problem) -> list[Launch]:
@@ -285,10 +281,8 @@ class Kernel:
         return other
 
     def trust(self) -> None:
-        """Launch it on a GPU without the simulator's checks, whatever it does there.
-
-        For an edited kernel that the simulator cannot check. A fault ends the session.
-        """
+        """Launch it on a GPU without the simulator's checks, whatever it does there. For an edited
+        kernel that the simulator cannot check. A fault ends the session."""
         self._trusted = True
 
     def prepare(self) -> None:
@@ -314,9 +308,7 @@ class Kernel:
 
     def resources(self, *archs: str) -> pandas.DataFrame:
         """pandas.DataFrame: registers, spills, shared memory and occupancy, a row for each arch.
-
-        Comes from the compiler alone: any architecture will do, such as "sm_86".
-        """
+        Comes from the compiler alone: any architecture will do, such as "sm_86"."""
         import pandas as pd
 
         threads = int(np.prod(self.rung.block(self.settings)))
@@ -440,10 +432,8 @@ class Kernel:
             return self.array_module.asnumpy(array)
 
     def _in_rounds(self, sm_count: int) -> Kernel:
-        """As for so few SMs that blocks that go on from tile to tile do so.
-
-        Of a rung of batches as for `sm_count`, of one that copies by tensor map as for one.
-        """
+        """As for so few SMs that blocks that go on from tile to tile do so. Of a rung of batches as
+        for `sm_count`, of one that copies by tensor map as for one."""
         if self.rung.batch > 1:
             return self.scheduled_for(sm_count)
         return self.scheduled_for(1) if self.rung.has_maps(self.settings) else self
@@ -471,18 +461,14 @@ class Kernel:
 
     def require_time(self, problem: Problem) -> None:
         """Raise TakesTooLong for a product that the simulator cannot finish within `limit_s`.
-
-        Before matrices of its size are made, for which there may be no memory.
-        """
+        Before matrices of its size are made, for which there may be no memory."""
         in_simulator.require_time(self.name, problem, self.limit_s)
 
     def simulate(
         self, operands: Operands, alpha: float, beta: float, **how: Any
     ) -> list[ptxsim.Run]:
-        """The runs of all launches in the simulator; `how`: see in_simulator.run.
-
-        Raises TakesTooLong.
-        """
+        """The runs of all launches in the simulator; `how`: see in_simulator.run. Raises
+        TakesTooLong."""
         values = operands.values(alpha, beta)
         inputs = {name: array for name, array in operands.arrays().items() if name != "C"}
         values |= {name: ptxsim.read_only(array) for name, array in inputs.items()}

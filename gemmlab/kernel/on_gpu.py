@@ -21,9 +21,7 @@ from ptxsim.compile.nvrtc import NoCompiler
 
 def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: str) -> GpuKernels:
     """CUDA C++ text, compiled for the GPU here; without CUDA's headers, the PTX that is in stock.
-
-    Raises NoCompiler where neither will do.
-    """
+    Raises NoCompiler where neither will do."""
     import cupy
 
     options = options_for(settings)
@@ -76,10 +74,8 @@ class GpuKernels:
         self.prepared(launches, values)()
 
     def prepared(self, launches: Sequence[Launch], values: dict[str, Any]) -> Callable[[], None]:
-        """What runs them each time it is called, with arguments that are made once.
-
-        Workspaces among them are those of the stream that is current now.
-        """
+        """What runs them each time it is called, with arguments that are made once. Workspaces
+        among them are those of the stream that is current now."""
         calls = [self._call(launch, values) for launch in launches]
 
         def run() -> None:

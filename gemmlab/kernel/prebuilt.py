@@ -65,9 +65,7 @@ Compiled = dict[str, dict[str, dict[str, str]]]
 
 def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Program:
     """What NVRTC would make of these; without PTX for other architectures than SIMULATED_ARCH.
-
-    Raises NoCompiler, saying what is there and what to install, or which file is damaged.
-    """
+    Raises NoCompiler, saying what is there and what to install, or which file is damaged."""
     name = _names().get(source)
     macros = _macros(options)
     compiled = {} if name is None or macros is None else stored(name).get(_key(source, macros), {})
@@ -96,10 +94,8 @@ def _how_to_compile() -> str:
 
 
 def build(name: str) -> Compiled:
-    """Compile one rung or probe with all settings that ship, on all cores.
-
-    The first settings are compiled for all of archs_of, the others for SIMULATED_ARCH.
-    """
+    """Compile one rung or probe with all settings that ship, on all cores. The first settings are
+    compiled for all of archs_of, the others for SIMULATED_ARCH."""
     source = kernel_file(f"{name}.cu").read_text(encoding="utf-8")
     wanted = [
         (source, name, chosen, arch)
@@ -163,10 +159,8 @@ def stored(name: str) -> Compiled:
 
 @lru_cache
 def read(path: Path) -> tuple[dict, str]:
-    """What a file that `write` wrote holds, and an empty string; nothing where there is no file.
-
-    Of a damaged file nothing, and a sentence that says so; it also goes to standard error, once.
-    """
+    """What a file that `write` wrote holds, and an empty string; nothing where there is no file. Of
+    a damaged file nothing, and a sentence that says so; it also goes to standard error, once."""
     try:
         return json.loads(lzma.decompress(path.read_bytes())), ""
     except FileNotFoundError:

@@ -52,10 +52,8 @@ class Access:
 
 @dataclass
 class Trace:
-    """One product, or a batch of them, in the simulator, counted.
-
-    `counters`: Nsight Compute's metric names and their totals; another name is a KeyError.
-    """
+    """One product, or a batch of them, in the simulator, counted. `counters`: Nsight Compute's
+    metric names and their totals; another name is a KeyError."""
 
     kernel_name: str
     m: int
@@ -106,10 +104,8 @@ class Trace:
         self, array: str, *, op: str = "load", block: Any = (0, 0, 0), warp: int = 0,
         occurrence: int = 0,
     ) -> Access:  # fmt: skip
-        """The `occurrence`-th time that this warp loads from, or stores to, `array`.
-
-        Raises TraceError, saying how often it does, where it does so less often.
-        """
+        """The `occurrence`-th time that this warp loads from, or stores to, `array`. Raises
+        TraceError, saying how often it does, where it does so less often."""
         accesses = [
             access
             for access in self.run.accesses(block, warp)

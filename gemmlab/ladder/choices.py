@@ -144,9 +144,7 @@ def _combined(rung: Rung, family: Settings) -> Iterator[Settings]:
 
 def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Settings]:
     """The legal settings among which a sweep looks for the fastest: the default of all else.
-
-    `computed`: values of parameters that say what is computed, instead of their defaults.
-    """
+    `computed`: values of parameters that say what is computed, instead of their defaults."""
     fixed = {
         parameter.name: parameter.default for parameter in rung.parameters if not parameter.tuned
     } | (computed or {})

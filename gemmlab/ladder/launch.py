@@ -44,10 +44,8 @@ SIMULATED = Target(SIMULATED_ARCH, 132)
 
 @dataclass(frozen=True)
 class MapOf:
-    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads.
-
-    `swizzle`: "none", "32B", "64B" or "128B".
-    """
+    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads. `swizzle`:
+    "none", "32B", "64B" or "128B"."""
 
     matrix: str
     box: tuple[int, int]

@@ -126,10 +126,8 @@ def _require_equal(got: Any, expected: Any, name: str) -> None:
 
 
 def measure_copy(shape: Launch) -> Roof:
-    """The memory roof with this launch shape.
-
-    Raises CeilingsError if the copy differs from the original.
-    """
+    """The memory roof with this launch shape. Raises CeilingsError if the copy differs from the
+    original."""
     import cupy
 
     free = cupy.cuda.runtime.memGetInfo()[0]
@@ -147,10 +145,8 @@ def measure_copy(shape: Launch) -> Roof:
 
 
 def measure_fma(shape: Launch, macros: Settings) -> Roof:
-    """The FP32 roof with this launch shape and these macros (CHAINS and UNROLL).
-
-    Raises CeilingsError if a few iterations differ from NumPy, rounded once per multiply-add.
-    """
+    """The FP32 roof with this launch shape and these macros (CHAINS and UNROLL). Raises
+    CeilingsError if a few iterations differ from NumPy, rounded once per multiply-add."""
     import cupy
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
@@ -189,10 +185,8 @@ def measure_tensor_ceiling() -> Roof:
 
 
 def measure_mma_ceiling(dtype: int, precision: Precision) -> Roof:
-    """The roof of mma.sync on the GPU here, of the type that DTYPE of 00_mma_ceilings says.
-
-    Raises CeilingsError if a few iterations differ from NumPy.
-    """
+    """The roof of mma.sync on the GPU here, of the type that DTYPE of 00_mma_ceilings says. Raises
+    CeilingsError if a few iterations differ from NumPy."""
     return _measure_mma(MMA_CEILINGS, MMA_CEILINGS.macros | {"DTYPE": dtype}, precision)
 
 
@@ -218,10 +212,8 @@ def _measure_mma(probe: Probe, macros: Settings, precision: Precision) -> Roof:
 
 
 def mma_operands(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
-    """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7.
-
-    All types hold them, and the sums over the check are exact, in any order.
-    """
+    """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7. All
+    types hold them, and the sums over the check are exact, in any order."""
     m, n, k = mma_shape(precision)
     numbers = np.random.default_rng(5).integers(-7, 8, m * k + chains * k * n)
     a, b = numbers[: m * k], numbers[m * k :]
@@ -251,10 +243,8 @@ def words(matrix: Any, element: ElementType) -> Any:
 
 
 def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -> np.ndarray:
-    """What each lane of a warp of mma_chain stores, (32,): a NumPy twin of the kernels.
-
-    Lane 4 g + t adds rows g and g + 8 of all products, at columns 2 t and 2 t + 1.
-    """
+    """What each lane of a warp of mma_chain stores, (32,): a NumPy twin of the kernels. Lane 4 g +
+    t adds rows g and g + 8 of all products, at columns 2 t and 2 t + 1."""
     a, b = (each.astype(np.int64) for each in mma_operands(precision, chains))
     sums = (a @ b).sum(axis=0) * (iterations * unroll)
     both = sums[:8] + sums[8:]
@@ -265,10 +255,8 @@ def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -
 
 
 def measure_levels() -> dict[str, Roof]:
-    """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read.
-
-    Raises NoGpu, and CeilingsError where a sum differs from NumPy's or too little memory is free.
-    """
+    """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read. Raises
+    NoGpu, and CeilingsError where a sum differs from NumPy's or too little memory is free."""
     sm_count = require_gpu("Measuring the levels of memory").sm_count
     return {level: _measure_level(level, read, sm_count) for level, read in LEVELS.reads.items()}
 
@@ -354,10 +342,8 @@ class WgmmaCeiling:
 
 
 def wgmma_operands(ceiling: WgmmaCeiling) -> tuple[np.ndarray, np.ndarray]:
-    """A (M, K) and B by columns (N, K) of one step: float32, whole numbers from -7 to 7.
-
-    All types hold them, and the sums over the check are exact, in any order.
-    """
+    """A (M, K) and B by columns (N, K) of one step: float32, whole numbers from -7 to 7. All types
+    hold them, and the sums over the check are exact, in any order."""
     m, n, k = ceiling.step.shape
     numbers = np.random.default_rng(17).integers(-7, 8, (m + n) * k).astype("f4")
     return numbers[: m * k].reshape(m, k), numbers[m * k :].reshape(n, k)
@@ -378,10 +364,8 @@ def wgmma_chain(ceiling: WgmmaCeiling, steps: int) -> np.ndarray:
 
 
 def measure_wgmma(ceiling: WgmmaCeiling, zeros: bool, pace: Callable[[Work], Pace]) -> Pace:
-    """Its pace on random numbers from -1 to 1, or on zeros, on the GPU here.
-
-    Raises NoGpu, and CeilingsError if a small check differs from NumPy.
-    """
+    """Its pace on random numbers from -1 to 1, or on zeros, on the GPU here. Raises NoGpu, and
+    CeilingsError if a small check differs from NumPy."""
     import cupy
 
     probe = WGMMA_CEILINGS

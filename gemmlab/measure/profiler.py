@@ -102,8 +102,7 @@ def ncu_version() -> str | None:
 
 def metrics_of(rung: Rung) -> tuple[str, ...]:
     """What is counted of a rung: METRICS, TENSOR_METRICS where tensor cores multiply, and
-    HOPPER_METRICS where it is for Hopper alone.
-    """
+    HOPPER_METRICS where it is for Hopper alone."""
     tensor = TENSOR_METRICS if rung.precision.on_tensor_cores else ()
     hopper = HOPPER_METRICS if rung.needs_arch(rung.defaults) == "sm_90a" else ()
     return (*METRICS, *tensor, *hopper)
@@ -145,8 +144,7 @@ def profiled(
     child: list[str], entry: str, count: int, metrics: Sequence[str], name: str
 ) -> list[dict[str, int | float]]:
     """The metrics of the `count` launches of kernel `entry` that python with the arguments `child`
-    makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
-    """
+    makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does."""
     which = ["--kernel-name", entry, "--launch-count", str(count)]
     counted_launches, message = profile(child, which, metrics, name)
     launches = [counted for _, counted in counted_launches]

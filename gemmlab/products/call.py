@@ -218,10 +218,8 @@ def _columns_follow(array: Any) -> bool:
 def _prepare(
     array: Any, letter: str, transposed: bool, turned: bool, kernel: Any
 ) -> Callable | None:
-    """What makes of an argument, where it is, what the kernel takes; None for nothing.
-
-    `array`: as it is stored. `turned`: op of it is made before the product.
-    """
+    """What makes of an argument, where it is, what the kernel takes; None for nothing. `array`: as
+    it is stored. `turned`: op of it is made before the product."""
     swapped = (letter == "T") != transposed  # the caller's array is a transposed view of it
     if turned:
         swapped = not swapped

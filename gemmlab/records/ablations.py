@@ -98,10 +98,8 @@ class AblationStep:
 
     @property
     def cells(self) -> Row:
-        """What tells its rows apart; a table has some of these columns.
-
-        `file` is kernels/ and a name, whichever folder of kernels/ it lies in.
-        """
+        """What tells its rows apart; a table has some of these columns. `file` is kernels/ and a
+        name, whichever folder of kernels/ it lies in."""
         return {
             "step": self.title, "variant": self.title, "dtype": self.title,
             "kernel": self.rung.name, "file": f"kernels/{self.path.name}",
@@ -355,9 +353,7 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
 
 def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = LARGE) -> float:
     """TFLOP/s of a kernel that is a step of the path to the rung `name`, at one shape (M, N, K).
-
-    Raises what path() raises, and NoRecord for a kernel that is none of its steps.
-    """
+    Raises what path() raises, and NoRecord for a kernel that is none of its steps."""
     table = path_of(name)
     rows = table.rows_of(table.steps, tuple(shape))
     rows = rows[rows["code"].str.startswith(shortened(kernel.code_hash()))]

@@ -80,9 +80,7 @@ def of(kernel: Kernel, shape: Shape) -> pandas.Series:
 
 def at(name: str, problem: Problem, settings: str | None = None) -> pandas.Series:
     """The row of a rung at one problem, in turn with cuBLAS, with these settings if any are named.
-
-    Raises NoRecord.
-    """
+    Raises NoRecord."""
     rows = tuned(name).query("way == @IN_TURN and ops == @problem.ops")
     rows = rows[(rows[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)]
     if settings is not None:

@@ -104,10 +104,8 @@ def records_of(slug: str) -> Iterator[None]:
 
 
 def of_one_gpu(read: Callable[[], Found]) -> Found:
-    """What `read` gives of the first of `folders` that has all that it asks for.
-
-    So what is compared is of one GPU. Raises NoRecord where none has it, and what `read` raises.
-    """
+    """What `read` gives of the first of `folders` that has all that it asks for. So what is
+    compared is of one GPU. Raises NoRecord where none has it, and what `read` raises."""
     *before, last = folders()
     for folder in before:
         try:
@@ -120,10 +118,8 @@ def of_one_gpu(read: Callable[[], Found]) -> Found:
 
 
 def target() -> Target:
-    """The GPU whose records are read first, as launches depend on it: that of its runs.
-
-    SIMULATED where its runs cannot be read. Raises NoRecord.
-    """
+    """The GPU whose records are read first, as launches depend on it: that of its runs. SIMULATED
+    where its runs cannot be read. Raises NoRecord."""
     try:
         return _target((replayed() / RUNS).read_text(encoding="utf-8"))
     except (OSError, ValueError, LookupError, TypeError):  # damaged: whoever reads the runs says so
@@ -186,10 +182,8 @@ def again(name: str) -> str:
 
 
 def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]:
-    """`read` of each; what is not recorded or stale is left out, in a line on standard error.
-
-    Where nothing is left, raises what the last of them raised.
-    """
+    """`read` of each; what is not recorded or stale is left out, in a line on standard error. Where
+    nothing is left, raises what the last of them raised."""
     found, error = [], None
     for item in items:
         try:
@@ -206,10 +200,8 @@ def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]
 
 
 def keep_sources(name: str, folder: Path, fingerprints: Iterable[Fingerprint]) -> None:
-    """Keep what the fingerprints of the evidence `name` are made of, beside those of others.
-
-    Of each kernel its files with their digests, and the values that each setting had.
-    """
+    """Keep what the fingerprints of the evidence `name` are made of, beside those of others. Of
+    each kernel its files with their digests, and the values that each setting had."""
     kernels: dict[str, dict[str, Any]] = {}
     for fingerprint in fingerprints:
         if not fingerprint.files:
@@ -238,9 +230,7 @@ def _sources(folder: Path) -> dict[str, Any]:
 
 def changed(name: str, now: Fingerprint, recorded: str) -> str:
     """What differs from the recorded evidence `name`, as a clause; "" where that is not known.
-
-    recorded: its cell of the column `code`.
-    """
+    recorded: its cell of the column `code`."""
     if now.files and recorded.partition("-")[0] == shortened(now.code):
         return "its launch has changed (grid, block, cluster, shared memory, arguments or boxes)"
     kernel, *headers = now.files or [""]
@@ -336,9 +326,7 @@ class Evidence:
 
     def remake(self, say: Say) -> Path:
         """Measure it on the GPU here and write it, with a line about each step; returns the file.
-
-        Raises NoGpu, and what the measurement raises.
-        """
+        Raises NoGpu, and what the measurement raises."""
         raise NotImplementedError
 
     def read(self) -> Any:

@@ -132,10 +132,8 @@ def cells_of_roof(roof: Roof) -> registry.Row:
 
 
 def ceilings() -> Ceilings:
-    """The roofs of the GPU here, measured once; or without a GPU the recorded ones.
-
-    Raises NoRecord, StaleRecord (see registry), CeilingsError.
-    """
+    """The roofs of the GPU here, measured once; or without a GPU the recorded ones. Raises
+    NoRecord, StaleRecord (see registry), CeilingsError."""
     return _measured_once() if gpu() is not None else recorded_ceilings()
 
 

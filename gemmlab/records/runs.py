@@ -80,9 +80,7 @@ RUNG_FIELDS = (
 
 def validate(record: Any, path: Path) -> None:
     """Raise BadRecord, naming the file and the field, unless the record is complete and verified.
-
-    Each run must be a Measurement that passed, and all medians and quartiles numbers above 0.
-    """
+    Each run must be a Measurement that passed, and all medians and quartiles numbers above 0."""
 
     def require(right: object, what: str) -> None:
         if not right:
@@ -140,10 +138,8 @@ def _check_text(text: str, path: Path) -> None:
 
 
 def save(record: dict[str, Any], path: Path) -> None:
-    """Check the record and write it. Numbers keep six digits.
-
-    Raises BadRecord and NotWritten, and then leaves the file as it was.
-    """
+    """Check the record and write it. Numbers keep six digits. Raises BadRecord and NotWritten, and
+    then leaves the file as it was."""
     validate(record, path)
     text = json.dumps(_six_digits(record), indent=1, allow_nan=False) + "\n"
     files.write(path, text.encode())
@@ -164,10 +160,8 @@ def current() -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Part(Evidence):
-    """Evidence in the file of runs.
-
-    measure: gives fields of the file, of "rungs" those that are measured. reader: reads them.
-    """
+    """Evidence in the file of runs. measure: gives fields of the file, of "rungs" those that are
+    measured. reader: reads them."""
 
     measure: Callable[[Say], Row]
     reader: Callable[[], Any]
@@ -225,10 +219,8 @@ def device() -> Device:
 
 
 def is_recorded(rung: Rung) -> bool:
-    """Whether anything is recorded of a rung where records are read.
-
-    Raises NoRecord where there are none at all.
-    """
+    """Whether anything is recorded of a rung where records are read. Raises NoRecord where there
+    are none at all."""
     return any(rung.name in load(folder / RUNS)["rungs"] for folder in folders())
 
 
@@ -272,10 +264,8 @@ def problems_of(entry: dict[str, Any]) -> list[Problem]:
 
 @dataclass(frozen=True)
 class Measured:
-    """A rung as it is recorded, as far as records look at it: nothing is compiled.
-
-    With its default settings, or the nearest that run on the GPU whose record is read.
-    """
+    """A rung as it is recorded, as far as records look at it: nothing is compiled. With its default
+    settings, or the nearest that run on the GPU whose record is read."""
 
     rung: Rung
 
@@ -338,10 +328,8 @@ def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
 
 
 def counters_at(kernel, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
-    """The GPU's name, and Nsight Compute's metrics of one launch at a recorded shape.
-
-    Raises NoRecord, naming the shapes whose counters were recorded, and StaleRecord.
-    """
+    """The GPU's name, and Nsight Compute's metrics of one launch at a recorded shape. Raises
+    NoRecord, naming the shapes whose counters were recorded, and StaleRecord."""
     rung_entry = entry(kernel)
     for counted in rung_entry["counters"]:
         if (counted["m"], counted["n"], counted["k"]) == (m, n, k):
@@ -407,10 +395,8 @@ def taken(kernel) -> Row:
 
 
 def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:
-    """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed.
-
-    See operands.Operands.from_seed.
-    """
+    """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed. See
+    operands.Operands.from_seed."""
     import numpy
 
     given = kernel.operands(kernel.problem(m, n, k), seed)

@@ -110,10 +110,8 @@ def _computed(rung: ladder.Rung, given: Settings) -> Settings:
 
 
 def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
-    """The rows of a sweep at one shape (M, N, K), or (M, N, K, batch), the fastest first.
-
-    Raises NoRecord.
-    """
+    """The rows of a sweep at one shape (M, N, K), or (M, N, K, batch), the fastest first. Raises
+    NoRecord."""
     here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
     if not here.any():
         there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
@@ -252,10 +250,8 @@ def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
 
 
 def _swept(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[Row]:
-    """The tuned settings that run on the architecture of the GPU here.
-
-    What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
-    """
+    """The tuned settings that run on the architecture of the GPU here. What does not compile,
+    launch or pass is named, and the others go on. Raises GpuFault."""
     import pandas
 
     rows = []

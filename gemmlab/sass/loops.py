@@ -112,9 +112,7 @@ def listing(
 
 def listing_of(rung: Rung, source: str, settings: Settings, arch: str) -> str:
     """The listing of one kernel: the kept one if there is one of this very code, else a new one.
-
-    Raises CompileError, and NoCompiler or NoDisassembler, which add if the kept one is damaged.
-    """
+    Raises CompileError, and NoCompiler or NoDisassembler, which add if the kept one is damaged."""
     kept, damage = prebuilt.read(path_of(rung.name)) if arch == SIMULATED_ARCH else ({}, "")
     if kept.get("code") == code_hash(source, settings):
         return kept["listing"]
@@ -139,10 +137,8 @@ def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
 
 
 def is_current(rung: Rung) -> bool:
-    """Whether the kept listing is of the code and the default settings as they are now.
-
-    One without control bits, as they were made once, is not.
-    """
+    """Whether the kept listing is of the code and the default settings as they are now. One without
+    control bits, as they were made once, is not."""
     kept = stored(rung.name)
     code = code_hash(rung.path, settings_for(rung, {}))
     return kept.get("code") == code and "/* control " in kept["listing"]

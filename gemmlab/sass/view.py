@@ -24,9 +24,7 @@ _SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
 @dataclass(frozen=True)
 class LoopView:
     """`lines` instructions of a trip from slot `start` on, the first multiply-add if None.
-
-    `control`: their control bits stand beside them.
-    """
+    `control`: their control bits stand beside them."""
 
     loop: Loop
     lines: int = 24
