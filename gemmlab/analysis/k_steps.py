@@ -101,16 +101,14 @@ class Frame:
         what = " and ".join(parts)
         after = [f"each sum has {self.progress}"]
         if any((elements != NOTHING).any() for elements in self.kept.values()):
-            after.append(f"{_elements(self._there())} lie in shared memory")
+            there = {name: kept != NOTHING for name, kept in self.kept.items()}
+            after.append(f"{_elements(there)} lie in shared memory")
         if any(elements.any() for elements in self.arriving.values()):
             after.append(f"{_elements(self.arriving)} are on their way")
         return f"Block {self.block} {what}. Then {'; '.join(after)}."
 
     def _only_stored(self) -> dict[str, np.ndarray]:
         return {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
-
-    def _there(self) -> dict[str, np.ndarray]:
-        return {name: kept != NOTHING for name, kept in self.kept.items()}
 
 
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
@@ -144,7 +142,8 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
     memory = np.full(played.shared_words, NOTHING)
     unread = np.zeros(len(memory), bool)  # copied, not known to have arrived
     sums = unread.copy()
-    buffer = _buffer_of_words(starts, len(memory))
+    first_words = np.unique(np.concatenate(list(starts.values())))
+    buffer = np.searchsorted(first_words, np.arange(len(memory)), "right")  # of each word
     reads = [_words(group, READ, len(memory)) for group in [*groups, []]]
     seen = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
     in_registers = seen.copy()
@@ -264,13 +263,6 @@ def _buffers(played: Played) -> dict[str, np.ndarray]:
     return {
         name: np.unique([low for (of, _), low in lowest.items() if of == name]) for name in NAMES
     }
-
-
-def _buffer_of_words(starts: dict[str, np.ndarray], words: int) -> np.ndarray:
-    """int (words,): a number for the buffer of A or of B that each word of shared memory is in."""
-    return np.searchsorted(
-        np.unique(np.concatenate(list(starts.values()))), np.arange(words), "right"
-    )
 
 
 def _in_buffers(played: Played, memory, held, starts: dict[str, np.ndarray]) -> np.ndarray:

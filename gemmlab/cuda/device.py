@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from gemmlab._version import __version__
@@ -181,8 +183,7 @@ def energy_j() -> float | None:
 
 def software_versions() -> dict[str, str]:
     """Versions of what a measurement depends on: those that are installed here, no others."""
-    versions: dict[str, str] = {}
-    here = gpu()
+    here, versions = gpu(), {"gemmlab": __version__, "python": platform.python_version()}
     if here is not None:
         versions |= {"driver": here.driver, "cuda": here.cuda}
     try:
@@ -193,9 +194,7 @@ def software_versions() -> dict[str, str]:
         pass  # no NVRTC, so no version of it
     if (of_cublas := cublas.version()) is not None:
         versions["cublas"] = of_cublas
-    for name, package in (("cupy", "cupy"), ("numpy", "numpy")):
-        try:
-            versions[name] = __import__(package).__version__
-        except ImportError:
-            continue
-    return versions | {"gemmlab": __version__, "python": platform.python_version()}
+    for package in ("cupy", "numpy"):
+        with suppress(ImportError):
+            versions[package] = import_module(package).__version__
+    return versions

@@ -77,20 +77,16 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
         )
         if name and (damage := read(path_of(name))[1]):
             raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not here, and {damage}")
+        on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
+        cure = on_linux if sys.platform == "darwin" else INSTALL
         raise NoCompiler(
             f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands is not "
             f"among the compiled kernels that come with GEMM Lab{there}. Those are the rungs, "
             "unchanged, with the settings of the sliders. For anything else "
-            f"{_how_to_compile()}; no GPU is needed."
+            f"{cure}; no GPU is needed."
         )
     text = compiled[arch].get("ptx", "").replace(OWN_FILE, f'"{filename}"')
     return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
-
-
-def _how_to_compile() -> str:
-    if sys.platform == "darwin":
-        return "use Linux or Windows, where `make lab` installs NVRTC"
-    return INSTALL
 
 
 def build(name: str) -> Compiled:

@@ -202,17 +202,10 @@ def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
 
 def _by_rows(array: Any, turned: bool) -> tuple[Any, str]:
     """The array as it is stored, row by row where that can be, and its letter of a Problem."""
-    letter = "NT"[turned]
-    if _columns_follow(array):
+    by_rows = array.flags.c_contiguous or array.strides[-1] == array.itemsize
+    if not by_rows and array.strides[-2] == array.itemsize:  # a transposed view
         return array.swapaxes(-1, -2), "TN"[turned]
-    return array, letter
-
-
-def _columns_follow(array: Any) -> bool:
-    """Whether it is the transposed view of a matrix that is stored row by row."""
-    if array.flags.c_contiguous or array.strides[-1] == array.itemsize:
-        return False
-    return array.strides[-2] == array.itemsize
+    return array, "NT"[turned]
 
 
 def _prepare(

@@ -388,7 +388,11 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
     candidates = _candidates(target.arch, dtype)
     estimates = [
-        (seconds(rung, settings, problem, target), _from_default(rung, settings), number)
+        (
+            seconds(rung, settings, problem, target),
+            sum(settings[name] != value for name, value in rung.defaults.items()),
+            number,
+        )
         for number, (rung, settings) in enumerate(candidates)
         if (problem.batch > 1 or rung.batch == 1)
         and rung.entry(settings) in _entries(rung, settings, problem, target)
@@ -398,11 +402,6 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     rung, settings = candidates[min(estimates)[-1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
-
-
-def _from_default(rung: Rung, settings: Settings) -> int:
-    """In how many parameters: of choices as fast by the rule, the nearest to it is taken."""
-    return sum(settings[name] != value for name, value in rung.defaults.items())
 
 
 def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -> list[str]:
@@ -424,10 +423,6 @@ def _candidates(arch: str, dtype: str) -> list[tuple[Rung, Settings]]:
         for rung in ladder.RUNGS
         if rung.name in RULED[dtype] and (of_type := ladder.of_type(rung, dtype)) is not None
         for settings in ladder.tuned_settings(rung, of_type)
-        if rung.ships(settings | _as_by_default(rung, of_type)) and rung.runs_on(settings, arch)
+        if rung.ships(settings | {name: rung.defaults[name] for name in of_type})
+        and rung.runs_on(settings, arch)
     ]
-
-
-def _as_by_default(rung: Rung, computed: Settings) -> Settings:
-    """What says what is computed, as by default: for other types as many settings are tried."""
-    return {name: rung.defaults[name] for name in computed}

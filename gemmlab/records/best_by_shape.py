@@ -148,7 +148,8 @@ def at_length(
 def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
     """Raises NoRecord without a sweep of the rung."""
     for problem in problems_of(rung):
-        kernel = _kernel(rung, problem)
+        shape = (*problem.shape, problem.batch)[: 3 if rung.batch == 1 else 4]
+        kernel = tuning.kernel_for(rung, shape, **ladder.stored_as(rung, problem.ops))
         m, n, k = problem.shape
         long, settings = m == n == k and m in SQUARES_AT_LENGTH, ladder.written(kernel.settings)
         for way, run in at_length(kernel, (*problem.shape, problem.batch), long=long):
@@ -156,9 +157,3 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
             say(f"{problem} {way}: {row['tflops']:.3g} TFLOP/s, {row['pct_cublas']:.1f} % of "
                 f"cuBLAS with {settings}")  # fmt: skip
             yield {"kernel": kernel.name, "settings": settings} | row
-
-
-def _kernel(rung: ladder.Rung, problem: Problem) -> Kernel:
-    """The rung with the settings for a problem, A and B as they are stored there."""
-    shape = (*problem.shape, problem.batch)[: 3 if rung.batch == 1 else 4]
-    return tuning.kernel_for(rung, shape, **ladder.stored_as(rung, problem.ops))

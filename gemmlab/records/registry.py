@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gemmlab import files
@@ -378,7 +379,7 @@ class Table(Evidence):
         prints: list[Fingerprint] = []
         for row in self.measure(say):
             rows.append(made_with | {"recorded": now()} | row)
-            prints += self._prints(pandas.DataFrame(rows[-1:]))
+            prints.append(self.fingerprint_of(SimpleNamespace(**rows[-1]), target_here()))
             self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
         if not rows:
             say(f"{self.name}: nothing was measured")
@@ -404,7 +405,8 @@ class Table(Evidence):
             raise NoRecord(
                 f"{self.name}: nothing is recorded in {path}; {again(self.name)} on a GPU."
             )
-        here, about = target(), self._about(rows)
+        # A fingerprint depends on these columns alone.
+        here, about = target(), [c for c in rows.columns if c in (*self.key, *SHAPE)]
         former = set()
         for row in rows[[*about, "code"]].drop_duplicates().itertuples(index=False):
             try:
@@ -422,10 +424,6 @@ class Table(Evidence):
             rows = rows[[row not in former for row in there]].reset_index(drop=True)
         return rows
 
-    def _about(self, rows: pandas.DataFrame) -> list[str]:
-        """The columns that a fingerprint depends on."""
-        return [column for column in rows.columns if column in (*self.key, *SHAPE)]
-
     def write(self, rows: pandas.DataFrame, slug: str, whole: bool = True) -> Path:
         """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
 
@@ -434,12 +432,9 @@ class Table(Evidence):
         BadRecord, for rows that are not as they should be or a file that is damaged, and
         NotWritten; both leave the file as it was.
         """
-        return self._keep(rows, self._prints(rows), slug, whole)
-
-    def _prints(self, rows: pandas.DataFrame) -> list[Fingerprint]:
-        """Of each row, as it would be measured now on the GPU here."""
-        about = rows[self._about(rows)].itertuples(index=False)
-        return [self.fingerprint_of(row, target_here()) for row in about]
+        here = target_here()
+        prints = [self.fingerprint_of(row, here) for row in rows.itertuples(index=False)]
+        return self._keep(rows, prints, slug, whole)
 
     def _keep(
         self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool
@@ -477,11 +472,7 @@ class Table(Evidence):
 
     def _own(self, table: pandas.DataFrame) -> pandas.Series:
         """Which rows of the file belong to this evidence."""
-        import pandas
-
-        if self.part is None:
-            return pandas.Series(True, table.index)
-        column, value = self.part
+        column, value = self.part or (self.key[0], table[self.key[0]])
         return table[column] == value
 
 

@@ -115,7 +115,7 @@ def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
     here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
     if not here.any():
         there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
-        measured = [_short(other) for other in there]
+        measured = [other[:3] if other[3] == 1 else other for other in there]
         raise NoRecord(f"no setting was measured at {shape}; measured are {measured}.")
     return table[here].sort_values("time_ms", kind="stable")
 
@@ -123,11 +123,6 @@ def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
 def sizes_of(shape: Shape) -> Shape:
     """(M, N, K, batch), whether or not the shape has a batch."""
     return (*shape, 1)[:4]
-
-
-def _short(shape: Shape) -> Shape:
-    """Without a batch of 1."""
-    return shape[:3] if shape[3] == 1 else shape
 
 
 def best(table: pandas.DataFrame, shape: Shape = SHAPES[0]) -> pandas.Series:
