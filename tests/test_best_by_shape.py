@@ -45,24 +45,6 @@ BATCHED = replace(
 )
 
 
-def test_a_load_lasts_as_long_where_a_sample_is_many_launches(monkeypatch):
-    """Of 0.5 ms and cuBLAS of 1 ms, 40 and 20 launches: 40 ms for a pair of samples."""
-    asked = {}
-
-    def compare(kernel, m, n, k, *, batch, pairs=20):
-        asked[m, pairs] = None
-        run = sample_record.run(m, n, k, 0.5) | {"launches": 40, "cublas_launches": 20}
-        run["cublas_ms"] = dict.fromkeys(run["cublas_ms"], 1.0)
-        return Measurement.from_dict(run | {"batch": 1, "ops": "NN"})
-
-    monkeypatch.setattr(best_by_shape, "compare", compare)
-    monkeypatch.setattr(best_by_shape.time, "sleep", lambda seconds: None)
-    rows = best_by_shape._measure(ladder.find(NAME), lambda line: None)
-    ways = [row["way"] for row in rows if row["m"] == row["k"] == 4096]
-    assert ways[:3] == ["in turn", "burst", "sustained"]
-    assert (4096, best_by_shape.LOAD_S / 0.04) in asked
-
-
 def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(monkeypatch):
     plain = best_by_shape.problems_of(ladder.find(NAME))
     assert len(set(plain)) == len(plain) and {one.ops for one in plain} == {"NN"}

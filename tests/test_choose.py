@@ -142,19 +142,6 @@ def tables(monkeypatch):
     return rows
 
 
-def test_a_rung_without_a_record_is_taken_where_the_rule_finds_it_the_fastest(monkeypatch):
-    here = Problem(4096, 4096, 4096)
-    rows = [row(MMA_SYNC, here, 400.0), row(MMA_SYNC, Problem(1001, 777, 513), 40.0)]
-    monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
-    found = gl.choose(here, "float16")
-    assert found.rung > MMA_SYNC.name and "by the rule" in found.why  # one of Hopper's
-    found = gl.choose((1001, 777, 513), "float16")
-    assert found.rung == MMA_SYNC.name and "at this shape" in found.why
-    rows += [row(ladder.find(name), here, 600.0) for name in choosing.OF_SIXTEEN_BITS]
-    choosing._choose.cache_clear()
-    assert "at this shape" in gl.choose(here, "float16").why
-
-
 def with_settings(one, **settings):
     return replace(one, settings=ladder.written(ladder.read_settings(one.settings) | settings))
 

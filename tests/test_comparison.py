@@ -91,13 +91,6 @@ def test_the_speed_is_the_recorded_one_and_says_of_which_gpu(tiles):
     assert f"{swept['gpu']}, recorded {swept['recorded'][:10]}" in repr(tiles)
 
 
-def test_shares_of_cublas_have_no_ratio_across_precisions():
-    mixed = compare(gl.load("09_double_buffering"), gl.load("14_wmma"))
-    assert math.isnan(row(mixed, facts.OF_CUBLAS)[2])
-    assert row(mixed, "threads per block")[2] == 1
-    assert any("14_wmma float16" in sentence for sentence in mixed.sentences)
-
-
 @pytest.mark.parametrize(
     ("a", "b", "names"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from gemmlab import folders
 from gemmlab.cuda import options
-from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel, require_compiles
+from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel
 from ptxsim.compile import headers as cuda_headers
 from ptxsim.compile import nvrtc
 
@@ -107,32 +107,6 @@ def test_a_bracket_that_is_never_closed_is_told_first_and_where_it_was_opened():
     lines = str(error.value).splitlines()
     assert lines[2].startswith('open.cu, line 1: expected a "}"') and "warning" not in str(error)
     assert '  >    1 | extern "C" __global__ void k(float* a) {' in lines
-
-
-# ---- without the assembler -----------------------------------------------------------------------
-
-REFUSED = {
-    "no such instruction": 'asm("foo.bar %0, 1;" : "=f"(x[0]));',
-    "defined nowhere": "x[0] = elsewhere(1.0f);",
-    "too much shared memory": "__shared__ float s[60000]; s[n] = x[0]; x[1] = s[0];",
-    "too much in two arrays": (
-        "__shared__ float s[30000], t[30000]; s[n] = t[n] = 0; x[1] = s[0] + t[1];"
-    ),
-    "too much of constants": "x[0] = many[n];",
-}  # fmt: skip
-KEPT = "__constant__ float many[{}];\nextern __device__ float elsewhere(float);\n"
-AROUND = 'extern "C" __global__ void k(float* x, int n) {{ {} }}'
-
-
-@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
-def test_what_only_the_assembler_refuses_is_an_error_before_it_is_assembled(body):
-    text = KEPT.format(16385 if "many" in body else 16384) + AROUND.format(body)
-    with pytest.raises(CompileError) as late:
-        compile_kernel(text, "k.cu")
-    nvrtc.kept.cache_clear()
-    with pytest.raises(CompileError) as early:
-        require_compiles(text, "k.cu")
-    assert str(early.value) == str(late.value)
 
 
 # ---- CUDA's headers ------------------------------------------------------------------------------

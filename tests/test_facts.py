@@ -39,19 +39,6 @@ def test_sectors_per_request_are_those_of_the_warps_direction(name, sectors):
     assert table["shared loads"] == table["bank conflicts"] == "none"
 
 
-def test_what_is_recorded_with_a_block_that_runs_alone_is_what_a_second_run_finds():
-    kernel = gl.load("09_double_buffering", BM=64, BN=64, BK=8, WM=32, WN=32, STAGES=3)
-    alone = facts.of(kernel).trace
-    block = (0, 0, 0)
-    two = kernel.trace(*facts.shape(kernel), blocks=[block, (1, 0, 0)])
-    seen, again = alone.run.accesses(block), two.run.accesses(block)
-    assert [(a.line, a.operation, a.warp, a.addresses.tolist()) for a in seen] == [
-        (a.line, a.operation, a.warp, a.addresses.tolist()) for a in again
-    ]
-    assert {name: 2 * count for name, count in alone.counters.items()} == two.counters
-    assert len(alone.run.instructions(block, 1)) == len(two.run.instructions(block, 1))
-
-
 def test_the_table_has_the_same_rows_for_every_kernel_and_any_architecture():
     one = facts.of(gl.load("01_naive"), "sm_75").table()
     other = facts.of(gl.load("03_shared_memory", TILE=8), "sm_120").table()

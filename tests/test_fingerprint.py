@@ -8,7 +8,7 @@ from gemmlab import folders
 from gemmlab.kernel import fingerprint
 from gemmlab.ladder import SIMULATED, Parameter, Problem, find
 from gemmlab.loading import load
-from gemmlab.records import registry, runs, stalls, tuning
+from gemmlab.records import runs, stalls, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import LARGE, Measured
 
@@ -117,17 +117,6 @@ def test_an_edit_of_kernel_or_header_is_refused_with_its_name(kernels):
     kernel.write_text(plain)
     with pytest.raises(StaleRecord, match=r"its header tiles\.cuh has changed"):
         runs.replay(Measured(rung))
-
-
-def test_what_changed_is_not_claimed_where_it_is_not_known(monkeypatch):
-    monkeypatch.setattr(registry, "_sources", lambda folder: {})
-    changed = with_launch(find("05_thread_tile_2d"), grid=(1, 1, 1))
-    with pytest.raises(StaleRecord, match="its launch has changed"):
-        runs.replay(Measured(changed))
-    rung = find("03_shared_memory")
-    other = [replace(p, default=16) if p.name == "TILE" else p for p in rung.parameters]
-    with pytest.raises(StaleRecord, match=r"another version of this kernel; run `python -m gemm"):
-        runs.replay(Measured(replace(rung, parameters=tuple(other))))
 
 
 def test_what_is_measured_is_what_the_rung_launches():

@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
 
@@ -170,39 +169,3 @@ def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command,
         assert said.splitlines()[-1] == "gemmlab: stopped" and "Traceback" not in said
     finally:
         running.kill()
-
-
-# ---- Jupyter -------------------------------------------------------------------------------------
-
-CELL = """
-import numpy as np
-import ptxsim
-from ptxsim.compile import nvrtc
-source = '''extern "C" __global__ void loop(float* x) {
-    while (x[threadIdx.x] >= 0) x[threadIdx.x] += 1;
-}'''
-nvrtc.compile_anew(source, "kernel.cu")
-x = np.ones(1 << 10, np.float32)
-print("started")
-ptxsim.launch(source, "loop", (1 << 10, 1, 1), (1 << 10, 1, 1), [x])
-"""
-
-
-def test_a_cell_that_loops_can_be_interrupted_and_the_next_one_runs():
-    manager, client = start_new_kernel(kernel_name="python3")
-    try:
-        asked, interrupted = client.execute(CELL, stop_on_error=False), 0.0
-        while True:
-            message = client.get_iopub_msg(timeout=120)
-            if message["msg_type"] == "stream" and "started" in message["content"]["text"]:
-                manager.interrupt_kernel()
-                interrupted = time.monotonic()
-            if message["msg_type"] == "error" and message["parent_header"]["msg_id"] == asked:
-                break
-        assert time.monotonic() - interrupted < 2 * SOON_S  # IPython writes its traceback, too
-        assert message["content"]["ename"] == "KeyboardInterrupt"
-        reply = client.execute_interactive("assert (x == 1).all()", timeout=60)
-        assert reply["content"]["status"] == "ok"
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)

@@ -168,17 +168,6 @@ def test_a_rung_may_need_one_architecture_alone_or_from_one_on():
         ladder.nearest_on(newer, settings, "sm_80")
 
 
-def test_a_rung_with_too_much_shared_memory_for_an_architecture_says_so():
-    def plan(problem, settings, target):
-        (launch,) = WMMA.plan(problem, settings, target)
-        return [replace(launch, shared_bytes=200_000)]
-
-    large = replace(WMMA, plan=plan)
-    assert large.runs_on(ladder.settings_for(WMMA, {}), "sm_90a")
-    with pytest.raises(IllegalSetting, match=r"needs 200000 bytes of shared memory .* is sm_86$"):
-        ladder.nearest_on(large, ladder.settings_for(WMMA, {}), "sm_86")
-
-
 @pytest.mark.parametrize("arch", [86, "86", "sm_86x", "sm_50", "sm_86a", "", None, ["sm_86"]])
 def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are(arch):
     with pytest.raises(IllegalSetting) as refused:

@@ -9,8 +9,7 @@ import gemmlab as gl
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
-from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
-from gemmlab.products import call, choosing
+from gemmlab.products import call
 
 
 def matrix(*shape, seed=1):
@@ -71,19 +70,6 @@ def test_batches_of_any_strides(way, ops):
               for X, op in zip((A, B), ops, strict=True)]  # fmt: skip
     how = {"transpose_a": ops[0] == "T", "transpose_b": ops[1] == "T"}
     assert right(gl.matmul(*map(WAYS[way], stored), **how), A, B)
-
-
-@pytest.mark.parametrize("n", [20, 21])
-def test_the_rung_for_large_products_takes_them_turned_and_one_by_one(n, monkeypatch):
-    def choose(problem, *_):
-        return choosing._chosen(FP32_SUMMIT, FP32_SUMMIT.defaults, problem, "for this test")
-
-    monkeypatch.setattr(call, "choose", choose)
-    monkeypatch.setattr(call, "_plans", {})
-    A, B, C = matrix(2, 9, 13), matrix(2, 9, n, seed=2), matrix(2, 13, n, seed=3)
-    got = gl.matmul(A, WAYS["a view of more columns"](B), 2.0, 0.5, C, transpose_a=True)
-    for g, a, b, c in zip(got, A, B, C, strict=True):
-        assert right(g, a.T, b, c, 2.0, 0.5)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 5), (4, 0, 5), (4, 3, 0), (0, 0, 0)])

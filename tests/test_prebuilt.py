@@ -14,7 +14,7 @@ from gemmlab.cli import compile as compiling
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
-from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
+from gemmlab.ladder import RUNGS, settings_for
 from gemmlab.loading import load
 from gemmlab.sass import loops
 from ptxsim import NoCompiler, launcher
@@ -98,16 +98,6 @@ def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler, platform, cu
     assert (unchanged.lines["line"] > 0).all()
     with pytest.raises(NoCompiler, match=f"kernel.cu as it stands.*{cure}"):
         from_source(text.replace("alpha * sum", "sum * alpha"), like=RUNGS[0].name)
-
-
-def test_another_architecture_is_refused_with_those_there_are(no_compiler):
-    with pytest.raises(IllegalSetting, match=r"'sm_61' is no architecture .* are sm_90a, sm_75"):
-        load(RUNGS[0].name, arch="sm_61")
-    with pytest.raises(NoCompiler, match="PTX"):
-        load(RUNGS[0].name, arch="sm_80").trace(8, 8, 8)
-    with pytest.raises(NoCompiler, match="for sm_70; it is there for sm_90a, sm_75"):
-        options = compiler.options_for(settings_for(RUNGS[0], {}))
-        compiler.nvrtc.compile_source(load(RUNGS[0].name).text, "", arch="sm_70", options=options)
 
 
 # ---- a GPU without CUDA's headers ----------------------------------------------------------------

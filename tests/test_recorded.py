@@ -4,7 +4,7 @@ import json
 
 import corpus
 import pytest
-from recorded import record_corpus, record_counters, record_kernels, record_sanitizer, recording
+from recorded import record_corpus, record_kernels, record_sanitizer, recording
 
 import ptxsim
 
@@ -71,23 +71,6 @@ def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
         C, _ = entry.launch(row["m"], row["n"], row["k"], row["alpha"], row["beta"], row["seed"])
         assert row["sha256"] == record_corpus.digest(C)
     assert len({row["sha256"] for row in found["results"]}) == 2
-
-
-def test_counters_go_to_the_kernels_in_the_order_of_their_launches(monkeypatch):
-    asked = {}
-
-    def profiled(child, entry, count, metrics, name):
-        asked.update(child=child, entry=entry)
-        return [{"launch": at} for at in range(count)]
-
-    monkeypatch.setattr(record_counters, "profiled", profiled)
-    names = list(record_counters.RECORD.codes())[:4]
-    found = dict(record_counters.recorded(names))
-    launches = [row["metrics"]["launch"] for entry in found.values() for row in entry["counters"]]
-    assert list(found) == names == asked["child"][1:]
-    assert launches == list(range(2 * len(names)))
-    assert asked["entry"] == "regex:^(shared_memory|thread_tile_1d)$"
-    assert list(record_counters.recorded([])) == []
 
 
 TOOL_OUTPUT = """========= COMPUTE-SANITIZER

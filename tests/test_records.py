@@ -4,7 +4,6 @@ import importlib
 import json
 import math
 import os
-import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -15,7 +14,6 @@ import gemmlab as gl
 from gemmlab.folders import RESULTS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, find, settings_for
-from gemmlab.lessons.fused_epilogue import profiling
 from gemmlab.measure import profiler, timing
 from gemmlab.notebook import overview
 from gemmlab.records import recorder, registry, roofs, runs
@@ -120,18 +118,6 @@ def test_a_changed_kernel_is_never_replayed(results):
 def test_other_settings_are_not_replayed(results):
     with pytest.raises(registry.NoRecord, match=r"recorded with BLOCK_X=.*not with BLOCK_X=16"):
         runs.replay(sample_record.kernel(BLOCK_X=16))
-
-
-def test_what_is_not_recorded_is_said_with_what_is(results):
-    other = sample_record.kernel()
-    other.rung = find("02_coalescing")
-    with pytest.raises(registry.NoRecord, match=r"02_coalescing: not recorded on NVIDIA Test.*01"):
-        runs.replay(other)
-    with pytest.raises(registry.NoRecord, match="512x512x512, 4096x4096x4096"):
-        runs.replay_at(sample_record.kernel(), 100, 100, 100)
-    with pytest.raises(registry.NoRecord, match="was skipped: too long"):
-        runs.replay_at(sample_record.kernel(), 8192, 8192, 8192)
-    assert runs.replay_at(sample_record.kernel(), 512, 512, 512).k == 512
 
 
 def test_without_any_record_the_command_is_named(results, monkeypatch):
@@ -305,16 +291,6 @@ def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):
     assert list(runs.load(recording)["rungs"]) == ["01_naive"]
 
 
-def test_recording_again_replaces_that_rung_and_keeps_the_others(recording):
-    recorder.record(["00_ceilings", "01_naive", "02_coalescing"], [(64, 64, 64)], silent)
-    first = runs.load(recording)
-    recorder.record(["02_coalescing"], [(128, 128, 128)], silent)
-    second = runs.load(recording)
-    assert second["rungs"]["01_naive"] == first["rungs"]["01_naive"]
-    assert second["ceilings"] == first["ceilings"]
-    assert [run["m"] for run in second["rungs"]["02_coalescing"]["runs"]] == [128]
-
-
 def test_without_nsight_compute_the_record_says_why(recording, monkeypatch):
     def unavailable(*_):
         raise profiler.CountersUnavailable("ncu is not installed")
@@ -423,30 +399,6 @@ def test_counters_of_too_few_launches_are_refused(monkeypatch):
     ncu(monkeypatch, NCU_CSV)
     with pytest.raises(profiler.CountersUnavailable, match="2 launches of 01_naive, not 1"):
         profiler.counters(find("01_naive"), {}, [(1, 1, 1)])
-
-
-DRAM_READ = "dram__bytes_read.sum"
-
-
-def of_parts(*entries: str) -> str:
-    """What ncu prints of these kernels, each of which reads as many bytes as its place says."""
-    columns = ("ID", "Kernel Name", "Metric Name", "Metric Value")
-    rows = ((i, entry, DRAM_READ, i + 1) for i, entry in enumerate(entries))
-    return "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in (columns, *rows))
-
-
-def test_kernels_that_run_while_the_profiler_is_on_are_counted_part_by_part(monkeypatch):
-    end = profiling.END_OF_PART
-    seen = ncu(monkeypatch, of_parts("gemm", "relu", end, "fused", end))
-    child = ["some/file.py", "--profile", "ReLU"]
-    found = profiling.profiled_in_turn(child, [DRAM_READ], ["two kernels", "one kernel"])
-    assert found == [{DRAM_READ: 1 + 2}, {DRAM_READ: 4}]
-    (command,) = seen
-    options = dict(pairwise(command))
-    assert options["--profile-from-start"] == "off" and options["--cache-control"] == "none"
-    assert options["--metrics"] == DRAM_READ and options["--clock-control"] == "none"
-    assert not {"--kernel-name", "--launch-count"} & set(command)
-    assert command[-4:] == [sys.executable, *child]
 
 
 def test_a_forbidden_ncu_says_what_to_do(monkeypatch):

@@ -7,12 +7,9 @@ import pandas
 import pytest
 import sample_record
 
-from gemmlab.analysis import facts
-from gemmlab.folders import RESULTS
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import LadderError
-from gemmlab.loading import load
-from gemmlab.records import published, recorder, registry, tuning
+from gemmlab.records import published, recorder, registry
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, Table
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -196,22 +193,6 @@ def test_what_is_no_table_is_refused(table, content, says):
     refused(table)
 
 
-# ---- several at a time ---------------------------------------------------------------------------
-
-
-def test_of_several_what_is_refused_is_left_out_and_named(table, caplog):
-    evidence("two", "before").write(rows("two"), "nvidia-test")
-    every = [evidence(name) for name in ("one", "two", "three")]
-    (found,) = registry.of_each(every, Table.read)
-    assert set(found["rung"]) == {"one"}
-    assert [line.split(":")[1].strip() for line in caplog.messages] == ["times/two", "times/three"]
-    with pytest.raises(StaleRecord, match="times/two"):
-        registry.of_each(every[1:2], Table.read)
-    table.write_bytes(b"")
-    with pytest.raises(BadRecord):
-        registry.of_each(every, Table.read)
-
-
 # ---- all that is kept ----------------------------------------------------------------------------
 
 
@@ -270,18 +251,3 @@ def test_published_figures_are_checked_too(tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(NoRecord, match="git checkout"):
         published.shares()
-
-
-def test_facts_go_on_without_damaged_records(results):
-    """What the sweep says instead of the runs; without either, nothing."""
-    kernel, folder = load("03_shared_memory"), results / "nvidia-test"
-    swept = folder / "tuning" / "03_shared_memory.csv"
-    swept.parent.mkdir()
-    swept.write_bytes((RESULTS / "nvidia-h200" / "tuning" / swept.name).read_bytes())
-    (folder / registry.RUNS).write_bytes(b"")
-    tuning.kept.cache_clear()
-    speed = facts.recorded_speed(kernel)
-    assert speed.gflops == tuning.of(kernel)["gflops"]
-    swept.write_bytes(b"")
-    tuning.kept.cache_clear()
-    assert facts.recorded_speed(kernel) is None

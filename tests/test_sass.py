@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from gemmlab import cli
 from gemmlab.analysis import issue_slots as slot_table
 from gemmlab.cuda.disassembler import Instruction, NoListing, parse, section
-from gemmlab.kernel import prebuilt
-from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.fp32_summit.tables import issue_slots as issue_slots_of_a_warp
@@ -140,22 +138,6 @@ def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
     assert found[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(found) == 4
 
 
-def test_trips_of_the_same_tiles_come_before_the_one_that_brings_others():
-    lines = (
-        "top:", "FFMA R2, R3, R4, R2", "FFMA R5, R6, R7, R5", "@P0 BRA same",
-        "LDG.E R20, [R10]", "same:", "@P6 BRA top", "EXIT",
-    )  # fmt: skip
-    bringing = inner_loop(program(*lines))
-    assert len(bringing) == 5 and bringing.mix["copies"] == 1
-    assert inner_loop(program(*lines), 2) == inner_loop(program(*lines), 5) == bringing
-    three = inner_loop(program(*lines), 6)
-    assert three.instructions[8:] == bringing.instructions
-    assert [one.operation for one in three.instructions[:8]] == ["FFMA", "FFMA", "BRA", "BRA"] * 2
-    # Without a copy in it, it is not the loop over tiles.
-    alone = [line for line in lines if "LDG" not in line]
-    assert len(inner_loop(program(*alone), 6)) == 4
-
-
 @pytest.mark.parametrize(
     "rung",
     [rung for rung in PRODUCTS if rung.name >= slot_table.FIRST],
@@ -267,30 +249,6 @@ def test_the_kept_sass_is_what_the_compiler_makes():
         for made in (loops.stored(rung.name), loops.make_listing(rung))
     )
     assert ours.mix == new.mix and ours.reuse_share == pytest.approx(new.reuse_share, abs=0.05)
-
-
-class Compiled(Exception):
-    """The compiler was called."""
-
-
-def test_kept_sass_is_read_for_the_very_same_code_alone(monkeypatch):
-    kernel, smaller = load(slot_table.FIRST), load(slot_table.FIRST, BM=64)
-    edited = from_source(kernel.text.replace("+=", "-=", 1), slot_table.FIRST)
-
-    def compile_anew(*args, **kwargs):
-        raise Compiled
-
-    monkeypatch.setattr(nvrtc, "compile_anew", compile_anew)
-    loops._new.cache_clear()
-    assert loops.loop(kernel, "sm_90a").opcodes["FFMA"] == 512
-    for other, arch in ((kernel, "sm_80"), (smaller, "sm_90a"), (edited, "sm_90a")):
-        with pytest.raises(Compiled):
-            loops.loop(other, arch)
-    stale = {**loops.stored(slot_table.FIRST), "code": "sha256:of another one"}
-    monkeypatch.setattr(prebuilt, "read", lambda path: (stale, ""))
-    assert not loops.is_current(kernel.rung)
-    with pytest.raises(Compiled):
-        loops.loop(kernel, "sm_90a")
 
 
 def test_an_architecture_that_the_settings_do_not_run_on_is_refused():

@@ -168,12 +168,6 @@ def test_where_a_roof_lacks_the_speed_is_there(h100_without_wgmma):
     assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
 
 
-def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    with pytest.raises(NoRecord, match=r"No GPU is recorded yet\. On another GPU run"):
-        gpus.gpus_side_by_side()
-
-
 def test_recorded_roofs_are_never_of_two_gpus(monkeypatch, h100_without_wgmma):
     """Where the H100's record lacks wgmma's, they are there of the reference."""
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)

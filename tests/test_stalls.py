@@ -10,7 +10,6 @@ from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.ladder.problem import BATCHES
 from gemmlab.lessons.batched.rung import RUNG as BATCHED
 from gemmlab.loading import load
-from gemmlab.measure import profiler
 from gemmlab.records import recorder, registry, runs, stalls
 from gemmlab.records.tuning import sizes_of
 from gemmlab.sass import loops
@@ -90,24 +89,6 @@ def test_a_batch_is_asked_for_with_the_number_of_its_products(results):
     assert table_of(BATCHED.name, shape=(64, 64, 64, 4096)).loc["issue active", BATCHED.name] == 40
     with pytest.raises(registry.NoRecord, match=r"there are: 256×256×256.* 4096 × 64×64×64"):
         table_of(BATCHED.name, shape=(64, 64, 64))
-
-
-def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch):
-    asked = []
-
-    def counters(rung, settings, shapes, metrics):
-        asked.extend(metrics)
-        return counted(rung, settings, shapes, metrics)
-
-    monkeypatch.setattr(profiler, "counters", counters)
-    stalls.evidence(find("01_naive")).remake(silent)
-    assert stalls.METRICS["gmma"] in asked
-    asked.clear()
-    other = sample_record.GPU.__class__(**{**vars(sample_record.GPU), "compute_capability": (8, 0)})
-    monkeypatch.setattr(stalls, "require_gpu", lambda purpose: other)
-    stalls.evidence(find("01_naive")).remake(silent)
-    assert stalls.METRICS["gmma"] not in asked and stalls.METRICS["wait"] in asked
-    assert table_of("01_naive")["01_naive"]["selected"] == 10
 
 
 # ---- the record of the H200 ----------------------------------------------------------------------

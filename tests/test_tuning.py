@@ -225,22 +225,6 @@ def test_what_ends_a_sweep_leaves_the_rows_that_were_measured(made_up, error):
     assert len(pandas.read_csv(made_up.path)) == len(table)  # what it had of others stays
 
 
-def test_a_rung_says_which_settings_are_tried_at_which_shape(made_up, monkeypatch):
-    rung = replace(
-        made_up.rung,
-        tuned_shapes=((64, 64, 64, 100), (8, 8, 8)),
-        swept=lambda problem, s: s["BK"] == (16 if problem.batch > 1 else 8) and problem.m < 4096,
-    )
-    made_up.rung = rung
-    assert tuning.shapes_of(rung) == ((1001, 777, 513), (64, 64, 64, 100), (8, 8, 8))
-    table = made_up.run()
-    for (m, batch), rows in table.groupby(["m", "batch"]):
-        assert set(rows["BK"]) == {16 if m == 64 else 8} and batch == (100 if m == 64 else 1)
-    assert len(made_up.tried) == len({ladder.written(one) for one in made_up.tried})
-    assert any("100 × 64×64×64: 100.0 % of cuBLAS with" in line for line in made_up.said)
-    assert tuning.best(table, (64, 64, 64, 100))["BK"] == 16
-
-
 def test_a_rung_is_swept_for_all_that_it_computes(made_up, monkeypatch):
     """Each by itself: the default's rows are shown where nothing else is asked for."""
     rung = replace(
@@ -276,20 +260,12 @@ def test_the_fastest_settings_stand_in_a_table_by_shape_and_type(name):
         assert row["dtype"] == rung.precision_of(rung.defaults | computed).name
 
 
-def test_settings_that_a_sweep_does_not_choose_go_together_with_those_that_it_does():
-    """The epilogue is there for some tiles alone; the fastest of these is taken."""
-    rung = ladder.find("15_mma_sync")
-    for others in ({"OUT32": 1}, {"DTYPE": 1, "BIAS": 1, "ACTIVATION": 2}, {"DTYPE": 3}):
-        for shape in tuning.shapes_of(rung, others):
-            chosen = tuning.for_shape(rung, shape, "sm_90a", others).settings
-            assert ladder.settings_for(rung, chosen) == chosen and others.items() <= chosen.items()
-            rows = tuning.at(tuning.recorded(rung.name, DTYPE=others.get("DTYPE", 0)), shape)
-            names = [one.name for one in rung.parameters if one.tuned]
-            faster = rows[names].to_dict("records")
-            faster = faster[: faster.index({name: chosen[name] for name in names})]
-            assert all(rung.broken(rung.defaults | one | others) for one in faster)
-    with pytest.raises(ladder.IllegalSetting, match="for C of 16 bits"):
-        tuning.for_shape(rung, (1024, 1024, 512), "sm_90a", {"DTYPE": 3, "BIAS": 1})
+def test_a_shape_at_which_another_kernel_is_launched_says_nothing_of_this_one():
+    """Rows that begin off 16 bytes have no tensor maps: 1001×777×513, which would be nearest."""
+    rung = ladder.find("18_persistent")
+    near = tuning.for_shape(rung, (1024, 776, 512), "sm_90a")
+    assert near.note.endswith("at 1024×1024×1024")
+    assert tuning.for_shape(rung, (1003, 779, 515), "sm_90a").note.endswith("at 1001×777×513")
 
 
 def texts(figure):
