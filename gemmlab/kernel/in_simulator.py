@@ -45,13 +45,9 @@ def findings_of(runs: Iterable[ptxsim.Run]) -> tuple[Finding, ...]:
 
 
 def run(
-    source: str | Path,
-    launches: Sequence[Launch],
-    values: dict[str, Any],
-    *,
-    blocks: list[tuple[int, int, int]] | None = None,
-    **how: Any,
-) -> list[ptxsim.Run]:
+    source: str | Path, launches: Sequence[Launch], values: dict[str, Any], *,
+    blocks: list[tuple[int, int, int]] | None = None, **how: Any,
+) -> list[ptxsim.Run]:  # fmt: skip
     """Run them on NumPy arrays, which are changed in place; one Run each.
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
@@ -138,10 +134,7 @@ def _spanned(value: Any) -> tuple[Any, int]:
 
 
 def within_limit(
-    name: str,
-    problem: Problem,
-    limit_s: float | None,
-    run: Callable[..., list[ptxsim.Run]],
+    name: str, problem: Problem, limit_s: float | None, run: Callable[..., list[ptxsim.Run]]
 ) -> list[ptxsim.Run]:
     """What run(limit_s=...) gives. Raises TakesTooLong, which says what to do."""
     small = problem.flop // 2 <= SMALL

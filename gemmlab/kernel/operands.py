@@ -51,15 +51,9 @@ class Operands:
 
     @classmethod
     def from_seed(
-        cls,
-        problem: Problem,
-        precision: Precision,
-        seed: int,
-        *,
-        bias: bool = False,
-        written: bool = True,
-        gap: int = 0,
-    ) -> Operands:
+        cls, problem: Problem, precision: Precision, seed: int, *, bias: bool = False,
+        written: bool = True, gap: int = 0,
+    ) -> Operands:  # fmt: skip
         """NumPy arrays: A of the seed, B, C, bias and scales of those after it.
 
         Uniform in [-1, 1), scales in [0.5, 2.5). `written`: whether C holds numbers; else it
@@ -72,16 +66,15 @@ class Operands:
             matrices = element.encode(values, element.storage).reshape(shape)
             return layout.spread_out(matrices, element, gap) if gap else matrices
 
-        made = cls(
-            problem,
-            precision,
-            matrix(0, problem.shape_of_a, precision.a),
-            matrix(1, problem.shape_of_b, precision.b),
-            matrix(2, problem.shape_of_c, precision.c)
-            if written
-            else layout.spread_out(unwritten(problem.shape_of_c, precision.c), precision.c, gap),
-            random_values(problem.n, seed + 3) if bias else None,
-        )
+        A = matrix(0, problem.shape_of_a, precision.a)
+        B = matrix(1, problem.shape_of_b, precision.b)
+        if written:
+            C = matrix(2, problem.shape_of_c, precision.c)
+        else:
+            empty = unwritten(problem.shape_of_c, precision.c)
+            C = layout.spread_out(empty, precision.c, gap)
+        biases = random_values(problem.n, seed + 3) if bias else None
+        made = cls(problem, precision, A, B, C, biases)
         return made if precision.scales is None else made.scaled(seed + 4, np.asarray)
 
     @property

@@ -109,12 +109,9 @@ def metrics_of(rung: Rung) -> tuple[str, ...]:
 
 
 def counters(
-    rung: Rung,
-    settings: dict[str, int],
-    shapes: list[tuple[int, ...]],
-    metrics: Sequence[str] | None = None,
-    path: Path | None = None,
-) -> list[dict[str, int | float]]:
+    rung: Rung, settings: dict[str, int], shapes: list[tuple[int, ...]],
+    metrics: Sequence[str] | None = None, path: Path | None = None,
+) -> list[dict[str, int | float]]:  # fmt: skip
     """One dictionary per shape, (M, N, K) or (M, N, K, batch), of these metrics, or of
     metrics_of(rung) where none are named, for one launch at each, caches cold.
 
@@ -176,17 +173,12 @@ def profile(
         "--metrics", ",".join(metrics),
         sys.executable, *child,
     ]  # fmt: skip
-    root = PACKAGE.parent
-    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
+            command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False,
             env={**os.environ, "PYTHONPATH": path},
-        )
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise CountersUnavailable(
             f"Nsight Compute took more than {TIME_LIMIT_S} s for {name}."

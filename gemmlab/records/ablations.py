@@ -189,14 +189,11 @@ class Ablation(registry.Table):
 
 
 def ablation(
-    name: str,
-    file: str,
-    steps: Sequence[AblationStep],
-    columns: dict[str, Kind],
+    name: str, file: str, steps: Sequence[AblationStep], columns: dict[str, Kind],
     key: tuple[str, ...],
     rows: Callable[[AblationStep, Kernel, Shape], Iterator[Row]] = _against_cublas,
     part: tuple[str, str] | None = None,
-) -> Ablation:
+) -> Ablation:  # fmt: skip
     """The evidence of these steps. rows: measures a step, compiled, at a shape."""
     return Ablation(
         name=name, file=file, steps=tuple(steps), columns=columns, key=key, part=part,

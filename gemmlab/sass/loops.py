@@ -90,12 +90,9 @@ def _loop(lines: str, adds: int | None) -> Loop:
 
 
 def listing(
-    kernel: Kernel,
-    lines: int = 24,
-    start: int | None = None,
-    arch: str | None = None,
+    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None,
     control: bool = False,
-) -> LoopView:
+) -> LoopView:  # fmt: skip
     """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
 
     start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
