@@ -49,7 +49,7 @@ def counted_intensity(kernel, shape: tuple[int, int, int]) -> float | None:
     """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k). None
     where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord."""
     for counted in runs.entry(kernel)["counters"]:
-        if (counted["m"], counted["n"], counted["k"]) == shape:
+        if runs.shape_of(counted) == shape:
             return intensity(Problem(*shape).flop, _dram_bytes(counted["metrics"]))
     return None
 
@@ -63,7 +63,7 @@ def _points(kernel) -> list[dict[str, Any]]:
     return [
         _point(kernel, timed[shape], counted["metrics"])
         for counted in runs.entry(kernel)["counters"]
-        if (shape := (counted["m"], counted["n"], counted["k"])) in timed
+        if (shape := runs.shape_of(counted)) in timed
     ]
 
 

@@ -161,8 +161,9 @@ class Ablation(registry.Table):
         return tuple(step.cells[name] for name in self.identity)
 
     def rows_of(
-        self, steps: Iterable[AblationStep], shape: Shape | None = None, complete: bool = True
-    ) -> pandas.DataFrame:
+        self, steps: Iterable[AblationStep], shape: Sequence[int] | None = None,
+        complete: bool = True,
+    ) -> pandas.DataFrame:  # fmt: skip
         """The rows of these steps in their order, at one shape (M, N, K) or at all.
 
         With the columns `step`, the titles, and M×N×K. Raises NoRecord for a shape at which nothing
@@ -243,7 +244,7 @@ def _compiled(given: tuple[str, Settings, str | Path]) -> Compiled:
     name, settings, source = given
     kernel = Kernel(ladder.find(name), settings, None, source)
     kernel.prepare()
-    file, options = EDITED if kernel.edited else source.name, options_for(settings)
+    file, options = source.name if isinstance(source, Path) else EDITED, options_for(settings)
     program = nvrtc.compile_anew(kernel.text, file, arch=kernel.arch, options=options)
     return Compiled(kernel.arch, program.ptx, program.cubin, resources(program.log))
 

@@ -47,7 +47,7 @@ IN_TURN, BURST, SUSTAINED = "in turn", "burst", "sustained"
 SMALLEST = 1024**3 / 4  # m * n * k from which a shape is measured
 SQUARES_AT_LENGTH = (4096, 8192)
 TURNED = tuple(
-    Problem(*shape)
+    Problem.of(shape)
     for shape in ((64, 4096, 4096), (4096, 64, 4096), (256, 256, 16384), (1024, 1024, 512))
 )
 """Where single products are also measured with A and B stored transposed."""
@@ -112,11 +112,11 @@ def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
     """
     if rung.batch > 1:
         return tuple(replace(batch, ops=ops) for batch in BATCHES for ops in _ways(rung))
-    large = [Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
+    large = [Problem.of(shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
     if LARGE not in tuning.shapes_of(rung):
         large = []
     of_its_sweep = (
-        [Problem(*shape) for shape in rung.tuned_shapes]
+        [Problem.of(shape) for shape in rung.tuned_shapes]
         if rung.needs_arch(rung.defaults) == "sm_90a"
         else []
     )

@@ -228,7 +228,8 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
             skipped.append(asdict(item))
             say(f"{name} {item.m}x{item.n}x{item.k}: skipped, {item.reason}")
 
-    counters, missing = [], None
+    counters: list[Row] = []
+    missing: str | None = None
     try:
         counted = profiler.counters(kernel.rung, kernel.settings, list(COUNTER_SHAPES))
         counters = [
@@ -240,7 +241,7 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
         missing = str(error)
         say(f"{name}: NO COUNTERS RECORDED. {missing}")
 
-    problems += [Problem(row["m"], row["n"], row["k"]) for row in counters]
+    problems += [Problem(*runs.shape_of(row)) for row in counters]
     entry = {
         "provenance": provenance,
         "code": _code(name, kernel.fingerprint(problems, registry.target_here())),

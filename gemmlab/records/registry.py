@@ -44,7 +44,8 @@ CUBLAS, LIBRARY = "cublas", "library"  # in the column `kernel`, and instead of 
 
 Say = Callable[[str], None]
 Row = dict[str, Any]
-Item, Found = TypeVar("Item"), TypeVar("Found")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 class NoRecord(LookupError):
@@ -379,7 +380,7 @@ class Table(Evidence):
         prints: list[Fingerprint] = []
         for row in self.measure(say):
             rows.append(made_with | {"recorded": now()} | row)
-            prints.append(self.fingerprint_of(SimpleNamespace(**rows[-1]), target_here()))
+            prints.append(self._print(SimpleNamespace(**rows[-1])))
             self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
         if not rows:
             say(f"{self.name}: nothing was measured")
@@ -388,7 +389,7 @@ class Table(Evidence):
 
     def made_with(self) -> Row:
         """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
-        facts = software_versions() | {"gpu": require_gpu("Recording").name}
+        facts: Row = software_versions() | {"gpu": require_gpu("Recording").name}
         if "ncu" in self.columns:
             facts["ncu"] = ncu_version()
         return {name: facts[name] for name in self.columns if name in facts}
@@ -432,9 +433,13 @@ class Table(Evidence):
         BadRecord, for rows that are not as they should be or a file that is damaged, and
         NotWritten; both leave the file as it was.
         """
-        here = target_here()
-        prints = [self.fingerprint_of(row, here) for row in rows.itertuples(index=False)]
-        return self._keep(rows, prints, slug, whole)
+        return self._keep(rows, [*map(self._print, rows.itertuples(index=False))], slug, whole)
+
+    def _print(self, row: Any) -> Fingerprint:
+        """Of a row as it would be measured now, on the GPU here."""
+        print_now = self.fingerprint_of(row, target_here())
+        assert print_now is not None, "what is measured has a fingerprint"
+        return print_now
 
     def _keep(
         self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool

@@ -84,17 +84,20 @@ class Ceilings:
         """
         if dtype == "float32":
             return self.flop_per_second
+        return self._tensor_pace(dtype, by_wgmma).flop_per_second
+
+    def _tensor_pace(self, dtype: str, by_wgmma: bool) -> Pace:
         if not self.knows(dtype, by_wgmma):
             raise _not_recorded(WGMMA if by_wgmma else TENSOR_CEILING.name, self.gpu)
         if by_wgmma:
-            return self.wgmma[_element(dtype)].flop_per_second
-        return self.tensor.per_second.median
+            return self.wgmma[_element(dtype)]
+        assert self.tensor is not None and self.tensor.state.sm_clock_mhz is not None
+        return Pace(self.tensor.per_second.median, self.tensor.state.sm_clock_mhz)
 
     def flop_per_cycle(self, dtype: str, by_wgmma: bool = False) -> float:
         """The same of tensor cores, of all SMs together, in a cycle of the clock it had."""
-        rate = self.arithmetic(dtype, by_wgmma)
-        paced = self.wgmma[_element(dtype)] if by_wgmma else self.tensor.state
-        return rate / (1e6 * paced.sm_clock_mhz)
+        pace = self._tensor_pace(dtype, by_wgmma)
+        return pace.flop_per_second / (1e6 * pace.sm_clock_mhz)
 
     def read_rate(self, level: str) -> float | None:
         """Bytes per second read from "DRAM", "L2", "L1" or "shared memory"; None if not known."""

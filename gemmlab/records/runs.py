@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import files
-from gemmlab.cuda.device import arch_of, gpu, require_gpu, software_versions
+from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.ladder import (
     IllegalSetting,
@@ -51,6 +51,8 @@ from gemmlab.records.registry import (
 
 if TYPE_CHECKING:
     import pandas
+
+    from gemmlab.kernel.kernel import Kernel
 
 SCHEMA = 1
 SPREAD_FIELDS = tuple(field.name for field in fields(Spread))
@@ -224,7 +226,7 @@ def is_recorded(rung: Rung) -> bool:
     return any(rung.name in load(folder / RUNS)["rungs"] for folder in folders())
 
 
-def entry(kernel) -> dict[str, Any]:
+def entry(kernel: Kernel | Measured) -> dict[str, Any]:
     """What is recorded of this kernel's rung: RUNG_FIELDS.
 
     Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
@@ -233,7 +235,7 @@ def entry(kernel) -> dict[str, Any]:
     return of_one_gpu(partial(_entry, kernel))
 
 
-def _entry(kernel) -> dict[str, Any]:
+def _entry(kernel: Kernel | Measured) -> dict[str, Any]:
     record, name = current(), kernel.rung.name
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
@@ -258,7 +260,7 @@ def _entry(kernel) -> dict[str, Any]:
 def problems_of(entry: dict[str, Any]) -> list[Problem]:
     """At which a rung was timed or counted."""
     timed = [Measurement.from_dict(run).problem for run in entry["runs"]]
-    counted = [Problem(row["m"], row["n"], row["k"]) for row in entry["counters"]]
+    counted = [Problem(*shape_of(row)) for row in entry["counters"]]
     return [*timed, *counted]
 
 
@@ -278,9 +280,8 @@ class Measured:
         wanted = settings_for(self.rung, {})
         try:
             arch = arch_of(tuple(current()["gpu"]["compute_capability"]))
-            return (
-                wanted if self.rung.runs_on(wanted, arch) else nearest_on(self.rung, wanted, arch)
-            )
+            runs = self.rung.runs_on(wanted, arch)
+            return wanted if runs else nearest_on(self.rung, wanted, arch)
         except (NoRecord, BadRecord, IllegalSetting):  # nothing of it can be recorded
             return wanted
 
@@ -305,43 +306,47 @@ def _listed(settings: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
 
 
-def replay(kernel) -> list[Measurement]:
+def replay(kernel: Kernel | Measured) -> list[Measurement]:
     """The recorded runs of this kernel, small shapes first. Raises NoRecord, StaleRecord."""
     return [Measurement.from_dict(run) for run in entry(kernel)["runs"]]
 
 
-def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
+def replay_at(kernel: Kernel | Measured, m: int, n: int, k: int) -> Measurement:
     """The recorded run at one shape. Raises NoRecord, naming the shapes that were recorded."""
     rung_entry = entry(kernel)
-    for run in rung_entry["runs"]:
-        if (run["m"], run["n"], run["k"]) == (m, n, k):
-            return Measurement.from_dict(run)
     for skipped in rung_entry["skipped"]:
-        if (skipped["m"], skipped["n"], skipped["k"]) == (m, n, k):
+        if shape_of(skipped) == (m, n, k):
             reason = skipped["reason"].rstrip(".")
             raise NoRecord(f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {reason}.")
-    there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in rung_entry["runs"])
-    raise NoRecord(
-        f"{kernel.name} was not recorded at M={m}, N={n}, K={k}; "
-        f"recorded are, as MxNxK: {there or 'none'}."
-    )
+    return Measurement.from_dict(_at(kernel, rung_entry["runs"], (m, n, k), "no time"))
 
 
-def counters_at(kernel, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
+def counters_at(kernel: Kernel | Measured, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
     """The GPU's name, and Nsight Compute's metrics of one launch at a recorded shape. Raises
     NoRecord, naming the shapes whose counters were recorded, and StaleRecord."""
     rung_entry = entry(kernel)
-    for counted in rung_entry["counters"]:
-        if (counted["m"], counted["n"], counted["k"]) == (m, n, k):
-            return rung_entry["provenance"]["gpu"], counted["metrics"]
-    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in rung_entry["counters"])
-    raise NoRecord(
-        f"{kernel.name}: no counters were recorded at M={m}, N={n}, K={k}; "
-        f"there are, as MxNxK: {there or 'none'}."
-    )
+    counted = _at(kernel, rung_entry["counters"], (m, n, k), "no counters")
+    return rung_entry["provenance"]["gpu"], counted["metrics"]
 
 
-def benchmark(kernel) -> pandas.DataFrame:
+def shape_of(row: Row) -> tuple[int, int, int]:
+    """(M, N, K) of a run or of counters."""
+    return row["m"], row["n"], row["k"]
+
+
+def _at(kernel: Kernel | Measured, rows: list[Row], shape: tuple[int, int, int], no: str) -> Row:
+    by_shape = {shape_of(row): row for row in rows}
+    if shape not in by_shape:
+        m, n, k = shape
+        there = ", ".join("x".join(map(str, known)) for known in by_shape)
+        raise NoRecord(
+            f"{kernel.name} has {no} recorded at M={m}, N={n}, K={k}; "
+            f"recorded are, as MxNxK: {there or 'none'}."
+        )
+    return by_shape[shape]
+
+
+def benchmark(kernel: Kernel) -> pandas.DataFrame:
     """Measure the kernel on the GPU here, or replay its recorded runs; columns timing.COLUMNS.
 
     Measures squares from 256 to 4096 as far as one launch stays under a second. Raises
@@ -361,11 +366,11 @@ def benchmark(kernel) -> pandas.DataFrame:
 def cells_of(run: Measurement | Race, problem: Problem) -> Row:
     """What tables keep of a kernel and cuBLAS in turn: microseconds, milliseconds, TFLOP/s, shares
     and noise in percent, the state of the GPU, and the problem."""
+    state: Measurement | GpuState = run if isinstance(run, Measurement) else run.state
     if isinstance(run, Race):
-        cublas_ms, noise, state = Spread.of(run.cublas_ms, min).median, None, run.state
-        pairs = len(run.our_ms)
+        cublas_ms, noise, pairs = Spread.of(run.cublas_ms, min).median, None, len(run.our_ms)
     else:
-        cublas_ms, noise, state, pairs = run.cublas_ms.median, run.noise, run, run.pairs
+        cublas_ms, noise, pairs = run.cublas_ms.median, run.noise, run.pairs
     time_ms, tflop = run.time_ms, problem.flop / 1e12
     return {
         **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch, "ops": problem.ops,
@@ -385,7 +390,7 @@ def spread(column: str, of: Spread, factor: float = 1) -> Row:
     }  # fmt: skip
 
 
-def taken(kernel) -> Row:
+def taken(kernel: Kernel) -> Row:
     """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
     entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
     return {
@@ -394,7 +399,9 @@ def taken(kernel) -> Row:
     }
 
 
-def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:
+def result_digest(
+    kernel: Kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int
+) -> str:
     """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed. See
     operands.Operands.from_seed."""
     import numpy
