@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -120,21 +119,16 @@ def chosen_rungs() -> pandas.DataFrame:
     was measured at this very shape. Raises BadRecord.
     """
     measured = {row.problem for row in choosing.recorded()}
+    grids = [(SQUARE_C, Problem(side, side, k)) for k in DEPTHS for side in SQUARES]
+    grids += [(OF_ONE_DEPTH, Problem(m, n, DEPTH)) for m in SIDES for n in SIDES]
     return pandas.DataFrame(
         {
             "panel": panel, "m": problem.m, "n": problem.n, "k": problem.k,
             "kernel": (chosen := choosing.choose(problem)).rung,
             "settings": tuple(chosen.settings.items()), "recorded": problem in measured,
         }
-        for panel, problem in _grids()
+        for panel, problem in grids
     )  # fmt: skip
-
-
-def _grids() -> Iterator[tuple[str, Problem]]:
-    for k in DEPTHS:
-        yield from ((SQUARE_C, Problem(side, side, k)) for side in SQUARES)
-    for m in SIDES:
-        yield from ((OF_ONE_DEPTH, Problem(m, n, DEPTH)) for n in SIDES)
 
 
 HOW = (

@@ -11,7 +11,7 @@ import html
 import re
 from dataclasses import dataclass
 
-from gemmlab.cuda.disassembler import Control, Instruction, NoListing
+from gemmlab.cuda.disassembler import Control, NoListing
 from gemmlab.report import GROUND, INK, RULE, aligned
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
 
@@ -73,8 +73,12 @@ class LoopView:
                 read for read in instruction.reads if read.place in places[slot] and fetched[slot]
             ]
             stay = " ".join(f"R{read.register}" for read in stays)
-            row = str(slot), str(instruction), *banks, stay, str(lost[slot] or "")
-            rows.append((*row, *_control(instruction)) if self.control else row)
+            row: tuple[str, ...] = str(slot), str(instruction), *banks, stay, str(lost[slot] or "")
+            if self.control:  # in the order of CONTROL_HEADS; reuse stands with the operands
+                bits = instruction.control or Control()
+                waits_for = " ".join(map(str, bits.waits_for))
+                row = *row, str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
+            rows.append(row)
         return rows
 
     def __repr__(self) -> str:
@@ -103,13 +107,6 @@ class LoopView:
             f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
-
-
-def _control(instruction: Instruction) -> tuple[str, ...]:
-    """In the order of CONTROL_HEADS. Reuse stands with the operands already."""
-    bits = instruction.control or Control()
-    waits_for = " ".join(map(str, bits.waits_for))
-    return str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
 
 
 def _colour(bank: int) -> str:
