@@ -10,12 +10,12 @@ from multiprocessing import active_children
 from multiprocessing.context import BaseContext
 from typing import Any
 
+IGNORED = (signal.SIGINT, signal.SIG_IGN)
+
 
 class Pool(ProcessPoolExecutor):
     """One whose `map` leaves work that is not done yet as it is when the caller is interrupted.
-
-    That of Python cancels it, and then writes a traceback if its workers are ended.
-    """
+    That of Python cancels it, and then writes a traceback if its workers are ended."""
 
     def map(self, work: Callable, *iterables: Iterable) -> Iterator[Any]:
         futures = [self.submit(work, *given) for given in zip(*iterables, strict=False)]
@@ -24,12 +24,10 @@ class Pool(ProcessPoolExecutor):
 
 @contextmanager
 def workers(context: BaseContext | None = None) -> Iterator[Pool]:
-    """One process for each core, started as `context` does. An error or Ctrl-C ends them at once.
-
-    A terminal sends Ctrl-C to all processes; only the one that asked answers it.
-    """
+    """One process for each core, started as `context` does. An error or Ctrl-C ends them at once. A
+    terminal sends Ctrl-C to all processes; only the one that asked answers it."""
     others = set(active_children())
-    with Pool(mp_context=context, initializer=_ignore_interrupts) as pool:
+    with Pool(mp_context=context, initializer=signal.signal, initargs=IGNORED) as pool:
         try:
             yield pool
         except BaseException:
@@ -37,7 +35,3 @@ def workers(context: BaseContext | None = None) -> Iterator[Pool]:
             for worker in set(active_children()) - others:
                 worker.terminate()
             raise
-
-
-def _ignore_interrupts() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -7,114 +7,74 @@ page; nothing in it depends on the machine or the time.
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 GROUND, INK, RULE, MARGIN = "#FCFCFA", "#222222", "#D9D9D5", "#767676"
-GAP = "  "  # between columns of plain text
 
 
-@dataclass(frozen=True)
-class Words:
-    """A sentence, bold where `strong`."""
-
-    words: str
-    strong: bool = False
-
-    def __str__(self) -> str:
-        return self.words
-
-    def html(self) -> str:
-        weight = "600" if self.strong else "400"
-        return (
-            f'<p style="margin: 0.35em 0; font-weight: {weight}; white-space: pre-wrap">'
-            f"{html.escape(self.words)}</p>"
-        )
+def aligned(lines: Sequence[Sequence[str]], left: Collection[int]) -> str:
+    """Lines of cells in columns: those at `left` stand left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if at in left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ).rstrip()
+        for cells in lines
+    )
 
 
-@dataclass(frozen=True)
-class Code:
-    """Lines that keep their spaces, such as those around a compile error."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    def html(self) -> str:
-        style = "margin: 0.35em 0; padding: 0; background: inherit; color: inherit"
-        return f'<pre style="{style}; line-height: 1.35">{html.escape(self.text)}</pre>'
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A table. The first column stands left, numbers right; `words`: other columns of words."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    words: tuple[int, ...] = ()
-
-    def __str__(self) -> str:
-        lines = [self.heads, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            GAP.join(
-                cell.ljust(width) if self._left(at) else cell.rjust(width)
-                for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-            ).rstrip()
-            for cells in lines
-        )
-
-    def html(self) -> str:
-        heads = "".join(self._cell("th", at, head) for at, head in enumerate(self.heads))
-        rows = [
-            "".join(self._cell("td", at, cell) for at, cell in enumerate(cells))
-            for cells in self.rows
-        ]
-        ground = f"background: {GROUND}; color: {INK}"
-        body = "".join(f'<tr style="{ground}">{cells}</tr>' for cells in rows)
-        return (
-            '<table style="border-collapse: collapse; border: 0; margin: 0.35em 0; '
-            f'font-size: 13px; line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}'
-            f"</tr></thead><tbody>{body}</tbody></table>"
-        )
-
-    def _left(self, column: int) -> bool:
-        return column == 0 or column in self.words
-
-    def _cell(self, tag: str, column: int, words: str) -> str:
-        side = "left" if self._left(column) else "right"
-        rule = f"border: 0; border-bottom: 1px solid {RULE}" if tag == "th" else "border: 0"
-        scope = ' scope="col"' if tag == "th" else ""
-        return (
-            f'<{tag}{scope} style="text-align: {side}; padding: 0.1em 0.7em; {rule}">'
-            f"{html.escape(words)}</{tag}>"
-        )
-
-
-@dataclass
 class Sheet:
     """Parts one below the other. `str(sheet)` is the text, `sheet.html()` the same for a page."""
 
-    parts: list[Words | Code | Rows] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._html: list[str] = []
 
     def say(self, words: str, *, strong: bool = False) -> None:
-        self.parts.append(Words(words, strong))
+        """A sentence, bold where `strong`."""
+        self._text.append(words)
+        self._html.append(
+            f'<p style="margin: 0.35em 0; font-weight: {"600" if strong else "400"}; '
+            f'white-space: pre-wrap">{html.escape(words)}</p>'
+        )
 
     def code(self, text: str) -> None:
-        self.parts.append(Code(text))
+        """Lines that keep their spaces, such as those around a compile error."""
+        style = "margin: 0.35em 0; padding: 0; background: inherit; color: inherit"
+        self._text.append(text)
+        self._html.append(f'<pre style="{style}; line-height: 1.35">{html.escape(text)}</pre>')
 
     def table(
         self, heads: Sequence[str], rows: Sequence[Sequence[str]], words: tuple[int, ...] = ()
     ) -> None:
-        self.parts.append(Rows(heads, rows, words))
+        """The first column stands left, and `words`, other columns of words; numbers right."""
+        left = (0, *words)
+
+        def cells(tag: str, line: Sequence[str], scope: str, rule: str) -> str:
+            return "".join(
+                f'<{tag}{scope} style="text-align: {"left" if at in left else "right"}; '
+                f'padding: 0.1em 0.7em; border: 0{rule}">{html.escape(words)}</{tag}>'
+                for at, words in enumerate(line)
+            )
+
+        self._text.append(aligned([heads, *rows], left))
+        ground = f"background: {GROUND}; color: {INK}"
+        head = cells("th", heads, ' scope="col"', f"; border-bottom: 1px solid {RULE}")
+        body = "".join(f'<tr style="{ground}">{cells("td", row, "", "")}</tr>' for row in rows)
+        self._html.append(
+            '<table style="border-collapse: collapse; border: 0; margin: 0.35em 0; '
+            f'font-size: 13px; line-height: 1.35; {ground}"><thead><tr style="{ground}">{head}'
+            f"</tr></thead><tbody>{body}</tbody></table>"
+        )
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.parts))
+        return "\n".join(self._text)
 
     def html(self) -> str:
         style = f"background: {GROUND}; color: {INK}; padding: 0.5em 0.8em; overflow-x: auto"
-        return f'<div style="{style}">{"".join(part.html() for part in self.parts)}</div>'
+        return f'<div style="{style}">{"".join(self._html)}</div>'
 
 
 def number(value: object) -> str:

@@ -1,6 +1,5 @@
 """The path to a rung: its steps, and what was recorded of them."""
 
-import dataclasses
 import importlib
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.cuda.disassembler import NoListing
 from gemmlab.folders import RESULTS
 from gemmlab.lessons.fp8 import measure as fp8
 from gemmlab.lessons.fp32_summit import measure as fp32_summit
@@ -142,19 +140,6 @@ def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
     assert len(lines) == len(pandas.read_csv(csv)) == 4
 
 
-def test_a_step_whose_machine_code_cannot_be_taken_apart_is_left_out(csv, monkeypatch):
-    def kernel(step, compiled):
-        if step.title == "two":
-            raise NoListing("no loop")
-
-    monkeypatch.setattr(AblationStep, "kernel", kernel)
-    monkeypatch.setattr(ablations, "workers", lambda context: nullcontext(SimpleNamespace(map=map)))
-    monkeypatch.setattr(ablations, "_compiled", lambda given: None)
-    lines = []
-    (left,) = ablations.kernels("a name", (FIRST, SECOND), lines.append)
-    assert left[0] is FIRST and lines == ["a name: two is left out. no loop"]
-
-
 @pytest.fixture
 def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
     """Every kernel takes 2 ms, every counter is 7, and nothing is compiled."""
@@ -173,7 +158,7 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
     def counters(rung, settings, shapes, metrics, path):
         return [dict.fromkeys(metrics, 7) for _ in shapes]
 
-    roof = Roof(Spread(6e14, 6e14, 6e14, 6e14), 1, device.GpuState(1500, None, 600.0, 50))
+    roof = Roof(Spread(6e14, 6e14, 6e14, 6e14), 1, device.GpuState(1500, 600.0, 50))
     arena = nullcontext(SimpleNamespace(their_precision=SimpleNamespace(scales=None)))
     for module, names in {
         ablations: {
@@ -223,27 +208,6 @@ def test_what_would_be_measured_now_is_what_is_recorded(table, on_a_gpu_that_is_
     assert ((order[0] == "") == (order[1] == "")).all(axis=None)
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
-def test_a_path_is_measured_on_a_gpu(tmp_path, monkeypatch):
-    small = (512, 512, 512)
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    steps = [dataclasses.replace(step, shapes=(small,)) for step in PATHS[NAME].steps[:2]]
-    follow(monkeypatch, *steps)
-    lines = []
-    path = ablations.path_of(NAME).remake(lines.append)
-    monkeypatch.setattr(registry, "folders", lambda: [path.parent])
-    assert len(gl.path(NAME, small)) == len(lines) == 2
-
-
-@pytest.mark.parametrize("name", PATHS)
-def test_the_steps_of_a_path_are_kernels_of_their_own(name):
-    steps = PATHS[name].steps
-    assert len({*map(code_of, steps)}) == len({step.title for step in steps}) == len(steps)
-    assert steps[0].taken and steps[-1].path.is_file()
-    assert all(step.predicted for step in steps[1:])
-
-
 @pytest.mark.parametrize("name", PATHS)
 def test_the_path_is_recorded_on_an_h200(name, monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
@@ -251,11 +215,3 @@ def test_the_path_is_recorded_on_an_h200(name, monkeypatch):
     assert set(SQUARES) <= set(shapes)
     for shape in shapes:
         assert ablations.path(name, shape).notna().all(axis=None)
-
-
-def test_the_order_of_fmas_is_worth_at_the_end_of_the_path_what_10_says():
-    """Taken back, each alone: almost five points of cuBLAS's speed, and about two."""
-    path = gl.path(NAME).set_index("step")["% of cuBLAS"]
-    whole = path["blocks in groups of 8 rows: the rung as it is"]
-    assert 4.4 < whole - path["ptxas at its default"] <= 5
-    assert 1.7 < whole - path["FMAs row by row"] < 2.5

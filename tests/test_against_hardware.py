@@ -13,9 +13,7 @@ from pathlib import Path
 import hardware
 import numpy as np
 import pytest
-import record_wgmma
 import sample_kernels
-import test_wgmma
 
 import ptxsim
 from gemmlab.analysis import counters, known_differences
@@ -146,69 +144,6 @@ def test_a_sample_kernel_gives_the_same_bits_on_the_gpu(name):
             assert np.argwhere(different(a, b)).tolist() == []
 
 
-FLOAT_EXPRESSIONS = (
-    "fmaf(a, b, c)", "a * b", "a + b", "a - b", "a / b", "fminf(a, b)", "fmaxf(a, b)", "fabsf(a)",
-    "a < b ? 1.0f : 0.0f", "a != b ? 1.0f : 0.0f", "!(a <= b) ? 1.0f : 0.0f", "(float)(double)a",
-)  # fmt: skip
-INTEGER_EXPRESSIONS = (
-    "(int)a", "(unsigned)a", "(long long)a", "(unsigned long long)a", "__float2int_rn(a)",
-    "__float2int_rd(a)", "__float2int_ru(a)", "x / y", "x % y", "(unsigned)x / (unsigned)y",
-    "(unsigned)x % (unsigned)y", "x / (y & 1)", "(unsigned)x / (unsigned)(y & 1)", "x % (y & 1)",
-    "((long long)x << 17) / y", "((long long)x * y) % 1000003", "__mulhi(x, y)", "x >> (y & 31)",
-    "(short)x / (short)7", "(signed char)x * (unsigned char)y",
-)  # fmt: skip
-
-
-def any_bits(count: int) -> np.ndarray:
-    """float32 (3, count): any patterns, awkward values, and sums at the edge of the subnormals."""
-    random = np.random.default_rng(11)
-    special = np.float32([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, 2.0**-126, 2.0**-149, 3e38])
-    patterns = random.integers(0, 2**32, (3, count), np.uint32).view(np.float32)
-    chosen = random.choice(special, (3, count))
-    near = np.ldexp(random.integers(2**23, 2**24, (3, count)).astype(np.float32), -24)
-    near[0] = np.ldexp(near[0], -63) * random.choice([-1, 1], count)
-    near[1] = np.ldexp(near[1], -random.integers(60, 90, count))
-    near[2] = np.float32(2.0**-126) + np.float32(2.0**-149) * random.integers(0, 4, count)
-    near_one = 1 + random.integers(-8, 9, count) * np.float32(2.0**-24)
-    near[:2] = np.where(random.random(count) < 0.5, near[:2], [near[2], near_one])
-    kind = random.integers(0, 6, count)
-    values = np.where(kind == 0, chosen, np.where(kind == 1, near, patterns))
-    return np.where((kind == 2) & (random.random((3, count)) < 0.3), chosen, values)
-
-
-@pytest.mark.gpu
-@needs_gpu
-def test_arithmetic_on_any_bits_is_that_of_the_gpu():
-    count = 1 << 17
-    lines = [f"    f[{i} * n + i_] = {e};" for i, e in enumerate(FLOAT_EXPRESSIONS)]
-    lines += [f"    w[{i} * n + i_] = {e};" for i, e in enumerate(INTEGER_EXPRESSIONS)]
-    body = "\n".join(lines)
-    source = f"""extern "C" __global__ void k(const float* A, const float* B, const float* C,
-                                 float* f, long long* w, int n) {{
-    const int i_ = blockIdx.x * 256 + threadIdx.x;
-    const float a = A[i_], b = B[i_], c = C[i_];
-    const int x = __float_as_int(a), y = __float_as_int(b);
-{body}
-}}"""
-
-    def args():
-        floats = np.zeros((len(FLOAT_EXPRESSIONS), count), np.float32)
-        integers = np.zeros((len(INTEGER_EXPRESSIONS), count), np.int64)
-        return [*(row.copy() for row in any_bits(count)), floats, integers, count]
-
-    launch = source, (count // 256, 1, 1), (256, 1, 1)
-    measured, simulated = on_gpu(*launch, args()), in_simulator(*launch, args())
-    wrong = []
-    for expressions, at in ((FLOAT_EXPRESSIONS, 3), (INTEGER_EXPRESSIONS, 4)):
-        for row, expression in enumerate(expressions):
-            places = np.flatnonzero(different(measured[at][row], simulated[at][row]))
-            for place in places[:4]:
-                a, b, c = (hex(hardware[i][place].view(np.uint32)) for i in range(3))
-                got, wanted = (side[at][row][place] for side in (simulated, measured))
-                wrong.append(f"{expression} at {a}, {b}, {c}: {got}, on the GPU {wanted}")
-    assert not wrong, "\n".join(wrong)
-
-
 SANITIZER = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
 CHECKED_SETTINGS = [(rung.name, {}) for rung in RUNGS] + [("09_double_buffering", {"STAGES": 3})]
 # racecheck does not follow the mbarriers by which a place of a ring is handed back (see the correct
@@ -241,18 +176,3 @@ def test_a_rung_is_clean_under_compute_sanitizer(name, settings, tool):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     summary = "ERROR SUMMARY: 0 errors" if tool == "memcheck" else "0 hazards displayed"
     assert summary in done.stdout
-
-
-@pytest.mark.gpu
-@needs_gpu
-@pytest.mark.parametrize("types", test_wgmma.TYPES, ids=" ".join)
-def test_products_that_are_not_recorded_are_those_of_the_gpu(types):
-    def on_gpu(form, blocks, args, shared_bytes):
-        launch = test_wgmma.source(form), form.entry, (blocks, 1, 1), (128, 1, 1), args
-        hardware.launch(*launch, arch="sm_90a", shared_bytes=shared_bytes)
-
-    form = record_wgmma.Form(types, 48, steps=2)
-    assert form.name not in test_wgmma.FORMS
-    with np.errstate(all="ignore"):
-        simulated = record_wgmma.wgmma_result(form, 26, test_wgmma.launcher())
-        np.testing.assert_array_equal(simulated, record_wgmma.wgmma_result(form, 26, on_gpu))

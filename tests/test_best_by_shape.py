@@ -1,19 +1,15 @@
 """What is recorded of a rung with the settings for each shape: whole, consistent, current."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
-import pandas
 import pytest
 import sample_record
 
 from gemmlab import ladder
-from gemmlab.ladder import LadderError
 from gemmlab.ladder.problem import SINGLE_PRODUCTS
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.measure.timing import Measurement
 from gemmlab.records import best_by_shape, registry, tuning
-from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import SHAPES
 
 NAME = "10_register_banks"
@@ -47,24 +43,6 @@ BATCHED = replace(
     parameters=(*ladder.find(NAME).parameters, *operations()),
     ops=ops,
 )
-
-
-def test_a_load_lasts_as_long_where_a_sample_is_many_launches(monkeypatch):
-    """Of 0.5 ms and cuBLAS of 1 ms, 40 and 20 launches: 40 ms for a pair of samples."""
-    asked = {}
-
-    def compare(kernel, m, n, k, *, batch, pairs=20):
-        asked[m, pairs] = None
-        run = sample_record.run(m, n, k, 0.5) | {"launches": 40, "cublas_launches": 20}
-        run["cublas_ms"] = dict.fromkeys(run["cublas_ms"], 1.0)
-        return Measurement.from_dict(run | {"batch": 1, "ops": "NN"})
-
-    monkeypatch.setattr(best_by_shape, "compare", compare)
-    monkeypatch.setattr(best_by_shape.time, "sleep", lambda seconds: None)
-    rows = best_by_shape._measure(ladder.find(NAME), lambda line: None)
-    ways = [row["way"] for row in rows if row["m"] == row["k"] == 4096]
-    assert ways[:3] == ["in turn", "burst", "sustained"]
-    assert (4096, best_by_shape.LOAD_S / 0.04) in asked
 
 
 def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(monkeypatch):
@@ -123,39 +101,3 @@ def test_the_settings_are_those_that_a_shape_gets(table):
     for row in table.itertuples():
         chosen = tuning.for_shape(rung, (row.m, row.n, row.k), "sm_90").settings
         assert row.settings == ladder.written(chosen)
-
-
-def test_rows_of_other_code_are_refused(table, tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
-    table.assign(code="0123456789abcdef").to_csv(tmp_path / "best_by_shape.csv", index=False)
-    with pytest.raises(StaleRecord, match=f"run `python -m gemmlab record best_by_shape/{NAME}`"):
-        best_by_shape.tuned(NAME)
-
-
-def test_what_is_measured_replaces_the_rows_of_this_rung(table, tmp_path, monkeypatch):
-    fewer = table.iloc[:3].assign(temperature_c=None)
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path / "any-gpu"])
-    here = SimpleNamespace(slug="any-gpu", name="NVIDIA Test")
-    sample_record.measure_on(monkeypatch, gpu=here)
-    for rows in (table, fewer):
-        monkeypatch.setattr(
-            best_by_shape, "_measure", lambda rung, say, rows=rows: rows.to_dict("records")
-        )
-        best_by_shape.evidence(ladder.find(NAME)).remake(lambda line: None)
-        assert len(best_by_shape.tuned(NAME)) == len(rows)
-
-
-def test_a_rung_that_is_not_there_is_refused(tmp_path, monkeypatch):
-    with pytest.raises(NoRecord, match="nothing is recorded"):
-        best_by_shape.tuned("03_shared_memory")
-    with pytest.raises(LadderError):
-        best_by_shape.tuned("10_register")
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
-    with pytest.raises(NoRecord, match=f"is not there; run .*best_by_shape/{NAME}"):
-        best_by_shape.tuned(NAME)
-
-
-def test_the_columns_are_those_that_are_documented(table):
-    assert tuple(table.columns) == tuple(best_by_shape.COLUMNS)
-    assert isinstance(table, pandas.DataFrame)

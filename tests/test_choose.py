@@ -9,11 +9,9 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.analysis import recorded as shares
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
-from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.products import choosing, estimate
 from gemmlab.records import best_by_shape, registry, tuning
 
@@ -119,24 +117,6 @@ def test_a_batch_is_one_launch_or_one_for_each_product_whatever_is_faster(record
 # ---- of sixteen bits -----------------------------------------------------------------------------
 
 
-def test_where_rows_begin_off_16_bytes_no_rung_is_taken_for_what_it_does_with_tensor_maps(records):
-    records += [
-        row(PERSISTENT, Problem(4096, 4096, 4096), 690.0),
-        row(MMA_SYNC, Problem(4096, 4096, 4096), 400.0),
-        row(PERSISTENT, Problem(1001, 777, 513), 5.0),
-        row(MMA_SYNC, Problem(1001, 777, 513), 40.0),
-    ]
-    assert chosen(4000, 4000, 4000, dtype="float16").rung == PERSISTENT.name
-    assert chosen(4000, 4000, 4001, dtype="float16").rung == MMA_SYNC.name
-    assert chosen(1003, 779, 515, dtype="float16").rung == MMA_SYNC.name
-
-
-def test_a_rung_that_takes_b_either_way_has_a_alone_transposed_before(records):
-    records += [row(PERSISTENT, Problem(4096, 4096, 4096), 690.0)]
-    found = chosen(4096, 4096, 4096, dtype="float16", ops="TT")
-    assert found.turned == "A" and found.settings["OP_B"] == 1
-
-
 @pytest.fixture
 def tables(monkeypatch):
     """What is recorded of rungs, by name, from rows that a test appends."""
@@ -160,19 +140,6 @@ def tables(monkeypatch):
     monkeypatch.setattr(choosing, "_instead", lambda *_: None)
     monkeypatch.setattr(choosing, "RULED", dict.fromkeys(choosing.TYPES, ()))
     return rows
-
-
-def test_a_rung_without_a_record_is_taken_where_the_rule_finds_it_the_fastest(monkeypatch):
-    here = Problem(4096, 4096, 4096)
-    rows = [row(MMA_SYNC, here, 400.0), row(MMA_SYNC, Problem(1001, 777, 513), 40.0)]
-    monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
-    found = gl.choose(here, "float16")
-    assert found.rung > MMA_SYNC.name and "by the rule" in found.why  # one of Hopper's
-    found = gl.choose((1001, 777, 513), "float16")
-    assert found.rung == MMA_SYNC.name and "at this shape" in found.why
-    rows += [row(ladder.find(name), here, 600.0) for name in choosing.OF_SIXTEEN_BITS]
-    choosing._choose.cache_clear()
-    assert "at this shape" in gl.choose(here, "float16").why
 
 
 def with_settings(one, **settings):
@@ -204,23 +171,6 @@ def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
 
 
 # ---- the records of this repository --------------------------------------------------------------
-
-
-def test_nothing_is_called_recorded_in_bfloat16_that_was_recorded_in_float16_alone():
-    """And of settings that were recorded in neither it says so."""
-    recorded = {(r.rung.name, r.settings, r.problem) for r in choosing.recorded("float16")}
-    problems = {r.problem for r in choosing.recorded("bfloat16") if r.of and r.problem.ops == "NN"}
-    kinds = set()
-    for problem in problems:
-        found = gl.choose(problem, "bfloat16")
-        if found.why.startswith("by the rule"):
-            continue
-        settings = ladder.settings_for(ladder.find(found.rung), found.settings | {"DTYPE": 0})
-        as_recorded = (found.rung, ladder.written(settings), problem) in recorded
-        assert found.share is None and "in float16; not measured in this type" in found.why
-        assert found.why.startswith("the fastest" if as_recorded else "the nearest settings")
-        kinds.add(as_recorded)
-    assert kinds == {True, False}
 
 
 def test_every_recorded_shape_gets_what_was_fastest_there():
@@ -314,20 +264,6 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
 
 
-def test_shares_are_the_reference_s_where_the_own_gpu_has_none(monkeypatch):
-    """An H100 has records, none of them of best_by_shape; the choice goes by own records alone."""
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    h100 = replace(sample_record.GPU, name="NVIDIA H100 80GB HBM3")
-    assert h100.slug in registry.gpus()
-    for module in (registry, choosing):
-        monkeypatch.setattr(module, "gpu", lambda: h100)
-    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_90a")
-    assert choosing.recorded() == ()
-    assert set(shares.chosen_shares()["gpu"]) == {"NVIDIA H200"}
-    assert choosing.recorded() == (), "what is shown of the reference is not taken here"
-    assert choosing.choose((4096, 4096, 4096)).share is None
-
-
 def test_the_rule_has_the_fp32_summit_where_it_runs_and_there_is_enough_to_do(monkeypatch):
     large = Problem(8192, 8192, 8192)
     assert choosing.by_rule(large).rung == "22_fp32_summit"
@@ -374,26 +310,6 @@ def test_of_what_the_sweep_of_15_tried_the_rule_takes_what_is_fast():
             taken = rows["time_ms"].iloc[estimates.index(min(estimates))]
             losses.append(taken / rows["time_ms"].min())
     assert len(losses) > 5 and max(losses) < 1.2 and geometric_mean(losses) < 1.05
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_the_rule_of_sixteen_bits(dtype, monkeypatch):
-    def ruled(*shape):
-        return choosing.by_rule(Problem(*shape), dtype)
-
-    def tile(found):
-        rows, columns = ladder.find(found.rung).tile(found.settings)
-        return rows * columns
-
-    assert ruled(4001, 4001, 4001).rung == MMA_SYNC.name, "which brings rows of any length"
-    assert tile(ruled(8192, 8192, 8192)) > tile(ruled(512, 512, 512))
-    for shape in ((1, 1, 1), (1, 8192, 8192), (8192, 1, 8192), (0, 4, 4), (7, 5, 0), (64, 64, 9)):
-        found = ruled(*shape)
-        assert found.dtype == dtype
-        assert found.settings == ladder.settings_for(ladder.find(found.rung), found.settings)
-    monkeypatch.setattr(choosing, "arch_here", lambda: "sm_80")
-    choosing.by_rule.cache_clear()
-    assert ruled(4096, 4096, 4096).rung == MMA_SYNC.name
 
 
 def test_a_gpu_before_sm_80_multiplies_float16_by_14_and_bfloat16_not(monkeypatch):

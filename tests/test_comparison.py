@@ -1,7 +1,6 @@
 """Two kernels side by side: the table against traces and records."""
 
 import math
-import re
 
 import pytest
 
@@ -92,20 +91,6 @@ def test_the_speed_is_the_recorded_one_and_says_of_which_gpu(tiles):
     assert f"{swept['gpu']}, recorded {swept['recorded'][:10]}" in repr(tiles)
 
 
-def test_shares_of_cublas_have_no_ratio_across_precisions():
-    mixed = compare(gl.load("09_double_buffering"), gl.load("14_wmma"))
-    assert math.isnan(row(mixed, facts.OF_CUBLAS)[2])
-    assert row(mixed, "threads per block")[2] == 1
-    assert any("14_wmma float16" in sentence for sentence in mixed.sentences)
-
-
-def test_what_is_not_recorded_says_so():
-    compared = compare(gl.load(SHARED), edited(SHARED, "* b[k][x];", "* b[k][x] * 1.0f;"))
-    speed = row(compared, "speed")
-    assert speed[1] == NOT_RECORDED and math.isnan(speed[2])
-    assert NOT_RECORDED in repr(compared) and NOT_RECORDED in compared._repr_html_()
-
-
 @pytest.mark.parametrize(
     ("a", "b", "names"),
     [
@@ -117,30 +102,6 @@ def test_what_is_not_recorded_says_so():
 )
 def test_the_names_are_the_rungs_and_the_settings_that_differ(a, b, names):
     assert compare(*(gl.load(name, **settings) for name, settings in (a, b))).names == names
-
-
-def test_an_edited_kernel_is_called_so_and_an_unchanged_text_is_not():
-    kernel = gl.load(SHARED)
-    unchanged = gl.from_source(kernel.text, SHARED, TILE=16)
-    assert compare(kernel, unchanged).names[1] == f"{SHARED} TILE=16"
-    assert compare(kernel, edited(SHARED, "sum = 0.0f", "sum = 0.f")).names[1] == f"{SHARED} edited"
-
-
-def test_another_architecture_for_registers_and_occupancy():
-    kernel = gl.load(SHARED)
-    table = gl.compare(kernel, gl.load(SHARED, TILE=8), arch="sm_86").table.set_index("quantity")
-    assert table.loc["blocks per SM", "unit"] == "on sm_86"
-    taken = kernel.resources("sm_86").iloc[0]
-    assert table.loc["blocks per SM"].iloc[0] == taken["blocks per SM"]
-
-
-def test_html_and_text_say_the_same_and_are_the_same_each_time(compared):
-    page, text = compared._repr_html_(), repr(compared)
-    again = compare(compared.a.kernel, compared.b.kernel)
-    assert (page, text) == (again._repr_html_(), repr(again))
-    for cell in re.findall(r"<t[hd] [^>]*>(.*?)</t[hd]>", page):
-        assert cell in text
-    assert "background: #FCFCFA; color: #222222" in page and "<script" not in page
 
 
 def test_what_is_no_kernel_is_refused():

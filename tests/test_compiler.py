@@ -4,10 +4,9 @@ import re
 
 import pytest
 
-from gemmlab import cli, folders
+from gemmlab import folders
 from gemmlab.cuda import options
-from gemmlab.cuda.options import options_for
-from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel, require_compiles
+from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel
 from ptxsim.compile import headers as cuda_headers
 from ptxsim.compile import nvrtc
 
@@ -110,112 +109,6 @@ def test_a_bracket_that_is_never_closed_is_told_first_and_where_it_was_opened():
     assert '  >    1 | extern "C" __global__ void k(float* a) {' in lines
 
 
-def test_a_missing_header_is_named_with_the_line_that_asks_for_it():
-    with pytest.raises(CompileError, match=r'k.cu, line 2: .*"not_there.h"\n.*\n  >    2 \| #incl'):
-        compile_kernel('// first\n#include "not_there.h"\n', "k.cu")
-
-
-# ---- without the assembler -----------------------------------------------------------------------
-
-REFUSED = {
-    "no such instruction": 'asm("foo.bar %0, 1;" : "=f"(x[0]));',
-    "defined nowhere": "x[0] = elsewhere(1.0f);",
-    "too much shared memory": "__shared__ float s[60000]; s[n] = x[0]; x[1] = s[0];",
-    "too much in two arrays": (
-        "__shared__ float s[30000], t[30000]; s[n] = t[n] = 0; x[1] = s[0] + t[1];"
-    ),
-    "too much of constants": "x[0] = many[n];",
-}  # fmt: skip
-KEPT = "__constant__ float many[{}];\nextern __device__ float elsewhere(float);\n"
-AROUND = 'extern "C" __global__ void k(float* x, int n) {{ {} }}'
-
-
-@pytest.mark.parametrize("body", REFUSED.values(), ids=REFUSED)
-def test_what_only_the_assembler_refuses_is_an_error_before_it_is_assembled(body):
-    text = KEPT.format(16385 if "many" in body else 16384) + AROUND.format(body)
-    with pytest.raises(CompileError) as late:
-        compile_kernel(text, "k.cu")
-    nvrtc.kept.cache_clear()
-    with pytest.raises(CompileError) as early:
-        require_compiles(text, "k.cu")
-    assert str(early.value) == str(late.value)
-
-
-@pytest.mark.parametrize("body", [
-    "x[n] = many[n];",
-    "__shared__ float s[12288]; s[n] = x[0]; x[1] = s[0];",
-    "__shared__ float s[99]; s[n] = x[0]; float own[99]; own[n] = s[0]; x[1] = own[3 * n];",
-])  # fmt: skip
-def test_what_the_assembler_takes_is_not_assembled_to_see_whether_it_compiles(body, monkeypatch):
-    text = KEPT.format(16384) + AROUND.format(body)
-    assembled = compile_kernel(text, "k.cu")
-    assert assembled.cubin and assembled.entries["k"].registers > 0
-    monkeypatch.setattr(nvrtc, "compile_anew", None)
-    nvrtc.kept.cache_clear()
-    require_compiles(text, "k.cu")
-    assert nvrtc.translate_source(text, "k.cu", options=options_for({})).ptx == assembled.ptx
-
-
-ASSEMBLY = {
-    "in other registers": ("asm volatile(\"mov.b32 %0, 7;\" : \"=f\"(x[{}]));", 3, 4),
-    "its own names in braces": (
-        "asm volatile(\"{{ .reg .b32 t; mov.b32 t, 1; mov.b32 %0, t; }}\" : \"=f\"(x[{0}]));"
-        "asm volatile(\"{{ .reg .b32 t; mov.b32 t, 1; mov.b32 %0, t; }}\" : \"=f\"(x[{0} + 1]));",
-        3, 8,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("body", "one", "other"), ASSEMBLY.values(), ids=ASSEMBLY)
-def test_inline_assembly_that_was_accepted_is_not_assembled_again(body, one, other, monkeypatch):
-    require_compiles(AROUND.format(body.format(one)), "k.cu")
-    text = AROUND.format(body.format(other))
-    expected = nvrtc.compile_anew(text, "k.cu", options=options_for({})).ptx
-    monkeypatch.setattr(nvrtc, "compile_anew", None)
-    assert nvrtc.translate_source(text, "k.cu", options=options_for({})).ptx == expected
-
-
-LATER_REFUSED = {
-    "another register": (
-        "asm(\"mov.b32 %0, %1;\" : \"=r\"(n) : \"r\"(n + 1)); x[0] = n;",
-        "long w; asm(\"mov.b32 %0, %1;\" : \"=l\"(w) : \"r\"(n + 1)); x[0] = w;",
-    ),
-    "another number": (
-        "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 24;\");",
-        "asm volatile(\"setmaxnreg.dec.sync.aligned.u32 25;\");",
-    ),
-    "a label that is there twice": (
-        "asm volatile(\"here: add.f32 %0, %0, %0;\" : \"+f\"(x[0]));",
-        "asm volatile(\"here: add.f32 %0, %0, %0;\" : \"+f\"(x[0]));" * 2,
-    ),
-    "a name that is there twice": (
-        "asm volatile(\".reg .b32 t; mov.b32 t, 1; mov.b32 %0, t;\" : \"=f\"(x[0]));",
-        "asm volatile(\".reg .b32 t; mov.b32 t, 1; mov.b32 %0, t;\" : \"=f\"(x[0]));" * 2,
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("right", "wrong"), LATER_REFUSED.values(), ids=LATER_REFUSED)
-def test_inline_assembly_that_resembles_what_was_accepted_is_still_refused(right, wrong):
-    require_compiles(AROUND.format(right), "k.cu")
-    with pytest.raises(CompileError, match=r"k\.cu does not compile"):
-        require_compiles(AROUND.format(wrong), "k.cu")
-
-
-def test_a_number_from_elsewhere_belongs_to_what_was_accepted():
-    text = AROUND.format('asm volatile("bar.sync %0;" :: "n"(NUMBER)); x[n] = 1;')
-    require_compiles(text, "k.cu", macros={"NUMBER": 15})
-    with pytest.raises(CompileError, match=r"k\.cu does not compile"):
-        require_compiles(text, "k.cu", macros={"NUMBER": 16})
-
-
-def test_what_one_architecture_accepts_another_may_refuse():
-    text = AROUND.format('asm volatile("fence.proxy.async;"); x[n] = 1;')
-    require_compiles(text, "k.cu", arch="sm_90a")
-    with pytest.raises(CompileError, match="does not compile for sm_80"):
-        require_compiles(text, "k.cu", arch="sm_80")
-
-
 # ---- CUDA's headers ------------------------------------------------------------------------------
 
 
@@ -239,15 +132,6 @@ def places(tmp_path, monkeypatch):
 WMMA = '#include <mma.h>\nextern "C" __global__ void empty() { MADE }\n'
 
 
-def test_the_folder_of_headers_is_one_that_has_them_all(places):
-    wheel, toolkit = places
-    (toolkit / "crt" / "mma.h").write_text("#define MADE\n")
-    assert cuda_headers.folder() == toolkit
-    assert not cuda_headers.are_missing(WMMA)
-    assert "empty" in compile_kernel(WMMA, "w.cu").entries
-    assert wheel != toolkit
-
-
 def test_missing_headers_are_named_with_what_to_install(places):
     assert cuda_headers.folder() == places[0]  # other headers may do
     assert cuda_headers.missing(places[0]) == ["crt/mma.h"]
@@ -256,39 +140,3 @@ def test_missing_headers_are_named_with_what_to_install(places):
     with pytest.raises(CompileError) as error:
         compile_kernel("broken", "other.cu")
     assert "nvidia-cuda-crt" not in str(error.value)
-
-
-def test_cudas_cpp_library_is_found_in_a_toolkit_or_a_wheel_and_missed_in_words(
-    places, monkeypatch
-):
-    wheel, toolkit = places
-    monkeypatch.setattr(cuda_headers, "find_spec", lambda name: None)
-    assert cuda_headers.core_libraries() is None
-    uses = "#include <cuda/std/array>\n__global__ void k() {}\n"
-    with pytest.raises(CompileError, match=r'(?s)file "cuda/std/array".*nvidia-cuda-cccl'):
-        compile_kernel(uses, "c.cu")
-    for inside in (toolkit / "cccl", wheel):  # of CUDA 13, and of CUDA 12
-        (inside / "nv").mkdir(parents=True)
-        (inside / "nv" / "target").write_text("")
-        cuda_headers.core_libraries.cache_clear()
-        assert cuda_headers.core_libraries() == inside
-        assert f"-I{inside}" in nvrtc.header_options()
-
-
-def test_headers_are_looked_for_where_toolkit_and_wheels_put_them(tmp_path, monkeypatch):
-    named, wheel = tmp_path / "cuda", tmp_path / "site"
-    (wheel / "nvidia" / "cu13" / "include").mkdir(parents=True)
-    monkeypatch.setenv("CUDA_HOME", str(named))
-    monkeypatch.syspath_prepend(str(wheel))
-    found = list(cuda_headers._places())
-    assert named / "include" in found
-    assert found.index(cuda_headers.TOOLKIT / "include") < found.index(
-        wheel / "nvidia" / "cu13" / "include"
-    )
-
-
-def test_doctor_says_which_headers_are_missing_and_what_to_install(places, capsys):
-    cli.main(["doctor"])
-    said = capsys.readouterr().out
-    assert f"-       CUDA's headers: crt/mma.h not in {places[0]}\n" in said
-    assert cuda_headers.INSTALL in said

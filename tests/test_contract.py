@@ -10,10 +10,8 @@ from whole_kernels import KERNELS
 from gemmlab.kernel import verify
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
-from gemmlab.ladder import SIMULATED, IllegalSetting, Launch, MapOf, Problem, Workspace
-from gemmlab.ladder.element_types import FLOAT32, ElementType
+from gemmlab.ladder import IllegalSetting, Launch, MapOf, Workspace
 from gemmlab.ladder.launch import LEADING, POINTERS, STRIDES
-from gemmlab.ladder.precision import OF_ROWS, SINGLE, Precision
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter
 from gemmlab.ladder.shapes import ceil_div, operations, ops
@@ -79,19 +77,6 @@ def test_two_launches_share_a_workspace(parts):
     assert kernel.trace(32, 32, 8).counters[STORES] == parts * 4 * 8 + 4 * 8
 
 
-def test_a_workspace_may_begin_as_zeros():
-    def plan(problem, settings, target):
-        zeroed = [replace(one, args=tuple(
-            replace(arg, zeroed=True) if isinstance(arg, Workspace) else arg for arg in one.args
-        )) for one in parts_and_sum(problem, settings, target)]  # fmt: skip
-        return zeroed[1:]  # nothing is added to the zeros
-
-    C = a_kernel(replace(SPLIT_K, plan=plan), PARTS=4)(
-        np.ones((5, 3), np.float32), np.ones((3, 4), np.float32)
-    )
-    assert (C == 0).all()
-
-
 def test_a_workspace_that_begins_as_zeros_must_be_left_so():
     def plan(problem, settings, target):
         return [replace(one, args=tuple(
@@ -128,20 +113,6 @@ def test_matrices_come_through_tensor_maps():
         Kernel(mapped(), {"WIDTH": 128}, "sm_100", KERNELS / "tma.cu")
 
 
-def test_a_grid_is_whole_clusters_and_the_simulator_runs_them():
-    rung = mapped(cluster=(2, 1, 1))
-    with pytest.raises(IllegalSetting, match="3 blocks along x are no whole clusters of 2"):
-        rung.launches(Problem(32, 96, 32), {}, SIMULATED)
-    together = a_kernel(
-        rung,
-        lambda text: text.replace(
-            "__launch_bounds__(THREADS)\nproduct", "__cluster_dims__(2, 1, 1)\nproduct"
-        ),
-        WIDTH=128,
-    )
-    assert verify.check(together, 32, 64, 32, 1.0, 0.0, seed=3).passed
-
-
 # ---- batches and transposed operands -------------------------------------------------------------
 
 
@@ -164,12 +135,6 @@ def test_a_batch_of_products_with_b_transposed():
         kernel(A[0], B[0])
     with pytest.raises(ArgumentError, match="inner sizes differ"):
         kernel(A, np.ascontiguousarray(B.swapaxes(1, 2)))
-
-
-def test_a_wrong_stride_is_found_in_the_product_where_it_shows():
-    wrong = a_kernel(BATCHED, lambda text: text.replace("z * stride_c", "z * (stride_c + 1)"))
-    message = verify.check(wrong, 9, 5, 4, 1.0, 0.0, seed=1).message
-    assert "out-of-bounds" in message or "C[1, " in message
 
 
 # ---- leading dimensions, operations by settings, arrays of pointers ------------------------------
@@ -254,13 +219,6 @@ def test_what_overlaps_or_is_stored_otherwise_is_refused(A, says):
         generally()(A, normal(2, 7, 3))
 
 
-def test_pointers_may_lead_to_one_matrix_again_and_again():
-    A, B = np.broadcast_to(normal(5, 7), (3, 5, 7)), normal(3, 7, 4)
-    assert np.allclose(generally(pointers=1)(A, B), A @ B, atol=1e-5)
-    with pytest.raises(ArgumentError, match="0 apart, so that they overlap"):
-        generally()(A, B)
-
-
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
@@ -304,15 +262,6 @@ def test_what_begins_off_16_bytes_is_where_it_is_for_wide_loads():
     assert (kernel(whole[..., 1:9].copy(), normal(2, 8, 3)) == 4).all()
 
 
-def test_a_guard_cell_between_rows_shows_what_was_written():
-    one_more = "if (col == N - 1 && row == 3) at[2] = sum;\n    *at = alpha"
-    kernel = generally(lambda text: text.replace("*at = alpha", one_more))
-    message = verify.check(kernel, 17, 19, 6, 1.0, 0.0, seed=7, gap=5).message
-    assert message == (
-        "wrote between the rows of C: 2 elements past the end of row 3, 3 guard cells changed"
-    )
-
-
 @pytest.mark.parametrize(("op_a", "op_b", "pointers"), EVERY_WAY)
 def test_a_sample_of_a_batch_is_compared_as_it_is_stored(op_a, op_b, pointers):
     how = {"op_a": op_a, "op_b": op_b, "pointers": pointers}
@@ -324,64 +273,3 @@ def test_a_sample_of_a_batch_is_compared_as_it_is_stored(op_a, op_b, pointers):
     wrong = generally(lambda text: text.replace("sum = 0.0f", "sum = 1.0f"), **how)
     with pytest.raises(verify.VerificationError, match=r"C\[\d, \d, 0\] is .*expected"):
         verify.check_sample(wrong, wrong.problem(9, 5, 4, 5), rows=3)
-
-
-def test_an_access_of_a_transposed_operand_is_one_of_the_matrix_as_it_is_stored():
-    access = generally(op_a=1).trace(20, 18, 3).warp_access("A", occurrence=2)
-    assert access.shape == (3, 20)
-    assert access.elements[:, 0].tolist() == [[2, row] for row in [0] * 16 + [1] * 16]
-
-
-# ---- eight bits, with scales ---------------------------------------------------------------------
-
-
-def numbers_of_e4m3() -> np.ndarray:
-    """float64 (256,): what each byte stands for; the two NaNs count as 0 here."""
-    bits = np.arange(256)
-    exponent, fraction = bits >> 3 & 15, bits & 7
-    size = np.where(exponent, np.ldexp(8.0 + fraction, exponent - 10), np.ldexp(fraction, -9))
-    return np.where(bits & 128, -1, 1) * np.where(bits & 127 == 127, 0.0, size)
-
-
-E4M3 = numbers_of_e4m3()
-
-
-def encode(values, storage):
-    nearest = abs(E4M3[:, None] - values.ravel()).argmin(axis=0)
-    return nearest.reshape(values.shape).astype(storage)
-
-
-EIGHT_BITS = ElementType(
-    "e4m3", "uint8", 2.0**-4, 2.0**-9, 0x7F, decode=lambda stored: E4M3[stored], encode=encode
-)
-SCALED = Precision(
-    "e4m3", EIGHT_BITS, EIGHT_BITS, FLOAT32, FLOAT32,
-    errors=lambda k: (SINGLE.errors(k)[0] + 3, SINGLE.errors(k)[1]), scales=OF_ROWS,
-)  # fmt: skip
-
-
-def with_scales(problem, settings, target):
-    args = ("A", "B", "C", "scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
-    return [Launch("scaled", tiles(problem), (TILE, TILE, 1), args=args)]
-
-
-RUNG_OF_BYTES = a_rung("scaled_eight_bits", with_scales, precision=SCALED)
-
-
-def test_bytes_with_a_scale_for_each_row_and_column():
-    kernel = a_kernel(RUNG_OF_BYTES)
-    assert passes(kernel, (17, 19, 33), (5, 40, 1)) and kernel.check().passed
-    given = kernel.operands(kernel.problem(4, 6, 8), seed=1)
-    assert given.A.dtype == np.uint8 and given.scale_b.shape == (6,)
-    A, B, _ = given.numbers()
-    C = kernel(given.A, given.B, scales=(given.scale_a, given.scale_b))
-    assert np.allclose(C, A @ B, rtol=1e-5)
-    with pytest.raises(ArgumentError, match="needs scales"):
-        kernel(given.A, given.B)
-    with pytest.raises(ArgumentError, match=r"scale_a is \(3,\), and for these matrices \(4,\)"):
-        kernel(given.A, given.B, scales=(given.scale_a[:3], given.scale_b))
-
-
-def test_a_scale_left_out_is_found():
-    wrong = a_kernel(RUNG_OF_BYTES, lambda text: text.replace("scale_a[row] * ", ""))
-    assert not verify.check(wrong, 9, 5, 4, 1.0, 0.0, seed=1).passed

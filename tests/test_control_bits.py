@@ -6,14 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gemmlab.cuda.control_bits import BARRIERS, SHIFT, WIDTH, Control
-from gemmlab.cuda.disassembler import disassemble, parse, section
+from gemmlab.cuda.disassembler import BARRIERS, SHIFT, WIDTH, Control, parse
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
-from gemmlab.sass import listing, listings, loops
+from gemmlab.sass import listing, loops
 from gemmlab.sass.view import CONTROL_HEADS, HEADS
-from ptxsim.compile import nvrtc
 
 BARRIER = st.none() | st.integers(0, BARRIERS - 1)
 CONTROLS = st.builds(
@@ -61,7 +59,7 @@ def test_what_there_is_not_is_refused():
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_every_listing_has_them_and_reuse_stands_in_the_text_too(rung):
     """nvdisasm writes .reuse beside an operand: by another way than our reading of the bits."""
-    code = parse(listings.stored(rung.name)["listing"])
+    code = parse(loops.stored(rung.name)["listing"])
     assert code and all(one.control is not None for one in code)
     for one in code:
         if one.operation == "FFMA" and not one.control.yields:
@@ -101,15 +99,3 @@ def test_the_view_shows_them_on_request():
             " ".join(map(str, bits.waits_for)),
         )  # fmt: skip
     assert "waits for" in full._repr_html_() and "W0" in repr(full)
-
-
-def test_all_words_of_a_cubin_survive():
-    source = 'extern "C" __global__ void f(float* x) { x[threadIdx.x] *= 2.0f; __syncthreads(); }'
-    program = nvrtc.compile_anew(source, "f.cu", arch="sm_90a")
-    code = parse(section(disassemble(program.cubin), "f"))
-    assert [one.control.bits for one in code] == [
-        Control.from_bits(one.control.bits).bits for one in code
-    ]
-    loads = [one for one in code if one.operation == "LDG"]
-    users = [one for one in code if one.operation in ("FADD", "FMUL")]
-    assert loads[0].control.write_barrier in users[0].control.waits_for

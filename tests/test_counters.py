@@ -20,15 +20,6 @@ def test_the_simulator_counts_what_the_gpu_counted():
     assert len(table) >= 5 and table["equal"].all(), table
 
 
-def test_collisions_are_what_a_gpu_counts_above_the_conflicts_of_addresses():
-    kernel = load("06_vectorized_loads")
-    table = counters.collisions(kernel, 512, 512, 512).set_index("metric")
-    assert len(table) == 4 and (table["more"] >= 0).all() and table["more"].any()
-    assert not set(table.index) & set(counters.compare(kernel, 512, 512, 512)["metric"])
-    stores = table.loc["l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum"]
-    assert 0 < stores["more"] < 0.1 * stores["simulator"]
-
-
 def test_a_difference_is_shown(monkeypatch):
     kernel = load("01_naive")
     name, metrics = runs.counters_at(kernel, 512, 512, 512)
@@ -45,22 +36,6 @@ def test_a_warp_fma_of_the_naive_kernel_costs_its_33_sectors():
     assert table.loc[512, "sectors"] == 33.0
     # Wavefronts of data follow the banks: all in one at K = 512, spread at K = 513.
     assert table.loc[512, "data wavefronts"] > 5 * table.loc[1001, "data wavefronts"]
-
-
-def test_counts_of_a_fast_kernel_need_more_digits():
-    kernel = load("05_thread_tile_2d")
-    coarse, fine = counters.per_warp_fma(kernel), counters.per_warp_fma(kernel, digits=3)
-    assert fine.round(1).equals(coarse) and not fine.equals(coarse)
-
-
-def test_warp_fmas_are_those_of_fp32_units():
-    with pytest.raises(ValueError, match="14_wmma is float16"):
-        counters.per_warp_fma(load("14_wmma"))
-
-
-def test_a_shape_that_was_not_counted_is_named():
-    with pytest.raises(registry.NoRecord, match=r"M=3.*512x512x512"):
-        counters.compare(load("01_naive"), 3, 3, 3)
 
 
 def test_side_by_side_is_the_record_per_32_multiply_adds():

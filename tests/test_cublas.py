@@ -160,13 +160,6 @@ def test_types_have_the_numbers_of_the_manual(dtype, numbers):
     assert seen == [numbers]
 
 
-def test_plain_matrices_need_no_operands():
-    A, B, C = (np.random.default_rng(i).normal(size=s).astype(np.float32).view(Placed)
-               for i, s in enumerate(((5, 7), (7, 3), (5, 3))))  # fmt: skip
-    cublas().launch_into(A, B, C)
-    assert np.allclose(C, A @ B, atol=1e-5)
-
-
 def test_an_error_of_the_library_is_told():
     made = cublas()
     made._library = SimpleNamespace(cublasSgemm_v2=lambda *_: 7)

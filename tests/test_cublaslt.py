@@ -153,13 +153,6 @@ def test_the_fastest_of_those_that_run_is_taken(library):
     assert library.launched == [2]
 
 
-def test_everything_that_was_made_is_freed(library):
-    with CublasLt(STREAM) as lt:
-        FusedProduct(lt, M, N, K, "none")
-        assert library.made
-    assert not library.made
-
-
 def test_what_is_not_fused_is_named(library, monkeypatch):
     with CublasLt(STREAM) as lt:
         with pytest.raises(NoFusedEpilogue, match="no 'GELU by erf'; it fuses none, ReLU, GELU by"):
@@ -169,15 +162,6 @@ def test_what_is_not_fused_is_named(library, monkeypatch):
         monkeypatch.setitem(TIMES, 3, None)
         with pytest.raises(NoFusedEpilogue, match="no algorithm that runs, for bias and ReLU at M"):
             FusedProduct(lt, M, N, K, "ReLU")
-
-
-def test_tf32_is_refused_and_so_is_a_status(library, monkeypatch):
-    monkeypatch.setattr(Library, "cublasLtCreate", lambda self, into: 1)
-    with pytest.raises(CublasError, match="cublasLtCreate returned status 1"):
-        CublasLt(STREAM)
-    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
-    with pytest.raises(CublasError, match="asks cuBLAS for TF32"):
-        CublasLt(STREAM)
 
 
 def test_a_library_that_is_missing_is_named(monkeypatch):

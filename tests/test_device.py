@@ -21,12 +21,6 @@ H200 = device.Gpu(
 )
 
 
-def test_only_hopper_is_compiled_for_its_own_instructions():
-    assert device.arch_of((9, 0)) == "sm_90a"
-    assert device.arch_of((8, 9)) == "sm_89"
-    assert device.arch_of((12, 0)) == "sm_120"
-
-
 def test_an_unknown_choice_of_device_names_the_known_one(monkeypatch):
     monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
     device._find_gpu.cache_clear()

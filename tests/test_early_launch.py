@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gemmlab.cuda import early_launch
+from gemmlab.cuda import driver as of_cuda
 
 ON_GPU = SimpleNamespace(data=SimpleNamespace(ptr=0x7F0012345600))  # an array of CuPy
 MAP = np.arange(128, dtype=np.uint8).view("V128")
@@ -23,7 +23,8 @@ def driver(monkeypatch):
         seen.calls.append((config._obj, kernel.value, list(pointers), extra))
         return seen.code
 
-    monkeypatch.setattr(early_launch, "_launch", lambda: launch)
+    api = SimpleNamespace(cuLaunchKernelEx=launch)
+    monkeypatch.setattr(of_cuda, "_driver", lambda: api)
     monkeypatch.setattr(cupy.cuda, "get_current_stream", lambda: SimpleNamespace(ptr=99))
     return seen
 
@@ -31,7 +32,7 @@ def driver(monkeypatch):
 def prepared():
     function = SimpleNamespace(kernel=SimpleNamespace(ptr=4321))
     args = (MAP, ON_GPU, np.int32(-7), np.float32(0.5), np.uint64(0))
-    return early_launch.prepared(function, (6, 2, 1), (384, 1, 1), args, 229_440)
+    return of_cuda.early_launch(function, (6, 2, 1), (384, 1, 1), args, 229_440)
 
 
 def test_the_launch_is_as_said_and_may_overlap(driver):
@@ -58,5 +59,5 @@ def test_arguments_are_passed_by_value_and_arrays_by_address(driver):
 
 def test_structures_are_as_long_as_the_drivers():
     """CUlaunchAttribute has 72 bytes, CUlaunchConfig 56."""
-    assert ctypes.sizeof(early_launch._Attribute) == 72
-    assert ctypes.sizeof(early_launch._Config) == 56
+    assert ctypes.sizeof(of_cuda._Attribute) == 72
+    assert ctypes.sizeof(of_cuda._Config) == 56

@@ -9,7 +9,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS
 from gemmlab.ladder.settings import ALONE, JOINS, LAST_ARRIVER, STREAM_K
 from gemmlab.lessons.split_k.rung import RUNG as SPLIT_K
-from gemmlab.records import runs, tuning
+from gemmlab.records import tuning
 
 TILED = [rung.name for rung in RUNGS[3:]]
 # Copies past L1 are counted by where they go, too: every other row of 14's tiles begins 16 bytes
@@ -39,19 +39,6 @@ def test_sectors_per_request_are_those_of_the_warps_direction(name, sectors):
     assert table["shared loads"] == table["bank conflicts"] == "none"
 
 
-def test_what_is_recorded_with_a_block_that_runs_alone_is_what_a_second_run_finds():
-    kernel = gl.load("09_double_buffering", BM=64, BN=64, BK=8, WM=32, WN=32, STAGES=3)
-    alone = facts.of(kernel).trace
-    block = (0, 0, 0)
-    two = kernel.trace(*facts.shape(kernel), blocks=[block, (1, 0, 0)])
-    seen, again = alone.run.accesses(block), two.run.accesses(block)
-    assert [(a.line, a.operation, a.warp, a.addresses.tolist()) for a in seen] == [
-        (a.line, a.operation, a.warp, a.addresses.tolist()) for a in again
-    ]
-    assert {name: 2 * count for name, count in alone.counters.items()} == two.counters
-    assert len(alone.run.instructions(block, 1)) == len(two.run.instructions(block, 1))
-
-
 def test_the_table_has_the_same_rows_for_every_kernel_and_any_architecture():
     one = facts.of(gl.load("01_naive"), "sm_75").table()
     other = facts.of(gl.load("03_shared_memory", TILE=8), "sm_120").table()
@@ -67,21 +54,6 @@ def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
     assert speed.gflops == row["gflops"] and "recorded" in speed.where
     edited = gl.from_source(kernel.text.replace("alpha * sum", "sum * alpha"), like=kernel.name)
     assert edited.text != kernel.text and facts.recorded_speed(edited) is None
-
-
-def test_a_rung_without_a_sweep_has_the_recorded_speed_of_its_default_alone():
-    speed = facts.recorded_speed(gl.load("01_naive"))
-    assert speed.gflops == runs.replay_at(gl.load("01_naive"), 4096, 4096, 4096).gflops
-    assert facts.recorded_speed(gl.load("01_naive", BLOCK_X=32)) is None
-
-
-def test_facts_side_by_side_are_those_of_each_kernel():
-    kernels = {f"TM={TM}": gl.load("04_thread_tile_1d", TM=TM) for TM in (4, 16)}
-    table = facts.side_by_side(kernels)
-    for name, kernel in kernels.items():
-        alone = facts.of(kernel).table()
-        assert list(table.index) == list(alone.quantity)
-        assert list(table[name]) == list(alone.value)
 
 
 @pytest.mark.parametrize("join", range(len(JOINS)), ids=JOINS)

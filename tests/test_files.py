@@ -98,8 +98,3 @@ def test_a_folder_is_tried_before_the_work(tmp_path, monkeypatch):
     (tmp_path / "a file").touch()
     with pytest.raises(files.NotWritten, match="a file cannot be written"):
         files.require_writable(tmp_path / "a file")
-
-
-def test_a_record_is_readable_by_all(tmp_path):
-    files.write(tmp_path / "file", b"")
-    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o644

@@ -8,7 +8,7 @@ from gemmlab import folders
 from gemmlab.kernel import fingerprint
 from gemmlab.ladder import SIMULATED, Parameter, Problem, find
 from gemmlab.loading import load
-from gemmlab.records import registry, runs, stalls, tuning
+from gemmlab.records import runs, stalls, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import LARGE, Measured
 
@@ -23,14 +23,6 @@ def with_launch(rung, **changed):
 
     def plan(problem, settings, target):
         return [replace(launch, **changed) for launch in rung.plan(problem, settings, target)]
-
-    return replace(rung, plan=plan)
-
-
-def half_the_grid(rung):
-    def plan(problem, settings, target):
-        (launch,) = rung.plan(problem, settings, target)
-        return [replace(launch, grid=(launch.grid[0] // 2, 1, 1))]
 
     return replace(rung, plan=plan)
 
@@ -52,12 +44,6 @@ def test_another_launch_is_refused_in_every_record_of_the_rung(changed):
             StaleRecord, match=r"its launch has changed \(grid.*; undo that, or run"
         ):
             read()
-
-
-def test_half_of_the_persistent_blocks_are_another_launch():
-    assert runs.replay(Measured(find("18_persistent")))
-    with pytest.raises(StaleRecord, match="its launch has changed"):
-        runs.replay(Measured(half_the_grid(find("18_persistent"))))
 
 
 def test_another_box_is_another_launch():
@@ -131,17 +117,6 @@ def test_an_edit_of_kernel_or_header_is_refused_with_its_name(kernels):
     kernel.write_text(plain)
     with pytest.raises(StaleRecord, match=r"its header tiles\.cuh has changed"):
         runs.replay(Measured(rung))
-
-
-def test_what_changed_is_not_claimed_where_it_is_not_known(monkeypatch):
-    monkeypatch.setattr(registry, "_sources", lambda folder: {})
-    changed = with_launch(find("05_thread_tile_2d"), grid=(1, 1, 1))
-    with pytest.raises(StaleRecord, match="its launch has changed"):
-        runs.replay(Measured(changed))
-    rung = find("03_shared_memory")
-    other = [replace(p, default=16) if p.name == "TILE" else p for p in rung.parameters]
-    with pytest.raises(StaleRecord, match=r"another version of this kernel; run `python -m gemm"):
-        runs.replay(Measured(replace(rung, parameters=tuple(other))))
 
 
 def test_what_is_measured_is_what_the_rung_launches():

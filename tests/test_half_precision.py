@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import gemmlab as gl
 import ptxsim
 from gemmlab import ladder
-from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.compiler import options_for
-from gemmlab.kernel.operands import Operands, random_matrix
-from gemmlab.ladder import HALF, IllegalSetting, Problem
+from gemmlab.kernel.operands import random_matrix
+from gemmlab.ladder import HALF, Problem
 from gemmlab.ladder.probes import MMA_SHAPE
 from gemmlab.lessons.wmma import figures, fragments
 from gemmlab.measure import ceilings
@@ -50,55 +49,6 @@ def test_other_types_are_refused_by_name():
         kernel(halves, halves, beta=1.0)
     with pytest.raises(gl.ArgumentError, match=r"A is float16: 01_naive takes float32"):
         gl.load("01_naive")(halves, halves)
-
-
-@ways
-@pytest.mark.parametrize("scale", [2.0**-12, 60000.0])
-def test_tiny_and_large_numbers(how, scale):
-    """Products of tiny ones are subnormal in float16; of large ones none is beyond it here."""
-    A = (np.eye(33, dtype=np.float32) * scale).astype(np.float16)
-    B = random_matrix(33, 20, 8, "float16")
-    found = gl.load("14_wmma", **how)(A, B)
-    assert np.array_equal(found, (A.astype(float) @ B).astype(np.float16))
-
-
-@ways
-def test_nan_and_infinity_pass_through_and_stay_in_their_row(how):
-    A, B = random_matrix(40, 50, 1, "float16"), random_matrix(50, 30, 2, "float16")
-    A[3, 7], A[20, 49] = np.nan, np.inf
-    found = gl.load("14_wmma", **how)(A, B)
-    assert np.isnan(found[3]).all() and not np.isfinite(found[20]).any()
-    assert np.isfinite(np.delete(found, [3, 20], axis=0)).all()
-
-
-def test_what_does_not_fit_is_refused_with_the_reason():
-    for wanted, reason in (
-        ({"STAGES": 0}, "is one warp that shares nothing"),
-        ({"BM": 16}, "is too small to stage"),
-        ({"BM": 64, "BN": 64}, "is one warp to a block"),
-        ({"STAGES": 4, "arch": "sm_86"}, "needs 208896 bytes of shared memory per block"),
-        ({"WM": 32}, "512 threads per block, but a part of a tile of A has 256 groups of eight"),
-        ({"BM": 128, "BN": 256, "WM": 32, "WN": 16}, "is too small to stage"),
-    ):
-        with pytest.raises(IllegalSetting, match=reason):
-            gl.load("14_wmma", **wanted)
-
-
-def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
-    rung = ladder.find("14_wmma")
-    for how in (PLAIN, SMALL, {**SMALL, "STAGES": 4}, {**PLAIN, "BM": 64, "WM": 64}):
-        kernel = gl.load("14_wmma", **how)
-        rows, columns = rung.tile(how)
-        steps = 4 * how["BK"]
-        trace = kernel.trace(rows, columns, steps)
-        ends = [
-            int(one.addresses[one.active].max()) + one.size
-            for one in trace.run.accesses()
-            if one.space == "shared"
-        ]
-        there = rung.shared_bytes(how)
-        assert there - 64 <= max(ends) <= there  # what is left is the padding of the last row
-        assert kernel.resources()["shared bytes per block"].item() == there
 
 
 # ---- the bound -----------------------------------------------------------------------------------
@@ -152,65 +102,6 @@ def test_the_bound_is_near_what_halves_can_tell_and_far_from_a_sum_in_halves():
     assert (abs(exact.astype(np.float16) * np.float16(1.01) - exact) > bound).mean() > 0.9
 
 
-def test_random_halves_are_those_floats_rounded():
-    wide, halves = random_matrix(9, 7, 3), random_matrix(9, 7, 3, "float16")
-    assert halves.dtype == np.float16 and np.array_equal(halves, wide.astype(np.float16))
-
-
-class Careless:
-    """Writes `after` elements too many behind C, as a GPU lets pass."""
-
-    name, on_gpu, array_module, dtype = "careless", True, np, "float16"
-    precision = HALF
-    activation = "none"
-    rung, settings = gl.load("14_wmma", **PLAIN).rung, PLAIN
-
-    class Mistake(Exception):
-        pass
-
-    def __init__(self, after=0, value=None):
-        self.after, self.value = after, value
-
-    def random_bias(self, n, seed):
-        return None
-
-    def problem(self, m, n, k, batch=None):
-        return Problem(m, n, k)
-
-    def takes(self, name):
-        return False
-
-    def operands(self, problem, seed, written=True, gap=0):
-        return Operands.from_seed(problem, HALF, seed, written=written)
-
-    def launch(self, operands, alpha, beta):
-        self.launch_into(operands.A, operands.B, operands.C, alpha, beta)
-
-    def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
-        assert A.dtype == B.dtype == C.dtype == np.float16
-        C[...] = reference(A, B, C, alpha, beta)
-        if self.value is not None:
-            C[-1, -1] = self.value
-        if self.after:
-            start = C.__array_interface__["data"][0] - C.base.__array_interface__["data"][0]
-            C.base[start // 2 + C.size :][: self.after] = 1.0
-
-    def to_device(self, array):
-        return array
-
-    to_host = to_device
-
-
-def test_guards_and_samples_work_in_halves():
-    assert verify.check(Careless(), 7, 5, 3, 1.0, 0.0, seed=1).passed
-    message = verify.check(Careless(after=2), 7, 5, 3, 1.0, 0.0, seed=1).message
-    assert "1 elements past the end of C, 2 guard cells" in message
-    assert not verify.check(Careless(value=np.nan), 7, 5, 3, 1.0, 0.0, seed=1).passed
-    verify.check_sample(Careless(), Problem(100, 20, 30), rows=4)
-    with pytest.raises(verify.VerificationError, match=r"C\[99, 19\] is not finite"):
-        verify.check_sample(Careless(value=np.inf), Problem(100, 20, 30))
-
-
 # ---- what is counted -----------------------------------------------------------------------------
 
 
@@ -233,13 +124,6 @@ def test_the_plain_kernel_uses_half_of_each_sector():
     assert access.elements.shape == (32, 2, 2) and access.sector_elements == 16
     assert set(access.elements[..., 0].ravel()) == set(range(8))
     assert set(access.elements[..., 1].ravel()) == set(range(8))
-
-
-def test_pieces_in_shared_memory_meet_no_bank_conflict():
-    for bk in (32, 64):
-        trace = gl.load("14_wmma", **{**SMALL, "BK": bk}).trace(64, 64, 2 * bk)
-        pieces = trace.lines.query("op == 'ldmatrix'")
-        assert (pieces.wavefronts == 4 * pieces.requests).all() and len(pieces) == 2
 
 
 # ---- who holds what ------------------------------------------------------------------------------
@@ -266,26 +150,6 @@ def figure():
 
 def test_fragments_lie_as_ptx_documents_them():
     assert fragments.as_documented() == {"A": True, "B": True, "C": True}
-
-
-def test_another_layout_is_noticed(monkeypatch):
-    found = fragments.by_wmma()
-    moved = {**found, "B": np.roll(found["B"], 1, axis=0)}
-    monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
-    assert fragments.as_documented() == {"A": True, "B": False, "C": True}
-
-
-def test_the_figure_shows_the_lane_of_every_element(figure):
-    found = fragments.by_wmma()
-    assert "Lane 5 holds 8 of A, in rows 1 and 9 and columns 2, 3, 10 and 11" in figure.caption
-    for ax in figure.axes:
-        numbers = sorted(int(text.get_text()) for text in ax.texts)
-        assert numbers == sorted(4 * list(range(32)))
-    for lane in (32, -1, True, 1.0):
-        with pytest.raises(ValueError, match="a warp has lanes 0 to 31"):
-            figures.fragments(found, lane=lane)
-    with pytest.raises(ValueError, match="no lane holds 8 elements of B"):
-        figures.fragments({**found, "B": found["B"][:-1]})
 
 
 # ---- the roof of tensor cores --------------------------------------------------------------------

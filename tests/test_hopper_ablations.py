@@ -9,12 +9,18 @@ import sample_record
 from gemmlab.kernel.compiler import resources_of
 from gemmlab.lessons.fp8 import measure as fp8_measure
 from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
+from gemmlab.lessons.warp_specialized.comparisons import (
+    FASTEST_PROPOSAL,
+    FIRST_CHOICE,
+    LOADED,
+    RESTED,
+    question,
+)
 from gemmlab.lessons.warp_specialized.measure import ROLES
 from gemmlab.measure import power
 from gemmlab.measure.power import Sample
-from gemmlab.records import comparisons
-from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED, question
 
 REGISTERS = question("registers").steps
 CHANGED = [

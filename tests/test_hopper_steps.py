@@ -20,8 +20,8 @@ from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
 from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
-from gemmlab.records import wgmma_ceilings
 from gemmlab.records.ablations import HUGE
+from gemmlab.records.roofs import WGMMA_TABLE
 
 KINDS = {  # one step for each way to read A and B and to write C
     (
@@ -165,7 +165,7 @@ def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
 
 
 def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
-    table = wgmma_ceilings.ceilings()
+    table = WGMMA_TABLE.read()
     fp16 = table[table["dtype"] == "float16"]
     rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
     assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()

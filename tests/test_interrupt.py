@@ -2,20 +2,13 @@
 
 import json
 import os
-import runpy
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from jupyter_client.manager import start_new_kernel
 
-from gemmlab.notebook import lab as sliders
-from gemmlab.plots import thumbnails
-from tools import readme
-
-EMPTY = 'extern "C" __global__ void empty() {}'
 SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and without care never
 
 
@@ -111,25 +104,6 @@ def test_after_nvrtc_has_compiled_ctrl_c_arrives_at_once(interrupted, name):
     assert threads == ["MainThread"]
 
 
-WHILE_NUMBA_IS_IMPORTED = """
-import os, signal, threading, time
-from ptxsim.arithmetic import compiled
-compiled.WORTH_IT = 0
-for seconds in (0.02, 0.05, 0.1, 0.15):
-    threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGINT)).start()
-    try:
-        compiled.fma(1)
-        time.sleep(9)
-    except KeyboardInterrupt:
-        print("interrupted")
-compiled.fma(1)
-"""
-
-
-def test_ctrl_c_leaves_nothing_half_imported():
-    assert output_of(WHILE_NUMBA_IS_IMPORTED).split() == 4 * ["interrupted"]
-
-
 # ---- NVRTC ---------------------------------------------------------------------------------------
 
 # Long to read, and nothing to compile then: as many functions as take a quarter of a second here.
@@ -195,93 +169,3 @@ def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command,
         assert said.splitlines()[-1] == "gemmlab: stopped" and "Traceback" not in said
     finally:
         running.kill()
-
-
-# Of several tasks of a third of a second some are waiting, some are with workers that end.
-POOL = """
-import os, signal, threading, time
-from gemmlab.processes import workers
-
-try:
-    with workers() as pool:
-        threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-        for _ in pool.map(time.sleep, [0.3] * 200):
-            pass
-except KeyboardInterrupt:
-    print("stopped")
-"""
-
-
-def test_work_in_other_processes_ends_without_a_word():
-    done = subprocess.run([sys.executable, "-c", POOL], capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "stopped\n", "")
-
-
-def test_make_readme_ends_with_130_and_a_sentence(monkeypatch, capsys):
-    def interrupted(*_):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(SOON_S)
-
-    monkeypatch.setattr(thumbnails, "roofs_thumbnail", interrupted)
-    monkeypatch.delitem(sys.modules, readme.__name__)  # else runpy warns of it
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module(readme.__name__, run_name="__main__")
-    assert ended.value.code == 130 and capsys.readouterr().err == "gemmlab: stopped\n"
-
-
-# ---- Jupyter -------------------------------------------------------------------------------------
-
-CELL = """
-import numpy as np
-import ptxsim
-from ptxsim.compile import nvrtc
-source = '''extern "C" __global__ void loop(float* x) {
-    while (x[threadIdx.x] >= 0) x[threadIdx.x] += 1;
-}'''
-nvrtc.compile_anew(source, "kernel.cu")
-x = np.ones(1 << 10, np.float32)
-print("started")
-ptxsim.launch(source, "loop", (1 << 10, 1, 1), (1 << 10, 1, 1), [x])
-"""
-
-
-def test_a_cell_that_loops_can_be_interrupted_and_the_next_one_runs():
-    manager, client = start_new_kernel(kernel_name="python3")
-    try:
-        asked, interrupted = client.execute(CELL, stop_on_error=False), 0.0
-        while True:
-            message = client.get_iopub_msg(timeout=120)
-            if message["msg_type"] == "stream" and "started" in message["content"]["text"]:
-                manager.interrupt_kernel()
-                interrupted = time.monotonic()
-            if message["msg_type"] == "error" and message["parent_header"]["msg_id"] == asked:
-                break
-        assert time.monotonic() - interrupted < 2 * SOON_S  # IPython writes its traceback, too
-        assert message["content"]["ename"] == "KeyboardInterrupt"
-        reply = client.execute_interactive("assert (x == 1).all()", timeout=60)
-        assert reply["content"]["status"] == "ok"
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-
-
-def test_sliders_that_are_interrupted_say_so_and_go_on(monkeypatch):
-    lab = sliders.lab("01_naive")
-    slider = lab.sliders["BLOCK_X"]
-    first, second, *_ = (
-        value
-        for value in slider.options
-        if value != slider.value and not lab.rung.broken({**lab.settings, "BLOCK_X": value})
-    )
-
-    def interrupted(*_, **__):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(sliders, "load", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            slider.value = first
-    assert "Stopped" in lab.message.value
-    before = lab.picture.value
-    slider.value = second
-    assert "Stopped" not in lab.message.value and lab.picture.value != before

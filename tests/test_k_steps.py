@@ -85,32 +85,6 @@ def test_products_are_done_up_to_k_and_are_those_of_the_counters(name, settings,
     assert last.done.sum() + last.mine.sum() * ADDED.get(name, 0) == trace.run.multiply_adds
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("04_thread_tile_1d", ()),
-        ("08_warp_tiling", ()),
-        ("09_double_buffering", ()),
-        ("09_double_buffering", (("STAGES", 3),)),
-    ],
-)
-def test_products_of_a_frame_are_the_multiply_adds_between_two_barriers(name, settings, walks):
-    """Counted in the instructions of all warps, with no look at what lies where."""
-    frames = walks(name, settings)
-    trace = frames[0].trace
-    counted = []
-    for warp in range(int(np.prod(trace.block)) // 32):
-        passed = [0]
-        for one in trace.run.instructions((0, 0, 0), warp):
-            passed[-1] += 32 * one.opcode.startswith("fma")
-            if one.opcode.startswith("bar.sync"):
-                passed.append(0)
-        counted.append(passed)
-    done = np.diff([0, *(frame.done.sum() for frame in frames)])
-    fmas = np.sum(counted, axis=0)
-    assert done[done > 0].tolist() == fmas[fmas > 0].tolist()
-
-
 @pytest.mark.parametrize(("name", "settings"), IN_SHARED)
 def test_what_is_read_lay_in_shared_memory_before_the_last_barrier(name, settings, walks):
     frames = walks(name, settings)
@@ -182,24 +156,6 @@ def test_double_buffering_loads_ahead_while_it_multiplies(stages, walks):
                 assert ((frame.kept[one] == buffer) == tile(frame, one, expected)).all()
 
 
-def test_the_words_of_shared_memory_hold_what_the_declarations_say(walks):
-    """03: a[TILE][BK], then b[BK][TILE]. 09: twice a[BK][BM + 4], then twice b[BK][BN]."""
-    frame = walks("03_shared_memory")[2]
-    k, n, first_of_b = frame.trace.k, frame.trace.n, frame.trace.m * frame.trace.k
-    ks = np.arange(64, 128)
-    a, b = frame.memory[: 32 * 64].reshape(32, 64), frame.memory[32 * 64 :].reshape(64, 32)
-    assert (a == np.arange(32)[:, None] * k + ks).all()
-    assert (b == first_of_b + ks[:, None] * n + np.arange(32)).all()
-
-    frame = walks("09_double_buffering")[1]
-    k, n, first_of_b = frame.trace.k, frame.trace.n, frame.trace.m * frame.trace.k
-    a = frame.memory[: 2 * 8 * 132].reshape(16, 132)
-    b = frame.memory[2 * 8 * 132 :].reshape(16, 128)
-    assert (a[:, :128] == np.arange(128) * k + np.arange(16)[:, None]).all()
-    assert (a[:, 128:] == NOTHING).all()
-    assert (b == first_of_b + np.arange(16)[:, None] * n + np.arange(128)).all()
-
-
 @pytest.mark.parametrize("name", ["01_naive", "02_coalescing"])
 def test_without_shared_memory_a_frame_is_a_stretch_along_k(name, walks):
     frames = walks(name)
@@ -224,20 +180,6 @@ def test_at_the_edge_of_c_and_of_k(walks):
     assert frames[1].products == (8, 8) and frames[3].progress == "13 of 13 products"
 
 
-def test_without_products_there_is_only_c_to_write(walks):
-    (frame,) = walks("03_shared_memory", (), (0, 0, 0), (32, 32, 0))
-    assert frame.actions == ["write C"] and frame.progress == "0 of 0 products"
-
-
-def test_the_caption_says_what_happens(walks):
-    frame = walks("09_double_buffering", (("STAGES", 3),))[1]
-    assert frame.caption == (
-        "Block (0, 0, 0) loads k 16 to 23 of A and B and multiplies k 0 to 7 of A and B. Then each "
-        "sum has 8 of 32 products; k 0 to 15 of A and B lie in shared memory; k 16 to 23 of A and "
-        "B are on their way."
-    )
-
-
 def test_what_cannot_be_followed_is_refused():
     with pytest.raises(TypeError, match="steps takes a trace"):
         k_steps.of("03_shared_memory")
@@ -251,25 +193,3 @@ def test_warps_that_wait_for_mbarriers_take_no_steps_together(name):
     trace = gl.load(name).trace(128, 256, 64)
     with pytest.raises(ValueError, match=rf"warps of {name} wait for mbarriers"):
         k_steps.of(trace)
-
-
-@pytest.mark.parametrize(("steps", "lies_in"), [(4, 0), (5, 1)])
-def test_a_tile_that_sums_overwrote_is_gone(steps, lies_in, walks):
-    """Rung 14's sums leave through shared memory, from its first byte on, and the last pair of
-    tiles lies in one of its stages. The others hold the zeros that come after it."""
-    s = gl.load("14_wmma").settings
-    k = steps * s["BK"]
-    *before, last = walks("14_wmma", shape=(2 * s["BM"], 2 * s["BN"], k))
-    warps = s["BM"] // s["WM"] * (s["BN"] // s["WN"])
-    row = 2 * (s["WN"] + 8)  # words of an element: a sum has two, and padding is 8 sums
-    strips = np.arange(warps * 16 * row)
-    expected = np.zeros(len(last.memory), bool)
-    expected[strips[strips % row < 2 * s["WN"]]] = True
-    assert (last.sums == expected).all() and not any(frame.sums.any() for frame in before)
-    stage = s["BM"] * (s["BK"] + 8) + s["BK"] * (s["BN"] + 8)
-    assert len(strips) < stage  # only the first stage is overwritten
-    left = np.arange(k - s["BK"], k) if lies_in else []
-    for name, ks in (("A", last.kept["A"].T), ("B", last.kept["B"])):
-        assert np.array_equal(np.flatnonzero((ks != NOTHING).any(axis=1)), left), name
-    there = np.flatnonzero(last.memory != NOTHING) // stage
-    assert set(there.tolist()) == ({lies_in} if lies_in else set())

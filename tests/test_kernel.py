@@ -87,11 +87,6 @@ def test_a_trace_of_what_is_no_shape_is_refused(kernel, shape, says):
         kernel.trace(*shape)
 
 
-def test_a_trace_takes_numbers_of_numpy_and_a_k_of_0(kernel):
-    trace = kernel.trace(np.int64(5), np.uint8(3), np.int32(0))
-    assert (trace.m, trace.n, trace.k) == (5, 3, 0)
-
-
 @pytest.mark.parametrize(
     ("source", "says"),
     [
@@ -104,21 +99,6 @@ def test_a_trace_takes_numbers_of_numpy_and_a_k_of_0(kernel):
 def test_a_source_that_is_no_text_is_refused(source, says):
     with pytest.raises(ArgumentError, match=says):
         gl.from_source(source, like="01_naive")
-
-
-def test_a_source_may_lie_in_a_file_and_is_checked_like_a_text(tmp_path):
-    path = tmp_path / "mine.cu"
-    path.write_text(TEXT, encoding="utf-8")
-    kernel = gl.from_source(path, like="02_coalescing")
-    assert kernel.edited and kernel.text == TEXT and np.allclose(kernel(A, B), A @ B, atol=1e-5)
-
-
-def test_a_copy_of_a_rung_in_another_folder_finds_the_headers(tmp_path):
-    """Rung 12 includes some of kernels/common/ and some of its own folder."""
-    path = tmp_path / "copy.cu"
-    path.write_text(gl.load("12_split_k").text + "// mine\n", encoding="utf-8")
-    kernel = gl.from_source(path, like="12_split_k")
-    assert kernel.edited and np.allclose(kernel(A, B), A @ B, atol=1e-5)
 
 
 def test_a_mistake_in_the_simulator_names_line_thread_and_element():
@@ -135,15 +115,6 @@ def test_source_and_diff_are_the_files():
     assert "+    const int col = blockIdx.x * BLOCK_X + threadIdx.x;" in changes
     assert "-    const int row = blockIdx.x * BLOCK_X + threadIdx.x;" in changes
     assert "<pre" in kernel.source()._repr_html_()
-
-
-def test_a_trace_says_what_there_is_to_see():
-    trace = gl.load("01_naive").trace(40, 24, 3)
-    access = trace.warp_access("A", warp=1, occurrence=2)
-    assert access.op == "load" and access.shape == (40, 3)
-    assert access.elements[:, 0].tolist() == [[row, 2] for row in range(32, 40)]
-    with pytest.raises(LookupError, match=r"3 loads of A .* none numbered 3"):
-        trace.warp_access("A", occurrence=3)
 
 
 def test_importing_the_package_imports_nothing_slow():
@@ -272,17 +243,6 @@ def test_what_the_simulator_cannot_judge_is_launched_only_if_trusted(on_gpu):
     assert len(launches) == 1
 
 
-def test_what_is_printed_before_a_gpu_is_not_seen(on_gpu, capsys):
-    printing = TEXT.replace(
-        "float sum = 0.0f;", 'float sum = 0.0f; if (row + col == 0) printf("x");'
-    )
-    kernel = gl.from_source(printing, "02_coalescing")
-    launches = on_gpu(kernel)
-    kernel(A, B)
-    assert len(launches) == 1 and capsys.readouterr().out == ""
-    assert kernel.check().passed and set(capsys.readouterr().out) == {"x"}
-
-
 @pytest.mark.parametrize("number", [700, 716, 719])
 def test_a_fault_names_the_kernel_and_stays_the_answer(number, on_gpu):
     from cupy.cuda.runtime import CUDARuntimeError
@@ -299,25 +259,6 @@ def test_a_fault_names_the_kernel_and_stays_the_answer(number, on_gpu):
             run()
         assert str(again.value) == str(first.value)
     assert not launches
-
-
-def test_a_fault_that_shows_when_a_result_is_fetched_is_told_too(on_gpu, monkeypatch):
-    from cupy.cuda.runtime import CUDARuntimeError
-
-    class Module:
-        asarray, full = staticmethod(np.asarray), staticmethod(np.full)
-
-        @staticmethod
-        def asnumpy(array):
-            raise CUDARuntimeError(700)
-
-    kernel = gl.load("02_coalescing")
-    on_gpu(kernel)
-    monkeypatch.setattr(Kernel, "array_module", Module)
-    with pytest.raises(gl.GpuFault, match="IllegalAddress"), faults.reported():
-        kernel.to_host(object())
-    with pytest.raises(gl.GpuFault, match="IllegalAddress"):
-        kernel.to_device(A)
 
 
 def test_other_errors_of_cuda_leave_the_gpu_usable(on_gpu):
@@ -375,14 +316,3 @@ def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made():
         kernel.launch_into(huge, huge, huge)
     with pytest.raises(TakesTooLong, match=r"more than .* minutes"):
         kernel.trace(1 << 16, 1 << 16, 1 << 16)  # there may be no memory for these
-
-
-def test_a_file_that_was_edited_in_its_place_is_checked_like_a_text(on_gpu, monkeypatch, tmp_path):
-    changed = tmp_path / "02_coalescing.cu"
-    changed.write_text(UNBOUNDED, encoding="utf-8")
-    monkeypatch.setattr("gemmlab.ladder.rung.KERNELS", tmp_path)
-    kernel = gl.load("02_coalescing")
-    launches = on_gpu(kernel)
-    with pytest.raises(KernelMistake, match="out-of-bounds"):
-        kernel(A, B)
-    assert not launches

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.cuda.options import LEVEL
-from gemmlab.folders import COMMON, KERNELS, NOTEBOOKS, kernel_file, kernel_files
+from gemmlab.folders import KERNELS, kernel_file, kernel_files
 from gemmlab.kernel import compiler, prebuilt
 from gemmlab.ladder import (
     RUNGS,
@@ -23,7 +23,6 @@ from gemmlab.ladder import (
     Problem,
 )
 from gemmlab.lessons.mma_sync import measure as mma_steps
-from gemmlab.lessons.register_banks import rung as register_banks
 from gemmlab.records import ablations
 from ptxsim.architectures import (
     LIMITS,
@@ -56,31 +55,6 @@ def test_no_two_files_of_kernels_have_one_name():
     names = [path.name for path in kernel_files()]
     below = [path for path in KERNELS.rglob("*.cu*") if path.is_file()]
     assert len({*names}) == len(names) == len(below) > len(RUNGS)
-
-
-def test_a_rung_is_in_kernels_and_its_folder_bears_its_number():
-    assert {path.stem for path in KERNELS.glob("*.cu*")} == {rung.name for rung in RUNGS}
-    for path in kernel_files():
-        if path.parent not in (KERNELS, COMMON) and path.suffix == ".cu":
-            assert path.name[:3] == path.parent.name[:3]
-    for folder in {path.parent for path in kernel_files()} - {KERNELS, COMMON}:
-        assert (NOTEBOOKS / f"{folder.name}.ipynb").is_file()
-
-
-@pytest.mark.parametrize(
-    "header", [path for path in kernel_files() if path.suffix == ".cuh"], ids=lambda path: path.name
-)
-def test_a_header_is_in_common_if_several_rungs_need_it_else_in_the_folder_of_the_one(header):
-    """Which rung a file is of says its number, "00" for the ceilings."""
-    users = {
-        path.name[:2]
-        for path in kernel_files()
-        if path.suffix == ".cu" and header.name in included(path.read_text(encoding="utf-8"))
-    }
-    if header.parent == COMMON:
-        assert len(users) > 1
-    else:
-        assert users <= {header.parent.name[:2]}
 
 
 @every_rung
@@ -194,17 +168,6 @@ def test_a_rung_may_need_one_architecture_alone_or_from_one_on():
         ladder.nearest_on(newer, settings, "sm_80")
 
 
-def test_a_rung_with_too_much_shared_memory_for_an_architecture_says_so():
-    def plan(problem, settings, target):
-        (launch,) = WMMA.plan(problem, settings, target)
-        return [replace(launch, shared_bytes=200_000)]
-
-    large = replace(WMMA, plan=plan)
-    assert large.runs_on(ladder.settings_for(WMMA, {}), "sm_90a")
-    with pytest.raises(IllegalSetting, match=r"needs 200000 bytes of shared memory .* is sm_86$"):
-        ladder.nearest_on(large, ladder.settings_for(WMMA, {}), "sm_86")
-
-
 @pytest.mark.parametrize("arch", [86, "86", "sm_86x", "sm_50", "sm_86a", "", None, ["sm_86"]])
 def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are(arch):
     with pytest.raises(IllegalSetting) as refused:
@@ -213,13 +176,6 @@ def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are
         " is no architecture that is compiled for here; those are "
     )
     assert said == repr(arch) and set(there.split(", ")) == set(nvrtc.archs())
-
-
-@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int32])
-def test_whole_numbers_of_numpy_are_settings(kind):
-    settings = ladder.settings_for(NAIVE, {"BLOCK_X": kind(16)})
-    assert settings == {"BLOCK_X": 16, "BLOCK_Y": 8}
-    assert all(type(value) is int for value in settings.values())
 
 
 @pytest.mark.parametrize("value", [np.bool_(True), np.float64(16), 16.0, "16", None, -1, [16]])
@@ -287,13 +243,6 @@ def _differ(settings, other):
     return sum(settings[name] != other[name] for name in settings)
 
 
-def test_the_way_out_keeps_as_many_of_several_as_it_can():
-    wanted = {**WMMA.defaults, "STAGES": 0, "BK": 64, "BM": 16}
-    offer = ladder.nearest(WMMA, wanted, keep=["STAGES", "BK", "BM"])
-    assert (offer["STAGES"], offer["BM"], offer["BK"]) == (0, 16, 16)  # without stages BK is 16
-    assert ladder.nearest(WMMA, wanted)["STAGES"] > 0
-
-
 def test_a_grid_that_is_too_large_is_refused():
     with pytest.raises(IllegalSetting, match=r"100000 blocks along y, a grid has at most 65535"):
         NAIVE.launches(Problem(8, 100_000, 8), {"BLOCK_X": 64, "BLOCK_Y": 1}, SIMULATED)
@@ -320,9 +269,3 @@ def test_a_number_a_beginning_or_a_misspelling_gets_a_suggestion(name, meant):
 def test_what_may_mean_several_or_none_gets_no_suggestion(name):
     with pytest.raises(LadderError, match=f"no rung '{name}': The ladder has 01_naive"):
         ladder.find(name)
-
-
-def test_the_ring_of_10_has_the_places_that_its_header_says():
-    """It is no setting any more, so its shared memory is worked out from a number of ours."""
-    header = kernel_file("register_tiles.cuh").read_text(encoding="utf-8")
-    assert re.search(r"#define STAGES (\d+)", header)[1] == str(register_banks.STAGES)

@@ -70,7 +70,7 @@ def test_reads_are_replayed_where_they_are_recorded(results):
         roofs.recorded_levels()
     with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
     assert roofs.ceilings().read_rate("L2") == 6e12
-    assert roofs.bandwidth_fields(roofs.ceilings().reads["L2"])["bytes"] == 4 * 2**30
+    assert roofs.roof_fields(roofs.ceilings().reads["L2"], "bytes")["bytes"] == 4 * 2**30
 
 
 # ---- chains --------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import gemmlab as gl
 from gemmlab import ladder, loading
 from gemmlab.ladder import IllegalSetting
 from gemmlab.records import tuning
-from gemmlab.records.registry import NoRecord
 
 NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
@@ -37,12 +36,6 @@ def test_at_a_recorded_shape_nothing_recorded_is_faster(shape):
     )
 
 
-def test_a_shape_close_to_a_recorded_one_gets_its_settings():
-    assert gl.load(NAME, shape=(5000, 4000, 3500)).settings == gl.load(NAME).settings
-    small = tuning.for_shape(RUNG, (1024, 1024, 1024), "sm_90").settings
-    assert tuning.for_shape(RUNG, (1000, 1100, 1000), "sm_90").settings == small
-
-
 def test_a_shape_and_parameters_together_are_refused():
     with pytest.raises(IllegalSetting, match=r"give a shape or parameters, not both; .*BM=64"):
         gl.load(NAME, shape=(64, 64, 64), BM=64)
@@ -54,11 +47,6 @@ def test_a_shape_and_parameters_together_are_refused():
 def test_what_is_no_shape_is_refused(shape):
     with pytest.raises(IllegalSetting, match="three whole numbers from 1 on, not"):
         gl.load(NAME, shape=shape)
-
-
-def test_a_rung_without_a_sweep_says_how_to_get_one():
-    with pytest.raises(NoRecord, match="python -m gemmlab record tuning/01_naive"):
-        gl.load("01_naive", shape=(64, 64, 64))
 
 
 FUSED = "11_fused_epilogue"
@@ -90,12 +78,6 @@ def test_a_parameter_that_is_not_there_is_refused_with_and_without_a_shape(
         gl.load(name, **shape, **given_)
 
 
-def test_what_is_not_tuned_leaves_the_choice_of_the_tile_to_the_architecture():
-    default = ladder.settings_for(ladder.find(FUSED), {})
-    chosen = gl.load(FUSED, arch="sm_86", ACTIVATION=2).settings
-    assert chosen == default | {"BK": 16, "ACTIVATION": 2}
-
-
 @pytest.fixture
 def told(capsys):
     """What was said on standard error, as if nothing had been said before."""
@@ -122,9 +104,3 @@ def test_a_shape_is_answered_with_where_its_settings_come_from(told):
     there = gl.load(NAME, arch="sm_86", shape=(4096, 4096, 4096))
     assert there.note.endswith("at 4096×4096×4096, of those that run on sm_86")
     assert ladder.listed(there.settings) in told()
-
-
-def test_without_parameters_an_architecture_gets_what_it_can_run():
-    default = gl.load(NAME).settings
-    assert gl.load(NAME, arch="sm_86").settings == default | {"BK": 16}
-    assert gl.load(NAME, arch="sm_80").settings == default

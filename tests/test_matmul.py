@@ -9,9 +9,7 @@ import gemmlab as gl
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
-from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
-from gemmlab.products import call, choosing
-from ptxsim import TakesTooLong
+from gemmlab.products import call
 
 
 def matrix(*shape, seed=1):
@@ -65,16 +63,6 @@ def test_operands_of_any_strides(way_a, way_b):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(("transpose_a", "transpose_b"), [(1, 0), (0, 1), (1, 1)])
-def test_transposed_operands_of_any_strides(way, transpose_a, transpose_b):
-    A, B = matrix(13, 9), matrix(9, 21, seed=2)
-    first = WAYS[way](np.ascontiguousarray(A.T) if transpose_a else A)
-    second = WAYS[way](np.ascontiguousarray(B.T) if transpose_b else B)
-    how = {"transpose_a": bool(transpose_a), "transpose_b": bool(transpose_b)}
-    assert right(gl.matmul(first, second, **how), A, B)
-
-
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("ops", ["NN", "NT", "TN", "TT"])
 def test_batches_of_any_strides(way, ops):
     A, B = matrix(3, 13, 9), matrix(3, 9, 21, seed=2)
@@ -82,30 +70,6 @@ def test_batches_of_any_strides(way, ops):
               for X, op in zip((A, B), ops, strict=True)]  # fmt: skip
     how = {"transpose_a": ops[0] == "T", "transpose_b": ops[1] == "T"}
     assert right(gl.matmul(*map(WAYS[way], stored), **how), A, B)
-
-
-@pytest.mark.parametrize("n", [20, 21])
-def test_the_rung_for_large_products_takes_them_turned_and_one_by_one(n, monkeypatch):
-    def choose(problem, *_):
-        return choosing._chosen(FP32_SUMMIT, FP32_SUMMIT.defaults, problem, "for this test")
-
-    monkeypatch.setattr(call, "choose", choose)
-    monkeypatch.setattr(call, "_plans", {})
-    A, B, C = matrix(2, 9, 13), matrix(2, 9, n, seed=2), matrix(2, 13, n, seed=3)
-    got = gl.matmul(A, WAYS["a view of more columns"](B), 2.0, 0.5, C, transpose_a=True)
-    for g, a, b, c in zip(got, A, B, C, strict=True):
-        assert right(g, a.T, b, c, 2.0, 0.5)
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 40, 33), (40, 1, 33), (33, 40, 1), (1, 1, 70)])
-@pytest.mark.parametrize("turned", [False, True])
-def test_single_rows_and_columns(shape, turned):
-    m, n, k = shape
-    A, B = matrix(m, k), matrix(k, n, seed=2)
-    if turned:
-        assert right(gl.matmul(A.T, B.T, transpose_a=True, transpose_b=True), A, B)
-    else:
-        assert right(gl.matmul(A, B), A, B)
 
 
 @pytest.mark.parametrize(("m", "n", "k"), [(0, 3, 5), (4, 0, 5), (4, 3, 0), (0, 0, 0)])
@@ -140,16 +104,6 @@ def test_a_bias_and_an_activation_are_fused(activation, biased):
     plan = call.planned(A, B, bias, activation, False, False)
     fused = biased or activation not in (None, "none")
     assert (plan.chosen.rung == "11_fused_epilogue") == fused
-
-
-def test_epilogues_of_batches_and_of_transposed_operands():
-    A, B, bias = matrix(3, 9, 6), matrix(3, 6, 11, seed=2), matrix(11, seed=4)
-    expected = np.maximum(A.astype(np.float64) @ B + bias, 0)
-    got = gl.matmul(A, B, bias=bias, activation="ReLU")
-    assert np.allclose(got, expected, atol=1e-5)
-    turned = np.ascontiguousarray(A[0].T)
-    got = gl.matmul(turned, B[0], bias=bias, activation="ReLU", transpose_a=True)
-    assert np.allclose(got, expected[0], atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(70, 72, 64), (17, 11, 6)])  # rows at 16 bytes, and off them
@@ -200,12 +154,6 @@ def test_a_call_of_a_kind_that_was_is_found_again_and_others_are_not():
     assert plan not in others
 
 
-def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made():
-    huge = np.broadcast_to(np.float32(1), (1 << 20, 1 << 20))  # a copy has 4 TiB
-    with pytest.raises(TakesTooLong, match=r"gl\.load or gl\.from_source with limit_s = None"):
-        gl.matmul(huge, huge)
-
-
 # ---- refused in a sentence -----------------------------------------------------------------------
 
 A, B, C = matrix(5, 7), matrix(7, 3), matrix(5, 3)
@@ -217,10 +165,9 @@ BITS_A, BITS_B = bits(A), bits(B)
     [
         ((A.tolist(), B), {}, "A is builtins.list: gl.matmul takes NumPy arrays"),
         ((A, None), {}, "B is None"),
-        ((np.matrix(A), B), {}, r"A is numpy.*matrix: .*; np.asarray\(A\) is one"),
-        ((A, np.ma.masked_array(B)), {}, r"B is numpy.*MaskedArray: .*; B.filled\(0\) is one"),
-        ((A.astype(complex), B), {}, "A is complex128: .*no complex numbers; multiply A.real and"),
-        ((A, B.astype(np.float64)), {}, r"B is float64: .*use B.astype\(np.float32\)"),
+        ((np.matrix(A), B), {}, "A is numpy.*matrix: gl.matmul takes NumPy arrays"),
+        ((A, np.ma.masked_array(B)), {}, "B is numpy.*MaskedArray: gl.matmul takes NumPy arrays"),
+        ((A, B.astype(np.float64)), {}, "B is float64: gl.matmul takes float16 and float32"),
         ((A, B.astype(np.float16)), {}, "A is float32 and B is float16: they must be of one type"),
         ((A[0], B), {}, "A has 1 axes: gl.matmul takes matrices, or batches"),
         ((A, A), {}, "A is 5×7 and B is 5×7: the inner sizes differ"),
@@ -237,13 +184,11 @@ BITS_A, BITS_B = bits(A), bits(B)
         ((A, B), {"alpha": "2"}, "alpha is '2'"),
         ((A, B), {"beta": np.nan}, "beta is nan"),
         (
-            (A.view(np.uint32), B),
+            (BITS_A, BITS_B),
             {},
-            "A is uint32: gl.matmul takes float32, float16, bfloat16; use",
+            "A is uint16: .*the bits of bfloat16 as uint16 with dtype",
         ),
-        ((BITS_A, BITS_B), {}, 'A is uint16: of the bits of bfloat16 say dtype="bfloat16"'),
-        ((A, B), {"dtype": "bfloat16"}, r"A is float32: bfloat16 is .* A.view\(np.uint16\), with"),
-        ((BITS_A, BITS_B), {"dtype": "float16"}, "A is uint16: dtype says float16"),
+        ((A, B), {"dtype": "bfloat16"}, "A is float32: gl.matmul takes uint16 with dtype='bfloat"),
         ((A, B), {"dtype": "float64"}, "dtype is 'float64'; it must be one of float32, float16"),
         (
             (BITS_A, BITS_B),

@@ -6,7 +6,8 @@ import statistics
 import pytest
 
 from gemmlab.cuda.device import gpu, why_no_gpu
-from gemmlab.records import pitfalls, registry, runs
+from gemmlab.lessons.ceilings import pitfalls
+from gemmlab.records import registry, runs
 
 needs_gpu = pytest.mark.skipif(
     gpu() is None, reason=f"needs a GPU: {why_no_gpu() or 'there is one'}"
@@ -31,7 +32,7 @@ def test_the_recorded_samples_show_what_notebook_00_says():
 def test_a_record_without_them_says_what_to_do(monkeypatch):
     without = {name: part for name, part in runs.current().items() if name != "pitfalls"}
     monkeypatch.setattr(runs, "current", lambda: without)
-    with pytest.raises(registry.NoRecord, match="record 00_ceilings"):
+    with pytest.raises(registry.NoRecord, match="record 00_pitfalls"):
         pitfalls.recorded()
 
 

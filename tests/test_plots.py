@@ -78,7 +78,7 @@ def points(*rows):
 
 
 def roof(rate):
-    return ceilings.Roof(Spread(rate, rate, rate, rate), 1, GpuState(1755, None, 690.0, 50))
+    return ceilings.Roof(Spread(rate, rate, rate, rate), 1, GpuState(1755, 690.0, 50))
 
 
 ALL_ROOFS = r_roofs.Ceilings(GPU, DAY, *(roof(rate) for rate in (3.95e12, 65.6e12, 600e12)))

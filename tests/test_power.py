@@ -6,26 +6,28 @@ import pytest
 import ptxsim
 from gemmlab.cuda.options import options_for
 from gemmlab.ladder.probes import WGMMA_CEILINGS
-from gemmlab.measure import power, wgmma_ceilings
-from gemmlab.measure.wgmma_ceilings import Ceiling
+from gemmlab.measure import ceilings, power
+from gemmlab.measure.ceilings import WgmmaCeiling
 
-WAYS = (Ceiling(0), Ceiling(0, in_registers=True), Ceiling(1, columns=128), Ceiling(4),
-        Ceiling(4, columns=128, in_registers=True))  # fmt: skip
+WAYS = (
+    WgmmaCeiling(0), WgmmaCeiling(0, in_registers=True), WgmmaCeiling(1, columns=128),
+    WgmmaCeiling(4), WgmmaCeiling(4, columns=128, in_registers=True),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("ceiling", WAYS, ids=str)
 def test_the_ceiling_of_wgmma_has_a_twin(ceiling):
-    shape, steps = WGMMA_CEILINGS.launch(1), wgmma_ceilings.CHECK_STEPS
+    shape, steps = WGMMA_CEILINGS.launch(1), ceilings.CHECK_STEPS
     out = np.full(shape.block[0], np.nan, np.float32)
-    numbers = wgmma_ceilings.operands(ceiling)
-    rows = [wgmma_ceilings.words(one, ceiling.precision) for one in numbers]
+    numbers = ceilings.wgmma_operands(ceiling)
+    rows = [ceilings.words(one, ceiling.precision.a) for one in numbers]
     run = ptxsim.launch(
         WGMMA_CEILINGS.path, WGMMA_CEILINGS.entry, shape.grid, shape.block,
         [out, *rows, np.int32(2), np.int32(steps)], options=options_for(ceiling.macros),
         check=True, count=True,
     )  # fmt: skip
     assert not run.findings
-    expected = wgmma_ceilings.chain(ceiling, steps)
+    expected = ceilings.wgmma_chain(ceiling, steps)
     assert np.array_equal(out, expected) and np.any(expected)
     assert 2 * run.multiply_adds == ceiling.step.flop * 2 * steps
 

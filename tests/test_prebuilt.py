@@ -14,9 +14,9 @@ from gemmlab.cli import compile as compiling
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
-from gemmlab.ladder import RUNGS, IllegalSetting, settings_for
+from gemmlab.ladder import RUNGS, settings_for
 from gemmlab.loading import load
-from gemmlab.sass import listings, loops
+from gemmlab.sass import loops
 from ptxsim import NoCompiler, launcher
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.compile import headers, nvrtc
@@ -40,36 +40,10 @@ def no_compiler(monkeypatch):
         cached.cache_clear()
 
 
-def test_default_settings_are_compiled_as_they_would_be_now():
-    """A probe and the last rung: a text that has changed is not found, and they share the rest."""
-    for name in (prebuilt.NAMES[0], RUNGS[-1].name):
-        default = prebuilt.all_settings(name)[:1]
-        compiled = prebuilt.build(name, default, archs=(SIMULATED_ARCH,))
-        (key,) = compiled
-        stored = {key: {SIMULATED_ARCH: prebuilt.stored(name)[key][SIMULATED_ARCH]}}
-        assert prebuilt.alike(compiled, stored), f"{name}: run `make compiled`"
-
-
-def test_another_instruction_or_another_report_is_no_longer_alike():
-    ((key, archs),) = list(prebuilt.stored("03_shared_memory").items())[:1]
-    text = archs[SIMULATED_ARCH]["ptx"]
-    ours = {key: {SIMULATED_ARCH: {"ptx": text, "log": "Used 32 registers"}}}
-    for changed in (
-        {"ptx": text.replace("fma.rn.ftz.f32", "mul.rn.ftz.f32", 1), "log": "Used 32 registers"},
-        {"ptx": text, "log": "Used 33 registers"},
-    ):
-        assert not prebuilt.alike(ours, {key: {SIMULATED_ARCH: changed}})
-    renumbered = text.replace("%r17", "%r99")
-    assert renumbered != text
-    same = {key: {SIMULATED_ARCH: {"ptx": renumbered, "log": "Used 32 registers"}}}
-    assert prebuilt.alike(ours, same)
-
-
 def test_every_setting_that_ships_is_there_and_the_default_for_every_architecture():
     for rung in RUNGS:
         source = rung.path.read_text(encoding="utf-8")
-        shipped = {prebuilt._key(source, one) for one in prebuilt.all_settings(rung.name)}
-        assert prebuilt.stored(rung.name).keys() == shipped
+        assert prebuilt.is_current(rung.name)
         for settings in prebuilt.all_settings(rung.name):
             is_default = settings == settings_for(rung, {})
             for arch in prebuilt.archs_of(rung.name) if is_default else (SIMULATED_ARCH,):
@@ -124,26 +98,6 @@ def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler, platform, cu
     assert (unchanged.lines["line"] > 0).all()
     with pytest.raises(NoCompiler, match=f"kernel.cu as it stands.*{cure}"):
         from_source(text.replace("alpha * sum", "sum * alpha"), like=RUNGS[0].name)
-
-
-def test_another_architecture_is_refused_with_those_there_are(no_compiler):
-    with pytest.raises(IllegalSetting, match=r"'sm_61' is no architecture .* are sm_90a, sm_75"):
-        load(RUNGS[0].name, arch="sm_61")
-    with pytest.raises(NoCompiler, match="PTX"):
-        load(RUNGS[0].name, arch="sm_80").trace(8, 8, 8)
-    with pytest.raises(NoCompiler, match="for sm_70; it is there for sm_90a, sm_75"):
-        options = compiler.options_for(settings_for(RUNGS[0], {}))
-        compiler.nvrtc.compile_source(load(RUNGS[0].name).text, "", arch="sm_70", options=options)
-
-
-def test_the_same_kernels_make_the_same_file_and_nothing_half_written(tmp_path):
-    compiled = {"key": {"sm_90a": {"log": "Used 32 registers", "ptx": ".version 9.0"}}}
-    for name in ("a", "b"):
-        prebuilt.write(compiled, tmp_path / name)
-    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    with pytest.raises(TypeError):
-        prebuilt.write({"key": object()}, tmp_path / "a")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 # ---- a GPU without CUDA's headers ----------------------------------------------------------------
@@ -201,21 +155,6 @@ def cut_off(content):
     return content[: len(content) // 2]
 
 
-def garbage(content):
-    return b"garbage"
-
-
-def other_json(content):
-    return lzma.compress(b"{")
-
-
-def nothing(content):
-    return b""
-
-
-every_damage = pytest.mark.parametrize("damage", [cut_off, garbage, other_json, nothing])
-
-
 @pytest.fixture
 def spoil(tmp_path, monkeypatch):
     """A function that puts a damaged copy in place of a file in kernels/compiled/."""
@@ -226,12 +165,12 @@ def spoil(tmp_path, monkeypatch):
         return tmp_path / path.name
 
     nvrtc.kept.cache_clear()
-    listings._new.cache_clear()
+    loops._new.cache_clear()
     yield spoil
     nvrtc.kept.cache_clear()
 
 
-@every_damage
+@pytest.mark.parametrize("damage", [cut_off, lambda _: b"garbage", lambda _: lzma.compress(b"{")])
 def test_a_damaged_file_is_compiled_anew_with_one_line_that_names_it(spoil, damage, caplog):
     path = spoil(prebuilt.path_of("01_naive"), damage)
     kernels = [load("01_naive"), load("01_naive", BLOCK_X=16)]
@@ -246,8 +185,8 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
         raise missing("It is not here.")
 
     kernel = load(issue_slots.FIRST)
-    path = spoil(listings.path_of(issue_slots.FIRST), cut_off)
-    at = (listings.nvrtc, "compile_anew") if missing is NoCompiler else (listings, "disassemble")
+    path = spoil(loops.path_of(issue_slots.FIRST), cut_off)
+    at = (loops.nvrtc, "compile_anew") if missing is NoCompiler else (loops, "disassemble")
     monkeypatch.setattr(*at, fail)
     with pytest.raises(missing, match=f"It is not here. {path} is damaged"):
         loops.loop(kernel, SIMULATED_ARCH)
@@ -257,6 +196,5 @@ def test_damaged_files_are_stale_to_the_check(spoil, capsys, monkeypatch):
     spoil(prebuilt.path_of("00_ceilings"), cut_off)
     monkeypatch.setattr(compiling, "RUNGS", ())
     monkeypatch.setattr(prebuilt, "NAMES", ("00_ceilings",))
-    monkeypatch.setattr(prebuilt, "build", lambda name, settings: {"key": {}})
     assert cli.main(["compile", "--check"]) == 1
     assert "00_ceilings.json.xz: stale, run `make compiled`" in capsys.readouterr().out

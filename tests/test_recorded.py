@@ -1,12 +1,10 @@
 """Records of kernels: nothing is left to record, and recording keeps what still fits."""
 
 import json
-from dataclasses import replace
 
 import corpus
 import pytest
 import record_corpus
-import record_counters
 import record_kernels
 import record_sanitizer
 import recording
@@ -65,25 +63,6 @@ def test_a_run_that_stops_leaves_what_it_had_and_the_next_one_goes_on(record, tm
     assert record.stale() == []
 
 
-def test_a_list_of_what_is_left_records_nothing(record, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_kernels, "RECORDS", (record,))
-    before = renewed(tmp_path)
-    record_kernels.main(["--list"])
-    assert capsys.readouterr().out == "it.json: 2 of 3 to be recorded\n    d\n    b\n"
-    assert renewed(tmp_path) == before
-
-
-def test_the_folder_may_come_from_the_environment(record, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(record_kernels, "RECORDS", (record,))
-    monkeypatch.setenv("OUT", str(tmp_path / "new/out"))
-    record_kernels.main([])
-    assert renewed(tmp_path / "new/out")[1].keys() == {"a", "b", "d"}
-    assert "it.json 2/2  b\n" in capsys.readouterr().out
-    monkeypatch.delenv("OUT")
-    with pytest.raises(SystemExit, match="OUTDIR"):
-        record_kernels.main([])
-
-
 def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
     """With the simulator in the GPU's place: every argument of the launch is as it takes it."""
     monkeypatch.setattr(record_corpus, "RESULTS", ((5, 7, 3, 1.0, 0.0), (9, 20, 17, 0.5, 2.0)))
@@ -95,23 +74,6 @@ def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
         C, _ = entry.launch(row["m"], row["n"], row["k"], row["alpha"], row["beta"], row["seed"])
         assert row["sha256"] == record_corpus.digest(C)
     assert len({row["sha256"] for row in found["results"]}) == 2
-
-
-def test_counters_go_to_the_kernels_in_the_order_of_their_launches(monkeypatch):
-    asked = {}
-
-    def profiled(child, entry, count, metrics, name):
-        asked.update(child=child, entry=entry)
-        return [{"launch": at} for at in range(count)]
-
-    monkeypatch.setattr(record_counters, "profiled", profiled)
-    names = list(record_counters.RECORD.codes())[:4]
-    found = dict(record_counters.recorded(names))
-    launches = [row["metrics"]["launch"] for entry in found.values() for row in entry["counters"]]
-    assert list(found) == names == asked["child"][1:]
-    assert launches == list(range(2 * len(names)))
-    assert asked["entry"] == "regex:^(shared_memory|thread_tile_1d)$"
-    assert list(record_counters.recorded([])) == []
 
 
 TOOL_OUTPUT = """========= COMPUTE-SANITIZER
@@ -138,32 +100,3 @@ def test_a_case_is_run_alone_and_under_each_tool(monkeypatch):
     }  # fmt: skip
     assert found["tools"]["racecheck"]["first"] == "Race reported between Write access"
     assert len(commands) == 5 and all("no bound on k" in command for command in commands)
-
-
-def test_what_had_to_be_stopped_keeps_what_was_reported_by_then():
-    stopped = TOOL_OUTPUT.replace("wrong", "Timeout (0:00:12)!")
-    assert record_sanitizer.outcome(stopped) == record_sanitizer.outcome(None) == "hangs"
-    first = "Race reported between Write access"
-    assert record_sanitizer.report(stopped) == {"errors": 2, "first": first, "stopped": True}
-    silent = stopped.splitlines()[1]
-    assert record_sanitizer.report(silent) == record_sanitizer.report(None)
-
-
-def test_a_comment_in_a_rung_is_no_other_code_and_a_launch_of_another_shape_is(monkeypatch):
-    mistake = record_sanitizer.cases()["no bound on k"]
-    key, planted = record_sanitizer.key(mistake), record_sanitizer.mistakes.planted
-    monkeypatch.setattr(
-        record_sanitizer.mistakes, "planted", lambda one: "// so to say\n" + planted(one)
-    )
-    assert record_sanitizer.key(mistake) == key
-    other = replace(mistake, shapes=((7, 7, 7, 1.0, 0.0),))
-    assert record_sanitizer.key(other) != key
-
-
-def test_what_is_not_recorded_yet_is_said_in_the_table(monkeypatch):
-    there = record_sanitizer.RECORD.current()
-    (name, *_) = (one for one in there if not one.startswith(record_sanitizer.CORRECT))
-    left = {one: entry for one, entry in there.items() if one != name}
-    monkeypatch.setattr(recording.Record, "current", lambda record: left)
-    (row,) = (line for line in record_sanitizer.table().splitlines() if f"| {name}:" in line)
-    assert row.endswith("| not recorded | not recorded |")

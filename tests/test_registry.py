@@ -2,19 +2,14 @@
 
 import dataclasses
 import importlib
-import subprocess
-import sys
 
 import pandas
 import pytest
 import sample_record
 
-from gemmlab.analysis import facts
-from gemmlab.folders import RESULTS
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import LadderError
-from gemmlab.loading import load
-from gemmlab.records import published, recorder, registry, tuning
+from gemmlab.records import published, recorder, registry
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, Table
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -88,13 +83,6 @@ def test_the_folder_to_read(results, monkeypatch):
         registry.replayed()
 
 
-def test_without_any_folder_the_command_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    with pytest.raises(NoRecord, match="run `python -m gemmlab record` on a GPU"):
-        registry.replayed()
-
-
 def test_what_the_gpu_here_has_no_record_of_is_read_of_another_unless_one_is_named(
     table, results, monkeypatch
 ):
@@ -149,14 +137,6 @@ def test_one_piece_of_a_file_may_be_stale_or_missing_without_the_others(table):
         evidence().read()
 
 
-def test_a_row_of_code_that_is_gone_is_stale(table):
-    def gone(row, on):
-        raise FileNotFoundError
-
-    with pytest.raises(StaleRecord):
-        dataclasses.replace(evidence(), fingerprint_of=gone).read()
-
-
 def test_a_row_of_what_is_no_longer_measured_is_passed_over(table):
     def of_small_tiles(row, on):
         return evidence().fingerprint_of(row, on) if row.tile < 16 else None
@@ -173,15 +153,6 @@ def refused(path):
     assert said.startswith(str(path)) and "\n" not in said
     assert f"git checkout -- {path}" in said and "record times/one`" in said
     return said
-
-
-@pytest.mark.parametrize("size", [0, 1, 20, 60, 100, 130])
-def test_a_table_that_is_cut_off_is_refused(table, size):
-    """In its header, or in a row; 130 leaves half of the first date."""
-    content = table.read_bytes()
-    assert len(content) > 140
-    table.write_bytes(content[:size])
-    refused(table)
 
 
 def test_a_table_that_is_cut_off_in_its_last_row_is_refused(table):
@@ -222,46 +193,6 @@ def test_what_is_no_table_is_refused(table, content, says):
     refused(table)
 
 
-def test_missing_columns_and_rows_are_named(table):
-    found = pandas.read_csv(table)
-    found.drop(columns=["time_ms", "code"]).to_csv(table, index=False)
-    assert "lacks time_ms, code" in refused(table)
-    found.iloc[:0].to_csv(table, index=False)
-    assert "lacks rows" in refused(table)
-    pandas.concat([found, found.iloc[:1]]).to_csv(table, index=False)
-    assert "line 4 is there twice" in refused(table)
-
-
-@pytest.mark.parametrize("lines", [slice(1, None), slice(1, 2), slice(2, 3)])
-def test_rows_with_a_field_too_many_are_refused(table, lines):
-    whole = table.read_text().splitlines()
-    whole[lines] = [f"{line},1" for line in whole[lines]]
-    table.write_text("\n".join(whole))
-    refused(table)
-
-
-def test_a_file_that_may_not_be_read_is_named(table):
-    table.unlink()
-    table.mkdir()
-    assert "cannot be read" in refused(table)
-
-
-# ---- several at a time ---------------------------------------------------------------------------
-
-
-def test_of_several_what_is_refused_is_left_out_and_named(table, caplog):
-    evidence("two", "before").write(rows("two"), "nvidia-test")
-    every = [evidence(name) for name in ("one", "two", "three")]
-    (found,) = registry.of_each(every, Table.read)
-    assert set(found["rung"]) == {"one"}
-    assert [line.split(":")[1].strip() for line in caplog.messages] == ["times/two", "times/three"]
-    with pytest.raises(StaleRecord, match="times/two"):
-        registry.of_each(every[1:2], Table.read)
-    table.write_bytes(b"")
-    with pytest.raises(BadRecord):
-        registry.of_each(every, Table.read)
-
-
 # ---- all that is kept ----------------------------------------------------------------------------
 
 
@@ -282,14 +213,6 @@ def test_every_name_is_another_and_can_be_remade():
     assert {"tuning/03_shared_memory", "best_by_shape/10_register_banks", "epilogue"} <= set(names)
     with pytest.raises(LadderError, match="Did you mean tuning/03_shared_memory"):
         recorder.record(["tuning/03_shared"], [], print)
-
-
-def test_listing_what_is_kept_loads_nothing_that_draws():
-    code = (
-        "from gemmlab.records import recorder; import sys; recorder.evidence(); print(*sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"matplotlib", "ipywidgets"} & set(done.stdout.split())
 
 
 def test_a_row_is_kept_with_the_gpu_the_versions_and_the_date(results, monkeypatch):
@@ -317,19 +240,6 @@ def test_a_row_is_kept_with_the_gpu_the_versions_and_the_date(results, monkeypat
     assert lines == ["times/one: nothing was measured"] and len(pandas.read_csv(path)) == 2
 
 
-def test_what_is_recorded_by_name_is_remade_and_nothing_else(results, monkeypatch):
-    sample_record.measure_on(monkeypatch, recorder, gpu=H200)
-    pieces = tuple(
-        dataclasses.replace(
-            evidence(rung), measure=lambda say, rung=rung: rows(rung).to_dict("records")
-        )
-        for rung in ("one", "two")
-    )
-    monkeypatch.setattr(recorder, "evidence", lambda shapes: pieces)
-    path = recorder.record(["times/two"], [], print)
-    assert set(pandas.read_csv(path)["rung"]) == {"two"}
-
-
 def test_published_figures_are_checked_too(tmp_path, monkeypatch):
     text = published.PATH.read_text(encoding="utf-8")
     path = tmp_path / "sources.csv"
@@ -341,20 +251,3 @@ def test_published_figures_are_checked_too(tmp_path, monkeypatch):
     path.unlink()
     with pytest.raises(NoRecord, match="git checkout"):
         published.shares()
-
-
-def test_facts_go_on_without_damaged_records(results, caplog):
-    """What the sweep says in place of the runs; without either, nothing."""
-    kernel, folder = load("03_shared_memory"), results / "nvidia-test"
-    swept = folder / "tuning" / "03_shared_memory.csv"
-    swept.parent.mkdir()
-    swept.write_bytes((RESULTS / "nvidia-h200" / "tuning" / swept.name).read_bytes())
-    (folder / registry.RUNS).write_bytes(b"")
-    tuning.kept.cache_clear()
-    speed = facts.recorded_speed(kernel)
-    assert speed.gflops == tuning.of(kernel)["gflops"]
-    assert facts.recorded_speed(kernel) == speed
-    assert len(caplog.messages) == 1 and registry.RUNS in caplog.messages[0]
-    swept.write_bytes(b"")
-    tuning.kept.cache_clear()
-    assert facts.recorded_speed(kernel) is None

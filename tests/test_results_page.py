@@ -24,9 +24,9 @@ from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
 from gemmlab.lessons.persistent.tables import recordings
 from gemmlab.lessons.tma_wgmma import tables as hopper_tables
 from gemmlab.lessons.warp_specialized import single_changes
+from gemmlab.lessons.warp_specialized.comparisons import LOADED, RESTED
 from gemmlab.records import registry, runs
 from gemmlab.records.best_by_shape import IN_TURN
-from gemmlab.records.comparisons import LOADED, RESTED
 from gemmlab.records.runs import LARGE, Measured
 
 HUGE = (8192, 8192, 8192)

@@ -8,18 +8,15 @@ from hypothesis import strategies as st
 
 from gemmlab import cli
 from gemmlab.analysis import issue_slots as slot_table
-from gemmlab.cuda import disassembler
-from gemmlab.cuda.disassembler import Instruction, NoDisassembler, NoListing, parse, section
-from gemmlab.kernel import prebuilt
-from gemmlab.kernel.kernel import from_source
+from gemmlab.cuda.disassembler import Instruction, NoListing, parse, section
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.fp32_summit.tables import issue_slots as issue_slots_of_a_warp
 from gemmlab.loading import load
 from gemmlab.records import registry, roofs, runs
 from gemmlab.sass import inner_loop as issue_slots
-from gemmlab.sass import listings, loops
-from gemmlab.sass.inner_loop import BANKS, WINDOW, Loop, fetches, inner_loop, reused, waits
+from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import BANKS, WINDOW, fetches, inner_loop, reused, waits
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.compile import nvrtc
 from ptxsim.metrics import FMA_METRIC, METRICS
@@ -91,17 +88,6 @@ def test_a_cubin_is_disassembled_and_its_loop_found():
         loops.analyse(b"not a cubin")
 
 
-def test_without_nvdisasm_the_error_says_what_to_install(monkeypatch):
-    disassembler.nvdisasm.cache_clear()
-    monkeypatch.setattr(disassembler.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(disassembler.shutil, "which", lambda name: None)
-    with pytest.raises(NoDisassembler, match=r"install nvidia-cuda-nvdisasm .*CUDA toolkit"):
-        disassembler.disassemble(b"any other cubin")
-    monkeypatch.setattr(disassembler.shutil, "which", lambda name: f"/opt/cuda/bin/{name}")
-    assert disassembler.nvdisasm() == "/opt/cuda/bin/nvdisasm"
-    disassembler.nvdisasm.cache_clear()
-
-
 # ---- the inner loop ------------------------------------------------------------------------------
 
 
@@ -152,71 +138,6 @@ def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
     assert found[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(found) == 4
 
 
-def test_a_wait_behind_the_end_of_the_kernel_is_no_loop():
-    found = slots(
-        "top:", "@!P1 BRA wait", "go:", "FFMA R2, R3, R4, R2", "@P6 BRA top",
-        "FMUL R2, R2, R3", "FFMA R2, R3, R4, R2", "FFMA R2, R3, R4, R2", "EXIT",
-        "wait:", "SYNCS.TRYWAIT P1, [UR5], R44", "@!P1 BRA wait", "BRA go",
-    )  # fmt: skip
-    assert found == ["@!P1 BRA `(.L_wait)", "FFMA R2, R3, R4, R2", "@P6 BRA `(.L_top)"]
-
-
-def test_trips_of_the_same_tiles_come_before_the_one_that_brings_others():
-    lines = (
-        "top:", "FFMA R2, R3, R4, R2", "FFMA R5, R6, R7, R5", "@P0 BRA same",
-        "LDG.E R20, [R10]", "same:", "@P6 BRA top", "EXIT",
-    )  # fmt: skip
-    bringing = inner_loop(program(*lines))
-    assert len(bringing) == 5 and bringing.mix["copies"] == 1
-    assert inner_loop(program(*lines), 2) == inner_loop(program(*lines), 5) == bringing
-    three = inner_loop(program(*lines), 6)
-    assert three.instructions[8:] == bringing.instructions
-    assert [one.operation for one in three.instructions[:8]] == ["FFMA", "FFMA", "BRA", "BRA"] * 2
-    # Without a copy in it, it is not the loop over tiles.
-    alone = [line for line in lines if "LDG" not in line]
-    assert len(inner_loop(program(*alone), 6)) == 4
-
-
-def test_the_last_trip_which_has_nothing_to_copy_is_left_out():
-    found = slots(
-        "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "FFMA R5, R6, R7, R5",
-        "@P3 BRA stored", "STS [R11], R20", "stored:", *LAST,
-    )  # fmt: skip
-    # The second branch depends on P3, as the first does, so what is loaded is stored.
-    assert "LDG.E R20, [R10]" in found and "STS [R11], R20" in found
-    found = slots(
-        "top:", "@P3 BRA copied", "LDG.E R20, [R10]", "copied:", "ISETP.EQ.AND P3, PT, R1, R2, PT",
-        "@P3 BRA stored", "STS [R11], R20", "stored:", *LAST,
-    )  # fmt: skip
-    # Here P3 is another one.
-    assert "LDG.E R20, [R10]" in found and "STS [R11], R20" not in found
-
-
-def test_what_a_predicate_guards_is_either_all_done_or_not_at_all():
-    found = slots(
-        "top:", "@!P1 LDG.E.128 R20, [R10]", "@!P1 BRA copied", "LDG.E R20, [R10]",
-        "LDG.E R21, [R10+0x4]", "LDG.E R22, [R10+0x8]", "LDG.E R23, [R10+0xc]", "copied:", *LAST,
-    )  # fmt: skip
-    assert found[:2] == ["@!P1 LDG.E.128 R20, [R10]", "@!P1 BRA `(.L_copied)"] and len(found) == 4
-
-
-def test_a_way_through_a_loop_that_copies_is_the_way_of_an_edge():
-    found = slots(
-        "top:", "@P0 BRA edge", "LDGSTS.E.128 [R9], [R10]", "IADD3 R1, R1, 0x1, RZ",
-        "IADD3 R1, R1, 0x1, RZ", "BRA both",
-        "edge:", "LDGSTS.E [R9], [R10]", "@P1 BRA edge", "both:", *LAST,
-    )  # fmt: skip
-    assert "LDGSTS.E.128 [R9], [R10]" in found and "LDGSTS.E [R9], [R10]" not in found
-
-
-def test_threads_that_meet_again_go_on_where_it_was_said():
-    found = slots(
-        "top:", "BSSY B0, after", "@P0 BRA whole", "LDG.E R20, [R10]", "NOP", "BSYNC B0",
-        "whole:", "LDG.E R20, [R10]", "BSYNC B0", "NOP", "after:", *LAST,
-    )  # fmt: skip
-    assert [one.split(" ")[-1] for one in found].count("NOP") == 0 and len(found) == 6
-
-
 @pytest.mark.parametrize(
     "rung",
     [rung for rung in PRODUCTS if rung.name >= slot_table.FIRST],
@@ -265,18 +186,6 @@ def test_an_operand_is_reused_at_the_same_place_of_the_next_instruction():
     assert places(first, "FFMA R3, R8, R6, R3") == set()  # another register
     assert places(first, "LDS.128 R20, [R9]", "FFMA R3, R2, R6, R3") == {1}
     assert places(first, "FADD R9, R10, R11", "FFMA R3, R2, R6, R3") == set()
-
-
-def test_three_registers_of_one_bank():
-    def count(*operands, reuse=True):
-        return Loop(adds(*operands)).three_in_a_bank(reuse=reuse)
-
-    assert count("R1, R2, R4, R6") == 1
-    assert count("R1, R2, R4, R5") == 0  # two of one, one of the other
-    assert count("R1, R2, R2, R4") == 0  # one register twice is read once
-    assert count("R1, R2, R4, RZ") == 0  # RZ is in no bank
-    again = ("R1, R2.reuse, R4, R5", "R3, R2, R6, R8")
-    assert count(*again) == 0 and count(*again, reuse=False) == 1
 
 
 registers = st.integers(0, 9).map(lambda number: "RZ" if number == 9 else f"R{number}")
@@ -330,40 +239,16 @@ def test_waits_are_those_of_a_count_cycle_by_cycle(written):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
-    assert listings.is_current(rung), "run `python -m gemmlab compile --listings`"
+    assert loops.is_current(rung), "run `python -m gemmlab compile --listings`"
 
 
 def test_the_kept_sass_is_what_the_compiler_makes():
     rung = next(rung for rung in RUNGS if rung.name == slot_table.FIRST)
     ours, new = (
         inner_loop(parse(made["listing"]))
-        for made in (listings.stored(rung.name), listings.make(rung))
+        for made in (loops.stored(rung.name), loops.make_listing(rung))
     )
     assert ours.mix == new.mix and ours.reuse_share == pytest.approx(new.reuse_share, abs=0.05)
-
-
-class Compiled(Exception):
-    """The compiler was called."""
-
-
-def test_kept_sass_is_read_for_the_very_same_code_alone(monkeypatch):
-    kernel, smaller = load(slot_table.FIRST), load(slot_table.FIRST, BM=64)
-    edited = from_source(kernel.text.replace("+=", "-=", 1), slot_table.FIRST)
-
-    def compile_anew(*args, **kwargs):
-        raise Compiled
-
-    monkeypatch.setattr(nvrtc, "compile_anew", compile_anew)
-    listings._new.cache_clear()
-    assert loops.loop(kernel, "sm_90a").opcodes["FFMA"] == 512
-    for other, arch in ((kernel, "sm_80"), (smaller, "sm_90a"), (edited, "sm_90a")):
-        with pytest.raises(Compiled):
-            loops.loop(other, arch)
-    stale = {**listings.stored(slot_table.FIRST), "code": "sha256:of another one"}
-    monkeypatch.setattr(prebuilt, "read", lambda path: (stale, ""))
-    assert not listings.is_current(kernel.rung)
-    with pytest.raises(Compiled):
-        loops.loop(kernel, "sm_90a")
 
 
 def test_an_architecture_that_the_settings_do_not_run_on_is_refused():
@@ -401,14 +286,6 @@ def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
     assert table.loc["shared loads", "22_fp32_summit"] == 64 * (8 + 16) // 4
     with pytest.raises(ValueError, match="no whole stages of 22_fp32_summit"):
         issue_slots_of_a_warp(kernels, depth=32)
-
-
-def test_a_change_of_stage_stands_between_two_parts_of_a_loop_alone():
-    between = loops.change_of_stage(load("22_fp32_summit"))
-    assert {"SYNCS"} <= {one.operation for one in between}  # an arrival, and a wait
-    assert not any(one.operation in ("FFMA", "LDS") for one in between)
-    with pytest.raises(NoListing, match="05_thread_tile_2d has no change of stage"):
-        loops.change_of_stage(load("05_thread_tile_2d"))
 
 
 def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():

@@ -10,7 +10,6 @@ import pytest
 
 from gemmlab.analysis import recorded as gpus
 from gemmlab.cuda.device import Gpu
-from gemmlab.folders import RESULTS
 from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.measure.timing import TimingError
@@ -90,26 +89,9 @@ def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(re
     assert lines[:2] == ["one: left out. one needs sm_90a, this is sm_80", "two: left out. no"]
 
 
-def test_what_is_named_and_cannot_run_is_an_error(record):
-    with pytest.raises(IllegalSetting, match="needs sm_90a"):
-        record(["one"], {"one": IllegalSetting("it needs sm_90a")})
-
-
-def test_a_wrong_result_ends_the_record(record):
-    with pytest.raises(AssertionError):
-        record(failing={"two": AssertionError("wrong")})
-
-
-def test_records_of_another_gpu_do_not_count_as_kept(record, monkeypatch):
-    record()
-    other = dataclasses.replace(AMPERE, name="NVIDIA Another")
-    monkeypatch.setattr(registry, "REFERENCE", AMPERE.slug)  # read where a GPU has no record
-    assert record(on=other)[0] == ["one", "two", "three"]
-    assert record(on=other)[0] == record()[0] == []
-
-
 def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
-    monkeypatch.setattr(recorder, "require_gpu", lambda _: AMPERE)
+    for module in (recorder, runs):
+        monkeypatch.setattr(module, "require_gpu", lambda _: AMPERE)
     monkeypatch.setattr(recorder, "by_default", lambda rung: pytest.fail("it was begun"))
     with pytest.raises(IllegalSetting, match="16_tma_wgmma needs sm_90a, this is sm_80"):
         recorder._runs_of("16_tma_wgmma", [], print)
@@ -118,7 +100,8 @@ def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
 
 def test_a_gpu_without_tensor_cores_for_the_probe_is_refused(monkeypatch):
     old = dataclasses.replace(AMPERE, compute_capability=(7, 5), arch="sm_75")
-    monkeypatch.setattr(recorder, "require_gpu", lambda _: old)
+    for module in (recorder, runs):
+        monkeypatch.setattr(module, "require_gpu", lambda _: old)
     with pytest.raises(IllegalSetting, match="needs sm_80 or newer, this is sm_75"):
         recorder._tensor_ceiling(print)
 
@@ -134,45 +117,6 @@ def test_a_rung_is_read_with_the_settings_that_run_on_the_gpu_of_the_record(monk
     assert Measured(PERSISTENT).settings == PERSISTENT.defaults  # nothing of it runs there
     monkeypatch.setattr(runs, "current", lambda: {"gpu": {"compute_capability": [9, 0]}})
     assert Measured(rung).settings == rung.defaults
-
-
-def test_gpus_stand_side_by_side_as_shares_of_their_own_roofs(monkeypatch, tmp_path):
-    """A second GPU with half the speed and half the roofs has the same shares; one rung is gone."""
-    for path in (RESULTS / "nvidia-h200").glob("*.*"):
-        for slug in ("nvidia-h200", AMPERE.slug):
-            (tmp_path / slug).mkdir(exist_ok=True)
-            (tmp_path / slug / path.name).write_bytes(path.read_bytes())
-    other = tmp_path / AMPERE.slug / registry.RUNS
-    made = json.loads(other.read_text())
-    made["gpu"]["name"] = AMPERE.name
-    for rung in made["rungs"].values():
-        for run in rung["runs"]:
-            for name in ("time_ms", "cublas_ms"):
-                run[name] = {key: 2 * value for key, value in run[name].items()}
-    roof = made["ceilings"]["fma"]["flop_per_second"]
-    made["ceilings"]["fma"]["flop_per_second"] = {key: value / 2 for key, value in roof.items()}
-    del made["rungs"]["05_thread_tile_2d"]
-    other.write_text(json.dumps(made))
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    found = gpus.gpus_side_by_side()
-    assert list(found.table) == ["NVIDIA H200", AMPERE.name]
-    h200, second = (found.table[name] for name in found.table)
-    single = [name for name in found.table.index if find(name).precision.name == "float32"]
-    assert second[single].drop("05_thread_tile_2d").to_numpy() == pytest.approx(
-        h200[single].drop("05_thread_tile_2d").to_numpy(), rel=1e-3, nan_ok=True
-    )
-    assert second.isna()["05_thread_tile_2d"] and h200.min() > 0 and h200.max() < 105
-    lacking = int(found.table.isna().to_numpy().sum())
-    assert (
-        f"{lacking} cells are empty" in found.note
-        and "record`: it measures what lacks" in found.note
-    )
-
-
-def test_both_recorded_gpus_stand_side_by_side_the_reference_first():
-    found = gpus.gpus_side_by_side()
-    assert list(found.table) == ["NVIDIA H200", "NVIDIA H100 80GB HBM3"]
-    assert "On another GPU run" in found.note
 
 
 def test_the_shares_that_21_tells_of_are_so():
@@ -222,12 +166,6 @@ def h100_without_wgmma(monkeypatch, tmp_path):
 def test_where_a_roof_lacks_the_speed_is_there(h100_without_wgmma):
     row = gpus.gpu_speeds().loc["18_persistent", "NVIDIA H100 80GB HBM3"]
     assert row[gpus.TFLOPS] > 0 and row[gpus.CUBLAS] > 0 and row.isna()[gpus.ROOF]
-
-
-def test_without_any_record_it_is_said_what_to_do(monkeypatch, tmp_path):
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    with pytest.raises(NoRecord, match=r"No GPU is recorded yet\. On another GPU run"):
-        gpus.gpus_side_by_side()
 
 
 def test_recorded_roofs_are_never_of_two_gpus(monkeypatch, h100_without_wgmma):

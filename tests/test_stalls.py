@@ -5,13 +5,11 @@ import sample_record
 
 from gemmlab.analysis import counters
 from gemmlab.analysis.counters import ACTIVE_WARPS
-from gemmlab.analysis.recorded import WORDS
 from gemmlab.analysis.recorded import stalls as table_of
 from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
 from gemmlab.ladder.problem import BATCHES
 from gemmlab.lessons.batched.rung import RUNG as BATCHED
 from gemmlab.loading import load
-from gemmlab.measure import profiler
 from gemmlab.records import recorder, registry, runs, stalls
 from gemmlab.records.tuning import sizes_of
 from gemmlab.sass import loops
@@ -57,16 +55,6 @@ def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
     assert words.str.len().max() <= 50, "pandas cuts longer ones"
 
 
-def test_barrier_and_long_scoreboard_are_others_where_wgmma_multiplies(results):
-    recorder.record(["stalls/16_tma_wgmma", "stalls/17_warp_specialized", "stalls/01_naive"], [],
-                    silent)  # fmt: skip
-    words = table_of("16_tma_wgmma", "17_warp_specialized")[WORDS]
-    assert words["barrier"] == stalls.OF_WGMMA["barrier"] and "mbarrier" in words["long scoreboard"]
-    assert words.str.len().max() <= 50, "pandas cuts longer ones"
-    mixed = table_of("01_naive", "17_warp_specialized")[WORDS]
-    assert mixed["barrier"] == stalls.REASONS["barrier"]
-
-
 def test_what_wgmma_waits_for_is_told_by_the_loop_of_17_and_by_counters(monkeypatch):
     """Its loop has no barrier, and no rung of 16 to 18 loads from global memory."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
@@ -101,44 +89,6 @@ def test_a_batch_is_asked_for_with_the_number_of_its_products(results):
     assert table_of(BATCHED.name, shape=(64, 64, 64, 4096)).loc["issue active", BATCHED.name] == 40
     with pytest.raises(registry.NoRecord, match=r"there are: 256×256×256.* 4096 × 64×64×64"):
         table_of(BATCHED.name, shape=(64, 64, 64))
-
-
-def test_a_rung_that_changed_is_refused_and_the_others_are_not(results):
-    recorder.record(["stalls/01_naive", "stalls/02_coalescing"], [], silent)
-    path = results / "stalls.csv"
-    code = stalls.evidence(find("01_naive")).read()["code"][0]
-    path.write_text(path.read_text().replace(code, "0" * 16))
-    with pytest.raises(registry.StaleRecord, match="record stalls/01_naive"):
-        table_of("01_naive")
-    assert table_of("02_coalescing")["02_coalescing"]["issue active"] == 40
-
-
-def test_what_was_not_counted_is_named(results):
-    recorder.record(["stalls/01_naive"], [], silent)
-    with pytest.raises(registry.NoRecord, match=r"run .*record stalls/03_shared_memory"):
-        table_of("03_shared_memory")
-    with pytest.raises(registry.NoRecord, match=r"at \(8, 8, 8\); there are.*4096×4096×4096"):
-        table_of("01_naive", shape=(8, 8, 8))
-    with pytest.raises(LadderError, match="99_nothing"):
-        table_of("99_nothing")
-
-
-def test_other_gpus_are_not_asked_for_what_sm_90_alone_has(results, monkeypatch):
-    asked = []
-
-    def counters(rung, settings, shapes, metrics):
-        asked.extend(metrics)
-        return counted(rung, settings, shapes, metrics)
-
-    monkeypatch.setattr(profiler, "counters", counters)
-    stalls.evidence(find("01_naive")).remake(silent)
-    assert stalls.METRICS["gmma"] in asked
-    asked.clear()
-    other = sample_record.GPU.__class__(**{**vars(sample_record.GPU), "compute_capability": (8, 0)})
-    monkeypatch.setattr(stalls, "require_gpu", lambda purpose: other)
-    stalls.evidence(find("01_naive")).remake(silent)
-    assert stalls.METRICS["gmma"] not in asked and stalls.METRICS["wait"] in asked
-    assert table_of("01_naive")["01_naive"]["selected"] == 10
 
 
 # ---- the record of the H200 ----------------------------------------------------------------------

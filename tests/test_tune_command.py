@@ -15,10 +15,10 @@ from gemmlab.folders import ROOT
 from gemmlab.ladder import find
 from gemmlab.lessons.autotuning import searching, tuner
 from gemmlab.lessons.autotuning import space as recorded
+from gemmlab.lessons.autotuning.journal import Journal
 from gemmlab.lessons.autotuning.searching import Wanted
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import tuning
-from gemmlab.records.journal import Journal
 
 TEN, SQUARE = "10_register_banks", (4096, 4096, 4096)
 WANTED = Wanted(TEN, SQUARE, "genetic", 14, 2)

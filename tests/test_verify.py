@@ -47,13 +47,6 @@ MISTAKES = {
 }
 
 
-def test_a_rung_is_verified_at_a_large_shape_and_an_edited_kernel_is_on_a_gpu():
-    rung, edited = load("02_coalescing"), from_source(SOURCE, like="02_coalescing")
-    assert verify.LARGE in verify.shapes(rung) and verify.LARGE not in verify.shapes(edited)
-    edited.on_gpu = True
-    assert verify.shapes(edited) == verify.shapes(rung)
-
-
 @pytest.fixture
 def small_shapes(monkeypatch):
     """Without the largest of the shapes, which takes longer than all others together."""

@@ -166,11 +166,9 @@ class Played:
         row = at // k if self.trace.ops[0] == "N" else at % m
         column = at % n if self.trace.ops[1] == "N" else at // k
         return (
-            in_a,
-            in_b,
-            np.where(in_a, product * m + row, 0),
+            in_a, in_b, np.where(in_a, product * m + row, 0),
             np.where(in_b, product * n + column, 0),
-        )
+        )  # fmt: skip
 
     def along(self, elements: np.ndarray) -> np.ndarray:
         """Which k these elements of A and B belong to; NOTHING where there is no element."""

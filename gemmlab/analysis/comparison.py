@@ -54,10 +54,8 @@ class Comparison:
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        """Columns: quantity, one for each kernel, ratio (of b to a), unit.
-
-        ratio is NaN where a value is 0, a word or not recorded.
-        """
+        """Columns: quantity, one for each kernel, ratio (of b to a), unit. ratio is NaN where a
+        value is 0, a word or not recorded."""
         table, other = self.a.table(), self.b.table()
         pairs = list(zip(table["value"], other["value"], strict=True))
         first, second = self.names

@@ -105,22 +105,14 @@ _simulated: WeakKeyDictionary[Kernel, dict] = WeakKeyDictionary()
 
 
 def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace, int]:
-    """A trace, and how often its counters make those of the product.
-
-    Where all blocks do alike, one is traced, with the others of its cluster, and counts as all of
-    them.
-    """
-    alike = all_alike(kernel, m, n, k)
+    """A trace, and how often its counters make those of the product. Where all blocks do alike, one
+    is traced, with the others of its cluster, and counts as all of them."""
+    rows, columns = kernel.rung.tile(kernel.settings)
+    tiles, whole = m // rows * (n // columns), m % rows == n % columns == 0
+    alike = whole and math.prod(kernel.grid(m, n, k)) == tiles
     trace = kernel.trace(m, n, k, seed=seed, blocks=[(0, 0, 0)] if alike else None)
     together = math.prod(kernel.rung.product(kernel.settings).cluster)
     return trace, math.prod(trace.grid) // together if alike else 1
-
-
-def all_alike(kernel: Kernel, m: int, n: int, k: int) -> bool:
-    """Whether tiles cover C exactly and each has one block."""
-    rows, columns = kernel.rung.tile(kernel.settings)
-    tiles = m // rows * (n // columns)
-    return m % rows == n % columns == 0 and math.prod(kernel.grid(m, n, k)) == tiles
 
 
 def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:

@@ -7,10 +7,9 @@ are counted, and the last one of those of the first tile is looked at.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import prod
 
 import pandas
@@ -27,6 +26,7 @@ from ptxsim import LineCount
 from ptxsim.metrics import METRICS, SECTOR_BYTES
 from ptxsim.occupancy import Occupancy, occupancy
 
+UNREADABLE = (NoRecord, StaleRecord, BadRecord)  # then facts go on without records
 WINDOW = 128  # rows and columns of C that are looked at, at least
 STEPS = 2  # along K, at least
 LEAST_K = 32
@@ -75,11 +75,9 @@ class Facts:
 
     @cached_property
     def fits(self) -> Occupancy:
+        registers, shared_bytes = self.taken.registers, self.taken.shared_bytes
         return occupancy(
-            self.arch,
-            threads=self.threads,
-            registers=self.taken.registers,
-            shared_bytes=self.taken.shared_bytes,
+            self.arch, threads=self.threads, registers=registers, shared_bytes=shared_bytes
         )
 
     @property
@@ -136,7 +134,7 @@ class Facts:
             ("threads per block", self.threads, "threads"),
             ("C per block", rows * columns, "elements"),
             *(
-                (f"{name}", self.units_per_request(GLOBAL, operation, array), "sectors per request")
+                (name, self.units_per_request(GLOBAL, operation, array), "sectors per request")
                 for (array, operation), name in NAMES.items()
             ),
             ("shared loads", shared["load"] or "none", "wavefronts per request"),
@@ -204,9 +202,7 @@ def _on_few_sms(kernel: Kernel) -> Kernel:
 
 def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     """The facts of kernels, a row for each quantity and a column for each kernel, by its name.
-
-    Raises what `of` raises.
-    """
+    Raises what `of` raises."""
     tables = {name: of(kernel).table() for name, kernel in kernels.items()}
     return pandas.DataFrame(
         {name: table.set_index("quantity").value for name, table in tables.items()}
@@ -244,17 +240,13 @@ def _speed(kernel: Kernel) -> Speed | None:
 
 
 def recorded_speed(kernel: Kernel) -> Speed | None:
-    """What a record or a sweep says of this code with these settings; None if neither does.
-
-    Of a damaged file, a line on standard error tells; the rest of the facts needs none.
-    """
+    """What a record or a sweep says of this code with these settings; None if neither can be read
+    or says anything."""
     for read in (_run, _swept):
         try:
             return read(kernel, 3 * (LARGE,))
-        except (NoRecord, StaleRecord):
+        except UNREADABLE:
             pass
-        except BadRecord as error:
-            _warn(str(error))
     return None
 
 
@@ -273,17 +265,8 @@ def _run(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
 def _counted(kernel: Kernel, shape: tuple[int, int, int]) -> float | None:
     try:
         return counted_intensity(kernel, shape)
-    except (NoRecord, StaleRecord):
+    except UNREADABLE:
         return None
-    except BadRecord as error:
-        _warn(str(error))
-        return None
-
-
-@cache
-def _warn(sentence: str) -> None:
-    """Once: sliders ask again with every move."""
-    logging.getLogger(__name__).warning(sentence)
 
 
 def _recorded(row) -> str:

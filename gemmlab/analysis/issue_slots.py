@@ -48,20 +48,15 @@ def _row(kernel: Kernel) -> dict[str, object]:
     predicted = trip.share() * roof.flop_per_second / 1e12
     measured = run.gflops / 1e3
     return {
-        "kernel": kernel.name,
-        "issue slots": len(trip),
-        "FFMA": trip.mix[MULTIPLY_ADD],
+        "kernel": kernel.name, "issue slots": len(trip), "FFMA": trip.mix[MULTIPLY_ADD],
         **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
-        "waits": trip.waits(),
-        "waits without reuse": trip.waits(reuse=False),
+        "waits": trip.waits(), "waits without reuse": trip.waits(reuse=False),
         "three in a bank": trip.three_in_a_bank(),
         "FFMA, % of slots": round(100 * trip.slot_share, 1),
         "FFMA with reuse, %": round(100 * trip.reuse_share, 1),
-        "predicted TFLOP/s": round(predicted, 1),
-        "measured TFLOP/s": round(measured, 1),
+        "predicted TFLOP/s": round(predicted, 1), "measured TFLOP/s": round(measured, 1),
         "measured, % of predicted": round(100 * measured / predicted, 1),
         "predicted, % of roof": round(100 * trip.share(), 1),
         "measured, % of roof": round(1e14 * measured / roof.flop_per_second, 1),
-        "gpu": run.gpu,
-        "recorded": run.recorded,
-    }
+        "gpu": run.gpu, "recorded": run.recorded,
+    }  # fmt: skip

@@ -76,10 +76,8 @@ class Frame:
 
     @property
     def actions(self) -> list[str]:
-        """What happens in the frame, in a word each: "load", "store", "multiply", "write C".
-
-        What is loaded and stored in the same frame is said to be loaded.
-        """
+        """What happens in the frame, in a word each: "load", "store", "multiply", "write C". What
+        is loaded and stored in the same frame is said to be loaded."""
         happens = {
             "load": any(mask.any() for mask in self.loaded.values()),
             "store": any(mask.any() for mask in self._only_stored().values()),
@@ -103,16 +101,14 @@ class Frame:
         what = " and ".join(parts)
         after = [f"each sum has {self.progress}"]
         if any((elements != NOTHING).any() for elements in self.kept.values()):
-            after.append(f"{_elements(self._there())} lie in shared memory")
+            there = {name: kept != NOTHING for name, kept in self.kept.items()}
+            after.append(f"{_elements(there)} lie in shared memory")
         if any(elements.any() for elements in self.arriving.values()):
             after.append(f"{_elements(self.arriving)} are on their way")
         return f"Block {self.block} {what}. Then {'; '.join(after)}."
 
     def _only_stored(self) -> dict[str, np.ndarray]:
         return {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
-
-    def _there(self) -> dict[str, np.ndarray]:
-        return {name: kept != NOTHING for name, kept in self.kept.items()}
 
 
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
@@ -146,7 +142,8 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
     memory = np.full(played.shared_words, NOTHING)
     unread = np.zeros(len(memory), bool)  # copied, not known to have arrived
     sums = unread.copy()
-    buffer = _buffer_of_words(starts, len(memory))
+    first_words = np.unique(np.concatenate(list(starts.values())))
+    buffer = np.searchsorted(first_words, np.arange(len(memory)), "right")  # of each word
     reads = [_words(group, READ, len(memory)) for group in [*groups, []]]
     seen = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
     in_registers = seen.copy()
@@ -176,26 +173,17 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
         on_way = in_registers.copy()
         on_way[memory[unread & (memory != NOTHING)]] = True
         a, b = played.split(seen)
-        frames.append(
-            Frame(
-                trace=trace,
-                block=tuple(block),
-                number=number,
-                frames=len(groups),
-                loaded=_named(played, _taken(played, group, LOAD)),
-                stored=_named(played, _taken(played, group, KEEP)),
-                read=_named(played, read),
-                kept=_named(played, _in_buffers(played, memory, held, starts)),
-                arriving=_named(played, on_way),
-                memory=memory.copy(),
-                sums=sums.copy(),
-                mine=mine,
-                done=np.where(mine, a.astype(np.float32) @ b.astype(np.float32), 0).astype(
-                    np.int32
-                ),
-                written=written.reshape(mine.shape).copy(),
-            )
-        )
+        done = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32)
+        frame = Frame(
+            trace, tuple(block), number, frames=len(groups),
+            loaded=_named(played, _taken(played, group, LOAD)),
+            stored=_named(played, _taken(played, group, KEEP)),
+            read=_named(played, read), arriving=_named(played, on_way),
+            kept=_named(played, _in_buffers(played, memory, held, starts)),
+            memory=memory.copy(), sums=sums.copy(), mine=mine, done=np.where(mine, done, 0),
+            written=written.reshape(mine.shape).copy(),
+        )  # fmt: skip
+        frames.append(frame)
     return frames
 
 
@@ -275,13 +263,6 @@ def _buffers(played: Played) -> dict[str, np.ndarray]:
     return {
         name: np.unique([low for (of, _), low in lowest.items() if of == name]) for name in NAMES
     }
-
-
-def _buffer_of_words(starts: dict[str, np.ndarray], words: int) -> np.ndarray:
-    """int (words,): a number for the buffer of A or of B that each word of shared memory is in."""
-    return np.searchsorted(
-        np.unique(np.concatenate(list(starts.values()))), np.arange(words), "right"
-    )
 
 
 def _in_buffers(played: Played, memory, held, starts: dict[str, np.ndarray]) -> np.ndarray:

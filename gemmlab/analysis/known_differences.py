@@ -22,9 +22,7 @@ LOOKS = 8  # at a flag until it is set, at most, on average: more are not known
 @dataclass(frozen=True)
 class Difference:
     """Of these rungs the GPU counts `more(trace)` of `metric` than the simulator has in a trace.
-
-    Where it depends on time how much, it is that much at least, and `most(trace)` at most.
-    """
+    Where it depends on time how much, it is that much at least, and `most(trace)` at most."""
 
     rungs: tuple[str, ...]
     metric: str
@@ -70,11 +68,6 @@ def _before_counting(trace: Trace) -> int:
     return 4 * math.prod(trace.grid) if trace.settings["JOIN"] == LAST_ARRIVER else 0
 
 
-def _before_telling(trace: Trace) -> int:
-    """The same before each warp sets the flag of its part; as often a flag is cleared."""
-    return 4 * _of_flags(trace, "store")
-
-
 def _looks(trace: Trace, each: int) -> int:
     """More looks at flags than here, where there are so many at each that is waited for."""
     return each * _of_flags(trace, "store") - _of_flags(trace, "load")
@@ -104,7 +97,7 @@ DIFFERENCES = (
     Difference(
         rungs=("22_fp32_summit",),
         metric="smsp__inst_executed_op_shared_ld.sum",
-        more=_before_telling,
+        more=lambda trace: 4 * _of_flags(trace, "store"),  # of a part; as often one is cleared
         why="Explained: before a warp of 22_fp32_summit sets the flag of a part, the H200 counts "
         "four loads of shared memory more, which no lane executes.",
     ),

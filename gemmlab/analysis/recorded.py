@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -61,9 +60,7 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
 
 def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     """The recorded row of a rung at (M, N, K), or (M, N, K, batch); see records.stalls.COLUMNS.
-
-    Raises NoRecord, naming the shapes that are recorded, StaleRecord, BadRecord.
-    """
+    Raises NoRecord, naming the shapes that are recorded, StaleRecord, BadRecord."""
     table = recorded.evidence(rung).read()
     sizes = table[list(SIZES)]
     rows = table[(sizes == list(sizes_of(shape))).all(axis=1)]
@@ -122,21 +119,16 @@ def chosen_rungs() -> pandas.DataFrame:
     was measured at this very shape. Raises BadRecord.
     """
     measured = {row.problem for row in choosing.recorded()}
+    grids = [(SQUARE_C, Problem(side, side, k)) for k in DEPTHS for side in SQUARES]
+    grids += [(OF_ONE_DEPTH, Problem(m, n, DEPTH)) for m in SIDES for n in SIDES]
     return pandas.DataFrame(
         {
             "panel": panel, "m": problem.m, "n": problem.n, "k": problem.k,
             "kernel": (chosen := choosing.choose(problem)).rung,
             "settings": tuple(chosen.settings.items()), "recorded": problem in measured,
         }
-        for panel, problem in _grids()
+        for panel, problem in grids
     )  # fmt: skip
-
-
-def _grids() -> Iterator[tuple[str, Problem]]:
-    for k in DEPTHS:
-        yield from ((SQUARE_C, Problem(side, side, k)) for side in SQUARES)
-    for m in SIDES:
-        yield from ((OF_ONE_DEPTH, Problem(m, n, DEPTH)) for n in SIDES)
 
 
 HOW = (
@@ -181,10 +173,8 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
 
 
 def gpus_side_by_side(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
-    """The ROOF of `gpu_speeds` alone, a column for each GPU.
-
-    Raises NoRecord where nothing is recorded at all.
-    """
+    """The ROOF of `gpu_speeds` alone, a column for each GPU. Raises NoRecord where nothing is
+    recorded at all."""
     table = gpu_speeds(shape).xs(ROOF, axis=1, level=1).rename_axis(ROOF)
     lacking = int(table.isna().to_numpy().sum())
     missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501

@@ -46,12 +46,10 @@ def points(kernels: Iterable) -> pandas.DataFrame:
 
 
 def counted_intensity(kernel, shape: tuple[int, int, int]) -> float | None:
-    """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k).
-
-    None where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord.
-    """
+    """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k). None
+    where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord."""
     for counted in runs.entry(kernel)["counters"]:
-        if (counted["m"], counted["n"], counted["k"]) == shape:
+        if runs.shape_of(counted) == shape:
             return intensity(Problem(*shape).flop, _dram_bytes(counted["metrics"]))
     return None
 
@@ -65,7 +63,7 @@ def _points(kernel) -> list[dict[str, Any]]:
     return [
         _point(kernel, timed[shape], counted["metrics"])
         for counted in runs.entry(kernel)["counters"]
-        if (shape := (counted["m"], counted["n"], counted["k"])) in timed
+        if (shape := runs.shape_of(counted)) in timed
     ]
 
 
@@ -78,14 +76,9 @@ def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any
         "compulsory": problem.least_bytes(kernel.precision),
     }
     return {
-        "kernel": kernel.name,
-        "dtype": run.dtype,
-        "m": run.m,
-        "n": run.n,
-        "k": run.k,
+        "kernel": kernel.name, "dtype": run.dtype, "m": run.m, "n": run.n, "k": run.k,
         "gflops": run.gflops,
         **{f"{level}_bytes": amount for level, amount in moved.items()},
         **{f"{level}_intensity": intensity(problem.flop, q) for level, q in moved.items()},
-        "gpu": run.gpu,
-        "recorded": run.recorded,
-    }
+        "gpu": run.gpu, "recorded": run.recorded,
+    }  # fmt: skip

@@ -92,10 +92,8 @@ class ThreadReads:
         }
 
     def loads_at(self, k: int) -> dict[str, list[np.ndarray]]:
-        """What the thread gets with each of its loads that bring an element of this k.
-
-        "A" and "B": of each load the elements, int (words, 2), as row and column.
-        """
+        """What the thread gets with each of its loads that bring an element of this k. "A" and "B":
+        of each load the elements, int (words, 2), as row and column."""
         m, n, depth = self.trace.m, self.trace.n, self.trace.k
         loads: dict[str, list[np.ndarray]] = {"A": [], "B": []}
         for load in self.loads:

@@ -43,97 +43,83 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     shape, given = (options.m, options.n, options.k), dict(options.set)
+    if gpu() is None:
+        registry.replayed()  # a choice of records that are not there is refused
+    about = [str(device())]
     if options.kernel == AUTO:
-        return _auto(shape, given, options.dtype or SINGLE.name)
-    if options.dtype:
+        if given:
+            raise IllegalSetting(
+                f"auto chooses the settings; name a rung to give {listed(given)} yourself"
+            )
+        chosen = choose(shape, options.dtype or SINGLE.name)
+        about.append(f"auto: {chosen}")
+        settings: Given = chosen.settings
+        choices = [(load(chosen.rung, **settings), "as chosen")]
+    elif options.dtype:
         raise IllegalSetting(
             f"--dtype is for auto; {options.kernel} multiplies what its parameters say, such as "
             "--set DTYPE=1 of 15_mma_sync"
         )
-    if gpu() is not None:
-        kernel, why = _for_bench(options.kernel, shape, given)
-        print(device())
-        _print_bench(kernel, why, shape)
-        return OK
-    registry.replayed()  # a choice of records that are not there is refused
-    kernel, why = _for_bench(options.kernel, shape, given)
-    kernel, why, recorded = _with_record(kernel, why, shape, given)
-    print(device())
-    _print_bench(kernel, why, shape, recorded)
+    else:
+        choices = _choices(options.kernel, shape, given)
+    print(*about, sep="\n")
+    _print_bench(choices, shape)
     return OK
 
 
-def _auto(shape: Shape, given: Given, dtype: str) -> int:
-    if given:
-        raise IllegalSetting(
-            f"auto chooses the settings; name a rung to give {listed(given)} yourself"
-        )
-    chosen = choose(shape, dtype)
-    print(device(), f"auto: {chosen}", sep="\n")
-    settings: Given = chosen.settings
-    kernel = load(chosen.rung, **settings)
-    _print_bench(kernel, "as chosen", shape, None if gpu() else _recorded(kernel, shape))
-    return OK
+def _choices(name: str, shape: Shape, given: Given) -> list[tuple[Kernel, str]]:
+    """The kernel as given, or as the sweep says for the shape and then as it is; each with why."""
+    if tile_parameters(find(name), given):
+        return [(load(name, **given), "as given")]
+    default, choices = load(name, **given), []
+    try:
+        kernel = load(name, shape=shape, **given)
+    except StaleRecord as error:
+        reason = str(error)
+    except NoRecord:
+        reason = "No sweep of its settings is recorded"
+    else:
+        choices = [(kernel, kernel.note)]
+        reason = f"No time is recorded of {written(kernel.settings)}, {kernel.note}"
+    return [*choices, (default, default.note or f"the default. {reason}")]
 
 
-def _print_bench(
-    kernel: Kernel, why: str, shape: Shape, recorded: Recorded | NoRecord | None = None
-) -> None:
-    """That it passes, and how long it takes: measured here if nothing recorded is given."""
+def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
+    """That one passes and how long it takes: without a GPU the first of which that is recorded.
+    Raises StaleRecord."""
+    (kernel, why), *_ = choices
+    source, lines = "measured here", list[str]()
+    missing: NoRecord | None = None
+    for choice in choices if gpu() is None else ():
+        try:
+            source, lines = _recorded(choice[0], shape)
+            kernel, why = choice
+            break
+        except NoRecord as error:
+            missing = missing or error
     report = timing.require_verified(kernel)
     print(f"{kernel.name} {written(kernel.settings)}: pass ({len(report.cases)} cases)")
     print(f"  its settings: {why}")
-    if isinstance(recorded, NoRecord):
-        print(f"  no time to show: {recorded}")
+    if missing and not lines:
+        print(f"  no time to show: {missing}")
         return
-    source, lines = recorded or ("measured here", _lines(timing.compare(kernel, *shape)))
+    lines = lines or _lines(timing.compare(kernel, *shape))
     print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
 
 
-def _for_bench(name: str, shape: Shape, given: Given) -> tuple[Kernel, str]:
-    """The kernel as given, or with what the sweep says of the shape, or as it is; and why so."""
-    if tile_parameters(find(name), given):
-        return load(name, **given), "as given"
-    try:
-        kernel = load(name, shape=shape, **given)
-    except (NoRecord, StaleRecord) as error:
-        kernel = load(name, **given)
-        reason = error if isinstance(error, StaleRecord) else "No sweep of its settings is recorded"
-        return kernel, kernel.note or f"the default. {reason}"
-    return kernel, kernel.note
-
-
-def _with_record(
-    kernel: Kernel, why: str, shape: Shape, given: Given
-) -> tuple[Kernel, str, Recorded | NoRecord]:
-    """The kernel, or its default where a time of that alone is recorded; why, and what is recorded.
-
-    Raises StaleRecord.
-    """
-    recorded = _recorded(kernel, shape)
-    if isinstance(recorded, NoRecord) and not tile_parameters(kernel.rung, given):
-        default = load(kernel.name, **given)
-        if not isinstance(of_default := _recorded(default, shape), NoRecord):
-            because = f"the default. No time is recorded of {written(kernel.settings)}, {why}"
-            return default, because, of_default
-    return kernel, why, recorded
-
-
-def _recorded(kernel: Kernel, shape: Shape) -> Recorded | NoRecord:
-    """Where a time of the kernel is recorded, and the lines that show it; or why there is none.
-
-    Raises StaleRecord.
-    """
-    missing: NoRecord | None = None
+def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
+    """Where a time of the kernel is recorded, and the lines that show it. Raises NoRecord,
+    StaleRecord."""
+    missing = []
     for look in (_from_runs, _from_tuned, _from_sweep):
         try:
             return look(kernel, shape)
         except NoRecord as error:
-            missing = missing or error
-    if missing and kernel.settings == settings_for(kernel.rung, {}):
-        return missing  # it names the shapes that are recorded
+            missing.append(error)
+    if kernel.settings == settings_for(kernel.rung, {}):
+        raise missing[0]  # it names the shapes that are recorded
     sizes = "×".join(map(str, shape))
-    return NoRecord(f"none is recorded at {sizes} with these settings; measuring that needs a GPU.")
+    raise NoRecord(f"none is recorded at {sizes} with these settings; measuring that needs a GPU.")
 
 
 def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:

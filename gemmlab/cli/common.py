@@ -70,10 +70,8 @@ def add_dtype(parser: argparse.ArgumentParser) -> None:
 
 
 class Commands:
-    """Where a module adds its command: a module of gemmlab.cli, or `command` of a lesson.
-
-    The module has a function `add(commands)`. A lesson's may have EXIT_CODES: {error: code}.
-    """
+    """Where a module adds its command: a module of gemmlab.cli, or `command` of a lesson. The
+    module has a function `add(commands)`. A lesson's may have EXIT_CODES: {error: code}."""
 
     say, size, shape = staticmethod(say), staticmethod(size), staticmethod(shape)
 

@@ -16,6 +16,10 @@ from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from ptxsim.compile import headers
 
+PACKAGES = (
+    "numpy", "ptxsim", "cupy", "pandas", "matplotlib", "tqdm", "pynvml", "ipywidgets",
+)  # fmt: skip
+
 
 def add(commands: Commands) -> None:
     commands.add("doctor", run, "say what is here, what is missing and what to do")
@@ -38,59 +42,33 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield True, sys.version_info >= (3, 10), f"Python {version}", "Install Python 3.10 or newer."
     install = f"{prebuilt.INSTALL[0].upper()}{prebuilt.INSTALL[1:]}."
-    for package in (
-        "numpy",
-        "ptxsim",
-        "cupy",
-        "pandas",
-        "matplotlib",
-        "tqdm",
-        "pynvml",
-        "ipywidgets",
-    ):
+    for package in PACKAGES:
         yield True, importlib.util.find_spec(package) is not None, f"package {package}", install
     versions = software_versions()
     compiler = versions.get("nvrtc")
     yield True, compiler is not None, f"NVRTC {compiler or '(the compiler)'}", install
     folder = headers.folder()
     lacking = headers.missing(folder)
-    yield (
-        False,
-        not lacking,
-        f"CUDA's headers: {' and '.join(lacking) + ' not ' if lacking else ''}in {folder}"
-        if folder
-        else "CUDA's headers (none found)",
-        f"14_wmma needs them wherever it is compiled anew: {headers.INSTALL}.",
-    )
+    there = f"{' and '.join(lacking) + ' not ' if lacking else ''}in {folder}"
+    advice = f"14_wmma needs them wherever it is compiled anew: {headers.INSTALL}."
+    yield False, not lacking, f"CUDA's headers{f': {there}' if folder else ' (none found)'}", advice
     has_lab = importlib.util.find_spec("jupyterlab") is not None
     yield False, has_lab, "JupyterLab", install
 
     here = gpu()
     if here is None:
-        yield (
-            False,
-            False,
-            f"GPU: {why_no_gpu()}",
-            ("Not needed: kernels run in the simulator, and recorded times are replayed."),
-        )
+        advice = "Not needed: kernels run in the simulator, and recorded times are replayed."
+        yield False, False, f"GPU: {why_no_gpu()}", advice
     else:
         memory = f"{here.memory_bytes / 2**30:.0f} GiB"
         yield False, True, f"GPU {here.name}, {here.arch}, {here.sm_count} SMs, {memory}", ""
         yield False, True, f"driver {here.driver}, CUDA {here.cuda}", ""
         cublas = versions.get("cublas")
-        yield (
-            False,
-            cublas is not None,
-            f"cuBLAS {cublas or ''}",
-            ("Timing needs it: install the CUDA toolkit's libraries."),
-        )
+        advice = "Timing needs it: install the CUDA toolkit's libraries."
+        yield False, cublas is not None, f"cuBLAS {cublas or ''}", advice
     ncu = profiler.ncu_version()
-    yield (
-        False,
-        ncu is not None,
-        f"Nsight Compute {ncu or '(ncu)'}",
-        ("Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."),
-    )
+    advice = "Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."
+    yield False, ncu is not None, f"Nsight Compute {ncu or '(ncu)'}", advice
     yield from _records()
 
 

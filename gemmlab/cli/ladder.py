@@ -16,7 +16,7 @@ from gemmlab.measure import timing
 from gemmlab.records import runs
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.runs import device
-from ptxsim.metrics import TIMING_DEPENDENT
+from ptxsim.metrics import METRICS, TIMING_DEPENDENT
 
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 
@@ -93,8 +93,9 @@ def _fill(row: dict[str, object], kernel: Kernel) -> bool:
     if not report.passed:
         return True
     trace = kernel.trace(*COUNT_SHAPE)
-    if (sectors := _sectors_per_load(trace.counters)) is not None:
-        row["sectors/load"] = f"{sectors:.2f}"
+    loads, sectors = (trace.counters[name] for name in METRICS["global", "load"][:2])
+    if loads:  # of its lanes: others copy tiles
+        row["sectors/load"] = f"{sectors / loads:.2f}"
     row["counters"], failed = _against_record(kernel, trace)
     try:
         if gpu() is None:
@@ -113,12 +114,6 @@ def _fill(row: dict[str, object], kernel: Kernel) -> bool:
         "recorded": run.recorded[:10],
     }
     return failed
-
-
-def _sectors_per_load(counters: dict[str, int]) -> float | None:
-    """None for a kernel that loads nothing from global memory by its lanes, but copies tiles."""
-    loads = counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
-    return counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] / loads if loads else None
 
 
 def _against_record(kernel: Kernel, trace: Trace) -> tuple[str, bool]:

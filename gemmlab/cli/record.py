@@ -17,10 +17,9 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument(
         "names", nargs="*", metavar="NAME",
-        help="rungs, 00_ceilings, 00_tensor_ceiling, 00_levels, 00_chains, 10_fma_order (all of "
-        "these if none is named); tuning/RUNG, best_by_shape/RUNG, stalls/RUNG, path/RUNG, or "
-        "tuning, stalls and so on for those of every rung; epilogue, batches, 01_l1_passes; "
-        "21_multi_gpu, which needs two GPUs",
+        help="as --list has them: a rung, 00_ceilings, tuning/RUNG, best_by_shape/RUNG, "
+        "stalls/RUNG and so on, or tuning alone for those of every rung; if none is named, the "
+        "rungs and what takes little time. 21_multi_gpu needs two GPUs",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list all names, and measure nothing")
     parser.add_argument(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import starmap
 from typing import Any
 
@@ -40,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
             find(name)  # before any of the others is measured
     if gpu() is None:
         runs.current()  # a file that cannot be read is told once
-    rows: list[timing.Timed] = []
+    rows: list[dict[str, Any]] = []
     code = OK
     for name in names:
         try:
@@ -75,11 +74,9 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
             say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
 
 
-def _auto_runs(dtype: str) -> Iterator[timing.Timed]:
+def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
     """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
-
-    Raises NoRecord.
-    """
+    Raises NoRecord."""
     if gpu() is None:
         rows = taken(dtype).values()
         if not rows:
@@ -103,14 +100,13 @@ def _auto_runs(dtype: str) -> Iterator[timing.Timed]:
         except timing.TimingError as error:
             say(f"{AUTO} at {problem}: left out, {error}")
         else:
-            yield replace(timing.timed(measured), kernel=AUTO)
+            yield timing.timed(measured) | {"kernel": AUTO}
 
 
-def _replayed(row: Row) -> timing.Timed:
-    def time_ms(tflops: float) -> float:
-        return row.problem.flop / (tflops * 1e9)
-
-    return timing.Timed(
-        AUTO, row.dtype, row.problem, time_ms(row.tflops),
-        time_ms(row.cublas_tflops), 100 * row.share, "pass", row.gpu, row.recorded,
-    )  # fmt: skip
+def _replayed(row: Row) -> dict[str, Any]:
+    flop = row.problem.flop
+    return {
+        "kernel": AUTO, "dtype": row.dtype, **vars(row.problem),
+        "time_ms": flop / (row.tflops * 1e9), "cublas_ms": flop / (row.cublas_tflops * 1e9),
+        "pct_cublas": 100 * row.share, "verify": "pass", "gpu": row.gpu, "recorded": row.recorded,
+    }  # fmt: skip

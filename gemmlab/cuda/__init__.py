@@ -1,6 +1,5 @@
-"""What NVIDIA's compiler, libraries and driver tell or do, and what each architecture has.
+"""NVIDIA's libraries and driver: what they tell and do.
 
-What each architecture has: architectures (the limits of an SM), occupancy. To compile: nvrtc,
-options, headers; to read what came out: disassembler. The GPU here, or why there is none: device;
-with one, cublas and tensor_maps.
+options: what the compiler is told. disassembler: what came out. device: the GPU here, or why there
+is none. With one: cublas, cublaslt, and driver.
 """

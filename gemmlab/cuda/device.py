@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from gemmlab._version import __version__
@@ -46,7 +48,6 @@ class GpuState:
     """The GPU at one moment, from NVML; None where this GPU does not report a figure."""
 
     sm_clock_mhz: float | None
-    memory_clock_mhz: float | None
     power_w: float | None
     temperature_c: float | None
 
@@ -69,10 +70,8 @@ def simulator_wanted() -> bool:
 
 
 def gpu() -> Gpu | None:
-    """The GPU here, or None: no usable GPU, or GEMMLAB_DEVICE=simulator says to do without.
-
-    Raises UnknownDevice for another GEMMLAB_DEVICE.
-    """
+    """The GPU here, or None: no usable GPU, or GEMMLAB_DEVICE=simulator says to do without. Raises
+    UnknownDevice for another GEMMLAB_DEVICE."""
     here = _find_gpu()
     return here if isinstance(here, Gpu) else None
 
@@ -107,26 +106,18 @@ def _find_gpu() -> Gpu | str:
         runtime.getDeviceCount()
         properties = runtime.getDeviceProperties(runtime.getDevice())
         capability = (properties["major"], properties["minor"])
+        version = runtime.driverGetVersion()  # 13000 is version 13.0
         return Gpu(
-            name=properties["name"].decode(),
-            compute_capability=capability,
-            arch=arch_of(capability),
-            sm_count=properties["multiProcessorCount"],
-            memory_bytes=properties["totalGlobalMem"],
-            l2_bytes=properties["l2CacheSize"],
-            driver=_driver_version(),
-            cuda=_dotted(runtime.driverGetVersion()),
-        )
+            properties["name"].decode(), capability, arch_of(capability),
+            sm_count=properties["multiProcessorCount"], memory_bytes=properties["totalGlobalMem"],
+            l2_bytes=properties["l2CacheSize"], driver=_driver_version(),
+            cuda=f"{version // 1000}.{version % 1000 // 10}",
+        )  # fmt: skip
     except runtime.CUDARuntimeError as error:
         if error.status == INSUFFICIENT_DRIVER:
             wanted = runtime.runtimeGetVersion() // 1000
             return f"there is no NVIDIA driver here, or one too old for CUDA {wanted}."
         return f"CUDA finds no usable GPU ({error})."
-
-
-def _dotted(version: int) -> str:
-    """CUDA's 13000 is version 13.0."""
-    return f"{version // 1000}.{version % 1000 // 10}"
 
 
 def _driver_version() -> str:
@@ -163,7 +154,6 @@ def gpu_state() -> GpuState:
 
     return GpuState(
         sm_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        memory_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_MEM),
         power_w=read(_power_w),
         temperature_c=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
     )
@@ -181,9 +171,7 @@ def _power_w(handle: Any) -> float:
 
 def energy_j() -> float | None:
     """Joules that the GPU has taken since its driver was loaded; None where it does not count them.
-
-    The counter is renewed some ten times a second. Raises NoGpu without a GPU.
-    """
+    The counter is renewed some ten times a second. Raises NoGpu without a GPU."""
     require_gpu("Reading energy")
     import pynvml
 
@@ -195,8 +183,7 @@ def energy_j() -> float | None:
 
 def software_versions() -> dict[str, str]:
     """Versions of what a measurement depends on: those that are installed here, no others."""
-    versions: dict[str, str] = {}
-    here = gpu()
+    here, versions = gpu(), {"gemmlab": __version__, "python": platform.python_version()}
     if here is not None:
         versions |= {"driver": here.driver, "cuda": here.cuda}
     try:
@@ -207,9 +194,7 @@ def software_versions() -> dict[str, str]:
         pass  # no NVRTC, so no version of it
     if (of_cublas := cublas.version()) is not None:
         versions["cublas"] = of_cublas
-    for name, package in (("cupy", "cupy"), ("numpy", "numpy")):
-        try:
-            versions[name] = __import__(package).__version__
-        except ImportError:
-            continue
-    return versions | {"gemmlab": __version__, "python": platform.python_version()}
+    for package in ("cupy", "numpy"):
+        with suppress(ImportError):
+            versions[package] = import_module(package).__version__
+    return versions

@@ -42,9 +42,7 @@ def operands_of(
     kinds: Any,
 ) -> Operands:  # fmt: skip
     """The arrays as operands of `rung`, C None where it is not given. Raises ArgumentError.
-
-    `kinds`: the types of arrays that are taken, all of one of them.
-    """
+    `kinds`: the types of arrays that are taken, all of one of them."""
     name, precision = rung.name, rung.precision_of(settings)
     kind = precision.scales
     if bias is not None and not rung.takes_bias(settings):
@@ -80,10 +78,9 @@ def operands_of(
                 "all of one kind"
             )
         if array.dtype != element.storage:
-            raise ArgumentError(
-                f"{which} is {array.dtype}: {name} takes {element.name}; "
-                f"use {_conversion(which, element)}"
-            )
+            bits = f"their bits as {element.storage}"  # where NumPy lacks the type
+            so = f"{which}.astype(np.{element.name})" if element.name == element.storage else bits
+            raise ArgumentError(f"{which} is {array.dtype}: {name} takes {element.name}; use {so}")
         if array.ndim != axes:
             needs = {1: f"a {which} with one", 2: "matrices", 3: "batches of matrices"}[axes]
             if which.startswith("scale"):
@@ -112,21 +109,11 @@ def _check_scale(which: str, scale: Any, shape: tuple[int, ...], kind: Scales) -
     bad = ~((scale > 0) & (scale < np.inf))
     if bool(bad.any()):
         values = scale.ravel()[bad.ravel()]
-        place = ", ".join(str(int(i)) for i in np.argwhere(_on_host(bad))[0])
+        where = np.argwhere(bad if isinstance(bad, np.ndarray) else bad.get())[0]
+        place = ", ".join(map(str, where))
         raise ArgumentError(
             f"{which}[{place}] is {float(values[0]):g}: a scale is a finite number above 0"
         )
-
-
-def _on_host(array: Any) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else array.get()
-
-
-def _conversion(which: str, element: ElementType) -> str:
-    """How an array becomes one of these elements; where NumPy lacks the type, what its bits are."""
-    if element.name == element.storage:
-        return f"{which}.astype(np.{element.storage})"
-    return f"their bits as {element.storage}"
 
 
 def factor(name: str, value: object) -> float:

@@ -79,9 +79,7 @@ def error_bound(
     least: tuple[Any, Any] = (0.0, 0.0),
 ) -> Any:  # fmt: skip
     """How far each element may be from the reference, float64 of C's shape: see the module.
-
-    `least`: of A and B, see Operands.least.
-    """
+    `least`: of A and B, see Operands.least."""
     k, u = A.shape[-1], FLOAT32.unit_roundoff
     more = 0 if bias is None else 1  # roundings
     errors, size = precision.errors(k)

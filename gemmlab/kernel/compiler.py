@@ -56,9 +56,7 @@ def compile_kernel(
     source: str, filename: str, *, arch: str = "sm_90a", macros: dict[str, int] | None = None
 ) -> Compiled:
     """Compile CUDA C++ text for `arch`, with `macros` defined. Kept, so a second call is free.
-
-    Raises CompileError, showing the lines around the error, and NoCompiler.
-    """
+    Raises CompileError, showing the lines around the error, and NoCompiler."""
     program = nvrtc.compile_source(source, filename, arch=arch, options=options_for(macros or {}))
     return Compiled(arch, program.ptx, program.cubin, resources(program.log))
 
@@ -73,10 +71,8 @@ def require_compiles(
 def resources_of(
     source: str, filename: str, arch: str, macros: dict[str, int], *, anew: bool = True
 ) -> dict[str, Resources]:
-    """What each kernel of the text takes: {entry: Resources}. Raises as `compile_kernel`.
-
-    Unless `anew`, nothing is compiled for what comes with the project.
-    """
+    """What each kernel of the text takes: {entry: Resources}. Raises as `compile_kernel`. Unless
+    `anew`, nothing is compiled for what comes with the project."""
     if not anew:
         try:
             return resources(prebuilt.find(source, filename, arch, options_for(macros)).log)

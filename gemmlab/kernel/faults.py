@@ -32,10 +32,8 @@ def launched(name: str, m: int, n: int, k: int) -> None:
 
 @contextmanager
 def reported() -> Iterator[None]:
-    """Around whatever uses the GPU: a fault becomes a GpuFault, and so does all that follows it.
-
-    A launch that requests more than the GPU has is a LaunchError. Other errors pass.
-    """
+    """Around whatever uses the GPU: a fault becomes a GpuFault, and so does all that follows it. A
+    launch that requests more than the GPU has is a LaunchError. Other errors pass."""
     global _lost
     if _lost:
         raise GpuFault(_lost)

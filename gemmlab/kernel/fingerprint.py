@@ -48,23 +48,24 @@ def fingerprint(
     """
     text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
     headers = _headers(text, set())
-    code = _Code.of((text, *(header for _, header in headers)))
-    seen = {name: value for name, value in settings.items() if code.sees(name)}
-    content = code.content + json.dumps(sorted(seen.items())) + "]"
+    begin, words, digests = _tokens((text, *(header for _, header in headers)))
+    seen = {
+        name: value
+        for name, value in settings.items()
+        if name in words or name == LEVEL or not name.isidentifier()  # an option, and no macro
+    }
+    content = begin + json.dumps(sorted(seen.items())) + "]"
     names = (source.name if isinstance(source, Path) else TEXT, *(name for name, _ in headers))
     return Fingerprint(
-        dict(zip(names, code.digests, strict=True)), seen,
+        dict(zip(names, digests, strict=True)), seen,
         "sha256:" + hashlib.sha256(content.encode()).hexdigest(), digest_of(launches),
     )  # fmt: skip
 
 
 def of_rung(
-    rung: Rung,
-    settings: Settings,
-    problems: Iterable[Problem],
-    target: Target,
+    rung: Rung, settings: Settings, problems: Iterable[Problem], target: Target,
     source: str | Path | None = None,
-) -> Fingerprint:
+) -> Fingerprint:  # fmt: skip
     """Of a rung that is launched for these problems; `source`: its code, where not its file."""
     try:
         launches = [
@@ -106,34 +107,18 @@ def _argument(argument: str | MapOf | Workspace) -> object:
     return [argument.bytes, argument.zeroed] if isinstance(argument, Workspace) else argument
 
 
-@dataclass(frozen=True)
-class _Code:
-    """The tokens of files: what the hash begins with, the words, and a digest of each file."""
-
-    content: str
-    words: frozenset[str]
-    digests: tuple[str, ...]
-
-    def sees(self, name: str) -> bool:
-        """Whether a setting can matter: the files mention it, or it is no macro but an option."""
-        return name in self.words or name == LEVEL or not name.isidentifier()
-
-    @classmethod
-    @lru_cache(maxsize=256)  # a sweep has hundreds of settings of one code
-    def of(cls, texts: tuple[str, ...]) -> _Code:
-        code = [_stripped(text) for text in texts]
-        return cls(
-            f"[{json.dumps(code)}, ",
-            frozenset(re.findall(r"[A-Za-z_]\w*", "\n".join(code))),
-            tuple(hashlib.sha256(tokens.encode()).hexdigest()[:LAUNCH_DIGITS] for tokens in code),
-        )
+@lru_cache(maxsize=256)  # a sweep has hundreds of settings of one code
+def _tokens(texts: tuple[str, ...]) -> tuple[str, frozenset[str], tuple[str, ...]]:
+    """Of files: what the hash begins with, the words, and a digest of each."""
+    code = [_stripped(text) for text in texts]
+    words = frozenset(re.findall(r"[A-Za-z_]\w*", "\n".join(code)))
+    digests = (hashlib.sha256(tokens.encode()).hexdigest()[:LAUNCH_DIGITS] for tokens in code)
+    return f"[{json.dumps(code)}, ", words, tuple(digests)
 
 
 def _headers(text: str, seen: set[str]) -> list[tuple[str, str]]:
     """(name, text) of own headers, directly or indirectly included, in the order of their mention.
-
-    Those in `seen` are left out, and each that is found is added to it.
-    """
+    Those in `seen` are left out, and each that is found is added to it."""
     found: list[tuple[str, str]] = []
     for name in _included(text):
         if name not in seen and (path := kernel_file(name)).is_file():

@@ -45,13 +45,9 @@ def findings_of(runs: Iterable[ptxsim.Run]) -> tuple[Finding, ...]:
 
 
 def run(
-    source: str | Path,
-    launches: Sequence[Launch],
-    values: dict[str, Any],
-    *,
-    blocks: list[tuple[int, int, int]] | None = None,
-    **how: Any,
-) -> list[ptxsim.Run]:
+    source: str | Path, launches: Sequence[Launch], values: dict[str, Any], *,
+    blocks: list[tuple[int, int, int]] | None = None, **how: Any,
+) -> list[ptxsim.Run]:  # fmt: skip
     """Run them on NumPy arrays, which are changed in place; one Run each.
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
@@ -124,10 +120,8 @@ def _plain(value: Any) -> Any:
 
 
 def _spanned(value: Any) -> tuple[Any, int]:
-    """The memory that an array spans, marked as it is, and where it begins in it.
-
-    Other values, and arrays without gaps, as they are.
-    """
+    """The memory that an array spans, marked as it is, and where it begins in it. Other values, and
+    arrays without gaps, as they are."""
     if value is None or isinstance(value, np.generic):
         return value, 0
     memory, first = layout.flat(_plain(value))
@@ -140,17 +134,14 @@ def _spanned(value: Any) -> tuple[Any, int]:
 
 
 def within_limit(
-    name: str,
-    problem: Problem,
-    limit_s: float | None,
-    run: Callable[[float | None], list[ptxsim.Run]],
+    name: str, problem: Problem, limit_s: float | None, run: Callable[..., list[ptxsim.Run]]
 ) -> list[ptxsim.Run]:
-    """What run(limit_s) gives. Raises TakesTooLong, which says what to do."""
+    """What run(limit_s=...) gives. Raises TakesTooLong, which says what to do."""
     small = problem.flop // 2 <= SMALL
     if limit_s is not None and small:
         limit_s = min(limit_s, SMALL_S)
     try:
-        return run(limit_s)
+        return run(limit_s=limit_s)
     except TakesTooLong as error:
         if not small:
             raise _too_long(name, problem, limit_s, error.how_long) from None

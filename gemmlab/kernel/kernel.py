@@ -57,10 +57,8 @@ def arch_here() -> str:
 
 
 def arch_for(rung: Rung) -> str:
-    """As arch_here, but sm_90a for a rung by wgmma, which no other architecture has.
-
-    On a GPU of another one it is simulated, and its recorded speed is what is known of it.
-    """
+    """As arch_here, but sm_90a for a rung by wgmma, which no other architecture has. On a GPU of
+    another one it is simulated, and its recorded speed is what is known of it."""
     return SIMULATED.arch if rung.by_wgmma else arch_here()
 
 
@@ -107,13 +105,9 @@ class Kernel:
     """
 
     def __init__(
-        self,
-        rung: Rung,
-        settings: Settings,
-        arch: str | None,
-        source: str | Path,
+        self, rung: Rung, settings: Settings, arch: str | None, source: str | Path,
         compiled: Compiled | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
         self.name, self.dtype = rung.name, self.precision.name
         here = gpu() if arch_for(rung) == arch_here() else None
@@ -163,10 +157,8 @@ class Kernel:
         return name in self._names
 
     def problem(self, m: int, n: int, k: int, batch: int | None = None) -> Problem:
-        """The product of this shape as the rung takes it. Raises IllegalSetting.
-
-        `batch`: of how many products, the rung's own number if it is not given.
-        """
+        """The product of this shape as the rung takes it. Raises IllegalSetting. `batch`: of how
+        many products, the rung's own number if it is not given."""
         return Problem(m, n, k, self.rung.batch if batch is None else batch, self.ops)
 
     def launches(self, problem: Problem) -> list[Launch]:
@@ -289,10 +281,8 @@ class Kernel:
         return other
 
     def trust(self) -> None:
-        """Launch it on a GPU without the simulator's checks, whatever it does there.
-
-        For an edited kernel that the simulator cannot check. A fault ends the session.
-        """
+        """Launch it on a GPU without the simulator's checks, whatever it does there. For an edited
+        kernel that the simulator cannot check. A fault ends the session."""
         self._trusted = True
 
     def prepare(self) -> None:
@@ -311,21 +301,14 @@ class Kernel:
     def diff(self, other: str) -> Listing:
         """What changed in the code since rung `other`, comments left out of neither."""
         before = ladder.find(other)
-        lines = difflib.unified_diff(
-            before.path.read_text(encoding="utf-8").splitlines(),
-            self.text.splitlines(),
-            before.path.name,
-            self._filename,
-            lineterm="",
-            n=1,
-        )
+        was = before.path.read_text(encoding="utf-8").splitlines()
+        names = before.path.name, self._filename
+        lines = difflib.unified_diff(was, self.text.splitlines(), *names, lineterm="", n=1)
         return Listing("\n".join(lines), "diff")
 
     def resources(self, *archs: str) -> pandas.DataFrame:
         """pandas.DataFrame: registers, spills, shared memory and occupancy, a row for each arch.
-
-        Comes from the compiler alone: any architecture will do, such as "sm_86".
-        """
+        Comes from the compiler alone: any architecture will do, such as "sm_86"."""
         import pandas as pd
 
         threads = int(np.prod(self.rung.block(self.settings)))
@@ -348,7 +331,7 @@ class Kernel:
         return pd.DataFrame(rows)
 
     def taken(self, arch: str) -> Resources:
-        """Registers, spills and shared memory as compiled for an architecture such as "sm_86"."""
+        """What one block takes, as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
         entries = resources_of(self.text, self._filename, arch, self.settings, anew=self.on_gpu)
@@ -368,10 +351,9 @@ class Kernel:
         that the rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
-        for name, size, least in (
-            ("m", m, 1), ("n", n, 1), ("k", k, 0), ("batch", batch, 1), ("seed", seed, 0),
-        ):  # fmt: skip
-            if not ladder.is_whole(size) or size < least:
+        given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
+        for name, size in given.items():
+            if not ladder.is_whole(size) or size < (least := int(name in ("m", "n", "batch"))):
                 raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
@@ -450,10 +432,8 @@ class Kernel:
             return self.array_module.asnumpy(array)
 
     def _in_rounds(self, sm_count: int) -> Kernel:
-        """As for so few SMs that blocks that go on from tile to tile do so.
-
-        Of a rung of batches as for `sm_count`, of one that copies by tensor map as for one.
-        """
+        """As for so few SMs that blocks that go on from tile to tile do so. Of a rung of batches as
+        for `sm_count`, of one that copies by tensor map as for one."""
         if self.rung.batch > 1:
             return self.scheduled_for(sm_count)
         return self.scheduled_for(1) if self.rung.has_maps(self.settings) else self
@@ -481,41 +461,24 @@ class Kernel:
 
     def require_time(self, problem: Problem) -> None:
         """Raise TakesTooLong for a product that the simulator cannot finish within `limit_s`.
-
-        Before matrices of its size are made, for which there may be no memory.
-        """
+        Before matrices of its size are made, for which there may be no memory."""
         in_simulator.require_time(self.name, problem, self.limit_s)
 
     def simulate(
         self, operands: Operands, alpha: float, beta: float, **how: Any
     ) -> list[ptxsim.Run]:
-        """The runs of all launches in the simulator; `how`: see in_simulator.run.
-
-        Raises TakesTooLong.
-        """
-        run = partial(self._run, operands, alpha, beta, **how)
-        return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
-
-    def _run(
-        self,
-        operands: Operands,
-        alpha: float,
-        beta: float,
-        limit_s: float | None,
-        **how: Any,
-    ) -> list[ptxsim.Run]:
+        """The runs of all launches in the simulator; `how`: see in_simulator.run. Raises
+        TakesTooLong."""
         values = operands.values(alpha, beta)
-        values |= {
-            name: ptxsim.read_only(array)
-            for name, array in operands.arrays().items()
-            if name != "C"
-        }
+        inputs = {name: array for name, array in operands.arrays().items() if name != "C"}
+        values |= {name: ptxsim.read_only(array) for name, array in inputs.items()}
         if how.get("check") and beta == 0:
             values["C"] = ptxsim.uninitialised(operands.C)
-        return in_simulator.run(
-            self._source, self.launches(operands.problem), values, arch=self.arch,
-            options=options_for(self.settings), limit_s=limit_s, **how,
+        run = partial(
+            in_simulator.run, self._source, self.launches(operands.problem), values,
+            arch=self.arch, options=options_for(self.settings), **how,
         )  # fmt: skip
+        return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 
     def _on_gpu(self) -> on_gpu.GpuKernels:
         if self._loaded is None:

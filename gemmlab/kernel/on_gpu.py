@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab.cuda import early_launch, tensor_maps
+from gemmlab.cuda.driver import early_launch, tensor_map
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
 from gemmlab.ladder import Settings
@@ -21,9 +21,7 @@ from ptxsim.compile.nvrtc import NoCompiler
 
 def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: str) -> GpuKernels:
     """CUDA C++ text, compiled for the GPU here; without CUDA's headers, the PTX that is in stock.
-
-    Raises NoCompiler where neither will do.
-    """
+    Raises NoCompiler where neither will do."""
     import cupy
 
     options = options_for(settings)
@@ -76,10 +74,8 @@ class GpuKernels:
         self.prepared(launches, values)()
 
     def prepared(self, launches: Sequence[Launch], values: dict[str, Any]) -> Callable[[], None]:
-        """What runs them each time it is called, with arguments that are made once.
-
-        Workspaces among them are those of the stream that is current now.
-        """
+        """What runs them each time it is called, with arguments that are made once. Workspaces
+        among them are those of the stream that is current now."""
         calls = [self._call(launch, values) for launch in launches]
 
         def run() -> None:
@@ -92,7 +88,7 @@ class GpuKernels:
         function, grid, block = self.function(launch), launch.grid, launch.block
         args = tuple(self._argument(name, values) for name in launch.args)
         if launch.early:
-            return early_launch.prepared(function, grid, block, args, launch.shared_bytes)
+            return early_launch(function, grid, block, args, launch.shared_bytes)
         return partial(function, grid, block, args, shared_mem=launch.shared_bytes)
 
     def function(self, launch: Launch) -> Any:
@@ -115,7 +111,7 @@ class GpuKernels:
         if isinstance(argument, Workspace):
             return self._workspace(argument)
         if isinstance(argument, MapOf):
-            return tensor_maps.encode(values[argument.matrix], argument.box, argument.swizzle)
+            return tensor_map(values[argument.matrix], argument.box, argument.swizzle)
         return np.uint64(0) if values[argument] is None else values[argument]
 
     def _workspace(self, workspace: Workspace) -> Any:

@@ -23,29 +23,22 @@ ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")
 
 
 def random_values(count: int, seed: int) -> np.ndarray:
-    """float32 (count,), uniform in [-1, 1), the same for a seed on every machine.
-
-    NumPy promises the raw bits of its PCG64 for good, its distributions not.
-    """
+    """float32 (count,), uniform in [-1, 1), the same for a seed on every machine. NumPy promises
+    the raw bits of its PCG64 for good, its distributions not."""
     raw = np.random.PCG64(seed).random_raw(count)
     return (raw >> np.uint64(40)).astype(np.float32) * np.float32(2.0**-23) - 1
 
 
 def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np.ndarray:
-    """(rows, cols), uniform in [-1, 1), the same for a seed on every machine.
-
-    Made in float32 and rounded to `dtype`, so that a number just below 1 may become 1.
-    """
+    """(rows, cols), uniform in [-1, 1), the same for a seed on every machine. Made in float32 and
+    rounded to `dtype`, so that a number just below 1 may become 1."""
     return random_values(rows * cols, seed).astype(dtype, copy=False).reshape(rows, cols)
 
 
 @dataclass(frozen=True, eq=False)
 class Operands:
-    """A, B and C as they are stored, and a bias (N,) and scales, float32, or None.
-
-    Scales multiply elements of A and of B: see ladder.precision. Matrices may lie with
-    gaps: see layout.
-    """
+    """A, B and C as they are stored, and a bias (N,) and scales, float32, or None. Scales multiply
+    elements of A and of B: see ladder.precision. Matrices may lie with gaps: see layout."""
 
     problem: Problem
     precision: Precision
@@ -58,15 +51,9 @@ class Operands:
 
     @classmethod
     def from_seed(
-        cls,
-        problem: Problem,
-        precision: Precision,
-        seed: int,
-        *,
-        bias: bool = False,
-        written: bool = True,
-        gap: int = 0,
-    ) -> Operands:
+        cls, problem: Problem, precision: Precision, seed: int, *, bias: bool = False,
+        written: bool = True, gap: int = 0,
+    ) -> Operands:  # fmt: skip
         """NumPy arrays: A of the seed, B, C, bias and scales of those after it.
 
         Uniform in [-1, 1), scales in [0.5, 2.5). `written`: whether C holds numbers; else it
@@ -79,16 +66,15 @@ class Operands:
             matrices = element.encode(values, element.storage).reshape(shape)
             return layout.spread_out(matrices, element, gap) if gap else matrices
 
-        made = cls(
-            problem,
-            precision,
-            matrix(0, problem.shape_of_a, precision.a),
-            matrix(1, problem.shape_of_b, precision.b),
-            matrix(2, problem.shape_of_c, precision.c)
-            if written
-            else layout.spread_out(unwritten(problem.shape_of_c, precision.c), precision.c, gap),
-            random_values(problem.n, seed + 3) if bias else None,
-        )
+        A = matrix(0, problem.shape_of_a, precision.a)
+        B = matrix(1, problem.shape_of_b, precision.b)
+        if written:
+            C = matrix(2, problem.shape_of_c, precision.c)
+        else:
+            empty = unwritten(problem.shape_of_c, precision.c)
+            C = layout.spread_out(empty, precision.c, gap)
+        biases = random_values(problem.n, seed + 3) if bias else None
+        made = cls(problem, precision, A, B, C, biases)
         return made if precision.scales is None else made.scaled(seed + 4, np.asarray)
 
     @property
@@ -119,9 +105,7 @@ class Operands:
 
     def least(self) -> tuple[Any, Any]:
         """What an element other than 0 of op(A), of op(B) counts as at the least, with its scale.
-
-        In the tensor cores a subnormal number has the exponent of the smallest normal one.
-        """
+        In the tensor cores a subnormal number has the exponent of the smallest normal one."""
         a, b = self.precision.a.smallest_normal, self.precision.b.smallest_normal
         if self.precision.scales is None:
             return a, b
@@ -178,10 +162,8 @@ class Operands:
 
     @cached_property
     def pointers(self) -> dict[str, Any]:
-        """CuPy uint64 (batch,) for each name of POINTERS: where each matrix begins on the GPU.
-
-        Made once: nothing can be allocated while launches are captured into a graph.
-        """
+        """CuPy uint64 (batch,) for each name of POINTERS: where each matrix begins on the GPU. Made
+        once: nothing can be allocated while launches are captured into a graph."""
         import cupy
 
         return {

@@ -2,8 +2,8 @@
 
 `kernels/compiled/` holds a file for every rung: for each of the settings that it ships the PTX for
 the simulator's architecture, and what ptxas says of registers and shared memory; for the default
-setting the latter for all architectures. `python -m gemmlab compile` makes them, with `--check` it
-compiles everything and compares.
+setting the latter for all architectures. `python -m gemmlab compile` makes them, and with
+`--check` says which are not of the code as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import logging
 import lzma
 import re
 import sys
-from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
@@ -51,12 +50,6 @@ INSTALL = (
 FEW = 4  # kernels, which are compiled sooner than other processes have started
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
-REGISTERS = re.compile(r"%\w+(?:<\d+>)?")
-LOAD = re.compile(  # of one to four floats from shared memory, perhaps not all of them needed
-    r'(?:^\s*\.pragma "used_bytes_mask (\d+)";\n)?'
-    r"^\s*ld\.shared(?:\.v([24]))?\.f32 .*\[(%\w+)(?:\+(\d+))?\];$",
-    re.M,
-)
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 PROBES: dict[str, tuple[Settings, ...]] = {  # the settings of each that are compiled
     CEILINGS.name: (CEILINGS.macros,), TENSOR_CEILING.name: (TENSOR_CEILING.macros,),
@@ -72,9 +65,7 @@ Compiled = dict[str, dict[str, dict[str, str]]]
 
 def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Program:
     """What NVRTC would make of these; without PTX for other architectures than SIMULATED_ARCH.
-
-    Raises NoCompiler, saying what is there and what to install, or which file is damaged.
-    """
+    Raises NoCompiler, saying what is there and what to install, or which file is damaged."""
     name = _names().get(source)
     macros = _macros(options)
     compiled = {} if name is None or macros is None else stored(name).get(_key(source, macros), {})
@@ -86,35 +77,26 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
         )
         if name and (damage := read(path_of(name))[1]):
             raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not here, and {damage}")
+        on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
+        cure = on_linux if sys.platform == "darwin" else INSTALL
         raise NoCompiler(
             f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands is not "
             f"among the compiled kernels that come with GEMM Lab{there}. Those are the rungs, "
             "unchanged, with the settings of the sliders. For anything else "
-            f"{_how_to_compile()}; no GPU is needed."
+            f"{cure}; no GPU is needed."
         )
     text = compiled[arch].get("ptx", "").replace(OWN_FILE, f'"{filename}"')
     return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
 
 
-def _how_to_compile() -> str:
-    if sys.platform == "darwin":
-        return "use Linux or Windows, where `make lab` installs NVRTC"
-    return INSTALL
-
-
-def build(
-    name: str, settings: Iterable[Settings], archs: tuple[str, ...] | None = None
-) -> Compiled:
-    """Compile one rung or probe with each of these settings, on all cores.
-
-    The first settings are compiled for all of `archs` (those of archs_of if None), the others for
-    SIMULATED_ARCH.
-    """
+def build(name: str) -> Compiled:
+    """Compile one rung or probe with all settings that ship, on all cores. The first settings are
+    compiled for all of archs_of, the others for SIMULATED_ARCH."""
     source = kernel_file(f"{name}.cu").read_text(encoding="utf-8")
     wanted = [
         (source, name, chosen, arch)
-        for at, chosen in enumerate(settings)
-        for arch in ((archs or archs_of(name)) if at == 0 else (SIMULATED_ARCH,))
+        for at, chosen in enumerate(all_settings(name))
+        for arch in (archs_of(name) if at == 0 else (SIMULATED_ARCH,))
     ]
     compiled: Compiled = {}
     with workers() if len(wanted) > FEW else nullcontext() as pool:
@@ -151,37 +133,10 @@ def write(compiled: Compiled | dict[str, str], path: Path) -> None:
     read.cache_clear()
 
 
-def alike(compiled: Compiled, other: Compiled) -> bool:
-    """Whether both hold the same kernels, compiled to the same instructions.
-
-    From run to run NVRTC differs in the registers and their number, the order of independent
-    instructions, the line of an instruction made of two, and now and then in how many loads it
-    reads neighbours from shared memory, so none of this counts.
-    """
-    return _comparable(compiled) == _comparable(other)
-
-
-def _comparable(compiled: Compiled) -> dict:
-    def lines(text: str) -> list[str]:
-        kept = (line for line in text.splitlines() if not line.lstrip().startswith(".loc"))
-        split = LOAD.sub(_one_by_one, "\n".join(kept))
-        return sorted(REGISTERS.sub("%", line).strip() for line in split.splitlines())
-
-    return {
-        key: {
-            arch: {kind: lines(text) for kind, text in texts.items()}
-            for arch, texts in archs.items()
-        }
-        for key, archs in compiled.items()
-    }
-
-
-def _one_by_one(load: re.Match) -> str:
-    """A load of each float that is needed, instead of one of several."""
-    mask, count, _, offset = load.groups()
-    floats = range(int(count or 1))
-    needed = [n for n in floats if mask is None or int(mask) >> 4 * n & 1]
-    return "\n".join(f"ld.shared.f32 [%+{int(offset or 0) + 4 * n}];" for n in needed)
+def is_current(name: str) -> bool:
+    """Whether exactly what ships of a rung or probe, as its code is now, has been compiled."""
+    source = kernel_file(f"{name}.cu").read_text(encoding="utf-8")
+    return stored(name).keys() == {_key(source, settings) for settings in all_settings(name)}
 
 
 def path_of(name: str) -> Path:
@@ -200,10 +155,8 @@ def stored(name: str) -> Compiled:
 
 @lru_cache
 def read(path: Path) -> tuple[dict, str]:
-    """What a file that `write` wrote holds, and an empty string; nothing where there is no file.
-
-    Of a damaged file nothing, and a sentence that says so; it also goes to standard error, once.
-    """
+    """What a file that `write` wrote holds, and an empty string; nothing where there is no file. Of
+    a damaged file nothing, and a sentence that says so; it also goes to standard error, once."""
     try:
         return json.loads(lzma.decompress(path.read_bytes())), ""
     except FileNotFoundError:

@@ -52,10 +52,8 @@ class Access:
 
 @dataclass
 class Trace:
-    """One product, or a batch of them, in the simulator, counted.
-
-    `counters`: Nsight Compute's metric names and their totals; another name is a KeyError.
-    """
+    """One product, or a batch of them, in the simulator, counted. `counters`: Nsight Compute's
+    metric names and their totals; another name is a KeyError."""
 
     kernel_name: str
     m: int
@@ -89,38 +87,25 @@ class Trace:
         """
         import pandas as pd
 
-        rows = []
-        for line in self.run.lines:
-            in_global = line.space == "global"
-            rows.append(
-                {
-                    "line": line.line,
-                    "source": self._source(line.line),
-                    "space": line.space,
-                    "array": line.array,
-                    "op": line.operation,
-                    "requests": line.requests,
-                    "sectors": line.units if in_global else 0,
-                    "wavefronts": 0 if in_global else line.units,
-                    "bytes_asked": line.bytes_asked,
-                    "sectors_per_request": line.units / line.requests if in_global else 0.0,
-                }
-            )
-        return pd.DataFrame(rows)
+        return pd.DataFrame(
+            {
+                "line": line.line, "source": self._source(line.line), "space": line.space,
+                "array": line.array, "op": line.operation, "requests": line.requests,
+                "sectors": line.units if line.space == "global" else 0,
+                "wavefronts": 0 if line.space == "global" else line.units,
+                "bytes_asked": line.bytes_asked,
+                "sectors_per_request":
+                    line.units / line.requests if line.space == "global" else 0.0,
+            }
+            for line in self.run.lines
+        )  # fmt: skip
 
     def warp_access(
-        self,
-        array: str,
-        *,
-        op: str = "load",
-        block: Any = (0, 0, 0),
-        warp: int = 0,
+        self, array: str, *, op: str = "load", block: Any = (0, 0, 0), warp: int = 0,
         occurrence: int = 0,
-    ) -> Access:
-        """The `occurrence`-th time that this warp loads from, or stores to, `array`.
-
-        Raises TraceError, saying how often it does, where it does so less often.
-        """
+    ) -> Access:  # fmt: skip
+        """The `occurrence`-th time that this warp loads from, or stores to, `array`. Raises
+        TraceError, saying how often it does, where it does so less often."""
         accesses = [
             access
             for access in self.run.accesses(block, warp)
@@ -142,17 +127,11 @@ class Trace:
         size = self.bytes_of(array)
         index = (addresses // size)[:, None] + np.arange(max(1, access.size // size))
         return Access(
-            array=array,
-            op=op,
-            line=access.line,
-            source=self._source(access.line),
-            shape=(rows, columns),
-            lanes=np.flatnonzero(access.active),
+            array, op, access.line, self._source(access.line), (rows, columns),
+            lanes=np.flatnonzero(access.active), addresses=addresses, width=access.size,
             elements=np.stack([index // columns, index % columns], axis=-1),
-            addresses=addresses,
-            width=access.size,
             sectors=int(sectors(access.addresses[None], access.active[None], access.size)[0]),
-        )
+        )  # fmt: skip
 
     def _source(self, line: int) -> str:
         lines = self.text.splitlines()

@@ -277,10 +277,8 @@ def _uniform(xp: Any, shape: tuple[int, ...], seed: int, element: ElementType) -
 def _run_guarded(
     kernel: Kernel, operands: Operands, alpha: float, beta: float, off: int
 ) -> tuple[np.ndarray, str]:
-    """C after the run, and what was written that must not be: guard cells, inputs; or "".
-
-    `off`: how many elements past a multiple of 16 bytes arrays begin.
-    """
+    """C after the run, and what was written that must not be: guard cells, inputs; or "". `off`:
+    how many elements past a multiple of 16 bytes arrays begin."""
     guard = -(-max(4096, 2 * operands.problem.n) // GUARD_ALIGNMENT) * GUARD_ALIGNMENT + off
     given, types = operands.arrays(), operands.elements()
     placed = {name: _guarded(kernel, array, types[name], guard) for name, array in given.items()}
@@ -350,10 +348,8 @@ def _lying_as(array: np.ndarray, memory: Any, guard: int) -> Any:
 def _compare(
     got: np.ndarray, expected: np.ndarray, bound: np.ndarray, rows: list[str]
 ) -> tuple[str, float]:
-    """A message that says where `got` is wrong, empty if nowhere; and the worst error / bound.
-
-    All (rows, columns). `rows`: what the message calls each row.
-    """
+    """A message that says where `got` is wrong, empty if nowhere; and the worst error / bound. All
+    (rows, columns). `rows`: what the message calls each row."""
     if not got.size:
         return "", 0.0
     with np.errstate(invalid="ignore"):

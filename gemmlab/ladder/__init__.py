@@ -6,11 +6,15 @@ is found there; its record, `python -m gemmlab tune` and `record` on a GPU; its 
 
 Read rung first, for what an entry says, and launch, for what its `plan` makes: grid, block,
 arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings, constraints: what
-these are made of. choices and lookup are for those who ask.
+these are made of. choices is for those who ask.
 """
+# ruff: noqa: F401
 
 from gemmlab.ladder.choices import (
+    RUNGS,
+    LadderError,
     filled_in,
+    find,
     legal_settings,
     nearest,
     nearest_on,
@@ -24,7 +28,6 @@ from gemmlab.ladder.choices import (
 from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
-from gemmlab.ladder.lookup import RUNGS, LadderError, find
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, Precision
 from gemmlab.ladder.probes import (
     CEILINGS,
@@ -45,45 +48,3 @@ from gemmlab.ladder.settings import (
     read_settings,
     written,
 )
-
-__all__ = [
-    "BRAIN",
-    "CEILINGS",
-    "CEILINGS_NAME",
-    "HALF",
-    "LEVELS",
-    "PIECES_PROBE",
-    "RUNGS",
-    "SIMULATED",
-    "SINGLE",
-    "TENSOR_CEILING",
-    "Constraint",
-    "ElementType",
-    "IllegalSetting",
-    "LadderError",
-    "Launch",
-    "MapOf",
-    "Parameter",
-    "Precision",
-    "Problem",
-    "Read",
-    "Rung",
-    "Settings",
-    "Target",
-    "Workspace",
-    "filled_in",
-    "find",
-    "is_whole",
-    "legal_settings",
-    "listed",
-    "nearest",
-    "nearest_on",
-    "of_type",
-    "read_settings",
-    "require_arch",
-    "require_compiled",
-    "settings_for",
-    "stored_as",
-    "tuned_settings",
-    "written",
-]

@@ -25,10 +25,8 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def activate(x: Any, activation: str) -> Any:
-    """The activation of every element of a float64 array. NaN stays NaN, as in all of them.
-
-    Raises ValueError for an activation that is none of ACTIVATIONS.
-    """
+    """The activation of every element of a float64 array. NaN stays NaN, as in all of them. Raises
+    ValueError for an activation that is none of ACTIVATIONS."""
     if activation == "none":
         return x
     if activation == "ReLU":
@@ -42,9 +40,7 @@ def activate(x: Any, activation: str) -> Any:
 
 def error_after(x: Any, error: Any, activation: str) -> Any:
     """How far the activation in float32 may be off, where its argument x is off by up to `error`.
-
-    Arrays of one shape, float64. Underflow is left to the caller.
-    """
+    Arrays of one shape, float64. Underflow is left to the caller."""
     if activation in ("none", "ReLU"):
         return error
     return STEEPEST_GELU * error + GELU_ROUNDINGS * 2.0**-24 * (abs(x) + error)

@@ -44,10 +44,8 @@ SIMULATED = Target(SIMULATED_ARCH, 132)
 
 @dataclass(frozen=True)
 class MapOf:
-    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads.
-
-    `swizzle`: "none", "32B", "64B" or "128B".
-    """
+    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads. `swizzle`:
+    "none", "32B", "64B" or "128B"."""
 
     matrix: str
     box: tuple[int, int]
@@ -91,12 +89,9 @@ class Launch:
 def multiplying(launches: Sequence[Launch]) -> int:
     """Which of the launches of a product multiplies: the first that is given A, else the first."""
     for at, launch in enumerate(launches):
-        for argument in launch.args:
-            if (argument.matrix if isinstance(argument, MapOf) else argument) in (
-                "A",
-                "pointers_a",
-            ):
-                return at
+        named = {arg.matrix if isinstance(arg, MapOf) else arg for arg in launch.args}
+        if named & {"A", "pointers_a"}:
+            return at
     return 0
 
 
@@ -113,14 +108,7 @@ def single(
     """A plan of one launch: `grid` from the rows and columns of C, the rest from the settings."""
 
     def plan(problem: Problem, settings: Settings, target: Target) -> list[Launch]:
-        return [
-            Launch(
-                entry,
-                grid(problem.m, problem.n, settings),
-                block(settings),
-                shared_bytes(settings),
-                args=args,
-            )
-        ]
+        blocks = grid(problem.m, problem.n, settings)
+        return [Launch(entry, blocks, block(settings), shared_bytes(settings), args=args)]
 
     return plan

@@ -178,7 +178,9 @@ class Rung:
                 return needs
         elif number(arch) < number(needs):
             return f"{needs} or newer"
-        if (shared := self.shared_bytes(settings)) > _dynamic_shared_bytes(arch):
+        limits = LIMITS.get(base(arch))
+        most = limits.dynamic_shared_bytes if limits else STATIC_SHARED_BYTES
+        if (shared := self.shared_bytes(settings)) > most:
             return f"{shared} bytes of shared memory per block"
         return None
 
@@ -186,8 +188,3 @@ class Rung:
 def number(arch: str) -> int:
     """Of an architecture, to compare with others: 90 for "sm_90a", 0 for none."""
     return int(re.sub(r"\D", "", arch) or 0)
-
-
-def _dynamic_shared_bytes(arch: str) -> int:
-    limits = LIMITS.get(base(arch))
-    return limits.dynamic_shared_bytes if limits else STATIC_SHARED_BYTES

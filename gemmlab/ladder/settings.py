@@ -21,10 +21,8 @@ class IllegalSetting(Exception):
 
 @dataclass(frozen=True)
 class Parameter:
-    """A macro of the kernel file that the reader may set.
-
-    A sweep tries its values, unless it is not `tuned`: then it says what is computed, not how.
-    """
+    """A macro of the kernel file that the reader may set. A sweep tries its values, unless it is
+    not `tuned`: then it says what is computed, not how."""
 
     name: str
     default: int

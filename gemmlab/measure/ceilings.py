@@ -16,20 +16,22 @@ import numpy as np
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
+from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder import (
     CEILINGS,
     HALF,
     LEVELS,
     TENSOR_CEILING,
+    ElementType,
     Launch,
     Precision,
     Problem,
     Read,
     Settings,
 )
-from gemmlab.ladder.probes import MMA_CEILINGS, Probe, mma_shape
+from gemmlab.ladder.probes import MMA_CEILINGS, MMA_TYPES, WGMMA_CEILINGS, Probe, mma_shape
 from gemmlab.measure.in_turn import wait
-from gemmlab.measure.power import SmClock, clock_mhz
+from gemmlab.measure.power import Pace, SmClock, Work, clock_mhz
 from gemmlab.measure.timing import Spread
 from ptxsim.compile.nvrtc import signals_kept
 
@@ -42,6 +44,12 @@ CHECK_ITERATIONS = 3
 MULTIPLIER, ADDEND = -1 + 2**-10, 0.5
 BYTES = 16  # of a piece, which a thread reads with one instruction
 SAMPLE_BYTES = {True: 4 * 2**30, False: 128 * 2**20}  # of one launch, read together; of each block
+
+
+# As many steps as a product with a K of 8192 in FP16 has, and the tiles of C of some milliseconds.
+STEPS, TILES = 128, 8
+ROWS, ROW_BYTES = 128, 128  # of A in one step: 64 rows for each warpgroup, and bytes along K
+CHECK_TILES, CHECK_STEPS = 2, 3  # of few enough whole numbers that FP8's sums are exact, too
 
 
 class CeilingsError(RuntimeError):
@@ -118,10 +126,8 @@ def _require_equal(got: Any, expected: Any, name: str) -> None:
 
 
 def measure_copy(shape: Launch) -> Roof:
-    """The memory roof with this launch shape.
-
-    Raises CeilingsError if the copy differs from the original.
-    """
+    """The memory roof with this launch shape. Raises CeilingsError if the copy differs from the
+    original."""
     import cupy
 
     free = cupy.cuda.runtime.memGetInfo()[0]
@@ -139,10 +145,8 @@ def measure_copy(shape: Launch) -> Roof:
 
 
 def measure_fma(shape: Launch, macros: Settings) -> Roof:
-    """The FP32 roof with this launch shape and these macros (CHAINS and UNROLL).
-
-    Raises CeilingsError if a few iterations differ from NumPy, rounded once per multiply-add.
-    """
+    """The FP32 roof with this launch shape and these macros (CHAINS and UNROLL). Raises
+    CeilingsError if a few iterations differ from NumPy, rounded once per multiply-add."""
     import cupy
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
@@ -181,10 +185,8 @@ def measure_tensor_ceiling() -> Roof:
 
 
 def measure_mma_ceiling(dtype: int, precision: Precision) -> Roof:
-    """The roof of mma.sync on the GPU here, of the type that DTYPE of 00_mma_ceilings says.
-
-    Raises CeilingsError if a few iterations differ from NumPy.
-    """
+    """The roof of mma.sync on the GPU here, of the type that DTYPE of 00_mma_ceilings says. Raises
+    CeilingsError if a few iterations differ from NumPy."""
     return _measure_mma(MMA_CEILINGS, MMA_CEILINGS.macros | {"DTYPE": dtype}, precision)
 
 
@@ -210,10 +212,8 @@ def _measure_mma(probe: Probe, macros: Settings, precision: Precision) -> Roof:
 
 
 def mma_operands(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
-    """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7.
-
-    All types hold them, and the sums over the check are exact, in any order.
-    """
+    """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7. All
+    types hold them, and the sums over the check are exact, in any order."""
     m, n, k = mma_shape(precision)
     numbers = np.random.default_rng(5).integers(-7, 8, m * k + chains * k * n)
     a, b = numbers[: m * k], numbers[m * k :]
@@ -227,13 +227,6 @@ def mma_lanes(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray
     of rows g and g + 8 of A, and of column g of B.
     """
 
-    def words(matrix: Any, element: Any) -> Any:
-        integers = element.unit_roundoff == 0  # its encode has a scale
-        stored = (
-            matrix.astype(element.storage) if integers else element.encode(matrix, element.storage)
-        )
-        return np.ascontiguousarray(stored).view(np.uint32)
-
     a, b = mma_operands(precision, chains)
     of_rows, of_columns = words(a, precision.a), words(b.swapaxes(1, 2), precision.b)
     g, t = np.divmod(np.arange(32), 4)
@@ -242,11 +235,16 @@ def mma_lanes(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray
     return np.array(in_a), np.array(in_b)
 
 
-def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -> np.ndarray:
-    """What each lane of a warp of mma_chain stores, (32,): a NumPy twin of the kernels.
+def words(matrix: Any, element: ElementType) -> Any:
+    """A matrix of floats as rows of 32-bit words of a type, in NumPy or CuPy, as it came."""
+    whole = element.unit_roundoff == 0  # its encode has a scale
+    stored = matrix.astype(element.storage) if whole else element.encode(matrix, element.storage)
+    return (stored if stored.flags.c_contiguous else stored.copy()).view("u4")
 
-    Lane 4 g + t adds rows g and g + 8 of all products, at columns 2 t and 2 t + 1.
-    """
+
+def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -> np.ndarray:
+    """What each lane of a warp of mma_chain stores, (32,): a NumPy twin of the kernels. Lane 4 g +
+    t adds rows g and g + 8 of all products, at columns 2 t and 2 t + 1."""
     a, b = (each.astype(np.int64) for each in mma_operands(precision, chains))
     sums = (a @ b).sum(axis=0) * (iterations * unroll)
     both = sums[:8] + sums[8:]
@@ -257,10 +255,8 @@ def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -
 
 
 def measure_levels() -> dict[str, Roof]:
-    """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read.
-
-    Raises NoGpu, and CeilingsError where a sum differs from NumPy's or too little memory is free.
-    """
+    """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read. Raises
+    NoGpu, and CeilingsError where a sum differs from NumPy's or too little memory is free."""
     sm_count = require_gpu("Measuring the levels of memory").sm_count
     return {level: _measure_level(level, read, sm_count) for level, read in LEVELS.reads.items()}
 
@@ -312,3 +308,93 @@ def sums(numbers: Any, read: Read, blocks: int, threads: int, rounds: int) -> An
     (pieces, 4), whole and small: a twin of the kernels for NumPy's arrays and CuPy's."""
     readers = blocks if read.together else 1
     return rounds * numbers.sum(axis=1).reshape(-1, readers, threads).sum(axis=0)
+
+
+# ---- tensor cores, by wgmma ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WgmmaCeiling:
+    """One way to start wgmma: of which type, as wide as B's `columns`, A from where."""
+
+    dtype: int  # as rung 15 numbers types
+    columns: int = 256
+    in_registers: bool = False
+
+    @property
+    def precision(self) -> Precision:
+        return MMA_TYPES[self.dtype]
+
+    @property
+    def macros(self) -> dict[str, int]:
+        return {
+            "DTYPE": self.dtype, "COLUMNS": self.columns, "A_IN_REGISTERS": int(self.in_registers),
+        }  # fmt: skip
+
+    def fingerprint(self, sm_count: int) -> Fingerprint:
+        """Of what is measured on a GPU with so many SMs."""
+        return fingerprint(WGMMA_CEILINGS.path, self.macros, [WGMMA_CEILINGS.launch(sm_count)])
+
+    @property
+    def step(self) -> Problem:
+        """What a block multiplies in one step."""
+        return Problem(ROWS, self.columns, ROW_BYTES // self.precision.a.bytes)
+
+
+def wgmma_operands(ceiling: WgmmaCeiling) -> tuple[np.ndarray, np.ndarray]:
+    """A (M, K) and B by columns (N, K) of one step: float32, whole numbers from -7 to 7. All types
+    hold them, and the sums over the check are exact, in any order."""
+    m, n, k = ceiling.step.shape
+    numbers = np.random.default_rng(17).integers(-7, 8, (m + n) * k).astype("f4")
+    return numbers[: m * k].reshape(m, k), numbers[m * k :].reshape(n, k)
+
+
+def wgmma_chain(ceiling: WgmmaCeiling, steps: int) -> np.ndarray:
+    """What each thread of a block stores, float32: a NumPy twin of the kernel.
+
+    Of the 64 rows of its warpgroup, lane 4 g + t of warp w has the sums of rows 16 w + g and 8
+    below, in columns 2 t and 2 t + 1 of every eight.
+    """
+    a, b = wgmma_operands(ceiling)
+    sums = (a @ b.T) * steps
+    thread = np.arange(WGMMA_CEILINGS.launch(1).block[0])
+    row, pair = thread // 32 * 16 + thread % 32 // 4, thread % 4
+    of_pairs = sums.reshape(len(a), -1, 4, 2).sum(axis=(1, 3))
+    return of_pairs[row, pair] + of_pairs[row + 8, pair]
+
+
+def measure_wgmma(ceiling: WgmmaCeiling, zeros: bool, pace: Callable[[Work], Pace]) -> Pace:
+    """Its pace on random numbers from -1 to 1, or on zeros, on the GPU here. Raises NoGpu, and
+    CeilingsError if a small check differs from NumPy."""
+    import cupy
+
+    probe = WGMMA_CEILINGS
+    here = require_gpu("Measuring the ceilings of wgmma")
+    shape = probe.launch(here.sm_count)
+    text = probe.path.read_text("utf-8")
+    code = ceiling.fingerprint(here.sm_count).code
+    kernels = loaded(text, probe.path.name, here.arch, ceiling.macros, code)
+    function = kernels.function(shape)
+    out = cupy.zeros(shape.block[0] * here.sm_count, "f4")
+
+    def launch(a: Any, b: Any, tiles: int, steps: int) -> None:
+        counts = np.int32(tiles), np.int32(steps)
+        function(shape.grid, shape.block, (out, a, b, *counts))
+
+    a, b = (words(cupy.asarray(matrix), ceiling.precision.a) for matrix in wgmma_operands(ceiling))
+    launch(a, b, CHECK_TILES, CHECK_STEPS)
+    expected = cupy.asarray(wgmma_chain(ceiling, CHECK_STEPS))
+    _require_equal(
+        out.reshape(here.sm_count, -1), expected, f"The products of {probe.name}.cu with {ceiling}"
+    )
+    m, n, k = ceiling.step.shape
+    random = cupy.random.RandomState(17)
+    a, b = (
+        words(
+            cupy.zeros((rows, k), "f4") if zeros else random.uniform(-1, 1, (rows, k), dtype="f4"),
+            ceiling.precision.a,
+        )
+        for rows in (m, n)
+    )
+    flop = ceiling.step.flop * TILES * STEPS * here.sm_count
+    return pace(Work(lambda: launch(a, b, TILES, STEPS), flop))

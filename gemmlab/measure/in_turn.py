@@ -42,10 +42,8 @@ def input_sets(bytes_per_launch: int, l2_bytes: int) -> int:
 
 
 def launches_per_sample(launch_ms: float, sets: int) -> int:
-    """How often to launch in one sample, by what one launch takes.
-
-    Short launches fill a whole graph, which visits every set equally often.
-    """
+    """How often to launch in one sample, by what one launch takes. Short launches fill a whole
+    graph, which visits every set equally often."""
     needed = math.ceil(SAMPLE_MS / launch_ms)
     if launch_ms >= GRAPH_BELOW_MS:
         return needed
@@ -145,9 +143,7 @@ def alternate(
 
 def wait(samples: Sequence[tuple], label: str) -> tuple[list[float], GpuState]:
     """Wait for enqueued samples, (start event, end event) each, in the order they were enqueued.
-
-    Returns the milliseconds that each took, and the state of the GPU meanwhile (medians).
-    """
+    Returns the milliseconds that each took, and the state of the GPU meanwhile (medians)."""
     import cupy
     from tqdm.auto import tqdm
 

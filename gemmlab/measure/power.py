@@ -45,10 +45,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast, at which clock, from how much power; None where that is not known.
-
-    `sm_clock_mhz` is what the SMs counted, `driver_clock_mhz` what NVML said meanwhile.
-    """
+    """How fast, at which clock, from how much power; None where that is not known. `sm_clock_mhz`
+    is what the SMs counted, `driver_clock_mhz` what NVML said meanwhile."""
 
     flop_per_second: float
     sm_clock_mhz: float
@@ -84,10 +82,8 @@ class SmClock:
 
 
 def clock_mhz(before: numpy.ndarray, after: numpy.ndarray) -> float:
-    """The clock between two readings, (SMs, 2) each: cycles over time, the median of the SMs.
-
-    An SM that is 0 in one of them was not read. Raises ValueError where none was read twice.
-    """
+    """The clock between two readings, (SMs, 2) each: cycles over time, the median of the SMs. An SM
+    that is 0 in one of them was not read. Raises ValueError where none was read twice."""
     twice = (before[:, 1] > 0) & (after[:, 1] > before[:, 1])
     if not twice.any():
         raise ValueError("No SM was read twice: its clock is not known.")

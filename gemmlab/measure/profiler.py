@@ -102,20 +102,16 @@ def ncu_version() -> str | None:
 
 def metrics_of(rung: Rung) -> tuple[str, ...]:
     """What is counted of a rung: METRICS, TENSOR_METRICS where tensor cores multiply, and
-    HOPPER_METRICS where it is for Hopper alone.
-    """
+    HOPPER_METRICS where it is for Hopper alone."""
     tensor = TENSOR_METRICS if rung.precision.on_tensor_cores else ()
     hopper = HOPPER_METRICS if rung.needs_arch(rung.defaults) == "sm_90a" else ()
     return (*METRICS, *tensor, *hopper)
 
 
 def counters(
-    rung: Rung,
-    settings: dict[str, int],
-    shapes: list[tuple[int, ...]],
-    metrics: Sequence[str] | None = None,
-    path: Path | None = None,
-) -> list[dict[str, int | float]]:
+    rung: Rung, settings: dict[str, int], shapes: list[tuple[int, ...]],
+    metrics: Sequence[str] | None = None, path: Path | None = None,
+) -> list[dict[str, int | float]]:  # fmt: skip
     """One dictionary per shape, (M, N, K) or (M, N, K, batch), of these metrics, or of
     metrics_of(rung) where none are named, for one launch at each, caches cold.
 
@@ -145,8 +141,7 @@ def profiled(
     child: list[str], entry: str, count: int, metrics: Sequence[str], name: str
 ) -> list[dict[str, int | float]]:
     """The metrics of the `count` launches of kernel `entry` that python with the arguments `child`
-    makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does.
-    """
+    makes, caches cold; `name` is for messages. Raises CountersUnavailable, as counters() does."""
     which = ["--kernel-name", entry, "--launch-count", str(count)]
     counted_launches, message = profile(child, which, metrics, name)
     launches = [counted for _, counted in counted_launches]
@@ -178,17 +173,12 @@ def profile(
         "--metrics", ",".join(metrics),
         sys.executable, *child,
     ]  # fmt: skip
-    root = PACKAGE.parent
-    path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
+    path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     try:
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT_S,
-            check=False,
+            command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=False,
             env={**os.environ, "PYTHONPATH": path},
-        )
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise CountersUnavailable(
             f"Nsight Compute took more than {TIME_LIMIT_S} s for {name}."

@@ -121,9 +121,6 @@ class Measurement:
         """10^9 floating-point operations per second, from the median time."""
         return self.problem.flop / (self.time_ms.median * 1e6)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Measurement:
         spreads = {name: Spread(**fields[name]) for name in SPREADS}
@@ -336,31 +333,12 @@ def compare(
         noise_pairs = FEW_PAIRS if race.time_ms.median > LONG_SAMPLE_MS else pairs
         noise = Spread.of(arena.noise(kernel, ours, noise_pairs), max)
         cublas_launches = arena.cublas_side().launches
-    problem, state = arena.problem, race.state
     return Measurement(
-        kernel=kernel.name,
-        dtype=kernel.dtype,
-        m=m,
-        n=n,
-        k=k,
-        time_ms=race.time_ms,
-        cublas_ms=Spread.of(race.cublas_ms, min),
-        ratio=race.ratio,
-        noise=noise,
-        sm_clock_mhz=state.sm_clock_mhz,
-        power_w=state.power_w,
-        temperature_c=state.temperature_c,
-        pairs=pairs,
-        noise_pairs=noise_pairs,
-        launches=ours.launches,
-        cublas_launches=cublas_launches,
-        input_sets=arena.sets,
-        verify="pass",
-        gpu=arena.here.name,
-        recorded=now(),
-        batch=problem.batch,
-        ops=problem.ops,
-    )
+        kernel.name, kernel.dtype, m, n, k, race.time_ms, Spread.of(race.cublas_ms, min),
+        race.ratio, noise, **asdict(race.state), pairs=pairs, noise_pairs=noise_pairs,
+        launches=ours.launches, cublas_launches=cublas_launches, input_sets=arena.sets,
+        verify="pass", gpu=arena.here.name, recorded=now(), batch=batch, ops=arena.problem.ops,
+    )  # fmt: skip
 
 
 def arena_of(kernel: Kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
@@ -423,42 +401,29 @@ def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
     return as_table(map(timed, measurements))
 
 
-@dataclass(frozen=True)
-class Timed:
-    """What a row of `table` tells of a kernel: medians in milliseconds."""
-
-    kernel: str
-    dtype: str
-    problem: Problem
-    time_ms: float
-    cublas_ms: float
-    pct_cublas: float
-    verify: str
-    gpu: str
-    recorded: str
+def timed(item: Measurement) -> dict[str, Any]:
+    """A row for `as_table`: medians in milliseconds."""
+    return {
+        "kernel": item.kernel, "dtype": item.dtype, **vars(item.problem),
+        "time_ms": item.time_ms.median, "cublas_ms": item.cublas_ms.median,
+        "pct_cublas": 100 * item.ratio.median, "verify": item.verify, "gpu": item.gpu,
+        "recorded": item.recorded,
+    }  # fmt: skip
 
 
-def timed(item: Measurement) -> Timed:
-    return Timed(
-        item.kernel, item.dtype, item.problem, item.time_ms.median, item.cublas_ms.median,
-        100 * item.ratio.median, item.verify, item.gpu, item.recorded,
-    )  # fmt: skip
-
-
-def as_table(items: Iterable[Timed]) -> pandas.DataFrame:
+def as_table(rows: Iterable[dict[str, Any]]) -> pandas.DataFrame:
     """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
-    ours = list(items)
-    cublas: dict[tuple[Any, ...], Timed] = {}
-    for item in ours:
-        key = item.dtype, item.problem, item.gpu
-        if key not in cublas or item.cublas_ms < cublas[key].time_ms:
-            cublas[key] = replace(item, kernel="cublas", time_ms=item.cublas_ms, pct_cublas=100.0)
-    rows = [
-        vars(item) | vars(item.problem) | {"gflops": item.problem.flop / (item.time_ms * 1e6)}
-        for item in (*ours, *cublas.values())
-    ]
+    ours = list(rows)
+    cublas: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in ours:
+        key = tuple(row[name] for name in ("dtype", "m", "n", "k", "batch", "ops", "gpu"))
+        if key not in cublas or row["cublas_ms"] < cublas[key]["time_ms"]:
+            other = {"kernel": "cublas", "time_ms": row["cublas_ms"], "pct_cublas": 100.0}
+            cublas[key] = row | other
+    table = pandas.DataFrame([*ours, *cublas.values()])
+    flop = 2.0 * table["m"] * table["n"] * table["k"] * table["batch"]
     usual = {"batch": 1, "ops": "NN"}
-    more = [name for name, value in usual.items() if any(row[name] != value for row in rows)]
-    return pandas.DataFrame(rows, columns=[*COLUMNS, *more])
+    more = [name for name, value in usual.items() if (table[name] != value).any()]
+    return table.assign(gflops=flop / (1e6 * table["time_ms"]))[[*COLUMNS, *more]]

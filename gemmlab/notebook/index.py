@@ -10,7 +10,7 @@ from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
 from gemmlab.notebook import chapters, overview, reading
 from gemmlab.plots.style import FAINT
 from gemmlab.records.registry import NoRecord
-from gemmlab.report import GROUND, INK, RULE, Rows, Shown
+from gemmlab.report import GROUND, INK, RULE, Shown, aligned
 
 THUMBNAIL = 84  # pixels on the screen
 PAPER = f"background: {GROUND}; color: {INK}"
@@ -39,12 +39,15 @@ def ladder() -> Shown:
         + "".join(f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
         + "</div>"
     )
-    table = Rows(
+    rows = [
         ("notebook", "title", "idea", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes"),
-        [(s.name, s.title, s.idea, s.tflops, s.share, str(reading.minutes(s.name))) for s in steps],
-        words=(1, 2),
-    )
-    return Shown("\n".join([str(table), "", *below]), markup)
+        *(
+            (s.name, s.title, s.idea, s.tflops, s.share, str(reading.minutes(s.name)))
+            for s in steps
+        ),
+    ]
+    table = aligned(rows, left=(0, 1, 2))
+    return Shown("\n".join([table, "", *below]), markup)
 
 
 def ways() -> Shown:

@@ -179,8 +179,7 @@ def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
     for name, array in (("A", A), ("B", B)):
         if not isinstance(array, kinds) or isinstance(array, NO_PLAIN_ARRAYS):
             raise ArgumentError(
-                f"{name} is {kind_of(array)}: gl.matmul takes NumPy arrays, or on a GPU CuPy "
-                f"arrays{_as_array(name, array)}"
+                f"{name} is {kind_of(array)}: gl.matmul takes NumPy arrays, or on a GPU CuPy arrays"
             )
     if type(B) is not type(A):
         raise ArgumentError(
@@ -188,7 +187,11 @@ def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
         )
     for name, array in (("A", A), ("B", B)):
         if array.dtype.name not in stored:
-            raise ArgumentError(f"{name} is {array.dtype}: {_instead(name, array, dtype)}")
+            raise ArgumentError(
+                f"{name} is {array.dtype}: gl.matmul takes {' and '.join(sorted(stored))}"
+                + (f" with dtype={dtype!r}" if dtype else "")
+                + f", and the bits of {BRAIN.name} as {BRAIN.a.storage} with dtype={BRAIN.name!r}"
+            )
         if array.ndim not in (2, 3):
             raise ArgumentError(
                 f"{name} has {array.ndim} axes: gl.matmul takes matrices, or batches of them"
@@ -197,50 +200,19 @@ def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
         raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
 
 
-def _as_array(name: str, array: Any) -> str:
-    """What to do with an array of NO_PLAIN_ARRAYS."""
-    if isinstance(array, np.ma.MaskedArray):
-        return f"; {name}.filled(0) is one, with zeros where elements are masked"
-    return f"; np.asarray({name}) is one" if isinstance(array, np.matrix) else ""
-
-
-def _instead(name: str, array: Any, dtype: str | None) -> str:
-    """What to do with an array of a type that is not taken so."""
-    its, bits = f'dtype="{BRAIN.name}"', BRAIN.a.storage
-    if dtype is None and array.dtype.name == bits:
-        return f"of the bits of {BRAIN.name} say {its}"
-    if BRAIN.name in (dtype, array.dtype.name):
-        return f"{BRAIN.name} is taken by its bits, {name}.view(np.{bits}), with {its}"
-    if dtype is not None:
-        return f"dtype says {dtype}"
-    takes = f"gl.matmul takes {', '.join(TYPES)}"
-    if array.dtype.kind == "c":
-        return f"{takes}, no complex numbers; multiply {name}.real and {name}.imag on their own"
-    return f"{takes}; use {name}.astype(np.{SINGLE.name})"
-
-
 def _by_rows(array: Any, turned: bool) -> tuple[Any, str]:
     """The array as it is stored, row by row where that can be, and its letter of a Problem."""
-    letter = "NT"[turned]
-    if _columns_follow(array):
+    by_rows = array.flags.c_contiguous or array.strides[-1] == array.itemsize
+    if not by_rows and array.strides[-2] == array.itemsize:  # a transposed view
         return array.swapaxes(-1, -2), "TN"[turned]
-    return array, letter
-
-
-def _columns_follow(array: Any) -> bool:
-    """Whether it is the transposed view of a matrix that is stored row by row."""
-    if array.flags.c_contiguous or array.strides[-1] == array.itemsize:
-        return False
-    return array.strides[-2] == array.itemsize
+    return array, "NT"[turned]
 
 
 def _prepare(
     array: Any, letter: str, transposed: bool, turned: bool, kernel: Any
 ) -> Callable | None:
-    """What makes of an argument, where it is, what the kernel takes; None for nothing.
-
-    `array`: as it is stored. `turned`: op of it is made before the product.
-    """
+    """What makes of an argument, where it is, what the kernel takes; None for nothing. `array`: as
+    it is stored. `turned`: op of it is made before the product."""
     swapped = (letter == "T") != transposed  # the caller's array is a transposed view of it
     if turned:
         swapped = not swapped

@@ -190,9 +190,7 @@ class Row:
 
     def takes(self, problem: Problem) -> bool:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
-
-        Where matrices have no tensor maps, some rungs launch another kernel.
-        """
+        Where matrices have no tensor maps, some rungs launch another kernel."""
         target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
         settings = ladder.read_settings(self.settings)
         there = _entries(self.rung, settings, problem, target)
@@ -222,10 +220,8 @@ def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
 
 
 def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
-    """The record of what is chosen, at every recorded shape with A and B as they are.
-
-    Without those where what is chosen has no record of this type.
-    """
+    """The record of what is chosen, at every recorded shape with A and B as they are. Without those
+    where what is chosen has no record of this type."""
     rows: dict[Problem, Row] = {}
     for problem in dict.fromkeys(row.problem for row in recorded(dtype) if row.problem.ops == "NN"):
         try:
@@ -321,10 +317,8 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
 
 
 def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen | None:
-    """What the rule takes, where by it that needs far less time than what is recorded.
-
-    Also less than was measured, and only if it was not measured at this very shape itself.
-    """
+    """What the rule takes, where by it that needs far less time than what is recorded. Also less
+    than was measured, and only if it was not measured at this very shape itself."""
     ruled = by_rule(problem, dtype)
     known = {(row.rung.name, row.settings) for row in rows if row.problem == problem}
     if best.rung.name not in RULED[dtype] or (ruled.rung, ladder.written(ruled.settings)) in known:
@@ -389,14 +383,16 @@ def _apart(shape: tuning.Shape, recorded: tuning.Shape, dtype: str) -> float:
 
 @lru_cache(maxsize=4096)
 def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
-    """Without a record: the settings of RULED that take least by products.estimate.
-
-    Raises IllegalSetting where no rung multiplies the type on this GPU.
-    """
+    """Without a record: the settings of RULED that take least by products.estimate. Raises
+    IllegalSetting where no rung multiplies the type on this GPU."""
     target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
     candidates = _candidates(target.arch, dtype)
     estimates = [
-        (seconds(rung, settings, problem, target), _from_default(rung, settings), number)
+        (
+            seconds(rung, settings, problem, target),
+            sum(settings[name] != value for name, value in rung.defaults.items()),
+            number,
+        )
         for number, (rung, settings) in enumerate(candidates)
         if (problem.batch > 1 or rung.batch == 1)
         and rung.entry(settings) in _entries(rung, settings, problem, target)
@@ -406,11 +402,6 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     rung, settings = candidates[min(estimates)[-1]]
     why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
     return _chosen(rung, settings, problem, why)
-
-
-def _from_default(rung: Rung, settings: Settings) -> int:
-    """In how many parameters: of choices as fast by the rule, the nearest to it is taken."""
-    return sum(settings[name] != value for name, value in rung.defaults.items())
 
 
 def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -> list[str]:
@@ -432,10 +423,6 @@ def _candidates(arch: str, dtype: str) -> list[tuple[Rung, Settings]]:
         for rung in ladder.RUNGS
         if rung.name in RULED[dtype] and (of_type := ladder.of_type(rung, dtype)) is not None
         for settings in ladder.tuned_settings(rung, of_type)
-        if rung.ships(settings | _as_by_default(rung, of_type)) and rung.runs_on(settings, arch)
+        if rung.ships(settings | {name: rung.defaults[name] for name in of_type})
+        and rung.runs_on(settings, arch)
     ]
-
-
-def _as_by_default(rung: Rung, computed: Settings) -> Settings:
-    """What says what is computed, as by default: for other types as many settings are tried."""
-    return {name: rung.defaults[name] for name in computed}

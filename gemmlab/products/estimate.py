@@ -20,10 +20,8 @@ JOIN_S = 1e-6  # until who adds parts of K knows that they are there
 
 
 def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) -> float:
-    """How long the rung takes for all products of the problem, in seconds.
-
-    Together where it takes batches, and else one after the other.
-    """
+    """How long the rung takes for all products of the problem, in seconds. Together where it takes
+    batches, and else one after the other."""
     estimate = _on_tensor_cores if rung.precision.on_tensor_cores else _in_fp32
     return estimate(rung, settings, problem, target)
 

@@ -99,10 +99,8 @@ class AblationStep:
 
     @property
     def cells(self) -> Row:
-        """What tells its rows apart; a table has some of these columns.
-
-        `file` is kernels/ and a name, whichever folder of kernels/ it lies in.
-        """
+        """What tells its rows apart; a table has some of these columns. `file` is kernels/ and a
+        name, whichever folder of kernels/ it lies in."""
         return {
             "step": self.title, "variant": self.title, "dtype": self.title,
             "kernel": self.rung.name, "file": f"kernels/{self.path.name}",
@@ -192,8 +190,9 @@ class Ablation(registry.Table):
         return tuple(step.cells[name] for name in self.identity)
 
     def rows_of(
-        self, steps: Iterable[AblationStep], shape: Shape | None = None, complete: bool = True
-    ) -> pandas.DataFrame:
+        self, steps: Iterable[AblationStep], shape: Sequence[int] | None = None,
+        complete: bool = True,
+    ) -> pandas.DataFrame:  # fmt: skip
         """The rows of these steps in their order, at one shape (M, N, K) or at all.
 
         With the columns `step`, the titles, and M×N×K. Raises NoRecord for a shape at which nothing
@@ -220,14 +219,11 @@ class Ablation(registry.Table):
 
 
 def ablation(
-    name: str,
-    file: str,
-    steps: Sequence[AblationStep],
-    columns: dict[str, Kind],
+    name: str, file: str, steps: Sequence[AblationStep], columns: dict[str, Kind],
     key: tuple[str, ...],
     rows: Callable[[AblationStep, Kernel, Shape], Iterator[Row]] = _against_cublas,
     part: tuple[str, str] | None = None,
-) -> Ablation:
+) -> Ablation:  # fmt: skip
     """The evidence of these steps. rows: measures a step, compiled, at a shape."""
     return Ablation(
         name=name, file=file, steps=tuple(steps), columns=columns, key=key, part=part,
@@ -277,7 +273,7 @@ def _compiled(given: tuple[str, Settings, str | Path]) -> Compiled:
     name, settings, source = given
     kernel = Kernel(ladder.find(name), settings, None, source)
     kernel.prepare()
-    file, options = EDITED if kernel.edited else source.name, options_for(settings)
+    file, options = source.name if isinstance(source, Path) else EDITED, options_for(settings)
     program = nvrtc.compile_anew(kernel.text, file, arch=kernel.arch, options=options)
     return Compiled(kernel.arch, program.ptx, program.cubin, resources(program.log))
 
@@ -384,9 +380,7 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
 
 def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = LARGE) -> float:
     """TFLOP/s of a kernel that is a step of the path to the rung `name`, at one shape (M, N, K).
-
-    Raises what path() raises, and NoRecord for a kernel that is none of its steps.
-    """
+    Raises what path() raises, and NoRecord for a kernel that is none of its steps."""
     table = path_of(name)
     rows = table.rows_of(table.steps, tuple(shape))
     rows = rows[rows["code"].str.startswith(shortened(kernel.code_hash()))]

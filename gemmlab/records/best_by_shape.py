@@ -47,7 +47,7 @@ IN_TURN, BURST, SUSTAINED = "in turn", "burst", "sustained"
 SMALLEST = 1024**3 / 4  # m * n * k from which a shape is measured
 SQUARES_AT_LENGTH = (4096, 8192)
 TURNED = tuple(
-    Problem(*shape)
+    Problem.of(shape)
     for shape in ((64, 4096, 4096), (4096, 64, 4096), (256, 256, 16384), (1024, 1024, 512))
 )
 """Where single products are also measured with A and B stored transposed."""
@@ -72,24 +72,22 @@ def tuned(name: str) -> pandas.DataFrame:
 
 
 def of(kernel: Kernel, shape: Shape) -> pandas.Series:
-    """The row of one kernel's settings at one shape, in turn with cuBLAS."""
-    table = tuned(kernel.name)
-    rows = table[
-        (table["settings"] == ladder.written(kernel.settings)) & (table["way"] == IN_TURN)
-        & (table[list(tuning.SIZES)].to_numpy() == tuning.sizes_of(shape)).all(axis=1)
-    ]  # fmt: skip
-    if rows.empty:
-        raise NoRecord(f"{kernel!r} is not recorded at {shape}.")
-    return rows.iloc[0]
+    """The row of one kernel's settings at one shape, in turn with cuBLAS. Raises NoRecord."""
+    m, n, k, batch = tuning.sizes_of(shape)
+    problem = Problem(m, n, k, batch, kernel.rung.ops(kernel.settings))
+    return at(kernel.name, problem, ladder.written(kernel.settings))
 
 
-def at(name: str, problem: Problem) -> pandas.Series:
-    """The row of a rung at one problem, with the settings for it, in turn with cuBLAS."""
-    table = tuned(name)
-    where = (table[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)
-    rows = table[where & (table["ops"] == problem.ops) & (table["way"] == IN_TURN)]
+def at(name: str, problem: Problem, settings: str | None = None) -> pandas.Series:
+    """The row of a rung at one problem, in turn with cuBLAS, with these settings if any are named.
+    Raises NoRecord."""
+    rows = tuned(name).query("way == @IN_TURN and ops == @problem.ops")
+    rows = rows[(rows[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)]
+    if settings is not None:
+        rows = rows[rows["settings"] == settings]
     if rows.empty:
-        raise NoRecord(f"{name} is not recorded at {problem}.")
+        so = "" if settings is None else f" with {settings}"
+        raise NoRecord(f"{name}{so} is not recorded at {problem}.")
     return rows.iloc[0]
 
 
@@ -114,11 +112,11 @@ def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
     """
     if rung.batch > 1:
         return tuple(replace(batch, ops=ops) for batch in BATCHES for ops in _ways(rung))
-    large = [Problem(*shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
+    large = [Problem.of(shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
     if LARGE not in tuning.shapes_of(rung):
         large = []
     of_its_sweep = (
-        [Problem(*shape) for shape in rung.tuned_shapes]
+        [Problem.of(shape) for shape in rung.tuned_shapes]
         if rung.needs_arch(rung.defaults) == "sm_90a"
         else []
     )
@@ -150,7 +148,8 @@ def at_length(
 def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
     """Raises NoRecord without a sweep of the rung."""
     for problem in problems_of(rung):
-        kernel = _kernel(rung, problem)
+        shape = (*problem.shape, problem.batch)[: 3 if rung.batch == 1 else 4]
+        kernel = tuning.kernel_for(rung, shape, **ladder.stored_as(rung, problem.ops))
         m, n, k = problem.shape
         long, settings = m == n == k and m in SQUARES_AT_LENGTH, ladder.written(kernel.settings)
         for way, run in at_length(kernel, (*problem.shape, problem.batch), long=long):
@@ -158,9 +157,3 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
             say(f"{problem} {way}: {row['tflops']:.3g} TFLOP/s, {row['pct_cublas']:.1f} % of "
                 f"cuBLAS with {settings}")  # fmt: skip
             yield {"kernel": kernel.name, "settings": settings} | row
-
-
-def _kernel(rung: ladder.Rung, problem: Problem) -> Kernel:
-    """The rung with the settings for a problem, A and B as they are stored there."""
-    shape = (*problem.shape, problem.batch)[: 3 if rung.batch == 1 else 4]
-    return tuning.kernel_for(rung, shape, **ladder.stored_as(rung, problem.ops))

@@ -7,16 +7,14 @@ tables, which other modules and the lessons' `measure` modules measure and read.
 from __future__ import annotations
 
 import difflib
-import statistics
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from gemmlab import files, ladder
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.cuda.device import require_gpu, software_versions
+from gemmlab.cuda.device import require_gpu
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.fingerprint import Fingerprint
@@ -33,18 +31,16 @@ from gemmlab.ladder import (
 from gemmlab.ladder.rung import number
 from gemmlab.lessons import modules
 from gemmlab.measure import ceilings, profiler
-from gemmlab.measure.timing import Measurement, TimingError, now, require_verified, sweep
+from gemmlab.measure.timing import Measurement, TimingError, require_verified, sweep
 from gemmlab.records import (
     best_by_shape,
-    pitfalls,
     registry,
     roofs,
     runs,
     stalls,
     tuning,
-    wgmma_ceilings,
 )
-from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Say, StaleRecord
+from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, Say, StaleRecord
 from gemmlab.records.runs import Measured
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
@@ -112,15 +108,15 @@ def _is_kept(piece: Evidence, folder: Path) -> bool:
 def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
     """All that is kept; `shapes` are those at which rungs are measured."""
     return (
-        Part(name=CEILINGS_NAME, measure=_ceilings, reader=roofs.recorded_ceilings),
-        Part(
+        runs.Part(name=CEILINGS_NAME, measure=_ceilings, reader=roofs.recorded_ceilings),
+        runs.Part(
             name=TENSOR_CEILING.name, measure=_tensor_ceiling, reader=roofs.recorded_tensor_ceiling
         ),
-        Part(name=LEVELS.name, measure=_levels, reader=roofs.recorded_levels),
+        runs.Part(name=LEVELS.name, measure=_levels, reader=roofs.recorded_levels),
         *(table for lesson in modules("measure") for table in lesson.EVIDENCE),
-        wgmma_ceilings.EVIDENCE,
+        roofs.WGMMA_TABLE,
         *(
-            Part(
+            runs.Part(
                 name=rung.name, measure=partial(_runs_of, rung.name, shapes),
                 reader=partial(runs.entry, Measured(rung)),
             )
@@ -167,69 +163,27 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
 # ---- the runs ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part(Evidence):
-    """Evidence in the file of runs. measure: gives fields of runs.FORMAT; reader: reads them."""
-
-    measure: Callable[[Say], dict[str, Any]]
-    reader: Callable[[], Any]
-    file: str = RUNS
-    by_default: bool = True
-
-    def read(self) -> Any:
-        return self.reader()
-
-    def remake(self, say: Say) -> Path:
-        """As Evidence.remake. What stands in the file of other evidence stays. Raises BadRecord."""
-        measured, here = self.measure(say), require_gpu("Recording")
-        path = self.path_of(here.slug)
-        old = runs.load(path) if path.exists() else {"rungs": {}}
-        rungs = old["rungs"] | measured.get("rungs", {})
-        facts = {
-            "name": here.name,
-            "compute_capability": list(here.compute_capability),
-            "sm_count": here.sm_count,
-            "memory_bytes": here.memory_bytes,
-            "l2_bytes": here.l2_bytes,
-        }
-        new = {"schema": runs.SCHEMA, "gpu": facts}
-        for name in ("ceilings", "tensor_ceiling", "levels", "pitfalls"):
-            if fields := measured.get(name, old.get(name)):
-                new[name] = fields
-        runs.save(new | {"rungs": dict(sorted(rungs.items()))}, path)
-        return path
-
-
-def _provenance() -> dict[str, str | None]:
-    """When, where and with what: gathered before the measuring starts."""
-    here = require_gpu("Recording")
-    facts = {"recorded": now(), "gpu": here.name, "ncu": profiler.ncu_version()}
-    return facts | software_versions()
-
-
 def _code(name: str, measured: Fingerprint) -> str:
     """Of what was measured on the GPU here; what it is made of is kept."""
     registry.keep_sources(name, registry.RESULTS / require_gpu("Recording").slug, [measured])
     return str(measured)
 
 
-def _ceilings(say: Say) -> dict[str, Any]:
-    provenance, sm_count = _provenance(), require_gpu("Recording").sm_count
+def _ceilings(say: Say) -> Row:
+    provenance, sm_count = runs.provenance(), require_gpu("Recording").sm_count
     measured = roofs.measure_ceilings()
     say(f"{CEILINGS_NAME}: {measured}")
-    code = _code(CEILINGS_NAME, ceilings.of_ceilings(sm_count))
-    of_roofs = {"provenance": provenance, "code": code, **measured.as_record()}
-    provenance, samples_ms = _provenance(), pitfalls.measure()
-    for way, times in samples_ms.items():
-        say(f"{CEILINGS_NAME}: {way}: {statistics.median(times):.4g} ms")
     return {
-        "ceilings": of_roofs,
-        "pitfalls": {"provenance": provenance, "samples_ms": samples_ms},
-    }
+        "ceilings": {
+            "provenance": provenance, "code": _code(CEILINGS_NAME, ceilings.of_ceilings(sm_count)),
+            "copy": roofs.roof_fields(measured.copy, "bytes"),
+            "fma": roofs.roof_fields(measured.fma, "flop"),
+        }
+    }  # fmt: skip
 
 
-def _tensor_ceiling(say: Say) -> dict[str, Any]:
-    provenance, here = _provenance(), require_gpu("Recording")
+def _tensor_ceiling(say: Say) -> Row:
+    provenance, here = runs.provenance(), require_gpu("Recording")
     if number(here.arch) < TENSOR_CEILING.oldest_arch:
         raise IllegalSetting(
             f"{TENSOR_CEILING.name} needs sm_{TENSOR_CEILING.oldest_arch} or newer, "
@@ -238,23 +192,23 @@ def _tensor_ceiling(say: Say) -> dict[str, Any]:
     roof = ceilings.measure_tensor_ceiling()
     say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
     code = _code(TENSOR_CEILING.name, ceilings.of_tensor_ceiling(here.sm_count))
-    fields = {"provenance": provenance, "code": code, "mma": roofs.arithmetic_fields(roof)}
-    return {"tensor_ceiling": fields}
+    mma = roofs.roof_fields(roof, "flop")
+    return {"tensor_ceiling": {"provenance": provenance, "code": code, "mma": mma}}
 
 
-def _levels(say: Say) -> dict[str, Any]:
-    provenance, by_level = _provenance(), ceilings.measure_levels()
+def _levels(say: Say) -> Row:
+    provenance, by_level = runs.provenance(), ceilings.measure_levels()
     for level, roof in by_level.items():
         say(f"{LEVELS.name}: {level} {roof.per_second.median / 1e12:.2f} TB/s")
     code = _code(LEVELS.name, ceilings.of_levels(require_gpu("Recording").sm_count))
-    reads = {level: roofs.bandwidth_fields(roof) for level, roof in by_level.items()}
+    reads = {level: roofs.roof_fields(roof, "bytes") for level, roof in by_level.items()}
     return {"levels": {"provenance": provenance, "code": code, "reads": reads}}
 
 
-def _runs_of(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
+def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
     from tqdm.auto import tqdm
 
-    rung, provenance = ladder.find(name), _provenance()
+    rung, provenance = ladder.find(name), runs.provenance()
     ladder.nearest_on(rung, rung.defaults, require_gpu("Recording").arch)  # else IllegalSetting
     kernel = by_default(rung)
     report = require_verified(kernel)
@@ -274,7 +228,8 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
             skipped.append(asdict(item))
             say(f"{name} {item.m}x{item.n}x{item.k}: skipped, {item.reason}")
 
-    counters, missing = [], None
+    counters: list[Row] = []
+    missing: str | None = None
     try:
         counted = profiler.counters(kernel.rung, kernel.settings, list(COUNTER_SHAPES))
         counters = [
@@ -286,16 +241,13 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> dict[str, Any]:
         missing = str(error)
         say(f"{name}: NO COUNTERS RECORDED. {missing}")
 
-    problems += [Problem(row["m"], row["n"], row["k"]) for row in counters]
+    problems += [Problem(*runs.shape_of(row)) for row in counters]
     entry = {
         "provenance": provenance,
         "code": _code(name, kernel.fingerprint(problems, registry.target_here())),
         "settings": dict(kernel.settings),
         "verified": [
-            {
-                "m": case.m, "n": case.n, "k": case.k, "alpha": case.alpha, "beta": case.beta,
-                "passed": case.passed,
-            }
+            {name: getattr(case, name) for name in ("m", "n", "k", "alpha", "beta", "passed")}
             for case in report.cases
         ],
         "runs": measured,

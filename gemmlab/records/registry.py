@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gemmlab import files
@@ -43,7 +44,8 @@ CUBLAS, LIBRARY = "cublas", "library"  # in the column `kernel`, and instead of 
 
 Say = Callable[[str], None]
 Row = dict[str, Any]
-Item, Found = TypeVar("Item"), TypeVar("Found")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 class NoRecord(LookupError):
@@ -104,10 +106,8 @@ def records_of(slug: str) -> Iterator[None]:
 
 
 def of_one_gpu(read: Callable[[], Found]) -> Found:
-    """What `read` gives of the first of `folders` that has all that it asks for.
-
-    So what is compared is of one GPU. Raises NoRecord where none has it, and what `read` raises.
-    """
+    """What `read` gives of the first of `folders` that has all that it asks for. So what is
+    compared is of one GPU. Raises NoRecord where none has it, and what `read` raises."""
     *before, last = folders()
     for folder in before:
         try:
@@ -120,10 +120,8 @@ def of_one_gpu(read: Callable[[], Found]) -> Found:
 
 
 def target() -> Target:
-    """The GPU whose records are read first, as launches depend on it: that of its runs.
-
-    SIMULATED where its runs cannot be read. Raises NoRecord.
-    """
+    """The GPU whose records are read first, as launches depend on it: that of its runs. SIMULATED
+    where its runs cannot be read. Raises NoRecord."""
     try:
         return _target((replayed() / RUNS).read_text(encoding="utf-8"))
     except (OSError, ValueError, LookupError, TypeError):  # damaged: whoever reads the runs says so
@@ -186,10 +184,8 @@ def again(name: str) -> str:
 
 
 def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]:
-    """`read` of each; what is not recorded or stale is left out, in a line on standard error.
-
-    Where nothing is left, raises what the last of them raised.
-    """
+    """`read` of each; what is not recorded or stale is left out, in a line on standard error. Where
+    nothing is left, raises what the last of them raised."""
     found, error = [], None
     for item in items:
         try:
@@ -206,10 +202,8 @@ def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]
 
 
 def keep_sources(name: str, folder: Path, fingerprints: Iterable[Fingerprint]) -> None:
-    """Keep what the fingerprints of the evidence `name` are made of, beside those of others.
-
-    Of each kernel its files with their digests, and the values that each setting had.
-    """
+    """Keep what the fingerprints of the evidence `name` are made of, beside those of others. Of
+    each kernel its files with their digests, and the values that each setting had."""
     kernels: dict[str, dict[str, Any]] = {}
     for fingerprint in fingerprints:
         if not fingerprint.files:
@@ -238,9 +232,7 @@ def _sources(folder: Path) -> dict[str, Any]:
 
 def changed(name: str, now: Fingerprint, recorded: str) -> str:
     """What differs from the recorded evidence `name`, as a clause; "" where that is not known.
-
-    recorded: its cell of the column `code`.
-    """
+    recorded: its cell of the column `code`."""
     if now.files and recorded.partition("-")[0] == shortened(now.code):
         return "its launch has changed (grid, block, cluster, shared memory, arguments or boxes)"
     kernel, *headers = now.files or [""]
@@ -336,9 +328,7 @@ class Evidence:
 
     def remake(self, say: Say) -> Path:
         """Measure it on the GPU here and write it, with a line about each step; returns the file.
-
-        Raises NoGpu, and what the measurement raises.
-        """
+        Raises NoGpu, and what the measurement raises."""
         raise NotImplementedError
 
     def read(self) -> Any:
@@ -390,7 +380,7 @@ class Table(Evidence):
         prints: list[Fingerprint] = []
         for row in self.measure(say):
             rows.append(made_with | {"recorded": now()} | row)
-            prints += self._prints(pandas.DataFrame(rows[-1:]))
+            prints.append(self._print(SimpleNamespace(**rows[-1])))
             self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
         if not rows:
             say(f"{self.name}: nothing was measured")
@@ -399,7 +389,7 @@ class Table(Evidence):
 
     def made_with(self) -> Row:
         """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
-        facts = software_versions() | {"gpu": require_gpu("Recording").name}
+        facts: Row = software_versions() | {"gpu": require_gpu("Recording").name}
         if "ncu" in self.columns:
             facts["ncu"] = ncu_version()
         return {name: facts[name] for name in self.columns if name in facts}
@@ -416,7 +406,8 @@ class Table(Evidence):
             raise NoRecord(
                 f"{self.name}: nothing is recorded in {path}; {again(self.name)} on a GPU."
             )
-        here, about = target(), self._about(rows)
+        # A fingerprint depends on these columns alone.
+        here, about = target(), [c for c in rows.columns if c in (*self.key, *SHAPE)]
         former = set()
         for row in rows[[*about, "code"]].drop_duplicates().itertuples(index=False):
             try:
@@ -434,10 +425,6 @@ class Table(Evidence):
             rows = rows[[row not in former for row in there]].reset_index(drop=True)
         return rows
 
-    def _about(self, rows: pandas.DataFrame) -> list[str]:
-        """The columns that a fingerprint depends on."""
-        return [column for column in rows.columns if column in (*self.key, *SHAPE)]
-
     def write(self, rows: pandas.DataFrame, slug: str, whole: bool = True) -> Path:
         """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
 
@@ -446,12 +433,13 @@ class Table(Evidence):
         BadRecord, for rows that are not as they should be or a file that is damaged, and
         NotWritten; both leave the file as it was.
         """
-        return self._keep(rows, self._prints(rows), slug, whole)
+        return self._keep(rows, [*map(self._print, rows.itertuples(index=False))], slug, whole)
 
-    def _prints(self, rows: pandas.DataFrame) -> list[Fingerprint]:
-        """Of each row, as it would be measured now on the GPU here."""
-        about = rows[self._about(rows)].itertuples(index=False)
-        return [self.fingerprint_of(row, target_here()) for row in about]
+    def _print(self, row: Any) -> Fingerprint:
+        """Of a row as it would be measured now, on the GPU here."""
+        print_now = self.fingerprint_of(row, target_here())
+        assert print_now is not None, "what is measured has a fingerprint"
+        return print_now
 
     def _keep(
         self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool
@@ -489,11 +477,7 @@ class Table(Evidence):
 
     def _own(self, table: pandas.DataFrame) -> pandas.Series:
         """Which rows of the file belong to this evidence."""
-        import pandas
-
-        if self.part is None:
-            return pandas.Series(True, table.index)
-        column, value = self.part
+        column, value = self.part or (self.key[0], table[self.key[0]])
         return table[column] == value
 
 

@@ -1,31 +1,44 @@
-"""The roofs of this GPU, or the recorded ones: what bounds every kernel in its roofline."""
+"""The roofs of this GPU, or the recorded ones: what bounds every kernel in its roofline.
+
+    python -m gemmlab record 00_wgmma_ceilings
+
+compares each way to start wgmma with a NumPy twin, then paces it, in a burst and sustained, with
+clock and power beside it; results/<gpu>/wgmma_ceilings.csv. The other roofs are in runs.json.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
 from gemmlab.cuda.device import GpuState, gpu, require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint
-from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING
+from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING, Target
 from gemmlab.ladder.precision import BRAIN
-from gemmlab.measure.ceilings import (
-    Roof,
-    measure_copy,
-    measure_fma,
-    measure_levels,
-    measure_tensor_ceiling,
-    of_ceilings,
-    of_levels,
-    of_tensor_ceiling,
-)
-from gemmlab.measure.power import Pace, burst
+from gemmlab.ladder.probes import MMA_TYPES, WGMMA_CEILINGS
+from gemmlab.measure import ceilings as measured
+from gemmlab.measure.ceilings import Roof, WgmmaCeiling, measure_wgmma
+from gemmlab.measure.power import Pace, Work, burst, sustained
 from gemmlab.measure.timing import Spread, now
-from gemmlab.measure.wgmma_ceilings import Ceiling, measure
-from gemmlab.records import registry, runs, wgmma_ceilings
-from gemmlab.records.registry import NoRecord, again, changed, of_one_gpu, stale, target
+from gemmlab.records import registry, runs
+from gemmlab.records.registry import (
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    NoRecord,
+    Row,
+    Say,
+    Table,
+    again,
+    changed,
+    of_one_gpu,
+    provenance,
+    stale,
+    target,
+)
 
 
 @dataclass(frozen=True)
@@ -71,17 +84,20 @@ class Ceilings:
         """
         if dtype == "float32":
             return self.flop_per_second
+        return self._tensor_pace(dtype, by_wgmma).flop_per_second
+
+    def _tensor_pace(self, dtype: str, by_wgmma: bool) -> Pace:
         if not self.knows(dtype, by_wgmma):
-            raise _no_tensor_ceiling(self.gpu, by_wgmma)
+            raise _not_recorded(WGMMA if by_wgmma else TENSOR_CEILING.name, self.gpu)
         if by_wgmma:
-            return self.wgmma[_element(dtype)].flop_per_second
-        return self.tensor.per_second.median
+            return self.wgmma[_element(dtype)]
+        assert self.tensor is not None and self.tensor.state.sm_clock_mhz is not None
+        return Pace(self.tensor.per_second.median, self.tensor.state.sm_clock_mhz)
 
     def flop_per_cycle(self, dtype: str, by_wgmma: bool = False) -> float:
         """The same of tensor cores, of all SMs together, in a cycle of the clock it had."""
-        rate = self.arithmetic(dtype, by_wgmma)
-        paced = self.wgmma[_element(dtype)] if by_wgmma else self.tensor.state
-        return rate / (1e6 * paced.sm_clock_mhz)
+        pace = self._tensor_pace(dtype, by_wgmma)
+        return pace.flop_per_second / (1e6 * pace.sm_clock_mhz)
 
     def read_rate(self, level: str) -> float | None:
         """Bytes per second read from "DRAM", "L2", "L1" or "shared memory"; None if not known."""
@@ -98,48 +114,18 @@ class Ceilings:
             f"FP32 {self.flop_per_second / 1e12:.1f} TFLOP/s"
         )
 
-    def as_record(self) -> dict[str, Any]:
-        """The "copy" and "fma" fields of a record."""
-        return {
-            "copy": bandwidth_fields(self.copy),
-            "fma": arithmetic_fields(self.fma),
-        }
 
-    @classmethod
-    def from_record(
-        cls,
-        fields: dict[str, Any],
-        tensor: Roof | None = None,
-        reads: Mapping[str, Roof] | None = None,
-        wgmma: Mapping[str, Pace] | None = None,
-    ) -> Ceilings:
-        return cls(
-            gpu=fields["provenance"]["gpu"],
-            recorded=fields["provenance"]["recorded"],
-            copy=_bandwidth_roof(fields["copy"]),
-            fma=_arithmetic_roof(fields["fma"]),
-            tensor=tensor,
-            reads=reads or {},
-            wgmma=wgmma or {},
-        )
-
-
-def bandwidth_fields(roof: Roof) -> dict[str, Any]:
-    """A roof of memory as a record holds it."""
+def roof_fields(roof: Roof, unit: str) -> dict[str, Any]:
+    """A roof as runs.json holds it. unit: "bytes", of memory, or "flop"."""
     return {
-        "bytes_per_second": asdict(roof.per_second),
-        "bytes": roof.work,
-        **_state_fields(roof.state),
-    }
+        f"{unit}_per_second": asdict(roof.per_second), unit: roof.work,
+        **{name: getattr(roof.state, name) for name in runs.STATE},
+    }  # fmt: skip
 
 
-def arithmetic_fields(roof: Roof) -> dict[str, Any]:
-    """A roof of arithmetic as a record holds it."""
-    return {
-        "flop_per_second": asdict(roof.per_second),
-        "flop": roof.work,
-        **_state_fields(roof.state),
-    }
+def _roof(fields: dict[str, Any], unit: str) -> Roof:
+    state = GpuState(**{name: fields[name] for name in runs.STATE})
+    return Roof(Spread(**fields[f"{unit}_per_second"]), fields[unit], state)
 
 
 def cells_of_roof(roof: Roof) -> registry.Row:
@@ -148,27 +134,9 @@ def cells_of_roof(roof: Roof) -> registry.Row:
     return runs.spread("tflops", roof.per_second, 1e-12) | state
 
 
-def _bandwidth_roof(fields: dict[str, Any]) -> Roof:
-    return Roof(Spread(**fields["bytes_per_second"]), fields["bytes"], _state_of(fields))
-
-
-def _arithmetic_roof(fields: dict[str, Any]) -> Roof:
-    return Roof(Spread(**fields["flop_per_second"]), fields["flop"], _state_of(fields))
-
-
-def _state_fields(state: GpuState) -> dict[str, float | None]:
-    return {name: getattr(state, name) for name in runs.STATE}
-
-
-def _state_of(fields: dict[str, Any]) -> GpuState:
-    return GpuState(memory_clock_mhz=None, **{name: fields[name] for name in runs.STATE})
-
-
 def ceilings() -> Ceilings:
-    """The roofs of the GPU here, measured once; or without a GPU the recorded ones.
-
-    Raises NoRecord, StaleRecord (see registry), CeilingsError.
-    """
+    """The roofs of the GPU here, measured once; or without a GPU the recorded ones. Raises
+    NoRecord, StaleRecord (see registry), CeilingsError."""
     return _measured_once() if gpu() is not None else recorded_ceilings()
 
 
@@ -178,22 +146,22 @@ def recorded_ceilings() -> Ceilings:
 
 
 def _recorded_ceilings() -> Ceilings:
-    record = runs.current()
-    if "ceilings" not in record:
-        raise NoRecord(
-            f"The ceilings of {record['gpu']['name']} are not recorded; "
-            f"{again(CEILINGS.name)} on a GPU."
-        )
-    _require_current(CEILINGS.name, record["ceilings"], of_ceilings)
-    tensor = recorded_tensor_ceiling() if "tensor_ceiling" in record else None
-    reads = recorded_levels() if "levels" in record else {}
-    return Ceilings.from_record(record["ceilings"], tensor, reads, _recorded_wgmma())
+    fields, recorded = _current("ceilings", CEILINGS.name, measured.of_ceilings), runs.current()
+    return Ceilings(
+        gpu=fields["provenance"]["gpu"],
+        recorded=fields["provenance"]["recorded"],
+        copy=_roof(fields["copy"], "bytes"),
+        fma=_roof(fields["fma"], "flop"),
+        tensor=recorded_tensor_ceiling() if "tensor_ceiling" in recorded else None,
+        reads=recorded_levels() if "levels" in recorded else {},
+        wgmma=_recorded_wgmma(),
+    )
 
 
 def _recorded_wgmma() -> dict[str, Pace]:
     """By dtype; nothing where it is not recorded. Raises StaleRecord, BadRecord."""
     try:
-        table = wgmma_ceilings.ceilings()
+        table = WGMMA_TABLE.read()
     except NoRecord:
         return {}
     rows = table.query("a_from == 'shared memory' and data == 'random' and load == 'burst'")
@@ -205,49 +173,36 @@ def _recorded_wgmma() -> dict[str, Pace]:
 
 def recorded_tensor_ceiling() -> Roof:
     """The recorded roof of the tensor cores. Raises NoRecord, StaleRecord."""
-    record = runs.current()
-    if "tensor_ceiling" not in record:
-        raise _no_tensor_ceiling(record["gpu"]["name"])
-    _require_current(TENSOR_CEILING.name, record["tensor_ceiling"], of_tensor_ceiling)
-    return _arithmetic_roof(record["tensor_ceiling"]["mma"])
+    fields = _current("tensor_ceiling", TENSOR_CEILING.name, measured.of_tensor_ceiling)
+    return _roof(fields["mma"], "flop")
 
 
 def recorded_levels() -> dict[str, Roof]:
     """The recorded roofs of reading each level of memory. Raises NoRecord, StaleRecord."""
+    reads = _current("levels", LEVELS.name, measured.of_levels)["reads"]
+    return {level: _roof(roof, "bytes") for level, roof in reads.items()}
+
+
+def _current(
+    field_name: str, name: str, fingerprint_of: Callable[[int], Fingerprint]
+) -> dict[str, Any]:
+    """What `record name` put into this field of runs.json. Raises NoRecord, StaleRecord."""
     record = runs.current()
-    if "levels" not in record:
-        raise NoRecord(
-            f"How fast the levels of memory of {record['gpu']['name']} can be read is not "
-            f"recorded; {again(LEVELS.name)} on a GPU."
-        )
-    _require_current(LEVELS.name, record["levels"], of_levels)
-    return {level: _bandwidth_roof(roof) for level, roof in record["levels"]["reads"].items()}
-
-
-def _require_current(
-    name: str, recorded: dict[str, Any], fingerprint_of: Callable[[int], Fingerprint]
-) -> None:
-    """Raises StaleRecord."""
+    if field_name not in record:
+        raise _not_recorded(name, record["gpu"]["name"])
     now = fingerprint_of(target().sm_count)
-    if str(now) != recorded["code"]:
-        raise stale(name, changed(name, now, recorded["code"]))
+    if str(now) != (code := record[field_name]["code"]):
+        raise stale(name, changed(name, now, code))
+    return record[field_name]
+
+
+def _not_recorded(name: str, gpu_name: str) -> NoRecord:
+    return NoRecord(f"{name} is not recorded on {gpu_name}; {again(name)} on a GPU that runs it.")
 
 
 def _element(dtype: str) -> str:
     """Of A and B, where a dtype also names that of C: "float16 to float32"."""
     return dtype.partition(" ")[0]
-
-
-def _no_tensor_ceiling(gpu_name: str, by_wgmma: bool = False) -> NoRecord:
-    if by_wgmma:
-        return NoRecord(
-            f"The ceiling of wgmma on {gpu_name} is not recorded; {again(wgmma_ceilings.NAME)} on "
-            "a GPU of compute capability 9.0."
-        )
-    return NoRecord(
-        f"The ceiling of {gpu_name}'s tensor cores is not recorded; "
-        f"{again(TENSOR_CEILING.name)} on a GPU from sm_{TENSOR_CEILING.oldest_arch} on."
-    )
 
 
 @cache
@@ -260,17 +215,77 @@ def measure_ceilings() -> Ceilings:
     here = require_gpu("Measuring the ceilings")
     major, minor = here.compute_capability
     has_mma = 10 * major + minor >= TENSOR_CEILING.oldest_arch
+    by_wgmma = (WgmmaCeiling(HALF_NUMBER), WgmmaCeiling(BRAIN_NUMBER))
     return Ceilings(
         gpu=here.name,
         recorded=now(),
-        copy=measure_copy(CEILINGS.copy_launch(here.sm_count)),
-        fma=measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
-        tensor=measure_tensor_ceiling() if has_mma else None,
-        reads=measure_levels(),
-        wgmma=_measure_wgmma() if here.arch == "sm_90a" else {},
+        copy=measured.measure_copy(CEILINGS.copy_launch(here.sm_count)),
+        fma=measured.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
+        tensor=measured.measure_tensor_ceiling() if has_mma else None,
+        reads=measured.measure_levels(),
+        wgmma={
+            ceiling.precision.name: measure_wgmma(ceiling, False, burst)
+            for ceiling in by_wgmma
+            if here.arch == "sm_90a"
+        },
     )
 
 
-def _measure_wgmma() -> dict[str, Pace]:
-    types = (Ceiling(wgmma_ceilings.HALF), Ceiling(wgmma_ceilings.BRAIN))
-    return {ceiling.precision.name: measure(ceiling, False, burst) for ceiling in types}
+# ---- wgmma ---------------------------------------------------------------------------------------
+
+WGMMA = WGMMA_CEILINGS.name
+LOADS: dict[str, Callable[[Work], Pace]] = {"burst": burst, "sustained": sustained}
+DATA = ("random", "zeros")
+PLACES = {"shared memory": False, "registers": True}  # of A -> WgmmaCeiling.in_registers
+HALF_NUMBER, BRAIN_NUMBER, E4M3_NUMBER = 0, 1, 4  # as rung 15 numbers types
+MEASURED = (  # and on which data
+    (WgmmaCeiling(HALF_NUMBER), DATA),
+    (WgmmaCeiling(HALF_NUMBER, in_registers=True), DATA),
+    (WgmmaCeiling(HALF_NUMBER, columns=128), DATA[:1]),
+    (WgmmaCeiling(HALF_NUMBER, columns=128, in_registers=True), DATA[:1]),
+    (WgmmaCeiling(BRAIN_NUMBER), DATA),
+    (WgmmaCeiling(BRAIN_NUMBER, in_registers=True), DATA[:1]),
+    (WgmmaCeiling(E4M3_NUMBER), DATA),
+)
+PACE = {
+    **POSITIVE("tflops", "sm_clock_mhz"),
+    **REPORTED("driver_clock_mhz", "power_w", "joules_per_tflop", "temperature_c"),
+}
+
+
+def paced(pace: Pace) -> dict[str, float | None]:
+    """A pace as columns of PACE."""
+    return {
+        "tflops": pace.flop_per_second / 1e12,
+        **{name: getattr(pace, name) for name in PACE if name != "tflops"},
+    }
+
+
+def _measure_wgmma(say: Say) -> Iterator[Row]:
+    """All of MEASURED. Raises CeilingsError."""
+    sm_count = require_gpu("Measuring the ceilings of wgmma").sm_count
+    for ceiling, every in MEASURED:
+        place = next(words for words, inside in PLACES.items() if inside == ceiling.in_registers)
+        for data in every:
+            for load, pace in LOADS.items():
+                cells = paced(measure_wgmma(ceiling, data == "zeros", pace))
+                say(f"{WGMMA}: {ceiling}, {data}, {load}: {cells['tflops']:.0f} TFLOP/s")
+                yield {
+                    "dtype": ceiling.precision.name, "a_from": place, "width": ceiling.columns,
+                    "sms": sm_count, "data": data, "load": load, **cells,
+                }  # fmt: skip
+
+
+def _fingerprint_of_wgmma(row: Any, on: Target) -> Fingerprint:
+    number = [precision.name for precision in MMA_TYPES].index(row.dtype)
+    return WgmmaCeiling(number, int(row.width), PLACES[row.a_from]).fingerprint(on.sm_count)
+
+
+WGMMA_TABLE = Table(
+    name=WGMMA, file="wgmma_ceilings.csv", key=("dtype", "a_from", "width", "data", "load"),
+    columns={
+        **TEXT("dtype", "a_from"), **SIZE("width", "sms"), **TEXT("data", "load"), **PACE,
+        **provenance("driver", "cuda", "nvrtc"),
+    },
+    measure=_measure_wgmma, fingerprint_of=_fingerprint_of_wgmma,
+)  # fmt: skip

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemmlab import files
-from gemmlab.cuda.device import arch_of, gpu
+from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.ladder import (
     IllegalSetting,
@@ -29,12 +29,15 @@ from gemmlab.ladder import (
     nearest_on,
     settings_for,
 )
-from gemmlab.measure.timing import Measurement, Race, Spread, sweep, table
+from gemmlab.measure.profiler import ncu_version
+from gemmlab.measure.timing import Measurement, Race, Spread, now, sweep, table
 from gemmlab.records.registry import (
     RUNS,
     BadRecord,
+    Evidence,
     NoRecord,
     Row,
+    Say,
     again,
     bad,
     changed,
@@ -49,7 +52,11 @@ from gemmlab.records.registry import (
 if TYPE_CHECKING:
     import pandas
 
+    from gemmlab.kernel.kernel import Kernel
+
 SCHEMA = 1
+SPREAD_FIELDS = tuple(field.name for field in fields(Spread))
+RUN_FIELDS = tuple(field.name for field in fields(Measurement) if field.default is MISSING)
 
 SQUARES = tuple((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384))
 """(M, N, K) of the square shapes that are recorded."""
@@ -65,145 +72,52 @@ LIVE_SHAPES = SQUARES[2:7]
 
 
 # ---- the format ----------------------------------------------------------------------------------
-# A dict lists the fields of an object ("name?" may be missing), a one-element list describes each
-# item of a list, a longer one its items in order, Each each value of an object with free keys, a
-# tuple the alternatives, Only the one value that is accepted, From a whole number from `least` on,
-# and POSITIVE a number above 0.
 
-
-@dataclass(frozen=True)
-class Each:
-    """An object with any keys, whose values are all of one form."""
-
-    form: Any
-
-
-@dataclass(frozen=True)
-class Only:
-    """What was not verified is no record."""
-
-    value: bool | str
-
-
-@dataclass(frozen=True)
-class From:
-    """A whole number that is not smaller."""
-
-    least: int
-
-
-NUMBER = (int, float)
-POSITIVE = "a number above 0"
-SHAPE = {"m": int, "n": int, "k": int}
-SPREAD = {"best": POSITIVE, "q1": POSITIVE, "median": POSITIVE, "q3": POSITIVE}
-STATE = {"sm_clock_mhz": (*NUMBER, None), "power_w": (*NUMBER, None), "temperature_c": (*NUMBER, None)}  # fmt: skip # noqa: E501
-PROVENANCE = {
-    name: str
-    for name in ("recorded", "gpu", "driver", "cuda", "nvrtc", "cublas", "cupy", "numpy", "gemmlab")
-} | {"ncu": (str, None), "python": str}
-FORMAT = {
-    "schema": int,
-    "gpu": {
-        "name": str, "compute_capability": [From(1), From(0)], "sm_count": From(1),
-        "memory_bytes": int,
-        "l2_bytes": int,
-    },
-    "ceilings?": {
-        "provenance": PROVENANCE,
-        "code": str,
-        "copy": {"bytes_per_second": SPREAD, "bytes": int, **STATE},
-        "fma": {"flop_per_second": SPREAD, "flop": int, **STATE},
-    },
-    "tensor_ceiling?": {
-        "provenance": PROVENANCE,
-        "code": str,
-        "mma": {"flop_per_second": SPREAD, "flop": int, **STATE},
-    },
-    "levels?": {
-        "provenance": PROVENANCE,
-        "code": str,
-        "reads": Each({"bytes_per_second": SPREAD, "bytes": int, **STATE}),
-    },
-    "pitfalls?": {"provenance": PROVENANCE, "samples_ms": Each([POSITIVE])},
-    "rungs": Each({
-        "provenance": PROVENANCE,
-        "code": str,
-        "settings": Each(int),
-        "verified": [{**SHAPE, "alpha": NUMBER, "beta": NUMBER, "passed": Only(True)}],
-        "runs": [{
-            "kernel": str, "dtype": str, **SHAPE,
-            "time_ms": SPREAD, "cublas_ms": SPREAD, "ratio": SPREAD, "noise": SPREAD, **STATE,
-            "pairs": int, "noise_pairs": int, "launches": int, "cublas_launches": int,
-            "input_sets": int, "verify": Only("pass"), "gpu": str, "recorded": str,
-            "batch?": int, "ops?": str,
-        }],
-        "skipped": [{**SHAPE, "reason": str, "time_ms": (*NUMBER, None)}],
-        "counters": [{**SHAPE, "metrics": Each(NUMBER)}],
-        "counters_missing": (str, None),
-        "results": [{**SHAPE, "alpha": NUMBER, "beta": NUMBER, "seed": int, "sha256": str}],
-    }),
-}  # fmt: skip
-
-
-def _check(value: Any, form: Any, field: str, path: Path) -> None:
-    """Raise BadRecord unless the value has the form."""
-
-    def wrong(what: str) -> BadRecord:
-        return bad(path, f"{field or 'the file'} {what}", "")
-
-    if form is POSITIVE:
-        _check(value, NUMBER, field, path)
-        if value <= 0:
-            raise wrong(f"is {value!r}, not {form}")
-    elif isinstance(form, From):
-        _check(value, int, field, path)
-        if value < form.least:
-            raise wrong(f"is {value!r}, not a whole number from {form.least} on")
-    elif isinstance(form, Only):
-        if type(value) is not type(form.value) or value != form.value:
-            raise wrong(f"is {value!r}, not {form.value!r}")
-    elif isinstance(form, tuple):
-        plain = [kind for kind in form if kind is not None]
-        if value is None and None in form:
-            return
-        if type(value) not in plain:
-            names = " or ".join("null" if kind is None else kind.__name__ for kind in form)
-            raise wrong(f"is {value!r}, not {names}")
-        if isinstance(value, float) and not math.isfinite(value):
-            raise wrong(f"is {value!r}, not a finite number")
-    elif isinstance(form, type):
-        _check(value, (form,), field, path)
-    elif isinstance(form, list):
-        if not isinstance(value, list):
-            raise wrong("is not a list")
-        if len(value) != len(form) > 1:
-            raise wrong(f"is {value!r}, not {len(form)} numbers")
-        for at, item in enumerate(value):
-            _check(item, form[at if len(form) > 1 else 0], f"{field}[{at}]", path)
-    elif not isinstance(value, dict):
-        raise wrong("is not an object")
-    elif isinstance(form, Each):
-        for key, item in value.items():
-            _check(item, form.form, f"{field}.{key}".lstrip("."), path)
-    else:
-        fields = {name.rstrip("?"): name for name in form}
-        for name, declared in fields.items():
-            where = f"{field}.{name}".lstrip(".")
-            if name in value:
-                _check(value[name], form[declared], where, path)
-            elif not declared.endswith("?"):
-                raise bad(path, f"{where} is missing", "")
-        for name in value:
-            if name not in fields:
-                where = f"{field}.{name}".lstrip(".")
-                raise bad(path, f"{where} is not a known field", "")
+STATE = ("sm_clock_mhz", "power_w", "temperature_c")
+GPU_FIELDS = ("name", "compute_capability", "sm_count", "memory_bytes", "l2_bytes")
+RUNG_FIELDS = (
+    "provenance", "code", "settings", "verified", "runs", "skipped", "counters", "results",
+)  # fmt: skip
 
 
 def validate(record: Any, path: Path) -> None:
-    """Raise BadRecord, naming the file and the field, unless the record is in the format."""
-    if isinstance(record, dict) and record.get("schema") != SCHEMA:
-        raise bad(path, f"schema is {record.get('schema')!r}, not {SCHEMA}", "")
-    _check(record, FORMAT, "", path)
+    """Raise BadRecord, naming the file and the field, unless the record is complete and verified.
+    Each run must be a Measurement that passed, and all medians and quartiles numbers above 0."""
+
+    def require(right: object, what: str) -> None:
+        if not right:
+            raise bad(path, what, "")
+
+    def require_fields(value: Any, names: Iterable[str], field: str) -> None:
+        for name in names:
+            require(isinstance(value, dict) and name in value, f"{field}.{name} is missing")
+
+    def check(value: Any, field: str) -> None:
+        name = field.rpartition(".")[2]
+        if name in SPREAD_FIELDS:
+            number = isinstance(value, int | float) and 0 < value < math.inf
+            require(number, f"{field} is {value!r}, not a number above 0")
+        require(name != "passed" or value is True, f"{field} is {value!r}, not True")
+        require(name != "verify" or value == "pass", f"{field} is {value!r}, not 'pass'")
+        if isinstance(value, dict):
+            for key, item in value.items():
+                check(item, f"{field}.{key}".lstrip("."))
+        elif isinstance(value, list):
+            for at, item in enumerate(value):
+                check(item, f"{field}[{at}]")
+
+    schema = record.get("schema") if isinstance(record, dict) else None
+    require(schema == SCHEMA, f"schema is {schema!r}, not {SCHEMA}")
+    try:
+        require_fields(record["gpu"], GPU_FIELDS, "gpu")
+        for name, rung in record["rungs"].items():
+            require_fields(rung, RUNG_FIELDS, f"rungs.{name}")
+            for at, run in enumerate(rung["runs"]):
+                require_fields(run, RUN_FIELDS, f"rungs.{name}.runs[{at}]")
+                Measurement.from_dict(run)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise bad(path, f"it is not what `record` writes ({error!r})", "") from error
+    check(record, "")
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -226,10 +140,8 @@ def _check_text(text: str, path: Path) -> None:
 
 
 def save(record: dict[str, Any], path: Path) -> None:
-    """Check the record and write it. Numbers keep six digits.
-
-    Raises BadRecord and NotWritten, and then leaves the file as it was.
-    """
+    """Check the record and write it. Numbers keep six digits. Raises BadRecord and NotWritten, and
+    then leaves the file as it was."""
     validate(record, path)
     text = json.dumps(_six_digits(record), indent=1, allow_nan=False) + "\n"
     files.write(path, text.encode())
@@ -248,17 +160,43 @@ def current() -> dict[str, Any]:
     return load(replayed() / RUNS)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Part(Evidence):
+    """Evidence in the file of runs. measure: gives fields of the file, of "rungs" those that are
+    measured. reader: reads them."""
+
+    measure: Callable[[Say], Row]
+    reader: Callable[[], Any]
+    file: str = RUNS
+    by_default: bool = True
+
+    def read(self) -> Any:
+        return self.reader()
+
+    def remake(self, say: Say) -> Path:
+        """As Evidence.remake. What stands in the file of other evidence stays. Raises BadRecord."""
+        measured, here = self.measure(say), require_gpu("Recording")
+        path = self.path_of(here.slug)
+        record = load(path) if path.exists() else {"schema": SCHEMA, "rungs": {}}
+        rungs = record.pop("rungs") | measured.pop("rungs", {})
+        facts = {name: getattr(here, name) for name in GPU_FIELDS}
+        save({**record, "gpu": facts, **measured, "rungs": dict(sorted(rungs.items()))}, path)
+        return path
+
+
+def provenance() -> dict[str, str | None]:
+    """When, where and with what: gathered before the measuring starts. Raises NoGpu."""
+    facts = {"recorded": now(), "gpu": require_gpu("Recording").name, "ncu": ncu_version()}
+    return facts | software_versions()
+
+
 # ---- the line that a notebook shows --------------------------------------------------------------
 
 
-@dataclass(frozen=True, repr=False)
-class Device:
+class Device(str):
     """What gl.device() returns: one line that says what runs here."""
 
-    line: str
-
-    def __repr__(self) -> str:
-        return self.line
+    __repr__ = str.__str__
 
 
 def device() -> Device:
@@ -283,15 +221,13 @@ def device() -> Device:
 
 
 def is_recorded(rung: Rung) -> bool:
-    """Whether anything is recorded of a rung where records are read.
-
-    Raises NoRecord where there are none at all.
-    """
+    """Whether anything is recorded of a rung where records are read. Raises NoRecord where there
+    are none at all."""
     return any(rung.name in load(folder / RUNS)["rungs"] for folder in folders())
 
 
-def entry(kernel) -> dict[str, Any]:
-    """What is recorded of this kernel's rung (see FORMAT).
+def entry(kernel: Kernel | Measured) -> dict[str, Any]:
+    """What is recorded of this kernel's rung: RUNG_FIELDS.
 
     Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
     the kernel or its default settings have changed since.
@@ -299,7 +235,7 @@ def entry(kernel) -> dict[str, Any]:
     return of_one_gpu(partial(_entry, kernel))
 
 
-def _entry(kernel) -> dict[str, Any]:
+def _entry(kernel: Kernel | Measured) -> dict[str, Any]:
     record, name = current(), kernel.rung.name
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
@@ -324,16 +260,14 @@ def _entry(kernel) -> dict[str, Any]:
 def problems_of(entry: dict[str, Any]) -> list[Problem]:
     """At which a rung was timed or counted."""
     timed = [Measurement.from_dict(run).problem for run in entry["runs"]]
-    counted = [Problem(row["m"], row["n"], row["k"]) for row in entry["counters"]]
+    counted = [Problem(*shape_of(row)) for row in entry["counters"]]
     return [*timed, *counted]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A rung as it is recorded, as far as records look at it: nothing is compiled.
-
-    With its default settings, or the nearest that run on the GPU whose record is read.
-    """
+    """A rung as it is recorded, as far as records look at it: nothing is compiled. With its default
+    settings, or the nearest that run on the GPU whose record is read."""
 
     rung: Rung
 
@@ -346,9 +280,8 @@ class Measured:
         wanted = settings_for(self.rung, {})
         try:
             arch = arch_of(tuple(current()["gpu"]["compute_capability"]))
-            return (
-                wanted if self.rung.runs_on(wanted, arch) else nearest_on(self.rung, wanted, arch)
-            )
+            runs = self.rung.runs_on(wanted, arch)
+            return wanted if runs else nearest_on(self.rung, wanted, arch)
         except (NoRecord, BadRecord, IllegalSetting):  # nothing of it can be recorded
             return wanted
 
@@ -373,45 +306,47 @@ def _listed(settings: dict[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
 
 
-def replay(kernel) -> list[Measurement]:
+def replay(kernel: Kernel | Measured) -> list[Measurement]:
     """The recorded runs of this kernel, small shapes first. Raises NoRecord, StaleRecord."""
     return [Measurement.from_dict(run) for run in entry(kernel)["runs"]]
 
 
-def replay_at(kernel, m: int, n: int, k: int) -> Measurement:
+def replay_at(kernel: Kernel | Measured, m: int, n: int, k: int) -> Measurement:
     """The recorded run at one shape. Raises NoRecord, naming the shapes that were recorded."""
     rung_entry = entry(kernel)
-    for run in rung_entry["runs"]:
-        if (run["m"], run["n"], run["k"]) == (m, n, k):
-            return Measurement.from_dict(run)
     for skipped in rung_entry["skipped"]:
-        if (skipped["m"], skipped["n"], skipped["k"]) == (m, n, k):
+        if shape_of(skipped) == (m, n, k):
             reason = skipped["reason"].rstrip(".")
             raise NoRecord(f"{kernel.name} at M={m}, N={n}, K={k} was skipped: {reason}.")
-    there = ", ".join(f"{run['m']}x{run['n']}x{run['k']}" for run in rung_entry["runs"])
-    raise NoRecord(
-        f"{kernel.name} was not recorded at M={m}, N={n}, K={k}; "
-        f"recorded are, as MxNxK: {there or 'none'}."
-    )
+    return Measurement.from_dict(_at(kernel, rung_entry["runs"], (m, n, k), "no time"))
 
 
-def counters_at(kernel, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
-    """The GPU's name, and Nsight Compute's metrics of one launch at a recorded shape.
-
-    Raises NoRecord, naming the shapes whose counters were recorded, and StaleRecord.
-    """
+def counters_at(kernel: Kernel | Measured, m: int, n: int, k: int) -> tuple[str, dict[str, float]]:
+    """The GPU's name, and Nsight Compute's metrics of one launch at a recorded shape. Raises
+    NoRecord, naming the shapes whose counters were recorded, and StaleRecord."""
     rung_entry = entry(kernel)
-    for counted in rung_entry["counters"]:
-        if (counted["m"], counted["n"], counted["k"]) == (m, n, k):
-            return rung_entry["provenance"]["gpu"], counted["metrics"]
-    there = ", ".join(f"{c['m']}x{c['n']}x{c['k']}" for c in rung_entry["counters"])
-    raise NoRecord(
-        f"{kernel.name}: no counters were recorded at M={m}, N={n}, K={k}; "
-        f"there are, as MxNxK: {there or 'none'}."
-    )
+    counted = _at(kernel, rung_entry["counters"], (m, n, k), "no counters")
+    return rung_entry["provenance"]["gpu"], counted["metrics"]
 
 
-def benchmark(kernel) -> pandas.DataFrame:
+def shape_of(row: Row) -> tuple[int, int, int]:
+    """(M, N, K) of a run or of counters."""
+    return row["m"], row["n"], row["k"]
+
+
+def _at(kernel: Kernel | Measured, rows: list[Row], shape: tuple[int, int, int], no: str) -> Row:
+    by_shape = {shape_of(row): row for row in rows}
+    if shape not in by_shape:
+        m, n, k = shape
+        there = ", ".join("x".join(map(str, known)) for known in by_shape)
+        raise NoRecord(
+            f"{kernel.name} has {no} recorded at M={m}, N={n}, K={k}; "
+            f"recorded are, as MxNxK: {there or 'none'}."
+        )
+    return by_shape[shape]
+
+
+def benchmark(kernel: Kernel) -> pandas.DataFrame:
     """Measure the kernel on the GPU here, or replay its recorded runs; columns timing.COLUMNS.
 
     Measures squares from 256 to 4096 as far as one launch stays under a second. Raises
@@ -431,11 +366,11 @@ def benchmark(kernel) -> pandas.DataFrame:
 def cells_of(run: Measurement | Race, problem: Problem) -> Row:
     """What tables keep of a kernel and cuBLAS in turn: microseconds, milliseconds, TFLOP/s, shares
     and noise in percent, the state of the GPU, and the problem."""
+    state: Measurement | GpuState = run if isinstance(run, Measurement) else run.state
     if isinstance(run, Race):
-        cublas_ms, noise, state = Spread.of(run.cublas_ms, min).median, None, run.state
-        pairs = len(run.our_ms)
+        cublas_ms, noise, pairs = Spread.of(run.cublas_ms, min).median, None, len(run.our_ms)
     else:
-        cublas_ms, noise, state, pairs = run.cublas_ms.median, run.noise, run, run.pairs
+        cublas_ms, noise, pairs = run.cublas_ms.median, run.noise, run.pairs
     time_ms, tflop = run.time_ms, problem.flop / 1e12
     return {
         **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch, "ops": problem.ops,
@@ -455,7 +390,7 @@ def spread(column: str, of: Spread, factor: float = 1) -> Row:
     }  # fmt: skip
 
 
-def taken(kernel) -> Row:
+def taken(kernel: Kernel) -> Row:
     """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
     entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
     return {
@@ -464,11 +399,11 @@ def taken(kernel) -> Row:
     }
 
 
-def result_digest(kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int) -> str:
-    """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed.
-
-    See operands.Operands.from_seed.
-    """
+def result_digest(
+    kernel: Kernel, m: int, n: int, k: int, alpha: float, beta: float, seed: int
+) -> str:
+    """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed. See
+    operands.Operands.from_seed."""
     import numpy
 
     given = kernel.operands(kernel.problem(m, n, k), seed)

@@ -67,8 +67,8 @@ def evidence(rung: ladder.Rung) -> Table:
 
     def fingerprint_of(row: Any, on: Target) -> Fingerprint:
         settings = {name: int(getattr(row, name)) for name in names}
-        sizes = (int(getattr(row, size)) for size in SIZES)
-        return of_rung(rung, settings, [Problem(*sizes, rung.ops(settings))], on)
+        sizes = [int(getattr(row, size)) for size in SIZES]
+        return of_rung(rung, settings, [Problem.of(sizes, rung.ops(settings))], on)
 
     return Table(
         name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv", measure=partial(_swept, rung),
@@ -110,14 +110,12 @@ def _computed(rung: ladder.Rung, given: Settings) -> Settings:
 
 
 def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
-    """The rows of a sweep at one shape (M, N, K), or (M, N, K, batch), the fastest first.
-
-    Raises NoRecord.
-    """
+    """The rows of a sweep at one shape (M, N, K), or (M, N, K, batch), the fastest first. Raises
+    NoRecord."""
     here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
     if not here.any():
         there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
-        measured = [_short(other) for other in there]
+        measured = [other[:3] if other[3] == 1 else other for other in there]
         raise NoRecord(f"no setting was measured at {shape}; measured are {measured}.")
     return table[here].sort_values("time_ms", kind="stable")
 
@@ -125,11 +123,6 @@ def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
 def sizes_of(shape: Shape) -> Shape:
     """(M, N, K, batch), whether or not the shape has a batch."""
     return (*shape, 1)[:4]
-
-
-def _short(shape: Shape) -> Shape:
-    """Without a batch of 1."""
-    return shape[:3] if shape[3] == 1 else shape
 
 
 def best(table: pandas.DataFrame, shape: Shape = SHAPES[0]) -> pandas.Series:
@@ -148,7 +141,7 @@ def fastest(name: str) -> pandas.DataFrame:
     rung = ladder.find(name)
     tuned = [parameter.name for parameter in rung.parameters if parameter.tuned]
     rows = [
-        {"M×N×K": str(Problem(*shape)), **best(recorded(name, **computed), shape)}
+        {"M×N×K": str(Problem.of(shape)), **best(recorded(name, **computed), shape)}
         for computed in rung.computed
         for shape in shapes_of(rung, computed)
     ]
@@ -218,7 +211,7 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
         ladder.settings_for(rung, every[0])  # says what is wrong
     runs = (settings for settings in fastest_first if rung.runs_on(settings, arch))
     settings = next(runs, fastest_first[0])  # where none runs, the kernel says what it needs
-    where = Problem(*nearest)
+    where = Problem.of(nearest)
     note = f"the fastest in the sweep recorded on {table.iloc[0]['gpu']} at {where}"
     if settings == fastest_first[0]:
         return Choice(settings, note, False)
@@ -230,7 +223,7 @@ def _alike(rung: ladder.Rung, shape: Shape, others: Settings) -> tuple[Shape, ..
 
     def entries(at: Shape) -> list[str]:
         settings = rung.defaults | others
-        return [launch.entry for launch in rung.plan(Problem(*at), settings, ladder.SIMULATED)]
+        return [launch.entry for launch in rung.plan(Problem.of(at), settings, ladder.SIMULATED)]
 
     every = shapes_of(rung, others)
     return tuple(other for other in every if entries(other) == entries(shape)) or every
@@ -252,10 +245,8 @@ def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
 
 
 def _swept(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[Row]:
-    """The tuned settings that run on the architecture of the GPU here.
-
-    What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
-    """
+    """The tuned settings that run on the architecture of the GPU here. What does not compile,
+    launch or pass is named, and the others go on. Raises GpuFault."""
     import pandas
 
     rows = []
@@ -268,7 +259,7 @@ def _swept(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[Row]:
             row = best(table, shape)
             settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
             share = f"{row['pct_cublas']:.1f} % of cuBLAS"
-            say(f"{rung.name} {Problem(*shape)}: {share} with {settings}")
+            say(f"{rung.name} {Problem.of(shape)}: {share} with {settings}")
 
 
 def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, ...]:
@@ -279,7 +270,7 @@ def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, 
 
 def swept(rung: ladder.Rung, shape: Shape, given: Settings | None = None) -> list[Settings]:
     """The settings that a sweep tries at a shape, for what the rung computes by default or so."""
-    problem, computed = Problem(*shape), _computed(rung, given or {})
+    problem, computed = Problem.of(shape), _computed(rung, given or {})
     tuned = ladder.tuned_settings(rung, computed)
     return [settings for settings in tuned if rung.swept(problem, settings)]
 
@@ -308,7 +299,7 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
         for (shape, _), several in tried.items():
             if not several:
                 continue
-            problem = Problem(*sizes_of(shape), rung.ops(several[0]))
+            problem = Problem.of(shape, rung.ops(several[0]))
             with Arena(problem, rung.precision_of(several[0])) as arena:
                 for settings in tqdm(several, desc=f"{rung.name} {problem}", leave=False):
                     name = ladder.written(settings)
@@ -319,8 +310,8 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
                             kernel = Kernel(rung, settings, here.arch, rung.path, compiled=made)
                             require_verified(kernel)
                             kernels[name] = kernel
-                        if kernels[name] is not None:
-                            yield row_of(kernels[name], arena)
+                        if (ready := kernels[name]) is not None:
+                            yield row_of(ready, arena)
                     except failures() as error:
                         kernels[name] = None
                         say(f"{rung.name} with {name}: {error}; left out")

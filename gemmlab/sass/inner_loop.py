@@ -207,7 +207,7 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
         if (
             instruction.target in at
             and at[instruction.target] <= index
-            and not _waits_forever(instruction)
+            and instruction.target != instruction.address  # as at the end of every kernel
         ):
             latches[at[instruction.target]] = index
 
@@ -251,11 +251,6 @@ def _before(
     return _trip(body, inside, loads=False) * (adds // done - 1)
 
 
-def _waits_forever(instruction: Instruction) -> bool:
-    """The branch to itself that ends every kernel."""
-    return instruction.target == instruction.address
-
-
 def _trip(
     body: Sequence[Instruction], inside: set[int], *, loads: bool = True
 ) -> list[Instruction]:
@@ -274,12 +269,14 @@ def _trip(
     for start, end in _stretches(body, at):
         last = body[end - 1]
         adds = sum(class_of(instruction) == MULTIPLY_ADD for instruction in body[start:end])
+        may_set = last.operands[:3]  # of predicates, such as "P0"
         for known, (score, before) in ways[start].items():
             for supposed, size in _loaded(known, last):
                 size = size if loads else -size
                 more = (0, size) if end - 1 in inside else (size, 0)
                 total = tuple(map(sum, zip(score, (adds, *more, start - end), strict=True)))
-                for to, knows in _successors(body, end - 1, at, _still(supposed, last)):
+                still = frozenset(p for p in supposed if p.lstrip("!") not in may_set)
+                for to, knows in _successors(body, end - 1, at, still):
                     if to >= end and (knows not in ways[to] or total > ways[to][knows][0]):
                         ways[to][knows] = total, ((start, end), before)
     if not ways[-1]:
@@ -318,13 +315,6 @@ def _negated(predicate: str) -> str:
     return predicate[1:] if predicate.startswith("!") else f"!{predicate}"
 
 
-def _still(known: frozenset[str], instruction: Instruction) -> frozenset[str]:
-    """What is known of predicates, such as "!P0", after an instruction that may set some."""
-    return frozenset(
-        predicate for predicate in known if predicate.lstrip("!") not in instruction.operands[:3]
-    )
-
-
 def _successors(
     body: Sequence[Instruction], index: int, at: dict[int, int], known: frozenset[str]
 ) -> list[tuple[int, frozenset[str]]]:
@@ -340,9 +330,7 @@ def _successors(
     if instruction.operation not in _LEAVES:
         return [(following, known)]
     met, unmet = instruction.predicate, _negated(instruction.predicate)
-    second = (
-        len(instruction.operands) > 1
-    )  # BRA P1, target: a second condition, nothing is learned of it
+    second = len(instruction.operands) > 1  # BRA P1, target: nothing is learned of P1
     ways = []
     if second or (met and met not in known):
         ways.append((following, known if second else known | {unmet}))

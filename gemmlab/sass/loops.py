@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from gemmlab.cuda.disassembler import Instruction, NoListing, disassemble, parse, section
+from gemmlab.cuda.disassembler import (
+    Instruction,
+    NoDisassembler,
+    NoListing,
+    disassemble,
+    parse,
+    section,
+)
+from gemmlab.kernel import prebuilt
+from gemmlab.kernel.compiler import code_hash, options_for
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import SINGLE, require_arch
+from gemmlab.ladder import SINGLE, Rung, Settings, require_arch, settings_for
 from gemmlab.ladder.probes import mma_shape
-from gemmlab.sass import listings
 from gemmlab.sass.inner_loop import COPY, Loop, inner_loop, runs_of
 from gemmlab.sass.view import LoopView
 from ptxsim.architectures import SIMULATED_ARCH, WARP
-
-if TYPE_CHECKING:
-    pass
+from ptxsim.compile import nvrtc
+from ptxsim.compile.nvrtc import NoCompiler
 
 
 def analyse(cubin: bytes, entry: str | None = None, adds_per_tile: int | None = None) -> Loop:
@@ -40,7 +47,7 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
     """
     arch = arch or kernel.arch
     require_arch(kernel.rung, kernel.settings, arch)
-    lines = listings.of(kernel.rung, kernel.text, kernel.settings, arch)
+    lines = listing_of(kernel.rung, kernel.text, kernel.settings, arch)
     return _loop(lines, adds_per_tile(kernel))
 
 
@@ -51,7 +58,7 @@ def change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
     next one is there already, all of it is executed once. Raises NoListing for a loop that loads
     its tiles itself or is all in one part, and what loop() raises.
     """
-    code = parse(listings.of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
+    code = parse(listing_of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
     trip = loop(kernel, SIMULATED_ARCH)
     runs = runs_of(trip.instructions)
     if trip.mix[COPY] or len(runs) != 2:
@@ -83,16 +90,61 @@ def _loop(lines: str, adds: int | None) -> Loop:
 
 
 def listing(
-    kernel: Kernel,
-    lines: int = 24,
-    start: int | None = None,
-    arch: str | None = None,
+    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None,
     control: bool = False,
-) -> LoopView:
+) -> LoopView:  # fmt: skip
     """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
 
     start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
-    control: what the assembler tells the scheduler with each, too, see cuda.control_bits. Raises
+    control: what the assembler tells the scheduler with each, too, see cuda.disassembler. Raises
     ValueError for slots that there are not, and what loop() raises.
     """
     return LoopView(loop(kernel, arch), lines, start, control)
+
+
+# ---- kept listings -------------------------------------------------------------------------------
+# NVRTC may order the same instructions otherwise. So kernels/compiled/ holds a listing for every
+# rung with its default settings, as nvdisasm prints it; `python -m gemmlab compile` makes them.
+
+
+def listing_of(rung: Rung, source: str, settings: Settings, arch: str) -> str:
+    """The listing of one kernel: the kept one if there is one of this very code, else a new one.
+    Raises CompileError, and NoCompiler or NoDisassembler, which add if the kept one is damaged."""
+    kept, damage = prebuilt.read(path_of(rung.name)) if arch == SIMULATED_ARCH else ({}, "")
+    if kept.get("code") == code_hash(source, settings):
+        return kept["listing"]
+    try:
+        return _new(rung, source, tuple(settings.items()), arch)
+    except (NoCompiler, NoDisassembler) as error:
+        raise type(error)(f"{error} {damage}".rstrip()) from None
+
+
+def make_listing(rung: Rung) -> dict[str, str]:
+    """What is stored of a rung: a new listing, and the fingerprint of the code."""
+    source, settings = rung.path.read_text(encoding="utf-8"), settings_for(rung, {})
+    listing = _new(rung, source, tuple(settings.items()), SIMULATED_ARCH)
+    return {"code": code_hash(source, settings), "listing": listing}
+
+
+@lru_cache
+def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
+    options = options_for(dict(settings))
+    program = nvrtc.compile_anew(source, rung.path.name, arch=arch, options=options)
+    return section(disassemble(program.cubin), rung.entry(dict(settings)))
+
+
+def is_current(rung: Rung) -> bool:
+    """Whether the kept listing is of the code and the default settings as they are now. One without
+    control bits, as they were made once, is not."""
+    kept = stored(rung.name)
+    code = code_hash(rung.path, settings_for(rung, {}))
+    return kept.get("code") == code and "/* control " in kept["listing"]
+
+
+def path_of(name: str) -> Path:
+    return prebuilt.FOLDER / f"{name}.sass.xz"
+
+
+def stored(name: str) -> dict[str, str]:
+    """What is stored of one rung; nothing where there is no file, or a damaged one."""
+    return prebuilt.read(path_of(name))[0]

@@ -1,6 +1,6 @@
 """Instructions of an inner loop for a reader: which bank each register comes from, and the waits.
 
-With their control bits on request: see gemmlab.cuda.control_bits.
+With their control bits on request: see gemmlab.cuda.disassembler.
 
 The text and the HTML say the same; in the HTML the registers also have the colours of the banks.
 """
@@ -11,9 +11,8 @@ import html
 import re
 from dataclasses import dataclass
 
-from gemmlab.cuda.control_bits import Control
-from gemmlab.cuda.disassembler import Instruction, NoListing
-from gemmlab.report import GROUND, INK, RULE
+from gemmlab.cuda.disassembler import Control, NoListing
+from gemmlab.report import GROUND, INK, RULE, aligned
 from gemmlab.sass.inner_loop import BANKS, MULTIPLY_ADD, Loop, class_of, fetches, reused, waits
 
 COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
@@ -25,9 +24,7 @@ _SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
 @dataclass(frozen=True)
 class LoopView:
     """`lines` instructions of a trip from slot `start` on, the first multiply-add if None.
-
-    `control`: their control bits stand beside them.
-    """
+    `control`: their control bits stand beside them."""
 
     loop: Loop
     lines: int = 24
@@ -76,17 +73,16 @@ class LoopView:
                 read for read in instruction.reads if read.place in places[slot] and fetched[slot]
             ]
             stay = " ".join(f"R{read.register}" for read in stays)
-            row = str(slot), str(instruction), *banks, stay, str(lost[slot] or "")
-            rows.append((*row, *_control(instruction)) if self.control else row)
+            row: tuple[str, ...] = str(slot), str(instruction), *banks, stay, str(lost[slot] or "")
+            if self.control:  # in the order of CONTROL_HEADS; reuse stands with the operands
+                bits = instruction.control or Control()
+                waits_for = " ".join(map(str, bits.waits_for))
+                row = *row, str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
+            rows.append(row)
         return rows
 
     def __repr__(self) -> str:
-        lines = [self.heads, *self.rows]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join(
-            "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-            for cells in lines
-        )
+        return aligned([self.heads, *self.rows], range(len(self.heads)))
 
     def _repr_html_(self) -> str:
         ground = f"background: {GROUND}; color: {INK}"
@@ -111,13 +107,6 @@ class LoopView:
             f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
-
-
-def _control(instruction: Instruction) -> tuple[str, ...]:
-    """In the order of CONTROL_HEADS. Reuse stands with the operands already."""
-    bits = instruction.control or Control()
-    waits_for = " ".join(map(str, bits.waits_for))
-    return str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
 
 
 def _colour(bank: int) -> str:

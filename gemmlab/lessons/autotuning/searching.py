@@ -19,11 +19,11 @@ from gemmlab.kernel.fingerprint import of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.lessons.autotuning import tuner
+from gemmlab.lessons.autotuning.journal import Journal
 from gemmlab.lessons.autotuning.space import Point, Space, recorded, space_of
 from gemmlab.lessons.autotuning.tuner import STRATEGIES, NoTuner, Search
 from gemmlab.measure.timing import Arena, require_verified
 from gemmlab.records import tuning
-from gemmlab.records.journal import Journal
 from gemmlab.records.registry import Say, target_here
 
 __all__ = ["BUDGET", "STRATEGIES", "NoTuner", "Wanted", "run"]  # what the command line takes

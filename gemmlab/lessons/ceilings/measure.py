@@ -14,6 +14,7 @@ import pandas
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Settings, Target
+from gemmlab.lessons.ceilings import pitfalls
 from gemmlab.measure import ceilings
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, Row, Say, Table, provenance
 from gemmlab.records.roofs import cells_of_roof
@@ -62,7 +63,7 @@ TABLE = Table(
     },
     fingerprint_of=_fingerprint_of,
 )  # fmt: skip
-EVIDENCE = (TABLE,)
+EVIDENCE = (TABLE, pitfalls.PART)
 
 
 def rates() -> pandas.DataFrame:

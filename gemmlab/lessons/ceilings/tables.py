@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gemmlab.lessons.ceilings.pitfalls import Samples, recorded
 from gemmlab.measure.ceilings import ADDEND, MULTIPLIER, SAMPLES, fma_chain
-from gemmlab.records.pitfalls import Samples, recorded
 from ptxsim.architectures import LIMITS
 
 __all__ = ["ADDEND", "MULTIPLIER", "SAMPLES", "fma_chain", "fp32_units", "pitfalls"]

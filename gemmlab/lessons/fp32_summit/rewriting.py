@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from gemmlab.cuda.control_bits import Control
 from gemmlab.cuda.disassembler import (
     INSTRUCTION_BYTES,
+    Control,
     Instruction,
     NoListing,
     disassemble,

@@ -6,7 +6,7 @@
 
 The first also times rung 18 in BF16, and keeps the bits of a small product;
 results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits;
-results/<gpu>/quantizing.csv. The third: see gemmlab.records.comparisons. `errors` measures how
+results/<gpu>/quantizing.csv. The third: see warp_specialized.comparisons. `errors` measures how
 wrong products are.
 """
 
@@ -32,14 +32,15 @@ from gemmlab.lessons.fp8.quantize import PATH, Quantizer
 from gemmlab.lessons.fp8.rung import RUNG
 from gemmlab.lessons.persistent import measure as persistent
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized import measure as warp_specialized
+from gemmlab.lessons.warp_specialized.comparisons import bits_of
 from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
-from gemmlab.records import comparisons, registry
+from gemmlab.records import registry
 from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
-from gemmlab.records.comparisons import bits_of
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, spread
 

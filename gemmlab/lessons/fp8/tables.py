@@ -16,9 +16,9 @@ from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.lessons.warp_specialized import single_changes
+from gemmlab.lessons.warp_specialized.comparisons import LOADED
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE, SQUARES
-from gemmlab.records.comparisons import LOADED
 from ptxsim.architectures import WARP
 from ptxsim.metrics import SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS

@@ -28,9 +28,8 @@ from gemmlab.measure.ceilings import measure_mma_ceiling
 from gemmlab.records import ablations, runs
 from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
-from gemmlab.records.roofs import cells_of_roof
+from gemmlab.records.roofs import LOADS, cells_of_roof
 from gemmlab.records.runs import LARGE
-from gemmlab.records.wgmma_ceilings import LOADS
 from ptxsim.metrics import SECTOR_BYTES
 
 # 0: not measured, as at other shapes than LARGE, or before there was the column.

@@ -21,9 +21,8 @@ from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync import measure
 from gemmlab.loading import load
 from gemmlab.records import runs
-from gemmlab.records.roofs import recorded_ceilings
+from gemmlab.records.roofs import LOADS, recorded_ceilings
 from gemmlab.records.runs import Measured
-from gemmlab.records.wgmma_ceilings import LOADS
 
 NAME = "15_mma_sync"
 SIDE = 16  # rows and columns of C

@@ -36,8 +36,8 @@ from gemmlab.measure.timing import require_verified
 from gemmlab.records import registry
 from gemmlab.records.ablations import HUGE, AblationStep
 from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
+from gemmlab.records.roofs import DATA, LOADS, PACE, paced
 from gemmlab.records.runs import LARGE
-from gemmlab.records.wgmma_ceilings import DATA, LOADS, PACE, paced
 
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM

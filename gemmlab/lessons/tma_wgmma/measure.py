@@ -23,7 +23,7 @@ from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
 from gemmlab.measure.power import sustained
-from gemmlab.records import ablations, wgmma_ceilings
+from gemmlab.records import ablations, roofs
 from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 
@@ -116,7 +116,7 @@ def _moved(step: AblationStep) -> Row:
 
 
 def _paced(kernel: Kernel) -> Row:
-    pace = wgmma_ceilings.paced(sustained(ablations.work_of(kernel, ablations.HUGE)))
+    pace = roofs.paced(sustained(ablations.work_of(kernel, ablations.HUGE)))
     return {
         "sustained_tflops": pace["tflops"], "sustained_clock_mhz": pace["sm_clock_mhz"],
         "sustained_driver_clock_mhz": pace["driver_clock_mhz"],

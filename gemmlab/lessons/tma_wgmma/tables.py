@@ -19,8 +19,8 @@ from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.records import runs
+from gemmlab.records.roofs import WGMMA_TABLE
 from gemmlab.records.runs import LARGE, Measured
-from gemmlab.records.wgmma_ceilings import EVIDENCE as WGMMA_CEILINGS
 
 # From one reading of the clock to the next, and what it is called.
 PHASES = {
@@ -62,7 +62,7 @@ def at_full_rate() -> int:
 
 def wgmma_ceilings() -> pandas.DataFrame:
     """The recorded ceilings of wgmma, a row for each shape of the instruction, type and load."""
-    return WGMMA_CEILINGS.read()
+    return WGMMA_TABLE.read()
 
 
 def cycles(*names: str) -> pandas.DataFrame:

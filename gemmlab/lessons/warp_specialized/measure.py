@@ -15,8 +15,8 @@ from gemmlab.ladder.launch import MapOf
 from gemmlab.lessons.tma_wgmma.measure import AT_THE_END
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS, ROW_BYTES, SQUARE_BYTES
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized.rung import RUNG
-from gemmlab.records import comparisons
 from gemmlab.records.ablations import AblationStep, Shape
 from gemmlab.records.runs import LARGE
 

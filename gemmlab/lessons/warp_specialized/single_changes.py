@@ -5,8 +5,13 @@ from __future__ import annotations
 import pandas
 
 from gemmlab.ladder import Problem
-from gemmlab.records import comparisons
-from gemmlab.records.comparisons import FASTEST_PROPOSAL, FIRST_CHOICE, LOADED, RESTED
+from gemmlab.lessons.warp_specialized import comparisons
+from gemmlab.lessons.warp_specialized.comparisons import (
+    FASTEST_PROPOSAL,
+    FIRST_CHOICE,
+    LOADED,
+    RESTED,
+)
 from gemmlab.records.registry import LIBRARY
 
 __all__ = ["LOADED", "RESTED", "changes", "roles"]

@@ -2,7 +2,7 @@
 
 Each way is a list of milliseconds per product. On a GPU they are taken by
 
-    python -m gemmlab record 00_ceilings
+    python -m gemmlab record 00_pitfalls
 
 which starts this module as a process of its own, so that the first call is really the first one.
 """
@@ -10,18 +10,20 @@ which starts this module as a process of its own, so that the first call is real
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 import sys
 from typing import Any
 
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import require_gpu
-from gemmlab.ladder import CEILINGS_NAME, Problem
+from gemmlab.ladder import Problem
 from gemmlab.measure.in_turn import Side, alternate, input_sets, make_sets
 from gemmlab.measure.timing import PAIRS
 from gemmlab.records import runs
-from gemmlab.records.registry import NoRecord, again
+from gemmlab.records.registry import NoRecord, Row, Say, again
 
+NAME = "00_pitfalls"
 SMALL, CACHED, LARGE = 256, 1024, 8192  # sizes of square products
 TIME_LIMIT_S = 120
 
@@ -34,7 +36,7 @@ def recorded() -> Samples:
     if "pitfalls" not in record:
         raise NoRecord(
             f"The timing examples are not recorded on {record['gpu']['name']}; "
-            f"{again(CEILINGS_NAME)} on a GPU."
+            f"{again(NAME)} on a GPU."
         )
     return record["pitfalls"]["samples_ms"]
 
@@ -43,13 +45,23 @@ def measure() -> Samples:
     """Take the samples on the GPU here, in a new process."""
     require_gpu("Timing examples")
     done = subprocess.run(
-        [sys.executable, "-m", "gemmlab.records.pitfalls"],
+        [sys.executable, "-m", "gemmlab.lessons.ceilings.pitfalls"],
         capture_output=True,
         text=True,
         timeout=TIME_LIMIT_S,
         check=True,
     )
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def _measured(say: Say) -> Row:
+    provenance, samples_ms = runs.provenance(), measure()
+    for way, times in samples_ms.items():
+        say(f"{NAME}: {way}: {statistics.median(times):.4g} ms")
+    return {"pitfalls": {"provenance": provenance, "samples_ms": samples_ms}}
+
+
+PART = runs.Part(name=NAME, measure=_measured, reader=recorded)
 
 
 def _take() -> Samples:

@@ -1,0 +1,117 @@
+"""What the driver does and CuPy does not offer: programmatic dependent launch, and tensor maps.
+
+A launch may begin while the one before it ends: see early_launch.cuh. A tensor map tells the copy
+engine how to find a box of a matrix.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+OVERLAPS = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+
+
+class _Attribute(ctypes.Structure):
+    """CUlaunchAttribute; its value is a union of 64 bytes, of which an int is used here."""
+
+    _fields_ = (
+        ("id", ctypes.c_int), ("padding", ctypes.c_char * 4), ("value", ctypes.c_int),
+        ("rest", ctypes.c_char * 60),
+    )  # fmt: skip
+
+
+class _Config(ctypes.Structure):
+    """CUlaunchConfig."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)),
+        ("attribute_count", ctypes.c_uint),
+    )  # fmt: skip
+
+
+def early_launch(
+    function: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_bytes: int
+) -> Callable[[], None]:
+    """What launches a kernel (cupy.RawKernel) on the current stream each time it is called.
+
+    It may begin while the launch before it ends. `args`: CuPy arrays, NumPy scalars, and NumPy
+    arrays of one element, which are passed by value. Raises cupy.cuda.driver.CUDADriverError.
+    """
+    import cupy
+
+    values = [_by_value(value) for value in args]  # kept as long as what is returned
+    pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
+    attribute = _Attribute(id=OVERLAPS, value=1)
+    config = _Config(
+        (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
+        ctypes.pointer(attribute), 1,
+    )  # fmt: skip
+    kernel = ctypes.c_void_p(function.kernel.ptr)
+
+    def run(_kept: object = (args, values)) -> None:
+        config.stream = cupy.cuda.get_current_stream().ptr
+        if code := _driver().cuLaunchKernelEx(ctypes.byref(config), kernel, pointers, None):
+            raise cupy.cuda.driver.CUDADriverError(code)
+
+    return run
+
+
+def _by_value(value: Any) -> np.ndarray:
+    """What is copied to the kernel: an array on the GPU goes as its address."""
+    pointer = getattr(getattr(value, "data", None), "ptr", None)
+    return np.atleast_1d(value if pointer is None else np.uint64(pointer))
+
+
+# ---- tensor maps ---------------------------------------------------------------------------------
+
+MAP_BYTES, MAP_ALIGNMENT = 128, 64
+# Of CUtensorMapDataType and CUtensorMapSwizzle.
+TYPES = {
+    "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6,
+    "float32": 7, "float64": 8,
+}  # fmt: skip
+SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
+
+
+class TensorMapError(RuntimeError):
+    """The driver refused a tensor map. The message says of which array, box and swizzle."""
+
+
+def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
+    """The map of a CuPy array (C-contiguous, 1 to 5 axes), as an argument of a launch: (1,) V128.
+
+    `box`: elements along each axis of the array, in its order; what is outside is loaded as zeros.
+    Raises TensorMapError.
+    """
+    axes = array.ndim
+    room = np.zeros(2 * MAP_BYTES, np.uint8)
+    begin = -room.ctypes.data % MAP_ALIGNMENT
+    made = room[begin : begin + MAP_BYTES]
+
+    def numbers(kind: Any, values: Sequence[int]) -> Any:
+        return (kind * max(len(values), 1))(*values)
+
+    # The driver's order of axes is the reverse of NumPy's.
+    code = _driver().cuTensorMapEncodeTiled(
+        ctypes.c_void_p(made.ctypes.data), TYPES[array.dtype.name], axes,
+        ctypes.c_void_p(array.data.ptr), numbers(ctypes.c_uint64, array.shape[::-1]),
+        numbers(ctypes.c_uint64, array.strides[-2::-1]), numbers(ctypes.c_uint32, box[::-1]),
+        numbers(ctypes.c_uint32, (1,) * axes), 0, SWIZZLES[swizzle], 0, 0,
+    )  # fmt: skip
+    if code:
+        raise TensorMapError(
+            f"cuTensorMapEncodeTiled refused a map of {array.dtype} {array.shape} with boxes of "
+            f"{box} and swizzle {swizzle} (CUDA error {code}): rows begin at multiples of 16 bytes"
+        )
+    return made.view(f"V{MAP_BYTES}")
+
+
+@cache
+def _driver() -> Any:
+    return ctypes.CDLL("libcuda.so.1")
