@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from gemmlab.plots import style
+from gemmlab.plots.page import Picture
 from gemmlab.plots.style import SMALL
 
 SECTOR_BYTES = 32
@@ -63,6 +64,22 @@ def write(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
 def plate(pad: float = 1.0, alpha: float = 0.85) -> dict[str, Any]:
     """What lies behind words that stand on lines or hatches, as `bbox`."""
     return {"facecolor": "white", "edgecolor": "none", "pad": pad, "alpha": alpha}
+
+
+def product_axes(
+    fig: Picture, left: float, top: float, along: tuple[float, float], c: tuple[float, float],
+    gap: float, gid: str = "map",
+) -> dict[str, Axes]:  # fmt: skip
+    """Axes for A at the left, B above, and C where they meet, all in inches.
+
+    along: K to the right, in A, and downwards, in B; c: the width and the height of C.
+    """
+    right, below = left + along[0] + gap, top + along[1] + gap
+    places = {
+        "A": (left, below, along[0], c[1]), "B": (right, top, c[0], along[1]),
+        "C": (right, below, *c),
+    }  # fmt: skip
+    return {name: fig.add_axes_at(*place, gid=f"{gid} {name}") for name, place in places.items()}
 
 
 def bare(ax: Axes, columns: float, rows: float) -> Axes:

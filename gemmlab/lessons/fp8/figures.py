@@ -8,7 +8,6 @@ from collections.abc import Mapping
 import numpy as np
 import pandas
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 
 from gemmlab.lessons.fp8.scales import Reach, Region
 from gemmlab.lessons.warp_specialized import turns as traced
@@ -27,7 +26,6 @@ KINDS = {  # of scales -> colour, marker
 
 # ---- numbers -------------------------------------------------------------------------------------
 
-NUMBERS = ("element", "from", "error")
 ELEMENTS = {"float8_e4m3": ("E4M3", style.PURPLE), "float8_e5m2": ("E5M2", style.ORANGE)}
 SHOWN = (0.0, 8.0)  # of the numbers
 PERCENT = (5, 10, 20, 50, 100)
@@ -38,11 +36,8 @@ def fp8_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) ->
     """The numbers of E4M3 and of E5M2 from 0 to 8, and the largest error of rounding to them.
 
     numbers: {name of the element type: its finite numbers above 0}, as tables.numbers
-    gives; rounding: as its function of that name. Raises TypeError and ValueError.
+    gives; rounding: as its function of that name.
     """
-    style.require_table(rounding, NUMBERS, "fp8_values")
-    if set(numbers) != set(ELEMENTS) or set(rounding["element"]) != set(ELEMENTS):
-        raise ValueError(f"fp8_values takes the numbers of {style.listed(sorted(ELEMENTS))}.")
     title = "E4M3 has twice as many numbers in an octave, E5M2 reaches further both ways"
     fig = page(title, 0.33 + 2.5 + 0.75, _of_values(numbers, rounding))
     top = fig.top + 0.33
@@ -76,10 +71,9 @@ def _draw_rounding(ax: Axes, rounding: pandas.DataFrame) -> None:
     exponents = np.log2(rounding["from"]).astype(int)
     ticks = range(4 * math.floor(exponents.min() / 4), exponents.max() + 2, 4)
     ax.set(xscale="log", yscale="log", ylim=(4, 125), xlabel="value that is converted")
-    ax.set_xticks([2.0**exponent for exponent in ticks], [_power(exponent) for exponent in ticks])
+    ax.set_xticks([2.0**exponent for exponent in ticks], map(_power, ticks))
     ax.set_yticks(PERCENT, [f"{percent} %" for percent in PERCENT])
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_locator(NullLocator())
+    ax.minorticks_off()
     ax.grid(axis="y")
     ax.set_title("Rounding: the largest error in each octave", size=NORMAL, loc="left")
 
@@ -105,7 +99,6 @@ def _of_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) ->
 
 # ---- errors --------------------------------------------------------------------------------------
 
-COLUMNS = ("data", "types", "scales", "promote", "k", "sum_error", "whole_error")
 SUMS = {  # promote -> colour, marker
     128: (style.PURPLE, "o"), 256: (style.SKY, "^"), 512: (style.ORANGE, "D"),
     0: (style.BLACK, "s"),
@@ -124,14 +117,9 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
 
     Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
     takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
-    table: as errors.recorded_errors gives. Raises TypeError and ValueError.
+    table: as errors.recorded_errors gives; types: one of its column of that name.
     """
-    style.require_table(table, COLUMNS, "fp8_errors")
     chosen = table[table["types"] == types]
-    if chosen.empty:
-        raise ValueError(
-            f"types is {types!r}, it must be one of {', '.join(sorted(set(table['types'])))}"
-        )
     even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
     uneven = chosen[(chosen["data"] == "uneven") & (chosen["promote"] == 128)]
     title = f"A sum that is promoted early loses little; errors of {types}"
@@ -162,7 +150,7 @@ def _error_ticks(ax: Axes, digits: tuple[int, ...]) -> None:
     low, high = ax.get_ylim()
     ticks = [d * 10.0**n for n in range(-8, 0) for d in digits if low <= d * 10.0**n <= high]
     ax.set_yticks(ticks, [f"{tick:.0e}".replace("e-0", "e-") for tick in ticks])
-    ax.yaxis.set_minor_locator(NullLocator())
+    ax.minorticks_off()
 
 
 def _of_errors(even: pandas.DataFrame, uneven: pandas.DataFrame) -> str:
@@ -182,9 +170,8 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
 
     table: a row for each, in their order, with the columns data, types, scales, promote, k,
     sum_error, whole_error. A colour for each promotion interval, a marker for each kind of scales;
-    lines join those that differ in K alone. Raises TypeError and ValueError.
+    lines join those that differ in K alone.
     """
-    style.require_table(table, COLUMNS, "fp8_errors_tried")
     key = [
         (_every(promote), {"color": colour, "linewidth": 2.5})
         for promote, (colour, _) in SUMS.items()
@@ -200,7 +187,9 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
         x = LEFT + at * (wide + 0.9)
         ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=error)
         low, high = min(low, 0.8 * table[error].min()), max(high, 1.25 * table[error].max())
-        for (data, _, scales, promote), rows in table.groupby(list(COLUMNS[:4])):
+        for (data, _, scales, promote), rows in table.groupby(
+            ["data", "types", "scales", "promote"]
+        ):
             alike = rows.drop_duplicates("k").sort_values("k")
             look = HOLLOW if data == "uneven" else {}
             look = {"color": SUMS[promote][0], "marker": KINDS[scales][1], **look}
@@ -242,13 +231,7 @@ def scale_reach(*reaches: Reach) -> Picture:
 
     reaches: as scales.reach gives. Regions that lie behind one another along K have
     scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
-    Raises TypeError and ValueError for anything else.
     """
-    if not reaches:
-        raise ValueError("scale_reach takes what scales.reach gives, one or more.")
-    for reach in reaches:
-        if not isinstance(reach, Reach):
-            raise TypeError(f"scale_reach takes what reach gives, not {reach!r}.")
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
     for name in "AB":
         strong, second = ({"facecolor": style.tint(ARRAYS[name], s)} for s in (STRONG, SECOND))
@@ -315,18 +298,12 @@ def sums_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
     kernel: as turns.of(trace) gives, of rung 19 with promotion. Left to right is
-    the order in which they were executed, not time. Raises TypeError, and ValueError for a kernel
-    that has one set of sums.
+    the order in which they were executed, not time.
     """
-    if not isinstance(kernel, Turns):
-        raise TypeError(f"sums_in_turn takes what turns.of gives, not {kernel!r}.")
-    promote = kernel.trace.settings.get("PROMOTE")
-    if not promote:
-        raise ValueError(f"sums_in_turn: {kernel.trace.kernel_name} has no two sets of sums here.")
     events = _events(kernel.roles[ROLE])
     started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
     added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
-    words = (f"wgmma adds products, {promote} along K",
+    words = (f"wgmma adds products, {kernel.trace.settings['PROMOTE']} along K",
              "they are added to the totals, and the set is free")  # fmt: skip
     key = [
         (text, {"facecolor": style.tint(TILE_COLOURS[0], share), "edgecolor": style.FAINT})
@@ -379,10 +356,6 @@ def _of_sums(kernel: Turns, count: int) -> str:
 
 # ---- speeds --------------------------------------------------------------------------------------
 
-SPEEDS = (
-    "scales", "m", "n", "k", "tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3",
-    "cublas_tflops", "gpu", "recorded",
-)  # fmt: skip
 BF16 = "BF16"  # in `scales`, of rung 18
 OF_BF16 = style.kernel_style("18_persistent")["color"]
 BAR = 0.2  # of the room of a shape
@@ -393,9 +366,8 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
 
     table: as tables.speeds gives. A marker is a median, its line the middle half of all
-    pairs. Raises TypeError and ValueError.
+    pairs.
     """
-    style.require_table(table, SPEEDS, "fp8_speeds")
     shapes = list(dict.fromkeys(zip(table["m"], table["n"], table["k"], strict=True)))
     by_shape = table.set_index(["m", "n", "k"])
     rows = {scales: by_shape[by_shape["scales"] == scales].loc[shapes] for scales in (BF16, *KINDS)}
