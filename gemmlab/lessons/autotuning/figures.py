@@ -17,19 +17,8 @@ from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.rows import line_of_cublas, note, rows_of
-from gemmlab.plots.style import (
-    BLACK,
-    BLUE,
-    FAINT,
-    GREEN,
-    MARGIN,
-    NORMAL,
-    ORANGE,
-    PURPLE,
-    SMALL,
-    VERMILION,
-    WIDTH,
-)
+from gemmlab.plots.style import BLACK, BLUE, FAINT, GREEN, MARGIN, NORMAL, ORANGE, PURPLE
+from gemmlab.plots.style import SMALL, VERMILION, WIDTH
 
 HIGH = 3.0  # inches
 MARKS = (98, 90)  # percent of the fastest
