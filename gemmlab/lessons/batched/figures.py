@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pandas
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch
 
 from gemmlab.lessons.batched.measure import (
     BRANCHED,
@@ -23,10 +22,10 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import SECTOR_BYTES, bare, box
 from gemmlab.plots.curves import Curve, draw_curves
 from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
-COLUMNS = ("way", "m", "n", "k", "batch", "time_ms", "gpu", "recorded")
 OURS, THEIRS = style.kernel_style(RUNG), style.kernel_style("cublas")
 AT_ONCE, IN_A_GRAPH, IN_BRANCHES, IN_A_LOOP = "-", "--", (0, (3, 1, 1, 1)), ":"
 LOOKS = {
@@ -47,13 +46,9 @@ def batches(table: pandas.DataFrame) -> Picture:
     """The time of one product over the number of them, a panel for each size of square products.
 
     table: as measure.batches() gives; of its ways those in LOOKS. Both axes
-    are logarithmic. Raises TypeError and ValueError for anything else.
+    are logarithmic.
     """
-    style.require_table(table, COLUMNS, "batches")
     rows = table[table["way"].isin(LOOKS) & (table["m"] == table["n"]) & (table["n"] == table["k"])]
-    if rows.empty:
-        raise ValueError("batches: the table has no square products in one of the ways it draws.")
-    style.require_positive(rows.rename(columns={"way": "kernel"}), ("time_ms",), "batches")
     rows = rows.assign(product_us=1e3 * rows["time_ms"] / rows["batch"])
     sizes = sorted(set(rows["m"]))
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
@@ -96,7 +91,6 @@ def _of_times(rows: pandas.DataFrame) -> str:
 
 # ---- copies --------------------------------------------------------------------------------------
 
-MOST = 4  # copies beside each other
 NAMES, PANEL_GAP, ARROW = 0.42, 0.42, 0.34  # inches; ARROW is room for one
 LEAST_ROWS = 8  # of stretches of shared memory that are drawn
 PALEST, DARKEST = 0.25, 1.0  # of a matrix's colour: lane 0, lane 31
@@ -110,16 +104,8 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     darker for lane 31. Below, shared memory in rows of 32 words, one in each bank, with the same
     boxes where they go.
 
-    by_name: by name, what tables.copy_of(trace, array) gives, one to four. Raises
-    TypeError and ValueError for anything else.
+    by_name: by name, what tables.copy_of(trace, array) gives, one to four.
     """
-    if not 1 <= len(by_name) <= MOST:
-        raise ValueError(f"copies takes 1 to {MOST} copies by name, not {len(by_name)}.")
-    for name, copy in by_name.items():
-        if not isinstance(copy, Copy):
-            raise TypeError(
-                f"copies takes what tables.copy_of(trace, array) gives, not {copy!r} as {name!r}."
-            )
     pitch = (WIDTH - 2 * MARGIN) / max(3, len(by_name))
     pieces = {name: _piece(copy) for name, copy in by_name.items()}
     cell = (pitch - ARROW - 0.15) / max(BANKS, *(len(columns) for _, columns in pieces.values()))
@@ -135,8 +121,9 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")
         top, size = fig.top + NAMES, (len(columns) * cell, len(rows) * cell)
-        _draw_piece(fig.add_axes_at(x, top, *size, gid=f"piece {name}"), copy, rows, columns)
-        _draw_arrow(fig, copy, x, top)
+        ax = fig.add_axes_at(x, top, *size, gid=f"piece {name}")
+        _draw_piece(ax, copy, rows, columns)
+        _draw_arrow(ax, copy)
         top += above + PANEL_GAP
         fig.text_at(x, top - 0.22, "shared memory, 32 banks", size=SMALL)
         size = (BANKS * cell, _stretches(copy) * cell)
@@ -199,18 +186,13 @@ def _draw_lane(ax: Axes, x: int, y: int, width: int, copy: Copy, lane: int) -> N
     box(ax, x, y, width, 1, facecolor=colour, linewidth=0.4, zorder=1, gid=f"lane {lane}")
 
 
-def _draw_arrow(fig: Picture, copy: Copy, x: float, y: float) -> None:
-    """Which way K goes through the stored matrix."""
-    across, down = fig.get_size_inches()
-    length = 0.55
-    if copy.along_k:
-        begin, end, words = (x, y - 0.07), (x + length, y - 0.07), (x + length + 0.05, y - 0.14)
-    else:
-        begin, end, words = (x - 0.09, y), (x - 0.09, y + length), (x - 0.14, y + length + 0.03)
-    points = [(a / across, 1 - b / down) for a, b in (begin, end)]
-    look = {"color": style.INK, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-    fig.add_artist(FancyArrowPatch(*points, arrowstyle="-|>", mutation_scale=9, **look))
-    fig.text_at(*words, "K", size=SMALL, weight="bold")
+def _draw_arrow(ax: Axes, copy: Copy) -> None:
+    """Which way K goes through the stored matrix: an arrow of eleven of its elements."""
+    begin, end, ha, va = (0, -1.4), (11, -1.4), "left", "center"
+    if not copy.along_k:
+        begin, end, ha, va = (-1.7, 0), (-1.7, 11), "center", "top"
+    arrow = {"arrowstyle": "<|-", "color": style.INK, "linewidth": 1.2, "shrinkB": 0}
+    note(ax, "K", begin, end, textcoords="data", weight="bold", ha=ha, va=va, arrowprops=arrow)
 
 
 def _notes(copy: Copy) -> list[str]:
