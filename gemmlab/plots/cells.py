@@ -22,23 +22,6 @@ def require_trace(trace: Any, who: str) -> None:
         raise TypeError(f"{who} takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
 
 
-def require_access(access: Any, who: str) -> None:
-    fields = ("array", "op", "shape", "lanes", "elements", "addresses", "width", "sectors")
-    missing = [name for name in fields if not hasattr(access, name)]
-    if missing:
-        raise TypeError(
-            f"{who} takes accesses, as trace.warp_access(...) gives, not {access!r} "
-            f"(which has no {missing[0]})."
-        )
-    if len(access.lanes) == 0:
-        raise ValueError(f"{who}: no lane is active in this {access.op} of {access.array}.")
-    if len(access.elements) != len(access.lanes) or len(access.addresses) != len(access.lanes):
-        raise ValueError(
-            f"{who}: the {access.op} of {access.array} has {len(access.lanes)} lanes, "
-            f"{len(access.elements)} entries of elements and {len(access.addresses)} addresses."
-        )
-
-
 # ---- boxes ---------------------------------------------------------------------------------------
 
 
@@ -139,26 +122,20 @@ def _ticks(indices: range, room: float) -> list[int]:
 
 def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: object) -> None:
     """The True cells of a bool array as few rectangles."""
-    cells_there = {(int(row), int(column)) for row, column in np.argwhere(cells)}
-    for x, y, across, down in rectangles(cells_there):
+    for x, y, across, down in rectangles(cells):
         ax.add_patch(Rectangle((x, y), across, down, gid=gid, zorder=zorder, **look))
 
 
-def rectangles(cells: set[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Cells (row, column) as few rectangles (x, y, width, height): equal runs of rows, stacked."""
+def rectangles(cells: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """The True cells as few rectangles (x, y, width, height): equal runs of rows, stacked."""
     done: list[tuple[int, int, int, int]] = []
-    growing: dict[tuple[int, int], int] = {}  # (first column, width): first row
-    rows = {row for row, _ in cells}
-    for row in range(min(rows, default=0), max(rows, default=0) + 2):
-        columns = sorted(column for at, column in cells if at == row)
-        runs, start = set(), 0
-        for at in range(1, len(columns) + 1):
-            if at == len(columns) or columns[at] != columns[at - 1] + 1:
-                runs.add((columns[start], at - start))
-                start = at
-        for run in [run for run in growing if run not in runs]:
+    growing: dict[tuple[int, int], int] = {}  # (first column, its end): first row
+    for row, line in enumerate(np.pad(cells, ((0, 1), (1, 1)))):
+        edges = np.flatnonzero(np.diff(line.astype(np.int8))).tolist()
+        runs = set(zip(edges[::2], edges[1::2], strict=True))
+        for run in growing.keys() - runs:
             first = growing.pop(run)
-            done.append((run[0], first, run[1], row - first))
+            done.append((run[0], first, run[1] - run[0], row - first))
         for run in runs:
             growing.setdefault(run, row)
     return sorted(done)

@@ -237,8 +237,7 @@ def _boxes(mask: np.ndarray) -> list[tuple[int, int, int, int]]:
     down, across = int(rows[-1]) - y + 1, int(columns[-1]) - x + 1
     if mask[y : y + down, x : x + across].all():
         return [(x, y, across, down)]
-    cells = {(int(row), int(column)) for row, column in np.argwhere(mask)}
-    return list(rectangles(cells))
+    return rectangles(mask)
 
 
 def _label(ax: Axes, name: str, frame: Frame, size: tuple[float, float]) -> None:

@@ -350,8 +350,7 @@ def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, panels: _Panels
     mine = {"color": "white", "weight": "bold", "bbox": ground}
     look = {"facecolor": style.tint(ARRAYS["C"], PALE), "linewidth": 1.2, "zorder": 1}
     for lane in range(WARP):
-        cells = {(int(row), int(column)) for row, column in np.argwhere(lanes == lane)}
-        for x, y, across, down in rectangles(cells):
+        for x, y, across, down in rectangles(lanes == lane):
             box(ax, x, y, across, down, gid=f"lane {lane}", **look)
             width, height = across * panels.width, down * panels.height
             needed = style.text_width(str(WARP - 1), SMALL)
