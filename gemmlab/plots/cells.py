@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture
-from gemmlab.plots.style import SMALL
+from gemmlab.plots.style import NORMAL, SMALL
 
 SECTOR_BYTES = 32
 CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
@@ -44,6 +44,12 @@ def write(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
     ax.text(x, y, words, **{"size": SMALL, "ha": "center", "va": "center_baseline", **look})
 
 
+def name_above(ax: Axes, words: str, up: float) -> None:
+    """Bold words above the upper left corner of axes, `up` points away from it."""
+    look = {"xycoords": "axes fraction", "textcoords": "offset points", "weight": "bold"}
+    ax.annotate(words, (0, 1), (0, up), size=NORMAL, annotation_clip=False, **look)
+
+
 def plate(pad: float = 1.0, alpha: float = 0.85) -> dict[str, Any]:
     """What lies behind words that stand on lines or hatches, as `bbox`."""
     return {"facecolor": "white", "edgecolor": "none", "pad": pad, "alpha": alpha}
@@ -51,13 +57,14 @@ def plate(pad: float = 1.0, alpha: float = 0.85) -> dict[str, Any]:
 
 def product_axes(
     fig: Picture, left: float, top: float, along: tuple[float, float], c: tuple[float, float],
-    gap: float, gid: str = "map",
+    gap: tuple[float, float], gid: str = "map",
 ) -> dict[str, Axes]:  # fmt: skip
     """Axes for A at the left, B above, and C where they meet, all in inches.
 
-    along: K to the right, in A, and downwards, in B; c: the width and the height of C.
+    along: K to the right, in A, and downwards, in B; c: the width and the height of C; gap: to the
+    right of A, and below B.
     """
-    right, below = left + along[0] + gap, top + along[1] + gap
+    right, below = left + along[0] + gap[0], top + along[1] + gap[1]
     places = {
         "A": (left, below, along[0], c[1]), "B": (right, top, c[0], along[1]),
         "C": (right, below, *c),

@@ -72,7 +72,7 @@ def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -
     rows, columns = order.tiles
     cell = min(side / columns, side / rows)
     size, gid = (cell * columns, cell * rows), f"{order.settings}"
-    axes = product_axes(fig, left, top, (STRIP, STRIP), size, GAP, gid)
+    axes = product_axes(fig, left, top, (STRIP, STRIP), size, (GAP, GAP), gid)
     bare(axes["C"], columns, rows)
     for turn in order.turns:
         shown = turn.round < len(SHOWN)

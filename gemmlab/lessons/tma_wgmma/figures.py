@@ -42,7 +42,9 @@ def boxes(trace: Trace) -> Picture:
     height = 0.45 + deep + GAP + tall + 0.7 + BAR + 0.3
     title = "Who brings what, and who multiplies what"
     fig = page(title, height, _of_boxes(trace, first), key=key)
-    axes = product_axes(fig, MARGIN + LABELS, fig.top + 0.45, (deep, deep), (wide, tall), GAP)
+    axes = product_axes(
+        fig, MARGIN + LABELS, fig.top + 0.45, (deep, deep), (wide, tall), (GAP, GAP)
+    )
     for name, ax in axes.items():
         rows, columns = {"A": (trace.m, trace.k), "B": (trace.k, trace.n)}.get(
             name, (trace.m, trace.n)

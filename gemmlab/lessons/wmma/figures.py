@@ -10,10 +10,9 @@ from matplotlib.axes import Axes
 
 from gemmlab.lessons.wmma.fragments import PIECE, lanes_of
 from gemmlab.plots import style
-from gemmlab.plots.cells import box, draw_grid, product_axes
+from gemmlab.plots.cells import box, draw_grid, name_above, product_axes
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
-from gemmlab.plots.style import ARRAYS, LARGE, NORMAL, WIDTH
+from gemmlab.plots.style import ARRAYS, NORMAL, WIDTH
 
 SIDE, GAP, TOP = 3.1, 0.75, 0.55  # inches: of a matrix, between two, above the first
 LANE = 0  # whose elements are dark
@@ -40,9 +39,9 @@ def fragments(held: Mapping[str, np.ndarray]) -> Picture:
     )
     fig = page("", TOP + 2 * SIDE + GAP + 0.03, caption)
     left = (WIDTH - 2 * SIDE - GAP) / 2
-    axes = product_axes(fig, left, TOP, (SIDE, SIDE), (SIDE, SIDE), GAP, "held")
+    axes = product_axes(fig, left, TOP, (SIDE, SIDE), (SIDE, SIDE), (GAP, GAP), "held")
     for name, owner in lanes.items():
-        note(axes[name], f"{name}, {PIECE} × {PIECE}", (0, 0), (0, 26), size=LARGE, weight="bold")
+        name_above(axes[name], f"{name}, {PIECE} × {PIECE}", 26)
         _draw(axes[name], name, owner)
     fig.text_at(left, TOP, f"A number is a lane.\nDark: lane {LANE}.", size=NORMAL)
     return fig
