@@ -145,11 +145,6 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-def overlap(a: Sequence[float], b: Sequence[float]) -> bool:
-    """Whether two boxes (x, y, x, y), each lower corner first, share some area."""
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
 # ---- how things look -----------------------------------------------------------------------------
 
 
