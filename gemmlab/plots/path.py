@@ -11,7 +11,6 @@ from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH
 
 RATE, SHARE = "TFLOP/s", "% of cuBLAS"
 QUARTILES = ["from", "to"]  # of the share
-COLUMNS = ("step", "predicted", "taken", RATE, SHARE, "gpu", "recorded")
 HEADS = {RATE: 0.65, "points": 0.6}  # of the numbers, and their widths in inches
 WORDS, BAR, GAP = 3.6, 0.2, 0.14  # inches: what a step is called, a bar, the room between rows
 ROOM = 0.06  # of the axis left free at either end, as a share of what is drawn
@@ -27,20 +26,14 @@ LINE_OF_QUARTILES = {"color": style.BLACK, "linewidth": 1.1}
 
 
 @styled
-def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def path(table: pandas.DataFrame) -> Picture:
     """What each step changed, in points of cuBLAS's speed; below its name the prediction.
 
     table: as gl.path() gives. A bar goes from the share of cuBLAS of the step that was kept before
     to its own; where the table has columns from and to, a line over its end goes from one to the
     other. Hatched bars are roads not taken: each changes one thing in the last step kept, so their
     bars begin there. The dashed line is cuBLAS.
-
-    Raises TypeError and ValueError for anything else, also where no step was kept.
     """
-    style.require_table(table, COLUMNS, "path")
-    style.require_positive(table.rename(columns={"step": "kernel"}), (RATE, SHARE), "path")
-    if not table["taken"].any():
-        raise ValueError("path: no step of the table was taken, so none has one before it.")
     rows = [
         (row, style.wrap(row["step"], WORDS, NORMAL), style.wrap(row["predicted"], WORDS, SMALL))
         for row in _with_differences(table)
@@ -56,7 +49,7 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     if quartiles:
         key.append(("quartiles", LINE_OF_QUARTILES))
     height = sum(heights)
-    caption, footer = caption or _caption(table), style.provenance(table)
+    caption, footer = _caption(table), style.provenance(table)
     fig = page(_title(table), 0.25 + height + 0.55, caption, footer, key=key)
     left, top, right = MARGIN + WORDS + 0.15, fig.top + 0.25, MARGIN + sum(HEADS.values())
     ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
