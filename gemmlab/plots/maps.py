@@ -31,7 +31,7 @@ MOST_CELLS = 32  # rows and columns of a matrix that are shown at most in a warp
 LEAST_CELLS = 16
 MOST_OUTLINED = 128  # sectors that a panel of addresses spans with room for an outline around each
 MOST_OF_C = 128  # rows and columns of C that are shown at most in a block's map
-SIDE = 4.5  # inches, of a block's map at most
+SIDE = 4.48  # inches, of a block's map at most
 
 
 # ---- addresses of a warp -------------------------------------------------------------------------
