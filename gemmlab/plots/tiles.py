@@ -171,7 +171,7 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     along = TILE / len(ks)
     for name, across, down, shape, cell, words, up in (
         ("A", ks, rows, (trace.m, trace.k), (along, height), "A's tile", 20),
-        ("B", columns, ks, (trace.k, trace.n), (width, along), "B's tile", 72 * (head - 0.45) - 8),
+        ("B", columns, ks, (trace.k, trace.n), (width, along), "B's tile", 72 * (head - 0.45) - 6),
         ("C", columns, rows, (trace.m, trace.n), (width, height),
          f"C, the elements of warp {reads.warp}", 20),
     ):  # fmt: skip

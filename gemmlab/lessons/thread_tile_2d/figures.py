@@ -11,12 +11,12 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.page import Picture, draw_key, page, styled, write_notes
-from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, WIDTH, plural
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.metrics import FMA_METRIC
 
 NOTES = 2.35  # inches for notes at the right
 A_LEFT, B_TOP = MARGIN + 0.95, 1.12  # below and beside the labels
-CELL_WIDTH, CELL_HEIGHT = 0.81, 0.55  # inches, of a register
+MOST_WIDE, MOST_TALL = 0.81, 0.55  # inches, of a register
 WAITING = 0.26  # the shorter side of an element that waits in a register for its k
 GAP = 0.3  # between A, B and the sums
 PALE, LATER = 0.25, 0.4  # of a matrix's colour
@@ -38,41 +38,45 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     rows, columns = (np.flatnonzero(reads.owned.any(axis=axis)) for axis in (1, 0))
     owned = reads.owned[np.ix_(rows, columns)]
     a, b = _registers(reads, rows, columns)
-    along_a = CELL_WIDTH + (a.shape[1] - 1) * WAITING
-    along_b = CELL_HEIGHT + (b.shape[0] - 1) * WAITING
+    room = WIDTH - A_LEFT - 2 * GAP - NOTES - MARGIN - (a.shape[1] - 1) * WAITING
+    wide = min(MOST_WIDE, room / (len(columns) + 1))  # of a register
+    tall = min(MOST_TALL, 3.4 / (len(rows) + 1))
+    along_a = wide + (a.shape[1] - 1) * WAITING
+    along_b = tall + (b.shape[0] - 1) * WAITING
     left, top = A_LEFT + along_a + GAP, B_TOP + along_b + GAP  # of the sums
-    bottom = max(top + len(rows) * CELL_HEIGHT, 4.1)
+    bottom = max(top + len(rows) * tall, 4.1)
     title = (
         f"{trace.kernel_name}: {len(rows)} + {len(columns)} registers feed "
         f"{plural(int(owned.sum()), 'multiply-add')}"
     )
     fig = page(title, bottom + 0.2 - 0.42, _caption(reads, a, b))
-    across = left + len(columns) * CELL_WIDTH
+    across = left + len(columns) * wide
     ax = bare(fig.add_axes_at(0, 0, across, bottom, gid="registers"), across, bottom)
     white = {"color": "white"}
     for at, (row, used) in enumerate(zip(rows, owned.sum(axis=1), strict=True)):
-        y = top + at * CELL_HEIGHT
+        y = top + at * tall
         look = {"facecolor": ARRAYS["A"], "linewidth": 1.2, "gid": f"A {at}"}
-        box(ax, A_LEFT, y, CELL_WIDTH, CELL_HEIGHT, f"a{at}", white, **look)
+        box(ax, A_LEFT, y, wide, tall, f"a{at}", white, **look)
         for later in np.flatnonzero(a[at, 1:]):
-            x = A_LEFT + CELL_WIDTH + later * WAITING
-            box(ax, x, y, WAITING, CELL_HEIGHT, gid="waiting A", **_waiting("A"))
-        write(ax, A_LEFT - 0.5, y + CELL_HEIGHT / 2, str(row), ha="right")
-        write(ax, A_LEFT - 0.08, y + CELL_HEIGHT / 2, f"{used}×", ha="right")
+            x = A_LEFT + wide + later * WAITING
+            box(ax, x, y, WAITING, tall, gid="waiting A", **_waiting("A"))
+        write(ax, A_LEFT - 0.5, y + tall / 2, str(row), ha="right")
+        write(ax, A_LEFT - 0.08, y + tall / 2, f"{used}×", ha="right")
     for at, (column, used) in enumerate(zip(columns, owned.sum(axis=0), strict=True)):
-        x = left + at * CELL_WIDTH
+        x = left + at * wide
         look = {"facecolor": ARRAYS["B"], "linewidth": 1.2, "gid": f"B {at}"}
-        box(ax, x, B_TOP, CELL_WIDTH, CELL_HEIGHT, f"b{at}", white, **look)
+        box(ax, x, B_TOP, wide, tall, f"b{at}", white, **look)
         for later in np.flatnonzero(b[1:, at]):
-            y = B_TOP + CELL_HEIGHT + later * WAITING
-            box(ax, x, y, CELL_WIDTH, WAITING, gid="waiting B", **_waiting("B"))
-        write(ax, x + CELL_WIDTH / 2, B_TOP - 0.27, str(column))
-        write(ax, x + CELL_WIDTH / 2, B_TOP - 0.12, f"{used}×")
+            y = B_TOP + tall + later * WAITING
+            box(ax, x, y, wide, WAITING, gid="waiting B", **_waiting("B"))
+        write(ax, x + wide / 2, B_TOP - 0.27, str(column))
+        write(ax, x + wide / 2, B_TOP - 0.12, f"{used}×")
     look = {"facecolor": style.tint(ARRAYS["C"], PALE), "linewidth": 1.2}
     for row, column in np.argwhere(owned):
-        x, y = left + column * CELL_WIDTH, top + row * CELL_HEIGHT
+        x, y = left + column * wide, top + row * tall
         words = f"a{row}·b{column}"
-        box(ax, x, y, CELL_WIDTH, CELL_HEIGHT, words, gid=f"C {words}", **look)
+        shown = words if style.text_width(words, SMALL) < wide else ""
+        box(ax, x, y, wide, tall, shown, gid=f"C {words}", **look)
     for x, y, words in (
         (A_LEFT - 0.5, top - 0.14, "row"), (A_LEFT - 0.08, top - 0.14, "used"),
         (left - 0.08, B_TOP - 0.27, "column"), (left - 0.08, B_TOP - 0.12, "used"),
