@@ -1,7 +1,6 @@
 """Where the time of a block goes: means of its phases, and the figure of an SM's blocks."""
 
 import pandas
-import pytest
 
 from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import tables as block_phases
@@ -42,8 +41,6 @@ def test_all_blocks_of_an_sm_are_drawn_and_the_full_rate():
     assert (pause.get_x(), pause.get_width()) == (100, 4) and ("stored 132", 0) not in drawn
     marks = [line.get_xdata()[0] for line in below.lines if line.get_gid() == "full rate"]
     assert marks == [mean + 60 for mean in means["until the first tiles are there"]]
-    with pytest.raises(ValueError, match="no blocks of SM 5"):
-        figures.block_phases(BLOCKS, means, 60.0, sm=5)
 
 
 def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():

@@ -91,10 +91,3 @@ def test_each_lane_is_drawn_in_the_matrix_and_in_the_banks(figure, found):
             assert (target.get_x(), target.get_y()) == (first % 32, first // 32)
             assert source.get_facecolor() == target.get_facecolor()
     assert words(figure).count("K") == 4
-
-
-def test_copies_refuses(found):
-    with pytest.raises(ValueError, match="1 to 4 copies by name, not 0"):
-        figures.copies({})
-    with pytest.raises(TypeError, match="not 3 as 'A'"):
-        figures.copies({"A": 3})

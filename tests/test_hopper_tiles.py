@@ -90,8 +90,3 @@ def test_bars_lie_where_the_clock_was_read(figure):
 def test_cycles_without_products_are_told(figure):
     assert "17_warp_specialized: 3,000 cycles without products" in words(figure)
     assert f"18_persistent, {TOGETHER}: 1,100 cycles without products" in words(figure)
-
-
-def test_a_tile_that_was_not_read_cannot_be_drawn():
-    with pytest.raises(ValueError, match="no tiles 3 and 4"):
-        figures.tile_changes(readings(), turn=3)

@@ -142,7 +142,10 @@ FIGURES = {
     "banks, stores": lambda t, w: plots.bank_map(banked(t, "store")[1]),
     "banks, loads": lambda t, w: plots.bank_map(banked(t, "load")[1]),
     "levels": lambda t, w: levels(
-        t(EIGHT, (128, 128, 16)), warp=3, lane=17, caption="The three levels of a tile of C, of warp 3 and its lane 17."
+        t(EIGHT, (128, 128, 16)),
+        warp=3,
+        lane=17,
+        caption="The three levels of a tile of C, of warp 3 and its lane 17.",
     ),
     "timeline": lambda t, w: order_of_execution(t),
     "ring": lambda t, w: register_banks.ring(small_ring()),

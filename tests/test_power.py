@@ -127,5 +127,3 @@ def test_kernels_are_drawn_beside_cublas_under_each_load():
         "18_persistent 1": 693,
     }
     assert "102.0 to 105.0 %" in figure.caption and "660 to 800" in figure.caption
-    with pytest.raises(ValueError, match="missing: joules_per_tflop"):
-        figures.power(table.drop(columns="joules_per_tflop"))

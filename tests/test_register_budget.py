@@ -36,5 +36,3 @@ def test_the_figure_has_the_shares():
         for when in ("at_launch", "then"):
             assert drawn[f"{one.role} {when}"].get_width() == one.threads * getattr(one, when)
     assert {one.get_text() for one in ax.texts} >= {"128 × 40", "consumers: 256 threads × 232"}
-    with pytest.raises(TypeError, match="register_budget takes"):
-        figures.register_budget(())

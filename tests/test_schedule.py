@@ -150,8 +150,6 @@ def test_tiles_have_the_number_of_their_block_and_what_a_round_needs_is_dark(ord
     needed = [sum("needed" in item.get_gid() for item in ax.patches) for ax in strips]
     assert needed == [1, 8, 4, 2]  # of A and B, row by row and in groups
     assert any("64 rows of A and 512 columns of B" in one for one in words(figure))
-    with pytest.raises(ValueError, match="one or two schedules"):
-        persistent_figures.tile_order()
 
 
 def test_what_both_blocks_get_stands_in_both_shared_memories(of_clusters):
@@ -163,11 +161,6 @@ def test_what_both_blocks_get_stands_in_both_shared_memories(of_clusters):
         for column in range(0, 256, 64):
             assert the_one(there, f"B (0, {column}) asked by {column // 128} in {block}")
     assert "ask for 64 KiB and get 96 KiB" in figure.caption
-
-
-def test_only_clusters_of_two_are_drawn(orders):
-    with pytest.raises(ValueError, match=r"clusters of 2 that share B, .* not of 1"):
-        persistent_figures.multicast(orders[1])
 
 
 @pytest.fixture(params=("order", "cluster"))

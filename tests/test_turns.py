@@ -80,8 +80,6 @@ def test_other_kernels_and_other_things_are_refused():
         turns.of(gl.load("03_shared_memory").trace(32, 32, 32))
     with pytest.raises(TypeError, match="turns takes a trace"):
         turns.of("17_warp_specialized")
-    with pytest.raises(TypeError, match=r"turns takes what turns\.of"):
-        warp_specialized_figures.turns("17_warp_specialized")
 
 
 def boxes(ax):

@@ -79,5 +79,3 @@ def test_the_figure_has_a_box_for_each_part_and_all_panels_one_scale(nine_tiles)
         assert len(boxes) == len(one.parts) == one.tiles[0] * one.tiles[1]
         assert sum(box.get_width() for box in boxes) == len(one.parts) * one.steps
     assert "nine 75 % and six 75 %" in figure.caption
-    with pytest.raises(ValueError, match="takes one"):
-        waves()
