@@ -138,7 +138,24 @@ def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
         key.append(("a bank conflict: waits for the row above", WAITS))
     height = 0.3 + sum(HEAD + ROW * access.height + GAP for access in banks.values())
     title = "One access of one warp, over the banks"
-    fig = page(title, height, _caption(banks), key=key)
+    parts = [f"“{name}” takes {met.cost.replace(', ', ' and ')}" for name, met in banks.items()]
+    how = ""
+    together = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
+    for lanes in sorted(together):
+        if lanes < WARP:
+            moves = WARP * BANK_BYTES // lanes
+            how += f" Where a lane moves {moves} bytes, {lanes} lanes go at a time."
+    if any(
+        len(group.lanes) * met.access.size > BANKS * BANK_BYTES
+        for met in banks.values()
+        for group in met.groups
+    ):
+        how += " Twice as many go where each reads the same as the next, or the next but one."
+    caption = (
+        f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "
+        f"one bank lie above each other, and each row is one wavefront.{how}"
+    )
+    fig = page(title, height, caption, key=key)
     top = fig.top + 0.08
     for name, met in banks.items():
         access = met.access
@@ -186,23 +203,3 @@ def _label(lanes: list[int], room: float) -> str:
     if len(lanes) > 2 and lanes == list(range(lanes[0], lanes[-1] + 1)):
         words = f"{lanes[0]}–{lanes[-1]}"
     return words if style.text_width(words, SMALL) <= room else f"×{len(lanes)}"
-
-
-def _caption(banks: Mapping[str, Banks]) -> str:
-    parts = [f"“{name}” takes {met.cost.replace(', ', ' and ')}" for name, met in banks.items()]
-    how = ""
-    together = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
-    for lanes in sorted(together):
-        if lanes < WARP:
-            moves = WARP * BANK_BYTES // lanes
-            how += f" Where a lane moves {moves} bytes, {lanes} lanes go at a time."
-    if any(
-        len(group.lanes) * met.access.size > BANKS * BANK_BYTES
-        for met in banks.values()
-        for group in met.groups
-    ):
-        how += " Twice as many go where each reads the same as the next, or the next but one."
-    return (
-        f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "
-        f"one bank lie above each other, and each row is one wavefront.{how}"
-    )

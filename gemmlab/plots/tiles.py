@@ -165,7 +165,15 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     head = 0.62 + max(words.count("\n") + 1 for _, words in above) * LINE_HEIGHT
     bottom = head + TILE + NAME + len(rows) * height
     title = f"{trace.kernel_name}: what each lane of warp {reads.warp} owns of C, and reads for it"
-    fig = page(title, max(bottom, head + 4.35) - 0.27, _caption(reads))
+    now, _, owned = _counted(reads)
+    caption = (
+        f"Numbers are lanes of warp {reads.warp} in block {reads.played.block} of "
+        f"{reads.trace.kernel_name}. Lane {reads.lane}, thread {reads.thread}, owns "
+        f"{plural(owned, 'element')} of C. For each k it reads {plural(now['A'], 'element')} of "
+        f"A's tile and {now['B']} of B's from shared memory, for {plural(owned, 'multiply-add')}. "
+        f"All of it is traced: stores of C, and loads in the first step along K."
+    )
+    fig = page(title, max(bottom, head + 4.35) - 0.27, caption)
     left, c = MARGIN + STRIP, (len(columns) * width, len(rows) * height)
     axes = product_axes(fig, left, head, (TILE, TILE), c, (THREAD_GAP, NAME))
     along = TILE / len(ks)
@@ -363,14 +371,3 @@ def _notes(reads: ThreadReads) -> dict[str, list[str]]:
             f"{plural(len(reads.loads), 'load instruction')} bring {sum(step.values()):,} elements",
         ],
     }  # fmt: skip
-
-
-def _caption(reads: ThreadReads) -> str:
-    now, _, owned = _counted(reads)
-    return (
-        f"Numbers are lanes of warp {reads.warp} in block {reads.played.block} of "
-        f"{reads.trace.kernel_name}. Lane {reads.lane}, thread {reads.thread}, owns "
-        f"{plural(owned, 'element')} of C. For each k it reads {plural(now['A'], 'element')} of "
-        f"A's tile and {now['B']} of B's from shared memory, for {plural(owned, 'multiply-add')}. "
-        f"All of it is traced: stores of C, and loads in the first step along K."
-    )

@@ -116,7 +116,16 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     height = down + max(map(len, notes.values())) * SMALL * LINE / 72 + 0.15
     key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
     key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
-    fig = page("One copy of one warp", height, _of_copies(by_name), key=key)
+    parts = [
+        f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
+        f"{_banks_in_words(copy)}"
+        for name, copy in by_name.items()
+    ]
+    caption = (
+        f"One copy of warp 0 from the matrix above into shared memory below, traced: "
+        f"{'; '.join(parts)}. Lines in the matrix part sectors of {SECTOR_BYTES} bytes."
+    )
+    fig = page("One copy of one warp", height, caption, key=key)
     for at, (name, copy) in enumerate(by_name.items()):
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")
@@ -208,15 +217,3 @@ def _banks_in_words(copy: Copy) -> str:
     used = copy.banks[copy.banks > 0]
     alike = "" if (used == used[0]).all() else "up to "
     return f"{alike}{plural(int(used.max()), 'word')} in each of {len(used)} banks"
-
-
-def _of_copies(by_name: Mapping[str, Copy]) -> str:
-    parts = [
-        f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
-        f"{_banks_in_words(copy)}"
-        for name, copy in by_name.items()
-    ]
-    return (
-        f"One copy of warp 0 from the matrix above into shared memory below, traced: "
-        f"{'; '.join(parts)}. Lines in the matrix part sectors of {SECTOR_BYTES} bytes."
-    )

@@ -123,7 +123,15 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
     even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
     uneven = chosen[(chosen["data"] == "uneven") & (chosen["promote"] == 128)]
     title = f"A sum that is promoted early loses little; errors of {types}"
-    fig = page(title, TOP + HEIGHT + 0.65, _of_errors(even, uneven))
+    last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
+    kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
+    caption = (
+        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
+        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
+        "K differ in size, one scale for a matrix makes "
+        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
+    )
+    fig = page(title, TOP + HEIGHT + 0.65, caption)
     wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
     for x, gid, rows, by, error, looks, words in (
         (LEFT, "sums", even, "promote", "sum_error", SUMS, "The sums alone, by promotion"),
@@ -153,17 +161,6 @@ def _error_ticks(ax: Axes, digits: tuple[int, ...]) -> None:
     ax.minorticks_off()
 
 
-def _of_errors(even: pandas.DataFrame, uneven: pandas.DataFrame) -> str:
-    last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
-    kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
-    return (
-        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
-        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
-        "K differ in size, one scale for a matrix makes "
-        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
-    )
-
-
 @styled
 def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     """The errors of products that were tried, over K; a ring around the last of them.
@@ -180,7 +177,15 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
     key.append(("uneven data", {"marker": "p", **sign, **HOLLOW}))
     title = "What was tried so far: errors over K"
-    fig = page(title, TOP + HEIGHT + 0.65, _of_last(table.iloc[-1]), key=key)
+    row = table.iloc[-1]
+    how = f"promoted {_every(row['promote'])}{' products' if row['promote'] else ''}"
+    caption = (
+        f"The last: {row['types']}, scales of {row['scales']}, {row['data']} data, {how}, "
+        f"K = {row['k']}. Beside float64, as shares of |A| |B|: the sums are off by "
+        f"{row['sum_error']:.2g}, all of it, quantizing included, by {row['whole_error']:.2g} "
+        "(root mean squares)."
+    )
+    fig = page(title, TOP + HEIGHT + 0.65, caption, key=key)
     wide = (WIDTH - 2 * LEFT - 0.4 - MARGIN) / 2
     last = table.iloc[-1]
     for at, (error, words, (low, high)) in enumerate(PANELS):
@@ -207,16 +212,6 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
 
 def _every(promote: int) -> str:
     return f"every {promote}" if promote else "never"
-
-
-def _of_last(row: pandas.Series) -> str:
-    how = f"promoted {_every(row['promote'])}{' products' if row['promote'] else ''}"
-    return (
-        f"The last: {row['types']}, scales of {row['scales']}, {row['data']} data, {how}, "
-        f"K = {row['k']}. Beside float64, as shares of |A| |B|: the sums are off by "
-        f"{row['sum_error']:.2g}, all of it, quantizing included, by {row['whole_error']:.2g} "
-        "(root mean squares)."
-    )
 
 
 # ---- scales --------------------------------------------------------------------------------------
@@ -310,7 +305,15 @@ def sums_in_turn(kernel: Turns) -> Picture:
         for text, share in zip(words, (MULTIPLIED, ADDED), strict=True)
     ]
     title = "While the tensor cores fill one set of sums, the other is added to the totals"
-    fig = page(title, 0.42 * len(LANES) + 0.2, _of_sums(kernel, len(started)), key=key)
+    count = len(started)
+    trace = kernel.trace
+    shape = style.shape_label(trace.m, trace.n, trace.k)
+    caption = (
+        f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
+        f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
+        "multiplied; only the last has none beside it. An order, not times."
+    )
+    fig = page(title, 0.42 * len(LANES) + 0.2, caption, key=key)
     ax = rows_of(fig, LANES, fig.top + 0.05, 0.42, gid="sums in turn", xticks=[])
     for step, at in started.items():
         colour = TILE_COLOURS[step % len(TILE_COLOURS)]
@@ -344,16 +347,6 @@ def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
     return events
 
 
-def _of_sums(kernel: Turns, count: int) -> str:
-    trace = kernel.trace
-    shape = style.shape_label(trace.m, trace.n, trace.k)
-    return (
-        f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
-        f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
-        "multiplied; only the last has none beside it. An order, not times."
-    )
-
-
 # ---- speeds --------------------------------------------------------------------------------------
 
 BF16 = "BF16"  # in `scales`, of rung 18
@@ -377,7 +370,18 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
         key += [("", swatch(colour, 0.35)), (f"of {kind}", sign)]
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
-    caption, source = _of_speeds(table), style.provenance(table)
+    kinds = table[table["scales"] != BF16]
+    best = kinds.loc[kinds["pct_cublas"].idxmax()]
+    least = kinds.loc[kinds["pct_cublas"].idxmin()]
+    bf16 = table[table["scales"] == BF16].set_index(["m", "n", "k"])["tflops"]
+    gains = [row.tflops / bf16[row.m, row.n, row.k] for row in kinds.itertuples()]
+    caption = (
+        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with scales of {least['scales']} at "
+        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with scales of {best['scales']} at "
+        f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
+        "BF16. Lines at markers: the middle half of the pairs of samples."
+    )
+    source = style.provenance(table)
     fig = page(title, 0.25 + 2.9 + 0.55, caption, source, key=key)
     top, places = fig.top + 0.25, range(len(shapes))
     ax = fig.add_axes_at(0.6, top, 3.6, 2.9, gid="shares")
@@ -413,20 +417,6 @@ def _shapes_below(ax: Axes, shapes: list) -> None:
     ax.set_xticks(range(len(shapes)), [f"{m}×{n}\n×{k}" for m, n, k in shapes])
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.55, len(shapes) - 0.45)
-
-
-def _of_speeds(table: pandas.DataFrame) -> str:
-    kinds = table[table["scales"] != BF16]
-    best = kinds.loc[kinds["pct_cublas"].idxmax()]
-    least = kinds.loc[kinds["pct_cublas"].idxmin()]
-    bf16 = table[table["scales"] == BF16].set_index(["m", "n", "k"])["tflops"]
-    gains = [row.tflops / bf16[row.m, row.n, row.k] for row in kinds.itertuples()]
-    return (
-        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with scales of {least['scales']} at "
-        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with scales of {best['scales']} at "
-        f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
-        "BF16. Lines at markers: the middle half of the pairs of samples."
-    )
 
 
 def _shape(row: pandas.Series) -> str:

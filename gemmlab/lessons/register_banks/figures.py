@@ -60,7 +60,26 @@ def fma_order(table: pandas.DataFrame) -> Picture:
         (f"ptxas {DEFAULT}", {**ink, "markerfacecolor": style.GROUND}),
         ("expected of issue slots alone", {"color": style.BLACK}),
     ]
-    caption, source = _of_orders(bare, loaded, tile), style.provenance(table)
+    both = bare.groupby("tile")[MEASURED].agg(["min", "max"])
+    widest = (both["max"] / both["min"]).idxmax()
+    rows = bare[bare["tile"] == widest].set_index("order")[MEASURED]
+    ordered = loaded[loaded["ptxas"] == ORDERED]
+    most = ordered["loads"].max()
+    best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
+    marked = len(uneven(bare))
+    words = (
+        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
+        "when it was timed or when it was counted; a launch ends with its slowest."
+    )
+    caption = (
+        "The same outer products, the same number of instructions, another order: with "
+        f"{widest} sums a thread does {style.rate(1e3 * rows.min())} {rows.idxmin()} and "
+        f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
+        f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
+        f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
+        + (words if marked else "")
+    )
+    source = style.provenance(table)
     title = "Outer products by the order of their FMAs"
     fig = page(title, 0.3 + HEIGHT + 0.5, caption, source, key=key)
     high, top = 1.12 * table[ROOF].max(), fig.top + 0.3
@@ -119,29 +138,6 @@ def _draw_loads(ax: Axes, loaded: pandas.DataFrame) -> None:
     ax.grid(axis="y")
 
 
-def _of_orders(bare: pandas.DataFrame, loaded: pandas.DataFrame, tile: str) -> str:
-    """How far orders lie apart, where most, and what the loads cost beyond their slots."""
-    both = bare.groupby("tile")[MEASURED].agg(["min", "max"])
-    widest = (both["max"] / both["min"]).idxmax()
-    rows = bare[bare["tile"] == widest].set_index("order")[MEASURED]
-    ordered = loaded[loaded["ptxas"] == ORDERED]
-    most = ordered["loads"].max()
-    best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
-    marked = len(uneven(bare))
-    words = (
-        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
-        "when it was timed or when it was counted; a launch ends with its slowest."
-    )
-    return (
-        "The same outer products, the same number of instructions, another order: with "
-        f"{widest} sums a thread does {style.rate(1e3 * rows.min())} {rows.idxmin()} and "
-        f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
-        f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
-        f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
-        + (words if marked else "")
-    )
-
-
 def _with(order: str) -> str:
     return order if order == ORDERS[0] else f"with {order}"
 
@@ -177,7 +173,19 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
     key = [*PARTS.values()]
     key += [(f"{name.split(',')[0]} share of the roof", look) for name, look in MARKS.items()]
     title = "One trip through the inner loop, cycle by cycle"
-    caption, source = _of_slots(table), style.provenance(table)
+    rows = table.set_index("kernel")
+    best = rows[SHARE_PREDICTED].idxmax()
+    reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
+    nearest, most = reached.idxmax(), percent(100 * reached.max())
+    words = (
+        f"Cycles of one trip through the inner loop, as the compiled code has them: {best} gives "
+        f"multiply-adds {percent(rows[SHARE_PREDICTED][best])} of them, the largest share. The "
+        f"measured speed of {nearest} comes nearest to its prediction, with {most} of it."
+    )
+    if over := list(reached.index[reached > 1]):
+        words += f" Faster than predicted: {style.listed(over)}."
+    caption = words
+    source = style.provenance(table)
     fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
     top, names = fig.top + 0.2, list(table["kernel"])
     ax = rows_of(fig, names, top, 0.46, right=right, gid="issue slots", xlim=(0, 100))
@@ -197,22 +205,6 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
             ax.plot(table[name].iloc[at], y, **look)
         at_edge(ax, at, labels[at + 1])
     return fig
-
-
-def _of_slots(table: pandas.DataFrame) -> str:
-    """Which kernel gives multiply-adds most, which comes nearest to that, and which exceed it."""
-    rows = table.set_index("kernel")
-    best = rows[SHARE_PREDICTED].idxmax()
-    reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
-    nearest, most = reached.idxmax(), percent(100 * reached.max())
-    words = (
-        f"Cycles of one trip through the inner loop, as the compiled code has them: {best} gives "
-        f"multiply-adds {percent(rows[SHARE_PREDICTED][best])} of them, the largest share. The "
-        f"measured speed of {nearest} comes nearest to its prediction, with {most} of it."
-    )
-    if over := list(reached.index[reached > 1]):
-        words += f" Faster than predicted: {style.listed(over)}."
-    return words
 
 
 # ---- the ring ------------------------------------------------------------------------------------

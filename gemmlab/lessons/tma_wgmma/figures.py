@@ -41,7 +41,17 @@ def boxes(trace: Trace) -> Picture:
            ("boxes of the steps that follow", swatch(style.FAINT, PALE))]  # fmt: skip
     height = 0.45 + deep + GAP + tall + 0.7 + BAR + 0.3
     title = "Who brings what, and who multiplies what"
-    fig = page(title, height, _of_boxes(trace, first), key=key)
+    asks = sorted({WARP * box.warp + box.lane for box in first})
+    who = " and ".join(f"thread {thread}" for thread in asks)
+    of_each = {name: [box.box for box in first if box.array == name] for name in "AB"}
+    sizes = [f"{len(b)} of {name} of {'×'.join(map(str, b[0]))}" for name, b in of_each.items()]
+    groups = _groups(trace)
+    caption = (
+        f"Block 0 of {trace.kernel_name}. For each step along K {who} asks for {len(first)} "
+        f"{'box' if len(first) == 1 else 'boxes'}: {style.listed(sizes)} elements. Each of "
+        f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
+    )
+    fig = page(title, height, caption, key=key)
     axes = product_axes(
         fig, MARGIN + LABELS, fig.top + 0.45, (deep, deep), (wide, tall), (GAP, GAP)
     )
@@ -112,19 +122,6 @@ def _draw_stage(fig: Picture, trace: Trace, first: list[BoxCopy], top: float) ->
     places = sorted({copy.place - start for copy in first} | {total})
     ax.set_xticks(places, [f"{place:,}" for place in places])
     ax.tick_params(length=2, pad=2)
-
-
-def _of_boxes(trace: Trace, first: list[BoxCopy]) -> str:
-    asks = sorted({WARP * box.warp + box.lane for box in first})
-    who = " and ".join(f"thread {thread}" for thread in asks)
-    of_each = {name: [box.box for box in first if box.array == name] for name in "AB"}
-    sizes = [f"{len(b)} of {name} of {'×'.join(map(str, b[0]))}" for name, b in of_each.items()]
-    groups = _groups(trace)
-    return (
-        f"Block 0 of {trace.kernel_name}. For each step along K {who} asks for {len(first)} "
-        f"{'box' if len(first) == 1 else 'boxes'}: {style.listed(sizes)} elements. Each of "
-        f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
-    )
 
 
 # ---- what wgmma reads ----------------------------------------------------------------------------

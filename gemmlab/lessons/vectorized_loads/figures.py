@@ -38,7 +38,17 @@ def access_widths(accesses: Mapping[str, Access]) -> Picture:
     left, row, head, gap = MARGIN + 0.85, 0.24, 0.62, 0.18
     height = sum(head + row * len(_lines(access)) + gap for access in accesses.values())
     words = "each row a line of 128 bytes, in four sectors; each box what one lane asks for"
-    caption = _widths_caption(accesses)
+    parts = [
+        f"a {access.op} of {access.array} in {name} moves {_cost(access)}"
+        for name, access in accesses.items()
+    ]
+    whole = all(
+        access.sectors * SECTOR_BYTES == len(access.lanes) * access.width
+        for access in accesses.values()
+    )
+    end = " Every byte of these sectors is used." if whole else ""
+    caption = f"One instruction of one warp, traced: {style.listed(parts)}.{end}"
+    caption = caption
     fig = page("One instruction of one warp", 0.03 + height, caption, key=[(words, None)])
     top = fig.top - 0.02
     for name, access in accesses.items():
@@ -79,19 +89,6 @@ def _draw_lines(ax: Axes, access: Access, lines: list[int]) -> None:
         line, byte = divmod(int(address), LINE_BYTES)
         place = byte + 0.15, lines.index(line) + 0.12, access.width - 0.3, 0.76
         box(ax, *place, str(lane), {"color": "white"}, gid=f"lane {lane}", **look)
-
-
-def _widths_caption(accesses: Mapping[str, Access]) -> str:
-    parts = [
-        f"a {access.op} of {access.array} in {name} moves {_cost(access)}"
-        for name, access in accesses.items()
-    ]
-    whole = all(
-        access.sectors * SECTOR_BYTES == len(access.lanes) * access.width
-        for access in accesses.values()
-    )
-    end = " Every byte of these sectors is used." if whole else ""
-    return f"One instruction of one warp, traced: {style.listed(parts)}.{end}"
 
 
 # ---- the transposed tile -------------------------------------------------------------------------

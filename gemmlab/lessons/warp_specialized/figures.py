@@ -251,7 +251,17 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
     each = 0.24 + 0.4 * len(kernels)
     key = [(words, PHASE_LOOKS[phase]) for phase, words in PHASES.items()]
     title, height = "Where the time of a block goes", 2 * each + 1.05
-    fig = page(title, height, _of_phases(means, full_rate), key=key)
+    parts = [
+        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['steps along K']:,.0f} of "
+        "them outside of its steps"
+        for name, row in means.iterrows()
+    ]
+    caption = (
+        f"A block and the pause after it take {style.listed(parts)}. At full rate the tensor cores "
+        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
+        "each block, by one thread of its first warpgroup."
+    )
+    fig = page(title, height, caption, key=key)
     axes = []
     for words, top, gid, last in (
         ("SM 0, all of its blocks", fig.top, "an SM", of_sm["stored"].max()),
@@ -295,19 +305,6 @@ def _draw_means(ax: Axes, row: int, mean: pandas.Series, full_rate: float) -> No
             ax.plot([at + full_rate] * 2, [row + 0.06, row + 0.94], gid="full rate", **look)
             write(ax, at + mean[name] / 2, row + 0.5, f"{mean[name]:,.0f}", zorder=3)
         at += mean[name]
-
-
-def _of_phases(means: pandas.DataFrame, full_rate: float) -> str:
-    parts = [
-        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['steps along K']:,.0f} of "
-        "them outside of its steps"
-        for name, row in means.iterrows()
-    ]
-    return (
-        f"A block and the pause after it take {style.listed(parts)}. At full rate the tensor cores "
-        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
-        "each block, by one thread of its first warpgroup."
-    )
 
 
 # ---- registers -----------------------------------------------------------------------------------
