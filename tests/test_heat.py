@@ -120,13 +120,6 @@ def brightness(colour):
     return sum(bytes.fromhex(colour[1:]))
 
 
-def test_it_can_be_read_out(heats):
-    tree, _ = parsed(heats("03_shared_memory", (64, 64, 128)))
-    assert all(cell.get("scope") == "col" for cell in tree.findall(".//thead//th"))
-    rows = tree.findall(".//tbody//th")
-    assert rows and all(cell.get("scope") == "row" for cell in rows)
-
-
 def test_source_is_escaped():
     text = gl.load("01_naive").source().text.replace("float sum = 0.0f;", "float sum = 0 < 1 && 0;")
     html = gl.heat(gl.from_source(text, "01_naive").trace(32, 8, 4))._repr_html_()
