@@ -400,6 +400,11 @@ def test_tiles_are_loaded_ahead_and_every_barrier_is_drawn(traces):
         assert len(by_gid(ax, "barrier")) == barriers[name]
         assert len(by_gid(ax, "wait")) == (TILES if ahead == 2 else 0)
         assert ("store 0" in at) == (ahead < 2)
+        for flight in by_gid(ax, "flight"):
+            tile = flight.get_gid().split()[1]
+            begin, end = flight.get_xdata()
+            needed = at[f"store {tile}"] or at[f"product {tile}"]
+            assert (begin, end) == (at[f"load {tile}"][0] + 1, needed[0])
         buffers = [text.get_text() for text in ax.texts if "buffer" in text.get_text()]
         assert buffers == [f"{tile}, buffer {tile % (ahead + 1)}" for tile in range(TILES)]
     start = "multiply-adds of a thread while a tile is on its way: "
