@@ -13,7 +13,7 @@ from gemmlab.lessons.fp8.scales import Reach, Region
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
-from gemmlab.plots.cells import box, write
+from gemmlab.plots.cells import bare, box, plate, product_axes, write
 from gemmlab.plots.curves import Curve, draw_curves, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.rows import bar, note, rows_of
@@ -241,31 +241,26 @@ def scale_reach(*reaches: Reach) -> Picture:
         kind = reach.scales.name
         words = f"of {kind}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
         fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
-        right, below = left + WIDE_A + REACH_GAP, top + TALL_B + REACH_GAP
         m, n, k = reach.problem.shape
-        for name, *place, rows, columns, regions in (
-            ("A", left, below, WIDE_A, TALL_C, m, k, reach.a),
-            ("B", right, top, wide, TALL_B, k, n, reach.b),
-            ("C", right, below, wide, TALL_C, m, n, ()),
-        ):
-            ax = fig.add_axes_at(*place, gid=f"{kind} {name}")
-            _draw_reach(ax, name, rows, columns, regions)
+        gaps = (REACH_GAP, REACH_GAP)
+        axes = product_axes(fig, left, top, (WIDE_A, TALL_B), (wide, TALL_C), gaps, kind)
+        _draw_reach(axes["A"], "A", m, k, reach.a)
+        _draw_reach(axes["B"], "B", k, n, reach.b)
+        _draw_reach(axes["C"], "C", m, n, ())
         # one element, too small to see
-        ax.plot(reach.column, reach.row, "s", color=ARRAYS["C"], markersize=6, gid="C 0")
+        axes["C"].plot(reach.column, reach.row, "s", color=ARRAYS["C"], markersize=6, gid="C 0")
     return fig
 
 
 def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Region, ...]) -> None:
-    ax.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[])
-    ax.set_facecolor(style.tint(ARRAYS[name], PALE))
+    bare(ax, columns, rows).set_facecolor(style.tint(ARRAYS[name], PALE))
     ax.spines[:].set(visible=True, color=style.FAINT, linewidth=0.6)
     for at, region in enumerate(regions):
         (top, bottom), (left, right) = region.rows, region.columns
-        colour = style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])
-        look = {"facecolor": colour, "edgecolor": "none", "gid": f"{name} {at}"}
-        box(ax, left, top, right - left, bottom - top, **look)
-    ground = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
-    look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": ground}
+        look = {"facecolor": style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])}
+        place = left, top, right - left, bottom - top
+        box(ax, *place, edgecolor="none", gid=f"{name} {at}", **look)
+    look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": plate(1.5, 0.75)}
     write(ax, 0.97, 0.95, f"{name} {rows}×{columns}", **look)
 
 

@@ -25,6 +25,7 @@ LABELS, GAP, BAR = 0.4, 0.75, 0.36  # inches
 PALE, STRONG = 0.16, 0.5  # of a matrix's colour
 ROW_BYTES, CHUNK_BYTES, LINES = 128, 16, 64  # of shared memory, as it is drawn
 PANEL_WIDTH, PANEL_HEIGHT = 3.1, 3.4  # inches
+SHADES = 0.12, 0.85  # of a matrix's colour: what the first wgmma reads, and the last
 
 
 @styled
@@ -145,7 +146,7 @@ def factors(trace: Trace) -> Picture:
         raise ValueError(f"factors: warpgroup 0 of block {BLOCK} multiplies nothing.")
     key = [("read by", None)] + [
         (f"wgmma {number}", {"facecolor": style.tint(style.BLACK, share)})
-        for number, share in enumerate(_shares(len(reads["A"])), 1)
+        for number, share in enumerate(np.linspace(*SHADES, len(reads["A"])), 1)
     ]
     title = "What each wgmma of a step reads of shared memory"
     fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, _of_factors(reads), key=key)
@@ -161,15 +162,11 @@ def factors(trace: Trace) -> Picture:
     return fig
 
 
-def _shares(count: int) -> np.ndarray:
-    return np.linspace(0.12, 0.85, count)
-
-
 def _draw_reads(ax: Axes, name: str, reads: list[FactorRead]) -> None:
     base = min(int(read.places.min()) for read in reads)
     across = ROW_BYTES // CHUNK_BYTES
     drawn = np.ones((LINES, across, 3))
-    for share, read in zip(_shares(len(reads)), reads, strict=True):
+    for share, read in zip(np.linspace(*SHADES, len(reads)), reads, strict=True):
         chunk = (read.places.ravel() - base) // CHUNK_BYTES
         chunk = chunk[chunk < LINES * across]
         drawn[chunk // across, chunk % across] = style.tint(ARRAYS[name], share)
