@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
@@ -107,13 +108,18 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     by_name: by name, what tables.copy_of(trace, array) gives, one to four.
     """
     pitch = (WIDTH - 2 * MARGIN) / max(3, len(by_name))
-    pieces = {name: _piece(copy) for name, copy in by_name.items()}
-    cell = (pitch - ARROW - 0.15) / max(BANKS, *(len(columns) for _, columns in pieces.values()))
-    above = max(len(rows) for rows, _ in pieces.values()) * cell
-    below = max(_stretches(copy) for copy in by_name.values()) * cell
-    notes = {name: _notes(copy) for name, copy in by_name.items()}
+    # Of each copy, the rows and columns that are drawn of the matrix, and the rows of banks.
+    pieces, stretches = {}, {}
+    for name, copy in by_name.items():
+        last = copy.access.elements.max(axis=(0, 1)) + 1
+        pieces[name] = np.minimum(copy.access.shape, np.maximum(BANKS, last))
+        first = copy.words.min() // BANKS  # the row of banks that is drawn first
+        stretches[name] = first, max(LEAST_ROWS, 1 + copy.words.max() // BANKS - first)
+    cell = (pitch - ARROW - 0.15) / max(BANKS, *(columns for _, columns in pieces.values()))
+    above = max(rows for rows, _ in pieces.values()) * cell
+    below = max(rows for _, rows in stretches.values()) * cell
     down = NAMES + above + PANEL_GAP + below + 0.22
-    height = down + max(map(len, notes.values())) * SMALL * LINE / 72 + 0.15
+    height = down + 3 * SMALL * LINE / 72 + 0.15
     key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
     key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
     parts = [
@@ -128,71 +134,47 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     fig = page("One copy of one warp", height, caption, key=key)
     for at, (name, copy) in enumerate(by_name.items()):
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
+        first, banks = stretches[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")
-        top, size = fig.top + NAMES, (len(columns) * cell, len(rows) * cell)
-        ax = fig.add_axes_at(x, top, *size, gid=f"piece {name}")
-        _draw_piece(ax, copy, rows, columns)
+        top, gid = fig.top + NAMES, f"piece {name}"
+        ax = fig.add_axes_at(x, top, columns * cell, rows * cell, gid=gid)
+        _draw_lanes(ax, copy, rows, columns, copy.access.elements[:, 0])
+        sectors = range(SECTOR_BYTES // WORD_BYTES, columns, SECTOR_BYTES // WORD_BYTES)
+        ax.vlines(sectors, 0, rows, color=style.FAINT, linewidth=0.6, zorder=2)
         _draw_arrow(ax, copy)
         top += above + PANEL_GAP
         fig.text_at(x, top - 0.22, "shared memory, 32 banks", size=SMALL)
-        size = (BANKS * cell, _stretches(copy) * cell)
-        _draw_banks(fig.add_axes_at(x, top, *size, gid=f"banks {name}"), copy)
-        words, look = "\n".join(notes[name]), {"gid": f"notes {name}", "linespacing": LINE}
-        fig.text_at(x, fig.top + down, words, size=SMALL, **look)
+        ax = fig.add_axes_at(x, top, BANKS * cell, banks * cell, gid=f"banks {name}")
+        row, bank = np.divmod(copy.words[:, 0], BANKS)
+        _draw_lanes(ax, copy, banks, BANKS, np.stack([row - first, bank], axis=1))
+        ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
+        ax.tick_params(length=0, pad=1)
+        notes = (
+            f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}",
+            _banks_in_words(copy),
+            f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
+        )
+        look = {"gid": f"notes {name}", "linespacing": LINE}
+        fig.text_at(x, fig.top + down, "\n".join(notes), size=SMALL, **look)
     return fig
-
-
-def _piece(copy: Copy) -> tuple[range, range]:
-    """Rows and columns of the matrix that are drawn: 32 of them, or as many as are copied."""
-    (rows, columns), last = copy.access.shape, copy.access.elements.max(axis=(0, 1)) + 1
-    return range(min(rows, max(BANKS, last[0]))), range(min(columns, max(BANKS, last[1])))
-
-
-def _stretches(copy: Copy) -> int:
-    """Rows of 32 words of shared memory that are drawn."""
-    return max(LEAST_ROWS, 1 + int(copy.words.max() - _first(copy)) // BANKS)
-
-
-def _first(copy: Copy) -> int:
-    """The first word that is drawn: in bank 0, at or before the first one that is filled."""
-    return int(copy.words.min()) // BANKS * BANKS
 
 
 def _shade(colour: str, lane: int) -> tuple[float, float, float]:
     return style.tint(colour, PALEST + (DARKEST - PALEST) * lane / (WARP - 1))
 
 
-def _draw_piece(ax: Axes, copy: Copy, rows: range, columns: range) -> None:
-    _frame(ax, len(rows), len(columns))
-    each = SECTOR_BYTES // WORD_BYTES
-    sectors = range(each, len(columns), each)
-    ax.vlines(sectors, 0, len(rows), color=style.FAINT, linewidth=0.6, zorder=2)
-    for lane, elements in zip(copy.access.lanes, copy.access.elements, strict=True):
-        row, column = (int(index) for index in elements[0])
-        _draw_lane(ax, column, row, len(elements), copy, int(lane))
-
-
-def _draw_banks(ax: Axes, copy: Copy) -> None:
-    _frame(ax, _stretches(copy), BANKS)
-    for lane, words in zip(copy.access.lanes, copy.words - _first(copy), strict=True):
-        row, bank = divmod(int(words[0]), BANKS)
-        _draw_lane(ax, bank, row, len(words), copy, int(lane))
-    ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
-    ax.tick_params(length=0, pad=1)
-
-
-def _frame(ax: Axes, rows: int, columns: int) -> None:
+def _draw_lanes(ax: Axes, copy: Copy, rows: int, columns: int, places: np.ndarray) -> None:
+    """Cells in a frame, and in them what each lane copies, from its row and column in places on."""
     bare(ax, columns, rows)
     look = {"facecolor": "white", "edgecolor": style.FAINT, "clip_on": False, "zorder": 0}
     box(ax, 0, 0, columns, rows, **look)
     look = {"color": style.GRID, "linewidth": 0.4, "zorder": 0.5}
     ax.hlines(range(1, rows), 0, columns, **look)
     ax.vlines(range(1, columns), 0, rows, **look)
-
-
-def _draw_lane(ax: Axes, x: int, y: int, width: int, copy: Copy, lane: int) -> None:
-    colour = _shade(style.ARRAYS[copy.access.array], lane)
-    box(ax, x, y, width, 1, facecolor=colour, linewidth=0.4, zorder=1, gid=f"lane {lane}")
+    for lane, (row, column) in zip(copy.access.lanes.tolist(), places.tolist(), strict=True):
+        colour = _shade(style.ARRAYS[copy.access.array], lane)
+        look = {"facecolor": colour, "linewidth": 0.4, "gid": f"lane {lane}"}
+        box(ax, column, row, copy.words.shape[1], 1, zorder=1, **look)
 
 
 def _draw_arrow(ax: Axes, copy: Copy) -> None:
@@ -202,15 +184,6 @@ def _draw_arrow(ax: Axes, copy: Copy) -> None:
         begin, end, ha, va = (-1.7, 0), (-1.7, 11), "center", "top"
     arrow = {"arrowstyle": "<|-", "color": style.INK, "linewidth": 1.2, "shrinkB": 0}
     note(ax, "K", begin, end, textcoords="data", weight="bold", ha=ha, va=va, arrowprops=arrow)
-
-
-def _notes(copy: Copy) -> list[str]:
-    access = copy.access
-    return [
-        f"{access.width} bytes a lane, {plural(access.sectors, 'sector')}",
-        _banks_in_words(copy),
-        f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
-    ]
 
 
 def _banks_in_words(copy: Copy) -> str:
