@@ -189,7 +189,7 @@ def figure(request, traces):
 @pytest.mark.parametrize("name", ["warp map, coalescing", "gflops, many", "roofline"])
 def test_as_an_image_it_is_light_opaque_small_and_as_wide_as_a_page(name, traces):
     figure = FIGURES[name](traces)
-    pixels = imread(io.BytesIO(plots.png(figure)))
+    pixels = imread(io.BytesIO(figure.png()))
     assert pixels.shape[1] == 900
     assert pixels.shape[2] == 3 or (pixels[..., 3] == 1).all()
     assert pixels[0, 0, :3].min() > 0.95
