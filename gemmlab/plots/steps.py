@@ -250,70 +250,40 @@ def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[in
 
 
 def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
-    """Shared memory from its first to its last word: whose element lies in each, or sums."""
-    memory, trace, (inches, _) = frame.memory, frame.trace, inches_of(ax)
-    ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
-    first_of_b = trace.m * trace.k
-    flat = {
-        state: np.concatenate([named["A"].ravel(), named["B"].ravel()])
-        for state, named in (
-            ("read", frame.read), ("arriving", frame.arriving),
-            ("new", {n: frame.loaded[n] | frame.stored[n] for n in "AB"}),
-        )
-    }  # fmt: skip
-    there = memory != NOTHING
-    element = np.where(there, memory, 0)
-    drawn = there.copy()
-    pieces = _pieces(frame)
-    for _, _, at, end in pieces:  # padding is drawn as the row that it follows
-        before = np.maximum.accumulate(np.where(there[at:end], np.arange(at, end), at))
-        element[at:end], drawn[at:end] = element[before], True
-    shares = np.where(flat["read"][element], READ, THERE)
-    shares = np.where(flat["arriving"][element], PAST, shares)
-    colours = np.where(
-        (element >= first_of_b)[:, None],
-        _tints(ARRAYS["B"], shares),
-        _tints(ARRAYS["A"], shares),
+    """Shared memory from its first to its last word: whose tiles lie there, or sums."""
+    inches, _ = inches_of(ax)
+    size, starts = len(frame.memory), [0]
+    ax.set(xlim=(0, size), ylim=(1, 0), yticks=[], facecolor="white")
+    read, arriving, loaded, stored = (
+        np.concatenate([masks["A"].ravel(), masks["B"].ravel()])
+        for masks in (frame.read, frame.arriving, frame.loaded, frame.stored)
     )
-    colours[~drawn] = 1
-    out = np.flatnonzero(frame.sums)
-    if len(out):  # with the padding between them
-        colours[out[0] : out[-1] + 1] = style.tint(ARRAYS["C"], THERE)
-        _frame_piece(ax, "C", "sums of C", (out[0], out[-1] + 1), inches if words else 0, {})
-    ax.imshow(
-        colours[None], extent=(0, len(memory), 1, 0), aspect="auto", interpolation="nearest",
-        zorder=0,
-    )  # fmt: skip
-    starts = []
-    for name, along, at, end in pieces:
-        inside = element[at:end][there[at:end]]
-        look = {}
-        if flat["arriving"][inside].all():
-            look["hatch"] = ARRIVING
-        elif flat["new"][inside].all():
+    pieces = []
+    for name, along, at, end in _pieces(frame):
+        inside = frame.memory[at:end]
+        inside = inside[inside != NOTHING]
+        look = {"facecolor": THERE}
+        if arriving[inside].all():
+            look = {"facecolor": PAST, "hatch": ARRIVING}
+        elif (loaded | stored)[inside].all():
             look["hatch"] = LOADED
-        if flat["read"][inside].any():
-            look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
-        _frame_piece(ax, name, f"{name}, k {along}", (at, end), inches if words else 0, look)
+        if read[inside].any():
+            look |= {"facecolor": READ, "edgecolor": style.BLACK, "linewidth": 1.8}
+        pieces.append((name, f"{name}, k {along}", at, end, look))
         starts.append(at)
-    ticks = _apart([0, *starts], len(memory), inches, 0.5)
+    if len(out := np.flatnonzero(frame.sums)):  # with the padding between them
+        pieces.append(("C", "sums of C", out[0], out[-1] + 1, {"facecolor": THERE}))
+    for name, label, at, end, look in pieces:
+        colour = ARRAYS[name]
+        face = style.tint(colour, look["facecolor"])
+        look = {"edgecolor": colour, "linewidth": 1.0, "clip_on": False, **look, "facecolor": face}
+        fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
+        gid = f"piece {name}"
+        box(ax, at, 0, end - at, 1, label if fits else "", OVER_ALL, gid=gid, zorder=2, **look)
+    ticks = _apart(starts, size, inches, 0.5)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
-
-
-def _frame_piece(
-    ax: Axes, name: str, label: str, words: tuple[int, int], inches: float, look: dict
-) -> None:
-    """A frame around words of shared memory, with its label where that fits.
-
-    `words`: the first, and the end. `inches`: the width of all of shared memory; 0 for no label.
-    """
-    at, end = words
-    look = {"edgecolor": ARRAYS[name], "linewidth": 1.0, "clip_on": False, **look}
-    if style.text_width(label, SMALL) + 0.08 < (end - at) / ax.get_xlim()[1] * inches:
-        write(ax, (at + end) / 2, 0.5, label, **OVER_ALL)
-    box(ax, at, 0, end - at, 1, facecolor="none", zorder=2, gid=f"piece {name}", **look)
 
 
 def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:
