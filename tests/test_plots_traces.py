@@ -278,7 +278,7 @@ def test_each_register_of_a_meets_each_of_b_and_others_wait(name, waiting, trace
 
 def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
     flat = traces("02_coalescing", (16, 16, 16))
-    for draw in (plots.tile_reuse, plots.thread_tile, outer_product):
+    for draw in (plots.tile_reuse, plots.thread_tile, plots.timeline, outer_product):
         with pytest.raises(ValueError, match="reads nothing from shared memory"):
             draw(flat)
     with pytest.raises(ValueError, match="there is no thread"):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 
-from gemmlab.kernel.trace import ELEMENT_BYTES, Trace
+from gemmlab.analysis.block_replay import COPY, KEEP, WRITE, Played
+from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.page import Picture, page, styled, swatch
@@ -89,7 +89,7 @@ def timeline(*traces: Trace) -> Picture:
     traces: of kernels with a parameter BK that keep tiles of A and B in shared memory, of products
     with few steps along K, one panel for each. Drawn are the instructions as they were executed,
     neighbours of one kind as one box, or line, all of equal width. Raises ValueError for more of
-    them than can be read.
+    them than can be read, and for a kernel without shared memory.
     """
     orders = dict(zip(_names(traces), map(_order, traces), strict=True))
     most = max(len(order.events) for order in orders.values())
@@ -166,7 +166,7 @@ def _order(trace: Trace) -> _Order:
         elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
             events[-1].fmas += 1
         for access in step.accesses:
-            tile = tiles[id(access)]
+            tile = tiles.get(id(access), -1)
             if (access.space, access.operation) == ("shared", "load"):
                 if events and events[-1].kind == PRODUCT and events[-1].fmas:
                     events.append(_Event(PRODUCT, tile))
@@ -188,34 +188,18 @@ def _order(trace: Trace) -> _Order:
 
 
 def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
-    """{id of an access: its tile along K}, and {tile: buffer}, buffers in order of their address.
-
-    A load from A or B tells its tile by its address. What a warp stores to shared memory is what it
-    loaded last, and a load from there finds what was stored or copied there last.
-    """
+    """{id of an access: its tile along K}, and {tile: buffer}, in the order of their addresses."""
+    played = Played.of(trace, BLOCK)
+    played.require_reads("timeline")
     tiles: dict[int, int] = {}
-    loaded: dict[int, int] = {}  # warp -> the tile that it loaded last
-    kept: dict[int, int] = {}  # word of shared memory -> tile
-    lowest: dict[int, int] = {}
-    for access in trace.run.accesses(BLOCK):
-        where = access.addresses[access.active] // ELEMENT_BYTES
-        if access.array in ("A", "B"):
-            along = where % trace.k if access.array == "A" else where // trace.n
-            loaded[access.warp] = int(along.min()) // trace.settings["BK"]
-        elif access.space == "shared" and access.operation == "load":
-            words = where[:, None] + np.arange(max(1, access.size // ELEMENT_BYTES))
-            there = {kept.get(int(word), -1) for word in words.ravel()}
-            if len(there) > 1:
-                raise ValueError(f"timeline: line {access.line} reads several tiles at once.")
-            tiles[id(access)] = there.pop()
-            continue
-        elif access.space == "shared":
-            tile = loaded.get(access.warp, -1)
-            for word in where:
-                for w in range(max(1, access.size // ELEMENT_BYTES)):
-                    kept[int(word) + w] = tile
-            lowest[tile] = min(lowest.get(tile, int(where.min())), int(where.min()))
-        tiles[id(access)] = loaded.get(access.warp, -1)
+    lowest: dict[int, int] = {}  # word of shared memory where a tile begins
+    for move in played.moves:
+        if move.kind != WRITE and move.moves_elements:
+            tile = int(played.along(move.elements).max()) // trace.settings["BK"]
+            tiles[id(move.access)] = tile
+            if move.kind in (KEEP, COPY):
+                begin = int(move.words[move.access.active].min())
+                lowest[tile] = min(lowest.get(tile, begin), begin)
     places = sorted(set(lowest.values()))
     return tiles, {tile: places.index(low) for tile, low in lowest.items()}
 
