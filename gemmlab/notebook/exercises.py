@@ -141,7 +141,7 @@ def check_launch(
     """Launch the reader's kernel in the simulator, and say whether it does what it should.
 
     args: as simulator.launch takes them; the last array among them is what the kernel writes, and
-    is held against `expected`, element by element.
+    is compared with `expected`, element by element.
     """
     try:
         run = launch(source, entry, grid, block, args, check=True)

@@ -113,7 +113,7 @@ def _address_caption(accesses: Sequence[Access]) -> str:
 def warp_map(trace: Trace) -> Picture:
     """Which elements of A, B and C the 32 lanes of the first warp touch in one instruction each.
 
-    Dark cells are the elements that lanes ask for, with the lane's number where it fits; pale
+    Dark cells are the elements that lanes request, with the lane's number where it fits; pale
     cells share a 32-byte sector with them. A and B are loads, C is a store.
 
     Raises TypeError for anything but a trace, and TraceError for a warp that does not load A and B

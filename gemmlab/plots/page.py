@@ -74,7 +74,7 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
     def inner(*args: Any, **kwargs: Any) -> Picture:
         with matplotlib.style.context(["default", style.RC]):
             figure = draw(*args, **kwargs)
-            # Ticks take the style of when they are made, which is when they are first asked for.
+            # Ticks take the style of the moment when they are made, at their first use.
             for axes in figure.axes:
                 for axis in (axes.xaxis, axes.yaxis):
                     if axes.axison and axis.get_visible():

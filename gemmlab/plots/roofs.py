@@ -51,7 +51,7 @@ def roofline(
     on which kernels are shown.
     points and ceilings: as gemmlab.analysis.roofline.points(...) and ceilings() give them.
 
-    Raises TypeError and ValueError for a table that is none or lacks a rate, ValueError for points
+    Raises TypeError for anything but a table, ValueError for a missing rate and for points
     of another GPU, NoRecord where a roof is not known.
     """
     intensities = [column for column, *_ in LEVELS.values()]

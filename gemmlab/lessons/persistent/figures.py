@@ -96,7 +96,7 @@ def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -
 
 # ---- one step of a cluster -----------------------------------------------------------------------
 
-SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0, and block 1, asks for
+SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0 requests, and block 1
 C_SHARES = (0.3, 0.12)
 SIDE, APART = 1.75, 0.08  # inches: the larger side of C, to its factors
 COLUMN, BETWEEN = 2.75, 0.3  # of a block's shared memory

@@ -22,7 +22,7 @@ SLOTS, PREDICTED, MEASURED, ROOF = (
     "slots alone TFLOP/s", "predicted TFLOP/s", "measured TFLOP/s", "roof TFLOP/s",
 )  # fmt: skip
 DEFAULT, ORDERED = f"-O{DEFAULT_LEVEL}", f"-O{KEEPS_ORDER}"
-LOOKS = {  # of an order: colour, which is none of a matrix, and marker
+LOOKS = {  # of an order: its colour, which no matrix has, and its marker
     ORDERS[0]: (style.ORANGE, "s"),
     ORDERS[1]: (style.SKY, "o"),
     ORDERS[2]: (style.PURPLE, "^"),

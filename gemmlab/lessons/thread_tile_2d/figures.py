@@ -26,7 +26,7 @@ PALE, LATER = 0.25, 0.4  # of a matrix's colour
 def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     """What one thread of the first block multiplies for k = 0: its column of A, its row of B.
 
-    Each cell of A and B is an element in a register; hatched are those that the same loads brought
+    Each cell of A and B is an element in a register; hatched are those that the same loads got
     for a later k, at the right of A's column or below B's row. Between them are the sums, the
     elements of C that the thread owns, and each takes the product of its row of A and its column of
     B. At each register stands how many products use it.

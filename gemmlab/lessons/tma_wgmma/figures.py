@@ -30,10 +30,10 @@ SHADES = 0.12, 0.85  # of a matrix's colour: what the first wgmma reads, and the
 
 @styled
 def boxes(trace: Trace) -> Picture:
-    """What block 0 has brought as boxes of A and B for its first step, and who computes what of C.
+    """The boxes of A and B that block 0 loads for its first step, and who computes what of C.
 
-    Boxes are numbered in the order in which they were asked for. Below them is where they lie in
-    shared memory. Raises ValueError for a kernel that brings no boxes.
+    Boxes are numbered in the order of their requests. Below them is where they lie in shared
+    memory. Raises ValueError for a kernel that loads no boxes.
     """
     first = _first_step(trace, "boxes")
     each = min(MOST, (WIDTH - 2 * MARGIN - LABELS - GAP) / (trace.k + trace.n))
@@ -81,7 +81,7 @@ def boxes(trace: Trace) -> Picture:
 
 
 def _first_step(trace: Trace, who: str) -> list[BoxCopy]:
-    """The boxes that are brought for the first step along K, in their order."""
+    """The boxes that are loaded for the first step along K, in their order."""
     loads = [box for box in trace.run.boxes(BLOCK) if box.operation == "load"]
     if not loads:
         raise ValueError(f"{who}: block {BLOCK} of {trace.kernel_name} brings no boxes.")

@@ -31,7 +31,7 @@ def access_widths(accesses: Mapping[str, Access]) -> Picture:
     """What one warp asks of global memory in one instruction, for each named access.
 
     Memory is drawn in lines of 128 bytes, those that the access touches, each of four sectors.
-    Every box is what one lane asks for, with the lane's number.
+    Every box is what one lane requests, with the lane's number.
 
     accesses: as trace.warp_access(...) returns them, of lanes that share no elements.
     """

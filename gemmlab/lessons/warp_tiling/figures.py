@@ -23,7 +23,7 @@ LEFT = MARGIN + 0.35
 BETWEEN = 1.25  # room for the rows of A
 STRIP, STRIP_GAP = 0.24, 0.1  # inches: the pieces of A and of B beside the lanes that read them
 LEAST_PIECE, MOST_PIECE = 0.3, 0.62  # inches, the height of a lane's cell
-FLOATS = 4  # that a load of 16 bytes brings to a lane
+FLOATS = 4  # that a lane gets with a load of 16 bytes
 TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
 LOOKS = {
     name: {"facecolor": style.tint(style.GREEN, share)}
