@@ -56,8 +56,6 @@ def test_numbers_and_roundings_are_drawn_as_they_are():
     (drawn,) = (one for one in figure.axes[0].collections if one.get_gid() == "E5M2")
     assert len(drawn.get_segments()) == (numbers[E5M2.name] <= 8).sum()
     assert "E4M3 ends at 448" in figure.caption and "at most 5.9 %" in figure.caption
-    with pytest.raises(ValueError, match="takes the numbers of float8_e4m3 and float8_e5m2"):
-        figures.fp8_values({E4M3.name: numbers[E4M3.name]}, tables.rounding())
 
 
 # ---- scales --------------------------------------------------------------------------------------
@@ -94,8 +92,6 @@ def test_the_reach_of_scales_is_drawn_as_it_is():
     boxes = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in of_b.patches]
     assert boxes == [(0, at, 128, 128) for at in (0, 128, 256)]
     assert "3 and 3 of blocks" in figure.caption
-    with pytest.raises(TypeError, match="takes what reach gives, not 'blocks'"):
-        figures.scale_reach("blocks")
 
 
 # ---- sums ----------------------------------------------------------------------------------------
@@ -115,13 +111,6 @@ def test_sets_are_filled_in_turn_and_each_is_added_once(interval, count):
         if n + 1 < count:  # while the other is under way
             other = boxes[f"products {n + 1}"]
             assert other.get_x() < added.get_x() < other.get_x() + other.get_width()
-
-
-def test_kernels_with_one_set_of_sums_are_refused():
-    with pytest.raises(ValueError, match="has no two sets of sums"):
-        figures.sums_in_turn(turns.of(gl.load(NAME, PROMOTE=0).trace(128, 128, 512)))
-    with pytest.raises(TypeError, match="sums_in_turn takes what"):
-        figures.sums_in_turn("19_fp8")
 
 
 def test_a_step_is_counted_by_its_tile():

@@ -104,6 +104,10 @@ def _parameters(table: pandas.DataFrame, *chosen: str) -> list[str]:
     for name in chosen:
         if name not in names:
             raise ValueError(f"sweep: {name} is no parameter of this kernel: {', '.join(names)}.")
+        if chosen.count(name) > 1:
+            raise ValueError(
+                f"sweep: two of rows, columns and beside are both {name}; each takes another one."
+            )
     return names
 
 
