@@ -1,15 +1,7 @@
 """Copies of a warp: where they come from, where they go, and the picture of both."""
 
 import pytest
-from figures import (  # noqa: F401
-    axes,
-    by_gid,
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_has_a_number,
-    test_the_caption_is_a_sentence_below_everything,
-    words,
-)
+from figures import axes, by_gid, test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
 from gemmlab.kernel.trace import TraceError

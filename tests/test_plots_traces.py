@@ -6,16 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
-from figures import (
-    axes,
-    by_gid,
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_is_a_sentence_below_everything,
-    texts,
-    the_one,
-    words,
-)
+from figures import axes, by_gid, test_it_can_be_read, texts, the_one, words
 
 import gemmlab as gl
 from gemmlab import plots
@@ -170,10 +161,7 @@ def figure(request, traces, walks):
 
 
 def test_the_figure_of_loads_under_way_can_be_read(trips):
-    figure = loads_under_way(trips)
-    test_all_of_it_can_be_read(figure)
-    test_no_text_lies_on_another(figure)
-    test_the_caption_is_a_sentence_below_everything(figure)
+    test_it_can_be_read(loads_under_way(trips))
 
 
 def cells(figure, panel, gid):

@@ -3,13 +3,7 @@
 import numpy as np
 import pandas
 import pytest
-from figures import (  # noqa: F401
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_is_a_sentence_below_everything,
-    the_one,
-    words,
-)
+from figures import test_it_can_be_read, the_one, words  # noqa: F401
 
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync import figures

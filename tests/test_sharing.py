@@ -2,11 +2,7 @@
 
 import numpy as np
 import pytest
-from figures import (  # noqa: F401
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_is_a_sentence_below_everything,
-)
+from figures import test_it_can_be_read  # noqa: F401
 
 import gemmlab as gl
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
