@@ -84,7 +84,18 @@ def steps(frames: Sequence[Frame]) -> Picture:
     bottom = top + along + gap + down
     height = bottom + (0.5 if has_shared else 0.1) + 0.4
     title = f"{first.trace.kernel_name}: block {first.block} on its way along K"
-    fig = page(title, height - 0.42, _overview_caption(frames, numbers))
+    trace = first.trace
+    shown = style.listed([str(number + 1) for number in numbers])
+    part = "What happens between two barriers is one frame"
+    if not has_shared:
+        part = f"It has no barriers; a frame is a stretch of {STRETCH} along K"
+    both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
+    caption = (
+        f"Block {first.block} of {trace.kernel_name} at "
+        f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
+        f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
+    )
+    fig = page(title, height - 0.42, caption)
     key = ["hatched: loaded", "framed: read for products", "crossed: written"]
     if _arrives(frames):
         key.append("filled with dots: on its way")
@@ -123,23 +134,6 @@ def _arrives(frames: Sequence[Frame]) -> bool:
 
 def _part(frame: Frame) -> str:
     return f"Frame {frame.number + 1} of {frame.frames}"
-
-
-def _overview_caption(frames: Sequence[Frame], numbers: Sequence[int]) -> str:
-    frame = frames[0]
-    trace = frame.trace
-    shown = style.listed([str(number + 1) for number in numbers])
-    part = (
-        "What happens between two barriers is one frame"
-        if len(frame.memory)
-        else f"It has no barriers; a frame is a stretch of {STRETCH} along K"
-    )
-    both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
-    return (
-        f"Block {frame.block} of {trace.kernel_name} at "
-        f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
-        f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
-    )
 
 
 def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:

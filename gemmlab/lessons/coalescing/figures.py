@@ -31,7 +31,12 @@ def traffic(*traces: Trace) -> Picture:
     height = len(lines) * BAR + (len(groups) + 1) * PAD
     left = MARGIN + style.widest(groups) + 0.15
     key = list(zip(names, looks, strict=True))
-    fig = page("Sectors per request, by source line", height + 0.6, _caption(lines, names), key=key)
+    caption = "Sectors per request, counted from the traced addresses."
+    for at, name in enumerate(names):
+        rows = lines[lines["trace"] == at].sort_values(["access", "line"])
+        parts = [f"{row.access} {_amount(row.sectors_per_request)}" for row in rows.itertuples()]
+        caption += f" {name}: {style.listed(parts)}."
+    fig = page("Sectors per request, by source line", height + 0.6, caption, key=key)
     ax = fig.add_axes_at(left, fig.top, WIDTH - MARGIN - left, height, gid="traffic")
     y, middles = 0.0, []
     for group in groups:
@@ -57,12 +62,3 @@ def traffic(*traces: Trace) -> Picture:
 def _amount(value: float) -> str:
     """A count without decimals, a ratio with as many as it needs, at most two."""
     return f"{value:,.2f}".rstrip("0").rstrip(".")
-
-
-def _caption(lines: pandas.DataFrame, names: list[str]) -> str:
-    words = "Sectors per request, counted from the traced addresses."
-    for at, name in enumerate(names):
-        rows = lines[lines["trace"] == at].sort_values(["access", "line"])
-        parts = [f"{row.access} {_amount(row.sectors_per_request)}" for row in rows.itertuples()]
-        words += f" {name}: {style.listed(parts)}."
-    return words

@@ -39,7 +39,17 @@ def fp8_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) ->
     gives; rounding: as its function of that name.
     """
     title = "E4M3 has twice as many numbers in an octave, E5M2 reaches further both ways"
-    fig = page(title, 0.33 + 2.5 + 0.75, _of_values(numbers, rounding))
+    flat = rounding.groupby("element")["error"].min()
+    parts = [
+        f"{words} ends at {numbers[name][-1]:,.0f} and is off by at most {100 * flat[name]:.1f} %"
+        for name, (words, _) in ELEMENTS.items()
+    ]
+    caption = (
+        f"{'; '.join(parts)}, as far as its numbers have all their bits. Below, the distance from "
+        "one to the next stays the same, so errors grow up to 100 %, where a value becomes 0. "
+        "Values converted by the compiled quantizer."
+    )
+    fig = page(title, 0.33 + 2.5 + 0.75, caption)
     top = fig.top + 0.33
     names = [words for words, _ in ELEMENTS.values()]
     ax = rows_of(fig, names, top, 1.25, left=0.65, right=3.85, gid="numbers")
@@ -81,20 +91,6 @@ def _draw_rounding(ax: Axes, rounding: pandas.DataFrame) -> None:
 def _power(exponent: int) -> str:
     digits = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
     return f"2{digits}" if exponent else "1"
-
-
-def _of_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) -> str:
-    parts = []
-    for name, (words, _) in ELEMENTS.items():
-        flat = rounding[rounding["element"] == name]["error"].min()
-        parts.append(
-            f"{words} ends at {numbers[name][-1]:,.0f} and is off by at most {100 * flat:.1f} %"
-        )
-    return (
-        f"{'; '.join(parts)}, as far as its numbers have all their bits. Below, the distance from "
-        "one to the next stays the same, so errors grow up to 100 %, where a value becomes 0. "
-        "Values converted by the compiled quantizer."
-    )
 
 
 # ---- errors --------------------------------------------------------------------------------------
@@ -233,7 +229,14 @@ def scale_reach(*reaches: Reach) -> Picture:
         key += [(f"what a scale of {name} reaches;", strong), ("the next along K", second)]
     title = "What shares a scale: all of a matrix, a row of A or column of B, or a block"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
-    fig = page(title, height, _of_scales(reaches), key=key)
+    first = reaches[0]
+    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in reaches]
+    caption = (
+        f"C[{first.row}, {first.column}] of a product of {first.problem.m}×{first.problem.n}×"
+        f"{first.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
+        f"warp reads: {style.listed(counts)}. M, N and K are not drawn to one scale."
+    )
+    fig = page(title, height, caption, key=key)
     each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(reaches) - 1)) / len(reaches)
     wide, top = each - WIDE_A - REACH_GAP, fig.top + 0.28
     for at, reach in enumerate(reaches):
@@ -262,17 +265,6 @@ def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Reg
         box(ax, *place, edgecolor="none", gid=f"{name} {at}", **look)
     look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": plate(1.5, 0.75)}
     write(ax, 0.97, 0.95, f"{name} {rows}×{columns}", **look)
-
-
-def _of_scales(reaches: tuple[Reach, ...]) -> str:
-    reach = reaches[0]
-    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in reaches]
-    return (
-        f"C[{reach.row}, {reach.column}] of a product of {reach.problem.m}×{reach.problem.n}×"
-        f"{reach.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
-        "warp reads: "
-        f"{style.listed(counts)}. M, N and K are not drawn to one scale."
-    )
 
 
 # ---- two sets of sums ----------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, sqrt
 
 import pandas
@@ -43,7 +42,16 @@ def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
     heights = [max(work.sm_count * ROW, _map(work)[0] * _side(work)) for _, work in works]
     words = OF_A_BATCH if max(work.batch for _, work in works) > 1 else OF_A_PRODUCT
     title, body = "Which SM computes what", sum(heights) + len(works) * (TITLE + GAP) + 0.12
-    fig = page(title, body, caption or _of_waves(works), key=[(words, None)])
+    first = works[0][1]
+    noun = f"{first.batch} products" if first.batch > 1 else "A product"
+    shares = style.listed([f"{name} {100 * work.busy:.0f} %" for name, work in works])
+    caption = caption or (
+        f"{noun} of {'×'.join(map(str, first.shape))} on a GPU with "
+        f"{style.plural(first.sm_count, 'SM')}, as the addresses tell that the blocks load from. A "
+        "block goes to the SM that is free first, and all steps count as equally long: these are "
+        f"no times. Of the SMs' time until the last one is done, they have work in: {shares}."
+    )
+    fig = page(title, body, caption, key=[(words, None)])
     top = fig.top
     for (name, work), height in zip(works, heights, strict=True):
         steps = style.plural(work.length, "step")
@@ -118,19 +126,6 @@ def _words(part: Part, work: Work) -> tuple[str, ...]:
         return f"product {at}{tile}", f"product {at}", str(at)
     steps = str(part.first) if part.end == part.first + 1 else f"{part.first}–{part.end - 1}"
     return f"tile {at}, {steps}", f"{at}: {steps}", str(at)
-
-
-def _of_waves(works: Sequence[tuple[str, Work]]) -> str:
-    _, first = works[0]
-    m, n, k = first.shape
-    shares = style.listed([f"{name} {100 * work.busy:.0f} %" for name, work in works])
-    noun = f"{first.batch} products" if first.batch > 1 else "A product"
-    return (
-        f"{noun} of {m}×{n}×{k} on a GPU with {style.plural(first.sm_count, 'SM')}, as the "
-        "addresses tell that the blocks load from. A block goes to the SM that is free first, and "
-        "all steps count as equally long: these are no times. Of the SMs' time until the last one "
-        f"is done, they have work in: {shares}."
-    )
 
 
 # ---- ways to join --------------------------------------------------------------------------------

@@ -49,7 +49,15 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
         f"{trace.kernel_name}: {len(rows)} + {len(columns)} registers feed "
         f"{plural(int(owned.sum()), 'multiply-add')}"
     )
-    fig = page(title, bottom + 0.2 - 0.42, _caption(reads, a, b))
+    waiting = int(a[:, 1:].sum() + b[1:].sum())
+    wait = f" {waiting} more elements came with the same loads and wait." if waiting else ""
+    caption = (
+        f"Thread {reads.thread} of block {reads.played.block} of {trace.kernel_name} at k = 0: "
+        f"{plural(len(rows), 'element')} of A times {plural(len(columns), 'element')} of B make "
+        f"{plural(int(owned.sum()), 'product')}, one for each sum.{wait} Traced from its loads of "
+        "shared memory and its stores of C."
+    )
+    fig = page(title, bottom + 0.2 - 0.42, caption)
     across = left + len(columns) * wide
     ax = bare(fig.add_axes_at(0, 0, across, bottom, gid="registers"), across, bottom)
     white = {"color": "white"}
@@ -142,14 +150,3 @@ def _notes(reads: ThreadReads, owned: np.ndarray) -> dict[str, list[str]]:
         ],
         "Mean of all threads, counted": [f"{products:,g} multiply-adds for one k"],
     }
-
-
-def _caption(reads: ThreadReads, a: np.ndarray, b: np.ndarray) -> str:
-    waiting = int(a[:, 1:].sum() + b[1:].sum())
-    later = f" {waiting} more elements came with the same loads and wait." if waiting else ""
-    return (
-        f"Thread {reads.thread} of block {reads.played.block} of {reads.trace.kernel_name} at "
-        f"k = 0: {plural(a.shape[0], 'element')} of A times {plural(b.shape[1], 'element')} of B "
-        f"make {plural(int(reads.owned.sum()), 'product')}, one for each sum.{later} Traced from "
-        "its loads of shared memory and its stores of C."
-    )

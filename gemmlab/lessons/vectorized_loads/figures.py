@@ -130,7 +130,19 @@ def staging(trace: Trace) -> Picture:
         key.append(("read first", {"facecolor": "white", **OUTLINE}))
     height = head + cell * max(len(lines), down) + 0.3
     title = f"{trace.kernel_name}: block {BLOCK}, warp {WARP}"
-    fig = page(title, height, _staging_caption(trace, stores[0], readers), key=key)
+    first = stores[0].addresses[stores[0].active] // WORD
+    banks = Counter((np.unique(first) % BANKS).tolist())
+    caption = (
+        f"Warp {WARP} of block {BLOCK} of {trace.kernel_name} at its first load of A. "
+        "Numbers are lanes. Each lane brings four neighbours of a row and stores them one by one. "
+        f"Each row of shared memory is {BANKS} words, one in each bank. The first of the four "
+        f"stores, dark, falls into {plural(len(banks), 'bank')} of {BANKS} and takes "
+        f"{plural(max(banks.values()), 'wavefront')}."
+    )
+    for lanes in readers.values():
+        caption += f" The 16 bytes outlined are what {lanes_in_words(lanes)} ask for in the "
+        caption += "warp's first load of the tile."
+    fig = page(title, height, caption, key=key)
     top = fig.top + head
     for at, words in ((left, "A: one load"), (x, "shared memory: four stores, over the 32 banks")):
         fig.text_at(at, fig.top, words, size=NORMAL, weight="bold")
@@ -213,22 +225,3 @@ def _draw_banks(ax: Axes, stores: list[WarpAccess], lines: list[int]) -> None:
             look = {"gid": f"store {number} lane {lane}", **_look(number == 0)}
             box(ax, byte // WORD, lines.index(line), 1, 1, str(lane), text, **look)
     number_banks(ax, BANKS)
-
-
-def _staging_caption(trace: Trace, store: WarpAccess, readers: dict[int, list[int]]) -> str:
-    """store: the first of the four."""
-    read = "".join(
-        f" The 16 bytes outlined are what {lanes_in_words(lanes)} ask for in the warp's first load "
-        "of the tile."
-        for lanes in readers.values()
-    )
-    words_of_banks = Counter(
-        word % BANKS for word in set((store.addresses[store.active] // WORD).tolist())
-    )
-    return (
-        f"Warp {WARP} of block {BLOCK} of {trace.kernel_name} at its first load of A. "
-        "Numbers are lanes. Each lane brings four neighbours of a row and stores them one by one. "
-        f"Each row of shared memory is {BANKS} words, one in each bank. The first of the four "
-        f"stores, dark, falls into {plural(len(words_of_banks), 'bank')} of {BANKS} and takes "
-        f"{plural(max(words_of_banks.values()), 'wavefront')}.{read}"
-    )
