@@ -131,7 +131,18 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
     """
     columns = _two_columns(dict(table["group"].value_counts(sort=False)))
     height = max(sum(HEAD + ROW * count for count in column.values()) for column in columns)
-    caption, footer = _shares_caption(table), style.provenance(table)
+    means = [
+        f"{group} {percent(geometric_mean(rows['pct_cublas']))}"
+        for group, rows in table.groupby("group", sort=False)
+    ]
+    least = next(table.sort_values("pct_cublas").itertuples())
+    types = style.listed(list(dict.fromkeys(table["dtype"])))
+    caption = (
+        f"The speed of what gl.matmul picks in {types} at each shape, M×N×K, as a share of "
+        f"cuBLAS's; geometric means: {style.listed(means)}. The least is "
+        f"{percent(least.pct_cublas)}, at {_label(least)} with {least.kernel}."
+    )
+    footer = style.provenance(table)
     key = [(name, _swatch_of(name)) for name in style.ladder_order(table["kernel"])]
     fig = page("Share of cuBLAS, shape by shape", height + 0.55, caption, footer, key=key)
     left = style.widest(map(_label, table.itertuples()), SMALL) + 0.1
@@ -174,20 +185,6 @@ def _two_columns(counts: dict[str, int]) -> list[dict[str, int]]:
 def _label(row) -> str:
     sizes = f"{row.m}³" if row.m == row.n == row.k else f"{row.m}×{row.n}×{row.k}"
     return sizes if row.batch == 1 else f"{row.batch:,} × {sizes}"
-
-
-def _shares_caption(table: pandas.DataFrame) -> str:
-    """The geometric mean of each group, and the shape that is furthest behind."""
-    means = []
-    for group, chosen in table.groupby("group", sort=False):
-        means.append(f"{group} {percent(geometric_mean(chosen['pct_cublas']))}")
-    least = next(table.sort_values("pct_cublas").itertuples())
-    types = style.listed(list(dict.fromkeys(table["dtype"])))
-    return (
-        f"The speed of what gl.matmul picks in {types} at each shape, M×N×K, as a share of "
-        f"cuBLAS's; geometric means: {style.listed(means)}. The least is "
-        f"{percent(least.pct_cublas)}, at {_label(least)} with {least.kernel}."
-    )
 
 
 @styled

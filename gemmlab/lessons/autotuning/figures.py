@@ -201,7 +201,19 @@ def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials) -> Pi
         if term in longest
     ]
     title = f"What counts predict, and what was measured, at {every[0][0].space.problem}"
-    caption, source = _of_predictions(every), every[0][0].source
+    parts = []
+    for recorded, predictions in every:
+        judged = cost_model.judged(recorded, predictions)
+        parts.append(
+            f"of {recorded.space.rung.name} {judged.until_near} of {judged.settings} settings "
+            f"(correlation of ranks {judged.correlation:.2f})"
+        )
+    caption = (
+        "A dot is a setting; no axis begins at 0. Measured in the order of the predictions, "
+        f"{style.listed(parts)} are enough for {100 * NEAR:.0f} % of the fastest's speed. Right: "
+        "the best so far in that order."
+    )
+    source = every[0][0].source
     fig = page(title, 0.2 + SIDE + 0.5, caption, source, key=key)
     width = (WIDTH - MARGIN - LEFT - len(every) * BETWEEN) / (len(every) + 1)
     top = fig.top + 0.2
@@ -245,21 +257,6 @@ def _draw_times(ax: Axes, known: Recorded, predictions: Predicted) -> None:
     ax.set_title(known.space.rung.name, loc="left", size=NORMAL, weight="bold")
 
 
-def _of_predictions(every: Sequence[tuple[Recorded, Predicted]]) -> str:
-    parts = []
-    for known, predictions in every:
-        judged = cost_model.judged(known, predictions)
-        parts.append(
-            f"of {known.space.rung.name} {judged.until_near} of {judged.settings} settings "
-            f"(correlation of ranks {judged.correlation:.2f})"
-        )
-    return (
-        "A dot is a setting; no axis begins at 0. Measured in the order of the predictions, "
-        f"{style.listed(parts)} are enough for {100 * NEAR:.0f} % of the fastest's speed. Right: "
-        "the best so far in that order."
-    )
-
-
 # ---- rules ---------------------------------------------------------------------------------------
 
 LOOKS = (
@@ -281,7 +278,15 @@ def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
     ]
     title = f"{name}: which settings for a shape that nobody measured"
     key = [(judged.rule, look) for judged, look in zip(every, looks, strict=True)]
-    fig = page(title, 0.3 * len(shapes) + 0.6, _of_rules(every), source, key=key)
+    means = [f"{judged.rule} {100 * judged.mean:.1f} %" for judged in every]
+    worst = min(every, key=lambda judged: min(judged.shares.values()))
+    shape = min(worst.shares, key=worst.shares.__getitem__)
+    caption = (
+        "Each shape is left out in turn, and named from the others alone. Geometric means: "
+        f"{style.listed(means)}. The worst single choice, {100 * worst.shares[shape]:.1f} % at "
+        f"{Problem(*shape)}, is that of the {worst.rule}."
+    )
+    fig = page(title, 0.3 * len(shapes) + 0.6, caption, source, key=key)
     ax = rows_of(
         fig, [str(Problem(*shape)) for shape in shapes], fig.top, 0.3, right=WIDTH - 2 * MARGIN,
         gid="rules", xlim=(0, 103),
@@ -295,14 +300,3 @@ def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
         ax.plot(shares, [row + aside for row in range(len(shapes))], clip_on=False, **look)
     line_of_cublas(ax, linewidth=0.8)
     return fig
-
-
-def _of_rules(every: Sequence[Judged]) -> str:
-    means = [f"{judged.rule} {100 * judged.mean:.1f} %" for judged in every]
-    worst = min(every, key=lambda judged: min(judged.shares.values()))
-    shape = min(worst.shares, key=worst.shares.__getitem__)
-    return (
-        "Each shape is left out in turn, and named from the others alone. Geometric means: "
-        f"{style.listed(means)}. The worst single choice, {100 * worst.shares[shape]:.1f} % at "
-        f"{Problem(*shape)}, is that of the {worst.rule}."
-    )

@@ -54,7 +54,16 @@ def batches(table: pandas.DataFrame) -> Picture:
     sizes = sorted(set(rows["m"]))
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
     title = "What one product takes, over the number of products"
-    caption = _of_times(rows)
+    # What the ways take at the largest batch that all have.
+    shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
+    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
+    at_most = rows[rows["batch"] == most].set_index(["m", "way"])["product_us"]
+    parts = []
+    for size in sizes:
+        times = [style.digits(at_most[size, way]) for way in shown if (size, way) in at_most]
+        parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
+    names = style.listed([f"“{way}”" for way in shown])
+    caption = f"One of {most:,} products takes, by {names}: {'; '.join(parts)}."
     fig = page(title, 0.24 + HEIGHT + 0.55, caption, style.provenance(rows), key=key)
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sizes) - 1)) / len(sizes)
     limits = rows["product_us"].min() / 1.3, rows["product_us"].max() * 1.3
@@ -75,19 +84,6 @@ def batches(table: pandas.DataFrame) -> Picture:
         else:
             ax.tick_params(labelleft=False)
     return fig
-
-
-def _of_times(rows: pandas.DataFrame) -> str:
-    """What the ways take at the largest batch that all have: at once, and a launch for each."""
-    shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
-    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
-    parts = []
-    for size, of_size in rows[rows["batch"] == most].groupby("m"):
-        us = of_size.set_index("way")["product_us"]
-        times = [style.digits(us[way]) for way in shown if way in us]
-        parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
-    names = style.listed([f"“{way}”" for way in shown])
-    return f"One of {most:,} products takes, by {names}: {'; '.join(parts)}."
 
 
 # ---- copies --------------------------------------------------------------------------------------

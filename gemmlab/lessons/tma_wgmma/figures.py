@@ -149,7 +149,21 @@ def factors(trace: Trace) -> Picture:
         for number, share in enumerate(np.linspace(*SHADES, len(reads["A"])), 1)
     ]
     title = "What each wgmma of a step reads of shared memory"
-    fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, _of_factors(reads), key=key)
+    parts = []
+    for name, (read, *_) in reads.items():
+        lines, units = read.places.shape
+        parts.append(
+            f"of {name} {lines} whole rows, one for each k"
+            if read.transposed
+            else f"of {name} {units} chunks of {CHUNK_BYTES} bytes in each of {lines} rows"
+        )
+    where = "There" if reads["A"][0].transposed else "In rows along K"
+    caption = (
+        f"What one wgmma reads: {style.listed(parts)}. The {len(reads['A'])} of a step read all. "
+        f"{where} the swizzle moves the chunks of a row, and the hardware finds them from the "
+        "descriptor."
+    )
+    fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, caption, key=key)
     top = fig.top + 0.45
     for at, (name, of_matrix) in enumerate(reads.items()):
         left = MARGIN + 0.45 + at * (PANEL_WIDTH + 0.95)
@@ -189,22 +203,6 @@ def _described(reads: list[FactorRead]) -> str:
     if reads[0].transposed:
         words += f"; {fields.leading[0]:,} from 64 columns to the next 64"
     return f"{words}."
-
-
-def _of_factors(reads: dict[str, list[FactorRead]]) -> str:
-    parts = []
-    for name, of_matrix in reads.items():
-        lines, units = of_matrix[0].places.shape
-        parts.append(
-            f"of {name} {lines} whole rows, one for each k"
-            if of_matrix[0].transposed
-            else f"of {name} {units} chunks of {CHUNK_BYTES} bytes in each of {lines} rows"
-        )
-    return (
-        f"What one wgmma reads: {style.listed(parts)}. The {len(reads['A'])} of a step read all. "
-        f"{'In rows along K' if not reads['A'][0].transposed else 'There'} the swizzle moves the "
-        "chunks of a row, and the hardware finds them from the descriptor."
-    )
 
 
 # ---- swizzles ------------------------------------------------------------------------------------
@@ -359,8 +357,19 @@ def power(table: pandas.DataFrame) -> Picture:
         f"{NAMES[dtype]}, {data}, {LOADS[load]}": chosen.set_index("kernel")
         for (dtype, data, load), chosen in table.groupby(["dtype", "data", "load"], sort=False)
     }
-    caption, source = _of_kernels(table), style.provenance(table)
-    return _in_panels("What power does to a comparison", rows, looks, caption, source)
+    first = table.iloc[0]
+    cublas = table[(table.kernel == "cublas") & (table.dtype == first["dtype"])]["tflops"]
+    last = max(set(table["kernel"]) - {"cublas"})
+    speeds = table.pivot_table(index=["dtype", "data", "load"], columns="kernel", values="tflops")
+    shares = 100 * speeds[last] / speeds["cublas"]
+    caption = (
+        f"Products of {first['m']}×{first['n']}×{first['k']}, launched after a rest and without "
+        f"end. cuBLAS alone reaches {cublas.min():.0f} to {cublas.max():.0f} TFLOP/s in "
+        f"{NAMES[first['dtype']]}, by its data and its load; of cuBLAS under the same load, {last} "
+        f"reaches {shares.min():.1f} to {shares.max():.1f} %. The clock is what the SMs counted."
+    )
+    title, source = "What power does to a comparison", style.provenance(table)
+    return _in_panels(title, rows, looks, caption, source)
 
 
 @styled
@@ -380,7 +389,17 @@ def wgmma_ceilings(table: pandas.DataFrame) -> Picture:
         for (dtype, place, width, data), chosen in table.groupby(by, sort=False)
     }
     title = "The ceilings of wgmma: nothing but the instruction"
-    return _in_panels(title, rows, looks, _of_ceilings(table), style.provenance(table))
+    first = table[["dtype", "a_from", "width"]].iloc[0]
+    chosen = table[(table[first.index] == first).all(axis=1)].set_index(["data", "load"])["tflops"]
+    speeds = ", ".join(
+        f"{chosen[data, load]:.0f} {LOADS[load]} on {WORDS[data]}" for data, load in chosen.index
+    )
+    caption = (
+        f"{NAMES[first['dtype']]} with A from {first['a_from']} and {first['width']} columns: "
+        f"{speeds}, in TFLOP/s. Two warpgroups on each SM, their operands there from the start; an "
+        "operation is a multiplication or an addition. The clock is what the SMs counted."
+    )
+    return _in_panels(title, rows, looks, caption, style.provenance(table))
 
 
 def _in_panels(
@@ -407,34 +426,3 @@ def _in_panels(
         names = [""] * len(rows)  # once, at the left
         left = right + PANEL_GAP
     return fig
-
-
-def _of_kernels(table: pandas.DataFrame) -> str:
-    """How far one kernel's own speeds lie apart, and the shares of the last rung."""
-    first = table.iloc[0]
-    chosen = table[(table.kernel == "cublas") & (table.dtype == first["dtype"])]
-    low, high = chosen["tflops"].min(), chosen["tflops"].max()
-    last = max(set(table["kernel"]) - {"cublas"})
-    speeds = table.pivot_table(index=["dtype", "data", "load"], columns="kernel", values="tflops")
-    shares = 100 * speeds[last] / speeds["cublas"]
-    shape = f"{first['m']}×{first['n']}×{first['k']}"
-    return (
-        f"Products of {shape}, launched after a rest and without end. cuBLAS alone reaches "
-        f"{low:.0f} to {high:.0f} TFLOP/s in {NAMES[first['dtype']]}, by its data and its load; of "
-        f"cuBLAS under the same load, {last} reaches {shares.min():.1f} to {shares.max():.1f} %. "
-        "The clock is what the SMs counted."
-    )
-
-
-def _of_ceilings(table: pandas.DataFrame) -> str:
-    """What sustained work costs, and what zeros save."""
-    first = table[["dtype", "a_from", "width"]].iloc[0]
-    chosen = table[(table[first.index] == first).all(axis=1)].set_index(["data", "load"])["tflops"]
-    speeds = ", ".join(
-        f"{chosen[data, load]:.0f} {LOADS[load]} on {WORDS[data]}" for data, load in chosen.index
-    )
-    return (
-        f"{NAMES[first['dtype']]} with A from {first['a_from']} and {first['width']} columns: "
-        f"{speeds}, in TFLOP/s. Two warpgroups on each SM, their operands there from the start; an "
-        "operation is a multiplication or an addition. The clock is what the SMs counted."
-    )
