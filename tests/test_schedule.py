@@ -131,14 +131,14 @@ def test_tiles_have_the_number_of_their_block_and_what_a_round_needs_is_dark(ord
         *((f"GROUP={group}", one) for group, one in orders.items())
     )
     first, second = (
-        next(ax for ax in figure.axes if ax.get_gid() == f"C {one.settings}")
+        next(ax for ax in figure.axes if ax.get_gid() == f"{one.settings} C")
         for one in orders.values()
     )
     for ax, tile in ((first, (0, 3)), (second, (3, 0))):
         where = the_one(ax, "block 3 round 0")
         assert (where.get_y(), where.get_x()) == tile
         assert [t.get_text() for t in ax.texts if t.get_position() == (tile[1] + 0.5, tile[0] + 0.5)] == ["3"]  # fmt: skip # noqa: E501
-    strips = [ax for ax in figure.axes if str(ax.get_gid()).startswith(("A ", "B "))]
+    strips = [ax for ax in figure.axes if str(ax.get_gid()).endswith((" A", " B"))]
     needed = [sum("needed" in item.get_gid() for item in ax.patches) for ax in strips]
     assert needed == [1, 8, 4, 2]  # of A and B, row by row and in groups
     assert any("64 rows of A and 512 columns of B" in one for one in words(figure))
