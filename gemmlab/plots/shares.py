@@ -195,15 +195,10 @@ def rung_map(table: pandas.DataFrame) -> Picture:
     and K that vary, M = N being one. A dot is a shape at which rungs were measured; at others the
     nearest of these decides, or a rule.
     """
-    panels = dict(list(table.groupby("panel", sort=False)))
-    # Of each panel, which sizes go across and down.
-    axes = {
-        panel: ("m", "k") if (rows["m"] == rows["n"]).all() else ("n", "m")
-        for panel, rows in panels.items()
-    }
-    sizes = {
-        panel: [sorted(set(rows[name])) for name in axes[panel]] for panel, rows in panels.items()
-    }
+    panels = []  # its name, its rows, which sizes go across and up, and their values
+    for panel, rows in table.groupby("panel", sort=False):
+        names = ("m", "k") if (rows["m"] == rows["n"]).all() else ("n", "m")
+        panels.append((panel, rows, names, [sorted(set(rows[name])) for name in names]))
     rungs = style.ladder_order(table["kernel"])
     key = [(name, _swatch_of(name)) for name in rungs]
     dot = {"marker": "o", "markersize": 4.5, "color": style.BLACK, "linestyle": ""}
@@ -213,29 +208,25 @@ def rung_map(table: pandas.DataFrame) -> Picture:
         f"What gl.choose takes at {len(table)} shapes: {style.listed(parts)}. A dot is a shape at "
         "which rungs were measured; elsewhere the nearest of these decides, or a rule."
     )
-    height = max(len(down) for _, down in sizes.values()) * CELL
+    height = max(len(up) for *_, (_, up) in panels) * CELL
     fig = page("Which rung for which shape", 0.25 + height + 0.8, caption, key=key)
-    margin = (WIDTH - CELL * sum(len(across) for across, _ in sizes.values())) / (len(panels) + 1)
+    margin = (WIDTH - CELL * sum(len(across) for *_, (across, _) in panels)) / (len(panels) + 1)
     x, bottom = margin, fig.top + 0.25 + height
-    labels = {"m": "M", "n": "N", "k": "K"}
-    for panel, rows in panels.items():
-        across, down = sizes[panel]
-        wide, tall = len(across) * CELL, len(down) * CELL
+    for panel, rows, (first, second), (across, up) in panels:
+        wide, tall = len(across) * CELL, len(up) * CELL
         fig.text_at(x, bottom - tall - 0.24, panel, size=NORMAL, weight="bold")
         ax = fig.add_axes_at(x, bottom - tall, wide, tall, gid=f"map {panel}")
         for row in rows.itertuples():
-            at = [size.index(getattr(row, name))
-                  for size, name in zip(sizes[panel], axes[panel], strict=True)]  # fmt: skip
+            at = across.index(getattr(row, first)), up.index(getattr(row, second))
             shape = f"{row.m}×{row.n}×{row.k}"
             look = {**_swatch_of(row.kernel), "linewidth": 0.4}
             box(ax, at[0] - 0.5, at[1] - 0.5, 1, 1, gid=f"cell {shape} {row.kernel}", **look)
             if row.recorded:
                 ax.plot(*at, markeredgecolor=style.GROUND, gid=f"dot {shape}", **dot)
-        ax.set(xlim=(-0.5, len(across) - 0.5), ylim=(-0.5, len(down) - 0.5))
+        ax.set(xlim=(-0.5, len(across) - 0.5), ylim=(-0.5, len(up) - 0.5))
         ax.set_xticks(range(len(across)), map(str, across), rotation=60)
-        ax.set_yticks(range(len(down)), map(str, down))
-        ax.set_xlabel("M = N" if axes[panel][0] == "m" else labels[axes[panel][0]])
-        ax.set_ylabel(labels[axes[panel][1]])
+        ax.set_yticks(range(len(up)), map(str, up))
+        ax.set(xlabel="M = N" if first == "m" else first.upper(), ylabel=second.upper())
         ax.tick_params(length=0)
         x += wide + margin
     return fig
