@@ -53,13 +53,11 @@ def boxes(trace: Trace) -> Picture:
         f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
     )
     fig = page(title, height, caption, key=key)
-    axes = product_axes(
-        fig, MARGIN + LABELS, fig.top + 0.45, (deep, deep), (wide, tall), (GAP, GAP)
-    )
-    for name, ax in axes.items():
-        rows, columns = {"A": (trace.m, trace.k), "B": (trace.k, trace.n)}.get(
-            name, (trace.m, trace.n)
-        )
+    sizes, gaps = ((deep, deep), (wide, tall)), (GAP, GAP)
+    axes = product_axes(fig, MARGIN + LABELS, fig.top + 0.45, *sizes, gaps)
+    shapes = {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}
+    for name, (rows, columns) in shapes.items():
+        ax = axes[name]
         ax.set(xlim=(0, columns), ylim=(rows, 0))
         ax.set(xticks=[0, columns // 2, columns], yticks=[0, rows // 2, rows])
         number_above(ax)
