@@ -53,8 +53,8 @@ def boxes(trace: Trace) -> Picture:
         f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
     )
     fig = page(title, height, caption, key=key)
-    sizes, gaps = ((deep, deep), (wide, tall)), (GAP, GAP)
-    axes = product_axes(fig, MARGIN + LABELS, fig.top + 0.45, *sizes, gaps)
+    left, along, of_c = MARGIN + LABELS, (deep, deep), (wide, tall)
+    axes = product_axes(fig, left, fig.top + 0.45, along, of_c, (GAP, GAP))
     shapes = {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}
     for name, (rows, columns) in shapes.items():
         ax = axes[name]
