@@ -159,19 +159,24 @@ def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def test_the_figure_of_boxes_has_all_of_a_step_and_says_how_many(copied):
-    figure = tma_wgmma_figures.boxes(copied, block=(1, 0, 0))
+@pytest.fixture(scope="module")
+def first_block():
+    return gl.load("16_tma_wgmma").trace(128, 256, 2 * STEP)
+
+
+def test_the_figure_of_boxes_has_all_of_a_step_and_says_how_many(first_block):
+    figure = tma_wgmma_figures.boxes(first_block)
     (ax,) = (one for one in figure.axes if one.get_gid() == "boxes stage")
     assert sum(patch.get_width() for patch in ax.patches) == 2**14 + 2**15
     assert "thread 0 asks for 5 boxes: 1 of A of 128×64 and 4 of B of 64×64" in figure.caption
     turned = tma_wgmma_figures.boxes(gl.load("17_warp_specialized", OP_B=1).trace(128, 256, STEP))
     assert "thread 256 asks for 2 boxes" in turned.caption
-    (ax,) = (one for one in turned.axes if one.get_gid() == "boxes B")
+    (ax,) = (one for one in turned.axes if one.get_gid() == "map B")
     assert [(p.get_width(), p.get_height()) for p in ax.patches] == [(256, STEP)]
 
 
-def test_the_figure_of_factors_tells_what_descriptors_say(copied):
-    figure = tma_wgmma_figures.factors(copied, block=(1, 0, 0), group=1)
+def test_the_figure_of_factors_tells_what_descriptors_say(first_block):
+    figure = tma_wgmma_figures.factors(first_block)
     said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
     assert "begin at bytes 0, 32, 64 and 96 of it" in said and "8,192 from 64 columns" in said
     drawn = {one.get_gid(): one.images[0].get_array() for one in figure.axes if one.images}
@@ -184,8 +189,6 @@ def test_kernels_without_boxes_are_refused():
     trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
     with pytest.raises(ValueError, match="brings no boxes"):
         tma_wgmma_figures.boxes(trace)
-    with pytest.raises(TypeError, match="takes a trace"):
-        tma_wgmma_figures.factors("16_tma_wgmma")
 
 
 # ---- what each wait and fence is for -------------------------------------------------------------

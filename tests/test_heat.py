@@ -40,6 +40,12 @@ def parsed(heat):
 
 TRAFFIC = METRICS | MATRIX_METRICS | WGMMA_METRICS | BULK_METRICS
 CASES = [(rung.name, {}) for rung in ladder.RUNGS] + [("09_double_buffering", {"STAGES": 3})]
+SHOWN = [
+    ("01_naive", {}),
+    ("09_double_buffering", {"STAGES": 3}),
+    ("12_split_k", {}),
+    ("18_persistent", {}),
+]
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
@@ -72,7 +78,7 @@ def test_lines_that_cost_the_same_are_named_together(heats):
     assert "a_from" in a and "b_from" in b
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES)
+@pytest.mark.parametrize(("name", "settings"), SHOWN)
 def test_html_and_text_hold_the_same_numbers(name, settings, heats):
     heat = heats(name, **settings)
     tree, rows = parsed(heat)
@@ -83,7 +89,7 @@ def test_html_and_text_hold_the_same_numbers(name, settings, heats):
         assert line.split() == " ".join(texts).split()
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES)
+@pytest.mark.parametrize(("name", "settings"), SHOWN)
 def test_what_is_shown_and_what_is_folded_is_the_whole_code(name, settings, heats):
     heat = heats(name, **settings)
     _, (head, *rows) = parsed(heat)
@@ -118,13 +124,6 @@ def test_a_tint_is_there_where_a_number_is_and_grows_with_it(heats):
 
 def brightness(colour):
     return sum(bytes.fromhex(colour[1:]))
-
-
-def test_it_can_be_read_out(heats):
-    tree, _ = parsed(heats("03_shared_memory", (64, 64, 128)))
-    assert all(cell.get("scope") == "col" for cell in tree.findall(".//thead//th"))
-    rows = tree.findall(".//tbody//th")
-    assert rows and all(cell.get("scope") == "row" for cell in rows)
 
 
 def test_source_is_escaped():

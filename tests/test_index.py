@@ -2,13 +2,12 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from gemmlab import folders, ladder
+from gemmlab import folders
 from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
@@ -95,13 +94,6 @@ def test_the_ladder_links_every_notebook_and_has_its_numbers():
     assert reading.FORMULA in repr(shown)
 
 
-def test_every_row_shows_its_own_picture():
-    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', index.ladder().markup)
-    assert len(pictures) == len(NAMES)
-    # 10 and 11 multiply alike.
-    assert len(set(pictures)) == len(NAMES) - 1
-
-
 def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr(overview, "PICTURES", folders.RESULTS / "not there")
     with pytest.raises(NoRecord, match=r"01_naive.png is not there: run `make readme`"):
@@ -126,10 +118,6 @@ def test_a_way_has_what_its_notebooks_need_and_nothing_else():
     assert all(
         f"{title} ({len(names)} notebooks, " in repr(shown) for title, names in routes.items()
     )
-
-
-def test_the_index_is_small():
-    assert (NOTEBOOKS / "index.ipynb").stat().st_size < MOST_BYTES
 
 
 # ---- thumbnails ----------------------------------------------------------------------------------
@@ -160,17 +148,6 @@ def test_a_thumbnail_shows_block_warp_and_thread_in_proportion():
     assert area(*rgb) == 32 - 1
     pale = [round(255 * part) for part in style.tint(style.ARRAYS["C"], 0.16)]
     assert area(*pale) == 8 * 64 - 32
-
-
-def test_the_ridge_of_the_roofs_follows_the_ceilings():
-    def corner(ridge):
-        picture = np.asarray(thumbnails.roofs_thumbnail(SimpleNamespace(ridge=ridge)))
-        dark = picture.sum(axis=2) < 150
-        return int(dark[dark.any(axis=1).nonzero()[0][2]].nonzero()[0][0])
-
-    # Three equal steps on the logarithmic axis from 0.1 to 1000.
-    near, middle, far = map(corner, (1, 10, 100))
-    assert abs((far - middle) - (middle - near)) <= 2 < middle - near
 
 
 # ---- the glossary --------------------------------------------------------------------------------
@@ -222,8 +199,3 @@ def test_the_glossary_is_alphabetical_and_says_the_same_twice():
     assert len(re.findall(r'id="term-', shown.markup)) == len(names)
     assert all((NOTEBOOKS / target).is_file() for target in links(shown.markup))
     assert "<code>__syncthreads()</code>" in shown.markup and "`" not in shown.markup
-
-
-def test_the_ladder_has_no_rung_that_the_index_cannot_name():
-    assert [index.label(name)[:2] for name in NAMES] == [name[:2] for name in NAMES]
-    assert index.label(ladder.find("08_warp_tiling").name) == "08 Warp tiling"

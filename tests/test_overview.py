@@ -20,12 +20,6 @@ def test_a_page_shows_the_records_as_they_are(page):
     assert readme.updated(page, text) == text, "run `make readme`"
 
 
-def test_every_part_is_shown_once():
-    texts = "".join(page.read_text(encoding="utf-8") for page in readme.PAGES)
-    for name in readme.PARTS:
-        assert texts.count(readme.BEGIN.format(name=name)) == 1
-
-
 def test_the_ladder_has_the_days_of_all_its_rows():
     days = {roofs.recorded_ceilings().recorded[:10]}
     for rung in RUNGS:

@@ -13,14 +13,11 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.analysis import facts
 from gemmlab.kernel import prebuilt
 from gemmlab.notebook import lab as sliders
 from gemmlab.notebook.lab import View
-from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import NoRecord
-from ptxsim.metrics import FMA_METRIC
 
 
 def test_a_kernel_is_answered_with_the_name_of_its_rung():
@@ -173,15 +170,6 @@ def test_a_slider_moves_the_picture_and_back_again():
     assert lab.picture.value == first
 
 
-def test_only_parameters_can_be_chosen_and_nothing_is_traced_while_a_slider_is_dragged():
-    lab = gl.lab("02_coalescing")
-    for parameter in lab.rung.parameters:
-        slider = lab.sliders[parameter.name]
-        assert slider.options == parameter.legal and not slider.continuous_update
-    with pytest.raises(gl.LadderError, match="99_none"):
-        gl.lab("99_none")
-
-
 def test_another_architecture_changes_registers_and_occupancy_alone():
     lab = gl.lab("03_shared_memory")
     before = lab.lines.value, lab.caption.value
@@ -198,22 +186,3 @@ def test_an_architecture_that_the_settings_do_not_run_on_is_refused_in_place():
     assert lab.offer.layout.display == "none"  # other settings of this rung are no cure
     lab.arch.value = "sm_80"
     assert shown(lab)
-
-
-def test_as_text_the_lab_is_short_and_names_its_sliders():
-    assert repr(gl.lab("03_shared_memory")).startswith(
-        "Sliders for 03_shared_memory: TILE, BK, PAD."
-    )
-
-
-@pytest.mark.parametrize(("swizzle", "most"), [(0, 4), (1, 1)])
-def test_the_banks_in_the_picture_are_those_of_the_counters(swizzle, most):
-    """Storing A transposed, 4 bytes a lane, 4 lanes meet in a bank unless they are swizzled."""
-    found = facts.of(gl.load("07_bank_conflicts", PAD=0, SWIZZLE=swizzle, SPLIT=1))
-    patterns = _patterns(found.trace.run.accesses(warp=0))
-    stores = [
-        p for p in patterns if (p.banks.access.operation, p.banks.access.size) == ("store", 4)
-    ]
-    assert max(len(p.cells) for p in stores) == most
-    assert patterns[0].banks.wavefronts == max(p.banks.wavefronts for p in patterns)
-    assert found.trace.counters[FMA_METRIC] > 0

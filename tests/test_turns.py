@@ -6,7 +6,6 @@ import re
 import pytest
 
 import gemmlab as gl
-from gemmlab.lessons.warp_specialized import figures as warp_specialized_figures
 from gemmlab.lessons.warp_specialized import tables as register_budget
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.lessons.warp_specialized.lab import ring_player
@@ -81,8 +80,6 @@ def test_other_kernels_and_other_things_are_refused():
         turns.of(gl.load("03_shared_memory").trace(32, 32, 32))
     with pytest.raises(TypeError, match="turns takes a trace"):
         turns.of("17_warp_specialized")
-    with pytest.raises(TypeError, match=r"turns takes what turns\.of"):
-        warp_specialized_figures.turns("17_warp_specialized")
 
 
 def said(player):

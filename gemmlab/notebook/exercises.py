@@ -98,28 +98,21 @@ def check_kernel(
     except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
         print(f"Not yet: {error}")
         return
-    failed = [case for case in report.cases if not case.passed]
-    if not failed:
-        checked = kernel.check().cases if mistakes else []
-        mistakes_found = [case.message.split("; ")[0] for case in checked if not case.passed]
-        if mistakes_found:
-            print(
-                f"Not yet: all {len(report.cases)} cases pass, but there is a {mistakes_found[0]}."
-            )
-        elif conflicts and (more := _conflicts(kernel)):
-            print(
-                f"Not yet: all {len(report.cases)} cases pass, but of the wavefronts of one tile "
-                f"{more} are bank conflicts."
-            )
-        else:
-            print(f"Right: all {len(report.cases)} cases pass.")
-        return
-    first = failed[0]
-    met = f": {first.findings[0]}" if first.findings else ""
-    print(
-        f"Not yet: {len(failed)} of {len(report.cases)} cases fail, the first of them at "
-        f"M={first.m}, N={first.n}, K={first.k}{met}."
-    )
+    count, failed = len(report.cases), [case for case in report.cases if not case.passed]
+    checked = kernel.check().cases if mistakes and not failed else []
+    hidden = [case.message.split("; ")[0] for case in checked if not case.passed]
+    if failed:
+        first = failed[0]
+        where = f"M={first.m}, N={first.n}, K={first.k}"
+        met = f": {first.findings[0]}" if first.findings else ""
+        print(f"Not yet: {len(failed)} of {count} cases fail, the first of them at {where}{met}.")
+    elif hidden:
+        print(f"Not yet: all {count} cases pass, but there is a {hidden[0]}.")
+    elif conflicts and (more := _conflicts(kernel)):
+        of_all = f"of the wavefronts of one tile {more} are bank conflicts"
+        print(f"Not yet: all {count} cases pass, but {of_all}.")
+    else:
+        print(f"Right: all {count} cases pass.")
 
 
 def _conflicts(kernel: Kernel) -> int:
@@ -141,7 +134,7 @@ def check_launch(
     """Launch the reader's kernel in the simulator, and say whether it does what it should.
 
     args: as simulator.launch takes them; the last array among them is what the kernel writes, and
-    is held against `expected`, element by element.
+    is compared with `expected`, element by element.
     """
     try:
         run = launch(source, entry, grid, block, args, check=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -26,19 +25,6 @@ def heat(trace: Trace) -> Heat:
     if not isinstance(trace, Trace):
         raise TypeError(f"heat takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     return Heat(trace)
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line as it is shown: its number, a (count, share) for each kind, and its source.
-
-    Or, where `folded` is not 0, so many lines without traffic.
-    """
-
-    line: int
-    cells: dict[str, tuple[str, str, float]]  # kind -> count, share in words, share of 1
-    source: str
-    folded: int = 0
 
 
 class Heat:
@@ -98,18 +84,16 @@ class Heat:
         return f"{where}: {'; '.join(parts)}."
 
     def __repr__(self) -> str:
-        rows, kinds = self.rows(), self.kinds()
-        heads = ["line", *(word for kind in kinds for word in (kind, "share")), "source"]
-        body = []
-        for row in rows:
-            if row.folded:
-                body.append(["", *[""] * (2 * len(kinds)), _folded(row.folded)])
-                continue
-            numbers = [word for kind in kinds for word in row.cells[kind][:2]]
-            body.append([str(row.line), *numbers, row.source])
-        lines = [heads, *body]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        widths[-1] = 0
+        kinds = self._kinds()
+        lines = [["line", *(word for kind in kinds for word in (kind, "share")), "source"]]
+        for row in self._rows():
+            if isinstance(row, int):
+                lines.append(["", *[""] * (2 * len(kinds)), _folded(row)])
+            else:
+                numbers = [word for kind in kinds for word in _cell(row, kind)]
+                lines.append([str(row["line"]), *numbers, row["source"]])
+        *columns, _ = zip(*lines, strict=True)
+        widths = [*(max(map(len, column)) for column in columns), 0]
         text = [
             "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
             for cells in lines
@@ -117,10 +101,12 @@ class Heat:
         return "\n".join([self.caption, *(line.rstrip() for line in text)])
 
     def _repr_html_(self) -> str:
-        from gemmlab.plots.style import BLUE, FAINT, GRID, GROUND, INK, VERMILION
+        from matplotlib.colors import to_hex
+
+        from gemmlab.plots.style import BLUE, FAINT, GRID, GROUND, INK, VERMILION, tint
 
         colours = {"sectors": BLUE, "wavefronts": VERMILION}
-        kinds = self.kinds()
+        kinds = self._kinds()
         ground = f"background: {GROUND}; color: {INK}"
         number = "text-align: right; padding: 0 0.6em; white-space: nowrap; border: 0"
         code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
@@ -132,21 +118,24 @@ class Heat:
             for word, style in heads
         )
         body = []
-        for row in self.rows():
-            if row.folded:
+        for row in self._rows():
+            if isinstance(row, int):
                 span = f'<td colspan="{2 * len(kinds) + 1}" style="border: 0"></td>'
-                words = f'<td style="{code}; border: 0; color: {FAINT}">{_folded(row.folded)}</td>'
+                words = f'<td style="{code}; border: 0; color: {FAINT}">{_folded(row)}</td>'
                 body.append(f'<tr style="{ground}">{span}{words}</tr>')
                 continue
-            cells = [f'<th scope="row" style="{number}; font-weight: normal">{row.line}</th>']
+            cells = [f'<th scope="row" style="{number}; font-weight: normal">{row["line"]}</th>']
             for kind in kinds:
-                count, words, share = row.cells[kind]
-                look = f"{number}; background: {_tint(colours[kind], share)}" if count else number
-                cells += [f'<td style="{look}">{text}</td>' for text in (count, words)]
+                look = number
+                if row[kind]:
+                    tinted = tint(colours[kind], DEEPEST * row[f"{kind}_share"] / 100)
+                    look += f"; background: {to_hex(tinted)}"
+                cells += [f'<td style="{look}">{text}</td>' for text in _cell(row, kind)]
             # What does not fit goes on in the next line, under the code and a little further in.
-            deep = len(row.source) - len(row.source.lstrip()) + 4
+            source = row["source"]
+            deep = len(source) - len(source.lstrip()) + 4
             hang = f"padding-left: calc(0.6em + {deep}ch); text-indent: -{deep}ch"
-            cells.append(f'<td style="{code}; {hang}; border: 0">{html.escape(row.source)}</td>')
+            cells.append(f'<td style="{code}; {hang}; border: 0">{html.escape(source)}</td>')
             body.append(f'<tr style="{ground}">{"".join(cells)}</tr>')
         caption = (
             f'<caption style="caption-side: bottom; text-align: left; padding: 0.5em; {ground}">'
@@ -159,36 +148,31 @@ class Heat:
             f"</thead><tbody>{''.join(body)}</tbody></table></div>"
         )
 
-    def kinds(self) -> list[str]:
+    def _kinds(self) -> list[str]:
         return [kind for kind in COUNTS if self.table[kind].any()]
 
-    def rows(self) -> list[Row]:
-        """Lines to show. A long run of lines without traffic becomes one row, but for its ends."""
+    def _rows(self) -> list[dict | int]:
+        """Rows of the table; or, in the place of a long run without traffic, how many lines."""
         records = self.table.to_dict("records")
         busy = [at for at, record in enumerate(records) if any(record[kind] for kind in COUNTS)]
-        rows: list[Row] = []
+        rows: list[dict | int] = []
         for before, after in zip([-1, *busy], [*busy, len(records)], strict=True):
             if before >= 0:
-                rows.append(_row(records[before]))
+                rows.append(records[before])
             quiet = records[before + 1 : after]
-            if len(quiet) <= LONGEST_QUIET:
-                rows += map(_row, quiet)
-                continue
-            kept = (CONTEXT if before >= 0 else 0, CONTEXT if after < len(records) else 0)
-            rows += map(_row, quiet[: kept[0]])
-            rows.append(Row(0, {}, "", folded=len(quiet) - sum(kept)))
-            rows += map(_row, quiet[len(quiet) - kept[1] :])
+            if len(quiet) > LONGEST_QUIET:
+                first, last = CONTEXT * (before >= 0), CONTEXT * (after < len(records))
+                hidden = len(quiet) - first - last
+                quiet = [*quiet[:first], hidden, *quiet[first + hidden :]]
+            rows += quiet
         return rows
 
 
-def _row(record: dict) -> Row:
+def _cell(row: dict, kind: str) -> tuple[str, str]:
+    """The count and the share of a line, in words."""
     from gemmlab.plots.style import percent
 
-    cells = {}
-    for kind in COUNTS:
-        count, share = record[kind], record[f"{kind}_share"]
-        cells[kind] = (f"{count:,}", percent(share), share / 100) if count else ("", "", 0.0)
-    return Row(record["line"], cells, record["source"])
+    return (f"{row[kind]:,}", percent(row[f"{kind}_share"])) if row[kind] else ("", "")
 
 
 def _is_code(text: str) -> bool:
@@ -197,11 +181,3 @@ def _is_code(text: str) -> bool:
 
 def _folded(lines: int) -> str:
     return f"… {lines} lines without traffic"
-
-
-def _tint(colour: str, share: float) -> str:
-    from matplotlib.colors import to_hex
-
-    from gemmlab.plots.style import tint
-
-    return to_hex(tint(colour, DEEPEST * share))

@@ -155,7 +155,7 @@ def lab(name: str, **settings: int) -> Lab:
 class Lab(ipywidgets.VBox):
     """Sliders, a GPU architecture to choose, one picture, and the same as text.
 
-    Settings that do not go together are answered with the reason in place of the picture, and with
+    Settings that do not go together are answered with the reason instead of the picture, and with
     a button for the nearest ones that do. These keep what was moved last, if any legal settings do;
     the labels of what they change are marked. What was shown once is kept.
     """

@@ -12,7 +12,6 @@ from __future__ import annotations
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.maps import address_map, block_map, warp_map
-from gemmlab.plots.page import Picture
 from gemmlab.plots.path import path
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.shares import rung_map, shape_shares, shares
@@ -23,29 +22,7 @@ from gemmlab.plots.tiles import thread_tile, tile_reuse
 from gemmlab.plots.timeline import timeline
 
 __all__ = [
-    "address_map",
-    "bank_map",
-    "block_map",
-    "climb",
-    "cublas_share",
-    "gflops",
-    "kernel_view",
-    "path",
-    "png",
-    "roofline",
-    "rung_map",
-    "shape_shares",
-    "shares",
-    "step",
-    "steps",
-    "sweep",
-    "thread_tile",
-    "tile_reuse",
-    "timeline",
-    "warp_map",
-]
-
-
-def png(figure: Picture) -> bytes:
-    """The bytes of a PNG file of a figure, 900 pixels wide, for an image widget or a file."""
-    return figure.png()
+    "address_map", "bank_map", "block_map", "climb", "cublas_share", "gflops", "kernel_view",
+    "path", "roofline", "rung_map", "shape_shares", "shares", "step", "steps", "sweep",
+    "thread_tile", "tile_reuse", "timeline", "warp_map",
+]  # fmt: skip

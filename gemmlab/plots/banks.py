@@ -120,7 +120,7 @@ def _group(access: WarpAccess, lanes: tuple[int, ...]) -> Group:
 
 
 @styled
-def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) -> Picture:
+def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
     """Which lanes of one warp touch which banks of shared memory, for each named access.
 
     The 32 banks lie along x. Lanes that the hardware serves together are one group of rows: the
@@ -129,10 +129,8 @@ def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) 
     it serves, or how many where their numbers do not fit.
 
     accesses: loads or stores, as trace.run.accesses(block, warp) has them. Raises ValueError for
-    none, and for other accesses than loads and stores of shared memory.
+    other accesses than loads and stores of shared memory.
     """
-    if not accesses:
-        raise ValueError("bank_map takes one access or more, by name.")
     banks = {name: Banks.of(access) for name, access in accesses.items()}
     key = [("no bank conflict", GOES)]
     groups = [group for access in banks.values() for group in access.groups]
@@ -140,7 +138,24 @@ def bank_map(accesses: Mapping[str, WarpAccess], *, caption: str | None = None) 
         key.append(("a bank conflict: waits for the row above", WAITS))
     height = 0.3 + sum(HEAD + ROW * access.height + GAP for access in banks.values())
     title = "One access of one warp, over the banks"
-    fig = page(title, height, caption or _caption(banks), key=key)
+    parts = [f"“{name}” takes {met.cost.replace(', ', ' and ')}" for name, met in banks.items()]
+    how = ""
+    together = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
+    for lanes in sorted(together):
+        if lanes < WARP:
+            moves = WARP * BANK_BYTES // lanes
+            how += f" Where a lane moves {moves} bytes, {lanes} lanes go at a time."
+    if any(
+        len(group.lanes) * met.access.size > BANKS * BANK_BYTES
+        for met in banks.values()
+        for group in met.groups
+    ):
+        how += " Twice as many go where each reads the same as the next, or the next but one."
+    caption = (
+        f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "
+        f"one bank lie above each other, and each row is one wavefront.{how}"
+    )
+    fig = page(title, height, caption, key=key)
     top = fig.top + 0.08
     for name, met in banks.items():
         access = met.access
@@ -188,26 +203,3 @@ def _label(lanes: list[int], room: float) -> str:
     if len(lanes) > 2 and lanes == list(range(lanes[0], lanes[-1] + 1)):
         words = f"{lanes[0]}–{lanes[-1]}"
     return words if style.text_width(words, SMALL) <= room else f"×{len(lanes)}"
-
-
-def _caption(banks: Mapping[str, Banks]) -> str:
-    parts = []
-    for name, met in banks.items():
-        parts.append(f"“{name}” takes {met.cost.replace(', ', ' and ')}")
-    parts_of = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
-    how = "".join(
-        f" Where a lane moves {WARP * BANK_BYTES // lanes} bytes, {lanes} lanes go at a time."
-        for lanes in sorted(parts_of)
-        if lanes < WARP
-    )
-    merged = any(
-        len(group.lanes) * met.access.size > BANKS * BANK_BYTES
-        for met in banks.values()
-        for group in met.groups
-    )
-    if merged:
-        how += " Twice as many go where each reads the same as the next, or the next but one."
-    return (
-        f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "
-        f"one bank lie above each other, and each row is one wavefront.{how}"
-    )

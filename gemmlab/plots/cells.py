@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from gemmlab.plots import style
-from gemmlab.plots.style import SMALL
+from gemmlab.plots.page import Picture
+from gemmlab.plots.style import NORMAL, SMALL
 
 SECTOR_BYTES = 32
 CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
@@ -19,23 +20,6 @@ CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
 def require_trace(trace: Any, who: str) -> None:
     if not callable(getattr(trace, "warp_access", None)):
         raise TypeError(f"{who} takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
-
-
-def require_access(access: Any, who: str) -> None:
-    fields = ("array", "op", "shape", "lanes", "elements", "addresses", "width", "sectors")
-    missing = [name for name in fields if not hasattr(access, name)]
-    if missing:
-        raise TypeError(
-            f"{who} takes accesses, as trace.warp_access(...) gives, not {access!r} "
-            f"(which has no {missing[0]})."
-        )
-    if len(access.lanes) == 0:
-        raise ValueError(f"{who}: no lane is active in this {access.op} of {access.array}.")
-    if len(access.elements) != len(access.lanes) or len(access.addresses) != len(access.lanes):
-        raise ValueError(
-            f"{who}: the {access.op} of {access.array} has {len(access.lanes)} lanes, "
-            f"{len(access.elements)} entries of elements and {len(access.addresses)} addresses."
-        )
 
 
 # ---- boxes ---------------------------------------------------------------------------------------
@@ -60,9 +44,32 @@ def write(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
     ax.text(x, y, words, **{"size": SMALL, "ha": "center", "va": "center_baseline", **look})
 
 
+def name_above(ax: Axes, words: str, up: float) -> None:
+    """Bold words above the upper left corner of axes, `up` points away from it."""
+    look = {"xycoords": "axes fraction", "textcoords": "offset points", "weight": "bold"}
+    ax.annotate(words, (0, 1), (0, up), size=NORMAL, annotation_clip=False, **look)
+
+
 def plate(pad: float = 1.0, alpha: float = 0.85) -> dict[str, Any]:
     """What lies behind words that stand on lines or hatches, as `bbox`."""
     return {"facecolor": "white", "edgecolor": "none", "pad": pad, "alpha": alpha}
+
+
+def product_axes(
+    fig: Picture, left: float, top: float, along: tuple[float, float], c: tuple[float, float],
+    gap: tuple[float, float], gid: str = "map",
+) -> dict[str, Axes]:  # fmt: skip
+    """Axes for A at the left, B above, and C where they meet, all in inches.
+
+    along: K to the right, in A, and downwards, in B; c: the width and the height of C; gap: to the
+    right of A, and below B.
+    """
+    right, below = left + along[0] + gap[0], top + along[1] + gap[1]
+    places = {
+        "A": (left, below, along[0], c[1]), "B": (right, top, c[0], along[1]),
+        "C": (right, below, *c),
+    }  # fmt: skip
+    return {name: fig.add_axes_at(*place, gid=f"{gid} {name}") for name, place in places.items()}
 
 
 def bare(ax: Axes, columns: float, rows: float) -> Axes:
@@ -122,26 +129,20 @@ def _ticks(indices: range, room: float) -> list[int]:
 
 def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: object) -> None:
     """The True cells of a bool array as few rectangles."""
-    cells_there = {(int(row), int(column)) for row, column in np.argwhere(cells)}
-    for x, y, across, down in rectangles(cells_there):
+    for x, y, across, down in rectangles(cells):
         ax.add_patch(Rectangle((x, y), across, down, gid=gid, zorder=zorder, **look))
 
 
-def rectangles(cells: set[tuple[int, int]]) -> list[tuple[int, int, int, int]]:
-    """Cells (row, column) as few rectangles (x, y, width, height): equal runs of rows, stacked."""
+def rectangles(cells: np.ndarray) -> list[tuple[int, int, int, int]]:
+    """The True cells as few rectangles (x, y, width, height): equal runs of rows, stacked."""
     done: list[tuple[int, int, int, int]] = []
-    growing: dict[tuple[int, int], int] = {}  # (first column, width): first row
-    rows = {row for row, _ in cells}
-    for row in range(min(rows, default=0), max(rows, default=0) + 2):
-        columns = sorted(column for at, column in cells if at == row)
-        runs, start = set(), 0
-        for at in range(1, len(columns) + 1):
-            if at == len(columns) or columns[at] != columns[at - 1] + 1:
-                runs.add((columns[start], at - start))
-                start = at
-        for run in [run for run in growing if run not in runs]:
+    growing: dict[tuple[int, int], int] = {}  # (first column, its end): first row
+    for row, line in enumerate(np.pad(cells, ((0, 1), (1, 1)))):
+        edges = np.flatnonzero(np.diff(line.astype(np.int8))).tolist()
+        runs = set(zip(edges[::2], edges[1::2], strict=True))
+        for run in growing.keys() - runs:
             first = growing.pop(run)
-            done.append((run[0], first, run[1], row - first))
+            done.append((run[0], first, run[1] - run[0], row - first))
         for run in runs:
             growing.setdefault(run, row)
     return sorted(done)

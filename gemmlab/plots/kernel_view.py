@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import log
 
 import matplotlib.style
@@ -42,7 +41,7 @@ MOST_LINES = 0.04  # inches; lower rows have no lines between them
 
 
 @styled
-def kernel_view(facts: Facts, ceilings: Ceilings | None, *, caption: str | None = None) -> Picture:
+def kernel_view(facts: Facts, ceilings: Ceilings | None) -> Picture:
     """What one block and one warp touch of A, B and C, the banks, the resources, the roofline.
 
     facts: as gemmlab.analysis.facts.of(kernel) gives; ceilings: as gl.ceilings() gives, or None
@@ -54,7 +53,7 @@ def kernel_view(facts: Facts, ceilings: Ceilings | None, *, caption: str | None 
         for line in style.wrap(sentence, WIDTH - 2 * MARGIN, SMALL)
     ]
     height = BOTTOM + 0.13 + len(lines) * SMALL * LINE / 72
-    fig = page("", height, caption or caption_of(facts, ceilings))
+    fig = page("", height, caption_of(facts, ceilings))
     _draw(fig, facts, ceilings)
     fig.text_at(MARGIN, BOTTOM + 0.12, "\n".join(lines), size=SMALL, linespacing=LINE)
     return fig
@@ -231,30 +230,35 @@ def _draw_key(ax: Axes, facts: Facts) -> None:
 
 def _draw_banks(ax: Axes, facts: Facts) -> None:
     _words(ax, RIGHT, TOP - 0.4, "32 banks of shared memory, warp 0", weight="bold")
-    seen = _patterns(facts.trace.run.accesses(facts.block, warp=0))
-    if not seen:
+    patterns = _patterns(facts.trace.run.accesses(facts.block, warp=0))
+    if not patterns:
         words = "This kernel uses no shared memory."
         if facts.units_per_request(SHARED, "load"):
             words = "Only tensor cores read it, without conflicts."
         _words(ax, RIGHT, TOP - 0.16, words)
         return
-    shown = seen[:MOST_PATTERNS]
-    row = min(BANK_ROW, BANKS_HEIGHT / sum(len(pattern.cells) for pattern in shown))
-    names = [pattern.name() for pattern in shown]
+    shown = patterns[:MOST_PATTERNS]
+    row = min(BANK_ROW, BANKS_HEIGHT / sum(len(cells) for _, cells, _ in shown))
+    names = [_pattern_name(banks, lines) for banks, _, lines in shown]
     y = TOP - 0.16
-    for pattern, name in zip(shown, names, strict=True):
+    for (banks, cells, lines), name in zip(shown, names, strict=True):
         if names.count(name) > 1:
-            name = pattern.name(f"{pattern.addresses} × ")
+            addresses = len(np.unique(banks.access.addresses[banks.access.active]))
+            name = _pattern_name(banks, lines, f"{addresses} × ")
         _words(ax, RIGHT, y, name)
-        cost = plural(pattern.banks.wavefronts, "wavefront")
-        _words(ax, RIGHT + RIGHT_WIDTH, y, cost, ha="right")
+        _words(ax, RIGHT + RIGHT_WIDTH, y, plural(banks.wavefronts, "wavefront"), ha="right")
         y += SMALL * LINE / 72 + 0.01
-        _draw_cells(ax, pattern.cells, y, row)
-        y += row * len(pattern.cells) + 0.07
+        _draw_cells(ax, cells, y, row)
+        y += row * len(cells) + 0.07
     words = "A row is a wavefront. Orange (×) waits."
-    if len(seen) > len(shown):
-        words += f" {len(seen) - len(shown)} more."
+    if len(patterns) > len(shown):
+        words += f" {len(patterns) - len(shown)} more."
     _words(ax, RIGHT, y, words)
+
+
+def _pattern_name(banks: Banks, lines: list[int], times: str = "") -> str:
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]} … {lines[-1]}"
+    return f"{where}: {banks.access.operation}, {times}{banks.access.size} bytes"
 
 
 def _draw_cells(ax: Axes, cells: np.ndarray, top: float, row: float) -> None:
@@ -272,61 +276,31 @@ def _draw_cells(ax: Axes, cells: np.ndarray, top: float, row: float) -> None:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Pattern:
-    """How accesses of some lines meet the banks: `cells` from _bank_cells."""
-
-    banks: Banks
-    cells: np.ndarray
-    lines: list[int]
-
-    def name(self, times: str = "") -> str:
-        access = self.banks.access
-        lines = f"line {self.lines[0]}"
-        if len(self.lines) > 1:
-            lines = f"lines {self.lines[0]} … {self.lines[-1]}"
-        return f"{lines}: {access.operation}, {times}{access.size} bytes"
-
-    @property
-    def addresses(self) -> int:
-        """How many different ones the lanes have."""
-        access = self.banks.access
-        return len(np.unique(access.addresses[access.active]))
-
-
-def _patterns(accesses: Iterable[WarpAccess]) -> list[_Pattern]:
-    """What differs in loads and stores of shared memory, the costliest first.
+def _patterns(accesses: Iterable[WarpAccess]) -> list[tuple[Banks, np.ndarray, list[int]]]:
+    """What differs in loads and stores of shared memory, the costliest first, and in which lines.
 
     Of every line, operation and width, and of each way in which lanes share addresses, the access
     that takes most wavefronts: what one line loads of A and of B, in a function that is inlined
-    there, differs in who reads the same.
+    there, differs in who reads the same. Accesses that are equally far apart meet the banks alike.
     """
     by_line: dict[tuple, dict[bytes, WarpAccess]] = {}
     for access in accesses:
         if (access.space, access.operation) in COUNTED and access.space == SHARED:
-            place, shared = _where(access)
+            active = access.active
+            far = np.where(active, access.addresses - access.addresses[active].min(), -1)
+            _, first, of_lane = np.unique(far, return_index=True, return_inverse=True)
+            shared = np.where(active, first[of_lane], -1)
             key = access.line, access.operation, access.size, shared.tobytes()
-            by_line.setdefault(key, {}).setdefault(place.tobytes(), access)
-    patterns: dict[tuple, _Pattern] = {}
+            by_line.setdefault(key, {}).setdefault(far.tobytes(), access)
+    patterns: dict[tuple, tuple[Banks, np.ndarray, list[int]]] = {}
     for (line, operation, size, _), those in by_line.items():
         banks = max(map(Banks.of, those.values()), key=lambda met: met.wavefronts)
         cells = _bank_cells(banks)
         key = operation, size, cells.shape, cells.tobytes()
-        pattern = patterns.setdefault(key, _Pattern(banks, cells, []))
-        if line not in pattern.lines:
-            pattern.lines.append(line)
-    return sorted(patterns.values(), key=lambda pattern: -pattern.banks.wavefronts)
-
-
-def _where(access: WarpAccess) -> tuple[np.ndarray, np.ndarray]:
-    """int (32,) of the lanes: how far from the lowest address, and the first lane that is as far.
-
-    -1 for lanes that are not active. Accesses that are equally far apart meet the banks alike.
-    """
-    active = access.active
-    far = np.where(active, access.addresses - access.addresses[active].min(), -1)
-    _, first, of_lane = np.unique(far, return_index=True, return_inverse=True)
-    return far, np.where(active, first[of_lane], -1)
+        _, _, lines = patterns.setdefault(key, (banks, cells, []))
+        if line not in lines:
+            lines.append(line)
+    return sorted(patterns.values(), key=lambda pattern: -pattern[0].wavefronts)
 
 
 def _bank_cells(banks: Banks) -> np.ndarray:
@@ -336,8 +310,8 @@ def _bank_cells(banks: Banks) -> np.ndarray:
     for group in banks.groups:
         cells = np.zeros((max(1, group.wavefronts), BANKS), np.uint8)
         for place, stack in group.stacks.items():
-            for at in range(min(len(stack), len(cells))):
-                cells[at, place * width : (place + 1) * width] = WAITING if at else GOING
+            cells[: len(stack), place * width : (place + 1) * width] = WAITING
+            cells[0, place * width : (place + 1) * width] = GOING
         rows.append(cells)
     return np.concatenate(rows)
 

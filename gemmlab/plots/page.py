@@ -74,18 +74,14 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
     def inner(*args: Any, **kwargs: Any) -> Picture:
         with matplotlib.style.context(["default", style.RC]):
             figure = draw(*args, **kwargs)
-            _make_ticks(figure)
+            # Ticks take the style of the moment when they are made, at their first use.
+            for axes in figure.axes:
+                for axis in (axes.xaxis, axes.yaxis):
+                    if axes.axison and axis.get_visible():
+                        axis.get_ticklabels(which="both")
             return figure
 
     return inner
-
-
-def _make_ticks(figure: Picture) -> None:
-    """Ticks take the style of when they are made, which is when they are first asked for."""
-    for axes in figure.axes:
-        for axis in (axes.xaxis, axes.yaxis):
-            if axes.axison and axis.get_visible():
-                axis.get_ticklabels(which="both")
 
 
 TITLE_TOP, KEY_ROW = 0.12, 0.22  # inches
@@ -102,11 +98,8 @@ def page(
 
     What is drawn begins at figure.top, in inches from the top. The key stands beside the title if
     there is room for both, else below it; its entries are as in draw_key. The caption is wrapped
-    to the width; the footer, a line in smaller type, says where numbers come from. Raises
-    ValueError if the caption is empty.
+    to the width; the footer, a line in smaller type, says where numbers come from.
     """
-    if not caption.strip():
-        raise ValueError("caption is empty; give a sentence, or None for one made from the data.")
     width = style.WIDTH - 2 * MARGIN
     beside = style.text_width(title, LARGE, "bold") + 0.4 + _key_width(key) <= width
     title_lines = style.wrap(title, BOLD * width, LARGE)

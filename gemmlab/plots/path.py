@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pandas
-from matplotlib.axes import Axes
 
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled, swatch
@@ -11,7 +10,6 @@ from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH
 
 RATE, SHARE = "TFLOP/s", "% of cuBLAS"
 QUARTILES = ["from", "to"]  # of the share
-COLUMNS = ("step", "predicted", "taken", RATE, SHARE, "gpu", "recorded")
 HEADS = {RATE: 0.65, "points": 0.6}  # of the numbers, and their widths in inches
 WORDS, BAR, GAP = 3.6, 0.2, 0.14  # inches: what a step is called, a bar, the room between rows
 ROOM = 0.06  # of the axis left free at either end, as a share of what is drawn
@@ -27,20 +25,14 @@ LINE_OF_QUARTILES = {"color": style.BLACK, "linewidth": 1.1}
 
 
 @styled
-def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def path(table: pandas.DataFrame) -> Picture:
     """What each step changed, in points of cuBLAS's speed; below its name the prediction.
 
     table: as gl.path() gives. A bar goes from the share of cuBLAS of the step that was kept before
     to its own; where the table has columns from and to, a line over its end goes from one to the
     other. Hatched bars are roads not taken: each changes one thing in the last step kept, so their
     bars begin there. The dashed line is cuBLAS.
-
-    Raises TypeError and ValueError for anything else, also where no step was kept.
     """
-    style.require_table(table, COLUMNS, "path")
-    style.require_positive(table.rename(columns={"step": "kernel"}), (RATE, SHARE), "path")
-    if not table["taken"].any():
-        raise ValueError("path: no step of the table was taken, so none has one before it.")
     rows = [
         (row, style.wrap(row["step"], WORDS, NORMAL), style.wrap(row["predicted"], WORDS, SMALL))
         for row in _with_differences(table)
@@ -56,8 +48,10 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     if quartiles:
         key.append(("quartiles", LINE_OF_QUARTILES))
     height = sum(heights)
-    caption, footer = caption or _caption(table), style.provenance(table)
-    fig = page(_title(table), 0.25 + height + 0.55, caption, footer, key=key)
+    one_step = len(table) > 1 and table["taken"].sum() == 1  # the others each change it
+    title = "One change at a time" if one_step else "What each step brings"
+    title, caption = f"{title}, in points of cuBLAS's speed", _caption(table, one_step)
+    fig = page(title, 0.25 + height + 0.55, caption, style.provenance(table), key=key)
     left, top, right = MARGIN + WORDS + 0.15, fig.top + 0.25, MARGIN + sum(HEADS.values())
     ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
     ends = table[[SHARE, *quartiles]]
@@ -72,18 +66,22 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     y = 0.0
     end = None  # of the step kept before: its share, how far down it is
     for (row, name, guess), tall in zip(rows, heights, strict=True):
-        middle = y + tall / 2
-        _draw_bar(ax, row, middle)
+        middle, gid, change = y + tall / 2, f"step {row['step']}", row["change"]
+        if change is None:
+            at = [middle - BAR / 2, middle + BAR / 2]
+            ax.plot([row[SHARE]] * 2, at, color=style.BLACK, linewidth=1.6, gid=gid)
+        else:
+            look = {"left": row["before"], "zorder": 2, "gid": gid, **LOOKS[row["came"]]}
+            ax.barh(middle, change, BAR, **look)
         if quartiles:
-            gid = f"quartiles {row['step']}"
-            span = [row[name] for name in quartiles]
-            ax.plot(span, [middle] * 2, **LINE_OF_QUARTILES, zorder=3, gid=gid)
+            look = {"zorder": 3, "gid": f"quartiles {row['step']}", **LINE_OF_QUARTILES}
+            ax.plot([row[name] for name in quartiles], [middle] * 2, **look)
         if end and end[0] == row["before"]:
             look = {"color": style.FAINT, "linewidth": 0.7, "linestyle": ":", "zorder": 1}
             ax.plot([end[0]] * 2, [end[1], middle], **look)
         if row["taken"]:
             end = row[SHARE], middle
-        numbers = style.digits(row[RATE]), _signed(row["change"])
+        numbers = style.digits(row[RATE]), "" if change is None else _signed(change)
         for value, x in zip(numbers, edges, strict=True):
             fig.text_at(x, top + middle, value, size=NORMAL, ha="right", va="center")
         start = top + y + GAP / 2
@@ -97,65 +95,39 @@ def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
 def _with_differences(table: pandas.DataFrame) -> list[dict]:
     """The rows, with `before`: the share to compare it with, `change` from it, and what `came`.
 
-    The first step has neither.
+    Of the first step all are None.
     """
     rows = table.to_dict("records")
     last = [row[SHARE] for row in rows if row["taken"]][-1]
     before = None
     for row in rows:
         row["before"] = before if row["taken"] else last
-        row["change"] = None if row["before"] is None else row[SHARE] - row["before"]
-        if not row["taken"]:
-            row["came"] = NOT_TAKEN
-        elif before is not None:
-            row["came"] = SLOWER if row["change"] < 0 else FASTER
-        else:
-            row["came"] = ""
+        known = row["before"] is not None
+        row["change"] = row[SHARE] - row["before"] if known else None
+        row["came"] = NOT_TAKEN
         if row["taken"]:
+            row["came"] = (SLOWER if row["change"] < 0 else FASTER) if known else None
             before = row[SHARE]
     return rows
 
 
-def _draw_bar(ax: Axes, row: dict, middle: float) -> None:
-    gid = f"step {row['step']}"
-    if row["change"] is None:
-        at, ends = [row[SHARE]] * 2, [middle - BAR / 2, middle + BAR / 2]
-        ax.plot(at, ends, color=style.BLACK, linewidth=1.6, gid=gid)
-        return
-    look = LOOKS[row["came"]]
-    ax.barh(middle, row["change"], BAR, left=row["before"], zorder=2, gid=gid, **look)
-
-
-def _signed(change: float | None) -> str:
-    if change is None:
-        return ""
+def _signed(change: float) -> str:
     return f"{change:+.1f}".replace("-", "−") if round(change, 1) else "0.0"
 
 
-def _title(table: pandas.DataFrame) -> str:
-    what = "One change at a time" if _are_changes_of_one(table) else "What each step brings"
-    return f"{what}, in points of cuBLAS's speed"
-
-
-def _are_changes_of_one(table: pandas.DataFrame) -> bool:
-    """Whether one step was taken, and the others each change something in it."""
-    return len(table) > 1 and table["taken"].sum() == 1
-
-
-def _caption(table: pandas.DataFrame) -> str:
+def _caption(table: pandas.DataFrame, one_step: bool) -> str:
     taken = table[table["taken"].astype(bool)]
-    lost = len(table) - len(taken)
-    if _are_changes_of_one(table):
-        points = table.loc[~table["taken"].astype(bool), SHARE] - taken.iloc[0][SHARE]
+    first, last, lost = taken.iloc[0], taken.iloc[-1], len(table) - len(taken)
+    if one_step:
+        points = table.loc[~table["taken"].astype(bool), SHARE] - first[SHARE]
         return (
             f"{style.plural(lost, 'change')}, each alone: from {_signed(points.min())} to "
             f"{_signed(points.max())} points of cuBLAS's speed, measured beside it, where "
-            f"{style.rate(1e3 * taken.iloc[0][RATE])} are {taken.iloc[0][SHARE]:.1f} %."
+            f"{style.rate(1e3 * first[RATE])} are {first[SHARE]:.1f} %."
         )
-    change = taken.iloc[-1][SHARE] - taken.iloc[0][SHARE]
     words = (
-        f"{style.plural(len(taken) - 1, 'step')} change the speed by {_signed(change)} points of "
-        f"cuBLAS's, each measured beside it; together {style.rate(1e3 * taken.iloc[0][RATE])} "
-        f"become {style.rate(1e3 * taken.iloc[-1][RATE])}"
+        f"{style.plural(len(taken) - 1, 'step')} change the speed by "
+        f"{_signed(last[SHARE] - first[SHARE])} points of cuBLAS's, each measured beside it; "
+        f"together {style.rate(1e3 * first[RATE])} become {style.rate(1e3 * last[RATE])}"
     )
     return words + (f"; and {style.plural(lost, 'road')} not taken." if lost else ".")

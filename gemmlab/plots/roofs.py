@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.transforms import Bbox
 
 from gemmlab.ladder import RUNGS
 from gemmlab.plots import style
@@ -17,10 +17,6 @@ from gemmlab.plots.rows import note
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, percent
 from gemmlab.records.roofs import Ceilings
 
-POINTS = (
-    "kernel", "dtype", "m", "n", "k", "gflops", "dram_intensity", "l2_intensity",
-    "model_intensity", "gpu", "recorded",
-)  # fmt: skip
 UNITS = {
     ("float32", False): "FP32 multiply-adds",
     ("float16", False): "tensor cores, mma.sync of FP16",
@@ -36,9 +32,9 @@ LEVELS = {  # of memory: its column, how its marker is filled, and what that mea
     "L2": ("l2_intensity", "left", "by the bytes counted at L2"),
     "L1": ("model_intensity", "none", "by the bytes asked"),
 }
+HALF = 0.09  # inches, of a marker
 CLOSE = 1.6  # of two roofs no further apart the words stand above both
 CACHES = ("L2", "L1")  # whose roofs are those of reading
-HALF = 0.09  # inches, of a marker
 
 
 @styled
@@ -55,18 +51,16 @@ def roofline(
     on which kernels are shown.
     points and ceilings: as gemmlab.analysis.roofline.points(...) and ceilings() give them.
 
-    Raises TypeError and ValueError for anything else, NoRecord where a roof is not known.
+    Raises TypeError for anything but a table, ValueError for a missing rate and for points
+    of another GPU, NoRecord where a roof is not known.
     """
-    style.require_table(points, POINTS, "roofline")
     intensities = [column for column, *_ in LEVELS.values()]
-    style.require_positive(points, ("m", "n", "k", "gflops", *intensities), "roofline")
-    for name in ("bytes_per_second", "flop_per_second"):
-        value = getattr(ceilings, name, None)
-        if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
-            raise TypeError(
-                f"roofline takes the roofs as gemmlab.analysis.roofline.ceilings() gives them; "
-                f"{name} is {value!r}."
-            )
+    style.require_table(points, ("kernel", "gflops", *intensities), "roofline")
+    style.require_positive(points, ("gflops", *intensities), "roofline")
+    if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
+        raise ValueError(
+            f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."
+        )
     slope = ceilings.bytes_per_second / 1e9
     slopes = {
         level: ceilings.reads[level].per_second.median / 1e9
@@ -75,11 +69,6 @@ def roofline(
     }
     units = {("float32", False), *map(_unit, points.itertuples())}
     tops = {unit: _top(ceilings, *unit) for unit in sorted(units, key=list(UNITS).index)}
-    if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
-        raise ValueError(
-            f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."
-        )
-
     caption = caption or _roofline_caption(points, slope, tops, slopes.get("L2"))
     fig = page("", 0.08 + 4.2 + 0.62, caption, style.provenance(points))
     ax = fig.add_axes_at(0.98, 0.2, WIDTH - MARGIN - 0.98 - 0.15, 4.2, gid="roofline")
@@ -92,9 +81,8 @@ def roofline(
     style.plain_log_ticks(ax.xaxis)
     style.plain_log_ticks(ax.yaxis)
     ax.grid(axis="both")
-    levels = {name: how for name, how in LEVELS.items() if name != "L2" or "L2" in slopes}
     _draw_roofs(ax, slope, slopes, tops, points)
-    _draw_legend(ax, levels)
+    levels = {name: how for name, how in LEVELS.items() if name != "L2" or name in slopes}
     _draw_points(ax, points, list(tops.values()), levels)
     return fig
 
@@ -106,7 +94,6 @@ def _holding(limits: tuple[float, float], values: Sequence[float]) -> tuple[floa
 
 
 Unit = tuple[str, bool]  # a key of UNITS
-Box = tuple[float, float, float, float]  # lower left corner, upper right corner, in inches
 Levels = Mapping[str, tuple[str, str, str]]  # as LEVELS
 
 
@@ -174,90 +161,62 @@ def _angle(ax) -> float:
     return math.degrees(math.atan2(y1 - y0, x1 - x0))
 
 
-def _draw_legend(ax: Axes, levels: Levels) -> None:
+def _draw_points(ax: Axes, points: pandas.DataFrame, tops: list[float], levels: Levels) -> None:
+    """A line for each point with a marker for each level, and its label at its right end.
+
+    Labels go from the top down, each beside its marker or as far above or below it as is free.
+    """
     look = {"linestyle": "", "marker": "o", "markersize": 8, "markeredgewidth": 1.4,
             "color": style.INK, "markerfacecoloralt": style.GROUND}  # fmt: skip
     ways = [(fill, words) for _, fill, words in levels.values()]
-    marks = [Line2D([], [], fillstyle=fill, label=words, **look) for fill, words in ways]
     ax.legend(
-        handles=marks, loc="upper left", fontsize=SMALL, frameon=False, handletextpad=0.4,
+        handles=[Line2D([], [], fillstyle=fill, label=words, **look) for fill, words in ways],
+        loc="upper left", fontsize=SMALL, frameon=False, handletextpad=0.4, alignment="left",
         title="Arithmetic intensity", title_fontproperties={"size": SMALL, "weight": "bold"},
-        alignment="left",
     )  # fmt: skip
-
-
-def _point_labels(points: pandas.DataFrame) -> list[str]:
-    """The kernel of every point, and the shape where a kernel has several points."""
-    names = list(points["kernel"])
-    return [
-        name if names.count(name) == 1 else f"{name}, {style.shape_label(m, n, k)}"
-        for name, m, n, k in points[["kernel", "m", "n", "k"]].itertuples(index=False, name=None)
+    points = points.sort_values("gflops", ascending=False)
+    columns = [column for column, *_ in levels.values()]
+    inches = (ax.transData + ax.figure.dpi_scale_trans.inverted()).transform
+    right = inches((ax.get_xlim()[1], 1))[0]
+    heights = [inches((1, rate))[1] for rate in points["gflops"]]
+    spans = [inches([(x, 1) for x in row])[:, 0] for row in points[columns].to_numpy()]
+    taken = [
+        Bbox.from_extents(min(xs) - HALF, y - HALF, max(xs) + HALF, y + HALF)
+        for xs, y in zip(spans, heights, strict=True)
     ]
-
-
-def _draw_points(ax: Axes, points: pandas.DataFrame, tops: Sequence[float], levels: Levels) -> None:
-    """Points and labels from the top down, so that labels stand in the order of their points."""
-    points = points.assign(label=_point_labels(points)).sort_values("gflops", ascending=False)
-    inches = ax.transData + ax.figure.dpi_scale_trans.inverted()
-    rows = list(points.itertuples(index=False))
-    right = inches.transform((ax.get_xlim()[1], 1.0))[0]
-    taken: list[Box] = []
-    for row in rows:
-        at = [getattr(row, column) for column, *_ in levels.values()]
-        places = [inches.transform((intensity, row.gflops)) for intensity in at]
-        taken += [(x - HALF, y - HALF, x + HALF, y + HALF) for x, y in places]
-        (*_, y), xs = places[0], [x for x, _ in places]
-        taken.append((min(xs), y - 0.02, max(xs), y + 0.02))
     for top in tops:  # the roof and its words
-        y = inches.transform((1.0, top))[1]
-        taken.append((0.0, y - 0.04, right, y + 0.22))
-    for row in rows:
+        y = inches((1, top))[1]
+        taken.append(Bbox.from_extents(0, y - 0.04, right, y + 0.22))
+    names = list(points["kernel"])
+    lifts = [0, 1, -1, 1.5, -1.5, *(sign * half / 2 for sign in (-1, 1) for half in range(4, 30))]
+    for row, y, xs in zip(points.itertuples(), heights, spans, strict=True):
         look = style.kernel_style(row.kernel)
         at = {level: getattr(row, column) for level, (column, *_) in levels.items()}
         ends = [min(at.values()), max(at.values())]
         ax.plot(ends, [row.gflops] * 2, color=look["color"], linewidth=0.9, zorder=2.5)
         for level, intensity in at.items():
-            gid = {"L1": "model", "L2": "l2", "DRAM": "dram"}[level]
             ax.plot(
                 intensity, row.gflops, look["marker"], color=look["color"],
                 fillstyle="left" if level == "L2" else "full",
                 markerfacecolor=style.GROUND if level == "L1" else look["color"],
                 markerfacecoloralt=style.GROUND, markersize=8, markeredgewidth=1.4, zorder=3,
-                gid=f"{gid} {row.kernel}",
+                gid=f"{level} {row.kernel}",
             )  # fmt: skip
-        x, y = inches.transform((row.dram_intensity, row.gflops))
-        width, height = style.text_width(row.label, SMALL), SMALL * LINE / 72
-        place = _free_place((x, y), HALF, (width, height), taken, right)
+        several = names.count(row.kernel) > 1
+        words = row.kernel + several * f", {style.shape_label(row.m, row.n, row.k)}"
+        size = style.text_width(words, SMALL), SMALL * LINE / 72
+        x = min(xs[0] + HALF + 0.06, right - size[0])
+        places = [Bbox.from_bounds(x, y + (lift - 0.5) * size[1], *size) for lift in lifts]
+        place = next((place for place in places if not place.count_overlaps(taken)), places[0])
         taken.append(place)
-        middle = (place[1] + place[3]) / 2
+        lift = (place.y0 + place.y1) / 2 - y
         leader = {"arrowstyle": "-", "color": style.FAINT, "relpos": (0, 0.5), "linewidth": 0.6,
                   "shrinkB": 4}  # fmt: skip
-        shift = (72 * (place[0] - x), 72 * (middle - y))
         note(
-            ax, row.label, (row.dram_intensity, row.gflops), shift, gid="label",
-            va="center_baseline", zorder=4,
-            arrowprops=leader if abs(middle - y) > height else None,  # where it is not beside it
+            ax, words, (row.dram_intensity, row.gflops), (72 * (x - xs[0]), 72 * lift),
+            gid="label", va="center_baseline", zorder=4,
+            arrowprops=leader if abs(lift) > size[1] else None,  # where it is not beside it
         )  # fmt: skip
-
-
-def _free_place(
-    at: tuple[float, float], half: float, size: tuple[float, float], taken: list[Box], right: float
-) -> Box:
-    """Where a label of this size goes: beside its marker, or as far above or below it as is free.
-
-    Right of the marker where it ends before `right`, else left of it. half: of the marker's width.
-    """
-    (x, y), (width, height) = at, size
-    start = x + half + 0.06
-    if start + width > right:
-        start = x - half - 0.06 - width
-    below, above = ([sign * half_lines / 2 for half_lines in range(4, 30)] for sign in (-1, 1))
-    places = [
-        (start, y + (offset - 0.5) * height, start + width, y + (offset + 0.5) * height)
-        for offset in (0, 1, -1, 1.5, -1.5, *below, *above)
-    ]
-    free = (box for box in places if not any(style.overlap(box, other) for other in taken))
-    return next(free, places[0])
 
 
 def _roofline_caption(

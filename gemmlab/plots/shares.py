@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import exp, log
+from statistics import geometric_mean
 from typing import Any
 
 import pandas
-from matplotlib.axes import Axes
 
 from gemmlab.plots import style
 from gemmlab.plots.cells import box
@@ -16,7 +14,6 @@ from gemmlab.plots.rows import at_edge, bar, line_of_cublas, note, rows_of
 from gemmlab.plots.speeds import at_shape, measured
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, percent
 
-SOURCES = ("rung", "source", "pct_cublas")
 BAR, LANE, GAP = 0.2, 0.14, 0.1  # inches: a bar, a row of markers above it, between rungs
 SIZE = 6.5  # of a marker, in points
 LOOKS = (  # of sources: none has the colour of a matrix or a rung, two of one colour differ in form
@@ -26,42 +23,28 @@ LOOKS = (  # of sources: none has the colour of a matrix or a rung, two of one c
 ROW, HEAD = 0.2, 0.3  # inches: a shape, the name of a group
 COLUMN_GAP = 0.3
 CELL = 0.25  # inches, of a shape in the map
-SHARES = ("group", "kernel", "dtype", "m", "n", "k", "batch", "pct_cublas", "gpu", "recorded")
-CHOICES = ("panel", "m", "n", "k", "kernel", "recorded")
 
 
 @styled
 def shares(
-    table: pandas.DataFrame,
-    sources: pandas.DataFrame,
-    shape: tuple[int, int, int] = (4096, 4096, 4096),
-    *,
-    caption: str | None = None,
+    table: pandas.DataFrame, sources: pandas.DataFrame, shape: tuple[int, int, int]
 ) -> Picture:
     """The share of cuBLAS that every rung reaches at one shape (M, N, K), beside its sources.
 
     table: as for gflops. sources: rung, source and pct_cublas, as published.shares() gives; those
     of rungs that the table does not have are left out. Bars are ours, markers are the sources'.
-
-    Raises TypeError and ValueError for anything else, also where no kernel was measured at the
-    shape, and for more sources than there are markers.
     """
     rows = measured(table, "shares")
-    style.require_table(sources, SOURCES, "shares")
     chosen = at_shape(rows, shape).set_index("kernel")
     rungs = [name for name in style.ladder_order(rows["kernel"]) if name != "cublas"]
     there = [name for name in rungs if name in chosen.index]
-    if not there:
-        raise ValueError(f"shares: no kernel was measured at {style.shape_label(*shape)}.")
     names = list(dict.fromkeys(sources["source"]))
-    if len(names) > len(LOOKS):
-        raise ValueError(f"shares has markers for {len(LOOKS)} sources, not for {len(names)}.")
     sources = sources[sources["rung"].isin(rungs)]
-    shown = set(sources["source"])
     looks = {
         name: {"color": colour, "marker": marker, "markersize": SIZE, "linestyle": "",
                "markerfacecolor": style.tint(colour, 0.35)}
-        for name, (marker, colour) in zip(names, LOOKS, strict=False) if name in shown
+        for name, (marker, colour) in zip(names, LOOKS, strict=False)
+        if name in set(sources["source"])
     }  # fmt: skip
     left = MARGIN + style.widest(rungs) + 0.12
     right = MARGIN + style.widest(map(percent, chosen["pct_cublas"][there]), NORMAL, "bold") + 0.1
@@ -74,7 +57,7 @@ def shares(
         height = bars[name] + BAR + GAP
     ours = f"Bars: this ladder on {chosen['gpu'].iloc[0]}, {style.shape_label(*shape)}."
     key = [(ours + (" Markers:" if looks else ""), None), *looks.items()]
-    caption = caption or _caption(chosen, rungs, there, sources, shape)
+    caption = _caption(chosen, rungs, there, sources, shape)
     footer = style.provenance(chosen)
     fig = page("Share of cuBLAS, rung by rung", 0.24 + height + 0.55, caption, footer, key=key)
     size = (WIDTH - left - right, height)
@@ -83,9 +66,8 @@ def shares(
     for name in rungs:
         given = sources[sources["rung"] == name]
         for row, lane in zip(given.itertuples(), lanes[name], strict=True):
-            gid = f"source {row.rung} {row.source}"
-            ax.plot(row.pct_cublas, bars[name] - (lane + 0.5) * LANE, zorder=3, gid=gid,
-                    **looks[row.source])  # fmt: skip
+            look = {"zorder": 3, "gid": f"source {row.rung} {row.source}", **looks[row.source]}
+            ax.plot(row.pct_cublas, bars[name] - (lane + 0.5) * LANE, **look)
         middle = bars[name] + BAR / 2
         if name not in chosen.index:
             note(ax, "not measured", (0, middle), (6, 0), va="center", color=style.FAINT)
@@ -105,20 +87,17 @@ def _lanes(given: pandas.DataFrame, inch: float) -> list[int]:
     """A lane for each source of one rung, 0 the lowest, so that no marker lies on another."""
     ends: list[float] = []  # where the last marker of each lane ends
     wide = SIZE / 72 + 0.02
-    places = [float(share) * inch for share in given["pct_cublas"]]
     of_source = {}
-    for at in sorted(range(len(places)), key=lambda at: places[at]):
-        free = (lane for lane, end in enumerate(ends) if places[at] - wide / 2 >= end)
-        lane = next(free, len(ends))
-        if lane == len(ends):
-            ends.append(0.0)
-        ends[lane] = places[at] + wide / 2
+    for at, share in given["pct_cublas"].reset_index(drop=True).sort_values().items():
+        begin = share * inch - wide / 2
+        lane = next((lane for lane, end in enumerate(ends) if begin >= end), len(ends))
+        ends[lane : lane + 1] = [begin + wide]
         of_source[at] = lane
-    return [of_source[at] for at in range(len(places))]
+    return [of_source[at] for at in range(len(given))]
 
 
 def _caption(chosen, rungs, there, sources, shape) -> str:
-    best = max(there, key=lambda name: chosen["pct_cublas"][name])
+    best = chosen["pct_cublas"][there].idxmax()
     where, share = style.shape_label(*shape), percent(chosen["pct_cublas"][best])
     words = f"Share of cuBLAS: of the rungs shown, {best} is the fastest at {where} with {share}."
     if len(there) == 1:
@@ -144,17 +123,26 @@ def _swatch_of(kernel: str) -> dict[str, Any]:
 
 
 @styled
-def shape_shares(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def shape_shares(table: pandas.DataFrame) -> Picture:
     """The share of cuBLAS at every shape, on a linear scale, in groups; bars have rungs' colours.
 
-    table: a row for each shape, with the columns SHARES, as gl.chosen_shares()
-    gives; its groups stand in their order there. Raises TypeError and ValueError for anything else.
+    table: a row for each shape, as gl.chosen_shares() gives; its groups stand in their order
+    there.
     """
-    style.require_table(table, SHARES, "shape_shares")
-    style.require_positive(table, ("pct_cublas",), "shape_shares")
     columns = _two_columns(dict(table["group"].value_counts(sort=False)))
     height = max(sum(HEAD + ROW * count for count in column.values()) for column in columns)
-    caption, footer = caption or _shares_caption(table), style.provenance(table)
+    means = [
+        f"{group} {percent(geometric_mean(rows['pct_cublas']))}"
+        for group, rows in table.groupby("group", sort=False)
+    ]
+    least = next(table.sort_values("pct_cublas").itertuples())
+    types = style.listed(list(dict.fromkeys(table["dtype"])))
+    caption = (
+        f"The speed of what gl.matmul picks in {types} at each shape, M×N×K, as a share of "
+        f"cuBLAS's; geometric means: {style.listed(means)}. The least is "
+        f"{percent(least.pct_cublas)}, at {_label(least)} with {least.kernel}."
+    )
+    footer = style.provenance(table)
     key = [(name, _swatch_of(name)) for name in style.ladder_order(table["kernel"])]
     fig = page("Share of cuBLAS, shape by shape", height + 0.55, caption, footer, key=key)
     left = style.widest(map(_label, table.itertuples()), SMALL) + 0.1
@@ -187,13 +175,10 @@ def shape_shares(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
 def _two_columns(counts: dict[str, int]) -> list[dict[str, int]]:
     """How many shapes each group has, in two columns of about the same height; or in one."""
     groups = list(counts.items())
-
-    def height(column: Sequence[tuple[str, int]]) -> float:
-        return sum(HEAD + ROW * count for _, count in column)
-
     if len(groups) < 2:
         return [counts]
-    cut = min(range(1, len(groups)), key=lambda at: max(height(groups[:at]), height(groups[at:])))
+    heights = [HEAD + ROW * count for count in counts.values()]
+    cut = min(range(1, len(groups)), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
     return [dict(groups[:cut]), dict(groups[cut:])]
 
 
@@ -202,84 +187,46 @@ def _label(row) -> str:
     return sizes if row.batch == 1 else f"{row.batch:,} × {sizes}"
 
 
-def _shares_caption(table: pandas.DataFrame) -> str:
-    """The geometric mean of each group, and the shape that is furthest behind."""
-    means = []
-    for group, chosen in table.groupby("group", sort=False):
-        mean = exp(sum(map(log, chosen["pct_cublas"])) / len(chosen))
-        means.append(f"{group} {percent(mean)}")
-    least = next(table.sort_values("pct_cublas").head(1).itertuples())
-    types = style.listed(list(dict.fromkeys(table["dtype"])))
-    return (
-        f"The speed of what gl.matmul picks in {types} at each shape, M×N×K, as a share of "
-        f"cuBLAS's; geometric means: {style.listed(means)}. The least is "
-        f"{percent(least.pct_cublas)}, at {_label(least)} with {least.kernel}."
-    )
-
-
 @styled
-def rung_map(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def rung_map(table: pandas.DataFrame) -> Picture:
     """Which rung gl.choose takes over M×N and K: a panel for each grid of shapes, both logarithmic.
 
-    table: a row for each shape, with the columns CHOICES, as gl.chosen_rungs()
-    gives. A panel is drawn over the two of M, N and K that vary, M = N being one. A dot is a shape
-    at which rungs were measured; at others the nearest of these decides, or a rule. Raises
-    TypeError and ValueError for anything else.
+    table: a row for each shape, as gl.chosen_rungs() gives. A panel is drawn over the two of M, N
+    and K that vary, M = N being one. A dot is a shape at which rungs were measured; at others the
+    nearest of these decides, or a rule.
     """
-    style.require_table(table, CHOICES, "rung_map")
-    panels = {panel: _Grid(chosen) for panel, chosen in table.groupby("panel", sort=False)}
-    key = [(name, _swatch_of(name)) for name in style.ladder_order(table["kernel"])]
+    panels = []  # its name, its rows, which sizes go across and up, and their values
+    for panel, rows in table.groupby("panel", sort=False):
+        names = ("m", "k") if (rows["m"] == rows["n"]).all() else ("n", "m")
+        panels.append((panel, rows, names, [sorted(set(rows[name])) for name in names]))
+    rungs = style.ladder_order(table["kernel"])
+    key = [(name, _swatch_of(name)) for name in rungs]
     dot = {"marker": "o", "markersize": 4.5, "color": style.BLACK, "linestyle": ""}
     key.append(("measured at this very shape", dot))
-    height = max(len(grid.down) for grid in panels.values()) * CELL
-    title = "Which rung for which shape"
-    fig = page(title, 0.25 + height + 0.8, caption or _map_caption(table), key=key)
-    margin = (WIDTH - CELL * sum(len(grid.across) for grid in panels.values())) / (len(panels) + 1)
-    x, bottom = margin, fig.top + 0.25 + height
-    for panel, grid in panels.items():
-        wide, tall = len(grid.across) * CELL, len(grid.down) * CELL
-        fig.text_at(x, bottom - tall - 0.24, panel, size=NORMAL, weight="bold")
-        ax = fig.add_axes_at(x, bottom - tall, wide, tall, gid=f"map {panel}")
-        grid.draw(ax)
-        x += wide + margin
-    return fig
-
-
-class _Grid:
-    """One panel: which sizes go across and down, and the rows at their places."""
-
-    def __init__(self, rows: pandas.DataFrame):
-        self.rows = rows
-        if (rows["m"] == rows["n"]).all():
-            self.names, self.labels = ("m", "k"), ("M = N", "K")
-        else:
-            self.names, self.labels = ("n", "m"), ("N", "M")
-        self.across, self.down = (sorted(set(rows[name])) for name in self.names)
-
-    def draw(self, ax: Axes) -> None:
-        for row in self.rows.itertuples():
-            x, y = (
-                sizes.index(getattr(row, name))
-                for sizes, name in zip((self.across, self.down), self.names, strict=True)
-            )
-            shape = f"{row.m}×{row.n}×{row.k}"
-            look = {**_swatch_of(row.kernel), "linewidth": 0.4}
-            box(ax, x - 0.5, y - 0.5, 1, 1, gid=f"cell {shape} {row.kernel}", **look)
-            if row.recorded:
-                ax.plot(x, y, "o", markersize=4.5, color=style.BLACK, markeredgecolor=style.GROUND,
-                        gid=f"dot {shape}")  # fmt: skip
-        ax.set(xlim=(-0.5, len(self.across) - 0.5), ylim=(-0.5, len(self.down) - 0.5))
-        ax.set_xticks(range(len(self.across)), map(str, self.across), rotation=60)
-        ax.set_yticks(range(len(self.down)), map(str, self.down))
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
-        ax.tick_params(length=0)
-
-
-def _map_caption(table: pandas.DataFrame) -> str:
-    parts = []
-    for name in style.ladder_order(table["kernel"]):
-        parts.append(f"{name} at {(table['kernel'] == name).sum()}")
-    return (
+    parts = [f"{name} at {(table['kernel'] == name).sum()}" for name in rungs]
+    caption = (
         f"What gl.choose takes at {len(table)} shapes: {style.listed(parts)}. A dot is a shape at "
         "which rungs were measured; elsewhere the nearest of these decides, or a rule."
     )
+    height = max(len(up) for *_, (_, up) in panels) * CELL
+    fig = page("Which rung for which shape", 0.25 + height + 0.8, caption, key=key)
+    margin = (WIDTH - CELL * sum(len(across) for *_, (across, _) in panels)) / (len(panels) + 1)
+    x, bottom = margin, fig.top + 0.25 + height
+    for panel, rows, (first, second), (across, up) in panels:
+        wide, tall = len(across) * CELL, len(up) * CELL
+        fig.text_at(x, bottom - tall - 0.24, panel, size=NORMAL, weight="bold")
+        ax = fig.add_axes_at(x, bottom - tall, wide, tall, gid=f"map {panel}")
+        for row in rows.itertuples():
+            at = across.index(getattr(row, first)), up.index(getattr(row, second))
+            shape = f"{row.m}×{row.n}×{row.k}"
+            look = {**_swatch_of(row.kernel), "linewidth": 0.4}
+            box(ax, at[0] - 0.5, at[1] - 0.5, 1, 1, gid=f"cell {shape} {row.kernel}", **look)
+            if row.recorded:
+                ax.plot(*at, markeredgecolor=style.GROUND, gid=f"dot {shape}", **dot)
+        ax.set(xlim=(-0.5, len(across) - 0.5), ylim=(-0.5, len(up) - 0.5))
+        ax.set_xticks(range(len(across)), map(str, across), rotation=60)
+        ax.set_yticks(range(len(up)), map(str, up))
+        ax.set(xlabel="M = N" if first == "m" else first.upper(), ylabel=second.upper())
+        ax.tick_params(length=0)
+        x += wide + margin
+    return fig

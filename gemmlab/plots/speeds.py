@@ -17,7 +17,7 @@ from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, percent, ra
 MEASURED = ("kernel", "dtype", "m", "n", "k", "gflops", "pct_cublas", "gpu", "recorded")
 BAR = 0.2  # inches from bar to bar
 SHAPES_ABREAST = 4
-SCALES = ("log", "linear")
+SINCE = 512  # the smallest product of which a share is drawn: below, the time of a launch decides
 MILLION = 1e6  # GFLOP/s: such numbers are longer
 SQUARES, OTHERS = "Square products", "Other shapes, M × N × K"
 
@@ -60,8 +60,6 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     Raises TypeError and ValueError for anything else, also for more than one GPU or precision.
     """
     rows = measured(table, "gflops")
-    if scale not in SCALES:
-        raise ValueError(f"scale is {scale!r}; it must be one of {', '.join(SCALES)}.")
     square, other = rows[_of_squares(rows)], rows[~_of_squares(rows)]
     lines = 3.3 + 0.62 if len(square) else 0.0
     kernels = style.ladder_order(other["kernel"])
@@ -82,33 +80,27 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     return fig
 
 
-def climb(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+def climb(table: pandas.DataFrame) -> Picture:
     """Speed over the size of square products, on a linear scale: how far apart the rungs are.
 
-    table: as for gflops. Raises TypeError and ValueError for anything else, also where it has no
-    square product.
+    table: as for gflops, with square products.
     """
     rows = measured(table, "climb")
     rows = rows[_of_squares(rows)]
-    if rows.empty:
-        raise ValueError("climb: the table has no square product.")
-    return gflops(rows, scale="linear", caption=caption or _climb_caption(rows))
+    return gflops(rows, scale="linear", caption=_climb_caption(rows))
 
 
 @styled
-def cublas_share(
-    table: pandas.DataFrame, *, since: int = 512, caption: str | None = None
-) -> Picture:
-    """The share of cuBLAS that kernels reach over the size of square products, from `since` on.
+def cublas_share(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
+    """The share of cuBLAS that kernels reach over the size of square products, from SINCE on.
 
-    table: as for gflops. Smaller products than `since` are left out: there the time of a launch
-    decides. Raises TypeError and ValueError for anything else, also where nothing is left to draw.
+    table: as for gflops. Raises TypeError and ValueError for anything else, also where nothing is
+    left to draw.
     """
     rows = measured(table, "cublas_share")
-    square = rows[_of_squares(rows) & (rows["m"] >= since)]
-    ours = square[square["kernel"] != "cublas"]
+    ours = rows[_of_squares(rows) & (rows["m"] >= SINCE) & (rows["kernel"] != "cublas")]
     if ours.empty:
-        raise ValueError(f"cublas_share: the table has no square product of {since} or more.")
+        raise ValueError(f"cublas_share: the table has no square product of {SINCE} or more.")
     caption = caption or _share_caption(ours)
     fig = page("Share of cuBLAS, square products", 2.9 + 0.62, caption, style.provenance(ours))
     near = ours["pct_cublas"].max() > 40  # else cuBLAS's line would press the kernels together
@@ -166,22 +158,16 @@ def _draw_shapes(
         ax.spines["bottom"].set_visible(False)
         chosen = at_shape(rows, shape).set_index("kernel")["gflops"]
         for row, name in enumerate(kernels):
-            if name in chosen:
-                _draw_rate(ax, row, name, chosen[name], most)
-            else:
+            if name not in chosen:
                 note(ax, "not measured", (0, row + 0.5), (5, 0), va="center", color=style.FAINT)
-
-
-def _draw_rate(ax: Axes, row: int, name: str, value: float, most: float) -> None:
-    """A bar with its number at its end: outside, or inside where the bar is long."""
-    look = style.kernel_style(name)
-    look = swatch(look["color"], 0.4, hatch=look["hatch"], gid=f"bar {name}")
-    bar(ax, row, 0, value, share=0.84, **look)
-    inside = value > 0.5 * most
-    note(
-        ax, style.rate(value), (value, row + 0.5), (-6 if inside else 5, 0),
-        ha="right" if inside else "left", va="center", bbox=plate(0.8),
-    )  # fmt: skip
+                continue
+            value, look = chosen[name], style.kernel_style(name)
+            look = swatch(look["color"], 0.4, hatch=look["hatch"], gid=f"bar {name}")
+            bar(ax, row, 0, value, share=0.84, **look)
+            inside = value > 0.5 * most  # the number stands in a bar that is long
+            aside, ha = (-6, "right") if inside else (5, "left")
+            place = (value, row + 0.5)
+            note(ax, rate(value), place, (aside, 0), ha=ha, va="center", bbox=plate(0.8))
 
 
 # ---- captions ------------------------------------------------------------------------------------
@@ -228,8 +214,8 @@ def _climb_caption(rows: pandas.DataFrame) -> str:
 def _share_caption(rows: pandas.DataFrame) -> str:
     """The shares of all kernels at the largest size that all of them have."""
     sizes = rows.groupby("kernel")["m"].agg(set)
-    common = set.intersection(*sizes)
-    size = max(common) if common else max(set.union(*sizes))
+    common = set.intersection(*sizes) or set.union(*sizes)
+    size = max(common)
     chosen = at_shape(rows, (size, size, size)).set_index("kernel")["pct_cublas"]
     parts = [f"{name} reaches {percent(chosen[name])}" for name in style.ladder_order(chosen.index)]
     return f"Of cuBLAS at {style.shape_label(size, size, size)}, {style.listed(parts)}."

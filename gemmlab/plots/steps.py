@@ -10,15 +10,25 @@ from matplotlib.axes import Axes
 from gemmlab.analysis.block_replay import NOTHING
 from gemmlab.analysis.k_steps import STRETCH, Frame
 from gemmlab.plots import style
-from gemmlab.plots.cells import box, number_above, plate, rectangles, write
+from gemmlab.plots.cells import (
+    CUT,
+    box,
+    name_above,
+    number_above,
+    plate,
+    product_axes,
+    rectangles,
+    write,
+)
+from gemmlab.plots.curves import inches_of
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
 
 LEFT = MARGIN + 0.42  # room for row numbers
 HEAD = 0.92  # room for the title, a name and column numbers
-DOWN, ACROSS, GAP = 1.95, 2.6, 0.6  # inches: rows and columns of C, room between the panels
-ALONG = {"A": 1.95, "B": 1.3}  # inches of K, in A to the right and in B downwards
-RIGHT = LEFT + ALONG["A"] + GAP + ACROSS + 0.3  # where the key begins
+GAP = 0.6  # inches, between the panels
+ALONG, OF_C = (1.95, 1.3), (2.6, 1.95)  # inches: of K in A and in B; of C
+RIGHT = LEFT + ALONG[0] + GAP + OF_C[0] + 0.3  # where the key begins
 STRIP = 0.3  # inches, shared memory
 SHOWN = 4  # frames of an overview, at most
 
@@ -29,49 +39,43 @@ OVER_ALL = {"zorder": 9, "bbox": plate(1.5)}
 
 
 @styled
-def step(frames: Sequence[Frame], number: int, caption: str | None = None) -> Picture:
+def step(frames: Sequence[Frame], number: int, caption: str) -> Picture:
     """One frame of a block's way along K: what is loaded, lies in shared memory, and is done.
 
     frames: as gl.k_steps.of(trace) gives; number: which of them, from 0. A lies at
     the left, B above, C where they meet; below them is shared memory, word by word. Hatched is what
     is loaded, dark and framed what is read for products, pale what was there before. All frames of
     a block have the same size, if their captions have as many lines.
-
-    Raises TypeError for anything else, and ValueError for a frame that is not there.
     """
-    frame = _frame(frames, number)
+    frame = frames[number]
     has_shared = len(frame.memory) > 0
-    bottom = HEAD + ALONG["B"] + GAP + DOWN
+    bottom = HEAD + ALONG[1] + GAP + OF_C[1]
     height = bottom + (1.08 if has_shared else 0.15)
-    fig = page(_title(frame), height - 0.42, caption or frame.caption)
-    x, y = LEFT + ALONG["A"] + GAP, HEAD + ALONG["B"] + GAP
-    for name, left, top, width, down in (
-        ("A", LEFT, y, ALONG["A"], DOWN), ("B", x, HEAD, ACROSS, ALONG["B"]),
-        ("C", x, y, ACROSS, DOWN),
-    ):  # fmt: skip
-        ax = fig.add_axes_at(left, top, width, down, gid=f"map {name}")
+    title = f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: "
+    fig = page(title + style.listed(frame.actions), height - 0.42, caption)
+    axes = product_axes(fig, LEFT, HEAD, ALONG, OF_C, (GAP, GAP))
+    for name, ax in axes.items():
         _draw_matrix(ax, name, frames, frame)
-        _label(ax, name, frame, (width, down))
+        _label(ax, name, frame)
         rows, columns = _shape(frame, name)
-        fig.text_at(left, top - 0.37, f"{name}, {rows} × {columns}", size=NORMAL, weight="bold")
+        name_above(ax, f"{name}, {rows} × {columns}", 18)
     draw_key(fig, _key(frames, has_shared), HEAD - 0.1, RIGHT, RIGHT)
     if has_shared:
         in_use = frame.trace.element_bytes * len(frame.memory)
-        words = f"Shared memory, {in_use:,} bytes in use"
-        fig.text_at(LEFT, bottom + 0.17, words, size=NORMAL, weight="bold")
         size = (WIDTH - MARGIN - LEFT, STRIP)
         ax = fig.add_axes_at(LEFT, bottom + 0.4, *size, gid="memory")
-        _draw_memory(ax, frame, size[0])
+        name_above(ax, f"Shared memory, {in_use:,} bytes in use", 8)
+        _draw_memory(ax, frame, words=True)
     return fig
 
 
 @styled
-def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
+def steps(frames: Sequence[Frame]) -> Picture:
     """A few frames of a block's way along K, side by side: the first two, a middle one, the last.
 
-    frames: as gl.k_steps.of(trace) gives. Raises TypeError for anything else.
+    frames: as gl.k_steps.of(trace) gives.
     """
-    first = _frame(frames, 0)
+    first = frames[0]
     numbers = sorted({0, min(1, len(frames) - 1), len(frames) // 2, len(frames) - 1})
     room = (WIDTH - 2 * MARGIN) / SHOWN
     along, across, gap = 0.55, 1.2, 0.12
@@ -80,7 +84,18 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
     bottom = top + along + gap + down
     height = bottom + (0.5 if has_shared else 0.1) + 0.4
     title = f"{first.trace.kernel_name}: block {first.block} on its way along K"
-    fig = page(title, height - 0.42, caption or _overview_caption(frames, numbers))
+    trace = first.trace
+    shown = style.listed([str(number + 1) for number in numbers])
+    part = "What happens between two barriers is one frame"
+    if not has_shared:
+        part = f"It has no barriers; a frame is a stretch of {STRETCH} along K"
+    both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
+    caption = (
+        f"Block {first.block} of {trace.kernel_name} at "
+        f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
+        f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
+    )
+    fig = page(title, height - 0.42, caption)
     key = ["hatched: loaded", "framed: read for products", "crossed: written"]
     if _arrives(frames):
         key.append("filled with dots: on its way")
@@ -89,12 +104,8 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
     for column, number in enumerate(numbers):
         frame, left = frames[number], MARGIN + column * room
         fig.text_at(left, top - 0.24, _part(frame), size=NORMAL, weight="bold")
-        right, below = left + 0.1 + along + gap, top + along + gap
-        for name, *place in (
-            ("A", left + 0.1, below, along, down), ("B", right, top, across, along),
-            ("C", right, below, across, down),
-        ):  # fmt: skip
-            ax = fig.add_axes_at(*place, gid=f"map {name} {number}")
+        axes = product_axes(fig, left + 0.1, top, (along, along), (across, down), (gap, gap))
+        for name, ax in axes.items():
             _draw_matrix(ax, name, frames, frame)
             ax.set(xticks=[], yticks=[])
         fig.text_at(left + 0.1, top + along - 0.18, "A", size=SMALL, weight="bold")
@@ -103,7 +114,7 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
         if has_shared:
             width = along + gap + across
             ax = fig.add_axes_at(left + 0.1, under, width, thin, gid=f"memory {number}")
-            _draw_memory(ax, frame, width, words=False)
+            _draw_memory(ax, frame, words=False)
             ax.set(xticks=[])
             fig.text_at(left + 0.1, under + thin + 0.03, "shared memory", size=SMALL)
             under += thin + 0.24
@@ -116,14 +127,6 @@ def steps(frames: Sequence[Frame], caption: str | None = None) -> Picture:
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def _frame(frames: Sequence[Frame], number: int) -> Frame:
-    if not isinstance(frames, Sequence) or not all(isinstance(item, Frame) for item in frames):
-        raise TypeError("a step takes frames, as gl.k_steps.of(trace) gives.")
-    if not 0 <= number < len(frames):
-        raise ValueError(f"there is no frame {number}; frames are 0 to {len(frames) - 1}.")
-    return frames[number]
-
-
 def _arrives(frames: Sequence[Frame]) -> bool:
     """Whether anything is on its way in one of the frames."""
     return any(cells.any() for frame in frames for cells in frame.arriving.values())
@@ -133,48 +136,21 @@ def _part(frame: Frame) -> str:
     return f"Frame {frame.number + 1} of {frame.frames}"
 
 
-def _title(frame: Frame) -> str:
-    happens = style.listed(frame.actions)
-    return f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: {happens}"
-
-
-def _overview_caption(frames: Sequence[Frame], numbers: Sequence[int]) -> str:
-    frame = frames[0]
-    trace = frame.trace
-    shown = style.listed([str(number + 1) for number in numbers])
-    part = (
-        "What happens between two barriers is one frame"
-        if len(frame.memory)
-        else f"It has no barriers; a frame is a stretch of {STRETCH} along K"
-    )
-    both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
-    return (
-        f"Block {frame.block} of {trace.kernel_name} at "
-        f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
-        f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
-    )
-
-
 def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:
     grey = style.FAINT
-    entries = [
-        ("loaded from global memory now", {"hatch": LOADED, "edgecolor": grey, "fill": False})
-    ]
+    hatched = {"edgecolor": grey, "fill": False}
+    entries = [("loaded from global memory now", {"hatch": LOADED, **hatched})]
     if _arrives(frames):
-        entries.append(
-            ("on its way, not there yet", {"hatch": ARRIVING, "edgecolor": grey, "fill": False})
-        )
+        entries.append(("on its way, not there yet", {"hatch": ARRIVING, **hatched}))
     if has_shared:
-        there = {"facecolor": style.tint(grey, THERE)}
         unseen = {"facecolor": "none", "edgecolor": "none"}
-        entries += [
-            ("in shared memory at the end;", there), ("the number is its buffer", unseen)
-        ]  # fmt: skip
+        there = ("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)})
+        entries += [there, ("the number is its buffer", unseen)]
     read = {"facecolor": style.tint(grey, READ), "edgecolor": "black", "linewidth": 1.8}
-    needed = {"facecolor": "none", "linestyle": (0, (1, 2)), "edgecolor": grey}
-    past = {"facecolor": style.tint(grey, PAST)}
+    needed = {"facecolor": "none", "linestyle": CUT, "edgecolor": grey}
     return [
-        *entries, ("read for products now", read), ("was here before", past),
+        *entries, ("read for products now", read),
+        ("was here before", {"facecolor": style.tint(grey, PAST)}),
         ("what the block needs in all", needed),
     ]  # fmt: skip
 
@@ -207,7 +183,7 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
         dotted = {"edgecolor": colour, "hatch": ARRIVING, "linewidth": 1.0}
         hatched = {"edgecolor": colour, "hatch": LOADED, "linewidth": 1.0}
         outlines = [
-            ("needed", needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": (0, (1, 2))}),
+            ("needed", needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": CUT}),
             ("arriving", frame.arriving[name] & ~frame.loaded[name], dotted),
             ("loaded", frame.loaded[name], hatched),
             ("read", frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
@@ -217,7 +193,7 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
         interpolation="nearest", zorder=0,
     )  # fmt: skip
     for height, (gid, mask, look) in enumerate(outlines):
-        for x, y, width, down in _boxes(mask):
+        for x, y, width, down in rectangles(mask):
             look = {"facecolor": "none", "zorder": 1 + height, "clip_on": False, **look}
             box(ax, x, y, width, down, gid=gid, **look)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
@@ -228,28 +204,13 @@ def _tints(colour: str, shares: np.ndarray) -> np.ndarray:
     return 1 - shares[..., None] * (1 - np.array(style.tint(colour, 1)))
 
 
-def _boxes(mask: np.ndarray) -> list[tuple[int, int, int, int]]:
-    """The True cells as few rectangles (x, y, width, height)."""
-    if not mask.any():
-        return []
-    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
-    y, x = int(rows[0]), int(columns[0])
-    down, across = int(rows[-1]) - y + 1, int(columns[-1]) - x + 1
-    if mask[y : y + down, x : x + across].all():
-        return [(x, y, across, down)]
-    cells = {(int(row), int(column)) for row, column in np.argwhere(mask)}
-    return list(rectangles(cells))
-
-
-def _label(ax: Axes, name: str, frame: Frame, size: tuple[float, float]) -> None:
+def _label(ax: Axes, name: str, frame: Frame) -> None:
     """Indices at the edges of what the block works on, and the numbers that a panel carries."""
     rows, columns = _shape(frame, name)
     if name == "C":
         down, across = (_edges(frame.mine.any(axis=axis)) for axis in (1, 0))
-        (x, y, width, height), *_ = _boxes(frame.mine) or [(0, 0, columns, rows)]
-        words = frame.progress.replace(" products", "\nproducts")
-        if frame.written.any():
-            words = "written"
+        ((x, y, width, height),) = rectangles(frame.mine)[:1]
+        words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
         look = {"va": "center", "gid": "progress", **OVER_ALL}
         write(ax, x + width / 2, y + height / 2, words, **look)
     else:
@@ -257,9 +218,14 @@ def _label(ax: Axes, name: str, frame: Frame, size: tuple[float, float]) -> None
         ks = [0, *range(length, frame.trace.k, length)]
         ends = _edges(frame.mine.any(axis=1 if name == "A" else 0))
         down, across = (ends, ks) if name == "A" else (ks, ends)
-        _number_buffers(ax, name, frame)
-    ax.set_xticks(_apart(across, columns, size[0], 0.36))
-    ax.set_yticks(_apart(down, rows, size[1], 0.15))
+        for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
+            tiles = rectangles(frame.kept[name] == buffer)
+            x, y, wide, tall = max(tiles, key=lambda tile: tile[2] * tile[3])
+            look = {"gid": f"buffer {buffer}", **OVER_ALL}
+            write(ax, x + wide / 2, y + tall / 2, str(buffer), **look)
+    width, height = inches_of(ax)
+    ax.set_xticks(_apart(across, columns, width, 0.36))
+    ax.set_yticks(_apart(down, rows, height, 0.15))
     number_above(ax, length=2, top=True)
 
 
@@ -277,80 +243,41 @@ def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[in
     return kept
 
 
-def _number_buffers(ax: Axes, name: str, frame: Frame) -> None:
-    """The number of its buffer on each tile in shared memory, once."""
-    for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
-        boxes = _boxes(frame.kept[name] == buffer)
-        x, y, across, down = max(boxes, key=lambda box: box[2] * box[3])
-        look = {"gid": f"buffer {buffer}", **OVER_ALL}
-        write(ax, x + across / 2, y + down / 2, str(buffer), **look)
-
-
-def _draw_memory(ax: Axes, frame: Frame, inches: float, words: bool = True) -> None:
-    """Shared memory from its first to its last word: whose element lies in each, or sums."""
-    memory, trace = frame.memory, frame.trace
-    ax.set(xlim=(0, len(memory)), ylim=(1, 0), yticks=[])
-    first_of_b = trace.m * trace.k
-    flat = {
-        state: np.concatenate([named["A"].ravel(), named["B"].ravel()])
-        for state, named in (
-            ("read", frame.read), ("arriving", frame.arriving),
-            ("new", {n: frame.loaded[n] | frame.stored[n] for n in "AB"}),
-        )
-    }  # fmt: skip
-    there = memory != NOTHING
-    element = np.where(there, memory, 0)
-    drawn = there.copy()
-    pieces = _pieces(frame)
-    for _, _, at, end in pieces:  # padding is drawn as the row that it follows
-        before = np.maximum.accumulate(np.where(there[at:end], np.arange(at, end), at))
-        element[at:end], drawn[at:end] = element[before], True
-    shares = np.where(flat["read"][element], READ, THERE)
-    shares = np.where(flat["arriving"][element], PAST, shares)
-    colours = np.where(
-        (element >= first_of_b)[:, None],
-        _tints(ARRAYS["B"], shares),
-        _tints(ARRAYS["A"], shares),
+def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
+    """Shared memory from its first to its last word: whose tiles lie there, or sums."""
+    inches, _ = inches_of(ax)
+    size, starts = len(frame.memory), [0]
+    ax.set(xlim=(0, size), ylim=(1, 0), yticks=[], facecolor="white")
+    read, arriving, loaded, stored = (
+        np.concatenate([masks["A"].ravel(), masks["B"].ravel()])
+        for masks in (frame.read, frame.arriving, frame.loaded, frame.stored)
     )
-    colours[~drawn] = 1
-    out = np.flatnonzero(frame.sums)
-    if len(out):  # with the padding between them
-        colours[out[0] : out[-1] + 1] = style.tint(ARRAYS["C"], THERE)
-        _frame_piece(ax, "C", "sums of C", (out[0], out[-1] + 1), inches if words else 0, {})
-    ax.imshow(
-        colours[None], extent=(0, len(memory), 1, 0), aspect="auto", interpolation="nearest",
-        zorder=0,
-    )  # fmt: skip
-    starts = []
-    for name, along, at, end in pieces:
-        inside = element[at:end][there[at:end]]
-        look = {}
-        if flat["arriving"][inside].all():
-            look["hatch"] = ARRIVING
-        elif flat["new"][inside].all():
+    pieces = []
+    for name, along, at, end in _pieces(frame):
+        inside = frame.memory[at:end]
+        inside = inside[inside != NOTHING]
+        look = {"facecolor": THERE}
+        if arriving[inside].all():
+            look = {"facecolor": PAST, "hatch": ARRIVING}
+        elif (loaded | stored)[inside].all():
             look["hatch"] = LOADED
-        if flat["read"][inside].any():
-            look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
-        _frame_piece(ax, name, f"{name}, k {along}", (at, end), inches if words else 0, look)
+        if read[inside].any():
+            look |= {"facecolor": READ, "edgecolor": style.BLACK, "linewidth": 1.8}
+        pieces.append((name, f"{name}, k {along}", at, end, look))
         starts.append(at)
-    ticks = _apart([0, *starts], len(memory), inches, 0.5)
+    if len(out := np.flatnonzero(frame.sums)):  # with the padding between them
+        pieces.append(("C", "sums of C", out[0], out[-1] + 1, {"facecolor": THERE}))
+    for name, label, at, end, look in pieces:
+        colour = ARRAYS[name]
+        face = style.tint(colour, look["facecolor"])
+        look = {"edgecolor": colour, "linewidth": 1.0, "clip_on": False, **look, "facecolor": face}
+        fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
+        gid = f"piece {name}"
+        box(ax, at, 0, end - at, 1, label if fits else "", OVER_ALL, gid=gid, zorder=2, **look)
+    ticks = _apart(starts, size, inches, 0.5)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
-
-
-def _frame_piece(
-    ax: Axes, name: str, label: str, words: tuple[int, int], inches: float, look: dict
-) -> None:
-    """A frame around words of shared memory, with its label where that fits.
-
-    `words`: the first, and the end. `inches`: the width of all of shared memory; 0 for no label.
-    """
-    at, end = words
-    look = {"edgecolor": ARRAYS[name], "linewidth": 1.0, "clip_on": False, **look}
-    if style.text_width(label, SMALL) + 0.08 < (end - at) / ax.get_xlim()[1] * inches:
-        write(ax, (at + end) / 2, 0.5, label, **OVER_ALL)
-    box(ax, at, 0, end - at, 1, facecolor="none", zorder=2, gid=f"piece {name}", **look)
 
 
 def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:

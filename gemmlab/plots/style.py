@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from numbers import Real
 from typing import Any
 
+import numpy as np
 import pandas
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import RendererAgg
@@ -110,30 +111,17 @@ def widest(words: Iterable[str], size: float = NORMAL, weight: str = "normal") -
 def spread_out(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
     """Positions close to the wanted ones, in the same order, at least `gap` apart.
 
-    They stay between low and high as far as there is room for all of them.
+    They stay between low and high if there is room for all of them.
     """
-    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
-    placed = [0.0] * len(wanted)
-    # Neighbours that come too close are joined into a group that is centred on their mean.
-    groups: list[tuple[float, list[int]]] = []
-    for at in order:
-        centre, members = wanted[at], [at]
-        while True:
-            half = gap * (len(members) - 1) / 2
-            centre = max(min(centre, high - half), low + half)
-            if not groups:
-                break
-            other, others = groups[-1]
-            if centre - half - (other + gap * (len(others) - 1) / 2) >= gap - 1e-9:
-                break
-            groups.pop()
-            members = others + members
-            centre = sum(wanted[member] for member in members) / len(members)
-        groups.append((centre, members))
-    for centre, members in groups:
-        for rank, at in enumerate(members):
-            placed[at] = centre + gap * (rank - (len(members) - 1) / 2)
-    return placed
+    order = np.argsort(wanted, kind="stable")
+    values, below = np.asarray(wanted)[order], gap * np.arange(len(wanted))
+    above = below[::-1]  # the room that the labels above and below each need
+    up = np.maximum.accumulate(np.maximum(values, low) - below) + below
+    down = np.minimum.accumulate((np.minimum(values, high) + above)[::-1])[::-1] - above
+    # Both keep the gaps, one by moving labels up and one by moving them down; so does their mean.
+    placed = np.empty(len(wanted))
+    placed[order] = (np.minimum(up, high - above) + np.maximum(down, low + below)) / 2
+    return placed.tolist()
 
 
 def plain_log_ticks(axis: Axis) -> None:
@@ -143,11 +131,6 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,), numticks=20))
     axis.set_major_formatter(lambda value, _: f"{value:,.10g}" if value >= 1 else f"{value:.2g}")
     axis.set_minor_locator(NullLocator())
-
-
-def overlap(a: Sequence[float], b: Sequence[float]) -> bool:
-    """Whether two boxes (x, y, x, y), each lower corner first, share some area."""
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 # ---- how things look -----------------------------------------------------------------------------

@@ -101,10 +101,10 @@ def _parameters(table: pandas.DataFrame, *chosen: str) -> list[str]:
     """The parameters of the sweep: what stands before the shape. Raises TypeError, ValueError."""
     style.require_table(table, ("m", "n", "k", "gflops", "gpu", "recorded"), "sweep")
     names = list(table.columns[: list(table.columns).index("m")])
-    for at, name in enumerate(chosen):
+    for name in chosen:
         if name not in names:
             raise ValueError(f"sweep: {name} is no parameter of this kernel: {', '.join(names)}.")
-        if name in chosen[:at]:
+        if chosen.count(name) > 1:
             raise ValueError(
                 f"sweep: two of rows, columns and beside are both {name}; each takes another one."
             )

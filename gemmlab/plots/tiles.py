@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
@@ -14,10 +13,21 @@ from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.analysis.thread_reads import ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.cells import CUT, bare, box, draw_grid, fill, rectangles, require_trace, write
+from gemmlab.plots.cells import (
+    CUT,
+    bare,
+    box,
+    draw_grid,
+    fill,
+    name_above,
+    product_axes,
+    rectangles,
+    require_trace,
+    write,
+)
 from gemmlab.plots.page import Picture, draw_key, page, styled, write_notes
 from gemmlab.plots.rows import note
-from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.plots.style import ARRAYS, LINE, MARGIN, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
 MOST_HEIGHT = 4.4  # inches, of two matrices above each other
@@ -31,9 +41,7 @@ NOTES = 2.3  # room for notes at the right
 
 
 @styled
-def tile_reuse(
-    trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0), caption: str | None = None
-) -> Picture:
+def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Picture:
     """How often one block loads each element from global memory and reads it from shared memory.
 
     A lies at the left of C and B above it, so that a row of A and a column of B meet in their
@@ -44,33 +52,42 @@ def tile_reuse(
     ValueError for a kernel without shared memory.
     """
     require_trace(trace, "tile_reuse")
-    block = tuple(block)
     played = Played.of(trace, block)
     played.require_reads("tile_reuse")
-    read = played.matrices(np.concatenate([one.elements.ravel() for one in played.reads]))
+    read = played.matrices(np.concatenate([move.elements.ravel() for move in played.reads]))
     counts = dict(zip("AB", zip(played.split(played.loaded), read, strict=True), strict=True))
+    mine = played.owner != NOTHING
     m, n, k = trace.m, trace.n, trace.k
+    notes = {f"{math.prod(trace.block):,} threads": [f"compute {mine.sum():,} elements of C"]}
+    parts = []
+    for name, (loaded, reads) in counts.items():
+        touched = loaded > 0
+        notes[name] = [
+            f"{loaded.sum():,} loads of elements from global memory",
+            f"{reads.sum():,} reads by threads from shared memory",
+        ]
+        parts.append(
+            f"each of the {touched.sum():,} elements of {name} {_span(loaded[touched])} from "
+            f"global memory and reads it {_span(reads[touched])} from shared memory"
+        )
+    caption = (
+        f"Block {block} of {trace.kernel_name} at {style.shape_label(m, n, k)} loads "
+        f"{style.listed(parts)}. Counted element by element from the traced addresses."
+    )
     room = WIDTH - LEFT - MARGIN - GAP - NOTES
     side = min(MOST_CELL, room / (k + n), MOST_HEIGHT / (k + m))  # of a cell, in inches
     title = f"{trace.kernel_name}: what block {block} loads, and how often it reads it"
-    height = 0.53 + (k + m) * side + GAP + 0.75
-    fig = page(title, height, caption or _reuse_caption(played, counts))
-    top, right = fig.top + 0.53, LEFT + k * side + GAP  # of B, and where B and C begin
-    bottom = top + k * side + GAP
-    axes = {}
-    for name, shape, x, y in (
-        ("A", (m, k), LEFT, bottom), ("B", (k, n), right, top), ("C", (m, n), right, bottom),
-    ):  # fmt: skip
-        rows, columns = shape
-        ax = fig.add_axes_at(x, y, columns * side, rows * side, gid=f"map {name}")
-        axes[name] = bare(ax, columns, rows)
-        draw_grid(ax, range(rows), range(columns), shape, side, side)
-        fig.text_at(x, y - 0.4, f"{name}, {rows} × {columns}", size=NORMAL, weight="bold")
+    fig = page(title, 0.53 + (k + m) * side + GAP + 0.75, caption)
+    top = fig.top + 0.53
+    axes = product_axes(fig, LEFT, top, (k * side, k * side), (n * side, m * side), (GAP, GAP))
+    for name, (rows, columns) in {"A": (m, k), "B": (k, n), "C": (m, n)}.items():
+        ax = bare(axes[name], columns, rows)
+        draw_grid(ax, range(rows), range(columns), (rows, columns), side, side)
+        name_above(ax, f"{name}, {rows} × {columns}", 20)
     for name, (loaded, reads) in counts.items():
         _draw_tiles(axes[name], name, loaded, reads, trace.settings["BK"], side)
-    mine = played.owner != NOTHING
     fill(axes["C"], mine, "block", facecolor=style.tint(style.GREEN, 0.35), edgecolor=style.GREEN)
-    write_notes(fig, right + n * side + 1.05, top, _reuse_notes(played, counts))
+    write_notes(fig, LEFT + (k + n) * side + GAP + 1.05, top, notes)
     return fig
 
 
@@ -109,41 +126,13 @@ def _span(counts: np.ndarray) -> str:
     return f"{high}×" if low == high else f"{low} to {high}×"
 
 
-def _reuse_notes(played: Played, counts: dict) -> dict[str, list[str]]:
-    threads = math.prod(played.trace.block)
-    elements = int((played.owner != NOTHING).sum())
-    notes = {f"{threads:,} threads": [f"compute {elements:,} elements of C"]}
-    for name, (loaded, reads) in counts.items():
-        notes[name] = [
-            f"{loaded.sum():,} loads of elements from global memory",
-            f"{reads.sum():,} reads by threads from shared memory",
-        ]
-    return notes
-
-
-def _reuse_caption(played: Played, counts: dict) -> str:
-    parts = []
-    for name, (loaded, reads) in counts.items():
-        touched = loaded > 0
-        parts.append(
-            f"each of the {touched.sum():,} elements of {name} {_span(loaded[touched])} from "
-            f"global memory and reads it {_span(reads[touched])} from shared memory"
-        )
-    return (
-        f"Block {played.block} of {played.trace.kernel_name} at "
-        f"{style.shape_label(played.trace.m, played.trace.n, played.trace.k)} loads "
-        f"{style.listed(parts)}. Counted element by element from the traced addresses."
-    )
-
-
 # ---- what a thread reads -------------------------------------------------------------------------
 
 TILE = 0.7  # inches along K, of the tiles of A and B
 STRIP = 0.55  # room for the lanes beside A
 THREAD_GAP, NAME = 0.42, 0.6  # between A and C, for row numbers; above C, for a name and numbers
 THREAD_NOTES = 1.85  # for notes at the right
-C_LEFT = MARGIN + STRIP + TILE + THREAD_GAP
-C_WIDTH = WIDTH - C_LEFT - THREAD_NOTES - 0.25 - MARGIN
+C_WIDTH = WIDTH - MARGIN - STRIP - TILE - THREAD_GAP - THREAD_NOTES - 0.25 - MARGIN
 MOST_ELEMENT, MOST_ROWS = 0.3, 3.0  # inches: of an element of C, and of the warp's rows of it
 LINE_HEIGHT = SMALL * LINE / 72
 INSET = 1.25  # the longer side of the block
@@ -151,32 +140,60 @@ PALE, LATER = 0.2, 0.45  # of a matrix's colour
 
 
 @styled
-def thread_tile(
-    trace: Trace,
-    *,
-    thread: int | tuple[int, int, int] = 0,
-    block: tuple[int, int, int] = (0, 0, 0),
-    caption: str | None = None,
-) -> Picture:
+def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     """Which elements of C each lane of a thread's warp owns, and what the thread reads for them.
 
     The numbers are lanes: in C of those that own an element, beside A and B of those that read a
     row or a column of the tile for the first k. The tiles are those of the first step along K,
     drawn as the pieces of A and B that they hold, wherever these lie in shared memory. Dark is what
     the thread owns, and reads for the first k; hatched what it reads in the rest of the step. Where
-    the warp lies in the block is at the right.
+    the warp lies in the first block is at the right.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for a thread that is not there or owns nothing, or a kernel without shared memory.
+    Raises TypeError for anything but a trace, and ValueError for a thread that is not there or owns
+    nothing, or a kernel without shared memory.
     """
     require_trace(trace, "thread_tile")
-    reads = ThreadReads.of(trace, tuple(block), thread, "thread_tile")
-    panels = _Panels.of(reads)
+    reads = ThreadReads.of(trace, (0, 0, 0), thread, "thread_tile")
+    rows, columns = (
+        range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)
+    )
+    readers, ks = reads.readers(0), reads.ks
+    above = [(run, "\n".join(_listed(lanes))) for run, lanes in _runs(readers["B"])]
+    beside = [(run, _in_a_line(lanes)) for run, lanes in _runs(readers["A"])]
+    width = min(MOST_ELEMENT, C_WIDTH / len(columns))  # of an element of C, in inches
+    height = min(MOST_ELEMENT, MOST_ROWS / len(rows))
+    head = 0.62 + max(words.count("\n") + 1 for _, words in above) * LINE_HEIGHT
+    bottom = head + TILE + NAME + len(rows) * height
     title = f"{trace.kernel_name}: what each lane of warp {reads.warp} owns of C, and reads for it"
-    height = max(panels.bottom, panels.head + 4.35) - 0.27
-    fig = page(title, height, caption or _caption(reads))
-    for name, ax in panels.draw(fig).items():
-        _draw_warp(ax, name, reads, panels)
+    now, _, owned = _counted(reads)
+    caption = (
+        f"Numbers are lanes of warp {reads.warp} in block {reads.played.block} of "
+        f"{reads.trace.kernel_name}. Lane {reads.lane}, thread {reads.thread}, owns "
+        f"{plural(owned, 'element')} of C. For each k it reads {plural(now['A'], 'element')} of "
+        f"A's tile and {now['B']} of B's from shared memory, for {plural(owned, 'multiply-add')}. "
+        f"All of it is traced: stores of C, and loads in the first step along K."
+    )
+    fig = page(title, max(bottom, head + 4.35) - 0.27, caption)
+    left, c = MARGIN + STRIP, (len(columns) * width, len(rows) * height)
+    axes = product_axes(fig, left, head, (TILE, TILE), c, (THREAD_GAP, NAME))
+    along = TILE / len(ks)
+    for name, across, down, shape, cell, words, up in (
+        ("A", ks, rows, (trace.m, trace.k), (along, height), "A's tile", 20),
+        ("B", columns, ks, (trace.k, trace.n), (width, along), "B's tile", 72 * (head - 0.45) - 6),
+        ("C", columns, rows, (trace.m, trace.n), (width, height),
+         f"C, the elements of warp {reads.warp}", 20),
+    ):  # fmt: skip
+        draw_grid(bare(axes[name], len(across), len(down)), down, across, shape, *cell)
+        name_above(axes[name], words, up)
+        if name != "C":  # rows are numbered at C, and columns
+            axes[name].set(xticks=[], yticks=[])
+        _draw_warp(axes[name], name, reads, (rows, columns), (width, height))
+    words = f"k = {ks[0]} to {ks[-1]}"
+    note(axes["A"], words, (0, 0), (0, 4))
+    note(axes["B"], words, (0, len(ks) / 2), (-4, 0), ha="right", va="center")
+    for name in "AB":
+        note(axes[name], "lanes", (0, 0), (-4, 4), ha="right")
+    _draw_readers(axes, reads, (beside, above), (rows, columns), (width, height))
     right = WIDTH - MARGIN - THREAD_NOTES
     key = [
         (f"lane {reads.lane}; of A and B at k = 0", {"facecolor": style.FAINT}),
@@ -191,90 +208,26 @@ def thread_tile(
     return fig
 
 
-@dataclass(frozen=True)
-class _Panels:
-    """A at the left, B above, C where they meet: the rows and columns of one warp."""
-
-    reads: ThreadReads
-    rows: range
-    columns: range
-    width: float  # of an element of C, in inches
-    height: float
-    above: list[tuple[range, str]]  # columns of B, and the lanes that read them
-    beside: list[tuple[range, str]]  # rows of A
-
-    @classmethod
-    def of(cls, reads: ThreadReads) -> _Panels:
-        rows, columns = (
-            range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)
-        )
-        readers = reads.readers(0)
-        width = min(MOST_ELEMENT, C_WIDTH / len(columns))
-        height = min(MOST_ELEMENT, MOST_ROWS / len(rows))
-        above = [(some, "\n".join(_listed(lanes))) for some, lanes in _runs(readers["B"])]
-        beside = [(some, _in_a_line(lanes)) for some, lanes in _runs(readers["A"])]
-        return cls(reads, rows, columns, width, height, above, beside)
-
-    @property
-    def head(self) -> float:
-        """Inches above B: for the title, and B's name and lanes."""
-        lines = max(words.count("\n") + 1 for _, words in self.above)
-        return 0.62 + lines * LINE_HEIGHT
-
-    @property
-    def c_top(self) -> float:
-        return self.head + TILE + NAME
-
-    @property
-    def bottom(self) -> float:
-        return self.c_top + len(self.rows) * self.height
-
-    def draw(self, fig: Picture) -> dict[str, Axes]:
-        trace, ks = self.reads.trace, self.reads.ks
-        along = TILE / len(ks)
-        frames = {  # rows, columns, shape, left, top, width and height of an element, name
-            "A": (self.rows, ks, (trace.m, trace.k), MARGIN + STRIP, self.c_top, along, self.height,
-                  "A's tile"),
-            "B": (ks, self.columns, (trace.k, trace.n), C_LEFT, self.head, self.width, along,
-                  "B's tile"),
-            "C": (self.rows, self.columns, (trace.m, trace.n), C_LEFT, self.c_top, self.width,
-                  self.height, f"C, the elements of warp {self.reads.warp}"),
-        }  # fmt: skip
-        axes = {}
-        for name, (down, across, shape, left, top, width, height, words) in frames.items():
-            size = (len(across) * width, len(down) * height)
-            ax = fig.add_axes_at(left, top, *size, gid=f"map {name}")
-            axes[name] = bare(ax, len(across), len(down))
-            draw_grid(ax, down, across, shape, width, height)
-            above = self.head - 0.45 if name == "B" else 0.4
-            fig.text_at(left, top - above, words, size=NORMAL, weight="bold")
-        for name in "AB":  # rows are numbered at C, and columns
-            axes[name].set(xticks=[], yticks=[])
-        words = f"k = {ks[0]} to {ks[-1]}"
-        fig.text_at(MARGIN + STRIP, self.c_top - 0.17, words, size=SMALL)
-        middle = self.head + TILE / 2
-        fig.text_at(C_LEFT - 0.06, middle, words, size=SMALL, ha="right", va="center")
-        self._draw_readers(fig, axes)
-        return axes
-
-    def _draw_readers(self, fig: Picture, axes: dict[str, Axes]) -> None:
-        """Beside A and above B the lanes that read a row or a column for the first k."""
-        for x, top in ((MARGIN + STRIP - 0.06, self.c_top), (C_LEFT - 0.06, self.head)):
-            fig.text_at(x, top - 0.17, "lanes", size=SMALL, ha="right")
-        rows, columns = (np.flatnonzero(self.reads.owned.any(axis=axis)) for axis in (1, 0))
-        for run, words in _that_fit(self.beside, self.height, LINE_HEIGHT, rows):
-            at, look = (0, _middle(run, self.rows)), {"ha": "right", "va": "center"}
-            note(axes["A"], words, at, (-5, 0), gid=f"readers A {run[0]}", **look)
-        needed = style.widest((words for _, words in self.above), SMALL) + 0.03
-        for run, words in _that_fit(self.above, self.width, needed, columns):
-            at, look = (_middle(run, self.columns), 0), {"ha": "center", "va": "bottom"}
-            gid = f"readers B {run[0]}"
-            note(axes["B"], words, at, (0, 3), gid=gid, linespacing=LINE, **look)
-        edge = {"color": "white", "linewidth": 1.0, "zorder": 1.3}
-        firsts = [run[0] - self.rows[0] for run, _ in self.beside[1:]]
-        axes["A"].hlines(firsts, 0, len(self.reads.ks), **edge)
-        firsts = [run[0] - self.columns[0] for run, _ in self.above[1:]]
-        axes["B"].vlines(firsts, 0, len(self.reads.ks), **edge)
+def _draw_readers(
+    axes: dict[str, Axes], reads: ThreadReads, runs: tuple[list, list],
+    window: tuple[range, range], cell: tuple[float, float],
+) -> None:  # fmt: skip
+    """Beside A and above B the lanes that read a row or a column for the first k."""
+    (beside, above), (rows, columns), (width, height) = runs, window, cell
+    own_rows, own_columns = (np.flatnonzero(reads.owned.any(axis=axis)) for axis in (1, 0))
+    for run, words in _that_fit(beside, height, LINE_HEIGHT, own_rows):
+        at, look = (0, run[0] + len(run) / 2 - rows[0]), {"ha": "right", "va": "center"}
+        note(axes["A"], words, at, (-5, 0), gid=f"readers A {run[0]}", **look)
+    needed = style.widest((words for _, words in above), SMALL) + 0.03
+    for run, words in _that_fit(above, width, needed, own_columns):
+        at, look = (run[0] + len(run) / 2 - columns[0], 0), {"ha": "center", "va": "bottom"}
+        gid = f"readers B {run[0]}"
+        note(axes["B"], words, at, (0, 3), gid=gid, linespacing=LINE, **look)
+    edge = {"color": "white", "linewidth": 1.0, "zorder": 1.3}
+    firsts = [run[0] - rows[0] for run, _ in beside[1:]]
+    axes["A"].hlines(firsts, 0, len(reads.ks), **edge)
+    firsts = [run[0] - columns[0] for run, _ in above[1:]]
+    axes["B"].vlines(firsts, 0, len(reads.ks), **edge)
 
 
 def _runs(readers: Sequence[frozenset[int]]) -> list[tuple[range, frozenset[int]]]:
@@ -316,51 +269,48 @@ def _that_fit(
     return runs[kept % step :: step]
 
 
-def _middle(run: range, shown: range) -> float:
-    return run[0] + len(run) / 2 - shown[0]
+def _draw_warp(
+    ax: Axes, name: str, reads: ThreadReads, window: tuple[range, range], cell: tuple[float, float]
+) -> None:
+    """What the warp touches of a matrix pale, what the thread touches dark or hatched.
 
-
-def _draw_warp(ax: Axes, name: str, reads: ThreadReads, panels: _Panels) -> None:
-    """What the warp touches of a matrix pale, what the thread touches dark or hatched."""
-    colour = ARRAYS[name]
+    window: the rows and columns of C; cell: the width and height of its elements in inches.
+    """
+    colour, (rows, columns) = ARRAYS[name], window
     if name == "C":
-        window = np.ix_(panels.rows, panels.columns)
-        _draw_lanes(ax, reads, reads.lanes[window], panels)
-        now = reads.owned[window]
+        shown = np.ix_(rows, columns)
+        _draw_lanes(ax, reads, reads.lanes[shown], cell)
+        now = reads.owned[shown]
     else:
         of_warp, step = (reads.read_by(lanes)[name] for lanes in (slice(None), reads.lane))
         first = np.zeros_like(step)
         first[(slice(None), 0) if name == "A" else 0] = True
-        sides = (panels.rows, reads.ks) if name == "A" else (reads.ks, panels.columns)
-        window = np.ix_(*sides)
-        now = (step & first)[window]
+        shown = np.ix_(*((rows, reads.ks) if name == "A" else (reads.ks, columns)))
+        now = (step & first)[shown]
         look = {"facecolor": style.tint(colour, PALE), "edgecolor": "none"}
-        fill(ax, of_warp[window], f"warp {name}", **look)
+        fill(ax, of_warp[shown], f"warp {name}", **look)
         look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white", "hatch": "////"}
-        fill(ax, (step & ~first)[window], f"step {name}", zorder=1.2, linewidth=0, **look)
+        fill(ax, (step & ~first)[shown], f"step {name}", zorder=1.2, linewidth=0, **look)
     edge = 0.4 if name == "C" else 0  # none between cells that are thinner than it
     look = {"facecolor": colour, "linewidth": edge, "zorder": 1.4, "gid": f"thread {name}"}
     for row, column in np.argwhere(now):
         box(ax, column, row, 1, 1, **look)
 
 
-def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, panels: _Panels) -> None:
+def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, cell: tuple[float, float]) -> None:
     """The elements of each lane, with its number where it fits; of narrow ones every second."""
     ground = {"facecolor": ARRAYS["C"], "edgecolor": "none", "pad": 0.5}
     mine = {"color": "white", "weight": "bold", "bbox": ground}
     look = {"facecolor": style.tint(ARRAYS["C"], PALE), "linewidth": 1.2, "zorder": 1}
+    needed = style.text_width(str(WARP - 1), SMALL)
     for lane in range(WARP):
-        cells = {(int(row), int(column)) for row, column in np.argwhere(lanes == lane)}
-        for x, y, across, down in rectangles(cells):
-            box(ax, x, y, across, down, gid=f"lane {lane}", **look)
-            width, height = across * panels.width, down * panels.height
-            needed = style.text_width(str(WARP - 1), SMALL)
+        for x, y, across, down in rectangles(lanes == lane):
+            width, height = across * cell[0], down * cell[1]
             every = 1 if width >= needed + 0.05 else 2
-            if width < needed - 0.03 or height < SMALL / 72 or (lane - reads.lane) % every:
-                continue
-            middle = x + across / 2, y + down / 2
+            fits = width >= needed - 0.03 and height >= SMALL / 72
+            words = str(lane) if fits and (lane - reads.lane) % every == 0 else ""
             text = {"zorder": 2, "gid": f"number {lane}", **(mine if lane == reads.lane else {})}
-            write(ax, *middle, str(lane), **text)
+            box(ax, x, y, across, down, words, text, gid=f"lane {lane}", **look)
 
 
 def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> None:
@@ -371,12 +321,16 @@ def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> No
     side = INSET / max(len(rows), len(columns))
     size = (len(columns) * side, len(rows) * side)
     ax = fig.add_axes_at(left + 0.02, top + 0.22, *size, gid="map block")
-    ax.set(xlim=(0, len(columns)), ylim=(len(rows), 0), xticks=[], yticks=[])
-    ax.spines[:].set(visible=True, color=style.INK)
+    bare(ax, len(columns), len(rows)).spines[:].set(visible=True, color=style.INK)
     window = np.ix_(rows, columns)
     colour = ARRAYS["C"]
-    warp = (reads.lanes != NOTHING)[window]
-    fill(ax, warp, "warp", facecolor=style.tint(colour, LATER), edgecolor="none")
+    fill(
+        ax,
+        (reads.lanes != NOTHING)[window],
+        "warp",
+        facecolor=style.tint(colour, LATER),
+        edgecolor="none",
+    )
     fill(ax, reads.owned[window], "thread", zorder=2, facecolor=colour, edgecolor="none")
 
 
@@ -417,14 +371,3 @@ def _notes(reads: ThreadReads) -> dict[str, list[str]]:
             f"{plural(len(reads.loads), 'load instruction')} bring {sum(step.values()):,} elements",
         ],
     }  # fmt: skip
-
-
-def _caption(reads: ThreadReads) -> str:
-    now, _, owned = _counted(reads)
-    return (
-        f"Numbers are lanes of warp {reads.warp} in block {reads.played.block} of "
-        f"{reads.trace.kernel_name}. Lane {reads.lane}, thread {reads.thread}, owns "
-        f"{plural(owned, 'element')} of C. For each k it reads {plural(now['A'], 'element')} of "
-        f"A's tile and {now['B']} of B's from shared memory, for {plural(owned, 'multiply-add')}. "
-        f"All of it is traced: stores of C, and loads in the first step along K."
-    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 
-from gemmlab.kernel.trace import ELEMENT_BYTES, Trace
+from gemmlab.analysis.block_replay import COPY, KEEP, WRITE, Played
+from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.cells import bare, box, require_trace, write
+from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
@@ -26,6 +26,12 @@ LINES = {  # of what a warp waits for: words of the key, line style, width
     WAIT: ("wait for copies", ":", 1.6),
     MBARRIER: ("wait at an mbarrier", "--", 1.6),
 }
+OPCODES = (
+    (OF_WARP, "bar.warp"), (BARRIER, "bar"), (WAIT, "cp.async.wait"),
+    (MBARRIER, ("mbarrier.try_wait", "mbarrier.test_wait")),
+)  # fmt: skip
+BLOCK = (0, 0, 0)
+GAP = 0.5  # inches, below a panel
 ON_ITS_WAY = {"linestyle": (0, (2, 1)), "linewidth": 2.2}
 
 
@@ -42,45 +48,51 @@ class _Event:
 
 
 @dataclass
-class _Flight:
-    """A tile on its way: from the column where its load starts to the one that first needs it."""
-
-    tile: int
-    start: int
-    use: int
-    fmas: int  # multiply-adds of each lane between the two
-
-
-@dataclass
 class _Order:
-    name: str
+    """The events of one warp, and the flights of tiles: from the column where a tile's load starts
+    to the one that first needs it, {tile: (start, use)}."""
+
     events: list[_Event]
-    flights: list[_Flight]
+    flights: dict[int, tuple[int, int]]
     buffers: dict[int, int]  # tile -> which buffer it is kept in
+
+    @property
+    def stores(self) -> bool:
+        return any(event.kind == STORE for event in self.events)
+
+    @property
+    def lanes(self) -> dict[int, int]:
+        """A lane for each tile: those on their way at the same time lie below each other."""
+        lanes: dict[int, int] = {}
+        ends: list[int] = []
+        for tile, (start, use) in self.flights.items():
+            lane = next((at for at, end in enumerate(ends) if end <= start), len(ends))
+            ends[lane : lane + 1] = [use]
+            lanes[tile] = lane
+        return lanes
+
+    @property
+    def height(self) -> float:
+        return (max(self.lanes.values()) + 1 + self.stores + 1) * ROW + 0.1
+
+    @property
+    def meanwhile(self) -> int:
+        """Multiply-adds of a thread while the last tile is on its way; the first ones have none."""
+        start, use = list(self.flights.values())[-1]
+        return sum(event.fmas for event in self.events[start:use])
 
 
 @styled
-def timeline(
-    *traces: Trace,
-    block: tuple[int, int, int] = (0, 0, 0),
-    warp: int = 0,
-    caption: str | None = None,
-) -> Picture:
-    """In what order one warp loads tiles, stores them, waits and multiplies; no times.
+def timeline(*traces: Trace) -> Picture:
+    """In what order warp 0 of block 0 loads tiles, stores them, waits and multiplies; no times.
 
     traces: of kernels with a parameter BK that keep tiles of A and B in shared memory, of products
     with few steps along K, one panel for each. Drawn are the instructions as they were executed,
-    neighbours of one kind as one box, or line, all of equal width. Raises TypeError and ValueError
-    for anything else.
+    neighbours of one kind as one box, or line, all of equal width. Raises ValueError for more of
+    them than can be read, and for a kernel without shared memory.
     """
-    if not traces:
-        raise ValueError("timeline takes one trace or more, as kernel.trace(m, n, k) gives.")
-    for trace in traces:
-        require_trace(trace, "timeline")
-    orders = [
-        _order(trace, name, block, warp) for trace, name in zip(traces, _names(traces), strict=True)
-    ]
-    most = max(len(order.events) for order in orders)
+    orders = dict(zip(_names(traces), map(_order, traces), strict=True))
+    most = max(len(order.events) for order in orders.values())
     if most > MOST_COLUMNS:
         raise ValueError(
             f"timeline: {most} columns are too many to read, at most {MOST_COLUMNS} fit; "
@@ -88,37 +100,36 @@ def timeline(
         )
     left = MARGIN + style.widest(ROWS, SMALL) + 0.1
     pitch = (WIDTH - MARGIN - left) / most
-    lanes = [_lanes(order.flights) for order in orders]
-    heights = [
-        (max(rows.values()) + 1 + _has_stores(order) + 1) * ROW + 0.1
-        for order, rows in zip(orders, lanes, strict=True)
-    ]
-    gap = 0.5
-    caption = caption or _caption(orders, block, warp)
-    tiles = 1 + max(event.tile for order in orders for event in order.events)
+    between = style.listed([f"{order.meanwhile:,} in {name}" for name, order in orders.items()])
+    caption = (
+        f"What warp 0 of block {BLOCK} executes, in the order of the compiled "
+        "instructions (PTX, which machine code is made from). This is an order, not times: each "
+        "box is a run of instructions of one kind, and a product has a box for each k. "
+        "Multiply-adds of each thread between the start of the last tile's loads and their first "
+        f"use: {between}."
+    )
+    events = [event for order in orders.values() for event in order.events]
+    tiles, kinds = 1 + max(event.tile for event in events), {event.kind for event in events}
     key = [(str(at), swatch(colour, DARK)) for at, colour in enumerate(TILE_COLOURS[:tiles])]
     key += [
         ("a pair of tiles, of A and B, and its number", None),
         ("on its way until it is needed", {"color": TILE_COLOURS[0], **ON_ITS_WAY}),
     ]
-    kinds = {event.kind for order in orders for event in order.events}
     key += [
         (words, {"color": style.BLACK, "linestyle": dashes, "linewidth": wide})
         for kind, (words, dashes, wide) in LINES.items()
         if kind in kinds
     ]
-    title = "Order of execution, left to right"
-    fig = page(title, sum(heights) + gap * len(orders), caption, key=key)
+    height = sum(order.height + GAP for order in orders.values())
+    fig = page("Order of execution, left to right", height, caption, key=key)
     top = fig.top
-    for order, rows, height in zip(orders, lanes, heights, strict=True):
-        fig.text_at(MARGIN, top, order.name, size=NORMAL, weight="bold")
-        if order.flights:
-            words = f"multiply-adds of a thread while a tile is on its way: {_meanwhile(order):,}"
-            fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
-        size = (pitch * len(order.events), height)
-        ax = fig.add_axes_at(left, top + 0.24, *size, gid=f"order {order.name}")
-        _draw(ax, order, rows, height)
-        top += height + gap
+    for name, order in orders.items():
+        fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
+        words = f"multiply-adds of a thread while a tile is on its way: {order.meanwhile:,}"
+        fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
+        size = (pitch * len(order.events), order.height)
+        _draw(fig.add_axes_at(left, top + 0.24, *size, gid=f"order {name}"), order)
+        top += order.height + GAP
     return fig
 
 
@@ -139,31 +150,23 @@ def _names(traces: Sequence[Trace]) -> list[str]:
     return names
 
 
-def _order(trace: Trace, name: str, block, warp: int) -> _Order:
-    if "BK" not in trace.settings:
-        raise ValueError(f"timeline: {trace.kernel_name} has no BK, so no tiles along K.")
-    tiles, buffers = _tiles_of_accesses(trace, block)
+def _order(trace: Trace) -> _Order:
+    tiles, buffers = _tiles_of_accesses(trace)
     events: list[_Event] = []
 
     def put(kind: str, tile: int = -1) -> None:
         if not events or (events[-1].kind, events[-1].tile) != (kind, tile):
             events.append(_Event(kind, tile))
 
-    for step in trace.run.instructions(block, warp):
+    for step in trace.run.instructions(BLOCK, 0):
         if any(access.array == "C" for access in step.accesses):
             break
-        if step.opcode.startswith("bar.warp"):
-            put(OF_WARP)
-        elif step.opcode.startswith("bar"):
-            put(BARRIER)
-        elif step.opcode.startswith(("mbarrier.try_wait", "mbarrier.test_wait")):
-            put(MBARRIER)
-        elif step.opcode.startswith("cp.async.wait"):
-            put(WAIT)
+        if line := next((kind for kind, opcodes in OPCODES if step.opcode.startswith(opcodes)), ""):
+            put(line)
         elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
             events[-1].fmas += 1
         for access in step.accesses:
-            tile = tiles[id(access)]
+            tile = tiles.get(id(access), -1)
             if (access.space, access.operation) == ("shared", "load"):
                 if events and events[-1].kind == PRODUCT and events[-1].fmas:
                     events.append(_Event(PRODUCT, tile))
@@ -172,129 +175,72 @@ def _order(trace: Trace, name: str, block, warp: int) -> _Order:
                 put(STORE, tile)
             elif access.space == "global":
                 put(LOAD, tile)
-    flights = [_flight(events, tile) for tile in sorted(buffers)]
-    return _Order(name, events, [flight for flight in flights if flight is not None], buffers)
+    flights = {}
+    for tile in sorted(buffers):
+        first: dict[str, int] = {}
+        for at, event in enumerate(events):
+            if event.tile == tile:
+                first.setdefault(event.kind, at)
+        use = first.get(STORE, first.get(PRODUCT))  # no store where it is copied past registers
+        if LOAD in first and use is not None:
+            flights[tile] = first[LOAD], use
+    return _Order(events, flights, buffers)
 
 
-def _tiles_of_accesses(trace: Trace, block) -> tuple[dict[int, int], dict[int, int]]:
-    """{id of an access: its tile along K}, and {tile: buffer}, buffers in order of their address.
-
-    A load from A or B tells its tile by its address. What a warp stores to shared memory is what it
-    loaded last, and a load from there finds what was stored or copied there last.
-    """
+def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
+    """{id of an access: its tile along K}, and {tile: buffer}, in the order of their addresses."""
+    played = Played.of(trace, BLOCK)
+    played.require_reads("timeline")
     tiles: dict[int, int] = {}
-    loaded: dict[int, int] = {}  # warp -> the tile that it loaded last
-    kept: dict[int, int] = {}  # word of shared memory -> tile
-    lowest: dict[int, int] = {}
-    for access in trace.run.accesses(block):
-        where = access.addresses[access.active] // ELEMENT_BYTES
-        if access.array in ("A", "B"):
-            along = where % trace.k if access.array == "A" else where // trace.n
-            loaded[access.warp] = int(along.min()) // trace.settings["BK"]
-        elif access.space == "shared" and access.operation == "load":
-            words = where[:, None] + np.arange(max(1, access.size // ELEMENT_BYTES))
-            there = {kept.get(int(word), -1) for word in words.ravel()}
-            if len(there) > 1:
-                raise ValueError(f"timeline: line {access.line} reads several tiles at once.")
-            tiles[id(access)] = there.pop()
-            continue
-        elif access.space == "shared":
-            tile = loaded.get(access.warp, -1)
-            for word in where:
-                for w in range(max(1, access.size // ELEMENT_BYTES)):
-                    kept[int(word) + w] = tile
-            lowest[tile] = min(lowest.get(tile, int(where.min())), int(where.min()))
-        tiles[id(access)] = loaded.get(access.warp, -1)
+    lowest: dict[int, int] = {}  # word of shared memory where a tile begins
+    for move in played.moves:
+        if move.kind != WRITE and move.moves_elements:
+            tile = int(played.along(move.elements).max()) // trace.settings["BK"]
+            tiles[id(move.access)] = tile
+            if move.kind in (KEEP, COPY):
+                begin = int(move.words[move.access.active].min())
+                lowest[tile] = min(lowest.get(tile, begin), begin)
     places = sorted(set(lowest.values()))
     return tiles, {tile: places.index(low) for tile, low in lowest.items()}
-
-
-def _flight(events: Sequence[_Event], tile: int) -> _Flight | None:
-    """From the load of a tile to its store or, where it is copied past the registers, its use."""
-    of_tile = [at for at, event in enumerate(events) if event.tile == tile]
-    starts = [at for at in of_tile if events[at].kind == LOAD]
-    uses = [at for at in of_tile if events[at].kind == STORE]
-    uses = uses or [at for at in of_tile if events[at].kind == PRODUCT]
-    if not starts or not uses:
-        return None
-    start, use = starts[0], uses[0]
-    return _Flight(tile, start, use, sum(event.fmas for event in events[start:use]))
-
-
-def _meanwhile(order: _Order) -> int:
-    """Multiply-adds during the last tile's flight; the first ones have no product before them."""
-    return order.flights[-1].fmas
 
 
 # ---- drawing -------------------------------------------------------------------------------------
 
 
-def _has_stores(order: _Order) -> bool:
-    return any(event.kind == STORE for event in order.events)
-
-
-def _lanes(flights: Sequence[_Flight]) -> dict[int, int]:
-    """A lane for each tile, so that tiles on their way at the same time lie below each other."""
-    lanes: dict[int, int] = {}
-    ends: list[int] = []
-    for flight in flights:
-        lane = next((at for at, end in enumerate(ends) if end <= flight.start), len(ends))
-        ends[lane : lane + 1] = [flight.use]
-        lanes[flight.tile] = lane
-    return lanes
-
-
-def _colour(tile: int) -> str:
-    return TILE_COLOURS[tile % len(TILE_COLOURS)]
-
-
-def _draw(ax: Axes, order: _Order, lanes: dict[int, int], height: float) -> None:
+def _draw(ax: Axes, order: _Order) -> None:
+    lanes = order.lanes
     store_top = (max(lanes.values()) + 1) * ROW
-    product_top = store_top + (ROW if _has_stores(order) else 0.0) + 0.05
+    product_top = store_top + ROW * order.stores + 0.05
     labels = {store_top / 2: ROWS[0], product_top + ROW / 2: ROWS[2]}
-    if _has_stores(order):
+    if order.stores:
         labels[store_top + ROW / 2] = ROWS[1]
-    for flight in order.flights:
-        look = {"color": _colour(flight.tile), "gid": f"flight {flight.tile}", **ON_ITS_WAY}
-        middle = lanes[flight.tile] * ROW + ROW / 2
-        ax.plot([flight.start + 1, flight.use], [middle, middle], zorder=2, **look)
+    for tile, (start, use) in order.flights.items():
+        look = {"color": _colour(tile), "gid": f"flight {tile}", "zorder": 2, **ON_ITS_WAY}
+        ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, **look)
+    columns: dict[int, list[int]] = {}  # of each tile's products
     for at, event in enumerate(order.events):
         if event.kind in LINES:
             _, dashes, wide = LINES[event.kind]
             look = {"color": style.BLACK, "linewidth": wide, "linestyle": dashes, "zorder": 1}
             ax.axvline(at + 0.5, gid=event.kind, **look)
             continue
-        top = {STORE: store_top, PRODUCT: product_top}.get(
-            event.kind, lanes.get(event.tile, 0) * ROW
-        )
-        look = swatch(_colour(event.tile), PALE if event.kind == PRODUCT else DARK, zorder=2)
-        if event.kind == PRODUCT:  # behind its words
-            look["edgecolor"] = "white"
-        words = "" if event.kind == PRODUCT else str(event.tile)
-        gid = f"{event.kind} {event.tile}"
-        box(ax, at, top + 0.02, 1, ROW - 0.04, words, {"zorder": 4}, gid=gid, **look)
-    for tile in sorted(order.buffers):
-        columns = [
-            at
-            for at, event in enumerate(order.events)
-            if (event.kind, event.tile) == (PRODUCT, tile)
-        ]
-        if columns:
+        place, words = lanes.get(event.tile, 0) * ROW, str(event.tile)
+        look = swatch(_colour(event.tile), DARK, zorder=2, gid=f"{event.kind} {event.tile}")
+        if event.kind == STORE:
+            place = store_top
+        elif event.kind == PRODUCT:  # behind the words of all of its columns
+            place, words = product_top, ""
+            look |= {"facecolor": style.tint(_colour(event.tile), PALE), "edgecolor": "white"}
+            columns.setdefault(event.tile, []).append(at)
+        box(ax, at, place + 0.02, 1, ROW - 0.04, words, {"zorder": 4}, **look)
+    for tile, at in columns.items():
+        if tile in order.buffers:
             words = f"{tile}, buffer {order.buffers[tile]}"
-            write(ax, (columns[0] + columns[-1] + 1) / 2, product_top + ROW / 2, words, zorder=4)
-    bare(ax, len(order.events), height).set_xlim(-0.05, len(order.events) + 0.05)
+            write(ax, (at[0] + at[-1] + 1) / 2, product_top + ROW / 2, words, zorder=4)
+    bare(ax, len(order.events), order.height).set_xlim(-0.05, len(order.events) + 0.05)
     ax.set_yticks(list(labels), list(labels.values()))
     ax.tick_params(axis="y", length=0)
 
 
-def _caption(orders: Sequence[_Order], block, warp: int) -> str:
-    between = style.listed(
-        [f"{_meanwhile(order):,} in {order.name}" for order in orders if order.flights]
-    )
-    return (
-        f"What warp {warp} of block {tuple(block)} executes, in the order of the compiled "
-        "instructions (PTX, which machine code is made from). This is an order, not times: each "
-        "box is a run of instructions of one kind, and a product has a box for each k. "
-        "Multiply-adds of each thread between the start of the last tile's loads and their first "
-        f"use: {between}."
-    )
+def _colour(tile: int) -> str:
+    return TILE_COLOURS[tile % len(TILE_COLOURS)]

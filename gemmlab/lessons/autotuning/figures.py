@@ -17,19 +17,7 @@ from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.rows import line_of_cublas, note, rows_of
-from gemmlab.plots.style import (
-    BLACK,
-    BLUE,
-    FAINT,
-    GREEN,
-    MARGIN,
-    NORMAL,
-    ORANGE,
-    PURPLE,
-    SMALL,
-    VERMILION,
-    WIDTH,
-)
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH
 
 HIGH = 3.0  # inches
 MARKS = (98, 90)  # percent of the fastest
@@ -37,42 +25,45 @@ MARKS = (98, 90)  # percent of the fastest
 
 def _line_of_near(ax: Axes) -> None:
     """Where a search has found what counts as the fastest."""
-    ax.axhline(100 * NEAR, color=BLACK, linewidth=0.8, linestyle="--")
+    ax.axhline(100 * NEAR, color=style.BLACK, linewidth=0.8, linestyle="--")
 
 
 # ---- all settings --------------------------------------------------------------------------------
 
 
 @styled
-def landscape(land: Landscape, beside: Recorded | None = None) -> Picture:
+def landscape(land: Landscape, beside: Recorded) -> Picture:
     """Left, all settings from the fastest on; right, a column for each valley with those that end
     there.
 
     beside: the same rung at another shape, drawn into the left panel too.
     """
     known = land.known
-    every = [known] if beside is None else [known, beside]
     title = f"{len(known.times_ms)} legal settings of {known.space.rung.name}: few are near the top"
-    fig = page(title, HIGH + 0.68, _of_landscape(land, every), known.source)
+    caption = (
+        f"Left: the share of the fastest's speed at {known.space.problem} and "
+        f"{beside.space.problem}. Right, at {known.space.problem}: a dot is a setting, a line "
+        "leads to the fastest of its neighbours, which differ in one parameter by one value. "
+        f"Triangles: {len(land.valleys)} settings that no neighbour beats, above them their share "
+        "and how many settings end there."
+    )
+    fig = page(title, HIGH + 0.68, caption, known.source)
     top = fig.top + 0.23
-    _draw_order(fig.add_axes_at(0.6, top, 3.1, HIGH, gid="settings in order"), every)
-    _draw_valleys(fig.add_axes_at(4.25, top, WIDTH - 4.25 - MARGIN, HIGH, gid="valleys"), land)
-    return fig
-
-
-def _draw_order(ax: Axes, every: Sequence[Recorded]) -> None:
-    for known, colour, line in zip(every, (BLUE, VERMILION), ("-", "--"), strict=False):
-        shares = [100 * share for share in space.shares(known)]
-        name = str(known.space.problem)
+    ax = fig.add_axes_at(0.6, top, 3.1, HIGH, gid="settings in order")
+    for recorded, colour, line in ((known, style.BLUE, "-"), (beside, style.VERMILION, "--")):
+        shares = [100 * share for share in space.shares(recorded)]
+        name = str(recorded.space.problem)
         ax.plot(range(1, len(shares) + 1), shares, line, color=colour, label=name)
     for mark in MARKS:
-        count = sum(100 * share >= mark for share in space.shares(every[0]))
-        ax.axhline(mark, color=FAINT, linewidth=0.6, linestyle=":")
+        count = sum(100 * share >= mark for share in space.shares(known))
+        ax.axhline(mark, color=style.FAINT, linewidth=0.6, linestyle=":")
         look = {"va": "top", "ha": "right", "xycoords": ("axes fraction", "data")}
         note(ax, f"{count} reach {mark} %", (1, mark), (0, -3), **look)
     ax.set(xlabel="settings, the fastest first", ylabel="% of the fastest", ylim=(0, 103))
     ax.set_title("Every setting", loc="left", size=NORMAL, weight="bold")
     ax.legend(loc="lower left", frameon=False, fontsize=SMALL)
+    _draw_valleys(fig.add_axes_at(4.25, top, WIDTH - 4.25 - MARGIN, HIGH, gid="valleys"), land)
+    return fig
 
 
 def _draw_valleys(ax: Axes, land: Landscape) -> None:
@@ -89,29 +80,23 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
             down = min((point, *land.neighbours[point]), key=known.times_ms.__getitem__)
             ends = place[point], place.get(down, column)
             heights = 100 * known.share(point), 100 * known.share(down)
-            ax.plot(ends, heights, color=style.tint(BLUE, 0.35), linewidth=0.6, zorder=1)
-            ax.plot(ends[0], heights[0], "o", color=BLUE, markersize=2.6)
+            ax.plot(ends, heights, color=style.tint(style.BLUE, 0.35), linewidth=0.6, zorder=1)
+            ax.plot(ends[0], heights[0], "o", color=style.BLUE, markersize=2.6)
             lowest = min(lowest, heights[0])
         best = 100 * known.share(valley)
-        look = {"markersize": 8, "markeredgecolor": BLACK, "markeredgewidth": 0.6, "zorder": 3}
-        ax.plot(column, best, "^", color=ORANGE, **look)
+        look = {
+            "markersize": 8,
+            "markeredgecolor": style.BLACK,
+            "markeredgewidth": 0.6,
+            "zorder": 3,
+        }
+        ax.plot(column, best, "^", color=style.ORANGE, **look)
         words = f"{best:.1f} %\n{land.basin(valley)}"
         note(ax, words, (column, 100), (0, 8), ha="center", va="bottom")
     ax.set(xlim=(-0.5, len(land.valleys) - 0.5), ylim=(lowest - 3, 113), xticks=[])
     ax.set_yticks(range(40, 101, 10))
     title = "Where going to the fastest neighbour ends"
     ax.set_title(title, loc="left", size=NORMAL, weight="bold")
-
-
-def _of_landscape(land: Landscape, every: Sequence[Recorded]) -> str:
-    problems = style.listed([str(known.space.problem) for known in every])
-    return (
-        f"Left: the share of the fastest's speed at {problems}. "
-        f"Right, at {land.known.space.problem}: a dot is a setting, a line leads to the fastest of "
-        f"its neighbours, which differ in one parameter by one value. Triangles: "
-        f"{len(land.valleys)} settings that no neighbour beats, above them their share and how "
-        "many settings end there."
-    )
 
 
 # ---- searches ------------------------------------------------------------------------------------
@@ -125,52 +110,43 @@ BESIDE = "random"  # the strategy that stands in every panel
 def best_found(every: Sequence[Trials]) -> Picture:
     """The best found so far over evaluations: a panel for each strategy, its median and quartiles.
 
-    every: trials of the same space. Raises ValueError where there are none.
+    every: trials of the same space.
     """
-    if not every:
-        raise ValueError("best_found was given no trials; there is nothing to draw.")
     known, rows = every[0].known, ceil(len(every) / COLUMNS)
     title = f"Evaluations are what a search pays: {known.space.rung.name} at {known.space.problem}"
-    height = 0.33 + rows * (PANEL + GAP)
-    fig = page(title, height, _of_strategies(every), known.source)
+    seeds = max(len(trials.shares) for trials in every)
+    caption = (
+        f"Blue: the best so far, the median of {seeds} seeds; pale: from the lower to the upper "
+        f"quartile. Dotted: the median of the {BESIDE} search. Dashed: {100 * NEAR:.0f} % of the "
+        "fastest's speed; what reaches it counts as found. The exhaustive search has no seeds."
+    )
+    fig = page(title, 0.33 + rows * (PANEL + GAP), caption, known.source)
     width = (WIDTH - MARGIN - LEFT - (COLUMNS - 1) * BESIDES) / COLUMNS
-    reference = next((trials for trials in every if trials.strategy == BESIDE), None)
-    low = min(float(trials.quartiles()[0][1:].min()) for trials in every)
+    (reference,) = (trials for trials in every if trials.strategy == BESIDE)
+    lowest = min(float(trials.quartiles()[0][1:].min()) for trials in every)
     for at, trials in enumerate(every):
         down, across = divmod(at, COLUMNS)
         left, top = LEFT + across * (width + BESIDES), fig.top + 0.28 + down * (PANEL + GAP)
         ax = fig.add_axes_at(left, top, width, PANEL, gid=f"strategy {trials.strategy}")
-        _draw_strategy(ax, trials, reference if trials is not reference else None)
-        ax.set(xlim=(1, trials.shares.shape[1]), ylim=(100 * low - 1, 101))
+        low, middle, high = 100 * trials.quartiles()
+        over = range(1, len(middle) + 1)
+        if len(trials.shares) > 1:
+            pale = style.tint(style.BLUE, 0.25)
+            ax.fill_between(over, low, high, color=pale, linewidth=0, step="post")
+        if trials is not reference:
+            look = {"color": style.FAINT, "linewidth": 1.0, "linestyle": ":"}
+            ax.step(over, 100 * reference.quartiles()[1], where="post", **look)
+        ax.step(over, middle, where="post", color=style.BLUE, linewidth=1.8)
+        _line_of_near(ax)
+        ax.set_title(trials.strategy, loc="left", weight="bold", size=SMALL + 1)
+        ax.set(xlim=(1, trials.shares.shape[1]), ylim=(100 * lowest - 1, 101))
         ax.xaxis.set_major_locator(MultipleLocator(20))
+        ax.grid(axis="y")
         if across == 0:
             ax.set_ylabel("% of the fastest")
         if at >= len(every) - COLUMNS:
             ax.set_xlabel("evaluations")
     return fig
-
-
-def _draw_strategy(ax: Axes, trials: Trials, reference: Trials | None) -> None:
-    low, middle, high = 100 * trials.quartiles()
-    over = range(1, len(middle) + 1)
-    if len(trials.shares) > 1:
-        ax.fill_between(over, low, high, color=style.tint(BLUE, 0.25), linewidth=0, step="post")
-    if reference is not None:
-        look = {"color": FAINT, "linewidth": 1.0, "linestyle": ":"}
-        ax.step(over, 100 * reference.quartiles()[1], where="post", **look)
-    ax.step(over, middle, where="post", color=BLUE, linewidth=1.8)
-    _line_of_near(ax)
-    ax.set_title(trials.strategy, loc="left", weight="bold", size=SMALL + 1)
-    ax.grid(axis="y")
-
-
-def _of_strategies(every: Sequence[Trials]) -> str:
-    seeds = max(len(trials.shares) for trials in every)
-    return (
-        f"Blue: the best so far, the median of {seeds} seeds; pale: from the lower to the upper "
-        f"quartile. Dotted: the median of the {BESIDE} search. Dashed: {100 * NEAR:.0f} % of the "
-        "fastest's speed; what reaches it counts as found. The exhaustive search has no seeds."
-    )
 
 
 @styled
@@ -188,8 +164,8 @@ def one_search(search: Search, known: Recorded) -> Picture:
     fig = page(title, 2.7, caption, known.source)
     ax = fig.add_axes_at(0.6, fig.top + 0.08, WIDTH - 0.6 - MARGIN, 2.1, gid="search")
     over = range(1, len(shares) + 1)
-    ax.step(over, best, where="post", color=BLUE, linewidth=1.8)
-    ax.plot(over, shares, "o", color=FAINT, markersize=4)
+    ax.step(over, best, where="post", color=style.BLUE, linewidth=1.8)
+    ax.plot(over, shares, "o", color=style.FAINT, markersize=4)
     _line_of_near(ax)
     ax.set(xlim=(0.5, max(len(shares), 10) + 0.5), ylim=(min(40, *shares) - 2, 102))
     ax.set(xlabel="evaluations", ylabel="% of the fastest")
@@ -200,18 +176,19 @@ def one_search(search: Search, known: Recorded) -> Picture:
 # ---- predictions ---------------------------------------------------------------------------------
 
 SIDE, BETWEEN = 2.55, 0.62  # inches: of a panel, between two
+MOST = 40  # settings in the model's order that are shown
 LONGEST = {  # term of a prediction: its name, colour and marker
-    "issue": ("issue slots", BLUE, "o"),
-    "shared memory": ("shared memory", VERMILION, "s"),
-    "l2": ("L2", GREEN, "^"),
-    "dram": ("DRAM", ORANGE, "D"),
-    "more": ("your term", BLACK, "x"),
+    "issue": ("issue slots", style.BLUE, "o"),
+    "shared memory": ("shared memory", style.VERMILION, "s"),
+    "l2": ("L2", style.GREEN, "^"),
+    "dram": ("DRAM", style.ORANGE, "D"),
+    "more": ("your term", style.BLACK, "x"),
 }
 Predicted = dict[Point, Terms]
 
 
 @styled
-def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials | None = None) -> Picture:
+def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials) -> Picture:
     """A panel for each rung, predicted over measured time; and the best found in the model's order.
 
     every: what is recorded, and what the model predicts of it; the last panel is of the first of
@@ -224,7 +201,19 @@ def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials | None
         if term in longest
     ]
     title = f"What counts predict, and what was measured, at {every[0][0].space.problem}"
-    caption, source = _of_predictions(every), every[0][0].source
+    parts = []
+    for recorded, predictions in every:
+        judged = cost_model.judged(recorded, predictions)
+        parts.append(
+            f"of {recorded.space.rung.name} {judged.until_near} of {judged.settings} settings "
+            f"(correlation of ranks {judged.correlation:.2f})"
+        )
+    caption = (
+        "A dot is a setting; no axis begins at 0. Measured in the order of the predictions, "
+        f"{style.listed(parts)} are enough for {100 * NEAR:.0f} % of the fastest's speed. Right: "
+        "the best so far in that order."
+    )
+    source = every[0][0].source
     fig = page(title, 0.2 + SIDE + 0.5, caption, source, key=key)
     width = (WIDTH - MARGIN - LEFT - len(every) * BETWEEN) / (len(every) + 1)
     top = fig.top + 0.2
@@ -234,9 +223,21 @@ def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials | None
         _draw_times(ax, known, predictions)
         if at == 0:
             ax.set_ylabel("predicted, ms")
+    known, predictions = every[0]
     left = LEFT + len(every) * (width + BETWEEN)
     ax = fig.add_axes_at(left, top, width, SIDE, gid="in its order")
-    _draw_order_of_model(ax, *every[0], beside)
+    best = [100 * share for share in cost_model.judged(known, predictions).best_after][:MOST]
+    middle = 100 * beside.quartiles()[1][:MOST]
+    ax.step(range(1, MOST + 1), best, where="post", color=style.BLUE, linewidth=1.8)
+    ax.step(range(1, MOST + 1), middle, where="post", color=style.FAINT, linestyle=":")
+    look = {"xycoords": "axes fraction", "ha": "right"}
+    note(ax, f"dotted: {beside.strategy}", (1, 0), (-4, 8), color=style.FAINT, **look)
+    note(ax, "line: the model's order", (1, 0), (-4, 22), color=style.BLUE, **look)
+    _line_of_near(ax)
+    ax.set(xlim=(1, MOST), ylim=(min(*best, 88) - 1, 101), xlabel="settings measured")
+    ax.set_ylabel("% of the fastest")
+    ax.set_title(f"Best of {known.space.rung.name}", loc="left", size=NORMAL, weight="bold")
+    ax.grid(axis="y")
     return fig
 
 
@@ -256,53 +257,20 @@ def _draw_times(ax: Axes, known: Recorded, predictions: Predicted) -> None:
     ax.set_title(known.space.rung.name, loc="left", size=NORMAL, weight="bold")
 
 
-def _draw_order_of_model(
-    ax: Axes, known: Recorded, predictions: Predicted, beside: Trials | None
-) -> None:
-    best = [100 * share for share in cost_model.judged(known, predictions).best_after]
-    most = 40
-    ax.step(range(1, most + 1), best[:most], where="post", color=BLUE, linewidth=1.8)
-    look = {"xycoords": "axes fraction", "ha": "right"}
-    if beside is not None:
-        middle = 100 * beside.quartiles()[1][:most]
-        ax.step(range(1, len(middle) + 1), middle, where="post", color=FAINT, linestyle=":")
-        note(ax, f"dotted: {beside.strategy}", (1, 0), (-4, 8), color=FAINT, **look)
-    note(ax, "line: the model's order", (1, 0), (-4, 22), color=BLUE, **look)
-    _line_of_near(ax)
-    ax.set(xlim=(1, most), ylim=(min(*best[:most], 88) - 1, 101), xlabel="settings measured")
-    ax.set_ylabel("% of the fastest")
-    ax.set_title(f"Best of {known.space.rung.name}", loc="left", size=NORMAL, weight="bold")
-    ax.grid(axis="y")
-
-
-def _of_predictions(every: Sequence[tuple[Recorded, Predicted]]) -> str:
-    parts = []
-    for known, predictions in every:
-        judged = cost_model.judged(known, predictions)
-        parts.append(
-            f"of {known.space.rung.name} {judged.until_near} of {judged.settings} settings "
-            f"(correlation of ranks {judged.correlation:.2f})"
-        )
-    return (
-        "A dot is a setting; no axis begins at 0. Measured in the order of the predictions, "
-        f"{style.listed(parts)} are enough for {100 * NEAR:.0f} % of the fastest's speed. Right: "
-        "the best so far in that order."
-    )
-
-
 # ---- rules ---------------------------------------------------------------------------------------
 
-LOOKS = ((FAINT, "x"), (VERMILION, "s"), (PURPLE, "^"), (BLUE, "o"), (GREEN, "D"), (BLACK, "*"))
+LOOKS = (
+    (style.FAINT, "x"), (style.VERMILION, "s"), (style.PURPLE, "^"), (style.BLUE, "o"),
+    (style.GREEN, "D"), (style.BLACK, "*"),
+)  # fmt: skip
 
 
 @styled
 def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
     """A row for each shape that was left out, a marker for each rule at its share of the best.
 
-    Raises ValueError where there are no rules, or more than there are markers.
+    every: as many rules as there are LOOKS at most.
     """
-    if not 0 < len(every) <= len(LOOKS):
-        raise ValueError(f"rules draws 1 to {len(LOOKS)} rules, not {len(every)}.")
     shapes = list(every[0].shares)
     looks = [
         {"color": colour, "marker": marker, "markersize": 5, "linestyle": ""}
@@ -310,8 +278,15 @@ def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
     ]
     title = f"{name}: which settings for a shape that nobody measured"
     key = [(judged.rule, look) for judged, look in zip(every, looks, strict=True)]
-    height = 0.3 * len(shapes) + 0.6
-    fig = page(title, height, _of_rules(every), source, key=key)
+    means = [f"{judged.rule} {100 * judged.mean:.1f} %" for judged in every]
+    worst = min(every, key=lambda judged: min(judged.shares.values()))
+    shape = min(worst.shares, key=worst.shares.__getitem__)
+    caption = (
+        "Each shape is left out in turn, and named from the others alone. Geometric means: "
+        f"{style.listed(means)}. The worst single choice, {100 * worst.shares[shape]:.1f} % at "
+        f"{Problem(*shape)}, is that of the {worst.rule}."
+    )
+    fig = page(title, 0.3 * len(shapes) + 0.6, caption, source, key=key)
     ax = rows_of(
         fig, [str(Problem(*shape)) for shape in shapes], fig.top, 0.3, right=WIDTH - 2 * MARGIN,
         gid="rules", xlim=(0, 103),
@@ -325,14 +300,3 @@ def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
         ax.plot(shares, [row + aside for row in range(len(shapes))], clip_on=False, **look)
     line_of_cublas(ax, linewidth=0.8)
     return fig
-
-
-def _of_rules(every: Sequence[Judged]) -> str:
-    means = [f"{judged.rule} {100 * judged.mean:.1f} %" for judged in every]
-    worst = min(every, key=lambda judged: min(judged.shares.values()))
-    shape = min(worst.shares, key=worst.shares.__getitem__)
-    return (
-        "Each shape is left out in turn, and named from the others alone. Geometric means: "
-        f"{style.listed(means)}. The worst single choice, {100 * worst.shares[shape]:.1f} % at "
-        f"{Problem(*shape)}, is that of the {worst.rule}."
-    )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pandas
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyArrowPatch
 
 from gemmlab.lessons.batched.measure import (
     BRANCHED,
@@ -23,10 +23,10 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import SECTOR_BYTES, bare, box
 from gemmlab.plots.curves import Curve, draw_curves
 from gemmlab.plots.page import Picture, page, styled
+from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
-COLUMNS = ("way", "m", "n", "k", "batch", "time_ms", "gpu", "recorded")
 OURS, THEIRS = style.kernel_style(RUNG), style.kernel_style("cublas")
 AT_ONCE, IN_A_GRAPH, IN_BRANCHES, IN_A_LOOP = "-", "--", (0, (3, 1, 1, 1)), ":"
 LOOKS = {
@@ -47,18 +47,23 @@ def batches(table: pandas.DataFrame) -> Picture:
     """The time of one product over the number of them, a panel for each size of square products.
 
     table: as measure.batches() gives; of its ways those in LOOKS. Both axes
-    are logarithmic. Raises TypeError and ValueError for anything else.
+    are logarithmic.
     """
-    style.require_table(table, COLUMNS, "batches")
     rows = table[table["way"].isin(LOOKS) & (table["m"] == table["n"]) & (table["n"] == table["k"])]
-    if rows.empty:
-        raise ValueError("batches: the table has no square products in one of the ways it draws.")
-    style.require_positive(rows.rename(columns={"way": "kernel"}), ("time_ms",), "batches")
     rows = rows.assign(product_us=1e3 * rows["time_ms"] / rows["batch"])
     sizes = sorted(set(rows["m"]))
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
     title = "What one product takes, over the number of products"
-    caption = _of_times(rows)
+    # What the ways take at the largest batch that all have.
+    shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
+    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
+    at_most = rows[rows["batch"] == most].set_index(["m", "way"])["product_us"]
+    parts = []
+    for size in sizes:
+        times = [style.digits(at_most[size, way]) for way in shown if (size, way) in at_most]
+        parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
+    names = style.listed([f"“{way}”" for way in shown])
+    caption = f"One of {most:,} products takes, by {names}: {'; '.join(parts)}."
     fig = page(title, 0.24 + HEIGHT + 0.55, caption, style.provenance(rows), key=key)
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sizes) - 1)) / len(sizes)
     limits = rows["product_us"].min() / 1.3, rows["product_us"].max() * 1.3
@@ -81,22 +86,8 @@ def batches(table: pandas.DataFrame) -> Picture:
     return fig
 
 
-def _of_times(rows: pandas.DataFrame) -> str:
-    """What the ways take at the largest batch that all have: at once, and a launch for each."""
-    shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
-    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
-    parts = []
-    for size, of_size in rows[rows["batch"] == most].groupby("m"):
-        us = of_size.set_index("way")["product_us"]
-        times = [style.digits(us[way]) for way in shown if way in us]
-        parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
-    names = style.listed([f"“{way}”" for way in shown])
-    return f"One of {most:,} products takes, by {names}: {'; '.join(parts)}."
-
-
 # ---- copies --------------------------------------------------------------------------------------
 
-MOST = 4  # copies beside each other
 NAMES, PANEL_GAP, ARROW = 0.42, 0.42, 0.34  # inches; ARROW is room for one
 LEAST_ROWS = 8  # of stretches of shared memory that are drawn
 PALEST, DARKEST = 0.25, 1.0  # of a matrix's colour: lane 0, lane 31
@@ -110,131 +101,88 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     darker for lane 31. Below, shared memory in rows of 32 words, one in each bank, with the same
     boxes where they go.
 
-    by_name: by name, what tables.copy_of(trace, array) gives, one to four. Raises
-    TypeError and ValueError for anything else.
+    by_name: by name, what tables.copy_of(trace, array) gives, one to four.
     """
-    if not 1 <= len(by_name) <= MOST:
-        raise ValueError(f"copies takes 1 to {MOST} copies by name, not {len(by_name)}.")
-    for name, copy in by_name.items():
-        if not isinstance(copy, Copy):
-            raise TypeError(
-                f"copies takes what tables.copy_of(trace, array) gives, not {copy!r} as {name!r}."
-            )
     pitch = (WIDTH - 2 * MARGIN) / max(3, len(by_name))
-    pieces = {name: _piece(copy) for name, copy in by_name.items()}
-    cell = (pitch - ARROW - 0.15) / max(BANKS, *(len(columns) for _, columns in pieces.values()))
-    above = max(len(rows) for rows, _ in pieces.values()) * cell
-    below = max(_stretches(copy) for copy in by_name.values()) * cell
-    notes = {name: _notes(copy) for name, copy in by_name.items()}
+    # Of each copy, the rows and columns that are drawn of the matrix, and the rows of banks.
+    pieces, stretches = {}, {}
+    for name, copy in by_name.items():
+        last = copy.access.elements.max(axis=(0, 1)) + 1
+        pieces[name] = np.minimum(copy.access.shape, np.maximum(BANKS, last))
+        first = copy.words.min() // BANKS  # the row of banks that is drawn first
+        stretches[name] = first, max(LEAST_ROWS, 1 + copy.words.max() // BANKS - first)
+    cell = (pitch - ARROW - 0.15) / max(BANKS, *(columns for _, columns in pieces.values()))
+    above = max(rows for rows, _ in pieces.values()) * cell
+    below = max(rows for _, rows in stretches.values()) * cell
     down = NAMES + above + PANEL_GAP + below + 0.22
-    height = down + max(map(len, notes.values())) * SMALL * LINE / 72 + 0.15
+    height = down + 3 * SMALL * LINE / 72 + 0.15
     key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
     key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
-    fig = page("One copy of one warp", height, _of_copies(by_name), key=key)
+    parts = [
+        f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
+        f"{_banks_in_words(copy)}"
+        for name, copy in by_name.items()
+    ]
+    caption = (
+        f"One copy of warp 0 from the matrix above into shared memory below, traced: "
+        f"{'; '.join(parts)}. Lines in the matrix part sectors of {SECTOR_BYTES} bytes."
+    )
+    fig = page("One copy of one warp", height, caption, key=key)
     for at, (name, copy) in enumerate(by_name.items()):
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
+        first, banks = stretches[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")
-        top, size = fig.top + NAMES, (len(columns) * cell, len(rows) * cell)
-        _draw_piece(fig.add_axes_at(x, top, *size, gid=f"piece {name}"), copy, rows, columns)
-        _draw_arrow(fig, copy, x, top)
+        top, gid = fig.top + NAMES, f"piece {name}"
+        ax = fig.add_axes_at(x, top, columns * cell, rows * cell, gid=gid)
+        _draw_lanes(ax, copy, rows, columns, copy.access.elements[:, 0])
+        sectors = range(SECTOR_BYTES // WORD_BYTES, columns, SECTOR_BYTES // WORD_BYTES)
+        ax.vlines(sectors, 0, rows, color=style.FAINT, linewidth=0.6, zorder=2)
+        _draw_arrow(ax, copy)
         top += above + PANEL_GAP
         fig.text_at(x, top - 0.22, "shared memory, 32 banks", size=SMALL)
-        size = (BANKS * cell, _stretches(copy) * cell)
-        _draw_banks(fig.add_axes_at(x, top, *size, gid=f"banks {name}"), copy)
-        words, look = "\n".join(notes[name]), {"gid": f"notes {name}", "linespacing": LINE}
-        fig.text_at(x, fig.top + down, words, size=SMALL, **look)
+        ax = fig.add_axes_at(x, top, BANKS * cell, banks * cell, gid=f"banks {name}")
+        row, bank = np.divmod(copy.words[:, 0], BANKS)
+        _draw_lanes(ax, copy, banks, BANKS, np.stack([row - first, bank], axis=1))
+        ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
+        ax.tick_params(length=0, pad=1)
+        notes = (
+            f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}",
+            _banks_in_words(copy),
+            f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
+        )
+        look = {"gid": f"notes {name}", "linespacing": LINE}
+        fig.text_at(x, fig.top + down, "\n".join(notes), size=SMALL, **look)
     return fig
-
-
-def _piece(copy: Copy) -> tuple[range, range]:
-    """Rows and columns of the matrix that are drawn: 32 of them, or as many as are copied."""
-    (rows, columns), last = copy.access.shape, copy.access.elements.max(axis=(0, 1)) + 1
-    return range(min(rows, max(BANKS, last[0]))), range(min(columns, max(BANKS, last[1])))
-
-
-def _stretches(copy: Copy) -> int:
-    """Rows of 32 words of shared memory that are drawn."""
-    return max(LEAST_ROWS, 1 + int(copy.words.max() - _first(copy)) // BANKS)
-
-
-def _first(copy: Copy) -> int:
-    """The first word that is drawn: in bank 0, at or before the first one that is filled."""
-    return int(copy.words.min()) // BANKS * BANKS
 
 
 def _shade(colour: str, lane: int) -> tuple[float, float, float]:
     return style.tint(colour, PALEST + (DARKEST - PALEST) * lane / (WARP - 1))
 
 
-def _draw_piece(ax: Axes, copy: Copy, rows: range, columns: range) -> None:
-    _frame(ax, len(rows), len(columns))
-    each = SECTOR_BYTES // WORD_BYTES
-    sectors = range(each, len(columns), each)
-    ax.vlines(sectors, 0, len(rows), color=style.FAINT, linewidth=0.6, zorder=2)
-    for lane, elements in zip(copy.access.lanes, copy.access.elements, strict=True):
-        row, column = (int(index) for index in elements[0])
-        _draw_lane(ax, column, row, len(elements), copy, int(lane))
-
-
-def _draw_banks(ax: Axes, copy: Copy) -> None:
-    _frame(ax, _stretches(copy), BANKS)
-    for lane, words in zip(copy.access.lanes, copy.words - _first(copy), strict=True):
-        row, bank = divmod(int(words[0]), BANKS)
-        _draw_lane(ax, bank, row, len(words), copy, int(lane))
-    ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
-    ax.tick_params(length=0, pad=1)
-
-
-def _frame(ax: Axes, rows: int, columns: int) -> None:
+def _draw_lanes(ax: Axes, copy: Copy, rows: int, columns: int, places: np.ndarray) -> None:
+    """Cells in a frame, and in them what each lane copies, from its row and column in places on."""
     bare(ax, columns, rows)
     look = {"facecolor": "white", "edgecolor": style.FAINT, "clip_on": False, "zorder": 0}
     box(ax, 0, 0, columns, rows, **look)
     look = {"color": style.GRID, "linewidth": 0.4, "zorder": 0.5}
     ax.hlines(range(1, rows), 0, columns, **look)
     ax.vlines(range(1, columns), 0, rows, **look)
+    for lane, (row, column) in zip(copy.access.lanes.tolist(), places.tolist(), strict=True):
+        colour = _shade(style.ARRAYS[copy.access.array], lane)
+        look = {"facecolor": colour, "linewidth": 0.4, "gid": f"lane {lane}"}
+        box(ax, column, row, copy.words.shape[1], 1, zorder=1, **look)
 
 
-def _draw_lane(ax: Axes, x: int, y: int, width: int, copy: Copy, lane: int) -> None:
-    colour = _shade(style.ARRAYS[copy.access.array], lane)
-    box(ax, x, y, width, 1, facecolor=colour, linewidth=0.4, zorder=1, gid=f"lane {lane}")
-
-
-def _draw_arrow(fig: Picture, copy: Copy, x: float, y: float) -> None:
-    """Which way K goes through the stored matrix."""
-    across, down = fig.get_size_inches()
-    length = 0.55
-    if copy.along_k:
-        begin, end, words = (x, y - 0.07), (x + length, y - 0.07), (x + length + 0.05, y - 0.14)
-    else:
-        begin, end, words = (x - 0.09, y), (x - 0.09, y + length), (x - 0.14, y + length + 0.03)
-    points = [(a / across, 1 - b / down) for a, b in (begin, end)]
-    look = {"color": style.INK, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-    fig.add_artist(FancyArrowPatch(*points, arrowstyle="-|>", mutation_scale=9, **look))
-    fig.text_at(*words, "K", size=SMALL, weight="bold")
-
-
-def _notes(copy: Copy) -> list[str]:
-    access = copy.access
-    return [
-        f"{access.width} bytes a lane, {plural(access.sectors, 'sector')}",
-        _banks_in_words(copy),
-        f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
-    ]
+def _draw_arrow(ax: Axes, copy: Copy) -> None:
+    """Which way K goes through the stored matrix: an arrow of eleven of its elements."""
+    begin, end, ha, va = (0, -1.4), (11, -1.4), "left", "center"
+    if not copy.along_k:
+        begin, end, ha, va = (-1.7, 0), (-1.7, 11), "center", "top"
+    arrow = {"arrowstyle": "<|-", "color": style.INK, "linewidth": 1.2, "shrinkB": 0}
+    note(ax, "K", begin, end, textcoords="data", weight="bold", ha=ha, va=va, arrowprops=arrow)
 
 
 def _banks_in_words(copy: Copy) -> str:
     used = copy.banks[copy.banks > 0]
     alike = "" if (used == used[0]).all() else "up to "
     return f"{alike}{plural(int(used.max()), 'word')} in each of {len(used)} banks"
-
-
-def _of_copies(by_name: Mapping[str, Copy]) -> str:
-    parts = [
-        f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
-        f"{_banks_in_words(copy)}"
-        for name, copy in by_name.items()
-    ]
-    return (
-        f"One copy of warp 0 from the matrix above into shared memory below, traced: "
-        f"{'; '.join(parts)}. Lines in the matrix part sectors of {SECTOR_BYTES} bytes."
-    )

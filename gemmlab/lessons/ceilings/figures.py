@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
-from numbers import Real
 
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
@@ -15,28 +13,21 @@ PITCH = 0.62  # inches, from one series to the next
 
 
 @styled
-def spread(samples: Mapping[str, Sequence[float]], *, caption: str | None = None) -> Picture:
+def spread(samples: Mapping[str, Sequence[float]]) -> Picture:
     """Every single time of some series as a dot, the median of each as a line.
 
     samples: label: times in milliseconds. The axis is logarithmic where the times span more than a
     factor of twenty.
-
-    Raises TypeError for anything but a mapping, ValueError for no times, or one that is not a
-    finite number above 0.
     """
-    if not isinstance(samples, Mapping):
-        raise TypeError(f"spread takes a mapping of label to times, not {type(samples).__name__}.")
-    if not samples:
-        raise ValueError("spread was given no series of times; there is nothing to draw.")
-    for label, times in samples.items():
-        if len(times) == 0:
-            raise ValueError(f"spread: {label!r} has no times.")
-        for time in times:
-            if not (isinstance(time, Real) and math.isfinite(time) and time > 0):
-                raise ValueError(f"spread: {label!r} has the time {time!r} ms; it must be above 0.")
     medians = {label: statistics.median(times) for label, times in samples.items()}
     low, high = (end(map(end, samples.values())) for end in (min, max))
-    caption = _spread_caption(samples, medians) if caption is None else caption
+    parts = []
+    for label, times in samples.items():
+        words = f"{label} {style.digits(medians[label])} ms"
+        if len(times) > 1:
+            words += f", from {style.digits(min(times))} to {style.digits(max(times))}"
+        parts.append(words)
+    caption = f"Every mark is one time, every line a median: {'; '.join(parts)}."
     fig = page("", len(samples) * PITCH + 0.68, caption)
     ax = rows_of(fig, list(samples), 0.2, PITCH, gid="spread")
     wide = high > 20 * low
@@ -56,16 +47,3 @@ def spread(samples: Mapping[str, Sequence[float]], *, caption: str | None = None
         if len(times) > 1:
             ax.vlines(medians[label], row + 0.15, row + 0.85, color=style.INK, linewidth=1.6)
     return fig
-
-
-def _spread_caption(samples: Mapping[str, Sequence[float]], medians: Mapping[str, float]) -> str:
-    parts = []
-    for label, times in samples.items():
-        if len(times) == 1:
-            parts.append(f"{label} {style.digits(times[0])} ms")
-        else:
-            parts.append(
-                f"{label} {style.digits(medians[label])} ms, "
-                f"from {style.digits(min(times))} to {style.digits(max(times))}"
-            )
-    return f"Every mark is one time, every line a median: {'; '.join(parts)}."

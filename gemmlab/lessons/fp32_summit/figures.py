@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
@@ -16,7 +16,7 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import box
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH
-from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, Loop, class_of
+from gemmlab.sass.inner_loop import MULTIPLY_ADD, Loop, class_of
 
 ROW, LEAST = 0.0145, 1.0  # inches: of an SM, and of a panel
 TITLE, GAP, LEFT = 0.26, 0.42, 0.75
@@ -33,25 +33,20 @@ IDLE = {"facecolor": style.GROUND, "edgecolor": style.FAINT, "linewidth": 0.8}
 
 
 @styled
-def sharing(*works: tuple[str, Work], caption: str | None = None) -> Picture:
+def sharing(*works: tuple[str, Work], caption: str) -> Picture:
     """A panel for each way to spread a product over all SMs, a thin row for each SM.
 
-    works: (name, sharing.sharing(kernel, m, n, k, sm_count)) each. All stages count
-    as equally long. Raises ValueError without one, and for ways that have other SMs.
+    works: (name, sharing.sharing(kernel, m, n, k, sm_count)) each, of one sm_count. All stages
+    count as equally long.
     """
-    if not works:
-        raise ValueError("sharing takes one (name, work) or more, as sharing.sharing gives")
-    sms = {work.sm_count for _, work in works}
-    if len(sms) > 1:
-        raise ValueError(f"sharing takes ways for as many SMs, not for {sorted(sms)}")
     longest = max(work.length for _, work in works)
-    height = max(LEAST, ROW * sms.pop())
+    height = max(LEAST, ROW * works[0][1].sm_count)
     key = [
         (words, {"facecolor": style.tint(colour, SHADES[-1])}) for colour, words in LOOKS.values()
     ]
     title = "What every SM does, from the first stage to the last"
     body = len(works) * (TITLE + height + GAP) + 0.02
-    fig = page(title, body, caption or _of_sharing(works), key=[*key, ("nothing to do", IDLE)])
+    fig = page(title, body, caption, key=[*key, ("nothing to do", IDLE)])
     top = fig.top
     for name, work in works:
         words = f"{name}: {work.length} stages, SMs idle in {100 * (1 - work.busy):.1f} % of it"
@@ -83,20 +78,6 @@ def _draw(ax: Axes, work: Work) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _of_sharing(works: Sequence[tuple[str, Work]]) -> str:
-    _, first = works[0]
-    in_parts = [
-        f" In parts by {name}: {shared} of {work.tiles[0] * work.tiles[1]} tiles."
-        for name, work in works
-        if (shared := len(shared_tiles(work)))
-    ]
-    return (
-        f"{style.shape_label(*first.shape)} on a GPU of {style.plural(first.sm_count, 'SM')}, by "
-        "the schedule that the kernel computes. All stages count as equally long: these are no "
-        f"times. Light and dark tell an SM's neighbouring tiles apart.{''.join(in_parts)}"
-    )
-
-
 # ---- loads under way -----------------------------------------------------------------------------
 
 SLOTS = 400  # that are shown, from the trip's first on
@@ -109,30 +90,29 @@ def loads_under_way(loops: Mapping[str, Loop]) -> Picture:
     """The first SLOTS issue slots of one trip through each loop, by its control bits.
 
     A bar is a load from shared memory: from its issue to the instruction that waits for its
-    barrier. Below it stand the slots of multiply-adds, so that loads among them are gaps. Raises
-    ValueError for no loops, and for those without loads or without control bits.
+    barrier. Below it stand the slots of multiply-adds, so that loads among them are gaps. Loops
+    have loads, and control bits.
     """
-    if not loops:
-        raise ValueError("loads_under_way takes a loop or more, by name")
-    for name, loop in loops.items():
-        if any(instruction.control is None for instruction in loop.instructions):
-            raise ValueError(f"the listing of {name} was made without control bits")
-        if not loop.mix[SHARED_LOAD]:
-            raise ValueError(f"{name} loads nothing from shared memory")
     left = MARGIN + style.widest(loops) + 0.15
     height = LANES * LANE + 0.2
     load = swatch(style.GREEN)
     key = [("a load, until an instruction waits for it", load),
            ("slots with a multiply-add", {"facecolor": style.BLUE})]  # fmt: skip
+    flights = {name: hazards.flights(loop.instructions) for name, loop in loops.items()}
+    parts = []
+    for name, spans in flights.items():
+        apart = median(b[0] - a[0] for a, b in pairwise(spans))
+        under_way = median(end - start for start, end in spans)
+        parts.append(f"{name}: {apart:g} slots to the next load, {under_way:g} under way")
+    caption = f"In the middle of all loads of a trip, {'; '.join(parts)}."
     title = "How long a load from shared memory is under way before somebody waits for it"
-    body = len(loops) * (height + BETWEEN) + 0.2
-    fig = page(title, body, _of_loads(loops), "sm_90a", key=key)
+    fig = page(title, len(loops) * (height + BETWEEN) + 0.2, caption, "sm_90a", key=key)
     for at, (name, loop) in enumerate(loops.items()):
         top = fig.top + 0.1 + at * (height + BETWEEN)
         ax = fig.add_axes_at(left, top, WIDTH - left - MARGIN, height, gid=name)
         ax.set(xlim=(0, SLOTS), ylim=(height, 0), yticks=[])
         fig.text_at(left - 0.12, top + height / 2, name, size=NORMAL, ha="right", va="center")
-        for order, (start, end) in enumerate(hazards.flights(loop.instructions)):
+        for order, (start, end) in enumerate(flights[name]):
             if start < SLOTS:
                 y, gid = order % LANES * LANE + 0.02, f"load at {start} of {name}"
                 box(ax, start, y, min(end, SLOTS) - start, LANE - 0.03, gid=gid, **load)
@@ -142,14 +122,3 @@ def loads_under_way(loops: Mapping[str, Loop]) -> Picture:
         ax.bar(adds, 0.12, 1.0, LANES * LANE + 0.04, gid=f"multiply-adds of {name}", **look)
     ax.set_xlabel("issue slot of the trip")
     return fig
-
-
-def _of_loads(loops: Mapping[str, Loop]) -> str:
-    """Slots from a load to the next one, and to who waits, in the middle."""
-    parts = []
-    for name, loop in loops.items():
-        flights = hazards.flights(loop.instructions)
-        apart = median(b[0] - a[0] for a, b in pairwise(flights))
-        under_way = median(end - start for start, end in flights)
-        parts.append(f"{name}: {apart:g} slots to the next load, {under_way:g} under way")
-    return f"In the middle of all loads of a trip, {'; '.join(parts)}."

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import pandas
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
 
 from gemmlab.lessons.fp8.scales import Reach, Region
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
-from gemmlab.plots.cells import box, write
+from gemmlab.plots.cells import bare, box, plate, product_axes, write
 from gemmlab.plots.curves import Curve, draw_curves, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.rows import bar, note, rows_of
@@ -27,7 +26,6 @@ KINDS = {  # of scales -> colour, marker
 
 # ---- numbers -------------------------------------------------------------------------------------
 
-NUMBERS = ("element", "from", "error")
 ELEMENTS = {"float8_e4m3": ("E4M3", style.PURPLE), "float8_e5m2": ("E5M2", style.ORANGE)}
 SHOWN = (0.0, 8.0)  # of the numbers
 PERCENT = (5, 10, 20, 50, 100)
@@ -38,13 +36,20 @@ def fp8_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) ->
     """The numbers of E4M3 and of E5M2 from 0 to 8, and the largest error of rounding to them.
 
     numbers: {name of the element type: its finite numbers above 0}, as tables.numbers
-    gives; rounding: as its function of that name. Raises TypeError and ValueError.
+    gives; rounding: as its function of that name.
     """
-    style.require_table(rounding, NUMBERS, "fp8_values")
-    if set(numbers) != set(ELEMENTS) or set(rounding["element"]) != set(ELEMENTS):
-        raise ValueError(f"fp8_values takes the numbers of {style.listed(sorted(ELEMENTS))}.")
     title = "E4M3 has twice as many numbers in an octave, E5M2 reaches further both ways"
-    fig = page(title, 0.33 + 2.5 + 0.75, _of_values(numbers, rounding))
+    flat = rounding.groupby("element")["error"].min()
+    parts = [
+        f"{words} ends at {numbers[name][-1]:,.0f} and is off by at most {100 * flat[name]:.1f} %"
+        for name, (words, _) in ELEMENTS.items()
+    ]
+    caption = (
+        f"{'; '.join(parts)}, as far as its numbers have all their bits. Below, the distance from "
+        "one to the next stays the same, so errors grow up to 100 %, where a value becomes 0. "
+        "Values converted by the compiled quantizer."
+    )
+    fig = page(title, 0.33 + 2.5 + 0.75, caption)
     top = fig.top + 0.33
     names = [words for words, _ in ELEMENTS.values()]
     ax = rows_of(fig, names, top, 1.25, left=0.65, right=3.85, gid="numbers")
@@ -76,10 +81,9 @@ def _draw_rounding(ax: Axes, rounding: pandas.DataFrame) -> None:
     exponents = np.log2(rounding["from"]).astype(int)
     ticks = range(4 * math.floor(exponents.min() / 4), exponents.max() + 2, 4)
     ax.set(xscale="log", yscale="log", ylim=(4, 125), xlabel="value that is converted")
-    ax.set_xticks([2.0**exponent for exponent in ticks], [_power(exponent) for exponent in ticks])
+    ax.set_xticks([2.0**exponent for exponent in ticks], map(_power, ticks))
     ax.set_yticks(PERCENT, [f"{percent} %" for percent in PERCENT])
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_minor_locator(NullLocator())
+    ax.minorticks_off()
     ax.grid(axis="y")
     ax.set_title("Rounding: the largest error in each octave", size=NORMAL, loc="left")
 
@@ -89,23 +93,8 @@ def _power(exponent: int) -> str:
     return f"2{digits}" if exponent else "1"
 
 
-def _of_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) -> str:
-    parts = []
-    for name, (words, _) in ELEMENTS.items():
-        flat = rounding[rounding["element"] == name]["error"].min()
-        parts.append(
-            f"{words} ends at {numbers[name][-1]:,.0f} and is off by at most {100 * flat:.1f} %"
-        )
-    return (
-        f"{'; '.join(parts)}, as far as its numbers have all their bits. Below, the distance from "
-        "one to the next stays the same, so errors grow up to 100 %, where a value becomes 0. "
-        "Values converted by the compiled quantizer."
-    )
-
-
 # ---- errors --------------------------------------------------------------------------------------
 
-COLUMNS = ("data", "types", "scales", "promote", "k", "sum_error", "whole_error")
 SUMS = {  # promote -> colour, marker
     128: (style.PURPLE, "o"), 256: (style.SKY, "^"), 512: (style.ORANGE, "D"),
     0: (style.BLACK, "s"),
@@ -124,18 +113,21 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
 
     Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
     takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
-    table: as errors.recorded_errors gives. Raises TypeError and ValueError.
+    table: as errors.recorded_errors gives; types: one of its column of that name.
     """
-    style.require_table(table, COLUMNS, "fp8_errors")
     chosen = table[table["types"] == types]
-    if chosen.empty:
-        raise ValueError(
-            f"types is {types!r}, it must be one of {', '.join(sorted(set(table['types'])))}"
-        )
     even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
     uneven = chosen[(chosen["data"] == "uneven") & (chosen["promote"] == 128)]
     title = f"A sum that is promoted early loses little; errors of {types}"
-    fig = page(title, TOP + HEIGHT + 0.65, _of_errors(even, uneven))
+    last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
+    kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
+    caption = (
+        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
+        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
+        "K differ in size, one scale for a matrix makes "
+        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
+    )
+    fig = page(title, TOP + HEIGHT + 0.65, caption)
     wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
     for x, gid, rows, by, error, looks, words in (
         (LEFT, "sums", even, "promote", "sum_error", SUMS, "The sums alone, by promotion"),
@@ -162,18 +154,7 @@ def _error_ticks(ax: Axes, digits: tuple[int, ...]) -> None:
     low, high = ax.get_ylim()
     ticks = [d * 10.0**n for n in range(-8, 0) for d in digits if low <= d * 10.0**n <= high]
     ax.set_yticks(ticks, [f"{tick:.0e}".replace("e-0", "e-") for tick in ticks])
-    ax.yaxis.set_minor_locator(NullLocator())
-
-
-def _of_errors(even: pandas.DataFrame, uneven: pandas.DataFrame) -> str:
-    last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
-    kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
-    return (
-        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
-        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
-        "K differ in size, one scale for a matrix makes "
-        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
-    )
+    ax.minorticks_off()
 
 
 @styled
@@ -182,9 +163,8 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
 
     table: a row for each, in their order, with the columns data, types, scales, promote, k,
     sum_error, whole_error. A colour for each promotion interval, a marker for each kind of scales;
-    lines join those that differ in K alone. Raises TypeError and ValueError.
+    lines join those that differ in K alone.
     """
-    style.require_table(table, COLUMNS, "fp8_errors_tried")
     key = [
         (_every(promote), {"color": colour, "linewidth": 2.5})
         for promote, (colour, _) in SUMS.items()
@@ -193,14 +173,24 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
     key.append(("uneven data", {"marker": "p", **sign, **HOLLOW}))
     title = "What was tried so far: errors over K"
-    fig = page(title, TOP + HEIGHT + 0.65, _of_last(table.iloc[-1]), key=key)
+    row = table.iloc[-1]
+    how = f"promoted {_every(row['promote'])}{' products' if row['promote'] else ''}"
+    caption = (
+        f"The last: {row['types']}, scales of {row['scales']}, {row['data']} data, {how}, "
+        f"K = {row['k']}. Beside float64, as shares of |A| |B|: the sums are off by "
+        f"{row['sum_error']:.2g}, all of it, quantizing included, by {row['whole_error']:.2g} "
+        "(root mean squares)."
+    )
+    fig = page(title, TOP + HEIGHT + 0.65, caption, key=key)
     wide = (WIDTH - 2 * LEFT - 0.4 - MARGIN) / 2
     last = table.iloc[-1]
     for at, (error, words, (low, high)) in enumerate(PANELS):
         x = LEFT + at * (wide + 0.9)
         ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=error)
         low, high = min(low, 0.8 * table[error].min()), max(high, 1.25 * table[error].max())
-        for (data, _, scales, promote), rows in table.groupby(list(COLUMNS[:4])):
+        for (data, _, scales, promote), rows in table.groupby(
+            ["data", "types", "scales", "promote"]
+        ):
             alike = rows.drop_duplicates("k").sort_values("k")
             look = HOLLOW if data == "uneven" else {}
             look = {"color": SUMS[promote][0], "marker": KINDS[scales][1], **look}
@@ -220,16 +210,6 @@ def _every(promote: int) -> str:
     return f"every {promote}" if promote else "never"
 
 
-def _of_last(row: pandas.Series) -> str:
-    how = f"promoted {_every(row['promote'])}{' products' if row['promote'] else ''}"
-    return (
-        f"The last: {row['types']}, scales of {row['scales']}, {row['data']} data, {how}, "
-        f"K = {row['k']}. Beside float64, as shares of |A| |B|: the sums are off by "
-        f"{row['sum_error']:.2g}, all of it, quantizing included, by {row['whole_error']:.2g} "
-        "(root mean squares)."
-    )
-
-
 # ---- scales --------------------------------------------------------------------------------------
 
 TALL_B, WIDE_A, REACH_GAP, PANEL_GAP, TALL_C = 1.15, 1.05, 0.12, 0.3, 1.05  # inches
@@ -242,20 +222,21 @@ def scale_reach(*reaches: Reach) -> Picture:
 
     reaches: as scales.reach gives. Regions that lie behind one another along K have
     scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
-    Raises TypeError and ValueError for anything else.
     """
-    if not reaches:
-        raise ValueError("scale_reach takes what scales.reach gives, one or more.")
-    for reach in reaches:
-        if not isinstance(reach, Reach):
-            raise TypeError(f"scale_reach takes what reach gives, not {reach!r}.")
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
     for name in "AB":
         strong, second = ({"facecolor": style.tint(ARRAYS[name], s)} for s in (STRONG, SECOND))
         key += [(f"what a scale of {name} reaches;", strong), ("the next along K", second)]
     title = "What shares a scale: all of a matrix, a row of A or column of B, or a block"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
-    fig = page(title, height, _of_scales(reaches), key=key)
+    first = reaches[0]
+    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in reaches]
+    caption = (
+        f"C[{first.row}, {first.column}] of a product of {first.problem.m}×{first.problem.n}×"
+        f"{first.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
+        f"warp reads: {style.listed(counts)}. M, N and K are not drawn to one scale."
+    )
+    fig = page(title, height, caption, key=key)
     each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(reaches) - 1)) / len(reaches)
     wide, top = each - WIDE_A - REACH_GAP, fig.top + 0.28
     for at, reach in enumerate(reaches):
@@ -263,43 +244,27 @@ def scale_reach(*reaches: Reach) -> Picture:
         kind = reach.scales.name
         words = f"of {kind}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
         fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
-        right, below = left + WIDE_A + REACH_GAP, top + TALL_B + REACH_GAP
         m, n, k = reach.problem.shape
-        for name, *place, rows, columns, regions in (
-            ("A", left, below, WIDE_A, TALL_C, m, k, reach.a),
-            ("B", right, top, wide, TALL_B, k, n, reach.b),
-            ("C", right, below, wide, TALL_C, m, n, ()),
-        ):
-            ax = fig.add_axes_at(*place, gid=f"{kind} {name}")
-            _draw_reach(ax, name, rows, columns, regions)
+        gaps = (REACH_GAP, REACH_GAP)
+        axes = product_axes(fig, left, top, (WIDE_A, TALL_B), (wide, TALL_C), gaps, kind)
+        _draw_reach(axes["A"], "A", m, k, reach.a)
+        _draw_reach(axes["B"], "B", k, n, reach.b)
+        _draw_reach(axes["C"], "C", m, n, ())
         # one element, too small to see
-        ax.plot(reach.column, reach.row, "s", color=ARRAYS["C"], markersize=6, gid="C 0")
+        axes["C"].plot(reach.column, reach.row, "s", color=ARRAYS["C"], markersize=6, gid="C 0")
     return fig
 
 
 def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Region, ...]) -> None:
-    ax.set(xlim=(0, columns), ylim=(rows, 0), xticks=[], yticks=[])
-    ax.set_facecolor(style.tint(ARRAYS[name], PALE))
+    bare(ax, columns, rows).set_facecolor(style.tint(ARRAYS[name], PALE))
     ax.spines[:].set(visible=True, color=style.FAINT, linewidth=0.6)
     for at, region in enumerate(regions):
         (top, bottom), (left, right) = region.rows, region.columns
-        colour = style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])
-        look = {"facecolor": colour, "edgecolor": "none", "gid": f"{name} {at}"}
-        box(ax, left, top, right - left, bottom - top, **look)
-    ground = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.75, "pad": 1.5}
-    look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": ground}
+        look = {"facecolor": style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])}
+        place = left, top, right - left, bottom - top
+        box(ax, *place, edgecolor="none", gid=f"{name} {at}", **look)
+    look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": plate(1.5, 0.75)}
     write(ax, 0.97, 0.95, f"{name} {rows}×{columns}", **look)
-
-
-def _of_scales(reaches: tuple[Reach, ...]) -> str:
-    reach = reaches[0]
-    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in reaches]
-    return (
-        f"C[{reach.row}, {reach.column}] of a product of {reach.problem.m}×{reach.problem.n}×"
-        f"{reach.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
-        "warp reads: "
-        f"{style.listed(counts)}. M, N and K are not drawn to one scale."
-    )
 
 
 # ---- two sets of sums ----------------------------------------------------------------------------
@@ -315,25 +280,27 @@ def sums_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
     kernel: as turns.of(trace) gives, of rung 19 with promotion. Left to right is
-    the order in which they were executed, not time. Raises TypeError, and ValueError for a kernel
-    that has one set of sums.
+    the order in which they were executed, not time.
     """
-    if not isinstance(kernel, Turns):
-        raise TypeError(f"sums_in_turn takes what turns.of gives, not {kernel!r}.")
-    promote = kernel.trace.settings.get("PROMOTE")
-    if not promote:
-        raise ValueError(f"sums_in_turn: {kernel.trace.kernel_name} has no two sets of sums here.")
     events = _events(kernel.roles[ROLE])
     started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
     added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
-    words = (f"wgmma adds products, {promote} along K",
+    words = (f"wgmma adds products, {kernel.trace.settings['PROMOTE']} along K",
              "they are added to the totals, and the set is free")  # fmt: skip
     key = [
         (text, {"facecolor": style.tint(TILE_COLOURS[0], share), "edgecolor": style.FAINT})
         for text, share in zip(words, (MULTIPLIED, ADDED), strict=True)
     ]
     title = "While the tensor cores fill one set of sums, the other is added to the totals"
-    fig = page(title, 0.42 * len(LANES) + 0.2, _of_sums(kernel, len(started)), key=key)
+    count = len(started)
+    trace = kernel.trace
+    shape = style.shape_label(trace.m, trace.n, trace.k)
+    caption = (
+        f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
+        f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
+        "multiplied; only the last has none beside it. An order, not times."
+    )
+    fig = page(title, 0.42 * len(LANES) + 0.2, caption, key=key)
     ax = rows_of(fig, LANES, fig.top + 0.05, 0.42, gid="sums in turn", xticks=[])
     for step, at in started.items():
         colour = TILE_COLOURS[step % len(TILE_COLOURS)]
@@ -367,22 +334,8 @@ def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
     return events
 
 
-def _of_sums(kernel: Turns, count: int) -> str:
-    trace = kernel.trace
-    shape = style.shape_label(trace.m, trace.n, trace.k)
-    return (
-        f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
-        f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
-        "multiplied; only the last has none beside it. An order, not times."
-    )
-
-
 # ---- speeds --------------------------------------------------------------------------------------
 
-SPEEDS = (
-    "scales", "m", "n", "k", "tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3",
-    "cublas_tflops", "gpu", "recorded",
-)  # fmt: skip
 BF16 = "BF16"  # in `scales`, of rung 18
 OF_BF16 = style.kernel_style("18_persistent")["color"]
 BAR = 0.2  # of the room of a shape
@@ -393,9 +346,8 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
 
     table: as tables.speeds gives. A marker is a median, its line the middle half of all
-    pairs. Raises TypeError and ValueError.
+    pairs.
     """
-    style.require_table(table, SPEEDS, "fp8_speeds")
     shapes = list(dict.fromkeys(zip(table["m"], table["n"], table["k"], strict=True)))
     by_shape = table.set_index(["m", "n", "k"])
     rows = {scales: by_shape[by_shape["scales"] == scales].loc[shapes] for scales in (BF16, *KINDS)}
@@ -405,7 +357,18 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
         key += [("", swatch(colour, 0.35)), (f"of {kind}", sign)]
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
-    caption, source = _of_speeds(table), style.provenance(table)
+    kinds = table[table["scales"] != BF16]
+    best = kinds.loc[kinds["pct_cublas"].idxmax()]
+    least = kinds.loc[kinds["pct_cublas"].idxmin()]
+    bf16 = table[table["scales"] == BF16].set_index(["m", "n", "k"])["tflops"]
+    gains = [row.tflops / bf16[row.m, row.n, row.k] for row in kinds.itertuples()]
+    caption = (
+        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with scales of {least['scales']} at "
+        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with scales of {best['scales']} at "
+        f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
+        "BF16. Lines at markers: the middle half of the pairs of samples."
+    )
+    source = style.provenance(table)
     fig = page(title, 0.25 + 2.9 + 0.55, caption, source, key=key)
     top, places = fig.top + 0.25, range(len(shapes))
     ax = fig.add_axes_at(0.6, top, 3.6, 2.9, gid="shares")
@@ -441,20 +404,6 @@ def _shapes_below(ax: Axes, shapes: list) -> None:
     ax.set_xticks(range(len(shapes)), [f"{m}×{n}\n×{k}" for m, n, k in shapes])
     ax.tick_params(axis="x", length=0)
     ax.set_xlim(-0.55, len(shapes) - 0.45)
-
-
-def _of_speeds(table: pandas.DataFrame) -> str:
-    kinds = table[table["scales"] != BF16]
-    best = kinds.loc[kinds["pct_cublas"].idxmax()]
-    least = kinds.loc[kinds["pct_cublas"].idxmin()]
-    bf16 = table[table["scales"] == BF16].set_index(["m", "n", "k"])["tflops"]
-    gains = [row.tflops / bf16[row.m, row.n, row.k] for row in kinds.itertuples()]
-    return (
-        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with scales of {least['scales']} at "
-        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with scales of {best['scales']} at "
-        f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
-        "BF16. Lines at markers: the middle half of the pairs of samples."
-    )
 
 
 def _shape(row: pandas.Series) -> str:

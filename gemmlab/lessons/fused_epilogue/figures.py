@@ -24,16 +24,10 @@ from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, MARGIN, WIDTH
 
-COLUMNS = ("m", "n", "k", "activation", "way", "ratio", "gpu", "recorded")
 OF_10 = style.kernel_style(PLAIN)
 LOOKS = {
-    way: {
-        "color": colour,
-        "marker": marker,
-        "linestyle": line,
-        "linewidth": 1.4,
-        "markersize": size,
-    }
+    way: {"color": colour, "marker": marker, "linestyle": line, "linewidth": 1.4,
+          "markersize": size}
     for way, colour, marker, line, size in (
         (SEPARATE, style.PURPLE, "^", "-", 5.5),
         (ONE_KERNEL, style.ORANGE, "D", "-", 5.5),
@@ -43,7 +37,7 @@ LOOKS = {
         (CUBLAS, style.INK, "*", "--", 8),
         (ALONE, OF_10["color"], OF_10["marker"], ":", 4),
     )
-}
+}  # fmt: skip
 """Of each way; no colour is a matrix's, and 10 has its own."""
 LOOKS[ALONE]["markerfacecolor"] = style.GROUND
 LINE_OF_11 = {"color": style.BLACK, "linewidth": 1.4}
@@ -52,25 +46,18 @@ LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
 
 
 @styled
-def epilogue(table: pandas.DataFrame, activation: str = CURVE_OF) -> Picture:
+def epilogue(table: pandas.DataFrame) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
-    table: as measure.epilogue() gives: rows of the activation with M = N, and of those the sizes
-    with two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
+    table: as measure.epilogue() gives: rows of CURVE_OF with M = N, and of those the sizes with
+    two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
     11. Where cuBLAS with one kernel by float4 passes it, the K between are marked: the crossover.
-
-    Raises TypeError and ValueError for anything else, also for an activation without such rows.
     """
-    style.require_table(table, COLUMNS, "epilogue")
-    rows = table[(table["activation"] == activation) & (table["m"] == table["n"])]
-    style.require_positive(rows.rename(columns={"way": "kernel"}), ("ratio",), "epilogue")
+    rows = table[(table["activation"] == CURVE_OF) & (table["m"] == table["n"])]
     sides = [side for side, of_side in rows.groupby("m") if of_side["k"].nunique() > 1]
-    if not sides:
-        there = ", ".join(sorted(set(table["activation"])))
-        raise ValueError(f"epilogue: no curve of {activation!r} is there; there is {there}.")
     rows = rows[rows["m"].isin(sides)]
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
-    caption, source = _caption(rows, activation), style.provenance(rows)
+    caption, source = _caption(rows), style.provenance(rows)
     body = 0.26 + HEIGHT + 0.5
     fig = page("Time beside rung 11", body, caption, source, key=[*key, (FUSED, LINE_OF_11)])
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sides) - 1)) / len(sides)
@@ -117,29 +104,24 @@ def joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return merged
 
 
-def _caption(rows: pandas.DataFrame, activation: str) -> str:
+def _caption(rows: pandas.DataFrame) -> str:
+    def times(row: pandas.Series) -> tuple[str, str]:
+        return style.digits(row["ratio"]), style.shape_label(*row[["m", "n", "k"]])
+
     by_four = rows[rows["way"] == BY_FOUR].sort_values("ratio")
-    most, least = by_four.iloc[-1], by_four.iloc[0]
+    (least, at_least), (most, at_most) = times(by_four.iloc[0]), times(by_four.iloc[-1])
     words = (
-        f"Bias and {activation}. {BY_FOUR} takes "
-        f"{style.digits(most['ratio'])} times as long as rung 11 at "
-        f"{style.shape_label(*most[['m', 'n', 'k']])}, and {style.digits(least['ratio'])} times at "
-        f"{style.shape_label(*least[['m', 'n', 'k']])}."
+        f"Bias and {CURVE_OF}. {BY_FOUR} takes {most} times as long as rung 11 at {at_most}, and "
+        f"{least} times at {at_least}."
     )
     if len(fused := rows[rows["way"] == LT].sort_values("ratio")):
+        (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])
         words += (
-            f" {LT} takes {style.digits(fused.iloc[0]['ratio'])} times as long at best, at "
-            f"{style.shape_label(*fused.iloc[0][['m', 'n', 'k']])}, and "
-            f"{style.digits(fused.iloc[-1]['ratio'])} at "
-            f"{style.shape_label(*fused.iloc[-1][['m', 'n', 'k']])}."
+            f" {LT} takes {least} times as long at best, at {at_least}, and {most} at {at_most}."
         )
-    places = {
-        side: [f"{before} to {after}" for before, after in joined(crossovers(of_side))]
-        for side, of_side in rows.groupby("m")
-    }
-    crossed = [
-        f"M=N={side} with K from {style.listed(between)}"
-        for side, between in places.items()
-        if between
-    ]
+    crossed = []
+    for side, of_side in rows.groupby("m"):
+        if spans := joined(crossovers(of_side)):
+            between = style.listed([f"{before} to {after}" for before, after in spans])
+            crossed.append(f"M=N={side} with K from {between}")
     return words + (f" {BY_FOUR} crosses rung 11 at {style.listed(crossed)}." if crossed else "")

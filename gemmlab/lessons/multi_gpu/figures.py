@@ -13,7 +13,7 @@ from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, Holdings, holdings
 from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
 from gemmlab.plots import style
-from gemmlab.plots.cells import bare, box
+from gemmlab.plots.cells import bare, box, product_axes
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import ARRAYS, FAINT, MARGIN, NORMAL, ORANGE, SKY, SMALL, WIDTH
 
@@ -50,15 +50,13 @@ def rank_holdings(schedule: Schedule) -> Picture:
         row, column = divmod(rank, across)
         left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
         fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
-        top += HEAD
-        right, below = (
-            left + holding.A.shape[1] * scale + GAP,
-            top + holding.B.shape[0] * scale + GAP,
-        )
-        for name, x, y in (("A", left, below), ("B", right, top), ("C", right, below)):
-            matrix = getattr(holding, name)
-            size = (matrix.shape[1] * scale, matrix.shape[0] * scale)
-            _draw(fig.add_axes_at(x, y, *size, gid=f"rank {rank} {name}"), name, matrix)
+        matrices = {name: getattr(holding, name) for name in "ABC"}
+        sides = {name: [scale * n for n in of.shape[::-1]] for name, of in matrices.items()}
+        along = sides["A"][0], sides["B"][1]
+        gid = f"rank {rank}"
+        axes = product_axes(fig, left, top + HEAD, along, sides["C"], (GAP, GAP), gid)
+        for name, ax in axes.items():
+            _draw(ax, name, matrices[name])
     return fig
 
 
@@ -76,16 +74,11 @@ def _draw(ax: Axes, name: str, matrix: np.ndarray) -> None:
 
 def _of_holdings(schedule: Schedule, by_rank: list[Holdings]) -> str:
     """What rank 0 holds and gets, in shares of each matrix."""
-    holding = by_rank[0]
 
     def of(what: int, names: str) -> str:
-        shares = {
-            name: float((matrix == what).mean()) if matrix.size else 0.0
-            for name in names
-            for matrix in [getattr(holding, name)]
-        }
+        shares = {name: np.mean(getattr(by_rank[0], name) == what) for name in names}
         parts = [f"{100 * share:.3g} % of {name}" for name, share in shares.items() if share]
-        return style.listed(parts) or "nothing"
+        return style.listed(parts) if parts else "nothing"
 
     more = of(COMES, "C")
     besides = "" if more == "nothing" else f" It computes parts of the sums for {more} besides."
@@ -151,12 +144,10 @@ def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str]]:
     """The time of a step, where it moves in the parts that are behind products, and others."""
     if ran.kind != COLLECTIVE:
         return [(ran.start_ms, ran.end_ms, ADDS if ran.kind == SUM else MULTIPLIES)]
-    cuts = {ran.start_ms, ran.end_ms}
-    for product in products:
-        cuts |= {t for t in (product.start_ms, product.end_ms) if ran.start_ms < t < ran.end_ms}
-    ordered = sorted(cuts)
+    ends = {time for product in products for time in (product.start_ms, product.end_ms)}
+    cuts = {time for time in ends if ran.start_ms < time < ran.end_ms}
     pieces = []
-    for start, end in pairwise(ordered):
+    for start, end in pairwise(sorted({ran.start_ms, *cuts, ran.end_ms})):
         middle = (start + end) / 2
         behind = any(product.start_ms <= middle <= product.end_ms for product in products)
         pieces.append((start, end, HIDDEN if behind else OPEN))

@@ -97,9 +97,7 @@ class Timeline:
 
 
 def kind_of(work: Work) -> str:
-    if isinstance(work, Collective):
-        return COLLECTIVE
-    return PRODUCT if isinstance(work, Product) else SUM
+    return {Collective: COLLECTIVE, Product: PRODUCT, Sum: SUM}[type(work)]
 
 
 def _joined(steps: list[Ran]) -> list[tuple[float, float]]:

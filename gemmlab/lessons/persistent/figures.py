@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+import itertools
 
 import pandas
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.persistent.schedule import Schedule
 from gemmlab.plots import style
-from gemmlab.plots.cells import bare, box, write
+from gemmlab.plots.cells import bare, box, product_axes, write
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.rows import bar, rows_of
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
@@ -28,10 +26,8 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     """Which block computes which tile of C, in which round; what the first round needs is dark.
 
     orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
-    shape. Raises ValueError for another number of them.
+    shape.
     """
-    if not 1 <= len(orders) <= 2:
-        raise ValueError(f"tile_order draws one or two schedules, not {len(orders)}.")
     room = (WIDTH - MARGIN) / 2 - 0.3
     side = room - STRIP - GAP
     down = max(
@@ -46,8 +42,20 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
         )
     ]  # fmt: skip
     title = "Which block computes which tile of C, and when"
-    height = 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12
-    fig = page(title, height, _of_orders(orders), key=key)
+    _, first = orders[0]
+    m, n, k = first.shape
+    needs = [
+        f"{name} {len(order.brought(0, 'A')):,} rows of A and {len(order.brought(0, 'B')):,} "
+        "columns of B"
+        for name, order in orders
+    ]
+    caption = (
+        f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'block')} that stay, with tiles "
+        f"of {first.tile[0]}×{first.tile[1]}, as the copies tell that their threads ask for. "
+        f"A block computes a tile in each of {style.plural(first.rounds, 'round')}. The first "
+        f"round needs: {'; '.join(needs)}."
+    )
+    fig = page(title, 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12, caption, key=key)
     for at, (name, order) in enumerate(orders):
         left = MARGIN + at * (room + 0.45)
         fig.text_at(left, fig.top, name, size=NORMAL, weight="bold")
@@ -63,57 +71,32 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
 def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -> None:
     rows, columns = order.tiles
     cell = min(side / columns, side / rows)
-    wide, tall = cell * columns, cell * rows
-    right, below = left + STRIP + GAP, top + STRIP + GAP
-    ax = bare(fig.add_axes_at(right, below, wide, tall, gid=f"C {order.settings}"), columns, rows)
+    size, gid = (cell * columns, cell * rows), f"{order.settings}"
+    axes = product_axes(fig, left, top, (STRIP, STRIP), size, (GAP, GAP), gid)
+    bare(axes["C"], columns, rows)
     for turn in order.turns:
         shown = turn.round < len(SHOWN)
         share = SHOWN[turn.round] if shown else LATER[turn.round % len(LATER)]
         words = str(turn.block) if shown and cell > style.text_width("00", SMALL) else ""
         look = {"facecolor": style.tint(ARRAYS["C"], share)}
         gid = f"block {turn.block} round {turn.round}"
-        box(ax, turn.column, turn.row, 1, 1, words, gid=gid, **look)
-    for array, *place in (("A", left, below, STRIP, tall), ("B", right, top, wide, STRIP)):
-        _strip(fig, order, array, *place)
-
-
-def _strip(
-    fig: Picture, order: Schedule, array: str, left: float, top: float, wide: float, tall: float
-) -> None:
-    """A beside C, or B above it: the rows, or columns, that round 0 needs are dark."""
-    upright = array == "A"
-    length = order.tile[0 if upright else 1]
-    count = -(-order.shape[0 if upright else 1] // length)
-    needed = {at // length for at in order.brought(0, array)}
-    ax = fig.add_axes_at(left, top, wide, tall, gid=f"{array} {order.settings}")
-    bare(ax, *((1, count) if upright else (count, 1)))
-    for at in range(count):
-        look = {"facecolor": style.tint(ARRAYS[array], NEEDED if at in needed else REST)}
-        gid = f"{array} {at} {'needed' if at in needed else ''}"
-        box(ax, *((0, at) if upright else (at, 0)), 1, 1, gid=gid, **look)
-    look = {"transform": ax.transAxes, "size": NORMAL, "weight": "bold", "va": "center"}
-    write(ax, 0.5, 0.5, array, **look)
-
-
-def _of_orders(orders: Sequence[tuple[str, Schedule]]) -> str:
-    _, first = orders[0]
-    m, n, k = first.shape
-    needs = [
-        f"{name} {len(order.brought(0, 'A')):,} rows of A and {len(order.brought(0, 'B')):,} "
-        "columns of B"
-        for name, order in orders
-    ]
-    return (
-        f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'block')} that stay, with tiles "
-        f"of {first.tile[0]}×{first.tile[1]}, as the copies tell that their threads ask for. "
-        f"A block computes a tile in each of {style.plural(first.rounds, 'round')}. The first "
-        f"round needs: {'; '.join(needs)}."
-    )
+        box(axes["C"], turn.column, turn.row, 1, 1, words, gid=gid, **look)
+    for axis, array in enumerate("AB"):  # dark: the rows, or columns, that round 0 needs
+        length = order.tile[axis]
+        count = -(-order.shape[axis] // length)
+        needed = {at // length for at in order.brought(0, array)}
+        bare(axes[array], *((count, 1) if axis else (1, count)))
+        for at in range(count):
+            look = {"facecolor": style.tint(ARRAYS[array], NEEDED if at in needed else REST)}
+            gid = f"{array} {at} {'needed' if at in needed else ''}"
+            box(axes[array], *((at, 0) if axis else (0, at)), 1, 1, gid=gid, **look)
+        look = {"transform": axes[array].transAxes, "weight": "bold", "va": "center"}
+        write(axes[array], 0.5, 0.5, array, size=NORMAL, **look)
 
 
 # ---- one step of a cluster -----------------------------------------------------------------------
 
-SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0, and block 1, asks for
+SHARES = (0.55, 0.22)  # of a matrix's colour, for boxes that block 0 requests, and block 1
 C_SHARES = (0.3, 0.12)
 SIDE, APART = 1.75, 0.08  # inches: the larger side of C, to its factors
 COLUMN, BETWEEN = 2.75, 0.3  # of a block's shared memory
@@ -125,14 +108,8 @@ def multicast(schedule: Schedule) -> Picture:
     """The first step along K of the first cluster: what its two blocks ask for, and what they get.
 
     schedule: schedule.schedule(kernel, m, n, k, sm_count) of a kernel that takes B
-    as it is, in clusters of two that share it. Raises ValueError for another.
+    as it is, in clusters of two that share it.
     """
-    shares_a = schedule.settings.get("SHARE_A", 0)
-    if schedule.cluster != 2 or schedule.ops != "NN" or shares_a:
-        raise ValueError(
-            "multicast draws clusters of 2 that share B, with A and B as they are, not of "
-            f"{schedule.cluster} with {schedule.ops}{' that share A' if shares_a else ''}."
-        )
     asked = [_first_step(schedule, block) for block in range(schedule.cluster)]
     key = [
         (f"asked for by block {block}" if array == "B" else "",
@@ -140,11 +117,20 @@ def multicast(schedule: Schedule) -> Picture:
         for block, share in enumerate(SHARES) for array in "AB"
     ]  # fmt: skip
     title = "One step of a cluster: who asks for which box, and who gets it"
-    fig = page(title, 0.22 + 0.45 + SIDE + 0.15, _of_multicast(schedule, asked), key=key)
+    arrived = [_arrived(asked, block) for block in range(schedule.cluster)]
+    asks = sum(_bytes(schedule, box) for boxes in asked for box in boxes)
+    gets = sum(_bytes(schedule, box) for boxes in arrived for _, box in boxes)
+    shared = [box for boxes in asked for box in boxes if len(box.ranks) > 1]
+    caption = (
+        f"The boxes of the first step along K, as the copies tell. Of B each block asks for a part "
+        f"and every part goes to both. The two ask for {asks // KIB} KiB and get {gets // KIB} "
+        f"KiB; {len(shared)} boxes go to both."
+    )
+    fig = page(title, 0.22 + 0.45 + SIDE + 0.15, caption, key=key)
     _draw_matrices(fig, schedule, asked)
-    for block in range(schedule.cluster):
+    for block, boxes in enumerate(arrived):
         left = WIDTH - MARGIN - (schedule.cluster - block) * COLUMN - (1 - block) * BETWEEN
-        _draw_shared(fig, schedule, asked, block, left)
+        _draw_shared(fig, schedule, boxes, block, left)
     return fig
 
 
@@ -157,15 +143,15 @@ def _bytes(schedule: Schedule, box: BoxCopy) -> int:
     return box.box[0] * box.box[1] * schedule.element_bytes
 
 
-def _gets(asked: list[list[BoxCopy]], block: int) -> list[tuple[int, BoxCopy]]:
+def _arrived(asked: list[list[BoxCopy]], block: int) -> list[tuple[int, BoxCopy]]:
     """(who asked for it, box), in the order of their places in the block's shared memory."""
-    arrived = [
+    boxes = [
         (asker, box)
         for asker, boxes in enumerate(asked)
         for box in boxes
         if block in (box.ranks or (asker,))
     ]
-    return sorted(arrived, key=lambda pair: pair[1].place)
+    return sorted(boxes, key=lambda pair: pair[1].place)
 
 
 def _draw_matrices(fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]]) -> None:
@@ -192,9 +178,8 @@ def _draw_matrices(fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]])
 
 
 def _draw_shared(
-    fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]], block: int, left: float
+    fig: Picture, schedule: Schedule, arrived: list[tuple[int, BoxCopy]], block: int, left: float
 ) -> None:
-    arrived = _gets(asked, block)
     total = sum(_bytes(schedule, copy) for _, copy in arrived)
     fig.text_at(left, fig.top, f"shared memory of block {block}", size=NORMAL, weight="bold")
     size, gid = (COLUMN, SIDE + 0.45), f"shared memory {block}"
@@ -210,19 +195,6 @@ def _draw_shared(
         box(ax, 0, copy.place - first, 1, size, words, {"va": "center"}, gid=gid, **look)
 
 
-def _of_multicast(schedule: Schedule, asked: list[list[BoxCopy]]) -> str:
-    asks = sum(_bytes(schedule, box) for boxes in asked for box in boxes)
-    gets = sum(
-        _bytes(schedule, box) for block in range(len(asked)) for _, box in _gets(asked, block)
-    )
-    shared = [box for boxes in asked for box in boxes if len(box.ranks) > 1]
-    return (
-        f"The boxes of the first step along K, as the copies tell. Of B each block asks for a part "
-        f"and every part goes to both. The two ask for {asks // KIB} KiB and get {gets // KIB} "
-        f"KiB; {len(shared)} boxes go to both."
-    )
-
-
 # ---- between two tiles ---------------------------------------------------------------------------
 
 ROW, BAR, BELOW = 0.3, 0.22, 0.62  # inches
@@ -232,80 +204,61 @@ EVENTS = {  # from one event to the next: words of the key, share of the tile's 
     ("sent", "gone"): ("waits until C is there", 0.2, "...", 0.6),
 }
 PRODUCER = "producer"
-
-
-@dataclass(frozen=True)
-class _Panel:
-    """One kernel around the end of a tile: its rows, and the clock that counts as 0."""
-
-    name: str
-    rows: pandas.DataFrame
-    zero: float
-    gap: float  # cycles in which no warpgroup multiplies
+TURN = 2  # the tile whose end is shown
+BEFORE, AFTER = 3000, 7000  # cycles around it
 
 
 @styled
-def tile_changes(
-    marks: pandas.DataFrame, *, turn: int = 2, before: int = 3000, after: int = 7000
-) -> Picture:
+def tile_changes(marks: pandas.DataFrame) -> Picture:
     """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
 
-    marks: as measure.tiles gives. Cycle 0 is when the last warpgroup has
-    all products of the tile number `turn`; shown are so many cycles `before` and `after`.
-    Raises ValueError for a kernel without that tile and a next one.
+    marks: as measure.tiles gives. Cycle 0 is when the last warpgroup has all products of the tile
+    number TURN.
     """
-    panels = [_panel(key, rows, turn) for key, rows in marks.groupby(["kernel", "how"], sort=False)]
     roles = list(dict.fromkeys(marks["role"]))
+    panels = []  # the name of a kernel, its marks, and the cycles without products
+    for kernel, rows in marks.groupby(["kernel", "how"], sort=False):
+        consumers = rows[rows["role"] != PRODUCER].groupby("turn")
+        starts, ends = consumers["starts"].min(), consumers["ends"].max()
+        columns = list(dict.fromkeys(itertools.chain(*EVENTS)))
+        rows = rows.assign(**{name: rows[name] - ends[TURN] for name in columns})
+        gap = max(0, starts[TURN + 1] - ends[TURN])
+        panels.append((", ".join(filter(None, kernel)), rows, gap))
     each = len(roles) * ROW + BELOW
     key = [
         (words, swatch(style.FAINT, share, hatch=hatch))
         for words, share, hatch, _ in EVENTS.values()
     ]
     key.append(("a colour is a tile", None))
+    gaps = [f"{name} {gap:,.0f}" for name, _, gap in panels]
+    caption = (
+        "One SM around the end of a tile, by readings of its clock. Cycles from the end of a "
+        f"tile's products to the begin of the next one's: {style.listed(gaps)}."
+    )
     title = "Between two tiles of C on one SM"
-    fig = page(title, len(panels) * each + 0.1, _of_changes(panels), key=key)
+    fig = page(title, len(panels) * each + 0.1, caption, key=key)
     top = fig.top
-    for panel in panels:
-        words = f"{panel.name}: {panel.gap:,.0f} cycles without products"
+    for name, rows, gap in panels:
+        words = f"{name}: {gap:,.0f} cycles without products"
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
-        ax = rows_of(fig, roles, top + 0.22, ROW, gid=f"changes {panel.name}")
-        _draw_changes(ax, panel, roles, before, after)
+        ax = rows_of(fig, roles, top + 0.22, ROW, gid=f"changes {name}")
+        _draw_changes(ax, rows, roles)
         top += each
     ax.set_xlabel("cycles of the SM's clock", size=SMALL)
     return fig
 
 
-def _panel(kernel: tuple[str, str], rows: pandas.DataFrame, turn: int) -> _Panel:
-    name = ", ".join(filter(None, kernel))
-    consumers = rows[rows["role"] != PRODUCER].groupby("turn")
-    starts, ends = consumers["starts"].min(), consumers["ends"].max()
-    if not {turn, turn + 1} <= set(starts.index):
-        raise ValueError(f"tile_changes: {name} has no tiles {turn} and {turn + 1}.")
-    return _Panel(name, rows, ends[turn], max(0, starts[turn + 1] - ends[turn]))
-
-
-def _draw_changes(ax: Axes, panel: _Panel, roles: list[str], before: int, after: int) -> None:
-    ax.set_xlim(-before, after)
-    for (at, role), ((start, stop), (_, share, hatch, size)) in product(
-        enumerate(roles), EVENTS.items()
-    ):
-        for mark in panel.rows[panel.rows["role"] == role].itertuples():
-            low, high = getattr(mark, start) - panel.zero, getattr(mark, stop) - panel.zero
-            low, high = max(low, -before), min(high, after)
-            if not low < high:  # also where there is no such mark
-                continue
-            look = swatch(TILE_COLOURS[mark.turn % 2], share, hatch=hatch)
-            gid = f"{role} {start} {mark.turn}"
-            bar(ax, at, low, high, share=size * BAR / ROW, zorder=3 - size, gid=gid, **look)
-            if start == "starts" and high - low > (before + after) / 12:
-                x, words = low + (before + after) / 60, f"tile {mark.turn}"
-                write(ax, x, at + 0.5, words, ha="left", zorder=4)
+def _draw_changes(ax: Axes, rows: pandas.DataFrame, roles: list[str]) -> None:
+    ax.set_xlim(-BEFORE, AFTER)
+    for mark, (start, stop) in itertools.product(rows.itertuples(), EVENTS):
+        low, high = max(getattr(mark, start), -BEFORE), min(getattr(mark, stop), AFTER)
+        if not low < high:  # also where there is no such mark
+            continue
+        _, share, hatch, size = EVENTS[start, stop]
+        at, look = roles.index(mark.role), swatch(TILE_COLOURS[mark.turn % 2], share, hatch=hatch)
+        gid = f"{mark.role} {start} {mark.turn}"
+        bar(ax, at, low, high, share=size * BAR / ROW, zorder=3 - size, gid=gid, **look)
+        if start == "starts" and high - low > (BEFORE + AFTER) / 12:
+            x, words = low + (BEFORE + AFTER) / 60, f"tile {mark.turn}"
+            write(ax, x, at + 0.5, words, ha="left", zorder=4)
     ax.axvline(0, color=style.BLACK, linewidth=0.8, linestyle=":")
-
-
-def _of_changes(panels: list[_Panel]) -> str:
-    gaps = [f"{panel.name} {panel.gap:,.0f}" for panel in panels]
-    return (
-        "One SM around the end of a tile, by readings of its clock. Cycles from the end of a "
-        f"tile's products to the begin of the next one's: {style.listed(gaps)}."
-    )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import cycle
+from itertools import accumulate, cycle
 
 import pandas
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.register_banks import ring as rings
 from gemmlab.lessons.register_banks.measure import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
-from gemmlab.lessons.register_banks.ring import Event, Ring
+from gemmlab.lessons.register_banks.ring import Ring
 from gemmlab.lessons.register_banks.tables import uneven
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate
-from gemmlab.plots.page import Entry, Picture, page, styled, swatch
+from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.rows import at_edge, bar, note, rows_of
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, TILE_COLOURS, WIDTH, percent, plural
 from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
@@ -21,12 +21,8 @@ from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
 SLOTS, PREDICTED, MEASURED, ROOF = (
     "slots alone TFLOP/s", "predicted TFLOP/s", "measured TFLOP/s", "roof TFLOP/s",
 )  # fmt: skip
-COLUMNS = (
-    "tile", "order", "loads", "ptxas", "FFMA", "issue slots", SLOTS, PREDICTED, MEASURED, ROOF,
-    "issue active, %", "active, %", "gpu", "recorded",
-)  # fmt: skip
 DEFAULT, ORDERED = f"-O{DEFAULT_LEVEL}", f"-O{KEEPS_ORDER}"
-LOOKS = {  # of an order: colour, which is none of a matrix, and marker
+LOOKS = {  # of an order: its colour, which no matrix has, and its marker
     ORDERS[0]: (style.ORANGE, "s"),
     ORDERS[1]: (style.SKY, "o"),
     ORDERS[2]: (style.PURPLE, "^"),
@@ -49,21 +45,9 @@ def fma_order(table: pandas.DataFrame) -> Picture:
     assembler's default level; a triangle is what slots and waits for banks let expect. Right, of
     the tile that was measured with loads: filled marks with level 1, which keeps most of the
     source's order, hollow ones with the default; the line is what issue slots alone let expect.
-
-    Raises TypeError and ValueError for anything else.
     """
-    style.require_table(table, COLUMNS, "fma_order")
-    unknown = sorted(set(table["order"]) - set(LOOKS))
-    if unknown:
-        raise ValueError(f"fma_order: {unknown[0]!r} is no order; there are {', '.join(LOOKS)}.")
     bare = table[(table["loads"] == 0) & (table["ptxas"] == DEFAULT)]
-    loaded_tiles = set(table[table["loads"] > 0]["tile"])
-    if bare.empty or len(loaded_tiles) != 1:
-        raise ValueError(
-            "fma_order needs rows without loads, and rows with loads of one tile, not of "
-            f"{len(loaded_tiles)}."
-        )
-    (tile,) = loaded_tiles
+    (tile,) = set(table[table["loads"] > 0]["tile"])
     orders = set(table[table["loads"] > 0]["order"])
     loaded = table[(table["tile"] == tile) & table["order"].isin(orders)]
     key = []
@@ -76,7 +60,26 @@ def fma_order(table: pandas.DataFrame) -> Picture:
         (f"ptxas {DEFAULT}", {**ink, "markerfacecolor": style.GROUND}),
         ("expected of issue slots alone", {"color": style.BLACK}),
     ]
-    caption, source = _of_orders(bare, loaded, tile), style.provenance(table)
+    both = bare.groupby("tile")[MEASURED].agg(["min", "max"])
+    widest = (both["max"] / both["min"]).idxmax()
+    rows = bare[bare["tile"] == widest].set_index("order")[MEASURED]
+    ordered = loaded[loaded["ptxas"] == ORDERED]
+    most = ordered["loads"].max()
+    best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
+    marked = len(uneven(bare))
+    words = (
+        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
+        "when it was timed or when it was counted; a launch ends with its slowest."
+    )
+    caption = (
+        "The same outer products, the same number of instructions, another order: with "
+        f"{widest} sums a thread does {style.rate(1e3 * rows.min())} {rows.idxmin()} and "
+        f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
+        f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
+        f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
+        + (words if marked else "")
+    )
+    source = style.provenance(table)
     title = "Outer products by the order of their FMAs"
     fig = page(title, 0.3 + HEIGHT + 0.5, caption, source, key=key)
     high, top = 1.12 * table[ROOF].max(), fig.top + 0.3
@@ -135,29 +138,6 @@ def _draw_loads(ax: Axes, loaded: pandas.DataFrame) -> None:
     ax.grid(axis="y")
 
 
-def _of_orders(bare: pandas.DataFrame, loaded: pandas.DataFrame, tile: str) -> str:
-    """How far orders lie apart, where most, and what the loads cost beyond their slots."""
-    both = bare.groupby("tile")[MEASURED].agg(["min", "max"])
-    widest = (both["max"] / both["min"]).idxmax()
-    rows = bare[bare["tile"] == widest].set_index("order")[MEASURED]
-    ordered = loaded[loaded["ptxas"] == ORDERED]
-    most = ordered["loads"].max()
-    best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
-    marked = len(uneven(bare))
-    words = (
-        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
-        "when it was timed or when it was counted; a launch ends with its slowest."
-    )
-    return (
-        "The same outer products, the same number of instructions, another order: with "
-        f"{widest} sums a thread does {style.rate(1e3 * rows.min())} {rows.idxmin()} and "
-        f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
-        f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
-        f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
-        + (words if marked else "")
-    )
-
-
 def _with(order: str) -> str:
     return order if order == ORDERS[0] else f"with {order}"
 
@@ -166,10 +146,6 @@ def _with(order: str) -> str:
 
 MULTIPLY_ADD, WAITS, REST = "FFMA", "waits", "control and other"
 SHARE_PREDICTED, SHARE_MEASURED = "predicted, % of roof", "measured, % of roof"
-TRIPS = (
-    "kernel", "issue slots", MULTIPLY_ADD, SHARED_LOAD, COPY, ADDRESS, CONTROL, OTHER, WAITS,
-    SHARE_PREDICTED, SHARE_MEASURED, "gpu", "recorded",
-)  # fmt: skip
 PARTS = {  # what a bar is made of, from the left: its name in the key, its look
     MULTIPLY_ADD: ("multiply-adds", swatch(style.BLUE)),
     SHARED_LOAD: ("shared loads", swatch(style.GREEN, hatch="///")),
@@ -190,45 +166,13 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
 
     table: as gl.issue_slots() gives. A bar is a trip, a cycle for every issue slot and every wait.
     Two markers show shares of the arithmetic roof: where multiply-adds end, and the measured one.
-
-    Raises TypeError and ValueError for anything else.
     """
-    style.require_table(table, TRIPS, "issue_slots")
-    style.require_positive(table, ("issue slots", *MARKS), "issue_slots")
     both = zip(table["issue slots"], table[WAITS], strict=True)
     labels = ["slots + waits", *(f"{slots:,} + {lost:,}" for slots, lost in both)]
     right = WIDTH - MARGIN - style.widest(labels) - 0.15
     key = [*PARTS.values()]
     key += [(f"{name.split(',')[0]} share of the roof", look) for name, look in MARKS.items()]
     title = "One trip through the inner loop, cycle by cycle"
-    caption, source = _of_slots(table), style.provenance(table)
-    fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
-    top, names = fig.top + 0.2, list(table["kernel"])
-    ax = rows_of(fig, names, top, 0.46, right=right, gid="issue slots", xlim=(0, 100))
-    ax.set_xlabel("share of the cycles, and of the roof, %")
-    at_edge(ax, -0.75, labels[0])
-    for at, (_, row) in enumerate(table.iterrows()):
-        parts = _parts(row)
-        start = 0.0
-        for name, (_, look) in PARTS.items():
-            end = start + 100 * parts[name] / sum(parts.values())
-            bar(ax, at, start, end, share=0.57, gid=f"{name} {row['kernel']}", **look)
-            start = end
-        for name, look in MARKS.items():
-            y = at + (0.11 if name == SHARE_PREDICTED else 0.5)
-            ax.plot(row[name], y, zorder=3, clip_on=False, gid=f"{name} {row['kernel']}", **look)
-        at_edge(ax, at, labels[at + 1])
-    return fig
-
-
-def _parts(row: pandas.Series) -> dict[str, int]:
-    """Cycles of a trip, by the names of PARTS."""
-    known = {name: row[name] for name in PARTS if name != REST}
-    return {name: known.get(name, row[CONTROL] + row[OTHER]) for name in PARTS}
-
-
-def _of_slots(table: pandas.DataFrame) -> str:
-    """Which kernel gives multiply-adds most, which comes nearest to that, and which exceed it."""
     rows = table.set_index("kernel")
     best = rows[SHARE_PREDICTED].idxmax()
     reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
@@ -240,7 +184,27 @@ def _of_slots(table: pandas.DataFrame) -> str:
     )
     if over := list(reached.index[reached > 1]):
         words += f" Faster than predicted: {style.listed(over)}."
-    return words
+    caption = words
+    source = style.provenance(table)
+    fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
+    top, names = fig.top + 0.2, list(table["kernel"])
+    ax = rows_of(fig, names, top, 0.46, right=right, gid="issue slots", xlim=(0, 100))
+    ax.set_xlabel("share of the cycles, and of the roof, %")
+    at_edge(ax, -0.75, labels[0])
+    parts = table.assign(**{REST: table[CONTROL] + table[OTHER]})[list(PARTS)]
+    shares = 100 * parts.div(parts.sum(axis=1), axis=0)
+    for at, kernel in enumerate(names):
+        start = 0.0
+        for name, (_, look) in PARTS.items():
+            end = start + shares[name].iloc[at]
+            bar(ax, at, start, end, share=0.57, gid=f"{name} {kernel}", **look)
+            start = end
+        for name, look in MARKS.items():
+            y = at + (0.11 if name == SHARE_PREDICTED else 0.5)
+            look = {**look, "zorder": 3, "clip_on": False, "gid": f"{name} {kernel}"}
+            ax.plot(table[name].iloc[at], y, **look)
+        at_edge(ax, at, labels[at + 1])
+    return fig
 
 
 # ---- the ring ------------------------------------------------------------------------------------
@@ -267,38 +231,22 @@ def ring(traced: Ring) -> Picture:
 
     traced: as ring.of(trace) gives. Left to right is the order in which the warp
     does it, not time; a cell has the number of its tile. Of a batch, a colour is a product, tiles
-    are counted in each, and a row below shows when C is stored. Raises TypeError for anything else,
-    and ValueError for more than fits.
+    are counted in each, and a row below shows when C is stored. Raises ValueError for more than
+    fits.
     """
-    if not isinstance(traced, Ring):
-        raise TypeError(f"ring takes what ring.of(trace) gives, not {traced!r}.")
-    starts, end = _columns(traced.events)
+    widths = [WIDTHS.get(event.kind, NARROW) for event in traced.events]
+    starts, end = list(accumulate(widths, initial=0.0)), sum(widths)
     if end > MOST:
         tiles = 1 + max(event.tile for event in traced.events)
         raise ValueError(
             f"ring: {plural(tiles, 'tile')} do not fit; trace a product with a smaller K."
         )
-    rows = traced.places + (traced.trace.batch > 1)  # the last one for C
+    batch = traced.trace.batch > 1
+    rows = traced.places + batch  # the last one for C
     height = rows * (ROW + GAP)
     title = f"The ring of {traced.trace.kernel_name}, in the order of execution of one warp"
-    fig = page(title, 0.05 + height + 0.1, _of_ring(traced), key=_key(traced))
-    top = fig.top + 0.05
-    size = (WIDTH - MARGIN - RING_LEFT, height)
-    ax = bare(fig.add_axes_at(RING_LEFT, top, *size, gid="ring"), end, height)
-    ax.set_xlim(-0.1, end + 0.1)
-    for row in range(rows):
-        y = row * (ROW + GAP)
-        box(ax, 0, y, end, ROW, facecolor="none", edgecolor=style.GRID, zorder=0)
-        name = f"place {row}" if row < traced.places else "C"
-        fig.text_at(MARGIN, top + y + ROW / 2, name, size=NORMAL, va="center")
-    for event, x in zip(traced.events, starts, strict=True):
-        _draw(ax, traced, event, x)
-        if event.kind == rings.COPIES:
-            _draw_flight(ax, traced, starts, event, x)
-    return fig
-
-
-def _key(traced: Ring) -> list[Entry]:
+    products = dict.fromkeys(traced.product(event.tile)[0] for event in traced.events)
+    colours = dict(zip(products, cycle(TILE_COLOURS), strict=False))
     key = [
         ("starts its copies of a tile", _look(rings.COPIES, NO_TILE)),
         ("they are on their way", {"color": NO_TILE, **ON_ITS_WAY}),
@@ -308,67 +256,50 @@ def _key(traced: Ring) -> list[Entry]:
         ("has read: arrives at empty", MBARRIERS[rings.ARRIVES_EMPTY]),
         ("waits until empty", MBARRIERS[rings.AWAITS_EMPTY]),
     ]
-    if traced.trace.batch == 1:
-        return [*key, ("neighbouring tiles have different colours", None)]
-    key.append(("stores its part of C", _look(rings.STORES, NO_TILE)))
-    return key + [(f"product {at}", _look("", colour)) for at, colour in _colours(traced).items()]
-
-
-def _columns(events: tuple[Event, ...]) -> tuple[list[float], float]:
-    """Where the column of each event begins, and where the last one ends."""
-    starts, x = [], 0.0
-    for event in events:
-        starts.append(x)
-        x += WIDTHS.get(event.kind, NARROW)
-    return starts, x
-
-
-def _top(traced: Ring, event: Event) -> float:
-    return (traced.places if event.kind == rings.STORES else event.place) * (ROW + GAP)
-
-
-def _colours(traced: Ring) -> dict[int, str]:
-    """Of each product of the batch that the block computes, in its order."""
-    products = dict.fromkeys(traced.product(event.tile)[0] for event in traced.events)
-    return dict(zip(products, cycle(TILE_COLOURS), strict=False))
-
-
-def _colour(traced: Ring, tile: int) -> str:
-    if traced.trace.batch > 1:
-        return _colours(traced)[traced.product(tile)[0]]
-    return TILE_COLOURS[tile % len(TILE_COLOURS)]
+    if batch:
+        key.append(("stores its part of C", _look(rings.STORES, NO_TILE)))
+        key += [(f"product {at}", _look("", colour)) for at, colour in colours.items()]
+    else:
+        key.append(("neighbouring tiles have different colours", None))
+    fig = page(title, 0.05 + height + 0.1, _of_ring(traced), key=key)
+    top = fig.top + 0.05
+    size = (WIDTH - MARGIN - RING_LEFT, height)
+    ax = bare(fig.add_axes_at(RING_LEFT, top, *size, gid="ring"), end, height)
+    ax.set_xlim(-0.1, end + 0.1)
+    for row in range(rows):
+        y = row * (ROW + GAP)
+        box(ax, 0, y, end, ROW, facecolor="none", edgecolor=style.GRID, zorder=0)
+        name = f"place {row}" if row < traced.places else "C"
+        fig.text_at(MARGIN, top + y + ROW / 2, name, size=NORMAL, va="center")
+    read_from = {
+        event.tile: x + NARROW / 2
+        for event, x in zip(traced.events, starts, strict=False)
+        if event.kind == rings.AWAITS_FULL
+    }
+    for event, x in zip(traced.events, starts, strict=False):
+        product, number = traced.product(event.tile)
+        colour = colours[product] if batch else TILE_COLOURS[event.tile % len(TILE_COLOURS)]
+        y = (traced.places if event.kind == rings.STORES else event.place) * (ROW + GAP)
+        gid = f"{event.kind} {event.tile}"
+        if event.kind in WIDTHS:
+            words = "" if event.kind == rings.STORES else str(number)
+            text = {"size": NORMAL, "zorder": 4, "bbox": plate()}
+            look = _look(event.kind, colour)
+            box(ax, x, y, WIDTHS[event.kind], ROW, words, text, gid=gid, **look)
+        elif "marker" in MBARRIERS[event.kind]:
+            ax.plot(x + NARROW / 2, y + ROW / 2, gid=gid, zorder=3, **MBARRIERS[event.kind])
+        else:
+            ends = [y - 0.05, y + ROW + 0.05]
+            ax.plot([x + NARROW / 2] * 2, ends, gid=gid, zorder=3, **MBARRIERS[event.kind])
+        if event.kind == rings.COPIES and event.tile in read_from:
+            ends = [x + WIDTHS[event.kind] + NARROW, read_from[event.tile]]
+            look = {"color": colour, "zorder": 2, "gid": f"way {event.tile}", **ON_ITS_WAY}
+            ax.plot(ends, [y + ROW / 2] * 2, **look)
+    return fig
 
 
 def _look(kind: str, colour: str) -> dict:
     return swatch(colour, 0.12, hatch="////") if kind == rings.COPIES else swatch(colour, 0.5)
-
-
-def _draw(ax: Axes, traced: Ring, event: Event, x: float) -> None:
-    gid = f"{event.kind} {event.tile}"
-    top, middle = _top(traced, event), x + NARROW / 2
-    if event.kind in WIDTHS:
-        _, number = traced.product(event.tile)
-        words = "" if event.kind == rings.STORES else str(number)
-        text = {"size": NORMAL, "zorder": 4, "bbox": plate()}
-        look = _look(event.kind, _colour(traced, event.tile))
-        box(ax, x, top, WIDTHS[event.kind], ROW, words, text, gid=gid, **look)
-        return
-    look = {"gid": gid, "zorder": 3, **MBARRIERS[event.kind]}
-    if "marker" in look:
-        ax.plot(middle, top + ROW / 2, **look)
-    else:
-        ax.plot([middle] * 2, [top - 0.05, top + ROW + 0.05], **look)
-
-
-def _draw_flight(ax: Axes, traced: Ring, starts: list[float], event: Event, x: float) -> None:
-    """From the copies of a tile to the wait after which it is read."""
-    for other, at in zip(traced.events, starts, strict=True):
-        if (other.kind, other.tile) == (rings.AWAITS_FULL, event.tile):
-            y = _top(traced, event) + ROW / 2
-            ends = [x + WIDTHS[event.kind] + NARROW, at + NARROW / 2]
-            look = {"color": _colour(traced, event.tile), "zorder": 2, **ON_ITS_WAY}
-            ax.plot(ends, [y, y], gid=f"way {event.tile}", **look)
-            return
 
 
 def _of_ring(traced: Ring) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import ceil, sqrt
 
 import pandas
@@ -36,16 +35,23 @@ def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
     """What each SM computes, one panel for each way to spread a product, all on one scale.
 
     works: (name, work(kernel, m, n, k, sm_count, batch)) each. Steps count as equally long, and one
-    block has an SM at a time. Of a batch, a colour is a product. Raises ValueError without one.
+    block has an SM at a time. Of a batch, a colour is a product.
     """
-    if not works:
-        raise ValueError("waves takes one (name, work) or more, see gemmlab.lessons.split_k.work")
     longest = max(work.length for _, work in works)
     left, right = MARGIN + MAP + 0.75, WIDTH - MARGIN - 0.1
     heights = [max(work.sm_count * ROW, _map(work)[0] * _side(work)) for _, work in works]
     words = OF_A_BATCH if max(work.batch for _, work in works) > 1 else OF_A_PRODUCT
     title, body = "Which SM computes what", sum(heights) + len(works) * (TITLE + GAP) + 0.12
-    fig = page(title, body, caption or _of_waves(works), key=[(words, None)])
+    first = works[0][1]
+    noun = f"{first.batch} products" if first.batch > 1 else "A product"
+    shares = style.listed([f"{name} {100 * work.busy:.0f} %" for name, work in works])
+    caption = caption or (
+        f"{noun} of {'×'.join(map(str, first.shape))} on a GPU with "
+        f"{style.plural(first.sm_count, 'SM')}, as the addresses tell that the blocks load from. A "
+        "block goes to the SM that is free first, and all steps count as equally long: these are "
+        f"no times. Of the SMs' time until the last one is done, they have work in: {shares}."
+    )
+    fig = page(title, body, caption, key=[(words, None)])
     top = fig.top
     for (name, work), height in zip(works, heights, strict=True):
         steps = style.plural(work.length, "step")
@@ -122,22 +128,8 @@ def _words(part: Part, work: Work) -> tuple[str, ...]:
     return f"tile {at}, {steps}", f"{at}: {steps}", str(at)
 
 
-def _of_waves(works: Sequence[tuple[str, Work]]) -> str:
-    _, first = works[0]
-    m, n, k = first.shape
-    shares = style.listed([f"{name} {100 * work.busy:.0f} %" for name, work in works])
-    noun = f"{first.batch} products" if first.batch > 1 else "A product"
-    return (
-        f"{noun} of {m}×{n}×{k} on a GPU with {style.plural(first.sm_count, 'SM')}, as the "
-        "addresses tell that the blocks load from. A block goes to the SM that is free first, and "
-        "all steps count as equally long: these are no times. Of the SMs' time until the last one "
-        f"is done, they have work in: {shares}."
-    )
-
-
 # ---- ways to join --------------------------------------------------------------------------------
 
-COLUMNS = ("m", "n", "k", "join", "settings", "pct_cublas", "gpu", "recorded")
 LOOKS = {
     join: {"color": colour, "marker": marker, "markersize": size, "linestyle": "",
            "markeredgewidth": 2 if marker == "|" else 0.6,
@@ -161,11 +153,8 @@ LANE = 0.125  # of a row: how far one way stands below the other
 def joins(table: pandas.DataFrame) -> Picture:
     """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
 
-    table: as measure.joins() gives, its shapes in their order there. Raises
-    TypeError and ValueError for anything else.
+    table: as measure.joins() gives, its shapes in their order there.
     """
-    style.require_table(table, COLUMNS, "joins")
-    style.require_positive(table.rename(columns={"join": "kernel"}), ("pct_cublas",), "joins")
     shapes = [of_shape for _, of_shape in table.groupby(["m", "n", "k"], sort=False)]
     key = [
         ("one block for each tile" if join == JOINS[ALONE] else join, look)
@@ -208,15 +197,8 @@ def _of_joins(table: pandas.DataFrame) -> str:
     gains = []
     for (m, n, k), of_shape in table.groupby(["m", "n", "k"], sort=False):
         shares = of_shape.set_index("join")["pct_cublas"]
-        if JOINS[ALONE] in shares and len(shares) > 1:
-            others = shares.drop(JOINS[ALONE])
-            gain = others.max() / shares[JOINS[ALONE]]
-            gains.append(
-                (gain, f"{m}×{n}×{k}", others.idxmax(), shares[JOINS[ALONE]], others.max())
-            )
-    if not gains:
-        _, row = next(table.iterrows())
-        return f"{row['join']}: {percent(row['pct_cublas'])} of cuBLAS at its first shape."
+        alone, others = shares[JOINS[ALONE]], shares.drop(JOINS[ALONE])
+        gains.append((others.max() / alone, f"{m}×{n}×{k}", others.idxmax(), alone, others.max()))
     (most, shape, join, alone, cut), least = max(gains), min(gains)
     return (
         f"The same tile, with K cut and without. At {shape} one block for each tile reaches "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
-from typing import Any
 
 import numpy as np
 import pandas
@@ -12,118 +11,109 @@ from matplotlib.axes import Axes
 
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.cells import box, draw_grid, number_above, require_trace, write
+from gemmlab.plots.cells import box, draw_grid, number_above, product_axes, write
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import rows_of, stripes
+from gemmlab.plots.rows import note, rows_of, stripes
 from gemmlab.plots.style import ARRAYS, LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim import BoxCopy, FactorRead
 from ptxsim.architectures import WARP
 from ptxsim.hopper import GROUP_WARPS, DescriptorFields
 
 MOST = 0.0165  # inches for an element
+BLOCK = (0, 0, 0)
 LABELS, GAP, BAR = 0.4, 0.75, 0.36  # inches
 PALE, STRONG = 0.16, 0.5  # of a matrix's colour
 ROW_BYTES, CHUNK_BYTES, LINES = 128, 16, 64  # of shared memory, as it is drawn
 PANEL_WIDTH, PANEL_HEIGHT = 3.1, 3.4  # inches
+SHADES = 0.12, 0.85  # of a matrix's colour: what the first wgmma reads, and the last
 
 
 @styled
-def boxes(trace: Trace, *, block=(0, 0, 0)) -> Picture:
-    """What a block has brought as boxes of A and B for its first step, and who computes what of C.
+def boxes(trace: Trace) -> Picture:
+    """The boxes of A and B that block 0 loads for its first step, and who computes what of C.
 
-    Boxes are numbered in the order in which they were asked for. Below them is where they lie in
-    shared memory. Raises TypeError for anything but a trace, LaunchError for a block that is not
-    there, and ValueError for a kernel that brings no boxes.
+    Boxes are numbered in the order of their requests. Below them is where they lie in shared
+    memory. Raises ValueError for a kernel that loads no boxes.
     """
-    require_trace(trace, "boxes")
-    first = _first_step(trace, block, "boxes")
+    first = _first_step(trace, "boxes")
     each = min(MOST, (WIDTH - 2 * MARGIN - LABELS - GAP) / (trace.k + trace.n))
     wide, tall, deep = trace.n * each, trace.m * each, trace.k * each
     key = [("boxes of the first step, in the order of asking", swatch(style.FAINT, STRONG)),
            ("boxes of the steps that follow", swatch(style.FAINT, PALE))]  # fmt: skip
     height = 0.45 + deep + GAP + tall + 0.7 + BAR + 0.3
     title = "Who brings what, and who multiplies what"
-    fig = page(title, height, _of_boxes(trace, block, first), key=key)
-    left, top = MARGIN + LABELS, fig.top + 0.45
-    right, below = left + deep + GAP, top + deep + GAP
-    for name, rows, columns, *place in (
-        ("A", trace.m, trace.k, left, below, deep, tall),
-        ("B", trace.k, trace.n, right, top, wide, deep),
-        ("C", trace.m, trace.n, right, below, wide, tall),
-    ):
-        ax = fig.add_axes_at(*place, gid=f"boxes {name}")
+    asks = sorted({WARP * box.warp + box.lane for box in first})
+    who = " and ".join(f"thread {thread}" for thread in asks)
+    of_each = {name: [box.box for box in first if box.array == name] for name in "AB"}
+    sizes = [f"{len(b)} of {name} of {'×'.join(map(str, b[0]))}" for name, b in of_each.items()]
+    groups = _groups(trace)
+    caption = (
+        f"Block 0 of {trace.kernel_name}. For each step along K {who} asks for {len(first)} "
+        f"{'box' if len(first) == 1 else 'boxes'}: {style.listed(sizes)} elements. Each of "
+        f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
+    )
+    fig = page(title, height, caption, key=key)
+    left, along, of_c = MARGIN + LABELS, (deep, deep), (wide, tall)
+    axes = product_axes(fig, left, fig.top + 0.45, along, of_c, (GAP, GAP))
+    shapes = {"A": (trace.m, trace.k), "B": (trace.k, trace.n), "C": (trace.m, trace.n)}
+    for name, (rows, columns) in shapes.items():
+        ax = axes[name]
         ax.set(xlim=(0, columns), ylim=(rows, 0))
-        ax.set_xticks([0, columns // 2, columns])
-        ax.set_yticks([0, rows // 2, rows])
+        ax.set(xticks=[0, columns // 2, columns], yticks=[0, rows // 2, rows])
         number_above(ax)
-        fig.text_at(place[0], place[1] - 0.42, name, size=LARGE, weight="bold")
-        if name == "C":
-            _draw_groups(ax, trace, block)
-        else:
-            _draw_boxes(ax, trace, block, name, first)
-    _draw_stage(fig, trace, first, below + tall + 0.7)
+        note(ax, name, (0, 0), (0, 22), size=LARGE, weight="bold")
+    for copy in trace.run.boxes(BLOCK):
+        if copy.operation == "load":
+            turn = -1 if trace.ops["AB".index(copy.array)] == "T" else 1
+            (y, x), (tall, wide) = copy.corner[::turn], copy.box[::turn]
+            words = str(first.index(copy) + 1) if copy in first else ""
+            look = {"facecolor": style.tint(ARRAYS[copy.array], STRONG if words else PALE)}
+            text = {"size": LARGE, "weight": "bold"}
+            box(axes[copy.array], x, y, wide, tall, words, text, edgecolor=style.INK, **look)
+    for group, (low, high) in _groups(trace).items():
+        words = f"warpgroup {group}: {high + 1 - low} rows"
+        look = swatch(ARRAYS["C"], PALE * (1 + group % 2), edgecolor=style.INK)
+        box(axes["C"], 0, low, trace.n, high + 1 - low, words, {"size": NORMAL}, **look)
+    _draw_stage(fig, trace, first, fig.top + height - BAR - 0.3)
     return fig
 
 
-def _first_step(trace: Trace, block, who: str) -> list[BoxCopy]:
-    """The boxes that are brought for the first step along K, in their order."""
-    loads = [box for box in trace.run.boxes(block) if box.operation == "load"]
+def _first_step(trace: Trace, who: str) -> list[BoxCopy]:
+    """The boxes that are loaded for the first step along K, in their order."""
+    loads = [box for box in trace.run.boxes(BLOCK) if box.operation == "load"]
     if not loads:
-        raise ValueError(f"{who}: block {tuple(block)} of {trace.kernel_name} brings no boxes.")
-    return [box for box in loads if _along_k(trace, box) == _along_k(trace, loads[0])]
-
-
-def _along_k(trace: Trace, box: BoxCopy) -> int:
-    is_stored_by_k = {"A": trace.ops[0] == "T", "B": trace.ops[1] == "N"}[box.array]
-    return box.corner[0 if is_stored_by_k else 1]
+        raise ValueError(f"{who}: block {BLOCK} of {trace.kernel_name} brings no boxes.")
+    along = {"A": 0 if trace.ops[0] == "T" else 1, "B": 0 if trace.ops[1] == "N" else 1}
+    ks = [box.corner[along[box.array]] for box in loads]
+    return [box for box, k in zip(loads, ks, strict=True) if k == ks[0]]
 
 
 def _bytes(trace: Trace, box: BoxCopy) -> int:
     return prod(box.box) * trace.bytes_of(box.array)
 
 
-def _draw_boxes(ax: Axes, trace: Trace, block, name: str, first: list[BoxCopy]) -> None:
-    turned = trace.ops["AB".index(name)] == "T"
-    for copy in trace.run.boxes(block):
-        if copy.array != name or copy.operation != "load":
-            continue
-        (y, x), (tall, wide) = copy.corner, copy.box
-        if turned:
-            x, y, wide, tall = y, x, tall, wide
-        words = str(first.index(copy) + 1) if copy in first else ""
-        colour = style.tint(ARRAYS[name], STRONG if words else PALE)
-        text = {"size": LARGE, "weight": "bold"}
-        box(ax, x, y, wide, tall, words, text, facecolor=colour, edgecolor=style.INK)
-
-
-def _groups(trace: Trace, block) -> dict[int, tuple[int, int]]:
+def _groups(trace: Trace) -> dict[int, tuple[int, int]]:
     """{warpgroup: the first row of C that it stores, and the last}."""
     rows_of_group: dict[int, set[int]] = {}
-    for access in trace.run.accesses(block):
+    for access in trace.run.accesses(BLOCK):
         if (access.array, access.operation) == ("C", "store"):
             rows = access.addresses[access.active] // trace.c_bytes // trace.n
             rows_of_group.setdefault(access.warp // GROUP_WARPS, set()).update(rows.tolist())
-    for copy in trace.run.boxes(block):
+    for copy in trace.run.boxes(BLOCK):
         if copy.operation == "store":
             rows = range(copy.corner[0], min(copy.corner[0] + copy.box[0], trace.m))
             rows_of_group.setdefault(copy.warp // GROUP_WARPS, set()).update(rows)
     return {group: (min(rows), max(rows)) for group, rows in sorted(rows_of_group.items())}
 
 
-def _draw_groups(ax: Axes, trace: Trace, block) -> None:
-    for group, (low, high) in _groups(trace, block).items():
-        words = f"warpgroup {group}: {high + 1 - low} rows"
-        look = swatch(ARRAYS["C"], PALE * (1 + group % 2), edgecolor=style.INK)
-        box(ax, 0, low, trace.n, high + 1 - low, words, {"size": NORMAL}, **look)
-
-
 def _draw_stage(fig: Picture, trace: Trace, first: list[BoxCopy], top: float) -> None:
+    """Where the boxes lie in shared memory."""
     start = min(copy.place for copy in first)
     total = sum(_bytes(trace, copy) for copy in first)
-    words = f"where they lie in shared memory: {total:,} bytes"
-    fig.text_at(MARGIN, top - 0.42, words, size=LARGE, weight="bold")
     ax = fig.add_axes_at(MARGIN, top, WIDTH - 2 * MARGIN - 0.3, BAR, gid="boxes stage")
     ax.set(xlim=(0, total), ylim=(0, 1), yticks=[])
+    words = f"where they lie in shared memory: {total:,} bytes"
+    note(ax, words, (0, 1), (0, 18), size=LARGE, weight="bold")
     for number, copy in enumerate(first, 1):
         look = {"facecolor": style.tint(ARRAYS[copy.array], STRONG), "edgecolor": style.INK}
         words = f"{copy.array}, box {number}"
@@ -133,50 +123,45 @@ def _draw_stage(fig: Picture, trace: Trace, first: list[BoxCopy], top: float) ->
     ax.tick_params(length=2, pad=2)
 
 
-def _of_boxes(trace: Trace, block, first: list[BoxCopy]) -> str:
-    asks = sorted({WARP * box.warp + box.lane for box in first})
-    who = " and ".join(f"thread {thread}" for thread in asks)
-    sizes = style.listed(
-        [
-            f"{sum(box.array == name for box in first)} of {name} of "
-            f"{'×'.join(map(str, next(box.box for box in first if box.array == name)))}"
-            for name in "AB"
-        ]
-    )
-    groups = _groups(trace, block)
-    return (
-        f"Block {block[0]} of {trace.kernel_name}. For each step along K {who} asks for "
-        f"{len(first)} {'box' if len(first) == 1 else 'boxes'}: {sizes} elements. Each of "
-        f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
-    )
-
-
 # ---- what wgmma reads ----------------------------------------------------------------------------
 
 
 @styled
-def factors(trace: Trace, *, block=(0, 0, 0), group: int = 0) -> Picture:
+def factors(trace: Trace) -> Picture:
     """Which chunks of shared memory each wgmma of a step reads, of A and of B, by its descriptors.
 
-    group: the warpgroup. Raises what `boxes` raises, and ValueError for a warpgroup that multiplies
-    nothing from shared memory.
+    Of the first warpgroup of block 0. Raises what `boxes` raises, and ValueError for a kernel
+    that multiplies nothing from shared memory.
     """
-    require_trace(trace, "factors")
-    first = _first_step(trace, block, "factors")
+    first = _first_step(trace, "factors")
     end = min(copy.place for copy in first) + sum(_bytes(trace, copy) for copy in first)
     reads: dict[str, list[FactorRead]] = {"A": [], "B": []}
-    for read in trace.run.factors(block, group):
+    for read in trace.run.factors(BLOCK, 0):
         known = {other.descriptor for other in reads[read.factor]}
         if read.places.max() < end and read.descriptor not in known:
             reads[read.factor].append(read)
     if not all(reads.values()):
-        raise ValueError(f"factors: warpgroup {group} of block {tuple(block)} multiplies nothing.")
+        raise ValueError(f"factors: warpgroup 0 of block {BLOCK} multiplies nothing.")
     key = [("read by", None)] + [
         (f"wgmma {number}", {"facecolor": style.tint(style.BLACK, share)})
-        for number, share in enumerate(_shares(len(reads["A"])), 1)
+        for number, share in enumerate(np.linspace(*SHADES, len(reads["A"])), 1)
     ]
     title = "What each wgmma of a step reads of shared memory"
-    fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, _of_factors(reads), key=key)
+    parts = []
+    for name, (read, *_) in reads.items():
+        lines, units = read.places.shape
+        parts.append(
+            f"of {name} {lines} whole rows, one for each k"
+            if read.transposed
+            else f"of {name} {units} chunks of {CHUNK_BYTES} bytes in each of {lines} rows"
+        )
+    where = "There" if reads["A"][0].transposed else "In rows along K"
+    caption = (
+        f"What one wgmma reads: {style.listed(parts)}. The {len(reads['A'])} of a step read all. "
+        f"{where} the swizzle moves the chunks of a row, and the hardware finds them from the "
+        "descriptor."
+    )
+    fig = page(title, 0.45 + PANEL_HEIGHT + 0.75, caption, key=key)
     top = fig.top + 0.45
     for at, (name, of_matrix) in enumerate(reads.items()):
         left = MARGIN + 0.45 + at * (PANEL_WIDTH + 0.95)
@@ -189,15 +174,11 @@ def factors(trace: Trace, *, block=(0, 0, 0), group: int = 0) -> Picture:
     return fig
 
 
-def _shares(count: int) -> np.ndarray:
-    return np.linspace(0.12, 0.85, count)
-
-
 def _draw_reads(ax: Axes, name: str, reads: list[FactorRead]) -> None:
     base = min(int(read.places.min()) for read in reads)
     across = ROW_BYTES // CHUNK_BYTES
     drawn = np.ones((LINES, across, 3))
-    for share, read in zip(_shares(len(reads)), reads, strict=True):
+    for share, read in zip(np.linspace(*SHADES, len(reads)), reads, strict=True):
         chunk = (read.places.ravel() - base) // CHUNK_BYTES
         chunk = chunk[chunk < LINES * across]
         drawn[chunk // across, chunk % across] = style.tint(ARRAYS[name], share)
@@ -222,22 +203,6 @@ def _described(reads: list[FactorRead]) -> str:
     return f"{words}."
 
 
-def _of_factors(reads: dict[str, list[FactorRead]]) -> str:
-    parts = []
-    for name, of_matrix in reads.items():
-        lines, units = of_matrix[0].places.shape
-        parts.append(
-            f"of {name} {lines} whole rows, one for each k"
-            if of_matrix[0].transposed
-            else f"of {name} {units} chunks of {CHUNK_BYTES} bytes in each of {lines} rows"
-        )
-    return (
-        f"What one wgmma reads: {style.listed(parts)}. The {len(reads['A'])} of a step read all. "
-        f"{'In rows along K' if not reads['A'][0].transposed else 'There'} the swizzle moves the "
-        "chunks of a row, and the hardware finds them from the descriptor."
-    )
-
-
 # ---- swizzles ------------------------------------------------------------------------------------
 
 BANKS, BANK_BYTES, ROWS = 32, 4, 8
@@ -252,19 +217,27 @@ def swizzles(boxes: Mapping[str, np.ndarray]) -> Picture:
 
     boxes: by the name of the swizzle, int (places,), the chunk of 16 bytes at each place, of a box
     of 8 rows whose chunks count along its rows: see tables.in_shared_memory. The first
-    chunk of every row is dark. Raises ValueError for anything else.
+    chunk of every row is dark.
     """
+    taken = []
     for name, chunks in boxes.items():
-        if sorted(chunks) != list(range(len(chunks))) or len(chunks) % ROWS:
-            raise ValueError(f"swizzles: {name!r} is no box of {ROWS} rows of whole chunks.")
+        places = np.flatnonzero(chunks % (len(chunks) // ROWS) == 0) % ACROSS
+        banks = len(np.unique(places)) * CHUNK_BYTES // BANK_BYTES
+        taken.append(f"{banks} {'without' if name == 'none' else f'with {name[:-1]} bytes'}")
+    caption = (
+        f"A box of {ROWS} rows in shared memory: chunks of {CHUNK_BYTES} bytes, the row of the box "
+        "and the chunk's place in it. The first chunk of each row is dark: what is read at a time "
+        f"down a column of the box. These {ROWS} lie in so many of the {BANKS} banks: "
+        f"{style.listed(taken)}."
+    )
     columns = [list(boxes.items())[at::2] for at in (0, 1)]
     heights = [
         sum(len(chunks) // ACROSS * CELL_HEIGHT + BETWEEN_BOXES for _, chunks in column)
         for column in columns
     ]
-    fig = page("", max(heights) + 0.23, _of_banks(boxes))
-    for at, column in enumerate(columns):
-        left, top = MARGIN + 0.1 + at * (WIDTH / 2), 0.35
+    fig = page("", max(heights) + 0.23, caption)
+    for left, column in zip((MARGIN + 0.1, MARGIN + 0.1 + WIDTH / 2), columns, strict=True):
+        top = 0.35
         for name, chunks in column:
             down = len(chunks) // ACROSS
             words = "not swizzled" if name == "none" else f"swizzle of {name[:-1]} bytes"
@@ -272,7 +245,7 @@ def swizzles(boxes: Mapping[str, np.ndarray]) -> Picture:
             fig.text_at(left, top - 0.08, "banks", size=SMALL, color=style.FAINT)
             size = (ACROSS * CELL_WIDTH, down * CELL_HEIGHT)
             ax = fig.add_axes_at(left, top + 0.25, *size, gid=f"swizzle {name}")
-            _draw_banks(ax, np.asarray(chunks).reshape(down, ACROSS), len(chunks) // ROWS)
+            _draw_banks(ax, chunks.reshape(down, ACROSS), len(chunks) // ROWS)
             top += down * CELL_HEIGHT + BETWEEN_BOXES
     return fig
 
@@ -291,23 +264,6 @@ def _draw_banks(ax: Axes, chunks: np.ndarray, width: int) -> None:
     number_above(ax)
 
 
-def _of_banks(boxes: Mapping[str, np.ndarray]) -> str:
-    taken = []
-    for name, chunks in boxes.items():
-        width = len(chunks) // ROWS
-        places = np.flatnonzero(np.asarray(chunks) % width == 0) % ACROSS
-        taken.append(
-            f"{len(np.unique(places)) * CHUNK_BYTES // BANK_BYTES} "
-            f"{'without' if name == 'none' else f'with {name[:-1]} bytes'}"
-        )
-    return (
-        f"A box of {ROWS} rows in shared memory: chunks of {CHUNK_BYTES} bytes, the row of the box "
-        "and the chunk's place in it. The first chunk of each row is dark: what is read at a time "
-        f"down a column of the box. These {ROWS} lie in so many of the {BANKS} banks: "
-        f"{style.listed(taken)}."
-    )
-
-
 # ---- sums of a warpgroup -------------------------------------------------------------------------
 
 SIDE, BETWEEN, ZOOM = 3.9, 0.5, 16  # inches; rows and columns that are shown larger
@@ -318,32 +274,33 @@ def warpgroup_sums(held: np.ndarray, *, thread: int = 0) -> Picture:
     """Which thread of a warpgroup holds which sums of 64 rows of C; one thread's are dark.
 
     held: int (128, places), row * columns + column of each sum that a thread has: see
-    tables.sums. Raises ValueError for a thread that a warpgroup does not
-    have, and for sums that are held by none or by two.
+    tables.sums.
     """
-    threads, places = np.asarray(held).shape
+    threads, places = held.shape
     rows = 64
     columns = threads * places // rows
-    if isinstance(thread, bool) or not isinstance(thread, int) or not 0 <= thread < threads:
-        raise ValueError(f"thread is {thread!r}; a warpgroup has threads 0 to {threads - 1}.")
-    if sorted(np.ravel(held)) != list(range(rows * columns)):
-        raise ValueError("warpgroup_sums: each sum is held by one thread.")
     owner = np.empty(rows * columns, int)
     owner[held] = np.arange(threads)[:, None]
     owner = owner.reshape(rows, columns)
-    fig = page("", SIDE + 0.88, _of_sums(owner, thread, places))
+    own_rows, own_columns = (np.unique(index) for index in np.nonzero(owner == thread))
+    caption = (
+        f"Who holds the {owner.size:,} sums of 64 rows, {places} to a thread. Dark: thread "
+        f"{thread}, lane {thread % WARP} of warp {thread // WARP}, which has {len(own_columns)} "
+        f"columns of rows {style.listed(list(map(str, own_rows)))}."
+    )
+    fig = page("", SIDE + 0.88, caption)
     left, top = MARGIN + 0.3, 0.75
-    for name, words, owners, x in (
-        ("warps", f"C, {rows} × {columns}: a band for each warp", owner, left),
-        ("lanes", f"the first {ZOOM} × {ZOOM}: a number is a lane", owner[:ZOOM, :ZOOM],
+    for draw, words, owners, x in (
+        (_draw_warps, f"C, {rows} × {columns}: a band for each warp", owner, left),
+        (_draw_lanes, f"the first {ZOOM} × {ZOOM}: a number is a lane", owner[:ZOOM, :ZOOM],
          left + SIDE + BETWEEN),
     ):  # fmt: skip
         fig.text_at(x, top - 0.55, words, size=LARGE, weight="bold")
-        ax = fig.add_axes_at(x, top, SIDE, SIDE, gid=name)
+        ax = fig.add_axes_at(x, top, SIDE, SIDE)
         down, across = owners.shape
         ax.set(xlim=(0, across), ylim=(down, 0))
         draw_grid(ax, range(down), range(across), owners.shape, SIDE / across, SIDE / down)
-        (_draw_warps if name == "warps" else _draw_lanes)(ax, owners, thread)
+        draw(ax, owners, thread)
     return fig
 
 
@@ -368,29 +325,17 @@ def _draw_lanes(ax: Axes, owner: np.ndarray, thread: int) -> None:
         box(ax, 2 * column, row, 2, 1, str(mine % WARP), {"zorder": 2}, linewidth=0.5, **look)
 
 
-def _of_sums(owner: np.ndarray, thread: int, places: int) -> str:
-    rows, columns = (np.unique(index) for index in np.nonzero(owner == thread))
-    return (
-        f"Who holds the {owner.size:,} sums of 64 rows, {places} to a thread. Dark: thread "
-        f"{thread}, lane {thread % WARP} of warp {thread // WARP}, which has {len(columns)} "
-        f"columns of rows {style.listed([str(row) for row in rows])}."
-    )
-
-
 # ---- power ---------------------------------------------------------------------------------------
 
 NAMES = {"float16": "FP16", "bfloat16": "BF16", "float8_e4m3": "FP8 E4M3"}
 WORDS = {"random": "random numbers", "zeros": "zeros"}
 LOADS = {"burst": "in a burst", "sustained": "sustained"}
-PANELS = (  # column, words, the share of the page
-    ("tflops", "TFLOP/s", 0.46),
-    ("sm_clock_mhz", "SM clock, MHz", 0.28),
-    ("joules_per_tflop", "joules a TFLOP", 0.26),
-)
+PANELS = {  # column: words, the share of the page
+    "tflops": ("TFLOP/s", 0.46),
+    "sm_clock_mhz": ("SM clock, MHz", 0.28),
+    "joules_per_tflop": ("joules a TFLOP", 0.26),
+}
 ROW, PANEL_GAP = 0.3, 0.22  # inches
-COLUMNS = ("data", "load", "tflops", "sm_clock_mhz", "joules_per_tflop", "gpu", "recorded")
-Look = dict[str, Any]
-Rows = Sequence[tuple[str, pandas.DataFrame]]
 
 
 @styled
@@ -398,60 +343,77 @@ def power(table: pandas.DataFrame) -> Picture:
     """Kernels beside cuBLAS under each load: their speed, the clock of the SMs, their energy.
 
     table: as lessons.persistent.measure.POWER.read() gives. A row of the figure for each type,
-    data and load. Raises TypeError and ValueError for anything else.
+    data and load.
     """
-    style.require_table(table, ("kernel", "dtype", *COLUMNS), "power")
     looks = {}
     for name in sorted(set(table["kernel"]), key=lambda name: (name != "cublas", name)):
         look = style.kernel_style(name)
         size = 9.0 if look["marker"] == "*" else 6.0
         look = {"color": look["color"], "marker": look["marker"], "markersize": size}
         looks[name] = (style.kernel_label(name), look)
-    rows = [
-        (f"{NAMES[dtype]}, {data}, {LOADS[load]}", chosen.set_index("kernel"))
+    rows = {
+        f"{NAMES[dtype]}, {data}, {LOADS[load]}": chosen.set_index("kernel")
         for (dtype, data, load), chosen in table.groupby(["dtype", "data", "load"], sort=False)
-    ]
-    caption, source = _of_kernels(table), style.provenance(table)
-    return _figure("What power does to a comparison", rows, looks, caption, source)
+    }
+    first = table.iloc[0]
+    cublas = table[(table.kernel == "cublas") & (table.dtype == first["dtype"])]["tflops"]
+    last = max(set(table["kernel"]) - {"cublas"})
+    speeds = table.pivot_table(index=["dtype", "data", "load"], columns="kernel", values="tflops")
+    shares = 100 * speeds[last] / speeds["cublas"]
+    caption = (
+        f"Products of {first['m']}×{first['n']}×{first['k']}, launched after a rest and without "
+        f"end. cuBLAS alone reaches {cublas.min():.0f} to {cublas.max():.0f} TFLOP/s in "
+        f"{NAMES[first['dtype']]}, by its data and its load; of cuBLAS under the same load, {last} "
+        f"reaches {shares.min():.1f} to {shares.max():.1f} %. The clock is what the SMs counted."
+    )
+    title, source = "What power does to a comparison", style.provenance(table)
+    return _in_panels(title, rows, looks, caption, source)
 
 
 @styled
 def wgmma_ceilings(table: pandas.DataFrame) -> Picture:
     """Ways to start wgmma, nothing else beside it: their speed in a burst and sustained.
 
-    table: as tables.wgmma_ceilings() gives. Raises TypeError and
-    ValueError for anything else.
+    table: as tables.wgmma_ceilings() gives.
     """
-    style.require_table(table, ("dtype", "a_from", "width", *COLUMNS), "wgmma_ceilings")
     look = {"color": style.PURPLE, "marker": "o"}
     looks = {
         "burst": ("in a burst, after a rest", {**look, "markerfacecolor": style.GROUND}),
         "sustained": ("sustained", look),
     }
-    rows = [
-        (f"{NAMES[dtype]}, A from {place}, {width} columns, {data}", chosen.set_index("load"))
-        for (dtype, place, width, data), chosen in table.groupby(
-            ["dtype", "a_from", "width", "data"], sort=False
-        )
-    ]
+    by = ["dtype", "a_from", "width", "data"]
+    rows = {
+        f"{NAMES[dtype]}, A from {place}, {width} columns, {data}": chosen.set_index("load")
+        for (dtype, place, width, data), chosen in table.groupby(by, sort=False)
+    }
     title = "The ceilings of wgmma: nothing but the instruction"
-    caption, source = _of_ceilings(table), style.provenance(table)
-    return _figure(title, rows, looks, caption, source)
+    first = table[["dtype", "a_from", "width"]].iloc[0]
+    chosen = table[(table[first.index] == first).all(axis=1)].set_index(["data", "load"])["tflops"]
+    speeds = ", ".join(
+        f"{chosen[data, load]:.0f} {LOADS[load]} on {WORDS[data]}" for data, load in chosen.index
+    )
+    caption = (
+        f"{NAMES[first['dtype']]} with A from {first['a_from']} and {first['width']} columns: "
+        f"{speeds}, in TFLOP/s. Two warpgroups on each SM, their operands there from the start; an "
+        "operation is a multiplication or an addition. The clock is what the SMs counted."
+    )
+    return _in_panels(title, rows, looks, caption, style.provenance(table))
 
 
-def _figure(
-    title: str, rows: Rows, looks: dict[str, tuple[str, Look]], caption: str, source: str
+def _in_panels(
+    title: str, rows: dict[str, pandas.DataFrame], looks: dict, caption: str, source: str
 ) -> Picture:
+    """A panel for each of PANELS; looks: of what indexes the tables, its words and its marker."""
     key = [(words, {"linestyle": "", **look}) for words, look in looks.values()]
     fig = page(title, ROW * len(rows) + 0.55, caption, source, key=key)
-    names = [words for words, _ in rows]
-    left = MARGIN + style.widest(names, SMALL) + 0.12
+    left = MARGIN + style.widest(rows, SMALL) + 0.12
     room = WIDTH - MARGIN - 0.1 - left - PANEL_GAP * (len(PANELS) - 1)
-    for column, words, share in PANELS:
+    names = list(rows)
+    for column, (words, share) in PANELS.items():
         right = left + room * share
         ax = rows_of(fig, names, fig.top, ROW, left=left, right=right, size=SMALL, gid=column)
         stripes(ax, len(rows))
-        for at, (_, chosen) in enumerate(rows):
+        for at, chosen in enumerate(rows.values()):
             for name, value in chosen[column].dropna().items():
                 look = {"markersize": 6, "zorder": 3, "gid": f"{name} {at}", **looks[name][1]}
                 ax.plot(value, at + 0.5, **look)
@@ -462,34 +424,3 @@ def _figure(
         names = [""] * len(rows)  # once, at the left
         left = right + PANEL_GAP
     return fig
-
-
-def _of_kernels(table: pandas.DataFrame) -> str:
-    """How far one kernel's own speeds lie apart, and the shares of the last rung."""
-    first = table.iloc[0]
-    chosen = table[(table.kernel == "cublas") & (table.dtype == first["dtype"])]
-    low, high = chosen["tflops"].min(), chosen["tflops"].max()
-    last = max(set(table["kernel"]) - {"cublas"})
-    speeds = table.pivot_table(index=["dtype", "data", "load"], columns="kernel", values="tflops")
-    shares = 100 * speeds[last] / speeds["cublas"]
-    shape = f"{first['m']}×{first['n']}×{first['k']}"
-    return (
-        f"Products of {shape}, launched after a rest and without end. cuBLAS alone reaches "
-        f"{low:.0f} to {high:.0f} TFLOP/s in {NAMES[first['dtype']]}, by its data and its load; of "
-        f"cuBLAS under the same load, {last} reaches {shares.min():.1f} to {shares.max():.1f} %. "
-        "The clock is what the SMs counted."
-    )
-
-
-def _of_ceilings(table: pandas.DataFrame) -> str:
-    """What sustained work costs, and what zeros save."""
-    first = table[["dtype", "a_from", "width"]].iloc[0]
-    chosen = table[(table[first.index] == first).all(axis=1)].set_index(["data", "load"])["tflops"]
-    speeds = ", ".join(
-        f"{chosen[data, load]:.0f} {LOADS[load]} on {WORDS[data]}" for data, load in chosen.index
-    )
-    return (
-        f"{NAMES[first['dtype']]} with A from {first['a_from']} and {first['width']} columns: "
-        f"{speeds}, in TFLOP/s. Two warpgroups on each SM, their operands there from the start; an "
-        "operation is a multiplication or an addition. The clock is what the SMs counted."
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pandas
 from matplotlib.axes import Axes
@@ -11,7 +10,7 @@ from matplotlib.axes import Axes
 from gemmlab.lessons.tma_wgmma.tables import PHASES
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.tables import Share
-from gemmlab.lessons.warp_specialized.turns import Turn, Turns
+from gemmlab.lessons.warp_specialized.turns import Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, plate, write
 from gemmlab.plots.page import Picture, page, styled, swatch
@@ -43,41 +42,44 @@ def turns(*kernels: Turns, shown: int | None = None) -> Picture:
 
     kernels: as turns.of(trace) gives. Left to right is the order in which the
     simulator executed it, not time. A number is a step along K. shown: how many moments, the rest
-    is pale; a line is there. Raises TypeError and ValueError for anything else, and for more steps
-    than fit.
+    is pale; a line is there. Raises ValueError for more steps than fit.
     """
-    if not kernels:
-        raise ValueError("turns takes what turns.of(trace) gives, one or more.")
-    for kernel in kernels:
-        if not isinstance(kernel, Turns):
-            raise TypeError(f"turns takes what turns.of(trace) gives, not {kernel!r}.")
-    panels = [_Turns.of(kernel) for kernel in kernels]
-    most = max(len(panel.columns) for panel in panels)
+    columns = [_columns(kernel) for kernel in kernels]
+    most = max(map(len, columns))
     if most > MOST:
         raise ValueError(
             f"turns: {most} moments are too many to read, at most {MOST} fit; "
             "trace a product with a smaller K."
         )
-    left = MARGIN + style.widest(name for panel in panels for name in panel.rows) + 0.12
+    rows = []
+    for kernel in kernels:
+        roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
+        rows.append([*roles, *(f"stage {stage}" for stage in range(kernel.stages))])
+    left = MARGIN + style.widest(name for names in rows for name in names) + 0.12
     pitch = (WIDTH - MARGIN - left) / most
     key = [(words, MARKS.get(kind) or _look(kind, TILE_COLOURS[0])) for kind, words in KEY.items()]
     title = "Who does what, and who waits for whom: an order of execution"
-    height = sum(ROW * len(panel.rows) + 0.45 for panel in panels)
-    fig = page(title, height, _of_turns(panels), key=key)
+    trace = kernels[0].trace
+    caption = (
+        f"Block {kernels[0].block} at {style.shape_label(trace.m, trace.n, trace.k)}, followed "
+        "through its trace. A number is a step along K; its colour is that of the step in all "
+        "rows. This is one order that the mbarriers allow, that of the simulator, and not times: "
+        "what stands in one column happens side by side."
+    )
+    height = sum(ROW * len(names) + 0.45 for names in rows)
+    fig = page(title, height, caption, key=key)
     top = fig.top
-    for panel in panels:
-        fig.text_at(MARGIN, top, panel.name, size=NORMAL, weight="bold")
-        ax = rows_of(
-            fig, list(panel.rows), top + 0.22, ROW, left=left,
-            right=left + pitch * len(panel.columns), gid=f"turns {panel.name}",
-        )  # fmt: skip
-        _draw(ax, panel)
+    for kernel, at, names in zip(kernels, columns, rows, strict=True):
+        name = f"{kernel.trace.kernel_name}, STAGES={kernel.trace.settings['STAGES']}"
+        fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
+        right = left + pitch * len(at)
+        ax = rows_of(fig, names, top + 0.22, ROW, left=left, right=right, gid=f"turns {name}")
+        _draw(ax, kernel, at, names)
         if shown is not None:  # pale what is still to come, and a line before it
-            size = (len(panel.columns) - shown + 0.2, len(panel.rows))
             look = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.8, "zorder": 6}
-            box(ax, shown, 0, *size, gid="to come", **look)
+            box(ax, shown, 0, len(at) - shown + 0.2, len(names), gid="to come", **look)
             ax.axvline(shown, color=style.BLACK, linewidth=1.2, zorder=7, gid="shown")
-        top += ROW * len(panel.rows) + 0.45
+        top += ROW * len(names) + 0.45
     return fig
 
 
@@ -115,71 +117,48 @@ def _columns(kernel: Turns) -> dict[int, int]:
     return {when: column for column, when in enumerate(sorted(whens))}
 
 
-@dataclass(frozen=True)
-class _Turns:
-    """One kernel: its turns, the columns of its moments, and its rows from the top."""
-
-    kernel: Turns
-    columns: dict[int, int]
-    rows: dict[str, int]
-
-    @classmethod
-    def of(cls, kernel: Turns) -> _Turns:
-        roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
-        names = [*roles, *(f"stage {stage}" for stage in range(kernel.stages))]
-        return cls(kernel, _columns(kernel), {name: row for row, name in enumerate(names)})
-
-    @property
-    def name(self) -> str:
-        stages = self.kernel.trace.settings["STAGES"]
-        return f"{self.kernel.trace.kernel_name}, STAGES={stages}"
-
-    def contents(self, step: int) -> tuple[int, int, int, int]:
-        """Of a step: its stage, and the columns where it is copied, there, and given back."""
-        (copied,) = self.kernel.of(traced.COPIES, step)
-        ready = min(turn.until for turn in self.kernel.of(traced.AWAITS_FULL, step))
-        started = min(turn.begin for turn in self.kernel.of(traced.STARTS, step))
-        lag = self.kernel.stages > 1  # products under way while all meet
-        back = self.kernel.of(traced.ARRIVES, step) or self.kernel.of(traced.MEETS, step + lag)
-        over = max(turn.begin for turn in back or self.kernel.of(traced.SENDS, traced.OF_C))
-        there = self.columns.get(ready, self.columns[started])
-        return copied.stage, self.columns[copied.begin], there, self.columns[over]
+def _contents(kernel: Turns, columns: dict[int, int], step: int) -> tuple[int, int, int, int]:
+    """Of a step: its stage, and the columns where it is copied, there, and given back."""
+    (copied,) = kernel.of(traced.COPIES, step)
+    ready = min(turn.until for turn in kernel.of(traced.AWAITS_FULL, step))
+    started = min(turn.begin for turn in kernel.of(traced.STARTS, step))
+    lag = kernel.stages > 1  # products under way while all meet
+    back = kernel.of(traced.ARRIVES, step) or kernel.of(traced.MEETS, step + lag)
+    over = max(turn.begin for turn in back or kernel.of(traced.SENDS, traced.OF_C))
+    there = columns.get(ready, columns[started])
+    return copied.stage, columns[copied.begin], there, columns[over]
 
 
-def _draw(ax: Axes, panel: _Turns) -> None:
-    last = len(panel.columns)
-    for role, every in panel.kernel.roles.items():
+def _draw(ax: Axes, kernel: Turns, columns: dict[int, int], names: list[str]) -> None:
+    for role, every in kernel.roles.items():
+        row = names.index(role)
         for turn in every:
-            _draw_turn(ax, panel, panel.rows[role], turn)
-    for step in range(panel.kernel.steps):
-        stage, copied, there, over = panel.contents(step)
-        row = panel.rows[f"stage {stage}"]
+            if turn.kind == traced.AWAITS_PRODUCTS:
+                continue
+            gid = f"{turn.kind} {turn.step}"
+            if turn.kind in WAITED_FOR:
+                if turn.until > turn.begin:
+                    low, high = columns[turn.begin], columns[turn.until]
+                    words = WAITED_FOR[turn.kind] if high - low > 3 else ""
+                    _box(ax, row, low, high, None, WAIT, gid, words)
+                continue
+            at = columns[turn.begin]
+            if turn.kind == traced.ARRIVES:
+                ax.plot(at + 0.5, row + 0.5, gid=gid, zorder=3, **MARKS[turn.kind])
+            elif turn.kind == traced.MEETS:
+                ax.plot([at + 0.5] * 2, [row, row + 1], color=style.BLACK, linewidth=1.6, gid=gid)
+            elif turn.kind == traced.SENDS:
+                _box(ax, row, at, len(columns), None, turn.kind, gid)
+            else:
+                _box(ax, row, at, at + 1, turn.step, turn.kind, gid, str(turn.step))
+    for step in range(kernel.steps):
+        stage, copied, there, over = _contents(kernel, columns, step)
+        row = names.index(f"stage {stage}")
         _box(ax, row, copied + 1, there, step, WAY, f"{WAY} {step}")
         _box(ax, row, there, over, step, THERE, f"{THERE} {step}", str(step))
-    ax.axhline(len(panel.kernel.roles), color=style.FAINT, linewidth=0.8)
-    ax.set(xlim=(-0.2, last + 0.2), xticks=[])
+    ax.axhline(len(kernel.roles), color=style.FAINT, linewidth=0.8)
+    ax.set(xlim=(-0.2, len(columns) + 0.2), xticks=[])
     ax.spines[:].set_visible(False)
-
-
-def _draw_turn(ax: Axes, panel: _Turns, row: int, turn: Turn) -> None:
-    gid = f"{turn.kind} {turn.step}"
-    if turn.kind in WAITED_FOR:
-        if turn.until > turn.begin:
-            low, high = panel.columns[turn.begin], panel.columns[turn.until]
-            words = WAITED_FOR[turn.kind] if high - low > 3 else ""
-            _box(ax, row, low, high, None, WAIT, gid, words)
-        return
-    if turn.kind == traced.AWAITS_PRODUCTS:
-        return
-    at = panel.columns[turn.begin]
-    if turn.kind in (traced.COPIES, traced.STARTS):
-        _box(ax, row, at, at + 1, turn.step, turn.kind, gid, str(turn.step))
-    elif turn.kind == traced.ARRIVES:
-        ax.plot(at + 0.5, row + 0.5, gid=gid, zorder=3, **MARKS[turn.kind])
-    elif turn.kind == traced.MEETS:
-        ax.plot([at + 0.5] * 2, [row, row + 1], color=style.BLACK, linewidth=1.6, gid=gid)
-    else:
-        _box(ax, row, at, len(panel.columns), None, traced.SENDS, gid)
 
 
 def _look(kind: str, colour: str) -> dict:
@@ -203,16 +182,6 @@ def _box(
     bar(ax, row, low, high, words, share=thin, text=text, gid=gid, **_look(kind, colour))
 
 
-def _of_turns(panels: list[_Turns]) -> str:
-    trace, block = panels[0].kernel.trace, panels[0].kernel.block
-    return (
-        f"Block {block} at {style.shape_label(trace.m, trace.n, trace.k)}, followed through its "
-        "trace. A number is a step along K; its colour is that of the step in all rows. This is "
-        "one order that the mbarriers allow, that of the simulator, and not times: what stands in "
-        "one column happens side by side."
-    )
-
-
 # ---- waits ---------------------------------------------------------------------------------------
 
 BETWEEN = {  # from one event to the next: what it is called, and its look
@@ -224,98 +193,84 @@ ROLE = 0.42  # inches, from one role to the next
 
 
 @styled
-def waits(marks: pandas.DataFrame, *, first: int = 20, steps: int = 6) -> Picture:
+def waits(marks: pandas.DataFrame, *, first: int, steps: int) -> Picture:
     """Bars from one clock reading to the next, a panel for each kernel, a row for each role.
 
     marks: columns kernel, role, step and the cycles waits, goes_on, done and met (or none), as
     clock_readings.marks gives. Shown is while the first role of each kernel
-    goes through `steps` steps from `first` on. Raises ValueError where it does not.
+    goes through `steps` steps from `first` on.
     """
-    panels: list[_Waits] = []
+    spans = {}
     for kernel, rows in marks.groupby("kernel", sort=True):
-        roles = list(dict.fromkeys(rows["role"]))
-        lead = rows[rows["role"] == roles[0]].set_index("step")["waits"]
-        if not {first, first + steps} <= set(lead.index):
-            raise ValueError(f"waits: {kernel} has no steps from {first} to {first + steps}.")
-        panels.append(_Waits(str(kernel), rows, roles, lead[first], lead[first + steps]))
-    longest = max(panel.end - panel.begin for panel in panels)
-    left = MARGIN + style.widest(role for panel in panels for role in panel.roles) + 0.15
-    height = sum(len(panel.roles) * ROLE + 0.85 for panel in panels)
-    caption = _of_waits(panels, first, steps)
-    fig = page("Who waits for whom", height, caption, key=list(BETWEEN.values()))
-    top = fig.top
-    for panel in panels:
-        fig.text_at(MARGIN, top, panel.kernel, size=NORMAL, weight="bold")
-        gid = f"waits {panel.kernel}"
-        ax = rows_of(fig, panel.roles, top + 0.24, ROLE, left=left, gid=gid, xlim=(0, longest))
-        ax.set_xlabel("cycles of the SM's clock")
-        for at, role in enumerate(panel.roles):
-            for mark in panel.rows[panel.rows["role"] == role].itertuples():
-                for (start, stop), (_, look) in BETWEEN.items():
-                    low = max(getattr(mark, start), panel.begin) - panel.begin
-                    high = min(getattr(mark, stop), panel.end) - panel.begin
-                    if high > low:  # not where there is no such mark
-                        bar(ax, at, low, high, share=0.67, gid=f"{start} {mark.step}", **look)
-        top += len(panel.roles) * ROLE + 0.85
-    return fig
-
-
-@dataclass(frozen=True)
-class _Waits:
-    """One kernel: its marks, its roles, and between which cycles it is drawn."""
-
-    kernel: str
-    rows: pandas.DataFrame
-    roles: list[str]
-    begin: int
-    end: int
-
-
-def _of_waits(panels: list[_Waits], first: int, steps: int) -> str:
-    each = [f"{panel.kernel} {(panel.end - panel.begin) / steps:,.0f}" for panel in panels]
-    return (
+        lead = rows[rows["role"] == rows["role"].iloc[0]].set_index("step")["waits"]
+        spans[kernel] = lead[first], lead[first + steps]
+    longest = max(end - begin for begin, end in spans.values())
+    each = [f"{kernel} {(end - begin) / steps:,.0f}" for kernel, (begin, end) in spans.items()]
+    caption = (
         f"One block from step {first} on, by readings of the SM's clock, which take time "
         f"themselves. Cycles for a step: {style.listed(each)}."
     )
+    left = MARGIN + style.widest(set(marks["role"])) + 0.15
+    height = marks.groupby("kernel")["role"].nunique().sum() * ROLE + 0.85 * len(spans)
+    fig = page("Who waits for whom", height, caption, key=list(BETWEEN.values()))
+    top = fig.top
+    for kernel, (begin, end) in spans.items():
+        fig.text_at(MARGIN, top, kernel, size=NORMAL, weight="bold")
+        rows = marks[marks["kernel"] == kernel]
+        roles = list(dict.fromkeys(rows["role"]))
+        gid = f"waits {kernel}"
+        ax = rows_of(fig, roles, top + 0.24, ROLE, left=left, gid=gid, xlim=(0, longest))
+        ax.set_xlabel("cycles of the SM's clock")
+        for mark in rows.itertuples():
+            for (start, stop), (_, look) in BETWEEN.items():
+                low, high = max(getattr(mark, start), begin), min(getattr(mark, stop), end)
+                if high > low:  # not where there is no such mark
+                    at, gid = roles.index(mark.role), f"{start} {mark.step}"
+                    bar(ax, at, low - begin, high - begin, share=0.67, gid=gid, **look)
+        top += len(roles) * ROLE + 0.85
+    return fig
 
 
 # ---- the phases of a block -----------------------------------------------------------------------
 
-COLUMNS = ("kernel", "block", "sm", "began", "first", "summed", "stored")
 STEPS = ("first", "summed")
 SHADES = ((style.ORANGE, 0.6), (style.SKY, 0.6), (style.PURPLE, 0.6), (style.FAINT, 0.0))
 PHASE_LOOKS = {phase: swatch(*shade) for phase, shade in zip(PHASES, SHADES, strict=True)}
 
 
 @styled
-def block_phases(
-    blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float, *, sm: int = 0
-) -> Picture:
-    """Above, one SM through a product, block by block; below, the mean cycles of a block's phases.
+def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float) -> Picture:
+    """Above, SM 0 through a product, block by block; below, the mean cycles of a block's phases.
 
     blocks: as clock_readings.blocks() gives; means: as
     tables.phases() does of them; full_rate: the cycles in which the tensor
-    cores can do the products, marked below. Raises TypeError and ValueError for anything else, also
-    for an SM that ran no block.
+    cores can do the products, marked below.
     """
-    style.require_table(blocks, COLUMNS, "block_phases")
-    of_sm = blocks[blocks["sm"] == sm]
-    if of_sm.empty:
-        raise ValueError(f"block_phases: no blocks of SM {sm} are there.")
+    of_sm = blocks[blocks["sm"] == 0]
     kernels = list(means.index)
     each = 0.24 + 0.4 * len(kernels)
     key = [(words, PHASE_LOOKS[phase]) for phase, words in PHASES.items()]
     title, height = "Where the time of a block goes", 2 * each + 1.05
-    fig = page(title, height, _of_phases(means, full_rate), key=key)
+    parts = [
+        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['steps along K']:,.0f} of "
+        "them outside of its steps"
+        for name, row in means.iterrows()
+    ]
+    caption = (
+        f"A block and the pause after it take {style.listed(parts)}. At full rate the tensor cores "
+        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
+        "each block, by one thread of its first warpgroup."
+    )
+    fig = page(title, height, caption, key=key)
     axes = []
     for words, top, gid, last in (
-        (f"SM {sm}, all of its blocks", fig.top, "an SM", of_sm["stored"].max()),
+        ("SM 0, all of its blocks", fig.top, "an SM", of_sm["stored"].max()),
         ("the mean block", fig.top + each + 0.5, "means", means["a block"].max()),
     ):
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
         limits = {"xlim": (0, 1.02 * last), "right": WIDTH - MARGIN - 0.1}
         ax = rows_of(fig, kernels, top + 0.24, 0.4, gid=gid, **limits)
-        ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+        ax.xaxis.set_major_formatter("{x:,.0f}")
         axes.append(ax)
     for row, name in enumerate(kernels):
         _draw_blocks(axes[0], row, of_sm[of_sm["kernel"] == name].sort_values("began"))
@@ -332,13 +287,11 @@ def _phase(ax: Axes, row: int, low: float, high: float, phase: tuple[str, str], 
 
 
 def _draw_blocks(ax: Axes, row: int, of_sm: pandas.DataFrame) -> None:
-    began = [*list(of_sm["began"])[1:], None]
-    for block, after in zip(of_sm.itertuples(), began, strict=True):
+    for block in of_sm.assign(next=of_sm["began"].shift(-1)).itertuples():
         for start, stop in PHASES:
-            until = after if stop == "next" else getattr(block, stop)
-            if until is not None:
-                gid = f"{start} {block.block}"
-                _phase(ax, row, getattr(block, start), until, (start, stop), gid)
+            low, high = getattr(block, start), getattr(block, stop)
+            if low < high:  # not after the last block
+                _phase(ax, row, low, high, (start, stop), f"{start} {block.block}")
         words = f"block {block.block}"
         write(ax, (block.first + block.summed) / 2, row + 0.5, words, zorder=3)
 
@@ -354,19 +307,6 @@ def _draw_means(ax: Axes, row: int, mean: pandas.Series, full_rate: float) -> No
         at += mean[name]
 
 
-def _of_phases(means: pandas.DataFrame, full_rate: float) -> str:
-    parts = [
-        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['steps along K']:,.0f} of "
-        "them outside of its steps"
-        for name, row in means.iterrows()
-    ]
-    return (
-        f"A block and the pause after it take {style.listed(parts)}. At full rate the tensor cores "
-        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
-        "each block, by one thread of its first warpgroup."
-    )
-
-
 # ---- registers -----------------------------------------------------------------------------------
 
 COLOURS = {"producer": style.ORANGE, "consumers": style.SKY}
@@ -377,14 +317,16 @@ WHEN = {"at_launch": "at the launch", "then": "after setmaxnreg"}
 def register_budget(shares: Sequence[Share]) -> Picture:
     """A bar of all registers of an SM at the launch of a block, and one for what it has then.
 
-    shares: as analysis.register_budget.of(kernel) gives. Raises TypeError for anything else.
+    shares: as tables.register_budget(kernel) gives.
     """
-    if not shares or not all(isinstance(share, Share) for share in shares):
-        raise TypeError(
-            f"register_budget takes what analysis.register_budget.of(kernel) gives, not {shares!r}."
-        )
+    took, then = (sum(share.threads * getattr(share, when) for share in shares) for when in WHEN)
+    each = [f"{share.role} {share.then} in place of {share.at_launch}" for share in shares]
+    caption = (
+        f"A block begins with {took:,} registers, the same number for each thread, and has "
+        f"{then:,} once they have moved. A thread has then: {style.listed(each)}."
+    )
     title = "Registers go from the warpgroup that copies to those that multiply"
-    fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, _of_registers(shares))
+    fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, caption)
     ax = rows_of(
         fig, list(WHEN.values()), fig.top + 0.08, 0.55, right=WIDTH - MARGIN - 0.1,
         gid="registers", xlim=(0, 1.01 * REGISTERS_PER_SM),
@@ -392,28 +334,17 @@ def register_budget(shares: Sequence[Share]) -> Picture:
     )  # fmt: skip
     ax.grid(visible=False)
     ax.axvline(REGISTERS_PER_SM, color=style.BLACK, linestyle="--", linewidth=1.2)
-    ax.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    ax.xaxis.set_major_formatter("{x:,.0f}")
     for row, when in enumerate(WHEN):
         at = 0
         for share in shares:
-            each = getattr(share, when)
-            wide = share.threads * each
+            wide = share.threads * getattr(share, when)
             room = wide / REGISTERS_PER_SM * (WIDTH - 2)
-            words = f"{share.role}: {share.threads} threads × {each}"
+            words = f"{share.role}: {share.threads} threads × {getattr(share, when)}"
             if style.text_width(words, NORMAL) >= room:
-                words = f"{share.threads} × {each}"
+                words = f"{share.threads} × {getattr(share, when)}"
             size = NORMAL if style.text_width(words, NORMAL) < room - 0.1 else SMALL
-            text = {"size": size, "gid": f"words {share.role} {when}"}
             look = swatch(COLOURS[share.role], 0.5, gid=f"{share.role} {when}")
-            bar(ax, row, at, at + wide, words, share=0.73, text=text, **look)
+            bar(ax, row, at, at + wide, words, share=0.73, text={"size": size}, **look)
             at += wide
     return fig
-
-
-def _of_registers(shares: Sequence[Share]) -> str:
-    took, then = (sum(share.threads * getattr(share, when) for share in shares) for when in WHEN)
-    each = [f"{share.role} {share.then} in place of {share.at_launch}" for share in shares]
-    return (
-        f"A block begins with {took:,} registers, the same number for each thread, and has "
-        f"{then:,} once they have moved. A thread has then: {style.listed(each)}."
-    )

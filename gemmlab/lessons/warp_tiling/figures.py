@@ -12,9 +12,9 @@ from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.banks import Banks
-from gemmlab.plots.cells import bare, box, draw_grid, fill, number_above, require_trace
+from gemmlab.plots.cells import bare, box, draw_grid, fill, number_above
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH
 from ptxsim.architectures import WARP
 
 SIDE = 3.3  # inches, the longer side of the block's tile
@@ -23,7 +23,7 @@ LEFT = MARGIN + 0.35
 BETWEEN = 1.25  # room for the rows of A
 STRIP, STRIP_GAP = 0.24, 0.1  # inches: the pieces of A and of B beside the lanes that read them
 LEAST_PIECE, MOST_PIECE = 0.3, 0.62  # inches, the height of a lane's cell
-FLOATS = 4  # that a load of 16 bytes brings to a lane
+FLOATS = 4  # that a lane gets with a load of 16 bytes
 TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
 LOOKS = {
     name: {"facecolor": style.tint(style.GREEN, share)}
@@ -61,80 +61,61 @@ class _Levels:
     loads: dict[str, _Load]
 
     @classmethod
-    def of(cls, trace: Trace, block: tuple[int, int, int], warp: int, lane: int) -> _Levels:
-        played = Played.of(trace, block)
+    def of(cls, trace: Trace, warp: int, lane: int) -> _Levels:
+        played = Played.of(trace, (0, 0, 0))
         played.require_reads("levels")
-        reads = [read for read in played.reads if read.warp == warp]
-        if not 0 <= lane < WARP or not (played.owner == warp * WARP + lane).any():
-            raise ValueError(
-                f"levels: lane {lane} of warp {warp} of block {block} stores nothing in C."
-            )
         loads: dict[str, _Load] = {}
-        for read in reads:
-            name, k, pieces = _piece(trace, read.elements)
-            if name is None:
-                raise ValueError(
-                    f"levels needs a warp whose lanes all load {FLOATS} rows of A or columns of B "
-                    f"for one k, from shared memory; {trace.kernel_name} has others."
-                )
-            loads.setdefault(name, _Load(Banks.of(read.access), k, pieces))
+        for read in played.reads:
+            if read.warp == warp:
+                name, k, pieces = _piece(trace, read.elements)
+                loads.setdefault(name, _Load(Banks.of(read.access), k, pieces))
         return cls(played, warp, lane, loads)
 
     def grid(self) -> dict[tuple[int, int], list[int]]:
         """(which piece of A, which of B), as places among the different ones: the lanes there."""
         lanes_at: dict[tuple[int, int], list[int]] = {}
-        places = {
-            name: {piece: at for at, piece in enumerate(load.different)}
-            for name, load in self.loads.items()
-        }
-        for lane in range(WARP):
-            at = tuple(places[name][int(self.loads[name].pieces[lane])] for name in "AB")
-            lanes_at.setdefault(at, []).append(lane)
+        a, b = (
+            np.searchsorted(load.different, load.pieces) for _, load in sorted(self.loads.items())
+        )
+        for lane, place in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
+            lanes_at.setdefault(place, []).append(lane)
         return lanes_at
 
-    def sharing(self, name: str) -> list[int]:
-        """How many lanes read each different piece, from few to many, each number once."""
-        _, counts = np.unique(self.loads[name].pieces, return_counts=True)
-        return sorted(set(counts.tolist()))
 
+def _piece(trace: Trace, elements: np.ndarray) -> tuple[str, int, np.ndarray]:
+    """Of which matrix and k a load's elements are, and the first row or column of each lane.
 
-def _piece(trace: Trace, elements: np.ndarray) -> tuple[str | None, int, np.ndarray]:
-    """Of which matrix and k a load's elements are, and the first row or column of each lane."""
+    Raises ValueError unless all lanes load four rows of A, or columns of B, for one k.
+    """
     m, n, k = trace.m, trace.n, trace.k
-    nothing = None, 0, np.zeros(WARP, int)
-    if (elements == NOTHING).any() or elements.shape[1] != FLOATS:
-        return nothing
     in_a = bool((elements < m * k).all())
     inner, outer = (elements % k, elements // k) if in_a else divmod(elements - m * k, n)
-    side_by_side = (outer == outer[:, :1] + np.arange(FLOATS)).all()
-    if not side_by_side or len(np.unique(inner)) > 1 or elements.min() < m * k < elements.max():
-        return nothing
+    if (
+        (elements == NOTHING).any()
+        or elements.min() < m * k < elements.max()
+        or len(np.unique(inner)) > 1
+        or not np.array_equal(outer, outer[:, :1] + np.arange(FLOATS))
+    ):
+        raise ValueError(
+            f"levels needs a warp whose lanes all load {FLOATS} rows of A or columns of B "
+            f"for one k, from shared memory; {trace.kernel_name} has others."
+        )
     return "A" if in_a else "B", int(inner[0, 0]), outer[:, 0]
 
 
 @styled
-def levels(
-    trace: Trace,
-    *,
-    block: tuple[int, int, int] = (0, 0, 0),
-    warp: int = 0,
-    lane: int = 0,
-    caption: str | None = None,
-) -> Picture:
+def levels(trace: Trace, *, warp: int, lane: int, caption: str) -> Picture:
     """The three levels of a tile of C, and which lanes of a warp read the same 16 bytes.
 
-    Left: the block's tile of C, the part of each warp outlined, that of one warp coloured, the
-    elements of one lane dark; from the stores of C. Right: the lanes of the warp, each in the row
-    of the piece of A and in the column of the piece of B that it reads with its first loads of both
-    tiles. The pieces stand at the left and above. Thick lines go around each four neighbours in
-    number.
+    Left: the first block's tile of C, the part of each warp outlined, that of one warp coloured,
+    the elements of one lane dark; from the stores of C. Right: the lanes of the warp, each in the
+    row of the piece of A and in the column of the piece of B that it reads with its first loads of
+    both tiles. The pieces stand at the left and above. Thick lines go around each four neighbours
+    in number.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for a lane that stores nothing, or that does not read 16 bytes of both tiles.
+    Raises ValueError for a kernel whose lanes do not read 16 bytes of both tiles.
     """
-    require_trace(trace, "levels")
-    block = tuple(block)
-    parts = _Levels.of(trace, block, warp, lane)
+    parts = _Levels.of(trace, warp, lane)
     rows, columns = parts.played.frame()
     cell = SIDE / max(len(rows), len(columns))
     a, b = (parts.loads[name].different for name in "AB")
@@ -147,10 +128,10 @@ def levels(
     piece = (cell * len(rows) - strips - 0.2 - text) / len(a)
     piece = min(max(piece, LEAST_PIECE), MOST_PIECE)
     body = max(cell * len(rows), strips + piece * len(a) + 0.2 + text)
-    title = f"{trace.kernel_name}: block {block}, warp {warp}, lane {lane}"
+    title = f"{trace.kernel_name}: block {parts.played.block}, warp {warp}, lane {lane}"
     edge = {"edgecolor": style.INK, "linewidth": 0.6}
     key = [(f"of the {name}", {**look, **edge}) for name, look in LOOKS.items()]
-    fig = page(title, HEAD + body + 0.2, caption or _caption(parts), key=key)
+    fig = page(title, HEAD + body + 0.2, caption, key=key)
     top, names_at = fig.top + HEAD, x - strips - 0.55
     y = top + strips
     fig.text_at(LEFT, fig.top + 0.06, "C: the block's tile", size=NORMAL, weight="bold")
@@ -200,12 +181,10 @@ def _draw_tile(ax: Axes, parts: _Levels, rows: range, columns: range, cell: floa
 
 def _boundaries(numbers: np.ndarray) -> list[list[tuple[int, int]]]:
     """Lines between cells of different numbers."""
-    lines = []
-    for row, column in np.argwhere(numbers[:, 1:] != numbers[:, :-1]).tolist():
-        lines.append([(column + 1, row), (column + 1, row + 1)])
-    for row, column in np.argwhere(numbers[1:] != numbers[:-1]).tolist():
-        lines.append([(column, row + 1), (column + 1, row + 1)])
-    return lines
+    beside = np.argwhere(numbers[:, 1:] != numbers[:, :-1]).tolist()
+    below = np.argwhere(numbers[1:] != numbers[:-1]).tolist()
+    lines = [[(column + 1, row), (column + 1, row + 1)] for row, column in beside]
+    return lines + [[(column, row + 1), (column + 1, row + 1)] for row, column in below]
 
 
 def _draw_lanes(ax: Axes, parts: _Levels) -> None:
@@ -226,28 +205,10 @@ def _draw_lanes(ax: Axes, parts: _Levels) -> None:
 
 def _notes(parts: _Levels) -> list[str]:
     lines = []
-    for name in "AB":
-        load = parts.loads[name]
-        by = " or ".join(map(str, parts.sharing(name)))
-        where = "at the left: four rows" if name == "A" else "above: four columns"
+    for name, where in (("A", "at the left: four rows"), ("B", "above: four columns")):
+        pieces, counts = np.unique(parts.loads[name].pieces, return_counts=True)
+        by = " or ".join(map(str, sorted(set(counts.tolist()))))
         lines.append(
-            f"{name}, {where} of one k, 16 bytes. {len(load.different)} of them, each for {by} "
-            "lanes."
+            f"{name}, {where} of one k, 16 bytes. {len(pieces)} of them, each for {by} lanes."
         )
     return [*lines, "A colour for each eight lanes; thick lines around each four."]
-
-
-def _caption(parts: _Levels) -> str:
-    owner = parts.played.owner
-    block = int((owner != NOTHING).sum())
-    warp = int((owner // WARP == parts.warp)[owner != NOTHING].sum())
-    lane = int((owner == parts.warp * WARP + parts.lane).sum())
-    a, b = (parts.loads[name] for name in "AB")
-    trace = parts.played.trace
-    return (
-        f"Three levels of {trace.kernel_name}, from its stores of C: {block:,} elements of the "
-        f"block, {warp:,} of warp {parts.warp}, {lane} of lane {parts.lane}. At the right its "
-        f"lanes and its loads for k={a.k}: the lanes of a row read the same {FLOATS} elements of "
-        f"A, those of a column the same {FLOATS} of B. The load of A takes "
-        f"{plural(a.banks.wavefronts, 'wavefront')}, that of B {b.banks.wavefronts}."
-    )

@@ -1,0 +1,413 @@
+"""Figures of lessons' tables: every bar, curve and marker stands where its table says."""
+
+import pandas
+import pytest
+from figures import axes, by_gid, test_it_can_be_read, the_one, words  # noqa: F401
+
+from gemmlab import ladder, plots
+from gemmlab.analysis import issue_slots as slots
+from gemmlab.analysis import recorded as chosen
+from gemmlab.ladder import Problem
+from gemmlab.ladder.problem import GROUPS
+from gemmlab.ladder.settings import ALONE, CLUSTER, JOINS, STREAM_K
+from gemmlab.lessons.autotuning import figures as autotuning
+from gemmlab.lessons.autotuning import shape_rule, space, tuner
+from gemmlab.lessons.autotuning.cost_model import Terms
+from gemmlab.lessons.autotuning.lab import search_lab
+from gemmlab.lessons.batched import figures as batched
+from gemmlab.lessons.batched import tables as batch_times
+from gemmlab.lessons.batched.measure import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES
+from gemmlab.lessons.batched.measure import WAYS as BATCH_WAYS
+from gemmlab.lessons.fused_epilogue import figures as fused
+from gemmlab.lessons.fused_epilogue.epilogues import BY_FOUR, CURVE_OF, LT, WAYS
+from gemmlab.lessons.register_banks import figures as register_banks
+from gemmlab.lessons.register_banks.measure import ORDERS, VARIANTS
+from gemmlab.lessons.split_k import figures as split_k
+from gemmlab.products import choosing
+from gemmlab.records import roofs
+
+CONTEXT = {"gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00"}
+SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
+NINE, TEN = "09_double_buffering", "10_register_banks"
+
+
+# ---- made-up tables ------------------------------------------------------------------------------
+
+MS = {way: 0.001 * (at + 1) for at, way in enumerate(BATCH_WAYS)}  # of a product
+
+
+def batch_table():
+    return pandas.DataFrame(
+        {"way": way, "m": size, "n": size, "k": size, "batch": batch,
+         "time_ms": MS[way] * size * (batch**0.5 if way == ONE else batch), **CONTEXT}
+        for size in SIZES for batch in BATCHES for way in BATCH_WAYS
+    )  # fmt: skip
+
+
+RATIOS = {way: 1 + 0.3 * at for at, way in enumerate(WAYS)}
+DEPTHS = (64, 256, 1024)
+
+
+def epilogue_table(last=0.3):
+    """At M=N=1024 the ways get faster with K; `last` of their ratios at the deepest K."""
+    return pandas.DataFrame(
+        {"m": side, "n": side, "k": depth, "activation": CURVE_OF, "way": way,
+         "ratio": RATIOS[way] * (share if side == 1024 else 1), **CONTEXT}
+        for side in (1024, 8192)
+        for depth, share in zip(DEPTHS, (1.0, 0.3, last), strict=True)
+        for way in WAYS
+    )  # fmt: skip
+
+
+def order_table():
+    """The later an order, the faster; a load costs 1, of which its slot is a half."""
+    rows = pandas.DataFrame(
+        {
+            "tile": f"{variant.rows}×{variant.columns}", "order": ORDERS[variant.order],
+            "loads": variant.loads, "FFMA": 1024, "issue slots": 1024,
+            "ptxas": f"-O{variant.level}", "slots alone TFLOP/s": 65.0 - 0.5 * variant.loads,
+            "predicted TFLOP/s": 60.0, "roof TFLOP/s": 65.6, **CONTEXT,
+            "measured TFLOP/s": 50.0 + 3 * variant.order - variant.loads + 0.2 * variant.level,
+        }
+        for variant in VARIANTS
+    )  # fmt: skip
+    active = 100 * rows["measured TFLOP/s"] / rows["roof TFLOP/s"]
+    return rows.assign(**{"issue active, %": active, "active, %": 99.0})
+
+
+SHAPES = ((64, 64, 65536), (1536, 1536, 1536), ODD)
+
+
+def join_share(at, join):
+    return 50.0 if join == ALONE else 60.0 + 10 * join + 30 * at
+
+
+def join_table():
+    return pandas.DataFrame(
+        {
+            "m": m, "n": n, "k": k, "join": name, "pct_cublas": join_share(at, join),
+            "settings": f"BM=64 BN=128 SPLIT={1 if join in (ALONE, STREAM_K) else 4}", **CONTEXT,
+        }
+        for at, (m, n, k) in enumerate(SHAPES)
+        for join, name in enumerate(JOINS)
+        if (at, join) != (0, CLUSTER)
+    )  # fmt: skip
+
+
+STEPS = (
+    ("as it was", "", True, 48.4, 94.6),
+    ("the FMAs in an order that goes down one column of a thread's tile and up the next",
+     "every FMA reuses one operand, none waits, and slots alone let expect 62", True, 53, 99),
+    ("a kernel that transposes beforehand", "whole lines", False, 51.0, 100.1),
+    ("the end", "no warp waits for another", True, 58.0, 113.5),
+)  # fmt: skip
+
+
+def path_table():
+    names = ("step", "predicted", "taken", "TFLOP/s", "% of cuBLAS")
+    context = {"cuBLAS TFLOP/s": 51.1, **CONTEXT}
+    return pandas.DataFrame(dict(zip(names, step, strict=True)) | context for step in STEPS)
+
+
+def right_but_for_a_factor(known):
+    """Predictions; each term is the longest of some."""
+    terms = ("issue", "shared_memory", "l2", "dram")
+    blank = dict.fromkeys(terms, 0.0)
+    return {
+        point: Terms(**blank | {terms[at % 4]: 0.7e-3 * known.times_ms[point]})
+        for at, point in enumerate(known.times_ms)
+    }
+
+
+@pytest.fixture(scope="module")
+def nine():
+    return space.recorded(NINE, SQUARE)
+
+
+@pytest.fixture(scope="module")
+def searched(nine):
+    return tuner.compare(nine, ("exhaustive", "random", "genetic", "annealing"), 45, seeds=4)
+
+
+# ---- every figure --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def figures(nine, searched):
+    ten = space.recorded(TEN, SQUARE)
+    rules = shape_rule.judged(TEN, {n: shape_rule.RULES[n] for n in list(shape_rule.RULES)[:3]})
+    return {
+        "batches": batched.batches(batch_table()),
+        "epilogue": fused.epilogue(epilogue_table()),
+        "FMA order": register_banks.fma_order(order_table()),
+        "issue slots": register_banks.issue_slots(slots.issue_slots()),
+        "joins": split_k.joins(join_table()),
+        "path": plots.path(path_table()),
+        "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
+        "best found": autotuning.best_found(searched),
+        "one search": autotuning.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
+        "predicted": autotuning.predicted(
+            [(nine, right_but_for_a_factor(nine)), (ten, right_but_for_a_factor(ten))], searched[1]
+        ),
+        "rules": autotuning.rules(TEN, rules, nine.source),
+    }
+
+
+NAMES = ("batches", "epilogue", "FMA order", "issue slots", "joins", "path", "landscape",
+         "best found", "one search", "predicted", "rules")  # fmt: skip
+
+
+@pytest.fixture(params=NAMES)
+def figure(request, figures):
+    return figures[request.param]
+
+
+def test_the_figures_say_where_numbers_come_from(figure):
+    assert any("NVIDIA" in line and ", recorded 20" in line for line in words(figure))
+
+
+# ---- batches -------------------------------------------------------------------------------------
+
+
+def test_every_way_has_a_curve_of_its_time_for_a_product(figures):
+    figure = figures["batches"]
+    for size in SIZES:
+        for way in batched.LOOKS:
+            curve = the_one(figure, f"{way} {size}")
+            assert list(curve.get_xdata()) == list(BATCHES)
+            last = 1e3 * MS[way] * size / (BATCHES[-1] ** 0.5 if way == ONE else 1)
+            assert curve.get_ydata()[-1] == pytest.approx(last)
+    assert not by_gid(figure, ADDRESSES)
+    assert len({axes(figure, f"size {size}").get_ylim() for size in SIZES}) == 1, "one scale"
+
+
+def test_a_product_s_time_is_that_of_the_batch_shared_out():
+    us = batch_times.per_product(batch_table(), 32)
+    assert list(us.columns) == list(BATCH_WAYS) and list(us.index) == list(BATCHES)
+    assert us.loc[64, GRAPH] == pytest.approx(1e3 * MS[GRAPH] * 32)
+    launches = batch_times.meanwhile(batch_table(), 32, 64)
+    assert launches == pytest.approx(64**0.5 * MS[ONE] / MS[GRAPH])
+
+
+def test_shares_of_the_roofs_are_those_of_the_largest_batch():
+    row = batch_times.under_the_roofs(batch_table()).loc["64×64×64"]
+    ceilings = roofs.recorded_ceilings()
+    seconds = MS[ONE] * 64 * BATCHES[-1] ** 0.5 / 1e3
+    assert row["ns for a product"] == pytest.approx(1e9 * seconds / BATCHES[-1])
+    moved, done = 3 * 4 * 64**2 * BATCHES[-1] / seconds, 2 * 64**3 * BATCHES[-1] / seconds
+    assert row["TB/s"] == pytest.approx(moved / 1e12)
+    assert row["of a copy's rate, %"] == pytest.approx(100 * moved / ceilings.bytes_per_second)
+    assert row["of the FP32 roof, %"] == pytest.approx(100 * done / ceilings.flop_per_second)
+
+
+def test_tiles_are_shared_out_among_the_blocks_that_stay():
+    """4096 tiles of 64×64 on 132 SMs with 6 blocks each: five rounds, and a sixth of 136 tiles."""
+    settings = ladder.written(ladder.find(RUNG).defaults | {"RESIDENT": 6})
+    rows = pandas.DataFrame(
+        {"m": size, "n": size, "k": 64, "batch": 4096, "settings": settings} for size in (64, 100)
+    )
+    assert batch_times.rounds(rows).to_numpy().tolist() == [
+        [4096, 792, 6, pytest.approx(100 * 4096 / (6 * 792))],
+        [4 * 4096, 792, 21, pytest.approx(100 * 4 * 4096 / (21 * 792))],
+    ]
+
+
+# ---- epilogues -----------------------------------------------------------------------------------
+
+
+def test_every_way_has_a_curve_of_its_ratios_over_k_and_its_name(figures):
+    figure = figures["epilogue"]
+    for way in WAYS[1:]:
+        curve = the_one(figure, f"{way} 8192")
+        assert list(curve.get_xdata()) == list(DEPTHS)
+        assert list(curve.get_ydata()) == [RATIOS[way]] * len(DEPTHS)
+    assert {*WAYS, "M = N = 1024", "M = N = 8192"} <= set(words(figure))
+    without = fused.epilogue(epilogue_table()[lambda table: table["way"] != LT])
+    assert LT in figure.caption and LT not in without.caption and LT not in words(without)
+
+
+def test_crossovers_lie_where_the_curve_by_float4_passes_one_and_those_that_meet_are_one(figures):
+    table = epilogue_table(last=1.0)
+    assert fused.crossovers(table[table["m"] == 8192]) == []
+    assert fused.crossovers(table[table["m"] == 1024]) == [(64, 256), (256, 1024)]
+    once = f"{BY_FOUR} crosses rung 11 at M=N=1024 with K from 64 to "
+    assert figures["epilogue"].caption.endswith(f"{once}256.")
+    figure = fused.epilogue(table)
+    (band,) = by_gid(axes(figure, "M = N = 1024"), "crossover 1024")
+    assert (band.get_x(), band.get_x() + band.get_width()) == (64, 1024)
+    assert words(figure).count("crossover") == 1 and figure.caption.endswith(f"{once}1024.")
+
+
+# ---- orders of FMAs, issue slots -----------------------------------------------------------------
+
+
+def test_bars_are_as_high_as_the_speed_without_loads(figures):
+    table = order_table()[lambda rows: (rows["loads"] == 0) & (rows["ptxas"] == "-O3")]
+    for row in table.to_dict("records"):
+        bar = the_one(figures["FMA order"], f"{row['tile']} {row['order']}")
+        assert bar.get_height() == row["measured TFLOP/s"]
+        mark = the_one(figures["FMA order"], f"predicted {row['tile']} {row['order']}")
+        assert mark.get_ydata().tolist() == [60.0]
+        assert mark.get_xdata()[0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
+
+
+def test_lines_go_over_the_loads_filled_with_the_level_that_keeps_the_order(figures):
+    rows = order_table()[lambda rows: rows["tile"] == "8×16"].sort_values("loads")
+    for order in ORDERS[:3]:
+        faces = []
+        for level in ("-O1", "-O3"):
+            own = rows[(rows["order"] == order) & (rows["ptxas"] == level)]
+            line = the_one(figures["FMA order"], f"loads {order} {level}")
+            assert line.get_xdata().tolist() == list(range(7))
+            assert line.get_ydata().tolist() == own["measured TFLOP/s"].tolist()
+            faces.append(line.get_markerfacecolor() == line.get_color())
+        assert faces == [True, False]
+    slots_alone = the_one(figures["FMA order"], "slots alone").get_ydata()
+    assert slots_alone.tolist() == [65.0 - 0.5 * loads for loads in range(7)]
+    caption = figures["FMA order"].caption
+    assert "row by row and 62.6 TFLOP/s with strips of four columns" in caption
+    assert "reaches 50.2 TFLOP/s; their issue slots alone would leave 62.0" in caption
+
+
+def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figures):
+    table = order_table()
+    odd = (table["tile"] == "8×16") & (table["loads"] == 0) & (table["order"] == ORDERS[4])
+    marked = table.assign(**{"active, %": table["active, %"].mask(odd, 90.0)})
+    figure = register_banks.fma_order(marked)
+    assert the_one(figure, f"uneven 8×16 {ORDERS[4]}").get_text() == "†"
+    assert words(figure).count("†") == 1 and "In 1 of the bars (†)" in figure.caption
+    assert "†" not in words(figures["FMA order"])
+
+
+def test_a_bar_has_the_cycles_of_a_trip_and_markers_its_shares(figures):
+    figure, table = figures["issue slots"], slots.issue_slots()
+    for row in table.to_dict("records"):
+        cycles = row["issue slots"] + row["waits"]
+        for part in ("FFMA", "shared loads", "copies", "addresses", "waits"):
+            bar = the_one(figure, f"{part} {row['kernel']}")
+            assert bar.get_width() == pytest.approx(100 * row[part] / cycles)
+        assert bar.get_x() + bar.get_width() == pytest.approx(100)  # the waits end the trip
+        for column in ("predicted, % of roof", "measured, % of roof"):
+            mark = the_one(figure, f"{column} {row['kernel']}")
+            assert mark.get_xdata().tolist() == [row[column]]
+    first = table["kernel"][0]
+    faster = table.assign(**{"measured, % of roof": table["measured, % of roof"].mask(
+        table["kernel"] == first, 99.0)})  # fmt: skip
+    assert "Faster than predicted" not in figure.caption
+    assert register_banks.issue_slots(faster).caption.endswith(f"than predicted: {first}.")
+
+
+# ---- joins, paths --------------------------------------------------------------------------------
+
+
+def test_every_way_to_join_stands_at_its_share_in_the_row_of_its_shape(figures):
+    figure, looks = figures["joins"], set()
+    for at in range(len(SHAPES)):
+        heights = []
+        for join, name in enumerate(JOINS):
+            if (at, join) == (0, CLUSTER):
+                assert not by_gid(figure, f"{name} {at}")
+                continue
+            mark = the_one(figure, f"{name} {at}")
+            (x,), (y,) = mark.get_data()
+            assert x == join_share(at, join) and at < y < at + 1
+            heights.append(y)
+            looks.add((mark.get_color(), mark.get_marker()))
+        assert heights == sorted(set(heights)), "no way hides another"
+    assert len(looks) == len(JOINS)
+    said = "\n".join(words(figure)).split("\n")
+    assert {"64×64×65536", "1001×777×513"} <= set(said)
+    assert said.count("tiles 64×128, 4 parts") == len(SHAPES)
+    assert "At 1001×777×513 one block for each tile reaches 50.0 %" in figure.caption
+    assert "stream-K, 180.0 %: 3.60 times" in figure.caption
+    assert "The least gain is at 64×64×65536: 2.40 times" in figure.caption
+
+
+def test_a_bar_goes_from_the_step_kept_before_to_its_own_share(figures):
+    figure = figures["path"]
+    start, *bars = [the_one(figure, f"step {step[0]}") for step in STEPS]
+    assert set(start.get_xdata()) == {94.6}
+    from_to = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
+    # A road not taken is compared with the end, and no step with it.
+    assert from_to == [pytest.approx(pair) for pair in ((94.6, 99), (113.5, 100.1), (99, 113.5))]
+    heights = [bar.get_y() for bar in bars]
+    assert heights == sorted(heights), "from above, in the order of the path"
+    assert [bool(bar.get_hatch()) for bar in bars] == [not step[2] for step in STEPS[1:]]
+    said = [line.replace("\n", " ") for line in words(figure)]
+    assert {"+4.4", "−13.4", "+14.5", *(step[0] for step in STEPS)} <= set(said)
+    assert figure.caption == (
+        "2 steps change the speed by +18.9 points of cuBLAS's, each measured beside it; together "
+        "48.4 TFLOP/s become 58.0 TFLOP/s; and 1 road not taken."
+    )
+
+
+def test_a_step_that_loses_looks_different_and_quartiles_are_lines_where_they_are_known(figures):
+    shares = [94.6, 90.0, 100.1, 113.5]
+    table = path_table().assign(**{"% of cuBLAS": shares})
+    table = table.assign(**{"from": [share - 1 for share in shares], "to": shares})
+    figure = plots.path(table)
+    lost, gained = (the_one(figure, f"step {STEPS[at][0]}") for at in (1, 3))
+    assert lost.get_edgecolor() != gained.get_edgecolor()
+    assert {"slower", "quartiles", "−4.6", "+23.5"} <= set(words(figure))
+    assert not {"slower", "quartiles"} & set(words(figures["path"]))
+    for name, share in zip(table["step"], shares, strict=True):
+        assert the_one(figure, f"quartiles {name}").get_xdata().tolist() == [share - 1, share]
+
+
+# ---- searches ------------------------------------------------------------------------------------
+
+
+def test_every_setting_is_a_dot_of_the_landscape(figures, nine):
+    dots = [line for line in axes(figures["landscape"], "valleys").lines
+            if line.get_marker() == "o"]  # fmt: skip
+    heights = sorted(float(line.get_ydata()[0]) for line in dots)
+    assert heights == pytest.approx(sorted(100 * nine.share(point) for point in nine.times_ms))
+
+
+def test_each_panel_has_the_median_of_its_strategy(figures, searched):
+    for trials in searched:
+        ax = axes(figures["best found"], f"strategy {trials.strategy}")
+        median = 100 * trials.quartiles()[1]
+        drawn = [line.get_ydata() for line in ax.lines]
+        assert any(list(ys) == pytest.approx(list(median)) for ys in drawn)
+
+
+def test_predictions_in_the_right_order_need_one_measurement(figures):
+    assert "1 of 113 settings (correlation of ranks 1.00)" in figures["predicted"].caption
+    assert {"issue slots", "shared memory", "L2", "DRAM"} <= set(words(figures["predicted"]))
+
+
+def test_moves_of_the_search_s_sliders_are_searches():
+    lab = search_lab(TEN)
+    first = lab.picture.value
+    lab.strategy.value, lab.budget.value, lab.seed.value = "annealing", 35, 4
+    search = tuner.replay(space.recorded(TEN, SQUARE), "annealing", 35, 4)
+    assert lab.picture.value != first and bytes(first).startswith(b"\x89PNG")
+    assert f"{len(search.evaluated)} of 35 settings" in lab.message.value
+    assert repr(lab).startswith("Sliders for a search of 10_register_banks")
+    for strategy in tuner.STRATEGIES:
+        lab.strategy.value, lab.budget.value = strategy, 1
+        assert "after 1 of 35" in lab.message.value
+
+
+# ---- shares and choices over shapes --------------------------------------------------------------
+
+
+def test_shares_are_those_of_the_record_in_groups():
+    shares = chosen.chosen_shares()
+    problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
+    assert set(shares["dtype"]) == {"float32"}
+    assert len(shares) == len(problems) and list(shares["group"])[-1] in ("large", "batches")
+    for row in shares.itertuples():
+        best = choosing.at(Problem(row.m, row.n, row.k, row.batch))
+        assert (row.kernel, row.pct_cublas) == (best.rung.name, 100 * best.share)
+        in_set = [group for group, several in GROUPS.items() if best.problem in several]
+        assert row.group == (in_set[0] if in_set else "large")
+
+
+def test_the_map_is_of_choices():
+    rungs = chosen.chosen_rungs()
+    assert len(rungs) == len(chosen.SQUARES) * len(chosen.DEPTHS) + len(chosen.SIDES) ** 2
+    assert set(rungs["kernel"]) <= {rung.name for rung in ladder.RUNGS}
+    row = rungs[(rungs["m"] == 4096) & (rungs["n"] == 4096) & (rungs["k"] == 4096)].iloc[0]
+    assert row["kernel"] == choosing.choose((4096, 4096, 4096)).rung and row["recorded"]
