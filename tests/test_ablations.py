@@ -188,6 +188,19 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
     sample_record.measure_on(monkeypatch)
 
 
+def test_steps_are_read_from_the_table_beside_a_module(tmp_path):
+    (tmp_path / "steps.csv").write_text(
+        "group,rung,settings,taken,shapes,also,title\n"
+        "way,01_naive,BLOCK_X=32 BLOCK_Y=4,yes,,,one\n"
+        'way,01_naive,,no,8x4x2 1x1x1,paced,"two, and more"\n'
+        "roads,01_naive,,yes,,,three\n"
+    )
+    one, two = ablations.steps_beside(str(tmp_path / "measure.py"), "way")
+    assert one.settings == {"BLOCK_X": 32, "BLOCK_Y": 4} and one.taken and one.shapes == SQUARES
+    assert not two.taken and two.shapes == ((8, 4, 2), (1, 1, 1)) and two.also == ("paced",)
+    assert two.title == "two, and more" and two.rung is ladder.find("01_naive")
+
+
 EVERY = [
     *PATHS.values(), mma_sync.BY_STEPS, mma_sync.BY_TYPES, tma_wgmma.TABLE, fp8.BY_STEPS,
     fp32_summit.TABLE,
