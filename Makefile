@@ -23,13 +23,13 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-unit test-ptxsim test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
+.PHONY: help setup lab test test-thorough test-unit test-ptxsim test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then check code and notebooks: ruff, mypy, pytest, nbval'
+	@echo 'make test        set up, then check code and most notebooks: ruff, mypy, pytest, nbval'
 	@echo 'make test-ptxsim the tests of the simulator alone'
-	@echo 'make test-all    make test, then make test-site, then every command that README.md shows'
+	@echo 'make test-all    make test, the tests and notebooks that take long, the site, what README shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
 	@echo 'make compiled    compile all rungs with all settings, for sliders and machines without NVRTC'
@@ -49,9 +49,13 @@ lab: setup
 	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
 test: lint
-	$(PYTEST) $(NBVAL) --ignore $(BUILT) --ignore $(SHOWN) notebooks tests $(PTXSIM)
+	$(PYTEST) $(NBVAL) --part quick --ignore $(BUILT) --ignore $(SHOWN) notebooks tests $(PTXSIM)
 
-# The same in three parts, for machines side by side.
+# The files that `make test` leaves out, for they take long: see conftest.py.
+test-thorough: setup
+	$(PYTEST) $(NBVAL) --part thorough --ignore $(BUILT) --ignore $(SHOWN) notebooks tests $(PTXSIM)
+
+# All of both in three parts, for machines side by side.
 test-unit: lint
 	$(PYTEST) --ignore $(HARDWARE) --ignore $(BUILT) --ignore $(SHOWN) tests $(PTXSIM)
 test-ptxsim: setup
@@ -64,6 +68,7 @@ test-notebooks: setup
 # One after the other, also with make -j: each takes all cores.
 test-all:
 	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory test-thorough
 	@$(MAKE) --no-print-directory test-site
 	@$(MAKE) --no-print-directory test-readme
 

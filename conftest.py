@@ -13,8 +13,37 @@ settings.load_profile("gemmlab")
 # A shell's job in the background ignores Ctrl-C, and so would all processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Files that take long: `make test` leaves them out, `make test-all` runs them, too.
+THOROUGH = {
+    *(f"notebooks/{name}.ipynb" for name in (
+        "06_vectorized_loads", "11_fused_epilogue", "12_split_k", "13_batched", "14_wmma",
+        "15_mma_sync", "16_tma_wgmma", "17_warp_specialized", "18_persistent", "19_fp8",
+        "20_autotuning", "22_fp32_summit",
+    )),
+    *(f"tests/test_{name}.py" for name in (
+        "against_hardware", "browser", "cost_model", "exercises", "fp32_summit", "fp8", "hopper",
+        "hopper_ablations", "hopper_steps", "interrupt", "irregular", "mma_sync",
+        "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass", "simulator_mistakes",
+        "simulator_rungs", "site_profiler", "site_widgets", "sliders", "summit_steps", "tuning",
+        "variants",
+    )),
+    "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
+}  # fmt: skip
 # Files of few and long tests. What the tests of other files share is made once for each file.
 LONG = {"tests/test_against_hardware.py", "tests/test_settings.py"}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--part", choices=("quick", "thorough"), help="without or with THOROUGH alone")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """None leaves the decision to others."""
+    part = config.getoption("part")
+    if part is None or collection_path.is_dir():
+        return None
+    is_thorough = collection_path.relative_to(config.rootpath).as_posix() in THOROUGH
+    return True if is_thorough != (part == "thorough") else None
 
 
 class Scheduling(LoadFileScheduling):

@@ -14,7 +14,6 @@ from gemmlab.ladder import written
 from gemmlab.lessons.persistent import measure
 from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
 from gemmlab.lessons.tma_wgmma import clock_readings
-from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
@@ -218,13 +217,3 @@ def test_each_sum_is_held_once_where_the_kernels_look_for_it():
     row = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8
     col = i // 4 * 8 + thread % 4 * 2 + i % 2
     assert (held == row * 64 + col).all()
-
-
-def test_what_is_no_layout_is_refused():
-    with pytest.raises(ValueError, match="no box of 8 rows"):
-        tma_wgmma_figures.swizzles({"none": np.zeros(64, int)})
-    held = np.arange(64 * 64).reshape(128, 32)
-    with pytest.raises(ValueError, match="threads 0 to 127"):
-        tma_wgmma_figures.warpgroup_sums(held, thread=128)
-    with pytest.raises(ValueError, match="held by one thread"):
-        tma_wgmma_figures.warpgroup_sums(held // 2)

@@ -4,19 +4,12 @@ from math import prod
 
 import pandas
 import pytest
-from figures import (  # noqa: F401
-    test_all_of_it_can_be_read,
-    test_no_text_lies_on_another,
-    test_the_caption_has_a_number,
-    test_the_caption_is_a_sentence_below_everything,
-)
 
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder import Problem
-from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
@@ -197,15 +190,3 @@ def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
     only_first = text.replace("to = corner(tile += clusters)", "tile = 1 << 30")
     report = kernel(source=only_first, CLUSTER=1, BM=64, BN=128, STAGES=2).verify(seed=2)
     assert not report.passed and any("never written" in case.message for case in report.cases)
-
-
-# ---- figures -------------------------------------------------------------------------------------
-
-
-@pytest.fixture(params=("order", "cluster"))
-def figure(request, orders, of_clusters):
-    if request.param == "cluster":
-        return persistent_figures.multicast(of_clusters)
-    return persistent_figures.tile_order(
-        *((f"GROUP={group}", one) for group, one in orders.items())
-    )

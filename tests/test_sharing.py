@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import idle, sharing
 
@@ -64,8 +63,3 @@ def test_idle_time_and_workspace(ways):
 def test_other_rungs_and_other_things_are_refused(ways):
     with pytest.raises(ValueError, match="sharing takes a 22_fp32_summit, not 10_register"):
         sharing(gl.load("10_register_banks"), *SHAPE, SMS)
-    with pytest.raises(ValueError, match="takes one"):
-        fp32_summit_figures.sharing()
-    other = sharing(gl.load(NAME), *SHAPE, SMS + 1)
-    with pytest.raises(ValueError, match="as many SMs"):
-        fp32_summit_figures.sharing(("5", ways["stream-K"]), ("6", other))

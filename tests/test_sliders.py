@@ -146,7 +146,7 @@ def test_without_records_only_the_speed_is_missing(record, monkeypatch):
         bare = {name: value for name, value in runs.current().items() if name != "ceilings"}
         monkeypatch.setattr(runs, "load", lambda path: bare | {"rungs": {}})
         monkeypatch.setattr(tuning, "of", nothing_recorded)
-        reason = "No roofline: The ceilings of NVIDIA H200 are not recorded"
+        reason = "No roofline: 00_ceilings is not recorded on NVIDIA H200"
     for name, moved in (("03_shared_memory", {"TILE": 16}), ("14_wmma", {"BM": 64})):
         lab = gl.lab(name)
         first = lab.picture.value
