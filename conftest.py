@@ -23,7 +23,8 @@ THOROUGH = {
     *(f"tests/test_{name}.py" for name in (
         "against_hardware", "browser", "cost_model", "exercises", "fp32_summit", "fp8", "hopper",
         "hopper_ablations", "hopper_steps", "interrupt", "irregular", "mma_sync",
-        "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass", "simulator_mistakes",
+        "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",
+        "simulator_mistakes",
         "simulator_rungs", "site_profiler", "site_widgets", "sliders", "summit_steps", "tuning",
         "variants",
     )),
