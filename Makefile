@@ -80,6 +80,7 @@ lint: setup
 	$(VENV_PYTHON) -m ruff format --check --quiet .
 	$(VENV_PYTHON) -m mypy --no-error-summary
 	$(VENV_PYTHON) -m mypy --config-file ptxsim/pyproject.toml --no-error-summary
+	$(VENV_PYTHON) -m tools.size
 
 notebooks: setup
 	@GEMMLAB_DEVICE=simulator $(JUPYTER) nbconvert --to notebook --execute --inplace notebooks/*.ipynb

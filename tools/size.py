@@ -2,7 +2,7 @@
 
     python -m tools.size
 
-All lines of *.py count. Ends with 1 where a part is over its budget.
+All lines of *.py count. A part that is over its budget may not grow: ends with 1 where one does.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
     "ptxsim": (15_000, ("ptxsim/src",)),
     "tests": (30_000, ("tests", "ptxsim/tests")),
 }
+
+REACHED = {"core": 19_200, "lessons": 16_300}  # of parts over their budget: only ever made smaller
 
 
 def lines(folders: tuple[str, ...], counts: Callable[[Path], bool] = lambda path: True) -> int:
@@ -39,12 +41,14 @@ def sizes() -> dict[str, int]:
 
 
 def main() -> int:
-    over = False
+    has_grown = False
     for name, count in sizes().items():
         budget = BUDGETS[name][0]
-        over |= count > budget
-        print(f"{name:8} {count:7,} of {budget:7,}{' is over' if count > budget else ''}")
-    return int(over)
+        most = REACHED.get(name, budget)
+        has_grown |= count > most
+        note = f" is over, and above {most:,}" if count > most else " is over"
+        print(f"{name:8} {count:7,} of {budget:7,}{note if count > budget else ''}")
+    return int(has_grown)
 
 
 if __name__ == "__main__":
