@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import gemmlab
+from gemmlab.folders import NOTEBOOKS
 
 HOUSE = Path(gemmlab.__file__).parent
 # From the ground up: each may import from those before it, and from itself.
@@ -17,12 +18,8 @@ FLOORS = (
     "__main__",
 )  # fmt: skip
 # In the order of the ladder: each may import from those before it.
-LESSONS = (
-    "ceilings", "naive", "coalescing", "shared_memory", "thread_tile_1d", "thread_tile_2d",
-    "vectorized_loads", "bank_conflicts", "warp_tiling", "double_buffering", "register_banks",
-    "fused_epilogue", "split_k", "batched", "wmma", "mma_sync", "tma_wgmma", "warp_specialized",
-    "persistent", "fp8", "autotuning", "multi_gpu", "fp32_summit",
-)  # fmt: skip
+# By the numbers of their notebooks.
+LESSONS = [path.stem.partition("_")[2] for path in sorted(NOTEBOOKS.glob("[0-9]*.ipynb"))]
 MOST_MODULES = 18
 FILES = sorted(HOUSE.rglob("*.py"))
 
