@@ -2,6 +2,7 @@
 
 import gc
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -12,6 +13,8 @@ settings.load_profile("gemmlab")
 
 # A shell's job in the background ignores Ctrl-C, and so would all processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+ROOT = Path(__file__).parent
 
 # Files that take long: `make test` leaves them out, `make test-all` runs them, too.
 THOROUGH = {
@@ -24,9 +27,8 @@ THOROUGH = {
         "against_hardware", "browser", "cost_model", "exercises", "fp32_summit", "fp8", "hopper",
         "hopper_ablations", "hopper_steps", "interrupt", "irregular", "mma_sync",
         "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",
-        "simulator_mistakes",
-        "simulator_rungs", "site_profiler", "site_widgets", "sliders", "summit_steps", "tuning",
-        "variants",
+        "simulator_mistakes", "simulator_rungs", "site_profiler", "site_widgets", "sliders",
+        "summit_steps", "tuning", "variants",
     )),
     "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
 }  # fmt: skip
@@ -38,12 +40,17 @@ def pytest_addoption(parser):
     parser.addoption("--part", choices=("quick", "thorough"), help="without or with THOROUGH alone")
 
 
+def pytest_configure(config):
+    if gone := [name for name in sorted(THOROUGH) if not (ROOT / name).is_file()]:
+        raise pytest.UsageError(f"THOROUGH in conftest.py names files that are not there: {gone}")
+
+
 def pytest_ignore_collect(collection_path, config):
     """None leaves the decision to others."""
     part = config.getoption("part")
     if part is None or collection_path.is_dir():
         return None
-    is_thorough = collection_path.relative_to(config.rootpath).as_posix() in THOROUGH
+    is_thorough = collection_path.relative_to(ROOT).as_posix() in THOROUGH
     return True if is_thorough != (part == "thorough") else None
 
 

@@ -217,7 +217,7 @@ def set_up(root, exact_python=False, site=False, driver=None, version=None, run=
     wanted["python"] = this_python if exact_python else stamp.get("python", this_python)
     changed = [name for name in wanted if stamp.get(name) != wanted[name]]
 
-    if changed or run([venv_python(venv), "-c", "import gemmlab"])[0]:
+    if changed or run([venv_python(venv), "-c", "import numpy"])[0]:
         require_python(version)
         if os.path.lexists(venv):
             if not is_ours(venv):

@@ -8,8 +8,6 @@ All lines of *.py count. A part that is over its budget may not grow: ends with 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 from gemmlab.folders import ROOT
 
@@ -24,13 +22,12 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
 REACHED = {"core": 19_200, "lessons": 16_300}  # of parts over their budget: only ever made smaller
 
 
-def lines(folders: tuple[str, ...], counts: Callable[[Path], bool] = lambda path: True) -> int:
-    """Of the Python files below these folders of the checkout that count."""
+def lines(folders: tuple[str, ...]) -> int:
+    """Of the Python files below these folders of the checkout."""
     return sum(
         len(path.read_text(encoding="utf-8").splitlines())
         for folder in folders
         for path in (ROOT / folder).rglob("*.py")
-        if counts(path)
     )
 
 

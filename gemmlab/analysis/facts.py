@@ -168,7 +168,7 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     taken = kernel.taken(arch)
     few, size, block = _on_few_sms(kernel), shape(kernel), (parts(kernel) - 1, 0, 0)
     # The last block of a tile, after those that it waits for.
-    blocks = [(x, 0, 0) for x in range(block[0])] + [block]
+    blocks = [(x, 0, 0) for x in range(block[0] + 1)]
     trace = few.trace(*size, batch=1, blocks=blocks)
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
 

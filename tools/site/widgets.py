@@ -33,7 +33,6 @@ from tools.site.interactive import LAB, RING_PLAYER, Call, calls
 
 FOLDER = "widgets"
 FARTHEST = 3  # settings that a view changes of those at which the sliders stand at first, at most
-SLOW = ("12_split_k", "11_fused_epilogue", "15_mma_sync")  # to draw: first, so cores end together
 NOT_HERE = "{settings} go together, but this page has no picture of them: gl.lab in the notebook draws it."  # fmt: skip # noqa: E501
 NO_SCRIPT = "The sliders need JavaScript; the picture is that of the settings shown."
 
@@ -81,7 +80,6 @@ def write(
     LadderError, IllegalSetting, and what drawing raises.
     """
     tasks = [(call, settings) for call in every for settings in _drawn_at_once(call)]
-    tasks.sort(key=lambda task: task[0].kernel.name not in SLOW)
     views: dict[str, dict[Values, View]] = {call.name: {} for call in every}
     with workers() as pool:
         drawn = progress(pool.map(_views, tasks), len(tasks))
