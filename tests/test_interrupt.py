@@ -24,7 +24,7 @@ def output_of(code, *arguments):
 
 # One process for all, for starting is what costs most. It prints for each: the seconds from the
 # signal to KeyboardInterrupt, whether the array is as before, and which threads are left.
-PROGRAM = """
+PROGRAM = f"SOON_S = {SOON_S}" + """
 import json, os, signal, threading, time
 import numpy as np
 import gemmlab as gl
@@ -85,7 +85,10 @@ for name, work in {
         seconds = time.monotonic() - sent[0]
     timer.join()
     same = bool((x == 1).all())
-    print(json.dumps([name, seconds, same, [one.name for one in threading.enumerate()]]))
+    for thread in threading.enumerate():  # Ctrl-C while a pool starts one: it ends a moment later
+        if thread is not threading.current_thread():
+            thread.join(SOON_S)
+    print(json.dumps([name, seconds, same, [thread.name for thread in threading.enumerate()]]))
 """
 WORK = ("a lock", "one chunk", "chunks side by side", "a long block", "with checks", "verify",
         "check", "trace", "judge")  # fmt: skip
