@@ -49,11 +49,11 @@ lab: setup
 	@$(JUPYTER) jupyterlab --log-level=WARN $(ARGS)
 
 test: lint
-	$(PYTEST) $(NBVAL) --part quick --ignore $(BUILT) --ignore $(SHOWN) notebooks tests $(PTXSIM)
+	$(PYTEST) $(NBVAL) --part quick --ignore $(BUILT) notebooks tests $(PTXSIM)
 
 # The files that `make test` leaves out, for they take long: see conftest.py.
 test-thorough: setup
-	$(PYTEST) $(NBVAL) --part thorough --ignore $(BUILT) --ignore $(SHOWN) notebooks tests $(PTXSIM)
+	$(PYTEST) $(NBVAL) --part thorough --ignore $(BUILT) notebooks tests $(PTXSIM)
 
 # All of both in three parts, for machines side by side.
 test-unit: lint
@@ -70,7 +70,6 @@ test-all:
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-thorough
 	@$(MAKE) --no-print-directory test-site
-	@$(MAKE) --no-print-directory test-readme
 
 test-readme: setup
 	$(PYTEST) --numprocesses 0 $(SHOWN)

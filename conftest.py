@@ -30,7 +30,7 @@ THOROUGH = {
         "simulator_mistakes", "simulator_rungs", "site_profiler", "site_widgets", "sliders",
         "summit_steps", "tuning", "variants",
     )),
-    "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
+    "tests/readme/test_commands.py", "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
 }  # fmt: skip
 # Files of few and long tests. What the tests of other files share is made once for each file.
 LONG = {"tests/test_against_hardware.py", "tests/test_settings.py"}

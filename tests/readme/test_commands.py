@@ -127,7 +127,7 @@ def test_every_line_of_a_block_is_a_command_or_python():
 def test_test_all_runs_what_is_not_run_here():
     done = shell("make --dry-run test-all", ROOT)
     assert done.returncode == 0
-    for part in ("notebooks tests", "-m tools.site", "tests/site", "tests/readme"):
+    for part in ("--part quick", "--part thorough", "-m tools.site", "tests/site"):
         assert part in done.stdout
 
 
