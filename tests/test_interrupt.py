@@ -24,7 +24,7 @@ def output_of(code, *arguments):
 
 # One process for all, for starting is what costs most. It prints for each: the seconds from the
 # signal to KeyboardInterrupt, whether the array is as before, and which threads are left.
-PROGRAM = f"SOON_S = {SOON_S}" + """
+PROGRAM = """
 import json, os, signal, threading, time
 import numpy as np
 import gemmlab as gl
@@ -87,7 +87,7 @@ for name, work in {
     same = bool((x == 1).all())
     for thread in threading.enumerate():  # Ctrl-C while a pool starts one: it ends a moment later
         if thread is not threading.current_thread():
-            thread.join(SOON_S)
+            thread.join(5.0)
     print(json.dumps([name, seconds, same, [thread.name for thread in threading.enumerate()]]))
 """
 WORK = ("a lock", "one chunk", "chunks side by side", "a long block", "with checks", "verify",
