@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -197,6 +198,19 @@ def test_what_it_installs_is_there(copy, command, tmp_path):
     assert done.returncode == 0 and "recorded on NVIDIA H200" in done.stdout, done.stderr
 
 
+def status_of(address: str) -> int:
+    """Of a page whose server may still be starting: it is tried again for a minute."""
+    until = time.monotonic() + 60
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=60) as page:
+                return page.status
+        except urllib.error.URLError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(1)
+
+
 def test_make_lab_opens_on_the_index(copy):
     """Until it prints its address; then Ctrl-C, as it says, ends it."""
     assert "make lab" in COMMANDS
@@ -212,8 +226,7 @@ def test_make_lab_opens_on_the_index(copy):
             address = re.search(r"https?://(?:localhost|127\.0\.0\.1):\S+", line)
         path, _, token = address[0].partition("?")
         assert path.endswith("/lab/tree/notebooks/index.ipynb")
-        with urllib.request.urlopen(f"{path}?{token}", timeout=60) as page:
-            assert page.status == 200
+        assert status_of(f"{path}?{token}") == 200
     finally:
         for _ in range(2):
             os.killpg(running.pid, signal.SIGINT)
