@@ -262,6 +262,31 @@ def test_what_nobody_writes_is_a_deadlock():
     assert kinds == {("deadlock", 5), ("deadlock", 9)}
 
 
+BY_TURNS = """KERNEL(2) by_turns(u32* out, int count)
+{
+    __shared__ mbarrier full;
+    if (threadIdx.x == 0) init(&full, count);
+    sync();
+    arrive(at(place(&full), threadIdx.x % 2));
+    sync();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+}"""
+
+
+@pytest.mark.parametrize(("count", "too_many"), [(64, 0), (16, 0), (63, 1), (61, 3)])
+def test_a_warp_overflows_mbarriers_of_both_blocks_where_they_expect_too_few(count, too_many):
+    """Each mbarrier gets 16 arrivals from each of four warps."""
+    out = np.zeros((2, 64), np.uint32)
+    source = kernel_text("far_arrivals") + BY_TURNS
+    args = [out, count]
+    run = ptxsim.launch(source, "by_turns", (2, 1, 1), (64, 1, 1), args, check=True, **SETTINGS)
+    assert {finding.kind for finding in run.findings} == (
+        {"mbarrier overflow"} if too_many else set()
+    )
+    assert sum(finding.lanes for finding in run.findings) == 2 * too_many
+    assert out.all()
+
+
 # --- counters -------------------------------------------------------------------------------------
 
 
