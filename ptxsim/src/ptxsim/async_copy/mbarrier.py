@@ -44,19 +44,13 @@ class Place:
         self._of = layout.block_number if blocks is None else np.asarray(blocks)
         self.blocks = np.broadcast_to(self._of, layout.shape)
 
-    def sum(self, values):
-        """(blocks,): the values of the lanes added up, by the block of their mbarrier."""
-        return self.layout.per_block(values) if self.is_near else self._gathered(np.add, values)
-
-    def most(self, values):
+    def sum(self, values, ufunc=np.add):
+        """(blocks,): the values of the lanes, summed by the block of their mbarrier."""
         if self.is_near:
-            return self.layout.per_block(values, np.max)
-        return self._gathered(np.maximum, values)
-
-    def _gathered(self, ufunc, values):
-        gathered = np.zeros(self.layout.blocks, np.int64)
-        ufunc.at(gathered, self.blocks, np.broadcast_to(values, self.layout.shape))
-        return gathered
+            return self.layout.per_block(values, ufunc.reduce)
+        sums = np.zeros(self.layout.blocks, np.int64)
+        ufunc.at(sums, self.blocks, np.broadcast_to(values, self.layout.shape))
+        return sums
 
     def of(self, values):
         return np.asarray(values)[self._of]
@@ -87,7 +81,7 @@ class Mbarriers:
             self.lanes.find("wrong mbarrier count", index, what, wrong)
             barrier = self._known.setdefault(address, Mbarrier(self.layout.blocks))
             blocks = at.sum(here) > 0
-            most = at.most(np.where(here, count, 0))
+            most = at.sum(np.where(here, count, 0), np.maximum)
             for values in (barrier.expected, barrier.missing):
                 values[blocks] = most[blocks]
             barrier.valid[blocks], barrier.phase[blocks] = True, 0
@@ -102,28 +96,22 @@ class Mbarriers:
         block, thread = self.layout.block_number, self.layout.thread_number
         fences[tuple(np.broadcast_to(v, mask.shape)[mask] for v in (block, thread))] = True
         for address, barrier in self._known.items():
-            now_fenced = (barrier.unfenced >= 0) & fences[
-                np.arange(barrier.blocks), barrier.unfenced
-            ]
-            barrier.unfenced[now_fenced] = -1
-            if self.lanes.checker and now_fenced.any():
-                self.lanes.checker.cluster.fenced(address, now_fenced)
+            fenced = fences[np.arange(barrier.blocks), barrier.unfenced] & (barrier.unfenced >= 0)
+            barrier.unfenced[fenced] = -1
+            if self.lanes.checker and fenced.any():
+                self.lanes.checker.cluster.fenced(address, fenced)
 
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""
         barrier = self._known.get(address)
         here = np.broadcast_to(here, self.layout.shape)
         if barrier is not None:
-            fresh = (
-                barrier.valid
-                & (barrier.phase == 0)
-                & (barrier.missing == barrier.expected)
-                & (barrier.bytes == 0)
-            )
+            untouched = (barrier.missing == barrier.expected) & (barrier.bytes == 0)
+            fresh = barrier.valid & (barrier.phase == 0) & untouched
             alike = self.layout.of_block(fresh) & (self.layout.of_block(barrier.expected) == count)
             here = here & ~alike
         counts = np.broadcast_to(count, self.layout.shape)
-        most = self.layout.of_block(self._near.most(np.where(here, counts, 0)))
+        most = self.layout.of_block(self._near.sum(np.where(here, counts, 0), np.maximum))
         if (most == counts)[here].all():  # they agree: a thread of each block stands for all
             number = np.where(here, self.layout.thread_number, self.layout.threads)
             first = self.layout.of_block(self.layout.per_block(number, np.min))
