@@ -24,7 +24,7 @@ def launch(case, **how):
         if isinstance(arg, tuple):
             given.append(tensor_map(*arg))
         elif isinstance(arg, recorder.Maps):
-            given.append(ptxsim.TensorMaps([tensor_map(*one) for one in arg.maps]))
+            given.append(ptxsim.TensorMaps([tensor_map(*box) for box in arg.maps]))
         else:
             given.append(arg)
     grid, block = ((*shape, 1, 1)[:3] for shape in (case.grid, case.block))
@@ -168,8 +168,8 @@ def test_warps_divide_the_registers_of_their_block(attribute, producer, few, man
     text = DIVIDED.replace("ATTRIBUTE", attribute).replace("PRODUCER", producer)
     text, out = text.replace("FEW", str(few)).replace("MANY", str(many)), np.zeros(384, np.int32)
     run = ptxsim.launch(text, "k", (1, 1, 1), (384, 1, 1), [out], check=True, **SETTINGS)
-    found = {finding.kind for finding in run.findings}
-    assert (found == kinds) if not kinds or producer == "dec" else (found & kinds)
+    found_kinds = {finding.kind for finding in run.findings}
+    assert (found_kinds == kinds) if not kinds or producer == "dec" else (found_kinds & kinds)
     assert (out == 1).all()
 
 
@@ -199,7 +199,7 @@ def test_a_barrier_of_all_blocks_that_fit_opens(blocks, check):
 
 def test_one_block_more_than_fit_waits_for_ever():
     _, run = grid_barrier(133, shared_bytes=200 * 1024)
-    (finding,) = [one for one in run.findings if "loop" in one.what]
+    (finding,) = [f for f in run.findings if "loop" in f.what]
     assert finding.kind == "deadlock"
     assert "1 of the grid's 133 blocks have not begun" in finding.what
     assert "an NVIDIA H200 has room for 132 at a time" in finding.what
@@ -294,8 +294,8 @@ def test_a_warp_overflows_mbarriers_of_both_blocks_where_they_expect_too_few(cou
 def test_what_is_counted_of_clusters_and_copies_is_what_the_profiler_counted(name):
     wanted = json.loads(str(record()["counters"]))[name]
     _, run = launch(recorder.cases()[name], count=True)
-    found = {metric: value for metric, value in run.counters.items() if metric in recorder.METRICS}
-    assert {metric: value for metric, value in found.items() if value} == wanted
+    values = {m: value for m, value in run.counters.items() if value and m in recorder.METRICS}
+    assert values == wanted
 
 
 @pytest.mark.parametrize("name", recorder.counted_boxes())
@@ -303,5 +303,5 @@ def test_a_box_takes_the_sectors_that_the_profiler_counted(name):
     case = recorder.counted_boxes()[name]
     used = tensor_map(case, case.memory().copy())
     count = counted.loaded if name.startswith("load") else counted.stored
-    found = [count(used, np.array([corner])) for corner in case.corners]
-    assert found == json.loads(str(record()["sectors"]))[name]
+    sectors = [count(used, np.array([corner])) for corner in case.corners]
+    assert sectors == json.loads(str(record()["sectors"]))[name]

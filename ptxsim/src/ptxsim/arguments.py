@@ -367,7 +367,7 @@ def of_kernel(text: str, entry: str, count: int, names: tuple[str, ...] = ()) ->
     if len(parameters) != count:
         parameters = tuple(Parameter(f"argument {i}") for i in range(count))
     if len(names) == count:
-        parameters = (replace(p, name=name) for p, name in zip(parameters, names, strict=True))
+        return [replace(p, name=name) for p, name in zip(parameters, names, strict=True)]
     return list(parameters)
 
 
