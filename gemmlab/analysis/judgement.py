@@ -19,13 +19,7 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
 from gemmlab.report import Sheet, number, ratio, times
 from ptxsim import Finding, FirstLines, LaunchError, PtxError, UnknownInstruction
-from ptxsim.metrics import (
-    FMA_METRIC,
-    HMMA_METRIC,
-    IMMA_METRIC,
-    MATRIX_METRICS,
-    METRICS,
-)
+from ptxsim.metrics import FMA_METRIC, HMMA_METRIC, IMMA_METRIC, MATRIX_METRICS, METRICS
 from ptxsim.occupancy import OccupancyError
 
 SEED = 0  # the same inputs each time: what a page shows must not move
@@ -42,7 +36,6 @@ TAKEN: dict[str, Callable[[Any], str]] = {  # column of kernel.resources() -> ho
 REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
 MOST_FINDINGS = 8
 MOST_PRINTED = 20  # lines, of all launches together
-
 
 PRODUCTS = {FMA_METRIC: "fused multiply-adds"}
 TENSOR_PRODUCTS = {HMMA_METRIC: "tensor-core products", IMMA_METRIC: "of integers"}

@@ -127,10 +127,7 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     if not isinstance(trace, Trace):
         raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     block = cast(Triple, tuple(block))  # a list is as good
-    if any(
-        instruction.opcode.startswith("mbarrier.")
-        for instruction in trace.run.instructions(block, 0)
-    ):
+    if any(step.opcode.startswith("mbarrier.") for step in trace.run.instructions(block, 0)):
         raise ValueError(
             f"steps: the warps of {trace.kernel_name} wait for mbarriers, each at its own time: "
             "there are no steps that a whole block takes together."

@@ -81,8 +81,7 @@ def label(name: str) -> str:
     """A notebook in a few words: "08 Warp tiling"."""
     if name == reading.HOST_CODE:
         return "Host code"
-    titles = {CEILINGS.name: overview.CEILINGS_TITLE}
-    titles |= {rung.name: rung.title for rung in RUNGS}
+    titles = {CEILINGS.name: overview.CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
     titles |= {chapter.name: chapter.title for chapter in chapters.chapters()}
     return f"{short(name)} {titles[name]}"
 
