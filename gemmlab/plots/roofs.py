@@ -194,12 +194,12 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, tops: list[float], levels: 
         of_kernel = style.kernel_style(row.kernel)
         at = {level: getattr(row, column) for level, (column, *_) in levels.items()}
         ends = [min(at.values()), max(at.values())]
-        ax.plot(ends, [row.gflops] * 2, color=look["color"], linewidth=0.9, zorder=2.5)
+        ax.plot(ends, [row.gflops] * 2, color=of_kernel["color"], linewidth=0.9, zorder=2.5)
         for level, intensity in at.items():
             ax.plot(
                 intensity, row.gflops, of_kernel["marker"], color=of_kernel["color"],
                 fillstyle="left" if level == "L2" else "full",
-                markerfacecolor=style.GROUND if level == "L1" else look["color"],
+                markerfacecolor=style.GROUND if level == "L1" else of_kernel["color"],
                 markerfacecoloralt=style.GROUND, markersize=8, markeredgewidth=1.4, zorder=3,
                 gid=f"{level} {row.kernel}",
             )  # fmt: skip
