@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -174,6 +175,11 @@ def test_a_term_is_used_where_it_is_explained(term):
 def test_a_term_is_found_as_a_word():
     term = glossary.Term("bank", "03_shared_memory", "", also=("heap",))
     assert term.is_in("32 Banks.") and term.is_in("a heap") and not term.is_in("banking, heaped")
+
+
+def test_every_item_of_the_list_is_a_term():
+    text = Path(glossary.__file__).with_name("glossary.md").read_text(encoding="utf-8")
+    assert len(re.findall(r"^- ", text, re.MULTILINE)) == len(glossary.TERMS)
 
 
 def test_every_word_stands_for_one_term():

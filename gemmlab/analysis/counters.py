@@ -185,7 +185,7 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
         units = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
         rows["FP32 units busy, %"] = 100 * counted[FMA_METRIC] / units / cycles
     rows["data banks busy, %"] = 100 * counted[PER_WARP_FMA["data wavefronts"]] / cycles
-    moved = {level: sum(map(counted.get, metrics)) for level, metrics in LEVELS.items()}
+    moved = {level: sum(counted[metric] for metric in metrics) for level, metrics in LEVELS.items()}
     for level, amount in moved.items():
         rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / amount
     roofs = recorded_ceilings()

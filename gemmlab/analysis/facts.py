@@ -269,5 +269,5 @@ def _counted(kernel: Kernel, shape: tuple[int, int, int]) -> float | None:
         return None
 
 
-def _recorded(row) -> str:
+def _recorded(row: Mapping[str, str]) -> str:
     return f"{row['gpu']}, recorded {row['recorded'][:10]}"

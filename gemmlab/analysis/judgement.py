@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import closing, redirect_stdout
 from copy import copy
 from dataclasses import dataclass, field
+from typing import Any
 
 from gemmlab import ladder
 from gemmlab.analysis import facts
@@ -17,19 +19,13 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
 from gemmlab.report import Sheet, number, ratio, times
 from ptxsim import Finding, FirstLines, LaunchError, PtxError, UnknownInstruction
-from ptxsim.metrics import (
-    FMA_METRIC,
-    HMMA_METRIC,
-    IMMA_METRIC,
-    MATRIX_METRICS,
-    METRICS,
-)
+from ptxsim.metrics import FMA_METRIC, HMMA_METRIC, IMMA_METRIC, MATRIX_METRICS, METRICS
 from ptxsim.occupancy import OccupancyError
 
 SEED = 0  # the same inputs each time: what a page shows must not move
 PARTS = {"global": ("requests", "sectors"), "shared": ("requests", "wavefronts", "bank conflicts")}
 PLURALS = {"load": "loads", "store": "stores"}
-TAKEN = {  # column of kernel.resources() -> how it is written
+TAKEN: dict[str, Callable[[Any], str]] = {  # column of kernel.resources() -> how it is written
     "registers per thread": number,
     "spilled bytes": number,
     "shared bytes per block": number,
@@ -40,7 +36,6 @@ TAKEN = {  # column of kernel.resources() -> how it is written
 REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
 MOST_FINDINGS = 8
 MOST_PRINTED = 20  # lines, of all launches together
-
 
 PRODUCTS = {FMA_METRIC: "fused multiply-adds"}
 TENSOR_PRODUCTS = {HMMA_METRIC: "tensor-core products", IMMA_METRIC: "of integers"}
@@ -69,14 +64,14 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
     judgement = Judgement(like)
     try:
         ladder.settings_for(ladder.find(like), settings)  # a name such as arch is no setting
-        judgement.before = load(like, **settings)
-        kernel = judgement.kernel = assembled(source, like, **judgement.before.settings)
+        before = load(like, None, None, **settings)
+        kernel = judgement.kernel = assembled(source, like, **before.settings)
     except REFUSALS as error:
         judgement.stopped = str(error)
         return judgement
     try:
         with closing(FirstLines(sys.stdout, MOST_PRINTED)) as printed, redirect_stdout(printed):
-            _run(kernel, judgement)
+            _run(before, kernel, judgement)
     except (UnknownInstruction, PtxError) as error:
         judgement.stopped = f"The simulator does not know what it uses. {error}"
     except (LaunchError, KernelMistake, OccupancyError, GpuFault) as error:
@@ -84,12 +79,10 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
     return judgement
 
 
-def _run(kernel: Kernel, judgement: Judgement) -> None:
+def _run(before: Kernel, kernel: Kernel, judgement: Judgement) -> None:
     """Fill in what is found, in this order, as far as it goes."""
     judgement.checked = kernel.check()
-    judgement.resources = [
-        each.resources().iloc[0].to_dict() for each in (judgement.before, kernel)
-    ]
+    judgement.resources = [each.resources().iloc[0].to_dict() for each in (before, kernel)]
     if not judgement.resources[1]["blocks per SM"]:
         judgement.stopped = f"No block of it fits on an SM of {kernel.arch}: see what one takes."
         return
@@ -98,7 +91,7 @@ def _run(kernel: Kernel, judgement: Judgement) -> None:
     judgement.verified = safe.verify(seed=SEED)
     if judgement.verified.passed:
         judgement.shape = facts.shape(kernel)
-        traces = [each.trace(*judgement.shape) for each in (judgement.before, kernel)]
+        traces = [each.trace(*judgement.shape) for each in (before, kernel)]
         judgement.counters = [trace.counters for trace in traces]
 
 
@@ -113,7 +106,6 @@ class Judgement:
     """
 
     like: str
-    before: Kernel | None = None
     kernel: Kernel | None = None
     stopped: str = ""
     checked: Report | None = None
@@ -152,6 +144,7 @@ class Judgement:
     @property
     def _counted(self) -> dict[str, str]:
         """What is compared: metric -> words."""
+        assert self.kernel is not None  # it was counted
         on_tensor_cores = self.kernel.precision.on_tensor_cores
         return TRAFFIC | (TENSOR_PRODUCTS if on_tensor_cores else PRODUCTS)
 
@@ -172,11 +165,11 @@ class Judgement:
         settings = ", ".join(f"{name}={value}" for name, value in self.kernel.settings.items())
         sheet.say(f"{self.like} edited, {settings}, for {self.kernel.arch}", strong=True)
         self._say_results(sheet)
-        self._say_findings(sheet)
-        if self.counters:
-            self._say_counters(sheet)
+        self._say_findings(sheet, self.kernel)
+        if self.counters and self.shape:
+            self._say_counters(sheet, self.shape)
         if self.resources:
-            self._say_resources(sheet)
+            self._say_resources(sheet, self.kernel)
         return sheet
 
     def _say_results(self, sheet: Sheet) -> None:
@@ -196,14 +189,14 @@ class Judgement:
         elif not self.counters:
             sheet.say("It is not counted as long as its results are wrong.")
 
-    def _say_findings(self, sheet: Sheet) -> None:
+    def _say_findings(self, sheet: Sheet, kernel: Kernel) -> None:
         if self.checked is None:
             return
         findings = self.findings
         if not findings:
             sheet.say(f"Checks: no mistakes found in {len(self.checked.cases)} small products.")
             return
-        lines = self.kernel.text.splitlines()
+        lines = kernel.text.splitlines()
         noun = "mistake" if len(findings) == 1 else "mistakes"
         sheet.say(f"Checks: {len(findings)} {noun} found.")
         for case, finding in findings[:MOST_FINDINGS]:
@@ -213,10 +206,10 @@ class Judgement:
         if len(findings) > MOST_FINDINGS:
             sheet.say(f"And {len(findings) - MOST_FINDINGS} more: see kernel.check().")
 
-    def _say_counters(self, sheet: Sheet) -> None:
+    def _say_counters(self, sheet: Sheet, shape: tuple[int, int, int]) -> None:
         changed = self.changed
         equal = len(self._counted) - len(changed)
-        where = "×".join(map(str, self.shape))
+        where = "×".join(map(str, shape))
         if not changed:
             sheet.say(f"Counters at {where}: all {equal} are equal.")
             return
@@ -227,13 +220,13 @@ class Judgement:
         ]
         sheet.table(["counter", "before", "after", "ratio"], rows)
 
-    def _say_resources(self, sheet: Sheet) -> None:
+    def _say_resources(self, sheet: Sheet, kernel: Kernel) -> None:
         before, after = self.resources
         if before == after:
             same = ", ".join(f"{name} {write(after[name])}" for name, write in TAKEN.items())
-            sheet.say(f"Resources on {self.kernel.arch}, as before: {same}.")
+            sheet.say(f"Resources on {kernel.arch}, as before: {same}.")
             return
-        sheet.say(f"Resources on {self.kernel.arch}:")
+        sheet.say(f"Resources on {kernel.arch}:")
         rows = [
             [name, write(before[name]), write(after[name]), _times(before[name], after[name])]
             for name, write in TAKEN.items()
@@ -241,9 +234,10 @@ class Judgement:
         sheet.table(["resource", "before", "after", "ratio"], rows)
 
 
-def _times(before: object, after: object) -> str:
-    same_or_words = before == after or isinstance(before, str)
-    return "" if same_or_words else times(ratio(float(before), float(after)))
+def _times(before: float | str, after: float | str) -> str:
+    if before == after or isinstance(before, str):
+        return ""
+    return times(ratio(float(before), float(after)))
 
 
 def _product(case: Case) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from gemmlab.kernel.trace import Trace
 
 STRETCH = 16  # along K, where no barriers part the way
 NAMES = ("A", "B")
+Triple = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Frame:
     """
 
     trace: Trace
-    block: tuple[int, int, int]
+    block: Triple
     number: int
     frames: int
     loaded: dict[str, np.ndarray]
@@ -111,7 +113,7 @@ class Frame:
         return {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
 
 
-def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
+def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     """The frames of one block, in their order.
 
     Barriers are those that each warp executed, found in its instructions. An asynchronous copy
@@ -124,15 +126,13 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
     """
     if not isinstance(trace, Trace):
         raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
-    if any(
-        instruction.opcode.startswith("mbarrier.")
-        for instruction in trace.run.instructions(tuple(block), 0)
-    ):
+    block = cast(Triple, tuple(block))  # a list is as good
+    if any(step.opcode.startswith("mbarrier.") for step in trace.run.instructions(block, 0)):
         raise ValueError(
             f"steps: the warps of {trace.kernel_name} wait for mbarriers, each at its own time: "
             "there are no steps that a whole block takes together."
         )
-    played = Played.of(trace, tuple(block))
+    played = Played.of(trace, block)
     in_shared = bool(played.reads)
     if in_shared:
         played.require_reads("steps")
@@ -175,7 +175,7 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Frame]:
         a, b = played.split(seen)
         done = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32)
         frame = Frame(
-            trace, tuple(block), number, frames=len(groups),
+            trace, block, number, frames=len(groups),
             loaded=_named(played, _taken(played, group, LOAD)),
             stored=_named(played, _taken(played, group, KEEP)),
             read=_named(played, read), arriving=_named(played, on_way),
@@ -265,7 +265,9 @@ def _buffers(played: Played) -> dict[str, np.ndarray]:
     }
 
 
-def _in_buffers(played: Played, memory, held, starts: dict[str, np.ndarray]) -> np.ndarray:
+def _in_buffers(
+    played: Played, memory: np.ndarray, held: np.ndarray, starts: dict[str, np.ndarray]
+) -> np.ndarray:
     """int: of each element of A and then of B its buffer, NOTHING for those that are not `held`."""
     first_of_b = played.trace.m * played.trace.k
     buffer_of = np.full(first_of_b + played.trace.k * played.trace.n, NOTHING, np.int8)
@@ -286,7 +288,7 @@ def _named(played: Played, values: np.ndarray) -> dict[str, np.ndarray]:
 
 def _elements(masks: dict[str, np.ndarray]) -> str:
     """ "k 0 to 63 of A and B", or each for itself where they differ."""
-    ks = {name: _ks(masks[name].any(axis=0 if name == "A" else 1)) for name in NAMES}
+    ks = {name: _ks(np.any(masks[name], axis=0 if name == "A" else 1)) for name in NAMES}
     there = {name: words for name, words in ks.items() if words}
     if len(set(there.values())) == 1:
         return f"{next(iter(there.values()))} of {' and '.join(there)}"

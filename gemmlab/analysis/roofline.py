@@ -13,10 +13,12 @@ from typing import Any
 
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
 from gemmlab.measure.timing import Measurement
 from gemmlab.records import runs
 from gemmlab.records.registry import of_each
+from gemmlab.records.runs import Measured
 
 DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 L2 = "lts__t_bytes.sum"
@@ -33,7 +35,7 @@ def intensity(operations: float, moved_bytes: float) -> float:
 # ---- where the kernels stand ---------------------------------------------------------------------
 
 
-def points(kernels: Iterable) -> pandas.DataFrame:
+def points(kernels: Iterable[Kernel | Measured]) -> pandas.DataFrame:
     """Recorded points of kernels under the roofline, one row per shape that has counters.
 
     Columns: kernel, dtype, m, n, k; gflops as measured; dram_bytes and l2_bytes as Nsight Compute
@@ -45,7 +47,7 @@ def points(kernels: Iterable) -> pandas.DataFrame:
     return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
 
 
-def counted_intensity(kernel, shape: tuple[int, int, int]) -> float | None:
+def counted_intensity(kernel: Kernel | Measured, shape: tuple[int, int, int]) -> float | None:
     """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k). None
     where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord."""
     for counted in runs.entry(kernel)["counters"]:
@@ -58,7 +60,7 @@ def _dram_bytes(metrics: dict[str, float]) -> float:
     return sum(metrics[name] for name in DRAM)
 
 
-def _points(kernel) -> list[dict[str, Any]]:
+def _points(kernel: Kernel | Measured) -> list[dict[str, Any]]:
     timed = {(run.m, run.n, run.k): run for run in runs.replay(kernel)}
     return [
         _point(kernel, timed[shape], counted["metrics"])
@@ -67,7 +69,9 @@ def _points(kernel) -> list[dict[str, Any]]:
     ]
 
 
-def _point(kernel, run: Measurement, metrics: dict[str, float]) -> dict[str, Any]:
+def _point(
+    kernel: Kernel | Measured, run: Measurement, metrics: dict[str, float]
+) -> dict[str, Any]:
     problem = Problem(run.m, run.n, run.k)
     moved = {
         "dram": _dram_bytes(metrics),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,9 @@ class ThreadReads:
     loads: list[np.ndarray]
 
     @classmethod
-    def of(cls, trace: Trace, block: tuple[int, int, int], thread: object, who: str) -> ThreadReads:
+    def of(
+        cls, trace: Trace, block: tuple[int, int, int], thread: int | Sequence[int], who: str
+    ) -> ThreadReads:
         """thread: its number in the block, or its threadIdx.
 
         Raises LaunchError for a block that is not there, ValueError for a thread that is not there
@@ -106,7 +109,7 @@ class ThreadReads:
         return loads
 
 
-def _number(trace: Trace, thread: object, who: str) -> int:
+def _number(trace: Trace, thread: int | Sequence[int], who: str) -> int:
     """A thread by its number in the block, or by its threadIdx."""
     x, y, z = trace.block
     if isinstance(thread, int):

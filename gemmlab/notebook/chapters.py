@@ -34,4 +34,5 @@ def chapters() -> list[Chapter]:
 
 def names() -> list[str]:
     """Of all notebooks with a number, in the order of the series."""
-    return sorted([CEILINGS.name, *(lesson.name for lesson in (*RUNGS, *chapters()))])
+    rungs, others = (rung.name for rung in RUNGS), (chapter.name for chapter in chapters())
+    return sorted([CEILINGS.name, *rungs, *others])

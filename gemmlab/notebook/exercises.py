@@ -93,7 +93,7 @@ def check_kernel(
     conflicts: and count bank conflicts, of one tile; there shall be none.
     """
     try:
-        kernel = from_source(source, like, **settings)
+        kernel = from_source(source, like, None, **settings)
         report = kernel.verify()
     except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
         print(f"Not yet: {error}")
@@ -161,7 +161,7 @@ def planted(name: str) -> Kernel:
     """
     mistake = _mistake(name)
     text = ladder.find(name).path.read_text(encoding="utf-8")
-    return from_source(text.replace(mistake.old, mistake.new), name, **mistake.settings)
+    return from_source(text.replace(mistake.old, mistake.new), name, None, **mistake.settings)
 
 
 def find_mistake(kernel: Kernel, line: int | None) -> None:

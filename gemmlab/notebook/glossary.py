@@ -31,13 +31,13 @@ class Term:
         return bool(re.search(rf"(?<!\w)({forms})(s|es)?(?!\w)", text, re.IGNORECASE))
 
 
-ENTRY = re.compile(r"- \*\*(.+?)\*\*(?: \((.+?)\))?, (\w+): (.+)")
+ENTRY = re.compile(r"^- \*\*(.+?)\*\*(?: \((.+?)\))?, (\w+): (.+)$", re.MULTILINE)
 
 
 def _read() -> tuple[Term, ...]:
     """The terms of glossary.md, in the order of the alphabet."""
     text = Path(__file__).with_name("glossary.md").read_text(encoding="utf-8")
-    entries = (ENTRY.fullmatch(line) for line in text.splitlines() if line.startswith("- "))
+    entries = ENTRY.finditer(text)
     terms = [Term(e[1], e[3], e[4], tuple(e[2].split(", ")) if e[2] else ()) for e in entries]
     return tuple(sorted(terms, key=lambda term: term.name.lower().strip("_")))
 

@@ -30,12 +30,11 @@ def ladder() -> Shown:
     steps = overview.ladder_steps()
     below = (KEY, overview.ladder_source(), reading.FORMULA)
     heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes")
-    rows = "".join(_row(step) for step in steps)
     markup = (
         f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto">'
         f'<table style="border-collapse: collapse; border: 0; font-size: 14px; {PAPER}">'
         f'<thead><tr style="{PAPER}">{"".join(map(_head, heads))}</tr></thead>'
-        f"<tbody>{rows}</tbody></table>"
+        f"<tbody>{''.join(map(_row, steps))}</tbody></table>"
         + "".join(f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
         + "</div>"
     )
@@ -82,8 +81,8 @@ def label(name: str) -> str:
     """A notebook in a few words: "08 Warp tiling"."""
     if name == reading.HOST_CODE:
         return "Host code"
-    titles = {CEILINGS.name: overview.CEILINGS_TITLE}
-    titles |= {lesson.name: lesson.title for lesson in (*RUNGS, *chapters.chapters())}
+    titles = {CEILINGS.name: overview.CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
+    titles |= {chapter.name: chapter.title for chapter in chapters.chapters()}
     return f"{short(name)} {titles[name]}"
 
 

@@ -27,10 +27,10 @@ class InnerLoop:
 
     parts: tuple[tuple[str, Listing], ...]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "\n\n".join(f"{file}\n{listing!r}" for file, listing in self.parts)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         head = f"font-weight: 600; padding: 0.3em 0.5em 0; color: {INK}; background: {GROUND}"
         parts = "".join(
             f'<div style="flex: 1 1 26em; min-width: 0; background: {GROUND}">'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 import shlex
+from typing import Any
 
 from gemmlab.analysis.judgement import Judgement, judge
 from gemmlab.kernel.kernel import Kernel
@@ -56,7 +57,7 @@ def _require_free(name: str | None, variables: dict) -> None:
         )
 
 
-def register(ipython) -> None:
+def register(ipython: Any) -> None:
     """Give a shell of IPython the cell magic %%kernel."""
 
     def kernel(line: str, cell: str) -> Judgement:

@@ -9,6 +9,7 @@ import html
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import ipywidgets
 
@@ -72,7 +73,7 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
     return View(panels(facts, roofs, DPI), tuple(filter(None, said)), heat(facts.trace), numbers)
 
 
-def _words(value) -> str:
+def _words(value: float | str | None) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "not recorded"
     return value if isinstance(value, str) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
@@ -216,7 +217,7 @@ class Lab(ipywidgets.VBox):
             self._setting = False
         self._show()
 
-    def _moved(self, change) -> None:
+    def _moved(self, change: dict[str, Any]) -> None:
         if self._setting:
             return
         moved = tuple(name for name, slider in self.sliders.items() if slider is change["owner"])
@@ -232,7 +233,7 @@ class Lab(ipywidgets.VBox):
         try:
             if key not in self._views:
                 self._say("Tracing …")
-                kernel = load(self.rung.name, **settings)
+                kernel = load(self.rung.name, None, None, **settings)
                 self._views[key] = view_of(kernel, self.arch.value, self._roofs, self._no_roofs)
         except REASONS as reason:
             self._refuse(str(reason))
@@ -264,7 +265,7 @@ class Lab(ipywidgets.VBox):
         self.offer.description = f"Use {ladder.listed(changes)}"
         self.offer.layout.display = None if changes else "none"
 
-    def _take_offer(self, _button) -> None:
+    def _take_offer(self, _button: ipywidgets.Button) -> None:
         self.choose(self._offered)
 
     def _say(self, words: str, colour: str = FAINT) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gemmlab import ladder
 from gemmlab.folders import RESULTS
@@ -15,6 +16,11 @@ from gemmlab.notebook.chapters import chapters
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import NoRecord, of_each
 from gemmlab.records.runs import Measured
+
+if TYPE_CHECKING:  # they take time to load
+    import pandas
+
+    from gemmlab.plots.page import Picture
 
 PICTURES = RESULTS / "pictures"
 SIZE = 4096
@@ -28,7 +34,7 @@ def summit() -> str:
     return (list(filter(runs.is_recorded, rungs)) or rungs)[-1].name
 
 
-def climb(last: str | None = None):
+def climb(last: str | None = None) -> Picture:
     """Figure: recorded GFLOP/s over size, for cuBLAS and the rungs of its precision up to `last`.
 
     If None, up to the summit in float32. Rungs before it without a current record are left out, and
@@ -40,7 +46,7 @@ def climb(last: str | None = None):
     return plots.climb(_so_far(last or summit()))
 
 
-def shares(last: str | None = None):
+def shares(last: str | None = None) -> Picture:
     """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
 
     If None, up to the summit in float32. Of rungs with its precision alone, for cuBLAS is another
@@ -52,7 +58,7 @@ def shares(last: str | None = None):
     return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
 
 
-def _so_far(last: str):
+def _so_far(last: str) -> pandas.DataFrame:
     """The recorded runs of the rungs up to `last` in its precision, as one table."""
     end = ladder.find(last)
     before = RUNGS[: RUNGS.index(end) + 1]

@@ -15,15 +15,7 @@ from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim import WarpAccess
 from ptxsim.architectures import WARP
-from ptxsim.metrics import (
-    BANK_BYTES,
-    BANKS,
-    MATRIX_METRICS,
-    METRICS,
-    Counter,
-    in_pairs,
-    wavefronts,
-)
+from ptxsim.metrics import BANK_BYTES, BANKS, MATRIX_METRICS, METRICS, Counter, in_pairs, wavefronts
 
 COUNTED = METRICS | MATRIX_METRICS
 ROW = 0.215  # inches, of one wavefront
@@ -181,7 +173,7 @@ def _draw(ax: Axes, banks: Banks) -> None:
     for group in banks.groups:
         bottom = top + group.wavefronts
         box(ax, 0, top, BANKS, group.wavefronts, facecolor="white", zorder=0)
-        look = {"zorder": 0.5, "clip_on": False}
+        look: style.Look = {"zorder": 0.5, "clip_on": False}
         ax.hlines([top, bottom], 0, BANKS, color=style.FAINT, linewidth=0.8, **look)
         ax.vlines(range(BANKS + 1), top, bottom, color=style.GRID, linewidth=0.5, **look)
         for place, stack in group.stacks.items():

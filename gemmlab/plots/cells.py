@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture
-from gemmlab.plots.style import NORMAL, SMALL
+from gemmlab.plots.style import NORMAL, SMALL, Look
 
 SECTOR_BYTES = 32
 CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
@@ -46,7 +46,7 @@ def write(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
 
 def name_above(ax: Axes, words: str, up: float) -> None:
     """Bold words above the upper left corner of axes, `up` points away from it."""
-    look = {"xycoords": "axes fraction", "textcoords": "offset points", "weight": "bold"}
+    look: Look = {"xycoords": "axes fraction", "textcoords": "offset points", "weight": "bold"}
     ax.annotate(words, (0, 1), (0, up), size=NORMAL, annotation_clip=False, **look)
 
 
@@ -81,7 +81,7 @@ def bare(ax: Axes, columns: float, rows: float) -> Axes:
 
 def number_above(ax: Axes, **pads: float) -> None:
     """Numbers above the axes instead of below them, and no ticks."""
-    look = {"length": 0, "pad": 2, "top": False, "labeltop": True, "bottom": False}
+    look: Look = {"length": 0, "pad": 2, "top": False, "labeltop": True, "bottom": False}
     ax.tick_params(**{**look, "labelbottom": False, **pads})
 
 
@@ -110,12 +110,12 @@ def draw_grid(
         ((0, across), (down, down), rows[-1] == shape[0] - 1),
     )
     for x, y, is_edge in edges:
-        look = {"linestyle": "-" if is_edge else CUT}
+        look: Look = {"linestyle": "-" if is_edge else CUT}
         ax.plot(x, y, color=style.INK, linewidth=1.0, clip_on=False, zorder=3, **look)
     row_ticks = _ticks(rows, SMALL * 1.6 / 72 / height)
     column_ticks = _ticks(columns, (style.text_width(str(columns[-1]), SMALL) + 0.08) / width)
-    ax.set_yticks([row - rows[0] + 0.5 for row in row_ticks], row_ticks)
-    ax.set_xticks([column - columns[0] + 0.5 for column in column_ticks], column_ticks)
+    ax.set_yticks([row - rows[0] + 0.5 for row in row_ticks], map(str, row_ticks))
+    ax.set_xticks([column - columns[0] + 0.5 for column in column_ticks], map(str, column_ticks))
     number_above(ax)
 
 
@@ -127,7 +127,7 @@ def _ticks(indices: range, room: float) -> list[int]:
     return [indices[0], *(i for i in indices if i % step == 0 and i - indices[0] >= room)]
 
 
-def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: object) -> None:
+def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: Any) -> None:
     """The True cells of a bool array as few rectangles."""
     for x, y, across, down in rectangles(cells):
         ax.add_patch(Rectangle((x, y), across, down, gid=gid, zorder=zorder, **look))

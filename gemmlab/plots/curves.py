@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from gemmlab.plots import style
@@ -78,16 +79,17 @@ def room_for(names: Iterable[str]) -> float:
 
 def inches_of(ax: Axes) -> tuple[float, float]:
     """The width and the height of axes."""
+    assert isinstance(ax.figure, Figure)
     across, down = ax.figure.get_size_inches()
     place = ax.get_position()
     return place.width * across, place.height * down
 
 
-def size_ticks(ax: Axes, sizes: Sequence[int]) -> None:
+def size_ticks(ax: Axes, sizes: Sequence[float]) -> None:
     """A tick for every size, in their order, as far as the numbers fit beside each other."""
     width, _ = inches_of(ax)
     low, high = (math.log(value) for value in ax.get_xlim())
-    shown: list[int] = []
+    shown: list[float] = []
     free_to = math.inf
     for size in reversed(sizes):
         at = (math.log(size) - low) / (high - low) * width

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable
 from math import log
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -103,12 +104,12 @@ def _settings(facts: Facts, room: float) -> str:
     })  # fmt: skip
 
 
-def _words(ax: Axes, x: float, y: float, words: str, **look) -> None:
+def _words(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
     """Text whose upper left corner is at (x, y)."""
     ax.text(x, y, words, **{"size": SMALL, "va": "top", **look})
 
 
-def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look) -> None:
+def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look: Any) -> None:
     look = {"fill": False, "edgecolor": style.FAINT, "linewidth": 0.8, "zorder": 3, **look}
     box(ax, x, y, width, height, **look)
 
@@ -186,7 +187,7 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
         interpolation="nearest", zorder=1, gid=f"map {array}",
     )  # fmt: skip
     tile = facts.kernel.rung.tile(facts.kernel.settings)
-    look = {"color": style.GRID, "linewidth": 0.6, "zorder": 2}
+    look: style.Look = {"color": style.GRID, "linewidth": 0.6, "zorder": 2}
     if array != "B":  # where the blocks' tiles meet
         at = y + height / rows * np.arange(tile[0], rows, tile[0])
         ax.hlines(at, x, x + width, **look)
@@ -209,7 +210,9 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
 
 def _draw_key(ax: Axes, facts: Facts) -> None:
     how_far = "its part of K" if any(facts.block) else "all along K"
-    names = [(f"block {facts.block[:2]}, {how_far}", SHARES["block"])]
+    names: list[tuple[str, float | None]] = [
+        (f"block {facts.block[:2]}, {how_far}", SHARES["block"])
+    ]
     if facts.kernel.rung.depth(facts.kernel.settings):
         names.append(("its first step along K", SHARES["step"]))
     boxes = facts.trace.run.boxes(facts.block)
@@ -265,7 +268,7 @@ def _draw_cells(ax: Axes, cells: np.ndarray, top: float, row: float) -> None:
     pitch = RIGHT_WIDTH / BANKS
     ax.pcolormesh(
         RIGHT + pitch * np.arange(BANKS + 1), top + row * np.arange(len(cells) + 1), cells,
-        cmap=ListedColormap(["white", GOES, WAITS]), vmin=0, vmax=WAITING, linewidth=0.5,
+        cmap=ListedColormap([(1.0, 1.0, 1.0), GOES, WAITS]), vmin=0, vmax=WAITING, linewidth=0.5,
         edgecolors=style.GRID if row > MOST_LINES else "none",
     )  # fmt: skip
     _frame(ax, RIGHT, top, RIGHT_WIDTH, row * len(cells))
@@ -296,8 +299,8 @@ def _patterns(accesses: Iterable[WarpAccess]) -> list[tuple[Banks, np.ndarray, l
     for (line, operation, size, _), those in by_line.items():
         banks = max(map(Banks.of, those.values()), key=lambda met: met.wavefronts)
         cells = _bank_cells(banks)
-        key = operation, size, cells.shape, cells.tobytes()
-        _, _, lines = patterns.setdefault(key, (banks, cells, []))
+        alike = operation, size, cells.shape, cells.tobytes()
+        _, _, lines = patterns.setdefault(alike, (banks, cells, []))
         if line not in lines:
             lines.append(line)
     return sorted(patterns.values(), key=lambda pattern: -pattern[0].wavefronts)
@@ -360,7 +363,7 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
         color=style.INK, linewidth=1.6,
     )  # fmt: skip
     asked = facts.intensity
-    dashed = {"color": style.FAINT, "linewidth": 1.2, "linestyle": (0, (3, 2))}
+    dashed: style.Look = {"color": style.FAINT, "linewidth": 1.2, "linestyle": (0, (3, 2))}
     most = max(low, min(roof, slope * asked))
     ax.plot([x(asked)] * 2, [bottom, y(most)], **dashed, gid="asked")
     sign, row = RIGHT + 0.13, ROOF_TOP - 0.38
@@ -376,13 +379,13 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
     look = style.kernel_style(facts.kernel.name)
     if counted is None:
         words = "measured; DRAM bytes not counted"
-        line = {"color": look["color"], "linewidth": 1.6}
+        line: style.Look = {"color": look["color"], "linewidth": 1.6}
         ax.plot([sign - 0.1, sign + 0.1], [row + 0.06] * 2, **line)
         least = max(asked, facts.speed.gflops / 1000 / slope)  # no point lies above the roof
         ax.plot([x(least), right], [rate, rate], **line, gid="somewhere")
     else:
         words = f"measured: {style.digits(counted)} by counted DRAM bytes"
-        point = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
+        point: style.Look = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
         ax.plot([sign], [row + 0.06], **point, markersize=6)
         ax.plot([x(counted)], [rate], **point, markersize=7, gid="point")
     _words(ax, ROOF_KEY, row, words, gid="point label")

@@ -76,8 +76,10 @@ def _draw_addresses(ax: Axes, access: Access, start: int, span: int) -> None:
     colour = style.ARRAYS[access.array]
     # Bands thinner than two dots have no outline: it would hide how thin they are.
     thin = span > MOST_OUTLINED * SECTOR_BYTES
-    look = {"facecolor": style.tint(colour, 0.6 if thin else 0.22), "linewidth": 0 if thin else 0.6,
-            "edgecolor": style.tint(colour, 0.6), "snap": not thin}  # fmt: skip
+    look: style.Look = {
+        "facecolor": style.tint(colour, 0.6 if thin else 0.22), "linewidth": 0 if thin else 0.6,
+        "edgecolor": style.tint(colour, 0.6), "snap": not thin,
+    }  # fmt: skip
     for sector in sorted({sector for sector, _ in _pieces(access)}):
         y = sector * SECTOR_BYTES - start
         box(ax, -1, y, WARP + 1, SECTOR_BYTES, gid=f"sector {sector}", **look)
@@ -234,9 +236,9 @@ def _draw_access(
                 sector = (row * access.shape[1] + column) // access.sector_elements
                 unnamed.setdefault((sector, row), set()).update(lanes)
     neighbours = {row: [piece for piece in pieces if piece[1] == row] for _, row in pieces}
-    for piece, lanes in unnamed.items():
+    for piece, unnamed_lanes in unnamed.items():
         (first, last), row = pieces[piece], piece[1]
-        words = lanes_in_words(lanes)
+        words = lanes_in_words(sorted(unnamed_lanes))
         right = last + 1 - left + 0.06 / cell[0]
         look = {"linespacing": 1.1, "bbox": plate(0.6, 1), "zorder": 3}
         room = (ax.get_xlim()[1] - right) * cell[0]
@@ -321,7 +323,7 @@ def _draw_warps(ax: Axes, owner: np.ndarray, cell: tuple[float, float]) -> None:
         for lane, (_, _, across, down) in lanes
     )
     for warp in np.unique(owner[owner != NOTHING] // WARP).tolist():
-        look = {"facecolor": style.BLUE, "edgecolor": "white"}
+        look: style.Look = {"facecolor": style.BLUE, "edgecolor": "white"}
         if warp:
             colour = style.WARP_COLOURS[warp % len(style.WARP_COLOURS)]
             hatch = style.WARP_HATCHES[warp % len(style.WARP_HATCHES)]
@@ -356,6 +358,7 @@ def _label_warp(
 def _number_ends(ax: Axes, part: tuple[int, int, int, int], first: int, last: int) -> None:
     """The first and the last lane at the ends of a strip, where there is no room for all."""
     x, y, across, down = part
+    ends: tuple[tuple[float, float, str, str, int, int, str], ...]
     if down > across:
         ends = ((x + across / 2, y, "center", "top", 0, -3, f"{first}"),
                 (x + across / 2, y + down, "center", "bottom", 0, 3, f"{last}"))  # fmt: skip

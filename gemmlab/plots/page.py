@@ -10,10 +10,12 @@ from functools import wraps
 from typing import Any
 
 import matplotlib.style
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from PIL import Image
 
 from gemmlab.plots import style
@@ -33,13 +35,15 @@ class Picture(Figure):
         self.caption = caption
         self.top = 0.0  # inches; where page() leaves room to draw
 
-    def add_axes_at(self, left: float, top: float, width: float, height: float, **kwargs: Any):
+    def add_axes_at(
+        self, left: float, top: float, width: float, height: float, **kwargs: Any
+    ) -> Axes:
         """Axes of that size in inches, from the left and from the top of the figure."""
         across, down = self.get_size_inches()
         bounds = (left / across, 1 - (top + height) / down, width / across, height / down)
         return self.add_axes(bounds, **kwargs)
 
-    def text_at(self, left: float, top: float, words: str, **kwargs: Any):
+    def text_at(self, left: float, top: float, words: str, **kwargs: Any) -> Text:
         """Text whose upper left corner lies so many inches from the left and from the top."""
         across, down = self.get_size_inches()
         return self.text(left / across, 1 - top / down, words, **{"va": "top", **kwargs})
@@ -49,10 +53,10 @@ class Picture(Figure):
         drawn, small, dpi = io.BytesIO(), io.BytesIO(), 100 * scale
         with matplotlib.style.context("default"):
             self.savefig(drawn, format="raw", dpi=dpi, facecolor=self.get_facecolor())
-        pixels = tuple(int(size * dpi) for size in self.get_size_inches())
+        across, down = (int(size * dpi) for size in self.get_size_inches())
         # 256 colours are plenty for flat areas and text, and make the file a third as large. This
         # method keeps the colours of small areas too.
-        colours = Image.frombuffer("RGBA", pixels, drawn.getvalue()).convert("RGB")
+        colours = Image.frombuffer("RGBA", (across, down), drawn.getvalue()).convert("RGB")
         colours = colours.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
         # More work than this makes it a tenth smaller, and takes four times as long.
         colours.save(small, format="png", compress_level=7)

@@ -20,8 +20,8 @@ LOOKS = {  # what came of a step
     SLOWER: swatch(style.ORANGE),
     NOT_TAKEN: swatch(style.FAINT, hatch="///"),
 }
-LINE_OF_CUBLAS = {"color": style.BLACK, "linewidth": 1.2, "linestyle": "--"}
-LINE_OF_QUARTILES = {"color": style.BLACK, "linewidth": 1.1}
+LINE_OF_CUBLAS: style.Look = {"color": style.BLACK, "linewidth": 1.2, "linestyle": "--"}
+LINE_OF_QUARTILES: style.Look = {"color": style.BLACK, "linewidth": 1.1}
 
 
 @styled

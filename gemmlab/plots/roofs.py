@@ -97,7 +97,7 @@ Unit = tuple[str, bool]  # a key of UNITS
 Levels = Mapping[str, tuple[str, str, str]]  # as LEVELS
 
 
-def _unit(point) -> Unit:
+def _unit(point: pandas.Series) -> Unit:
     return point.dtype, point.dtype != "float32" and point.kernel in BY_WGMMA
 
 
@@ -155,7 +155,7 @@ def _name_slope(
     )  # fmt: skip
 
 
-def _angle(ax) -> float:
+def _angle(ax: Axes) -> float:
     """The angle, in degrees, at which y = x appears."""
     (x0, y0), (x1, y1) = ax.transData.transform([(1, 1), (10, 10)])
     return math.degrees(math.atan2(y1 - y0, x1 - x0))
@@ -166,13 +166,14 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, tops: list[float], levels: 
 
     Labels go from the top down, each beside its marker or as far above or below it as is free.
     """
-    look = {"linestyle": "", "marker": "o", "markersize": 8, "markeredgewidth": 1.4,
+    look: style.Look = {"linestyle": "", "marker": "o", "markersize": 8, "markeredgewidth": 1.4,
             "color": style.INK, "markerfacecoloralt": style.GROUND}  # fmt: skip
-    ways = [(fill, words) for _, fill, words in levels.values()]
+    ways = [{"fillstyle": fill, "label": words} for _, fill, words in levels.values()]
+    title: style.Look = {"size": SMALL, "weight": "bold"}
     ax.legend(
-        handles=[Line2D([], [], fillstyle=fill, label=words, **look) for fill, words in ways],
+        handles=[Line2D([], [], **{**look, **way}) for way in ways],
         loc="upper left", fontsize=SMALL, frameon=False, handletextpad=0.4, alignment="left",
-        title="Arithmetic intensity", title_fontproperties={"size": SMALL, "weight": "bold"},
+        title="Arithmetic intensity", title_fontproperties=title,
     )  # fmt: skip
     points = points.sort_values("gflops", ascending=False)
     columns = [column for column, *_ in levels.values()]
@@ -190,15 +191,15 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, tops: list[float], levels: 
     names = list(points["kernel"])
     lifts = [0, 1, -1, 1.5, -1.5, *(sign * half / 2 for sign in (-1, 1) for half in range(4, 30))]
     for row, y, xs in zip(points.itertuples(), heights, spans, strict=True):
-        look = style.kernel_style(row.kernel)
+        of_kernel = style.kernel_style(row.kernel)
         at = {level: getattr(row, column) for level, (column, *_) in levels.items()}
         ends = [min(at.values()), max(at.values())]
-        ax.plot(ends, [row.gflops] * 2, color=look["color"], linewidth=0.9, zorder=2.5)
+        ax.plot(ends, [row.gflops] * 2, color=of_kernel["color"], linewidth=0.9, zorder=2.5)
         for level, intensity in at.items():
             ax.plot(
-                intensity, row.gflops, look["marker"], color=look["color"],
+                intensity, row.gflops, of_kernel["marker"], color=of_kernel["color"],
                 fillstyle="left" if level == "L2" else "full",
-                markerfacecolor=style.GROUND if level == "L1" else look["color"],
+                markerfacecolor=style.GROUND if level == "L1" else of_kernel["color"],
                 markerfacecoloralt=style.GROUND, markersize=8, markeredgewidth=1.4, zorder=3,
                 gid=f"{level} {row.kernel}",
             )  # fmt: skip

@@ -66,7 +66,8 @@ def shares(
     for name in rungs:
         given = sources[sources["rung"] == name]
         for row, lane in zip(given.itertuples(), lanes[name], strict=True):
-            look = {"zorder": 3, "gid": f"source {row.rung} {row.source}", **looks[row.source]}
+            look: style.Look = {"zorder": 3, "gid": f"source {row.rung} {row.source}"}
+            look |= looks[row.source]
             ax.plot(row.pct_cublas, bars[name] - (lane + 0.5) * LANE, **look)
         middle = bars[name] + BAR / 2
         if name not in chosen.index:
@@ -96,7 +97,10 @@ def _lanes(given: pandas.DataFrame, inch: float) -> list[int]:
     return [of_source[at] for at in range(len(given))]
 
 
-def _caption(chosen, rungs, there, sources, shape) -> str:
+def _caption(
+    chosen: pandas.DataFrame, rungs: list[str], there: list[str],
+    sources: pandas.DataFrame, shape: tuple[int, int, int],
+) -> str:  # fmt: skip
     best = chosen["pct_cublas"][there].idxmax()
     where, share = style.shape_label(*shape), percent(chosen["pct_cublas"][best])
     words = f"Share of cuBLAS: of the rungs shown, {best} is the fastest at {where} with {share}."
@@ -182,7 +186,7 @@ def _two_columns(counts: dict[str, int]) -> list[dict[str, int]]:
     return [dict(groups[:cut]), dict(groups[cut:])]
 
 
-def _label(row) -> str:
+def _label(row: pandas.Series) -> str:
     sizes = f"{row.m}³" if row.m == row.n == row.k else f"{row.m}×{row.n}×{row.k}"
     return sizes if row.batch == 1 else f"{row.batch:,} × {sizes}"
 
@@ -201,7 +205,7 @@ def rung_map(table: pandas.DataFrame) -> Picture:
         panels.append((panel, rows, names, [sorted(set(rows[name])) for name in names]))
     rungs = style.ladder_order(table["kernel"])
     key = [(name, _swatch_of(name)) for name in rungs]
-    dot = {"marker": "o", "markersize": 4.5, "color": style.BLACK, "linestyle": ""}
+    dot: style.Look = {"marker": "o", "markersize": 4.5, "color": style.BLACK, "linestyle": ""}
     key.append(("measured at this very shape", dot))
     parts = [f"{name} at {(table['kernel'] == name).sum()}" for name in rungs]
     caption = (

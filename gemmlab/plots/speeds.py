@@ -123,10 +123,10 @@ def draw_sizes(
     given = []
     for name in style.ladder_order(rows["kernel"]):
         chosen = rows[rows["kernel"] == name].sort_values("m")
-        look = style.kernel_style(name)
+        of_kernel = style.kernel_style(name)
         look = {
-            "color": look["color"], "marker": look["marker"], "label": name,
-            "markersize": 8 if look["marker"] == "*" else 6,
+            "color": of_kernel["color"], "marker": of_kernel["marker"], "label": name,
+            "markersize": 8 if of_kernel["marker"] == "*" else 6,
             "linestyle": "--" if name == "cublas" else "-",
         }  # fmt: skip
         given.append(Curve(style.kernel_label(name), list(chosen["m"]), list(chosen[column]), look))
@@ -161,8 +161,8 @@ def _draw_shapes(
             if name not in chosen:
                 note(ax, "not measured", (0, row + 0.5), (5, 0), va="center", color=style.FAINT)
                 continue
-            value, look = chosen[name], style.kernel_style(name)
-            look = swatch(look["color"], 0.4, hatch=look["hatch"], gid=f"bar {name}")
+            value, of_kernel = chosen[name], style.kernel_style(name)
+            look = swatch(of_kernel["color"], 0.4, hatch=of_kernel["hatch"], gid=f"bar {name}")
             bar(ax, row, 0, value, share=0.84, **look)
             inside = value > 0.5 * most  # the number stands in a bar that is long
             aside, ha = (-6, "right") if inside else (5, "left")

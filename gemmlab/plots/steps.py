@@ -139,12 +139,12 @@ def _part(frame: Frame) -> str:
 def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:
     grey = style.FAINT
     hatched = {"edgecolor": grey, "fill": False}
-    entries = [("loaded from global memory now", {"hatch": LOADED, **hatched})]
+    entries: list[Entry] = [("loaded from global memory now", {"hatch": LOADED, **hatched})]
     if _arrives(frames):
         entries.append(("on its way, not there yet", {"hatch": ARRIVING, **hatched}))
     if has_shared:
         unseen = {"facecolor": "none", "edgecolor": "none"}
-        there = ("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)})
+        there: Entry = ("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)})
         entries += [there, ("the number is its buffer", unseen)]
     read = {"facecolor": style.tint(grey, READ), "edgecolor": "black", "linewidth": 1.8}
     needed = {"facecolor": "none", "linestyle": CUT, "edgecolor": grey}
@@ -192,10 +192,10 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
         _tints(colour, shares), extent=(0, columns, rows, 0), aspect="auto",
         interpolation="nearest", zorder=0,
     )  # fmt: skip
+    plain: style.Look = {"facecolor": "none", "clip_on": False}
     for height, (gid, mask, look) in enumerate(outlines):
         for x, y, width, down in rectangles(mask):
-            look = {"facecolor": "none", "zorder": 1 + height, "clip_on": False, **look}
-            box(ax, x, y, width, down, gid=gid, **look)
+            box(ax, x, y, width, down, gid=gid, **{**plain, "zorder": 1 + height, **look})
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
 
 
@@ -208,7 +208,7 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
     """Indices at the edges of what the block works on, and the numbers that a panel carries."""
     rows, columns = _shape(frame, name)
     if name == "C":
-        down, across = (_edges(frame.mine.any(axis=axis)) for axis in (1, 0))
+        down, across = (_edges(np.any(frame.mine, axis=axis)) for axis in (1, 0))
         ((x, y, width, height),) = rectangles(frame.mine)[:1]
         words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
         look = {"va": "center", "gid": "progress", **OVER_ALL}
@@ -216,16 +216,16 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
     else:
         length = frame.trace.settings.get("BK", STRETCH)
         ks = [0, *range(length, frame.trace.k, length)]
-        ends = _edges(frame.mine.any(axis=1 if name == "A" else 0))
+        ends = _edges(np.any(frame.mine, axis=1 if name == "A" else 0))
         down, across = (ends, ks) if name == "A" else (ks, ends)
         for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
             tiles = rectangles(frame.kept[name] == buffer)
             x, y, wide, tall = max(tiles, key=lambda tile: tile[2] * tile[3])
             look = {"gid": f"buffer {buffer}", **OVER_ALL}
             write(ax, x + wide / 2, y + tall / 2, str(buffer), **look)
-    width, height = inches_of(ax)
-    ax.set_xticks(_apart(across, columns, width, 0.36))
-    ax.set_yticks(_apart(down, rows, height, 0.15))
+    inches = inches_of(ax)
+    ax.set_xticks(_apart(across, columns, inches[0], 0.36))
+    ax.set_yticks(_apart(down, rows, inches[1], 0.15))
     number_above(ax, length=2, top=True)
 
 
@@ -256,7 +256,7 @@ def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
     for name, along, at, end in _pieces(frame):
         inside = frame.memory[at:end]
         inside = inside[inside != NOTHING]
-        look = {"facecolor": THERE}
+        look: style.Look = {"facecolor": THERE}
         if arriving[inside].all():
             look = {"facecolor": PAST, "hatch": ARRIVING}
         elif (loaded | stored)[inside].all():

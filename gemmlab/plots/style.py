@@ -43,8 +43,10 @@ WARP_COLOURS = (SKY, ORANGE, GREEN, PURPLE, VERMILION)  # of warps other than wa
 WARP_HATCHES = ("", "///", "...", "xxx")  # ... which is solid blue
 TILE_COLOURS = (ORANGE, SKY, PURPLE, FAINT)  # of tiles, steps and products in turn
 
+Look = dict[str, Any]  # keyword arguments of matplotlib
+FONT = "DejaVu Sans"
 RC = {
-    "font.family": "DejaVu Sans",
+    "font.family": FONT,
     "font.size": NORMAL,
     "text.parse_math": False,  # a dollar in a caption is a dollar
     "axes.labelsize": NORMAL,
@@ -93,12 +95,12 @@ def wrap(words: str, width: float, size: float) -> list[str]:
 @lru_cache(maxsize=8192)  # a millisecond each
 def text_width(words: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in inches, as it is drawn at 100 dots an inch."""
-    font = FontProperties(family=RC["font.family"], size=size, weight=weight)
+    font = FontProperties(family=FONT, size=size, weight=weight)
     return _renderer().get_text_width_height_descent(words, font, ismath=False)[0] / DPI
 
 
 @cache
-def _renderer():
+def _renderer() -> RendererAgg:
     return RendererAgg(1, 1, DPI)
 
 
@@ -164,7 +166,8 @@ def ladder_order(names: Iterable[str]) -> list[str]:
 
 def tint(colour: str, share: float) -> tuple[float, float, float]:
     """The colour mixed into white: share 1 is the colour, 0 is white."""
-    return tuple(1 - share * (1 - part) for part in to_rgb(colour))
+    red, green, blue = (1 - share * (1 - part) for part in to_rgb(colour))
+    return red, green, blue
 
 
 def rate(gflops: float) -> str:
@@ -217,7 +220,7 @@ def require_positive(table: pandas.DataFrame, columns: Sequence[str], who: str) 
     """Raise ValueError, naming the row, unless these columns hold finite numbers above 0."""
     for name in columns:
         for at, value in table[name].items():
-            if not (isinstance(value, Real) and math.isfinite(value) and value > 0):
+            if not (isinstance(value, Real) and 0 < float(value) < math.inf):
                 raise ValueError(
                     f"{who}: {name} is {value!r} in row {at} ({table.at[at, 'kernel']}); "
                     "it must be a finite number above 0."

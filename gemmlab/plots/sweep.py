@@ -111,7 +111,7 @@ def _parameters(table: pandas.DataFrame, *chosen: str) -> list[str]:
     return names
 
 
-def _look(share: float | None, first: bool) -> dict[str, object]:
+def _look(share: float | None, first: bool) -> style.Look:
     """Of a cell, darker the faster. Black text stays readable on the darkest."""
     face = style.GROUND if share is None else style.tint(style.SKY, max(0.0, share) ** 2)
     return {
@@ -131,7 +131,10 @@ def _in_lines(words: list[str], width: float) -> str:
     return "\n".join(parts)
 
 
-def _caption(fastest, at: pandas.DataFrame, names, chosen: Sequence[str], shape) -> str:
+def _caption(
+    fastest: pandas.Series, at: pandas.DataFrame, names: Sequence[str], chosen: Sequence[str],
+    shape: tuple[int, int, int],
+) -> str:  # fmt: skip
     setting = ", ".join(f"{name}={fastest[name]}" for name in names)
     slowest = at.iloc[-1]
     factor = fastest["gflops"] / slowest["gflops"]

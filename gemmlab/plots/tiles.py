@@ -25,7 +25,7 @@ from gemmlab.plots.cells import (
     require_trace,
     write,
 )
-from gemmlab.plots.page import Picture, draw_key, page, styled, write_notes
+from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
 from gemmlab.plots.rows import note
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
@@ -102,7 +102,8 @@ def _draw_tiles(
         inside = np.zeros(loaded.shape, bool)
         inside[(slice(None), slice(first, first + step))[:: 1 if along else -1]] = True
         touched = inside & (loaded > 0)
-        look = {"facecolor": style.tint(colour, 0.22 if number % 2 else 0.45), "edgecolor": colour}
+        tinted = style.tint(colour, 0.22 if number % 2 else 0.45)
+        look: style.Look = {"facecolor": tinted, "edgecolor": colour}
         fill(ax, touched, f"{name} step {number}", linewidth=1.2, **look)
         words = f"step {number}\nloaded {_span(loaded[touched])}\nread {_span(reads[touched])}"
         middle = min(first + step / 2, (first + ks) / 2)
@@ -195,7 +196,7 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
         note(axes[name], "lanes", (0, 0), (-4, 4), ha="right")
     _draw_readers(axes, reads, (beside, above), (rows, columns), (width, height))
     right = WIDTH - MARGIN - THREAD_NOTES
-    key = [
+    key: list[Entry] = [
         (f"lane {reads.lane}; of A and B at k = 0", {"facecolor": style.FAINT}),
         ("read later in this step", {"facecolor": style.tint(style.FAINT, LATER), "hatch": "////",
                                      "edgecolor": "white", "linewidth": 0}),
@@ -220,10 +221,10 @@ def _draw_readers(
         note(axes["A"], words, at, (-5, 0), gid=f"readers A {run[0]}", **look)
     needed = style.widest((words for _, words in above), SMALL) + 0.03
     for run, words in _that_fit(above, width, needed, own_columns):
-        at, look = (run[0] + len(run) / 2 - columns[0], 0), {"ha": "center", "va": "bottom"}
+        above_run, look = (run[0] + len(run) / 2 - columns[0], 0), {"ha": "center", "va": "bottom"}
         gid = f"readers B {run[0]}"
-        note(axes["B"], words, at, (0, 3), gid=gid, linespacing=LINE, **look)
-    edge = {"color": "white", "linewidth": 1.0, "zorder": 1.3}
+        note(axes["B"], words, above_run, (0, 3), gid=gid, linespacing=LINE, **look)
+    edge: style.Look = {"color": "white", "linewidth": 1.0, "zorder": 1.3}
     firsts = [run[0] - rows[0] for run, _ in beside[1:]]
     axes["A"].hlines(firsts, 0, len(reads.ks), **edge)
     firsts = [run[0] - columns[0] for run, _ in above[1:]]
@@ -287,7 +288,7 @@ def _draw_warp(
         first[(slice(None), 0) if name == "A" else 0] = True
         shown = np.ix_(*((rows, reads.ks) if name == "A" else (reads.ks, columns)))
         now = (step & first)[shown]
-        look = {"facecolor": style.tint(colour, PALE), "edgecolor": "none"}
+        look: style.Look = {"facecolor": style.tint(colour, PALE), "edgecolor": "none"}
         fill(ax, of_warp[shown], f"warp {name}", **look)
         look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white", "hatch": "////"}
         fill(ax, (step & ~first)[shown], f"step {name}", zorder=1.2, linewidth=0, **look)

@@ -11,7 +11,7 @@ from gemmlab.analysis.block_replay import COPY, KEEP, WRITE, Played
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
-from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.page import Entry, Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
 MOST_COLUMNS = 80  # more would be too narrow for a number
@@ -110,7 +110,9 @@ def timeline(*traces: Trace) -> Picture:
     )
     events = [event for order in orders.values() for event in order.events]
     tiles, kinds = 1 + max(event.tile for event in events), {event.kind for event in events}
-    key = [(str(at), swatch(colour, DARK)) for at, colour in enumerate(TILE_COLOURS[:tiles])]
+    key: list[Entry] = [
+        (str(at), swatch(colour, DARK)) for at, colour in enumerate(TILE_COLOURS[:tiles])
+    ]
     key += [
         ("a pair of tiles, of A and B, and its number", None),
         ("on its way until it is needed", {"color": TILE_COLOURS[0], **ON_ITS_WAY}),
@@ -215,8 +217,8 @@ def _draw(ax: Axes, order: _Order) -> None:
     if order.stores:
         labels[store_top + ROW / 2] = ROWS[1]
     for tile, (start, use) in order.flights.items():
-        look = {"color": _colour(tile), "gid": f"flight {tile}", "zorder": 2, **ON_ITS_WAY}
-        ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, **look)
+        look: style.Look = {"color": _colour(tile), "gid": f"flight {tile}", **ON_ITS_WAY}
+        ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, zorder=2, **look)
     columns: dict[int, list[int]] = {}  # of each tile's products
     for at, event in enumerate(order.events):
         if event.kind in LINES:
@@ -233,10 +235,10 @@ def _draw(ax: Axes, order: _Order) -> None:
             look |= {"facecolor": style.tint(_colour(event.tile), PALE), "edgecolor": "white"}
             columns.setdefault(event.tile, []).append(at)
         box(ax, at, place + 0.02, 1, ROW - 0.04, words, {"zorder": 4}, **look)
-    for tile, at in columns.items():
+    for tile, places in columns.items():
         if tile in order.buffers:
             words = f"{tile}, buffer {order.buffers[tile]}"
-            write(ax, (at[0] + at[-1] + 1) / 2, product_top + ROW / 2, words, zorder=4)
+            write(ax, (places[0] + places[-1] + 1) / 2, product_top + ROW / 2, words, zorder=4)
     bare(ax, len(order.events), order.height).set_xlim(-0.05, len(order.events) + 0.05)
     ax.set_yticks(list(labels), list(labels.values()))
     ax.tick_params(axis="y", length=0)

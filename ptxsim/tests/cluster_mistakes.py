@@ -30,8 +30,8 @@ RECORDED = Path(__file__).parent / "recorded" / "clusters.npz"
 
 @lru_cache
 def record() -> dict[str, np.ndarray]:
-    with np.load(RECORDED) as found:
-        return dict(found)
+    with np.load(RECORDED) as recorded:
+        return dict(recorded)
 
 
 @dataclass(frozen=True)

@@ -68,12 +68,12 @@ def shortest(args):
 
 
 def factored(args):
-    found = args[0].astype(f8)
-    for m in found:
+    matrices = args[0].astype(f8)
+    for m in matrices:
         for i in range(15):
             m[i + 1 :, i] /= m[i, i]
             m[i + 1 :, i + 1 :] -= np.outer(m[i + 1 :, i], m[i, i + 1 :])
-    return {0: near(found, 2e-6, 2e-6)}
+    return {0: near(matrices, 2e-6, 2e-6)}
 
 
 def summed(args):
@@ -94,9 +94,9 @@ def reached(args):
     new = np.unique(np.concatenate([edges[first[i] : first[i + 1]]
                                     for i in np.flatnonzero(frontier)]))  # fmt: skip
     new = new[level[new] < 0]
-    level, found = level.copy(), np.zeros(100, np.int8)
-    level[new], found[new] = now, 1
-    return {3: found, 4: level}
+    level, newly_reached = level.copy(), np.zeros(100, np.int8)
+    level[new], newly_reached[new] = now, 1
+    return {3: newly_reached, 4: level}
 
 
 # --- of the kinds of CUDA's samples ---------------------------------------------------------------

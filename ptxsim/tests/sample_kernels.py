@@ -197,7 +197,7 @@ extern "C" __global__ void k(const int* start, int* steps, int* highest, int n) 
 def collatz(block: int = 48):
     start = np.random.default_rng(3).integers(1, 10_000, 301, np.int32)
 
-    def one(x):
+    def course(x):
         count, top = 0, x
         while x != 1:
             if x % 2:
@@ -216,7 +216,7 @@ def collatz(block: int = 48):
         return count, top
 
     def expected(args):
-        steps, highest = np.array([one(int(x)) for x in args[0]], np.int32).T
+        steps, highest = np.array([course(int(x)) for x in args[0]], np.int32).T
         return {1: steps.copy(), 2: highest.copy()}
 
     empty = np.zeros_like(start)

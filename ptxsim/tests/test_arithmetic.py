@@ -148,10 +148,10 @@ def test_products_and_quotients_are_flushed_after_rounding(rows):
         ):
             for x, y in ((a, b), (b, a)):
                 got = function(x, y)
-                for one, p, q in zip(got, x.tolist(), y.tolist(), strict=True):
+                for result, p, q in zip(got, x.tolist(), y.tolist(), strict=True):
                     if p != 0 and q != 0:
                         wanted = to_float32(exact(Fraction(p), Fraction(q)), ftz=True)
-                        assert same(one, wanted)
+                        assert same(result, wanted)
 
 
 # --- where the search for a second rounding is left out ------------------------------------------
@@ -270,8 +270,8 @@ def test_sums_and_products_of_halves_are_rounded_once(name, cleared):
     }
     given = {halves.multiply: bits[:2], halves.multiply_add: bits}
     for function, once in exact.items():
-        found = function(*given.get(function, bits[::2]), name, False, None)
-        np.testing.assert_array_equal(found, halves.pattern(once, name), function.__name__)
+        result = function(*given.get(function, bits[::2]), name, False, None)
+        np.testing.assert_array_equal(result, halves.pattern(once, name), function.__name__)
 
 
 def test_pairs_of_halves_are_the_same_in_pieces(monkeypatch):
@@ -280,13 +280,13 @@ def test_pairs_of_halves_are_the_same_in_pieces(monkeypatch):
     words = [random.integers(0, 1 << 32, shape, np.uint32).view(np.int32)
              for shape in ((30, 1, 7), (30, 50, 1), (50, 7))]  # fmt: skip
     add = partial(halves.multiply_add, name="f16", ftz=False, limit=None)
-    found = []
+    result = []
     with np.errstate(all="ignore"):
         for piece in (1 << 30, 1000):
             monkeypatch.setattr(halves, "PIECE", piece)
-            found.append(halves.each_half(add, words))
-    assert found[0].shape == (30, 50, 7)
-    np.testing.assert_array_equal(*found)
+            result.append(halves.each_half(add, words))
+    assert result[0].shape == (30, 50, 7)
+    np.testing.assert_array_equal(*result)
 
 
 OF_SIXTEEN_BITS = """

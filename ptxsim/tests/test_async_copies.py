@@ -197,6 +197,37 @@ def test_what_goes_wrong_with_an_mbarrier_is_named(old, new, kind):
     assert (kind or "mbarrier overflow") in kinds(done)
 
 
+@pytest.mark.parametrize(
+    ("count", "arrivals", "first", "lanes"),
+    [
+        (64, "arrive(&all);", None, 0),
+        (32, "arrive(&all); arrive(&all);", None, 0),  # each warp completes a phase of its own
+        (16, "if (t % 2) arrive(&all); else arrive(&all);", None, 0),
+        (63, "arrive(&all);", 63, 1),
+        (62, "arrive(&all);", 62, 2),
+        (58, "arrive(&all);", 58, 6),
+        (1, "if (t < 32) arrive(&all); wait_parity(&all, 0);", 1, 31),  # one phase is complete
+    ],
+)
+def test_a_warp_must_not_arrive_more_often_in_one_instruction_than_a_phase_expects(
+    count, arrivals, first, lanes
+):
+    """A GPU stops such a kernel. Arrivals of other instructions or warps begin the next phase."""
+    body = f"""
+    __shared__ mbarrier all;
+    const int t = threadIdx.x;
+    if (t == 0) init(&all, {count});
+    __syncthreads();
+    {arrivals}
+    out[t] = t;
+    """
+    _, done = run(body, check=True)
+    assert [(finding.kind, finding.thread, finding.lanes) for finding in done.findings] == (
+        [("mbarrier overflow", (first, 0, 0), 2 * lanes)] if lanes else []
+    )
+    assert "mbarrier overflow" not in kinds(run(body)[1])
+
+
 def test_phases_follow_one_another_by_parity():
     body = """
     __shared__ float box[64];

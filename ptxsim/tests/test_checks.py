@@ -32,10 +32,10 @@ def check(body, threads=(THREADS, 1, 1), blocks=1, **how):
 
 
 def assert_finding(findings, kind, line, block, thread, what, lanes=None):
-    (found,) = [one for one in findings if (one.kind, one.line) == (kind, line)]
-    assert (found.kernel, found.block, found.thread) == ("k", block, thread)
-    assert found.what == what
-    assert lanes is None or found.lanes == lanes
+    (finding,) = [f for f in findings if (f.kind, f.line) == (kind, line)]
+    assert (finding.kernel, finding.block, finding.thread) == ("k", block, thread)
+    assert finding.what == what
+    assert lanes is None or finding.lanes == lanes
 
 
 START = """const int t = threadIdx.x;
@@ -350,14 +350,14 @@ def late(request, monkeypatch):
 
 def test_after_very_many_accesses_a_race_is_found_and_no_other(late):
     assert check(START + RIGHT["barriers on both sides"]) == []
-    (found,) = check(START + RACES["no barrier before a read"][0])
-    assert found.kind == "read-after-write race" and "s[63] written by thread (63" in found.what
+    (finding,) = check(START + RACES["no barrier before a read"][0])
+    assert finding.kind == "read-after-write race" and "s[63] written by thread (63" in finding.what
 
 
 # --- asynchronous copies, as copies.py tells of them ------------------------------------------
 
 
-class Told:
+class Block:
     """A Checker that is told what happens, in a kernel of one block of 64 threads.
 
     Instruction i stands in line i. `tile` is an array of 1024 bytes from byte 64 on.
@@ -370,14 +370,14 @@ class Told:
         self.layout, self.alive = Layout(((0, 1),) * 3, (64, 1, 1), (1, 1, 1)), True
         kernel = ptx.Kernel("k", [], shared=shared, instructions=instructions)
         self.launch = SimpleNamespace(kernel=kernel, shared_bytes=1088, cluster=(1, 1, 1))
-        self.checker, self.found = Checker(self), []
+        self.checker, self.findings = Checker(self), []
         self.thread = np.arange(64)
         self.everyone = self.layout.thread_number
         self.access(0, "store", 64 + 16 * self.thread, 16)
         self.meet(1)
 
     def find(self, kind, index, what, lanes):
-        self.found.append((kind, index, int(np.argmax(lanes)), what))
+        self.findings.append((kind, index, int(np.argmax(lanes)), what))
 
     def only(self, *threads):
         return np.isin(self.thread, threads)
@@ -391,45 +391,45 @@ class Told:
         self.checker.open(go)
 
 
-def phase(told, barrier, *threads):
+def phase(block, barrier, *threads):
     """The threads arrive, and with that a phase of the mbarrier is complete."""
-    told.checker.mbarrier_arrive(10, barrier, told.only(*threads))
-    told.checker.phase_completed(barrier, np.array([True]))
+    block.checker.mbarrier_arrive(10, barrier, block.only(*threads))
+    block.checker.phase_completed(barrier, np.array([True]))
 
 
-def bulk(told, index, to, barrier, thread=0):
-    told.checker.copy_started(index, to, 512, told.only(thread))
-    told.checker.copy_landed(index, to, 512, told.only(thread), barrier=barrier)
-    phase(told, barrier, thread)
+def bulk(block, index, to, barrier, thread=0):
+    block.checker.copy_started(index, to, 512, block.only(thread))
+    block.checker.copy_landed(index, to, 512, block.only(thread), barrier=barrier)
+    phase(block, barrier, thread)
 
 
-def told_with_mbarriers():
-    told = Told()
+def block_with_mbarriers():
+    block = Block()
     for barrier in (0, 8, 16):
-        told.access(2, "store", barrier, 8, told.only(0))
-    told.meet(3)
-    return told
+        block.access(2, "store", barrier, 8, block.only(0))
+    block.meet(3)
+    return block
 
 
 def test_a_bulk_copy_is_known_to_those_who_see_its_mbarrier_and_whom_they_meet():
-    told = told_with_mbarriers()
-    bulk(told, 4, 64, 0)
-    bulk(told, 5, 64 + 512, 8)
-    told.checker.mbarrier_acquire(6, 0, told.only(40))
-    told.access(7, "load", 64 + 100, 4, told.only(40))
-    assert told.found == []
-    told.access(8, "load", 64 + 100, 4, told.only(41))
+    block = block_with_mbarriers()
+    bulk(block, 4, 64, 0)
+    bulk(block, 5, 64 + 512, 8)
+    block.checker.mbarrier_acquire(6, 0, block.only(40))
+    block.access(7, "load", 64 + 100, 4, block.only(40))
+    assert block.findings == []
+    block.access(8, "load", 64 + 100, 4, block.only(41))
     what = "tile[25] written by the copy of line 4, whose mbarrier the thread has not waited for"
-    assert told.found == [("read-after-write race", 8, 41, what)]
-    told.access(9, "load", 64 + 600, 4, told.only(40))
+    assert block.findings == [("read-after-write race", 8, 41, what)]
+    block.access(9, "load", 64 + 600, 4, block.only(40))
     what = "tile[150] written by the copy of line 5, whose mbarrier the thread has not waited for"
-    assert told.found[1:] == [("read-after-write race", 9, 40, what)]
-    told.found.clear()
-    told.meet(11)
-    told.access(12, "load", 64 + 100, 4)
-    assert told.found == []
-    told.access(13, "load", 64 + 600, 4)  # nobody has waited for that one
-    assert [kind for kind, *_ in told.found] == ["read-after-write race"]
+    assert block.findings[1:] == [("read-after-write race", 9, 40, what)]
+    block.findings.clear()
+    block.meet(11)
+    block.access(12, "load", 64 + 100, 4)
+    assert block.findings == []
+    block.access(13, "load", 64 + 600, 4)  # nobody has waited for that one
+    assert [kind for kind, *_ in block.findings] == ["read-after-write race"]
 
 
 # What happens in a block, one after the other: (what, thread, place or mbarrier, …).
@@ -456,7 +456,7 @@ def any_race(happened):
             earlier, by, *where = happened[i]
             if by == thread or "meet" in (what, earlier):
                 before[i, j] = True
-            phases = [one[0] == "complete" and one[2] == rest[-1] for one in happened[i:j]]
+            phases = [event[0] == "complete" and event[2] == rest[-1] for event in happened[i:j]]
             if what == "acquire" and rest[0] == where[-1] and any(phases):
                 before[i, j] |= earlier == "arrive"
                 before[count + i, j] |= earlier == "copy"
@@ -479,24 +479,24 @@ def any_race(happened):
 @example([("copy", 0, 0, 0), ("complete", -1, 1), ("acquire", 1, 1), ("read", 1, 0)])
 @example([("write", 1, 0), ("arrive", 1, 0), ("acquire", 0, 0), ("read", 0, 0)])
 def test_races_of_copies_and_mbarriers_are_those_of_brute_force(happened):
-    told = told_with_mbarriers()
+    block = block_with_mbarriers()
     for index, (what, thread, *rest) in enumerate(happened, start=4):
-        lane = told.only(thread) if thread is not None else None
+        lane = block.only(thread) if thread is not None else None
         if what in ("read", "write"):
             operation = {"read": "load", "write": "store"}[what]
-            told.access(index, operation, 64 + 16 * rest[0], 16, lane)
+            block.access(index, operation, 64 + 16 * rest[0], 16, lane)
         elif what == "copy":
-            told.checker.copy_started(index, 64 + 16 * rest[0], 16, lane)
-            told.checker.copy_landed(index, 64 + 16 * rest[0], 16, lane, barrier=8 * rest[1])
+            block.checker.copy_started(index, 64 + 16 * rest[0], 16, lane)
+            block.checker.copy_landed(index, 64 + 16 * rest[0], 16, lane, barrier=8 * rest[1])
         elif what == "arrive":
-            told.checker.mbarrier_arrive(index, 8 * rest[0], lane)
+            block.checker.mbarrier_arrive(index, 8 * rest[0], lane)
         elif what == "complete":
-            told.checker.phase_completed(8 * rest[0], np.array([True]))
+            block.checker.phase_completed(8 * rest[0], np.array([True]))
         elif what == "acquire":
-            told.checker.mbarrier_acquire(index, 8 * rest[0], lane)
+            block.checker.mbarrier_acquire(index, 8 * rest[0], lane)
         else:
-            told.meet(index)
-    assert bool(told.found) == any_race(happened)
+            block.meet(index)
+    assert bool(block.findings) == any_race(happened)
 
 
 # --- random programs --------------------------------------------------------------------------
@@ -585,7 +585,7 @@ def unordered_pairs(program):
         for i, step in enumerate(program) if isinstance(step, dict)
         for thread, what in step.items()
     ]  # fmt: skip
-    found = []
+    pairs = []
     for first in done:
         knows = {first.thread}
         reached = {first.step: set(knows)}  # who knows of `first` when a step begins
@@ -595,13 +595,13 @@ def unordered_pairs(program):
                 for tell, learn in meetings(program[i]):
                     if tell & reached[i]:
                         knows |= learn
-        found += [
+        pairs += [
             (first, second)
             for second in done
             if second.step >= first.step and second.thread not in reached[second.step]
             and (second.step, second.thread) != (first.step, first.thread) and first.races(second)
         ]  # fmt: skip
-    return found
+    return pairs
 
 
 def run_program(program, *options):
@@ -627,10 +627,10 @@ def assert_as_brute_force(program, *options):
     findings, racing = run_program(program, *options), unordered_pairs(program)
     assert bool(findings) == bool(racing)
     threads = {frozenset((a.thread, b.thread)) for a, b in racing}
-    for found in findings:
-        assert found.kind.endswith("race")
-        other = int(found.what.split("thread (")[1].split(",")[0])
-        assert frozenset((found.thread[0], other)) in threads
+    for finding in findings:
+        assert finding.kind.endswith("race")
+        other = int(finding.what.split("thread (")[1].split(",")[0])
+        assert frozenset((finding.thread[0], other)) in threads
 
 
 @settings(deadline=None, max_examples=100)

@@ -24,7 +24,7 @@ def launch(case, **how):
         if isinstance(arg, tuple):
             given.append(tensor_map(*arg))
         elif isinstance(arg, recorder.Maps):
-            given.append(ptxsim.TensorMaps([tensor_map(*one) for one in arg.maps]))
+            given.append(ptxsim.TensorMaps([tensor_map(*box) for box in arg.maps]))
         else:
             given.append(arg)
     grid, block = ((*shape, 1, 1)[:3] for shape in (case.grid, case.block))
@@ -168,8 +168,8 @@ def test_warps_divide_the_registers_of_their_block(attribute, producer, few, man
     text = DIVIDED.replace("ATTRIBUTE", attribute).replace("PRODUCER", producer)
     text, out = text.replace("FEW", str(few)).replace("MANY", str(many)), np.zeros(384, np.int32)
     run = ptxsim.launch(text, "k", (1, 1, 1), (384, 1, 1), [out], check=True, **SETTINGS)
-    found = {finding.kind for finding in run.findings}
-    assert (found == kinds) if not kinds or producer == "dec" else (found & kinds)
+    found_kinds = {finding.kind for finding in run.findings}
+    assert (found_kinds == kinds) if not kinds or producer == "dec" else (found_kinds & kinds)
     assert (out == 1).all()
 
 
@@ -199,7 +199,7 @@ def test_a_barrier_of_all_blocks_that_fit_opens(blocks, check):
 
 def test_one_block_more_than_fit_waits_for_ever():
     _, run = grid_barrier(133, shared_bytes=200 * 1024)
-    (finding,) = [one for one in run.findings if "loop" in one.what]
+    (finding,) = [f for f in run.findings if "loop" in f.what]
     assert finding.kind == "deadlock"
     assert "1 of the grid's 133 blocks have not begun" in finding.what
     assert "an NVIDIA H200 has room for 132 at a time" in finding.what
@@ -262,6 +262,31 @@ def test_what_nobody_writes_is_a_deadlock():
     assert kinds == {("deadlock", 5), ("deadlock", 9)}
 
 
+BY_TURNS = """KERNEL(2) by_turns(u32* out, int count)
+{
+    __shared__ mbarrier full;
+    if (threadIdx.x == 0) init(&full, count);
+    sync();
+    arrive(at(place(&full), threadIdx.x % 2));
+    sync();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
+}"""
+
+
+@pytest.mark.parametrize(("count", "too_many"), [(64, 0), (16, 0), (63, 1), (61, 3)])
+def test_a_warp_overflows_mbarriers_of_both_blocks_where_they_expect_too_few(count, too_many):
+    """Each mbarrier gets 16 arrivals from each of four warps."""
+    out = np.zeros((2, 64), np.uint32)
+    source = kernel_text("far_arrivals") + BY_TURNS
+    args = [out, count]
+    run = ptxsim.launch(source, "by_turns", (2, 1, 1), (64, 1, 1), args, check=True, **SETTINGS)
+    assert {finding.kind for finding in run.findings} == (
+        {"mbarrier overflow"} if too_many else set()
+    )
+    assert sum(finding.lanes for finding in run.findings) == 2 * too_many
+    assert out.all()
+
+
 # --- counters -------------------------------------------------------------------------------------
 
 
@@ -269,8 +294,8 @@ def test_what_nobody_writes_is_a_deadlock():
 def test_what_is_counted_of_clusters_and_copies_is_what_the_profiler_counted(name):
     wanted = json.loads(str(record()["counters"]))[name]
     _, run = launch(recorder.cases()[name], count=True)
-    found = {metric: value for metric, value in run.counters.items() if metric in recorder.METRICS}
-    assert {metric: value for metric, value in found.items() if value} == wanted
+    values = {m: value for m, value in run.counters.items() if value and m in recorder.METRICS}
+    assert values == wanted
 
 
 @pytest.mark.parametrize("name", recorder.counted_boxes())
@@ -278,5 +303,5 @@ def test_a_box_takes_the_sectors_that_the_profiler_counted(name):
     case = recorder.counted_boxes()[name]
     used = tensor_map(case, case.memory().copy())
     count = counted.loaded if name.startswith("load") else counted.stored
-    found = [count(used, np.array([corner])) for corner in case.corners]
-    assert found == json.loads(str(record()["sectors"]))[name]
+    sectors = [count(used, np.array([corner])) for corner in case.corners]
+    assert sectors == json.loads(str(record()["sectors"]))[name]

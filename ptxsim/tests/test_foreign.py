@@ -37,10 +37,10 @@ def test_functions_are_called_with_numbers_and_structures():
     a, b, c = np.zeros(8, f4), np.zeros(8), np.zeros(8, np.int32)
     assert not run(CALLS, [a, b, c], threads=8).findings
     for t in range(8):
-        pair, own = [1.0 + t, 2.0 + t], [t, t + 1, t + 2]
+        pair, triple = [1.0 + t, 2.0 + t], [t, t + 1, t + 2]
         if t % 2 and t <= 5:
-            pair, own[t % 3] = [1.0 + 2 * pair[0], pair[1] * t], 100 + t
-        assert [a[t], b[t]] == pair and c[t] == own[0] * 10000 + own[1] * 100 + own[2]
+            pair, triple[t % 3] = [1.0 + 2 * pair[0], pair[1] * t], 100 + t
+        assert [a[t], b[t]] == pair and c[t] == triple[0] * 10000 + triple[1] * 100 + triple[2]
 
 
 TWO = """__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }
@@ -115,9 +115,9 @@ def test_an_assertion_that_does_not_hold_is_a_finding_and_ends_the_thread():
         x[threadIdx.x] = 1;
     }"""
     x = np.zeros(32, np.int32)
-    (found,) = run(source, [x, 29]).findings
-    assert (found.kind, found.line, found.thread) == ("failed assertion", 2, (29, 0, 0))
-    assert found.lanes == 3 and "`threadIdx.x < n` does not hold, kernel.cu:2" in found.what
+    (finding,) = run(source, [x, 29]).findings
+    assert (finding.kind, finding.line, finding.thread) == ("failed assertion", 2, (29, 0, 0))
+    assert finding.lanes == 3 and "`threadIdx.x < n` does not hold, kernel.cu:2" in finding.what
     assert x.tolist() == [1] * 29 + [0] * 3
 
 
@@ -127,8 +127,8 @@ def test_a_trap_is_a_finding_and_ends_the_thread():
         x[threadIdx.x] = 1;
     }"""
     x = np.zeros(32, np.int32)
-    (found,) = run(source, [x]).findings
-    assert (found.kind, found.line, found.thread, found.lanes) == ("trap", 2, (3, 0, 0), 1)
+    (finding,) = run(source, [x]).findings
+    assert (finding.kind, finding.line, finding.thread, finding.lanes) == ("trap", 2, (3, 0, 0), 1)
     assert x[3] == 0 and x.sum() == 31
 
 
@@ -358,7 +358,7 @@ def test_many_threads_may_initialise_an_mbarrier_alike():
     out = np.zeros(64, np.int32)
     assert not run(source, [out], threads=64, options=("-DCOUNT=64",)).findings and out.all()
     differ = run(source, [out], threads=64, options=("-DCOUNT=64+threadIdx.x/32",)).findings
-    assert {"write-after-write race"} <= {found.kind for found in differ}
+    assert {"write-after-write race"} <= {finding.kind for finding in differ}
 
 
 @pytest.mark.parametrize(

@@ -86,12 +86,12 @@ def test_an_outer_product_is_one_step():
     lines = [f"fma.rn.ftz.f32 %f{10 * i + j}, %f{80 + i}, %f{84 + j}, %f{10 * i + j};"
              for i in range(4) for j in range(3)]  # fmt: skip
     together, last = steps(block(*lines))
-    assert [one.index for one in together] == list(range(12)) and last.name == "ret"
+    assert [instruction.index for instruction in together] == list(range(12)) and last.name == "ret"
 
 
 def test_what_reads_a_result_comes_after_it_and_what_does_not_before():
     order = [
-        [one.index for one in step] if isinstance(step, list) else step.index
+        [instruction.index for instruction in step] if isinstance(step, list) else step.index
         for step in steps(
             block(
                 "fma.rn.ftz.f32 %f1, %f2, %f3, %f1;",
@@ -124,8 +124,8 @@ def test_rows_are_what_single_ones_are(large, count, seed, in_range):
                 factors = fused.stack(3, *(f8(other) for other in others))
                 rows = fused.fma_rows(f8(shared), factors, rows, known, stacks, 3)
                 singles = [
-                    fma_ftz(f8(shared), f8(other), one, NOTHING_KNOWN, Magnitudes())
-                    for other, one in zip(others, singles, strict=True)
+                    fma_ftz(f8(shared), f8(other), single, NOTHING_KNOWN, Magnitudes())
+                    for other, single in zip(others, singles, strict=True)
                 ]
     finally:
         fused.LARGE = limit

@@ -36,8 +36,8 @@ def record() -> dict[str, np.ndarray]:
 
 
 def bound(table, name: str):
-    found = [key for key in table if name == key or re.match(rf"{key}(\.ftz)?\.f32$", name)]
-    return table[max(found, key=len)] if found else None
+    keys = [key for key in table if name == key or re.match(rf"{key}(\.ftz)?\.f32$", name)]
+    return table[max(keys, key=len)] if keys else None
 
 
 def is_exact(name: str) -> bool:
@@ -81,8 +81,8 @@ def equal(kind: str, got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Bit for bit, but any NaN is as good as another."""
     same = np.ones(got.shape, bool)
     pairs = zip(parts(kind, got), parts(kind, wanted), strict=True)
-    for (one, a), (_, b) in pairs:
-        same &= (a == b) | (is_nan(one, a) & is_nan(one, b))
+    for (number_type, a), (_, b) in pairs:
+        same &= (a == b) | (is_nan(number_type, a) & is_nan(number_type, b))
     return same
 
 
@@ -111,11 +111,12 @@ def test_every_approximate_function_is_as_near_as_it_says(name):
     kind = recorder.FORMS[name].result
     units, error = bound(UNITS, name), bound(ERRORS, name)
     both = (parts(kind, bits) for bits in (approximations()[name], record()[f"result {name}"]))
-    for (one, got), (_, wanted) in zip(*both, strict=True):
-        number = np.isfinite(as_float(one, wanted)) & np.isfinite(as_float(one, got))
+    for (number_type, got), (_, wanted) in zip(*both, strict=True):
+        a, b = (np.isfinite(as_float(number_type, bits)) for bits in (got, wanted))
+        number = a & b
         # Of NaN and infinities nothing is approximate.
-        assert equal(one, got, wanted)[~number].all()
-        a, b = (as_float(one, bits)[number].astype(float) for bits in (got, wanted))
+        assert equal(number_type, got, wanted)[~number].all()
+        a, b = (as_float(number_type, bits)[number].astype(float) for bits in (got, wanted))
         if error is not None:
             assert (np.abs(a - b) <= error).all()
             continue
@@ -142,12 +143,13 @@ def test_the_bounds_hold_for_all_operands():
     """Of functions of a float32: what a sweep over all 2**32 operands found."""
     sweep = json.loads(str(record()["about"]))["sweep"]
     assert set(sweep) == set(recorder.EXACT)
-    for name, found in sweep.items():
+    for name, differences in sweep.items():
         error, units = bound(ERRORS, name), bound(UNITS, name)
         if name.startswith("lg2"):
-            assert found["units_from_1"] <= units and found["error_below_1"] <= LOGARITHM_ERROR
+            assert differences["units_from_1"] <= units
+            assert differences["error_below_1"] <= LOGARITHM_ERROR
         else:
-            assert found["error"] <= error
+            assert differences["error"] <= error
 
 
 # --- the table in the documentation ---------------------------------------------------------------

@@ -223,9 +223,9 @@ def test_what_is_read_only_is_not_written(entry, line):
     if line is None:
         assert not run.findings
         return
-    (found,) = run.findings
-    assert (found.kind, found.line, found.lanes) == ("forbidden write", line, 32)
-    assert "writes to a[3], and a is an input" in str(found)
+    (finding,) = run.findings
+    assert (finding.kind, finding.line, finding.lanes) == ("forbidden write", line, 32)
+    assert "writes to a[3], and a is an input" in str(finding)
     run.accesses((0, 0, 0))  # which runs the block once more
     assert not a.any()
 
@@ -293,16 +293,16 @@ def test_an_array_of_pointers_leads_to_parts_of_an_array():
 
 def test_pointers_past_the_end_and_into_what_is_read_only_or_unwritten_are_findings():
     x, out = np.zeros(64, np.float32), np.zeros((2, 32), np.float32)
-    (found,) = gathered(ptxsim.Pointers(x, [0, 40]), x.copy(), out, 2).findings
-    assert found.kind.startswith("out-of-bounds") and "rows[64] of 64 elements" in found.what
-    (found,) = gathered(
+    (finding,) = gathered(ptxsim.Pointers(x, [0, 40]), x.copy(), out, 2).findings
+    assert finding.kind.startswith("out-of-bounds") and "rows[64] of 64 elements" in finding.what
+    (finding,) = gathered(
         ptxsim.Pointers(ptxsim.uninitialised(x), [0, 16]), x.copy(), out, 2, check=True
     ).findings
-    assert "uninitialised" in found.kind
-    (found,) = gathered(ptxsim.Pointers(x, [0, 16]), x.copy(), ptxsim.read_only(out), 2).findings
-    assert "out is an input" in found.what
-    (found,) = gathered(ptxsim.Pointers(x, [0, 0]), ptxsim.Part(x, 33), out, 2).findings
-    assert found.kind.startswith("out-of-bounds")
+    assert "uninitialised" in finding.kind
+    (finding,) = gathered(ptxsim.Pointers(x, [0, 16]), x.copy(), ptxsim.read_only(out), 2).findings
+    assert "out is an input" in finding.what
+    (finding,) = gathered(ptxsim.Pointers(x, [0, 0]), ptxsim.Part(x, 33), out, 2).findings
+    assert finding.kind.startswith("out-of-bounds")
 
 
 def test_pointers_are_for_parameters_that_are_pointers():
@@ -463,7 +463,7 @@ def project(tmp_path: Path) -> Path:
 def test_headers_are_found_beside_the_file_and_findings_name_their_lines(project):
     x, y = ones(32), ones(32)
     run = ptxsim.launch(project, "add", 1, 32, [x, y])
-    where = {(found.line, found.header) for found in run.findings}
+    where = {(finding.line, finding.header) for finding in run.findings}
     assert where == {(3, "helper.h, line 2"), (4, "far.h, line 3")}
     assert "'add', line 3 (helper.h, line 2): x[32] of 32 elements" in str(run.findings[0])
 

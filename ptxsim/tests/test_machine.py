@@ -120,17 +120,17 @@ def test_a_correct_launch_has_no_findings():
 )
 def test_an_access_out_of_bounds_is_named(how, kind, line, what, block, thread, lanes):
     findings, _ = mistakes(**how)
-    found = findings[0]
-    assert (found.kind, found.kernel, found.line, found.what) == (kind, "k", line, what)
-    assert (found.block, found.thread) == ((block, 0, 0), (thread, 0, 0))
+    finding = findings[0]
+    assert (finding.kind, finding.kernel, finding.line, finding.what) == (kind, "k", line, what)
+    assert (finding.block, finding.thread) == ((block, 0, 0), (thread, 0, 0))
     active = [t for t in range(64) if t % 3 != 1]
     if "start" in how:
-        assert found.lanes == sum(not 0 <= t + how["start"] < 64 for t in active)
-    assert len(findings) == 1 and found.lanes == lanes
+        assert finding.lanes == sum(not 0 <= t + how["start"] < 64 for t in active)
+    assert len(findings) == 1 and finding.lanes == lanes
     more = f" and {lanes - 1} more" if lanes > 1 else ""
-    assert str(found) == (
-        f"{kind} in kernel 'k', line {line}: {what}, by block {found.block}, "
-        f"thread {found.thread}{more}"
+    assert str(finding) == (
+        f"{kind} in kernel 'k', line {line}: {what}, by block {finding.block}, "
+        f"thread {finding.thread}{more}"
     )
 
 
@@ -154,8 +154,8 @@ def test_the_first_lane_and_its_element_belong_together():
         if (y == 0 ? x_ == 9 : x_ == 2) out[y * 32 + x_] = x[100 + 7 * x_];
     }"""
     arrays = [np.zeros(100, f4), np.zeros(64, f4)]
-    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 2, 1), arrays).findings
-    assert found.thread == (9, 0, 0) and found.what == "x[163] of 100 elements"
+    (finding,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 2, 1), arrays).findings
+    assert finding.thread == (9, 0, 0) and finding.what == "x[163] of 100 elements"
 
 
 def test_shared_memory_starts_as_nan():
@@ -187,9 +187,9 @@ def test_a_barrier_that_only_some_threads_reach_is_named():
     x[:64] = 0  # block 0 goes one way, blocks 1 and 2 the other: that is allowed
     assert ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x.copy()]).findings == []
     x[100] = 0
-    (found,) = ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x]).findings
-    assert found.kind == "divergent barrier" and found.line in (5, 9)
-    assert found.block == (1, 0, 0) and (found.lanes == 1) == (found.thread == (36, 0, 0))
+    (finding,) = ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), [x]).findings
+    assert finding.kind == "divergent barrier" and finding.line in (5, 9)
+    assert finding.block == (1, 0, 0) and (finding.lanes == 1) == (finding.thread == (36, 0, 0))
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -242,10 +242,10 @@ def test_accesses_are_those_of_the_source_in_their_order():
 }"""
     arrays = [np.zeros(5 * 100, f4), np.zeros(100, f4)]
     done = ptxsim.launch(source, "k", (2, 1, 1), (64, 1, 1), [*arrays, 100], count=True)
-    found = done.accesses((1, 0, 0), warp=1)
+    accesses = done.accesses((1, 0, 0), warp=1)
     i = np.arange(96, 128)
-    assert len(found) == 6
-    for number, access in enumerate(found):
+    assert len(accesses) == 6
+    for number, access in enumerate(accesses):
         j, store = divmod(number, 2)
         assert (access.array, access.operation) == [("x", "load"), ("out", "store")][store]
         assert access.line == 5 and access.space == "global" and access.size == 4

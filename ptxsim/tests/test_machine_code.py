@@ -49,10 +49,10 @@ def few_are_in_rows_too(monkeypatch):
     monkeypatch.setattr(compiled, "FEW", 0)
 
 
-def same(one, other):
+def same(a, b):
     """Bit for bit, but for which NaN it is."""
-    nan = np.isnan(one)
-    return (nan == np.isnan(other)).all() and (one.view(u4) == other.view(u4))[~nan].all()
+    nan = np.isnan(a)
+    return (nan == np.isnan(b)).all() and (a.view(u4) == b.view(u4))[~nan].all()
 
 
 @pytest.mark.parametrize("ftz", [False, True])
@@ -123,8 +123,8 @@ def test_without_numba_all_is_left_to_numpy(monkeypatch):
     compiled._functions.cache_clear()
     try:
         assert compiled.fma(1) is None and compiled.fma_ftz(1) is None
-        one = np.ones(3)
-        assert (multiply_add.fma(one, one, one.astype(f4)) == 2).all()
+        ones = np.ones(3)
+        assert (multiply_add.fma(ones, ones, ones.astype(f4)) == 2).all()
     finally:
         compiled._functions.cache_clear()
 
@@ -135,5 +135,5 @@ def test_what_was_compiled_once_is_loaded_by_the_next_process():
         "print(*map(len, machine_code.rows.stats[1:]))  # found in the cache, and not"
     )
     command = [sys.executable, "-c", program]
-    said = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
-    assert said[1] == "1 0\n", said
+    outputs = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
+    assert outputs[1] == "1 0\n", outputs

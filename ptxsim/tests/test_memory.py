@@ -31,12 +31,12 @@ def test_each_thread_has_its_own_local_array(blocks, threads, n, seed):
     args = [index, out, n]
     done = ptxsim.launch(LOCAL, "k", (blocks, 1, 1), (threads, 1, 1), args, check=True)
     assert not done.findings
-    for i, own in enumerate([10 * i + j for j in range(6)] for i in range(blocks * threads)):
+    for i, elements in enumerate([10 * i + j for j in range(6)] for i in range(blocks * threads)):
         for a in index[i]:
-            own[a] = own[(a + 1) % 6] + 1
+            elements[a] = elements[(a + 1) % 6] + 1
         total = 0
         for j in range(6):
-            total = 3 * total + own[(j + n) % 6]
+            total = 3 * total + elements[(j + n) % 6]
         assert out[i] == total
 
 
@@ -45,9 +45,9 @@ def test_an_access_outside_a_local_array_is_found(index, element):
     index, out = np.full((2, 1), index, np.int32), np.zeros(2, np.int32)
     index[0] = 0
     done = ptxsim.launch(LOCAL, "k", (1, 1, 1), (2, 1, 1), [index, out, 1])
-    (found,) = [one for one in done.findings if one.kind == "out-of-bounds write"]
-    assert (found.line, found.thread, found.lanes) == (7, (1, 0, 0), 1)
-    assert found.what == f"local memory[{element}] of 6 elements of 4 bytes"
+    (finding,) = [f for f in done.findings if f.kind == "out-of-bounds write"]
+    assert (finding.line, finding.thread, finding.lanes) == (7, (1, 0, 0), 1)
+    assert finding.what == f"local memory[{element}] of 6 elements of 4 bytes"
 
 
 GENERIC = """extern "C" __global__ void k(const int* which, int* x, int* out) {
@@ -105,8 +105,8 @@ def test_variables_of_the_module_begin_as_declared():
         assert not done.findings
         assert out.tolist() == [0.5 + 0.25 - 4 + 1, -1 - 4 + 2, 1.5 + 0.25 - 4 + 255, -4.0]
     index[1] = 3
-    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index]).findings
-    assert (found.kind, found.what) == ("out-of-bounds read", "weights[3] of 3 elements")
+    (finding,) = ptxsim.launch(source, "k", (1, 1, 1), (4, 1, 1), [out, index]).findings
+    assert (finding.kind, finding.what) == ("out-of-bounds read", "weights[3] of 3 elements")
 
 
 def test_untyped_bits_are_extended_with_zeros():
@@ -164,7 +164,7 @@ def test_an_address_that_its_size_does_not_divide_is_found(base, access):
     for off in (0, size // 2):
         x, y = np.zeros(64, f4), np.zeros(1, f4)
         done = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, off, y])
-        kinds = {found.kind for found in done.findings}
+        kinds = {finding.kind for finding in done.findings}
         assert kinds == ({f"misaligned {kind}"} if off else set())
 
 

@@ -36,13 +36,13 @@ def run(body, start=START, array="float s[1024]"):
 
 def loads(done) -> str:
     """The loads of one run, as letters; those that no lane executes have no addresses."""
-    found = [a for a in done.accesses() if (a.space, a.operation) == ("shared", "load")]
-    moving = "".join(sorted(WIDTHS[access.size] for access in found))
-    idle = done.counters[LOADS] - len(found)
+    accesses = [a for a in done.accesses() if (a.space, a.operation) == ("shared", "load")]
+    moving = "".join(sorted(WIDTHS[access.size] for access in accesses))
+    idle = done.counters[LOADS] - len(accesses)
     shared = [line for line in done.lines if (line.space, line.operation) == ("shared", "load")]
     assert sum(line.requests for line in shared) == done.counters[LOADS]
     assert sum(line.units for line in shared) == done.counters[WAVEFRONTS]
-    assert sum(line.bytes_asked for line in shared) == sum(32 * access.size for access in found)
+    assert sum(line.bytes_asked for line in shared) == sum(32 * access.size for access in accesses)
     return moving + "i" * idle
 
 
@@ -118,10 +118,10 @@ def test_padded_rows(stride, expected):
 def test_not_across_what_writes_shared_memory_or_orders_it(between, expected):
     body = f"float x = s[b] + s[b + 1]; {between} out[t] = x + s[b + 2] + s[b + 3];"
     _, done = run(ALIGNED + body)
-    found = loads(done)
+    letters = loads(done)
     if "atomicAdd(&s" in between:  # an atomic may count as a load of its own
-        found = "".join(c for c in found if c == "d")
-    assert found == expected
+        letters = "".join(c for c in letters if c == "d")
+    assert letters == expected
 
 
 def test_volatile_loads_stay():
@@ -216,6 +216,6 @@ def test_idle_loads_before_asynchronous_copies(then, idle):
     data = np.arange(160, dtype=np.float32)
     done = ptxsim.launch(source, "k", (1, 1, 1), (96, 1, 1), [out, data, 0], count=True)
     assert not done.findings
-    own = 3 * (1 + then.count("s[t ^ 1]"))
-    assert done.counters[LOADS] == own + 3 * idle, "in each of three warps"
-    assert done.counters[WAVEFRONTS] == own
+    loads_of_source = 3 * (1 + then.count("s[t ^ 1]"))
+    assert done.counters[LOADS] == loads_of_source + 3 * idle, "in each of three warps"
+    assert done.counters[WAVEFRONTS] == loads_of_source

@@ -195,8 +195,8 @@ def test_counts_do_not_depend_on_how_many_blocks_run_together(name, monkeypatch)
     monkeypatch.setattr(ptxsim.grid, "CHUNK_LANES", sample.fifth)
     monkeypatch.setattr(ptxsim.grid, "THREADS", 4)
     also, apart = sample.run(count=True)
-    for one, other in zip(left, also, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for array, other in zip(left, also, strict=True):
+        np.testing.assert_array_equal(array, other)
     assert together.lines == apart.lines and together.lines
     assert together.counters == apart.counters
     sums_agree(together, wide=name in ("vector", "tiled", "coarse", "coarse, one row"))
@@ -239,14 +239,14 @@ STEPPING = """extern "C" __global__ void stepping(const float* A, const float* B
 
 @settings(max_examples=20)
 @given(
-    first=st.integers(0, 9), step=st.integers(0, 40), own=st.integers(0, 5),
+    first=st.integers(0, 9), step=st.integers(0, 40), per_thread=st.integers(0, 5),
     least=st.integers(0, 3), times=st.integers(1, 12),
 )  # fmt: skip
 def test_addresses_that_move_in_a_loop_are_counted_each_time_as_they_lie(
-    first, step, own, least, times
+    first, step, per_thread, least, times
 ):
     A, B, C = np.ones(4096, f4), np.ones(4096, f4), np.zeros(4096, f4)
-    numbers = [np.int32(n) for n in (first, step, own, least, times)]
+    numbers = [np.int32(n) for n in (first, step, per_thread, least, times)]
     given = STEPPING, "stepping", (1, 1, 1), (64, 1, 1), [A, B, C, *numbers]
     each = ptxsim.launch(*given, count=True, blocks=[(0, 0, 0)]).accesses((0, 0, 0))
     together = ptxsim.launch(*given, count=True)

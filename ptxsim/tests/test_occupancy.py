@@ -51,14 +51,14 @@ blocks = {
 def test_agrees_with_nvidias_calculator(
     arch, threads, registers, shared, by_threads, by_slots, by_registers, by_shared, expected
 ):
-    found = occupancy(arch, threads=threads, registers=registers, shared_bytes=shared)
-    assert found.blocks_by == {
+    fit = occupancy(arch, threads=threads, registers=registers, shared_bytes=shared)
+    assert fit.blocks_by == {
         "threads": by_threads,
         "blocks": by_slots,
         "registers": by_registers,
         "shared memory": by_shared,
     }
-    assert found.blocks_per_sm == expected
+    assert fit.blocks_per_sm == expected
 
 
 @pytest.mark.parametrize(
@@ -72,23 +72,23 @@ def test_agrees_with_nvidias_calculator(
     ],
 )
 def test_names_what_runs_out_first(threads, registers, shared, limited_by):
-    found = occupancy("sm_90", threads=threads, registers=registers, shared_bytes=shared)
-    assert found.limited_by == limited_by
-    assert found.blocks_by[limited_by] == found.blocks_per_sm
+    fit = occupancy("sm_90", threads=threads, registers=registers, shared_bytes=shared)
+    assert fit.limited_by == limited_by
+    assert fit.blocks_by[limited_by] == fit.blocks_per_sm
 
 
 @given(**blocks)
 def test_never_over_any_limit(arch, threads, registers, shared_bytes):
     sm = LIMITS[arch]
-    found = occupancy(arch, threads=threads, registers=registers, shared_bytes=shared_bytes)
-    assert found.blocks_per_sm <= sm.blocks
-    assert found.blocks_per_sm * threads <= sm.threads
-    assert found.blocks_per_sm * threads * registers <= 65536
-    assert found.blocks_per_sm * shared_bytes <= sm.shared_bytes
-    assert 0 <= found.occupancy <= 1
-    assert found.warps_per_sm == found.occupancy * sm.threads / 32
-    limits = [limit for limit in found.blocks_by.values() if limit is not None]
-    assert found.blocks_per_sm == min(limits) == found.blocks_by[found.limited_by]
+    fit = occupancy(arch, threads=threads, registers=registers, shared_bytes=shared_bytes)
+    assert fit.blocks_per_sm <= sm.blocks
+    assert fit.blocks_per_sm * threads <= sm.threads
+    assert fit.blocks_per_sm * threads * registers <= 65536
+    assert fit.blocks_per_sm * shared_bytes <= sm.shared_bytes
+    assert 0 <= fit.occupancy <= 1
+    assert fit.warps_per_sm == fit.occupancy * sm.threads / 32
+    limits = [limit for limit in fit.blocks_by.values() if limit is not None]
+    assert fit.blocks_per_sm == min(limits) == fit.blocks_by[fit.limited_by]
 
 
 @pytest.mark.parametrize("arch", ["sm_61", "sm_90z", "compute_90", "90", ""])

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(
     path for folder in ("src", "tests", "hardware") for path in (ROOT / folder).rglob("*.py")
 )
+VAGUE = {"one", "own", "found", "told", "said"}
 LATER = {"cuda", "cupy", "gemmlab", "ml_dtypes", "numba"}
 
 
@@ -34,6 +35,34 @@ def test_nothing_of_gemm_lab_is_imported(path):
 
 def test_an_import_of_it_would_be_seen():
     assert "gemmlab" in imported("def f():\n    from gemmlab.kernel import kernel")
+
+
+def vague_names(text: str) -> set[str]:
+    """Names of variables, parameters and functions that do not say what they hold."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+    return names & VAGUE
+
+
+@pytest.mark.parametrize("folder", ["src", "tests"])
+def test_names_say_what_they_hold(folder):
+    files = (ROOT / folder).rglob("*.py")
+    assert {
+        path.name: names
+        for path in files
+        if (names := vague_names(path.read_text(encoding="utf-8")))
+    } == {}
+
+
+def test_a_vague_name_would_be_seen():
+    text = "def told(own):\n    self.said = [one for one in own]\n    found: int = 0"
+    assert vague_names(text) == VAGUE
 
 
 def test_only_numpy_is_loaded_with_the_package():

@@ -25,9 +25,9 @@ COUNTERS = json.loads(str(RECORDED["counters"]))
 PRODUCTS, TRANSFERS, WHOLES = record.products(), record.transfers(), record.wholes()
 # The others lie, and are loaded, as some of these; compiling and running all would take a minute.
 RUN = {
-    name: one
-    for name, one in TRANSFERS.items()
-    if one.ptx_type not in ("bf16", "u8", "s32") and "m32n8k16" not in name
+    name: transfer
+    for name, transfer in TRANSFERS.items()
+    if transfer.ptx_type not in ("bf16", "u8", "s32") and "m32n8k16" not in name
 }
 
 f4, f8, u4 = np.float32, np.float64, np.uint32
@@ -81,12 +81,12 @@ def test_products_have_every_bit_of_the_hardware(name):
 
 @pytest.mark.parametrize("name", TRANSFERS)
 def test_fragments_lie_as_on_the_hardware(name):
-    one, shape = TRANSFERS[name], name.split(".")[6]
+    transfer, shape = TRANSFERS[name], name.split(".")[6]
     matrix = name.split(".")[2]
-    fragment = instructions._fragment(matrix, shape, one.ptx_type)
-    assert fragment.shape == (one.rows, one.cols)
-    once = fragment.places.reshape(-1, max(1, 32 // one_bits(one)), 32)
-    if one.stores:
+    fragment = instructions._fragment(matrix, shape, transfer.ptx_type)
+    assert fragment.shape == (transfer.rows, transfer.cols)
+    once = fragment.places.reshape(-1, max(1, 32 // one_bits(transfer)), 32)
+    if transfer.stores:
         numbers = np.arange(once.size).reshape(once.shape)
         assert (RECORDED[f"store {name}"].reshape(-1)[once] == numbers).all()
     else:
@@ -94,8 +94,8 @@ def test_fragments_lie_as_on_the_hardware(name):
         np.testing.assert_array_equal(whole, RECORDED[f"fragment {name}"])
 
 
-def one_bits(one) -> int:
-    return record.BITS[one.ptx_type]
+def one_bits(transfer) -> int:
+    return record.BITS[transfer.ptx_type]
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -130,18 +130,17 @@ def test_transfers_cost_what_the_profiler_counts(name):
 # --- whole kernels --------------------------------------------------------------------------------
 
 
-def run_whole(one, args, grid, macros=None, **how):
-    macros = one.macros if macros is None else macros
-    return ptxsim.launch(
-        record.KERNELS / one.file, one.entry, grid, (one.threads, 1, 1), args, options=macros, **how
-    )
+def run_whole(kernel, args, grid, macros=None, **how):
+    macros = kernel.macros if macros is None else macros
+    path, block = record.KERNELS / kernel.file, (kernel.threads, 1, 1)
+    return ptxsim.launch(path, kernel.entry, grid, block, args, options=macros, **how)
 
 
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
-    one, wanted = WHOLES[name], COUNTERS[name]
-    args = one.arguments()
-    run = run_whole(one, args, one.grid, count=True)
+    kernel, wanted = WHOLES[name], COUNTERS[name]
+    args = kernel.arguments()
+    run = run_whole(kernel, args, kernel.grid, count=True)
     assert run.findings == []
     np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
     assert {metric: run.counters[metric] for metric in wanted} == wanted
@@ -156,13 +155,13 @@ def narrow(x, kind: str):
 
 
 def assert_right(name: str, m, n, k, alpha, beta, **how):
-    one, random = WHOLES[name], np.random.default_rng([m, n, k])
+    kernel, random = WHOLES[name], np.random.default_rng([m, n, k])
     A, B = (random.standard_normal(s, f4) for s in ((m, k), (k, n)))
-    (a, A), (b, B) = narrow(A, one.kind), narrow(B, one.kind)
+    (a, A), (b, B) = narrow(A, kernel.kind), narrow(B, kernel.kind)
     before = random.standard_normal((m, n), f4) if beta else np.full((m, n), np.nan, f4)
     C = before.copy()
-    grid = -(-n // one.tile), -(-m // one.tile), 1
-    run = run_whole(one, [a, b, C, m, n, k, alpha, beta], grid, **how)
+    grid = -(-n // kernel.tile), -(-m // kernel.tile), 1
+    run = run_whole(kernel, [a, b, C, m, n, k, alpha, beta], grid, **how)
     assert run.findings == []
     exact = alpha * (A.astype(f8) @ B.astype(f8)) + (beta * before.astype(f8) if beta else 0)
     error = np.abs(C - exact)
@@ -185,13 +184,13 @@ def test_satfinite_may_stand_behind_the_types():
                      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a));
         for (int i = 0; i < 4; ++i) out[4 * threadIdx.x + i] = d[i];
     }"""
-    found = []
+    results = []
     for flags in ((".satfinite", ""), ("", ".satfinite"), ("", "")):
         out = np.zeros(128, np.int32)
         run = ptxsim.launch(source % flags, "k", 1, 32, [out, 0x01010101, 2**31 - 9])
         assert run.findings == []
-        found.append(set(out.tolist()))
-    assert found == [{2**31 - 1}, {2**31 - 1}, {-(2**31) + 23}]  # 32 products of 1
+        results.append(set(out.tolist()))
+    assert results == [{2**31 - 1}, {2**31 - 1}, {-(2**31) + 23}]  # 32 products of 1
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -202,13 +201,13 @@ HALF = instructions._mma("m16n8k16", (), "f32", "f16", "f16", "f32")
 def matrices(data, ptx_type: str, spread: int, warps: int):
     """Random operands of an m16n8k16 product, as uint32 patterns (rows, columns, warps)."""
     random = np.random.default_rng(data)
-    found = []
+    values = []
     for shape in ((16, 16, warps), (16, 8, warps), (16, 8, warps)):
         value = random.standard_normal(shape) * 2.0 ** random.integers(-spread, spread + 1, shape)
         value[random.random(shape) < 0.1] = 0
-        found.append(value)
-    a, b = (narrow(x.astype(f4), ptx_type)[0].astype(u4) for x in found[:2])
-    return a, b, found[2].astype(f4).view(u4)
+        values.append(value)
+    a, b = (narrow(x.astype(f4), ptx_type)[0].astype(u4) for x in values[:2])
+    return a, b, values[2].astype(f4).view(u4)
 
 
 @given(
@@ -362,14 +361,12 @@ def test_an_unknown_form_is_refused(text):
 @pytest.mark.parametrize("shape", record_doubles.SHAPES)
 def test_products_of_doubles_have_the_hardwares_bits(shape):
     A, B, C = record_doubles.inputs()[shape]
-    found = np.zeros_like(C)
-    source, args = record_doubles.source(shape), [A, B, C, found]
+    D = np.zeros_like(C)
+    source, args = record_doubles.source(shape), [A, B, C, D]
     assert not ptxsim.launch(source, shape, (len(C), 1, 1), (32, 1, 1), args).findings
     with np.load(HERE / "recorded/doubles.npz") as file:
         recorded = file[shape]
-    same = (found.view(np.uint64) == recorded.view(np.uint64)) | np.isnan(found) & np.isnan(
-        recorded
-    )
+    same = (D.view(np.uint64) == recorded.view(np.uint64)) | np.isnan(D) & np.isnan(recorded)
     assert np.isnan(recorded).any() and np.isinf(recorded).any() and same.all()
 
 

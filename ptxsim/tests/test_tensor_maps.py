@@ -17,18 +17,18 @@ SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
 
 @lru_cache
 def record() -> dict[str, np.ndarray]:
-    with np.load(HERE / "recorded" / "tensor_maps.npz") as found:
-        return dict(found)
+    with np.load(HERE / "recorded" / "tensor_maps.npz") as recorded:
+        return dict(recorded)
 
 
 def tensor_map(box, array) -> ptxsim.TensorMap:
     return ptxsim.TensorMap(box.view(array), box.box, swizzle=box.swizzle, fill=box.fill)
 
 
-def launch(one, source=None, **how):
+def launch(case, source=None, **how):
     """(what is seen of the arguments, the run)."""
     given = []
-    for arg in one.args:
+    for arg in case.args:
         if isinstance(arg, tuple):
             given.append(tensor_map(*arg))
         elif isinstance(arg, list):
@@ -36,10 +36,10 @@ def launch(one, source=None, **how):
         else:
             given.append(arg)
     run = ptxsim.launch(
-        source or recorder.source(), one.entry, (one.blocks, 1, 1), (one.threads, 1, 1), given,
-        shared_bytes=one.shared_bytes, **SETTINGS, **how,
+        source or recorder.source(), case.entry, (case.blocks, 1, 1), (case.threads, 1, 1), given,
+        shared_bytes=case.shared_bytes, **SETTINGS, **how,
     )  # fmt: skip
-    return one.args[one.seen], run
+    return case.args[case.seen], run
 
 
 def bits(array: np.ndarray) -> np.ndarray:
@@ -60,10 +60,10 @@ def test_copies_by_maps_of_the_kernel_bring_what_they_brought_on_the_hardware(na
 @pytest.mark.parametrize("field", recorder.REPLACED)
 def test_a_field_is_replaced_bit_by_bit_as_on_the_hardware(field):
     begin, launches = f"replaced replace_{field}", recorder.launches()
-    own = {name: one for name, one in launches.items() if name.startswith(begin)}
-    assert len(own) >= 2
-    for name, one in own.items():
-        seen, run = launch(one)
+    replaced = {name: case for name, case in launches.items() if name.startswith(begin)}
+    assert len(replaced) >= 2
+    for name, case in replaced.items():
+        seen, run = launch(case)
         assert run.findings == []
         np.testing.assert_array_equal(seen, record()[name], name)
 
@@ -80,8 +80,8 @@ def test_a_box_to_several_blocks_takes_the_sectors_that_the_profiler_counted():
     for name, case in recorder.sent().items():
         box = case.boxes()
         used = tensor_map(box, box.memory().copy())
-        found = counted.loaded(used, np.array([case.corner]), by_multicast=True)
-        assert found * case.mask.bit_count() == counts()[name][0], name
+        sectors = counted.loaded(used, np.array([case.corner]), by_multicast=True)
+        assert sectors * case.mask.bit_count() == counts()[name][0], name
 
 
 @pytest.mark.parametrize("number", [5, 41, 74, 93, 128, 132])
@@ -130,8 +130,8 @@ def test_a_mistake_is_found(name):
     begin = text.index("KERNEL groups")
     text = text[:begin] + text[begin:].replace(old, new, 1)
     _, run = launch(recorder.changed()[of], text, check=True)
-    found = {finding.kind for finding in run.findings}
-    assert kinds <= found, run.findings
+    kinds_found = {finding.kind for finding in run.findings}
+    assert kinds <= kinds_found, run.findings
 
 
 def test_an_interleaved_layout_is_refused_in_words():

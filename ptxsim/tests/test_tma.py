@@ -19,8 +19,8 @@ SETTINGS = {"arch": "sm_90a", "options": ("-std=c++17",)}
 
 @lru_cache
 def record() -> dict[str, np.ndarray]:
-    with np.load(HERE / "recorded" / "copies.npz") as found:
-        return dict(found)
+    with np.load(HERE / "recorded" / "copies.npz") as recorded:
+        return dict(recorded)
 
 
 @lru_cache
@@ -131,8 +131,8 @@ def test_a_product_has_the_bits_of_the_hardware(swizzle):
     tile, width = recorder.PRODUCTS[swizzle]
     arrays = [recorder.numbers(case.whole) for case in recorder.factors()]
     maps = [
-        ptxsim.TensorMap(case.view(array), (tile, tile), swizzle=own)
-        for case, array, own in zip(
+        ptxsim.TensorMap(case.view(array), (tile, tile), swizzle=width)
+        for case, array, width in zip(
             recorder.factors(), arrays, (swizzle, swizzle, "none"), strict=True
         )
     ]
@@ -228,8 +228,8 @@ def test_a_mistake_is_named_with_its_line(name):
     text = KERNELS.read_text(encoding="utf-8")
     assert text.count(old) == 1
     *_, run = product("32B", 16, 16, 40, source=text.replace(old, new), check=True)
-    found = {finding.kind for finding in run.findings}
-    assert any(kind in one for one in found), found
+    kinds = {finding.kind for finding in run.findings}
+    assert any(kind in each for each in kinds), kinds
     assert all(0 < finding.line <= text.count("\n") for finding in run.findings)
 
 

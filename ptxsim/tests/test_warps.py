@@ -60,12 +60,12 @@ def test_lanes_that_do_not_exist_take_no_part():
         out[40 + i] = __ballot_sync(__activemask(), 1);
     }"""
     out = np.zeros(80, np.int32)
-    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (40, 1, 1), [out]).findings
+    (finding,) = ptxsim.launch(source, "k", (1, 1, 1), (40, 1, 1), [out]).findings
     assert out[:31].tolist() == list(range(1, 32)) and out[31] == 31
     assert out[32:39].tolist() == list(range(33, 40)) and out[39] == 0
     assert (out[40:72] == -1).all() and (out[72:] == 0xFF).all()
-    said = found.kind, found.line, found.thread, found.lanes
-    assert said == ("shuffle from an absent lane", 3, (39, 0, 0), 1)
+    facts = finding.kind, finding.line, finding.thread, finding.lanes
+    assert facts == ("shuffle from an absent lane", 3, (39, 0, 0), 1)
 
 
 ABSENT = """extern "C" __global__ void k(int* out) {
@@ -78,9 +78,9 @@ ABSENT = """extern "C" __global__ void k(int* out) {
 def test_a_value_from_a_lane_of_another_branch_is_found_and_is_zero():
     out = np.zeros(32, np.int32)
     run = ptxsim.launch(ABSENT, "k", 1, 32, [out], options=("-DMASK=0xffffu",))
-    (found,) = run.findings
-    assert (found.kind, found.line) == ("shuffle from an absent lane", 3)
-    assert (found.thread, found.lanes) == ((8, 0, 0), 8)
+    (finding,) = run.findings
+    assert (finding.kind, finding.line) == ("shuffle from an absent lane", 3)
+    assert (finding.thread, finding.lanes) == ((8, 0, 0), 8)
     assert out.tolist() == [*range(9, 17), *[0] * 8, *range(17, 33)]
 
 
@@ -109,8 +109,8 @@ def test_groups_of_lanes_that_name_themselves_keep_to_themselves(kinds, parted, 
     lane = np.arange(32)
     for t in lane:
         group = lane[label == label[t]]
-        assert out[0, t] == sum(1 << int(one) for one in group)
-        assert out[1, t] == sum(1 << int(one) for one in group if one & 4)
+        assert out[0, t] == sum(1 << int(member) for member in group)
+        assert out[1, t] == sum(1 << int(member) for member in group if member & 4)
         assert out[2, t] == group.sum() and bool(out[3, t]) == (group > 2).all()
 
 
@@ -119,9 +119,9 @@ def test_a_lane_that_its_mask_does_not_name_is_found():
     if (threadIdx.x < 20)
         out[threadIdx.x] = __shfl_sync(0xffffu, threadIdx.x, 3);
     }"""
-    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [np.zeros(32, np.int32)]).findings
-    said = found.kind, found.line, found.thread, found.lanes
-    assert said == ("divergent warp", 3, (16, 0, 0), 4)
+    (finding,) = ptxsim.launch(source, "k", 1, 32, [np.zeros(32, np.int32)]).findings
+    facts = finding.kind, finding.line, finding.thread, finding.lanes
+    assert facts == ("divergent warp", 3, (16, 0, 0), 4)
 
 
 # --- atomics --------------------------------------------------------------------------------------
@@ -182,8 +182,8 @@ def test_lanes_take_their_turns_at_one_place(change, blocks, block, seed):
     assert sums[:8].tolist() == [int(value[place == p].sum()) for p in range(8)]
     highest = np.zeros(8, int)
     for b in range(blocks):
-        own = slice(b * lanes // blocks, (b + 1) * lanes // blocks)
-        highest += [max([0, *value[own][place[own] == p]]) for p in range(8)]
+        of_block = slice(b * lanes // blocks, (b + 1) * lanes // blocks)
+        highest += [max([0, *value[of_block][place[of_block] == p]]) for p in range(8)]
     assert sums[8:].tolist() == highest.tolist()
     assert floats.tolist() == added
 
@@ -193,7 +193,7 @@ def test_an_atomic_out_of_bounds_is_found_and_changes_nothing():
     out[threadIdx.x] = atomicAdd(x + threadIdx.x, 1);
     }"""
     x, out = np.zeros(30, np.int32), np.zeros(32, np.int32)
-    (found,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, out]).findings
-    said = found.kind, found.what, found.lanes
-    assert said == ("out-of-bounds write", "x[30] of 30 elements", 2)
+    (finding,) = ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [x, out]).findings
+    facts = finding.kind, finding.what, finding.lanes
+    assert facts == ("out-of-bounds write", "x[30] of 30 elements", 2)
     assert (x == 1).all() and out[31] == POISON

@@ -19,7 +19,7 @@ from ptxsim.tensor_cores import adding, wgmma
 RECORDED = np.load(Path(__file__).parent / "recorded/wgmma.npz")
 COUNTERS = json.loads(str(RECORDED["counters"]))
 FORMS, MAPS, SMALLS, WHOLES = record.forms(), record.maps(), record.smalls(), record.wholes()
-TYPES = sorted({one.types for one, _ in FORMS.values()})
+TYPES = sorted({form.types for form, _ in FORMS.values()})
 
 f4, f8, u4, u8 = np.float32, np.float64, np.uint32, np.uint64
 
@@ -30,24 +30,24 @@ def quiet():
         yield
 
 
-def source(one) -> str:
-    if isinstance(one, record.Form):
-        return record.wgmma_source(one)
-    if isinstance(one, tensor.Product):
-        return tensor.product_source(one)
-    own = record.small_source if isinstance(one, record.Small) else record.conversion_source
-    return own(one)
+def source(case) -> str:
+    if isinstance(case, record.Form):
+        return record.wgmma_source(case)
+    if isinstance(case, tensor.Product):
+        return tensor.product_source(case)
+    source_of = record.small_source if isinstance(case, record.Small) else record.conversion_source
+    return source_of(case)
 
 
 def launcher(**how):
     """The `launch` that record_wgmma's functions take, in the simulator."""
     runs = []
 
-    def launch(one, blocks, args, shared_bytes):
-        name = tensor.entry(one.opcode) if isinstance(one, tensor.Product) else one.entry
-        threads = 128 if isinstance(one, record.Form | record.Conversion) else 32
+    def launch(case, blocks, args, shared_bytes):
+        name = tensor.entry(case.opcode) if isinstance(case, tensor.Product) else case.entry
+        threads = 128 if isinstance(case, record.Form | record.Conversion) else 32
         run = ptxsim.launch(
-            source(one), name, (blocks, 1, 1), (threads, 1, 1), args, shared_bytes=shared_bytes,
+            source(case), name, (blocks, 1, 1), (threads, 1, 1), args, shared_bytes=shared_bytes,
             arch="sm_90a", **how,
         )  # fmt: skip
         assert run.findings == []
@@ -60,27 +60,27 @@ def launcher(**how):
 # --- as recorded: bits ----------------------------------------------------------------------------
 
 
-def modelled(one, case: int) -> np.ndarray:
+def modelled(form, case: int) -> np.ndarray:
     """Registers of the sums of a case, uint32 (registers, 128), without a kernel around them."""
-    A, B, sums = record.operands(one, case)
+    A, B, sums = record.operands(form, case)
     product = wgmma.GroupProduct(
-        one.types, one.n, one.signs, tuple(map(bool, one.transposed)), one.saturate
+        form.types, form.n, form.signs, tuple(map(bool, form.transposed)), form.saturate
     )
-    compute = product._integers if one.integral else product._floats
-    sums = sums[None] if one.scale_d else np.zeros_like(sums)[None]
-    for step in range(one.steps):
-        k = slice(one.k * step, one.k * (step + 1))
+    compute = product._integers if form.integral else product._floats
+    sums = sums[None] if form.scale_d else np.zeros_like(sums)[None]
+    for step in range(form.steps):
+        k = slice(form.k * step, form.k * (step + 1))
         sums = compute(A[None, :, k], B[None, :, k], sums)
-    return record.sum_registers(sums[0], record.BITS[one.types[0]])
+    return record.sum_registers(sums[0], record.BITS[form.types[0]])
 
 
 @pytest.mark.parametrize("types", TYPES, ids=" ".join)
 def test_all_products_have_every_bit_of_the_hardware(types):
     """Every kind of numbers, every n, signs, steps that go on from one another."""
-    own = {name: one for name, one in FORMS.items() if one[0].types == types}
-    assert len(own) >= 12
-    for name, (one, cases) in own.items():
-        got = [modelled(one, case) for case in range(cases)]
+    forms = {name: form for name, form in FORMS.items() if form[0].types == types}
+    assert len(forms) >= 12
+    for name, (form, cases) in forms.items():
+        got = [modelled(form, case) for case in range(cases)]
         if f"wgmma {name}" in RECORDED:
             kept = RECORDED[f"wgmma {name}"]
             np.testing.assert_array_equal(got[: len(kept)], kept, name)
@@ -89,50 +89,50 @@ def test_all_products_have_every_bit_of_the_hardware(types):
 
 IN_KERNELS = [
     name
-    for name, (one, _) in FORMS.items()
-    if (one.n == 8 and not one.alone) or one.n == 64 or one.n == 256
+    for name, (form, _) in FORMS.items()
+    if (form.n == 8 and not form.alone) or form.n == 64 or form.n == 256
 ]
 
 
 @pytest.mark.parametrize("name", IN_KERNELS[::3])
 def test_kernels_have_every_bit_of_the_hardware(name):
     """With all that reads operands and writes sums: descriptors, registers, transposed ones."""
-    one, cases = FORMS[name]
-    got = record.wgmma_result(one, cases, launcher(check=one.n == 8))
+    form, cases = FORMS[name]
+    got = record.wgmma_result(form, cases, launcher(check=form.n == 8))
     np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
 
 
-def behind_the_types(one) -> str:
+def behind_the_types(form) -> str:
     """The kernel's text with .satfinite where CUTLASS has it."""
-    behind = one.opcode.replace(".satfinite", "") + ".satfinite"
-    assert one.opcode != behind and one.opcode in source(one)
-    return source(one).replace(one.opcode, behind)
+    behind = form.opcode.replace(".satfinite", "") + ".satfinite"
+    assert form.opcode != behind and form.opcode in source(form)
+    return source(form).replace(form.opcode, behind)
 
 
 @pytest.mark.parametrize("name", ["s32 s8 u8 n8 satfinite", "s32 u8 s8 n8 registers satfinite"])
 def test_satfinite_may_stand_behind_the_types(name, monkeypatch):
-    one, cases = FORMS[name]
-    text = behind_the_types(one)
+    form, cases = FORMS[name]
+    text = behind_the_types(form)
     monkeypatch.setattr(record, "wgmma_source", lambda form: text)
-    got = record.wgmma_result(one, cases, launcher())
+    got = record.wgmma_result(form, cases, launcher())
     np.testing.assert_array_equal(record.digests(got), RECORDED[f"wgmma# {name}"])
 
 
-def elements(one, row) -> np.ndarray:
+def elements(operand, row) -> np.ndarray:
     """The element of shared memory at each place of the operand, as record.map_result gives it."""
-    size = record.BITS[one.ptx_type] // 8
-    shape = (one.form.k, 64 * size // 16) if one.transposed else (64, 2)
-    units = hopper.places([record.descriptor(*row)], *shape, one.transposed)[0]
+    size = record.BITS[operand.ptx_type] // 8
+    shape = (operand.form.k, 64 * size // 16) if operand.transposed else (64, 2)
+    units = hopper.places([record.descriptor(*row)], *shape, operand.transposed)[0]
     bytes_of = (units[:, :, None] + np.arange(0, 16, size)).reshape(shape[0], -1)
-    return (bytes_of.T if one.transposed else bytes_of) // size
+    return (bytes_of.T if operand.transposed else bytes_of) // size
 
 
 @pytest.mark.parametrize("name", MAPS)
 def test_operands_lie_as_on_the_hardware(name):
     """Every swizzle, with awkward offsets, begins inside of atoms, and base offsets."""
-    one, rows = MAPS[name], record.layouts()
+    operand, rows = MAPS[name], record.layouts()
     assert {row[1] for row in rows} == {"none", "32B", "64B", "128B"}
-    got = [elements(one, row).astype(np.int32) for row in rows]
+    got = [elements(operand, row).astype(np.int32) for row in rows]
     np.testing.assert_array_equal(record.digests(got), RECORDED[f"map# {name}"])
 
 
@@ -169,8 +169,8 @@ def counted(name: str):
     """Of one launch in the simulator."""
     launch = launcher(count=True)
     if name in record.counted():
-        one, blocks = record.counted()[name]
-        record.wgmma_result(one, blocks, launch)
+        form, blocks = record.counted()[name]
+        record.wgmma_result(form, blocks, launch)
     elif name in SMALLS:
         record.small_result(SMALLS[name], launch)
     elif name in record.in_warps():
@@ -234,10 +234,10 @@ def test_a_sum_loses_at_most_what_is_cut_off(seed, types, n, kind):
 
 SHAPES = ((64, 64, 64, 1.0, 0.0), (61, 67, 171, 0.5, 2.0), (3, 200, 40, 1.0, 0.0),
           (17, 33, 0, 1.0, 0.5), (1, 1, 1, -1.0, 0.0))  # fmt: skip
-KERNELS = [one for one in whole_kernels.TENSOR_PRODUCTS if one.entry.startswith("wgmma")]
+KERNELS = [kernel for kernel in whole_kernels.TENSOR_PRODUCTS if kernel.entry.startswith("wgmma")]
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda one: one.name)
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_kernel_is_right_at_awkward_shapes(kernel):
     for m, n, k, alpha, beta in SHAPES:
         before = kernel.inputs(m, n, k, alpha, beta)
@@ -248,11 +248,13 @@ def test_a_kernel_is_right_at_awkward_shapes(kernel):
 
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
-    one, wanted = WHOLES[name], COUNTERS[name]
-    args = one.arguments()
-    path = tensor.KERNELS / one.file
-    threads = (one.threads, 1, 1)
-    run = ptxsim.launch(path, one.entry, one.grid, threads, args, options=one.macros, count=True)
+    kernel, wanted = WHOLES[name], COUNTERS[name]
+    args = kernel.arguments()
+    path = tensor.KERNELS / kernel.file
+    threads = (kernel.threads, 1, 1)
+    run = ptxsim.launch(
+        path, kernel.entry, kernel.grid, threads, args, options=kernel.macros, count=True
+    )
     assert run.findings == []
     np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
     assert {metric: run.counters[metric] for metric in wanted} == wanted

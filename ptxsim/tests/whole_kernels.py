@@ -155,8 +155,7 @@ TENSOR_PRODUCTS = [
 
 def product(name: str) -> Product:
     """The product kernel of this name."""
-    (found,) = (one for one in TENSOR_PRODUCTS if one.name == name)
-    return found
+    return next(product for product in TENSOR_PRODUCTS if product.name == name)
 
 
 # --- other kinds ----------------------------------------------------------------------------------

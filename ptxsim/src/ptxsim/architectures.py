@@ -61,5 +61,5 @@ ARCHS = ("sm_90a", *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >=
 
 def base(arch: str) -> str:
     """The architecture without its suffix: sm_90 for "sm_90a"."""
-    found = re.fullmatch(r"(sm_\d+)[af]?", arch)
-    return found[1] if found else arch
+    match = re.fullmatch(r"(sm_\d+)[af]?", arch)
+    return match[1] if match else arch

@@ -26,15 +26,15 @@ from ptxsim.ptx import TYPE_BYTES, type_of
 
 def given_arrays(args) -> list:
     """All arrays among the arguments, those in structures too, as they are marked."""
-    found = []
+    arrays = []
     for arg in args:
         if isinstance(arg, Structure):
-            found += arg.arrays()
+            arrays += arg.arrays()
         elif isinstance(arg, (Part, Pointers)):
-            found.append(arg.array)
+            arrays.append(arg.array)
         elif isinstance(plain(arg), np.ndarray):
-            found.append(arg)
-    return found
+            arrays.append(arg)
+    return arrays
 
 
 def plain(arg):
@@ -48,9 +48,9 @@ def bind(
     _check_count(kernel, args, declared)
     arrays, protected = [], set()
     for source, arg in zip(declared, args, strict=True):
-        own = given_arrays([arg])
-        several = isinstance(arg, Structure) and len(own) > 1
-        for i, marked in enumerate(own):
+        marked_arrays = given_arrays([arg])
+        several = isinstance(arg, Structure) and len(marked_arrays) > 1
+        for i, marked in enumerate(marked_arrays):
             name, array = f"{source.name}, array {i}" if several else source.name, plain(marked)
             protected |= {name} if isinstance(marked, ReadOnly) else set()
             arrays.append((name, array))
@@ -76,8 +76,8 @@ def bind(
             parameters[parameter] = address = memory.address(parameter)
             if isinstance(arg, (TensorMap, TensorMaps)):
                 used = [_map_in_use(memory, *item) for item in _named(source.name, arg).items()]
-                maps |= {int(address) + MAP_BYTES * i: one for i, one in enumerate(used)}
-                data = b"".join(one.data for one in used)
+                maps |= {int(address) + MAP_BYTES * i: each for i, each in enumerate(used)}
+                data = b"".join(each.data for each in used)
             elif isinstance(arg, Pointers):
                 data = arg.packed(int(next(pointers)))
             else:
@@ -123,11 +123,11 @@ def _arrays_of_maps(bound, arrays) -> dict[str, Given]:
     owners: dict = {}
     for _, source, arg in bound:
         maps = _named("", arg).values() if isinstance(arg, (TensorMap, TensorMaps)) else ()
-        for one in maps:
-            if all(tensor_map.place_within(one.array, array) is None for array in arrays):
-                raw, _ = tensor_map.whole_memory(one.array)
+        for used in maps:
+            if all(tensor_map.place_within(used.array, array) is None for array in arrays):
+                raw, _ = tensor_map.whole_memory(used.array)
                 first = raw.__array_interface__["data"][0]
-                owners.setdefault(first, (f"the array of {source.name}", raw, one.array.itemsize))
+                owners.setdefault(first, (f"the array of {source.name}", raw, used.array.itemsize))
     return {
         f"{name}, {i}" if i else name: Given(raw, size, is_data=False)
         for i, (name, raw, size) in enumerate(owners.values())
@@ -150,10 +150,10 @@ def _check_count(kernel: ptx.Kernel, args, declared: list[Parameter]) -> None:
     if len(args) > takes:
         wrong, why = [reprlib.repr(arg) for arg in args[takes:]], "too many"
     else:
-        wrong, why = [one.name for one in declared[len(args) :]], "missing"
+        wrong, why = [parameter.name for parameter in declared[len(args) :]], "missing"
     message += f": {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} {why}"
-    if all(one.declared for one in declared):
-        message += f"; it takes ({', '.join(f'{one.declared} {one.name}' for one in declared)})"
+    if all(parameter.declared for parameter in declared):
+        message += f"; it takes ({', '.join(f'{p.declared} {p.name}' for p in declared)})"
     require(len(args) == takes, message)
 
 
@@ -217,7 +217,7 @@ def _memory(kernel: ptx.Kernel, arrays, protected, given) -> GlobalMemory:
 
 def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[str, Given]:
     """Those that the kernel uses, by their names in the PTX."""
-    found = {}
+    variables = {}
     for name, array in given.items():
         symbol = variable_symbol(kernel.declared, name)
         size = kernel.declared[symbol]
@@ -228,18 +228,18 @@ def _given_variables(kernel: ptx.Kernel, given: dict[str, np.ndarray]) -> dict[s
         fits = array.nbytes == size
         require(fits, f"variable {name} has {size} bytes, the array {array.nbytes}")
         if symbol in kernel.variables:
-            found[symbol] = Given(array.reshape(-1).view(np.uint8), array.itemsize)
-    return found
+            variables[symbol] = Given(array.reshape(-1).view(np.uint8), array.itemsize)
+    return variables
 
 
 def variable_symbol(declared, name: str) -> str:
     mangled = re.compile(rf"_Z\w*?(?<!\d){len(name)}{re.escape(name)}(?:E|$)")
-    found = [name] if name in declared else [one for one in declared if mangled.match(one)]
+    symbols = [name] if name in declared else list(filter(mangled.match, declared))
     there = ", ".join(declared) or "none"
     require(
-        len(found) == 1, f"the source has no one variable '{name}' that is used; it has {there}"
+        len(symbols) == 1, f"the source has no one variable '{name}' that is used; it has {there}"
     )
-    return found[0]
+    return symbols[0]
 
 
 def _structure(arg, size: int, name: str, pointers) -> bytes:
@@ -345,8 +345,8 @@ class Parameter:
             return True
         allowed = ELEMENTS[self.element]
         return all(
-            one.name in allowed or (ONE_BYTE in allowed and one.itemsize == 1)
-            for one in _scalars(dtype)
+            scalar.name in allowed or (ONE_BYTE in allowed and scalar.itemsize == 1)
+            for scalar in _scalars(dtype)
         )
 
     @property
@@ -363,12 +363,12 @@ class Parameter:
 
 def of_kernel(text: str, entry: str, count: int, names: tuple[str, ...] = ()) -> list[Parameter]:
     """The `count` parameters of a kernel, called `names` if these are given."""
-    found = _of_source(text, entry)
-    if len(found) != count:
-        found = tuple(Parameter(f"argument {i}") for i in range(count))
+    parameters = _of_source(text, entry)
+    if len(parameters) != count:
+        parameters = tuple(Parameter(f"argument {i}") for i in range(count))
     if len(names) == count:
-        found = tuple(replace(one, name=name) for one, name in zip(found, names, strict=True))
-    return list(found)
+        return [replace(p, name=name) for p, name in zip(parameters, names, strict=True)]
+    return list(parameters)
 
 
 def source_name(entry: str) -> str:
@@ -387,21 +387,21 @@ def _of_source(text: str, entry: str) -> tuple[Parameter, ...]:
     lists = _parameter_lists(text, source_name(entry))
     if not lists:
         return ()
-    found = [_parameter(at, part, text) for at, part in enumerate(_split(lists[0]))]
+    parameters = [_parameter(at, part, text) for at, part in enumerate(_split(lists[0]))]
     if len(set(lists)) > 1:
-        found = [Parameter(one.name) for one in found]
-    return tuple(found)
+        parameters = [Parameter(parameter.name) for parameter in parameters]
+    return tuple(parameters)
 
 
 def _parameter_lists(text: str, name: str) -> list[str]:
     """What stands in the brackets behind `name`: of kernels with a body, if there are any."""
-    found: dict[tuple[bool, bool], list[str]] = {}
+    lists: dict[tuple[bool, bool], list[str]] = {}
     for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
         end = _closing(text, match.end())
         head = re.split(r"[;{}]", text[: match.start()])[-1]
         rank = "__global__" in head, text[end + 1 :].lstrip().startswith("{")
-        found.setdefault(rank, []).append(" ".join(text[match.end() : end].split()))
-    return found[max(found)] if found else []
+        lists.setdefault(rank, []).append(" ".join(text[match.end() : end].split()))
+    return lists[max(lists)] if lists else []
 
 
 def _closing(text: str, position: int) -> int:
@@ -430,10 +430,10 @@ def _parameter(at: int, text: str, source: str) -> Parameter:
     text = ATTRIBUTE.sub(" ", text)
     if pointer := re.search(r"\(\s*[*&]\s*(?:\w+\s+)*(\w+)\s*\)", text):  # to an array, a function
         return Parameter(pointer[1])
-    found = re.fullmatch(r"(.*\W)(\w+)\s*((?:\[[^]]*\]\s*)*)", text)
-    if not found:
+    match = re.fullmatch(r"(.*\W)(\w+)\s*((?:\[[^]]*\]\s*)*)", text)
+    if not match:
         return Parameter(f"argument {at}")
-    kind, name, extents = (part.strip() for part in found.groups())
+    kind, name, extents = (part.strip() for part in match.groups())
     kind += " *" if extents else ""
     words = _words(kind)
     declared = re.sub(r"\s*\*\s*", "*", RESTRICT.sub("", kind)).strip()
@@ -478,5 +478,5 @@ def _scalars(dtype: np.dtype) -> list[np.dtype]:
     if dtype.subdtype:
         return _scalars(dtype.subdtype[0])
     if dtype.names is not None:
-        return [one for name in dtype.names for one in _scalars(dtype[name])]
+        return [scalar for name in dtype.names for scalar in _scalars(dtype[name])]
     return [np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype]

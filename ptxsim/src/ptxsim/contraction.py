@@ -131,7 +131,7 @@ def are_fused(options: tuple[str, ...]) -> bool:
 
 
 def _lines(instructions: list[Instruction]) -> tuple[int, ...]:
-    return tuple(sorted({one.line for one in instructions}))
+    return tuple(sorted({instruction.line for instruction in instructions}))
 
 
 # --- products and their uses ----------------------------------------------------------------------
@@ -162,68 +162,69 @@ def _stretches(kernel: Kernel) -> Iterator[list[Instruction]]:
             yield stretch
 
 
-def _is_product(one: Instruction) -> bool:
-    if one.name not in ("mul", "div") or one.predicate is not None:
+def _is_product(instruction: Instruction) -> bool:
+    if instruction.name not in ("mul", "div") or instruction.predicate is not None:
         return False
-    return PRODUCT.fullmatch(one.opcode) is not None
+    return PRODUCT.fullmatch(instruction.opcode) is not None
 
 
 def _uses(kernel: Kernel, stretch: list[Instruction]) -> list[_Use]:
     """The uses by sums, in order, of those products that nothing else uses."""
     held: dict[str, tuple[_Product, bool]] = {}  # register -> its product, and whether negated
-    found, part = [], 0
-    for place, one in enumerate(stretch):
-        part += one.index in kernel.call_edges
+    all_uses, part = [], 0
+    for place, instruction in enumerate(stretch):
+        part += instruction.index in kernel.call_edges
         handed_on = None
-        if used := held.keys() & one.uses:
-            handed_on = _handed_on(one, held)
-            uses = [] if handed_on else _uses_by(one, place, part, held)
+        if used := held.keys() & instruction.uses:
+            handed_on = _handed_on(instruction, held)
+            uses = [] if handed_on else _uses_by(instruction, place, part, held)
             if handed_on:
-                handed_on[0].copies.append(one)
+                handed_on[0].copies.append(instruction)
             else:
                 for product in {held[name][0] for name in used} - {use.product for use in uses}:
                     product.is_open = False
             for use in uses:
                 use.product.uses.append(use)
-            found += uses
-        for name in one.defines:
+            all_uses += uses
+        for name in instruction.defines:
             held.pop(name, None)
-        if _is_product(one):
-            handed_on = _Product(place, one, part), False
+        if _is_product(instruction):
+            handed_on = _Product(place, instruction, part), False
         if handed_on:
-            held[one.operands[0].name] = handed_on
-        part += ENDS_STRETCH.match(one.opcode) is not None
+            held[instruction.operands[0].name] = handed_on
+        part += ENDS_STRETCH.match(instruction.opcode) is not None
     last = next(b for b in kernel.blocks.values() if b.start <= stretch[-1].index < b.end)
     for name in held.keys() & last.live_out:
         held[name][0].is_open = False
-    return [use for use in found if use.product.is_open]
+    return [use for use in all_uses if use.product.is_open]
 
 
-def _handed_on(one: Instruction, held) -> tuple[_Product, bool] | None:
-    match, source = HANDS_ON.fullmatch(one.opcode), one.operands[-1]
-    if not match or one.predicate is not None:
+def _handed_on(instruction: Instruction, held) -> tuple[_Product, bool] | None:
+    match, source = HANDS_ON.fullmatch(instruction.opcode), instruction.operands[-1]
+    if not match or instruction.predicate is not None:
         return None
-    if not all(isinstance(operand, Register) for operand in (one.operands[0], source)):
+    if not all(isinstance(operand, Register) for operand in (instruction.operands[0], source)):
         return None
     product, negated = held[source.name]
-    if one.name != "mov" and "ftz" in one.parts and not product.form[0]:
+    if instruction.name != "mov" and "ftz" in instruction.parts and not product.form[0]:
         return None
-    if one.name == "abs":  # changes nothing about a square
+    if instruction.name == "abs":  # changes nothing about a square
         return (product, False) if product.factors[0] == product.factors[1] else None
-    return product, negated != (one.name == "neg")
+    return product, negated != (instruction.name == "neg")
 
 
-def _uses_by(one: Instruction, place: int, part: int, held) -> list[_Use]:
-    match = SUM.fullmatch(one.opcode)
-    if not match or (one.predicate is not None and one.defines & held.keys()):
+def _uses_by(instruction: Instruction, place: int, part: int, held) -> list[_Use]:
+    match = SUM.fullmatch(instruction.opcode)
+    if not match or (instruction.predicate is not None and instruction.defines & held.keys()):
         return []
     name, *form = match.group(1, 2, 4)
     uses = []
     for operand in (1, 2):
-        product, negated = held.get(getattr(one.operands[operand], "name", None), (None, False))
+        name_of_factor = getattr(instruction.operands[operand], "name", None)
+        product, negated = held.get(name_of_factor, (None, False))
         if product and product.form == tuple(form) and product.part == part:
             negative = negated != (name == "sub" and operand == 2)
-            uses.append(_Use(product, place, one, operand, negative))
+            uses.append(_Use(product, place, instruction, operand, negative))
     return uses if len({use.product for use in uses}) == len(uses) else []
 
 
@@ -284,7 +285,7 @@ class _Rewriting:
         at, kind = product.instruction, REGISTER_TYPES[product.form[1]]
         a, b = self._division(at) if at.name == "div" else product.factors
         last = max(use.place for use in uses)
-        overwritten = frozenset().union(*(one.defines for one in stretch[product.place : last]))
+        overwritten = frozenset().union(*(i.defines for i in stretch[product.place : last]))
         a, b = (
             self._result(at, f"mov.{kind}", kind, x)
             if isinstance(x, Register) and x.name in overwritten else x
@@ -302,7 +303,7 @@ class _Rewriting:
             operands = target, negative if use.negative else a, b, c
             self.instead[use.sum.index] = [replace(use.sum, opcode=opcode, operands=operands)]
         if len(uses) == len(product.uses):
-            self.instead |= {one.index: [] for one in (at, *product.copies)}
+            self.instead |= {instruction.index: [] for instruction in (at, *product.copies)}
 
     def _division(self, at: Instruction) -> tuple[Register, Register]:
         """The numerator and the reciprocal of the denominator that are multiplied."""
@@ -330,14 +331,14 @@ class _Rewriting:
     def kernel(self) -> Kernel:
         new: list[Instruction] = []
         places: list[int] = []
-        for one in self.old.instructions:
+        for instruction in self.old.instructions:
             places.append(len(new))
-            new += self.before.get(one.index, ())
-            new += self.instead.get(one.index, [one])
+            new += self.before.get(instruction.index, ())
+            new += self.instead.get(instruction.index, [instruction])
         places.append(len(new))
-        new = [copy(one) for one in new]
-        for index, one in enumerate(new):
-            one.index = index
+        new = [copy(instruction) for instruction in new]
+        for index, instruction in enumerate(new):
+            instruction.index = index
         made = replace(
             self.old,
             registers=self.registers,

@@ -104,8 +104,8 @@ class Recorded:
     stretches: list[Stretch] = field(default_factory=list)
 
     def extend(self, other: Recorded) -> None:
-        for one in fields(self):
-            getattr(self, one.name).extend(getattr(other, one.name))
+        for kind in fields(self):
+            getattr(self, kind.name).extend(getattr(other, kind.name))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,8 +154,8 @@ class Counting:
             and self._array(space, int(first) + known.lead) == known.key[3]
         ):
             self.lanes.counter.add_again(known.key, known.cost)
-        elif found := self._look(index, space, operation, addresses, size, mask):
-            key, active, cost = found
+        elif counted := self._look(index, space, operation, addresses, size, mask):
+            key, active, cost = counted
             if len(self._known) < KNOWN:
                 self._known[place] = Known(key, pattern, active - int(first), mask, cost)
 
@@ -171,9 +171,9 @@ class Counting:
         if place not in costs:
             addresses = base + np.int32(offset)
             costs[place] = self._look(index, "shared", "load", addresses, size, mask)
-        elif found := costs[place]:
+        elif counted := costs[place]:
             line = self.lanes.launch.kernel.instructions[index].line
-            self.lanes.counter.add_again((line, "shared", "load", SHARED), found[2])
+            self.lanes.counter.add_again((line, "shared", "load", SHARED), counted[2])
 
     def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
         """Record the boxes of a MapInUse that lanes of the recorded block name."""
@@ -183,7 +183,7 @@ class Counting:
         def of_block(value):
             return lanes.layout.to_warps(value)[lanes.recorded_warps]
 
-        corners = [of_block(one) for one in reversed(coordinates)]
+        corners = [of_block(coordinate) for coordinate in reversed(coordinates)]
         places = of_block(place)
         bits = np.zeros_like(places) if ranks is None else of_block(ranks)
         for warp, lane in np.argwhere(of_block(mask)).tolist():
@@ -191,7 +191,7 @@ class Counting:
             lanes.recorded.boxes.append(
                 BoxCopy(
                     line, operation, used.name, lanes.record, warp, lane,
-                    tuple(int(one[warp, lane]) for one in corners), used.map.box,
+                    tuple(int(coordinate[warp, lane]) for coordinate in corners), used.map.box,
                     int(clusters.place_of(places[warp, lane])),
                     tuple(rank for rank in range(16) if of_lane >> rank & 1), index,
                 )
@@ -201,11 +201,11 @@ class Counting:
         """Record what the warpgroups of the recorded block read; `places`: (n, lines, units)."""
         lanes = self.lanes
         line = lanes.launch.kernel.instructions[index].line
-        own = lanes.recorded_warps.start // lanes.layout.warps_per_block
+        first_block = lanes.recorded_warps.start // lanes.layout.warps_per_block
         each = lanes.layout.threads // GROUP_THREADS
         for at, number in enumerate(np.flatnonzero(groups)):
             block, group = divmod(int(number), each)
-            if block == own:
+            if block == first_block:
                 lanes.recorded.factors.append(
                     FactorRead(
                         line, factor, lanes.record, group, int(descriptors[at]), transposed,
@@ -226,20 +226,18 @@ class Counting:
             return None
         line = self.lanes.launch.kernel.instructions[index].line
         rows = self.lanes.layout.rows(addresses)[warps.row]
-        array, offsets, found = SHARED, rows, None
+        array, offsets, counted = SHARED, rows, None
         active = int(rows[warps.active][0])
         if space == "global":
             buffer = self.lanes.launch.memory.buffer_at(active)
             if buffer is None:  # a wild pointer: it is a finding already
                 return None
             array, offsets = buffer.name, rows - buffer.base
-        if (
-            self.lanes.launch.count and operation != "copy"
-        ):  # it is counted as a load from global memory
+        if self.lanes.launch.count and operation != "copy":  # that is a load from global memory
             key = line, space, operation, array
             to = None if destination is None else self.lanes.layout.rows(destination)[warps.row]
             cost = self.lanes.counter.add(key, offsets, warps.active, size, warps.times, to)
-            found = key, active, cost
+            counted = key, active, cost
         if self.lanes.record is not None:
             for warp, row in enumerate(warps.of_warp[self.lanes.recorded_warps]):
                 if row >= 0:
@@ -247,4 +245,4 @@ class Counting:
                         WarpAccess(line, space, operation, array, self.lanes.record, warp,
                                    offsets[row], warps.active[row], size, index)
                     )  # fmt: skip
-        return found
+        return counted

@@ -129,10 +129,11 @@ def _finished(chunks, threads: int, deadline: Deadline):
         return
     from concurrent.futures import ThreadPoolExecutor, wait  # here, for it takes time to load
 
-    own: list[Thread] = []  # the pool forgets one at whose start Ctrl-C arrives
+    begun: list[Thread] = []  # the pool forgets a thread at whose start Ctrl-C arrives
     waiting: list = []
     try:
-        with ThreadPoolExecutor(threads, initializer=lambda: own.append(current_thread())) as pool:
+        pool = ThreadPoolExecutor(threads, initializer=lambda: begun.append(current_thread()))
+        with pool:
             try:
                 while True:
                     for chunk in islice(chunks, 2 * threads - len(waiting)):
@@ -150,13 +151,13 @@ def _finished(chunks, threads: int, deadline: Deadline):
                 for _, running in waiting:
                     running.cancel()
     finally:
-        for thread in own:
+        for thread in begun:
             thread.join()
 
 
 def _is_ordered(launch: PreparedLaunch) -> bool:
     return bool(polling_branches(launch.kernel)) or any(
-        one.name in ORDERED and "shared" not in one.parts for one in launch.kernel.instructions
+        i.name in ORDERED and "shared" not in i.parts for i in launch.kernel.instructions
     )
 
 
@@ -166,8 +167,8 @@ def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
         chosen = {tuple(i // n for i, n in zip(block, launch.cluster, strict=True)): None
                   for block in blocks}  # fmt: skip
         return len(chosen), (
-            tuple((i * n, (i + 1) * n) for i, n in zip(one, launch.cluster, strict=True))
-            for one in chosen
+            tuple((i * n, (i + 1) * n) for i, n in zip(cluster, launch.cluster, strict=True))
+            for cluster in chosen
         )
     lanes = CHUNK_LANES
     if launch.check:
@@ -182,11 +183,11 @@ def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
         room = most_blocks(launch) * prod(launch.block)
         lanes = room // -(-room // lanes)
     # In clusters, each of which is in one chunk.
-    grid = [n // own for n, own in zip(launch.grid, launch.cluster, strict=True)]
+    grid = [n // size for n, size in zip(launch.grid, launch.cluster, strict=True)]
     room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))
     width_x = min(grid[0], room)
     width_y = _even(grid[1], room // width_x, threads)
-    steps = [n * own for n, own in zip((width_x, width_y, 1), launch.cluster, strict=True)]
+    steps = [n * size for n, size in zip((width_x, width_y, 1), launch.cluster, strict=True)]
     starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
     boxes = (
         tuple((s, min(s + step, n)) for s, step, n in zip(start, steps, launch.grid, strict=True))

@@ -15,7 +15,7 @@ offsets count, in its sections on wgmma; recorded on an NVIDIA H200, see record_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,9 +51,9 @@ def to_groups(layout: Layout, value: npt.ArrayLike) -> np.ndarray:
 
 def from_groups(layout: Layout, rows: np.ndarray) -> np.ndarray:
     if layout.threads % GROUP_THREADS:
-        own = rows.reshape(layout.blocks, -1)
+        threads = rows.reshape(layout.blocks, -1)
         rows = np.zeros((layout.blocks, layout.warps_per_block * WARP), rows.dtype)
-        rows[:, : own.shape[1]] = own
+        rows[:, : threads.shape[1]] = threads
     return layout.from_warps(rows)
 
 
@@ -84,10 +84,8 @@ class DescriptorFields:
 
 def places(descriptors: npt.ArrayLike, lines: int, units: int, transposed: bool) -> np.ndarray:
     """int64 (n, lines, units): the byte of shared memory where each unit begins."""
-    own = DescriptorFields.of(descriptors)
-    start, leading, stride, base, width = (
-        x[:, None, None] for x in (own.start, own.leading, own.stride, own.base, own.width)
-    )
+    fields = astuple(DescriptorFields.of(descriptors))
+    start, leading, stride, base, width = (values[:, None, None] for values in fields)
     line, unit = np.arange(lines)[:, None], np.arange(units)
     group, plain, per_line = line // LINES, width == UNIT, width // UNIT
     if transposed:

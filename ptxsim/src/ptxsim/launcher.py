@@ -92,7 +92,7 @@ class Run:
         A product reads A, where that is not in registers, and then B. Found as `accesses` is.
         """
         factors = self._recorded(block).factors
-        return [one for one in factors if group is None or one.group == group]
+        return [read for read in factors if group is None or read.group == group]
 
     def opcode(self, access: WarpAccess) -> str:
         """Of the instruction that made an access, such as "ld.global.f32"."""
@@ -108,13 +108,13 @@ class Run:
                 continue
             after = stretches[at + 1] if at + 1 < len(stretches) else None
             end_access, end_box = (after.first_access, after.first_box) if after else (None, None)
-            own = [one for one in accesses[stretch.first_access : end_access] if one.warp == warp]
-            copies = [one for one in boxes[stretch.first_box : end_box] if one.warp == warp]
+            begun = [a for a in accesses[stretch.first_access : end_access] if a.warp == warp]
+            copies = [box for box in boxes[stretch.first_box : end_box] if box.warp == warp]
             for index in range(stretch.start, stretch.end):
-                one = instructions[index]
-                made = tuple(access for access in own if access.index == index)
+                instruction = instructions[index]
+                made = tuple(access for access in begun if access.index == index)
                 brought = tuple(box for box in copies if box.index == index)
-                steps.append(Step(one.opcode, one.line, at, made, brought))
+                steps.append(Step(instruction.opcode, instruction.line, at, made, brought))
         return steps
 
     def _recorded(self, block: Triple) -> Recorded:
@@ -232,8 +232,8 @@ def launch(
         arch=arch,
         maps=maps,
     )
-    for one in blocks or []:
-        check_block(one, grid)
+    for indices in blocks or []:
+        check_block(indices, grid)
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
     changed += [*mapped, *variables.values()]
     before = [(array, array.copy()) for array in changed] if limit_s is not None else []
@@ -267,22 +267,22 @@ def launch(
 def _find(
     text: str, filename: str, arch: str, options: tuple[str, ...], entry: str, by_symbol: bool
 ) -> ptx.Kernel:
-    own = headers.included(text, options)
-    kernels, _ = _compiled(text, filename, arch, options, own)
-    found = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]
-    if len(found) != 1 and not by_symbol and arguments.source_name(entry) in text:
+    own_headers = headers.included(text, options)
+    kernels, _ = _compiled(text, filename, arch, options, own_headers)
+    matching = [k for k in kernels if k == entry or (not by_symbol and _is_plainly(k, entry))]
+    if len(matching) != 1 and not by_symbol and arguments.source_name(entry) in text:
         try:
-            kernels, lowered = _compiled(text, filename, arch, options, own, entry)
+            kernels, lowered = _compiled(text, filename, arch, options, own_headers, entry)
         except CompileError:
             if "<" in entry:
                 raise
         else:
-            found = [lowered]
-    if len(found) != 1:
+            matching = [lowered]
+    if len(matching) != 1:
         there = ", ".join(kernels) or "none"
         raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
     with _collector_paused():
-        return kernels[found[0]]
+        return kernels[matching[0]]
 
 
 def _is_plainly(mangled: str, name: str) -> bool:
@@ -301,9 +301,9 @@ def _compiled(
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
         raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
-    own = frozenset(name for name, _ in own_headers)
+    header_names = frozenset(name for name, _ in own_headers)
     with _collector_paused():
-        return ptx.parse(program.ptx, filename, own), program.lowered.get(expression, "")
+        return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

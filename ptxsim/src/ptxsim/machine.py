@@ -84,7 +84,7 @@ def _form(instruction: Instruction) -> tuple | None:
         return None
     symbols: tuple[str, ...] = ()
     if instruction.name != "bra":  # whose label is known to be there
-        symbols = tuple(one.name for one in instruction.operands if isinstance(one, Symbol))
+        symbols = tuple(x.name for x in instruction.operands if isinstance(x, Symbol))
     return instruction.opcode, tuple(map(type, instruction.operands)), symbols
 
 
@@ -278,7 +278,7 @@ class Chunk:
             ]  # fmt: skip
             elsewhere = [
                 *self.ready, *self.trying, *self.polling.places,
-                *(one.place for one in at_barriers),
+                *(stopped.place for stopped in at_barriers),
             ]  # fmt: skip
             waiting = (blocks[place].live_in for place in elsewhere if place in blocks)
             kept = frozenset(block.defined.intersection(set().union(*waiting)))
@@ -463,15 +463,15 @@ class Chunk:
         opened = self.barriers.open(self.alive)
         if opened:
             self.shared.synchronized()
-        for one in opened:
-            if len(one.places) > 1:
-                self._look_for_divergence(one)
+        for barrier in opened:
+            if len(barrier.places) > 1:
+                self._look_for_divergence(barrier)
             if self.checker:
-                self.checker.open(one)
-            for register, value in one.results:
+                self.checker.open(barrier)
+            for register, value in barrier.results:
                 old = self.registers[register]
-                self.registers[register] = np.where(one.lanes, value.astype(old.dtype), old)
-            for place, mask in one.places.items():
+                self.registers[register] = np.where(barrier.lanes, value.astype(old.dtype), old)
+            for place, mask in barrier.places.items():
                 self._join(place, self._settle(mask))
         met = self.barriers.open_in_warps(self.alive)
         if met is not None:
@@ -488,8 +488,8 @@ class Chunk:
     def _part_warps(self) -> bool:
         """Let lanes go on that wait for others of their warp in vain; whether there are any."""
         stuck = self.barriers.in_warps
-        for one in stuck:
-            self.check_members(one.place - 1, one.members, one.mask)
+        for waiting in stuck:
+            self.check_members(waiting.place - 1, waiting.members, waiting.mask)
         for place, mask in self.barriers.take_from_warps(True).items():
             self._join(place, self._settle(mask))
         return bool(stuck)
@@ -505,9 +505,9 @@ class Chunk:
 
     def _report_deadlock(self) -> None:
         stuck: list = [*self.barriers.waiting, *self.cluster_barrier.waiting]
-        for one in stuck:
+        for waiting in stuck:
             what = "threads wait at this barrier for others that never come"
-            self.find("deadlock", one.place - 1, what, one.mask)
+            self.find("deadlock", waiting.place - 1, what, waiting.mask)
         for place, mask in self.trying.items():
             missing = self.copies.mbarriers.missing(place, mask)
             what = f"threads wait for a phase of an mbarrier that nobody completes: {missing}"
@@ -534,8 +534,8 @@ class Chunk:
             parts = shared_memory.split(self, addresses, mask)
             if len(parts) > 1:
                 values = [dtype.type(0)] * count
-                for named, own, active in parts:
-                    taken = self.load(index, named, own, dtype, count, active)
+                for named, offsets, active in parts:
+                    taken = self.load(index, named, offsets, dtype, count, active)
                     values = [np.where(active, a, b) for a, b in zip(taken, values, strict=True)]
                 return values
             space, addresses, mask = parts[0]
@@ -569,8 +569,8 @@ class Chunk:
     def store(self, index: int, space: str, addresses, values, dtype, mask) -> None:
         """The reverse of `load`: `values[i]` goes to the i-th element of each lane."""
         if space == "generic":
-            for named, own, active in shared_memory.split(self, addresses, mask):
-                self.store(index, named, own, values, dtype, active)
+            for named, offsets, active in shared_memory.split(self, addresses, mask):
+                self.store(index, named, offsets, values, dtype, active)
             return
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
@@ -611,15 +611,15 @@ class Chunk:
 
     def count_far(self, what: str, addresses, mask) -> None:
         """Count an instruction for each warp of which a lane reaches another block's memory."""
-        own = self.special["cluster_ctarank"]
-        reaches = (ranks_of(self.layout, addresses) != own) & mask
+        rank = self.special["cluster_ctarank"]
+        reaches = (ranks_of(self.layout, addresses) != rank) & mask
         warps = self.layout.to_warps(reaches).any(axis=1)
         if warps.any():
             counted.count(self, what, int(warps.sum()))
 
     def space(self, name: str):
-        own = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
-        return own.get(name, self.launch.memory)
+        spaces = {"shared": self.shared, "local": self.local, "cluster": self._of_cluster}
+        return spaces.get(name, self.launch.memory)
 
     def note(self, index, space, operation, addresses, size, mask, bad, unit=None) -> None:
         """Tell of an access of `size` bytes a lane. `unit`: what counts it, such as "ldmatrix"."""

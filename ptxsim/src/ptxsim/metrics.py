@@ -224,8 +224,8 @@ def cost(
     """
     requests, asked = int(times.sum()), int(active.sum(axis=1) @ times) * size
     if space == "global":
-        found = sectors(addresses, active, size) if to is None else past_l1(addresses, to, active)
-        return Cost(requests, int(found @ times), asked, 0)
+        units = sectors(addresses, active, size) if to is None else past_l1(addresses, to, active)
+        return Cost(requests, int(units @ times), asked, 0)
     parts = max(1, size // BANK_BYTES)  # of a warp: whole, half or quarter
     passes = wavefronts(addresses, active, size, parts)
     some = np.any(active.reshape(len(active), parts, WARP // parts), axis=2)
@@ -271,12 +271,12 @@ def wavefronts(addresses: np.ndarray, active: np.ndarray, size: int, parts: int)
 def in_pairs(addresses: np.ndarray, active: np.ndarray, parts: int) -> np.ndarray:
     """(warps, parts): whether each lane has the address of its neighbour, or the next but one."""
     lanes = np.arange(WARP)
-    found = np.zeros((len(addresses), parts), bool)
+    paired = np.zeros((len(addresses), parts), bool)
     for distance in (1, 2):
         other = lanes ^ distance
         same = (addresses == addresses[:, other]) | ~(active | active[:, other])
-        found |= same.reshape(len(addresses), parts, -1).all(axis=2)
-    return found
+        paired |= same.reshape(len(addresses), parts, -1).all(axis=2)
+    return paired
 
 
 def _first_of_each(values: np.ndarray, active: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -330,19 +330,19 @@ class _Module(Mapping):
         self._functions: dict[str, Function] = {}
         self._kernels: dict[str, Kernel] = {}
         outside, position = [], 0
-        while found := FUNCTION.search(ptx, position):
-            outside.append(ptx[position : found.start()])
-            position = found.end()
-            name = found["entry"] or found["name"]
-            if found["opens"] == ";":  # declared only
+        while function := FUNCTION.search(ptx, position):
+            outside.append(ptx[position : function.start()])
+            position = function.end()
+            name = function["entry"] or function["name"]
+            if function["opens"] == ";":  # declared only
                 continue
             end = _closing_brace(ptx, position, name)
             body, position = ptx[position:end], end + 1
-            if found["entry"]:
-                self._entries[name] = found["parameters"], found["directives"], body
+            if function["entry"]:
+                self._entries[name] = function["parameters"], function["directives"], body
             else:
                 result, given = (
-                    tuple(_parameter(text)[0] for text in _split(found[group] or ""))
+                    tuple(_parameter(text)[0] for text in _split(function[group] or ""))
                     for group in ("result", "given")
                 )
                 self._functions[name] = Function(name, result, given, body)
@@ -421,29 +421,29 @@ class _Body:
     def _statements(self, text: str) -> None:
         position, end = 0, len(text.rstrip())
         while position < end:
-            if found := self.BRACE.match(text, position):
-                if found[1] == "{":
+            if match := self.BRACE.match(text, position):
+                if match[1] == "{":
                     self.scopes.append({})
                     self.opened += 1
                 else:
                     self.scopes.pop()
-            elif found := self.LOCATION.match(text, position):
-                self._locate(found)
-            elif found := self.LABEL.match(text, position):
-                self.kernel.labels[self._declare(found[1])] = len(self.kernel.instructions)
-            elif found := self.STATEMENT.match(text, position):
-                self._statement(" ".join(found[1].split()))
+            elif match := self.LOCATION.match(text, position):
+                self._locate(match)
+            elif match := self.LABEL.match(text, position):
+                self.kernel.labels[self._declare(match[1])] = len(self.kernel.instructions)
+            elif match := self.STATEMENT.match(text, position):
+                self._statement(" ".join(match[1].split()))
             else:
                 raise self._error(" ".join(text[position:].split()))
-            position = found.end()
+            position = match.end()
 
     def _error(self, text: str) -> PtxError:
         where = _where(self.line, self.header)
         return PtxError(f"kernel '{self.kernel.name}', {where}: not understood: {text}")
 
-    def _locate(self, found: re.Match) -> None:
+    def _locate(self, location: re.Match) -> None:
         """`.loc file line column, …, inlined_at file line column`: the lines in file and header."""
-        places = [found.groups()[:2], *re.findall(r"inlined_at (\d+) (\d+)", found[3])]
+        places = [location.groups()[:2], *re.findall(r"inlined_at (\d+) (\d+)", location[3])]
         known = [
             (self.files[number], line)
             for number, line in places
@@ -469,17 +469,17 @@ class _Body:
     def _statement(self, text: str) -> None:
         if text[:1] not in (".", ""):
             self._instruction(text)
-        elif found := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
-            ptx_type, names = found.groups()
+        elif match := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
+            ptx_type, names = match.groups()
             for name in _split(names):
                 numbered = re.fullmatch(r"(.+)<(\d+)>", name)
                 each = (
                     [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
                 )
-                for one in each:
-                    self.kernel.registers[self._declare(one)] = ptx_type
-        elif found := SHARED_VARIABLE.fullmatch(text):
-            _add_variable(self.kernel, self._declare(found["name"]), found)
+                for register in each:
+                    self.kernel.registers[self._declare(register)] = ptx_type
+        elif match := SHARED_VARIABLE.fullmatch(text):
+            _add_variable(self.kernel, self._declare(match["name"]), match)
         elif text.startswith(".pragma"):
             pass
         elif text.startswith(".param"):  # what a function gets or gives
@@ -558,16 +558,16 @@ class _Body:
         return opcode, operands
 
     def _call(self, text: str, guard) -> None:
-        found = CALL.fullmatch(text)
-        if not found:
+        match = CALL.fullmatch(text)
+        if not match:
             raise self._error(text)
         where = f"kernel '{self.kernel.name}', {_where(self.line, self.header)}: calls"
-        name = found["name"]
-        if found["prototype"] or name.startswith("%"):
+        name = match["name"]
+        if match["prototype"] or name.startswith("%"):
             raise PtxError(f"{where} a function through a pointer, which the simulator cannot")
-        result, given = (_split(found[group] or "") for group in ("result", "given"))
+        result, given = (_split(match[group] or "") for group in ("result", "given"))
         if name in SYSTEM_CALLS:
-            operands = tuple(self._operand(one) for one in (*result, *given))
+            operands = tuple(self._operand(operand) for operand in (*result, *given))
             self._add(f"call.{name}", operands, text, guard)
             if name == "__assertfail":  # and the thread ends
                 self._add("exit", (), text, guard)
@@ -628,10 +628,10 @@ class _Body:
             if "," in text:
                 base, coordinates = _split(text[1:-1])
                 return Coordinates(self._operand(base), self._operand(coordinates).items)
-            found = ADDRESS.fullmatch(text[1:-1].strip())
-            if not found:
+            match = ADDRESS.fullmatch(text[1:-1].strip())
+            if not match:
                 raise self._error(text)
-            return Address(self._operand(found[1]), _integer(found[2]) if found[2] else 0)
+            return Address(self._operand(match[1]), _integer(match[2]) if match[2] else 0)
         if SPECIAL_REGISTERS.match(text):
             return Special(text[1:])
         if FLOAT32.fullmatch(text):
@@ -670,10 +670,10 @@ def _integer(text: str) -> int:
 
 def _parameter(text: str) -> tuple[str, str]:
     """`.param .u64 .ptr .align 16 name` and the like: the name and the type."""
-    found = re.match(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\b.*?(\w+)(?:\[(\d+)\])?$", text)
-    if not found:
+    match = re.match(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.(\w+)\b.*?(\w+)(?:\[(\d+)\])?$", text)
+    if not match:
         raise PtxError(f"parameter not understood: {text}")
-    alignment, ptx_type, name, size = found.groups()
+    alignment, ptx_type, name, size = match.groups()
     return name, f"structure {alignment or 1} {size}" if size else ptx_type
 
 
@@ -697,9 +697,9 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
     if "reserved_smem_offset_1" in specials:
         start = -(-kernel.shared_bytes // WIDEST_ACCESS) * WIDEST_ACCESS
         kernel.shared[RESERVED] = Variable(start, RESERVED_BYTES)
-    found = [found for found in SHARED_VARIABLE.finditer(module) if found["name"] in used]
+    variables = [match for match in SHARED_VARIABLE.finditer(module) if match["name"] in used]
     # The array of dynamic shared memory, "[]", comes after everything that has a size.
-    for declaration in sorted(found, key=lambda found: found["count"] == ""):
+    for declaration in sorted(variables, key=lambda match: match["count"] == ""):
         _add_variable(kernel, declaration["name"], declaration)
     for declaration in MODULE_VARIABLE.finditer(module):
         if declaration["type"] not in TYPE_BYTES:  # a texture
@@ -722,8 +722,8 @@ def _module_variable(declaration: re.Match) -> ModuleVariable:
     given = _split((declaration["initial"] or "").strip().strip("{}"))
     data = bytearray(width * len(given))
     for i, text in enumerate(given):
-        if found := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
-            value = bytes.fromhex(found[1])[::-1]
+        if bits := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
+            value = bytes.fromhex(bits[1])[::-1]
         elif INTEGER.fullmatch(text):
             value = (_integer(text) % 256**width).to_bytes(width, "little")
         else:

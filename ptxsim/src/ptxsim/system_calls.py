@@ -59,7 +59,7 @@ def fail(lanes, index: int, message, file, name, line, mask) -> None:
     """assert that does not hold: a finding. The thread ends."""
     if not np.any(mask):
         return
-    message, file, name = (_text(lanes, _first(one, lanes, mask)) for one in (message, file, name))
+    message, file, name = (_text(lanes, _first(v, lanes, mask)) for v in (message, file, name))
     at = int(_first(line, lanes, mask))
     what = f"assertion `{message}` does not hold, {file}:{at}, {name}"
     lanes.find("failed assertion", index, what, mask)
@@ -82,9 +82,9 @@ def printf(lanes, index: int, text, values, mask) -> np.int32:
     lines: dict[tuple[int, int], str] = {}
     for address in np.unique(rows[active]):
         here = lanes.both(mask, np.asarray(text) == address)
-        own = [place for place in places if rows[place] == address]
-        count, found = _formatted(lanes, index, _text(lanes, address), values, here, own)
-        lines |= dict(zip(own, found, strict=True))
+        places_here = [place for place in places if rows[place] == address]
+        count, texts = _formatted(lanes, index, _text(lanes, address), values, here, places_here)
+        lines |= dict(zip(places_here, texts, strict=True))
     for place in places:
         lanes.printed.write(lines[place])
     return np.int32(count)
@@ -98,23 +98,22 @@ def _formatted(lanes, index, form: str, values, mask, places) -> tuple[int, list
         nonlocal offset, count
         offset = -(-offset // dtype.itemsize) * dtype.itemsize
         at = np.asarray(values) + np.int64(offset)
-        (found,) = lanes.load(index, "generic", at, dtype, 1, mask)
+        (loaded,) = lanes.load(index, "generic", at, dtype, 1, mask)
         offset, count = offset + dtype.itemsize, count + 1
-        rows = lanes.layout.to_warps(found)
+        rows = lanes.layout.to_warps(loaded)
         return [rows[place].item() for place in places]
 
-    for found in SPECIFIER.finditer(form):
-        pieces.append([form[position : found.start()]] * len(places))
-        position = found.end()
-        if found["kind"] == "%":
+    for match in SPECIFIER.finditer(form):
+        pieces.append([form[position : match.start()]] * len(places))
+        position = match.end()
+        if match["kind"] == "%":
             pieces.append(["%"] * len(places))
             continue
-        stars = [value(np.dtype("i4")) for part in ("width", "precision") if found[part] == "*"]
-        given = value(_type(found["kind"], found["length"]))
+        stars = [value(np.dtype("i4")) for part in ("width", "precision") if match[part] == "*"]
+        given = value(_type(match["kind"], match["length"]))
         by_place = list(zip(*stars, strict=True)) if stars else [()] * len(places)
-        pieces.append(
-            [_one(lanes, found, one, list(own)) for one, own in zip(given, by_place, strict=True)]
-        )
+        pairs = zip(given, by_place, strict=True)
+        pieces.append([_converted(lanes, match, each, list(numbers)) for each, numbers in pairs])
     pieces.append([form[position:]] * len(places))
     return count, ["".join(parts) for parts in zip(*pieces, strict=True)]
 
@@ -127,9 +126,9 @@ def _type(kind: str, length: str | None) -> np.dtype:
     return np.dtype("u4") if kind in "oxXu" else np.dtype("i4")
 
 
-def _one(lanes, found: re.Match, value, stars: list[int]) -> str:
+def _converted(lanes, specifier: re.Match, value, stars: list[int]) -> str:
     """One value as C prints it."""
-    flags, kind, precision = found["flags"], found["kind"], found["precision"]
+    flags, kind, precision = specifier["flags"], specifier["kind"], specifier["precision"]
     if kind == "c":
         value = chr(value & 255)
     elif kind == "s":
@@ -138,15 +137,15 @@ def _one(lanes, found: re.Match, value, stars: list[int]) -> str:
         value = f"{value:#x}" if value else "(nil)"
     elif kind in "aA":
         value = value.hex() if kind == "a" else value.hex().upper()
-    elif found["length"] in ("h", "hh") and kind in "diouxX":
-        bits = 8 if found["length"] == "hh" else 16
+    elif specifier["length"] in ("h", "hh") and kind in "diouxX":
+        bits = 8 if specifier["length"] == "hh" else 16
         value &= (1 << bits) - 1
         value -= (value >> (bits - 1) << bits) if kind in "di" else 0
     as_text = isinstance(value, str)
     if as_text and kind != "s":
-        stars, precision = stars[: found["width"] == "*"], None
+        stars, precision = stars[: specifier["width"] == "*"], None
     dot = "" if precision is None else f".{precision}"
-    form = f"%{flags}{found['width']}{dot}{'s' if as_text else kind}"
+    form = f"%{flags}{specifier['width']}{dot}{'s' if as_text else kind}"
     return form % (*stars, value)
 
 

@@ -95,17 +95,17 @@ def steps(instructions: list[Instruction]):
     waiting: list[Instruction] = []
     written: set[str] = set()
     read: set[str] = set()
-    for one in instructions:
-        target, sources = one.defines, one.uses
-        if target & (written | read) or sources & written or one.name in ptx.LEAVES_BLOCK:
+    for instruction in instructions:
+        target, sources = instruction.defines, instruction.uses
+        if target & (written | read) or sources & written or instruction.name in ptx.LEAVES_BLOCK:
             yield from [waiting] if waiting else []
             waiting, written, read = [], set(), set()
-        if one.opcode == FUSED and one.predicate is None:
-            waiting.append(one)
+        if instruction.opcode == FUSED and instruction.predicate is None:
+            waiting.append(instruction)
             written |= target
             read |= sources
         else:
-            yield one
+            yield instruction
     yield from [waiting] if waiting else []
 
 
@@ -170,9 +170,9 @@ class Writer:
         if isinstance(operand, Special):
             return self._special(operand.name, dtype)
         if isinstance(operand, Symbol):
-            for own in (self.kernel.shared, self.kernel.local):
-                if operand.name in own:
-                    return self.constant(dtype.type(own[operand.name].offset))
+            for variables in (self.kernel.shared, self.kernel.local):
+                if operand.name in variables:
+                    return self.constant(dtype.type(variables[operand.name].offset))
             if operand.name in self.kernel.variables:
                 text = f"lanes.launch.memory.address({operand.name!r})"
                 return self._view(text, SIGNED[8], dtype)
@@ -248,8 +248,8 @@ class Writer:
     def assign(self, operand, expression: str, dtype: np.dtype, instruction: Instruction) -> None:
         if not isinstance(operand, Register):
             raise Unknown
-        own, name = self.types[operand.name], self.variable(operand.name)
-        text = expression if own == dtype else self._view(f"({expression})", dtype, own)
+        declared, name = self.types[operand.name], self.variable(operand.name)
+        text = expression if declared == dtype else self._view(f"({expression})", dtype, declared)
         if instruction.predicate is not None:
             text = f"where({self.condition(instruction)}, {text}, {name})"
         self.lines.append(f"{name} = {text}")
@@ -262,9 +262,9 @@ class Writer:
     ) -> None:
         names = [f"t{i}" for i in range(len(items(target)))]
         self.lines.append(f"{', '.join(names)}, = {expression}")
-        for name, one in zip(names, items(target), strict=True):
-            if one != UNUSED:
-                self.assign(one, name, dtype, instruction)
+        for name, register in zip(names, items(target), strict=True):
+            if register != UNUSED:
+                self.assign(register, name, dtype, instruction)
 
     def apply(self, instruction: Instruction, target, dtype: np.dtype, function, *given) -> None:
         """target = function(*given), of `dtype`; `given`: texts, or numbers."""
@@ -307,9 +307,9 @@ class Writer:
         both = []
         for first in (1, 2):
             groups: dict = {}
-            for one in instructions:
-                shared, other = one.operands[first], one.operands[3 - first]
-                groups.setdefault(shared, []).append((one, shared, other))
+            for instruction in instructions:
+                shared, other = instruction.operands[first], instruction.operands[3 - first]
+                groups.setdefault(shared, []).append((instruction, shared, other))
             both.append(list(groups.values()))
         for group in min(both, key=len):
             if len(group) == 1:
@@ -324,16 +324,16 @@ class Writer:
         shared = self.wide(group[0][1], ftz=True)
         others = ", ".join(self.wide(other, ftz=True) for _, _, other in group)
         factors = self.once(f"{self.use(multiply_add.stack)}({dimensions}, {others})")
-        sums = (self.number(one.operands[3], FLOATS["f32"], ftz=True) for one, _, _ in group)
-        degree = max(self.exactness.degrees[one.operands[0].name] for one, _, _ in group)
+        sums = (self.number(i.operands[3], FLOATS["f32"], ftz=True) for i, _, _ in group)
+        degree = max(self.exactness.degrees[i.operands[0].name] for i, _, _ in group)
         given = all(self.exactness.are_given(factor, other) for _, factor, other in group)
         rows = f"g{len(self.lines)}"
         self.lines.append(
             f"{rows} = {self.use(multiply_add.fma_rows)}({shared}, {factors}, ({', '.join(sums)}), "
             f"lanes.known_sums[{degree, given}], lanes.stacks, {dimensions})"
         )
-        for row, (one, _, _) in enumerate(group):
-            self.assign(one.operands[0], f"{rows}[{row}]", FLOATS["f32"], one)
+        for row, (instruction, _, _) in enumerate(group):
+            self.assign(instruction.operands[0], f"{rows}[{row}]", FLOATS["f32"], instruction)
 
     def _unknown(self, instruction: Instruction) -> UnknownInstruction:
         reasons = (reason for begins, reason in REASONS if re.match(begins, instruction.text))

@@ -119,7 +119,7 @@ def granule(values: list[np.ndarray]) -> int:
     """The g of the module's text for everything finite in these arrays, seen as float32."""
     lowest = 0
     words = (as_float32(value).view(np.int32) for value in values)
-    for bits in (part for one in words for part in np.split(one, range(PIECE, one.size, PIECE))):
+    for bits in (part for x in words for part in np.split(x, range(PIECE, x.size, PIECE))):
         exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
         significand = np.where(exponent > 0, fraction | 0x800000, fraction)
         # The lowest bit that is set is a power of two: as a float32, its exponent is its place.
@@ -159,11 +159,11 @@ def nothing_known() -> dict[tuple[int, bool], KnownSum]:
     return dict.fromkeys(product(DEGREES, (False, True)), NOTHING_KNOWN)
 
 
-def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) -> int:
+def _degree(instruction: Instruction, degrees, shared: int, parameters: set[str]) -> int:
     name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
     degree = UNKNOWN
     if name == "mov" and not any(isinstance(o, Vector) for o in instruction.operands):
-        degree = _highest(found, sources)
+        degree = _highest(degrees, sources)
     elif parts[-1] not in WORDS:
         pass
     elif parts[:2] == ("ld", "param"):
@@ -173,12 +173,12 @@ def _degree(instruction: Instruction, found, shared: int, parameters: set[str]) 
     elif parts[0] == "ld" and "shared" in parts:
         degree = shared
     elif name in ("fma", "mul") and parts[-1] == "f32":
-        degree = _highest(found, sources[:1]) + _highest(found, sources[1:2])
-        degree = max(degree, _highest(found, sources[2:]))
+        degree = _highest(degrees, sources[:1]) + _highest(degrees, sources[1:2])
+        degree = max(degree, _highest(degrees, sources[2:]))
     elif name in SAME_AS_SOURCES and parts[-1] == "f32":
-        degree = _highest(found, sources)
+        degree = _highest(degrees, sources)
     elif name == "selp":
-        degree = _highest(found, sources[:2])
+        degree = _highest(degrees, sources[:2])
     return degree if degree <= HIGHEST_DEGREE else UNKNOWN
 
 
@@ -208,7 +208,7 @@ def _flushes(instruction: Instruction, types) -> bool:
     if name in ("ld", "ldu", "shfl"):
         return True
     if name in ("mov", "selp", "neg", "abs", "copysign"):
-        return all(_is_normal(one, types) for one in instruction.operands[1:])
+        return all(_is_normal(operand, types) for operand in instruction.operands[1:])
     if name == "cvt":
         return "ftz" in parts or parts[-1][0] in "us" or parts[-1] == "f16"
     return "ftz" in parts

@@ -51,8 +51,8 @@ def find_bit(x, shift_amount: bool):
     if x.dtype.kind == "i":
         x = np.where(x < 0, ~x, x)
     position = highest_bit(x)
-    found = i4(_bits(x) - 1) - position if shift_amount else position
-    return np.where(position < 0, i4(-1), found).view(u4)
+    distance = i4(_bits(x) - 1) - position if shift_amount else position
+    return np.where(position < 0, i4(-1), distance).view(u4)
 
 
 def reverse_bits(x):
@@ -179,8 +179,8 @@ def absolute_difference(a, b):
 
 
 def clamp_to(x, dtype):
-    limits, own = np.iinfo(dtype), np.iinfo(x.dtype)
-    low, high = max(limits.min, own.min), min(limits.max, own.max)
+    limits, source = np.iinfo(dtype), np.iinfo(x.dtype)
+    low, high = max(limits.min, source.min), min(limits.max, source.max)
     return np.clip(x, x.dtype.type(low), x.dtype.type(high)).astype(dtype)
 
 

@@ -158,8 +158,8 @@ class Stacks:
 
     def take(self, rows) -> tuple[np.ndarray, float] | None:
         """The array of which these are the rows, and its bound; forgotten with that."""
-        found, array, bound = self._stacks.pop(id(rows[0]), ((), None, 0.0))
-        same = len(found) == len(rows) and all(map(is_, found, rows))
+        kept, array, bound = self._stacks.pop(id(rows[0]), ((), None, 0.0))
+        same = len(kept) == len(rows) and all(map(is_, kept, rows))
         return (array, bound) if same else None
 
     def put(self, array: np.ndarray, bound: float) -> tuple[np.ndarray, ...]:

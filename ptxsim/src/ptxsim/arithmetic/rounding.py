@@ -86,8 +86,7 @@ def round_float32(x, direction: str, ftz: bool = False):
 
 def saturate(x):
     """Numbers limited to 0 … 1; NaN gives +0."""
-    one = x.dtype.type(1)
-    return np.where(x > 0, np.minimum(x, one), x.dtype.type(0))
+    return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
 
 
 # --- narrow floats as patterns of bits --------------------------------------------------------

@@ -62,11 +62,11 @@ class BulkCopies:
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for bytes_each, here in by_size(self.lanes, size, mask):
             copies = int(here.sum())
-            for to, told, some in self._to_ranks(index, destination, mbarrier, ranks, here):
+            for to, notified, some in self._to_ranks(index, destination, mbarrier, ranks, here):
                 begin = of_lanes(self.lanes, source, some)
                 counted.count_stretches(self.lanes, index, "tma_ld", begin, bytes_each, copies)
                 copies = 0  # one instruction, also of several destinations
-                self._load(index, to, np.asarray(source), bytes_each, told, some,
+                self._load(index, to, np.asarray(source), bytes_each, notified, some,
                            (source, size, mask))  # fmt: skip
 
     def load_box(self, index: int, destination, address, coordinates, mbarrier, ranks, mask):
@@ -74,20 +74,20 @@ class BulkCopies:
         lanes = self.lanes
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for used, named in maps_at(lanes, index, address, len(coordinates), mask):
-            if any(one.buffer.written for one in lanes.launch.maps.values()):
+            if any(other.buffer.written for other in lanes.launch.maps.values()):
                 lanes.forget_sums()
             copies = int(named.sum())
             if lanes.record is not None:
                 given = None if ranks is None else np.asarray(ranks)
                 lanes.counting.boxes(index, "load", used, coordinates, destination, named, given)
-            for to, told, here in self._to_ranks(index, destination, mbarrier, ranks, named):
+            for to, notified, here in self._to_ranks(index, destination, mbarrier, ranks, named):
                 if lanes.launch.count:
                     corners = corners_of(lanes, coordinates, here)
                     sectors = counted.loaded(used.map, corners, ranks is not None)
                     brought = len(corners) * used.map.bytes
                     counted.count_bulk(lanes, index, "tma_ld", used.name, copies, sectors, brought)
                     copies = 0  # one instruction, also of several destinations
-                self._load_box(index, used, to, coordinates, told, here, (address, mask))
+                self._load_box(index, used, to, coordinates, notified, here, (address, mask))
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
         """As `load`, from the own block's shared memory to any block's, or a reduction."""
@@ -197,13 +197,13 @@ class BulkCopies:
         without(lanes, index, "wrong cluster rank", what, ranks, (ranks >> size != 0) & mask, mask)
         if size == 1:
             return [(destination, mbarrier, mask & (ranks & 1 == 1))]
-        found = []
+        parts = []
         for rank in range(size):
             here, named = mask & (ranks >> rank & 1 == 1), np.int32(rank + 1 << clusters.RANK_SHIFT)
             if here.any():
                 places = (clusters.place_of(v) | named for v in (destination, mbarrier))
-                found.append((*places, here))
-        return found
+                parts.append((*places, here))
+        return parts
 
     def _start(self, copy: BulkCopy, given) -> None:
         """`given`: what the values depend on, in shapes that tell which blocks may differ."""
@@ -432,14 +432,14 @@ def of_lanes(lanes, values, mask) -> np.ndarray:
 
 
 def spread(mask, rows) -> np.ndarray:
-    found = np.zeros(mask.shape, bool)
-    found[mask] = rows
-    return found
+    lanes = np.zeros(mask.shape, bool)
+    lanes[mask] = rows
+    return lanes
 
 
 def corners_of(lanes, coordinates, mask) -> np.ndarray:
     """int64 (n, axes): the coordinates in the order of the array's axes."""
-    return np.stack([of_lanes(lanes, one, mask) for one in reversed(coordinates)], axis=1)
+    return np.stack([of_lanes(lanes, values, mask) for values in reversed(coordinates)], axis=1)
 
 
 def begins(lanes, addresses, mask) -> np.ndarray:
@@ -453,13 +453,13 @@ def begins(lanes, addresses, mask) -> np.ndarray:
 def by_size(lanes, size, mask):
     """[(size, lanes)], for each size that the lanes of `mask` name."""
     size, mask = (np.broadcast_to(v, lanes.shape) for v in (size, mask))
-    return [(one, (size == one) & mask) for one in np.unique(size[mask]).tolist()]
+    return [(each, (size == each) & mask) for each in np.unique(size[mask]).tolist()]
 
 
 def maps_at(lanes, index: int, address, axes: int, mask):
     """[(MapInUse, lanes)]: the tensor maps that the lanes name, for copies of so many axes."""
     address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
-    found = []
+    maps = []
     for place in np.unique(address[mask]).tolist():
         here = mask & (address == place)
         try:
@@ -477,8 +477,8 @@ def maps_at(lanes, index: int, address, axes: int, mask):
             what = f"a copy of {axes}d, and the tensor map {used.name} has {len(used.map.box)} axes"
             lanes.find("wrong tensor map", index, what, here)
         else:
-            found.append((used, here))
-    return found
+            maps.append((used, here))
+    return maps
 
 
 def find_bad_units(lanes, index: int, does: str, bad, mask, shape) -> None:

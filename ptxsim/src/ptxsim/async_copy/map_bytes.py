@@ -226,12 +226,12 @@ def release(lanes) -> None:
 def acquire(lanes, index: int, address, mask) -> None:
     """fence.proxy.tensormap::generic.acquire: the lanes' blocks see the map as it is now."""
     address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
-    for one in np.unique(address[mask]).tolist():
-        blocks = (mask & (address == one)).any(lanes.layout.thread_axes, keepdims=True)
-        data = lanes.launch.maps.bytes_at(one)
+    for place in np.unique(address[mask]).tolist():
+        blocks = (mask & (address == place)).any(lanes.layout.thread_axes, keepdims=True)
+        data = lanes.launch.maps.bytes_at(place)
         if data is not None:
-            before = lanes.fenced_maps.get((one, data), False)
-            lanes.fenced_maps[one, data] = before | blocks
+            before = lanes.fenced_maps.get((place, data), False)
+            lanes.fenced_maps[place, data] = before | blocks
 
 
 def not_fenced(lanes, address: int, mask):

@@ -32,7 +32,7 @@ class Mbarrier:
         self.landed = np.zeros(blocks, np.int64)  # bytes that were brought in this phase
         self.phase = np.zeros(blocks, np.int64)  # how many are complete
         self.announced = np.full(blocks, -1)  # the last instruction that did, or -1
-        # Which thread of the block has initialised it and not told of it yet, by a fence; or -1.
+        # The thread of the block that initialised it and has executed no fence since; or -1.
         self.unfenced = np.full(blocks, -1)
 
 
@@ -44,19 +44,13 @@ class Place:
         self._of = layout.block_number if blocks is None else np.asarray(blocks)
         self.blocks = np.broadcast_to(self._of, layout.shape)
 
-    def sum(self, values):
-        """(blocks,): the values of the lanes added up, by the block of their mbarrier."""
-        return self.layout.per_block(values) if self.is_near else self._gathered(np.add, values)
-
-    def most(self, values):
+    def sum(self, values, ufunc=np.add):
+        """(blocks,): the values of the lanes, summed by the block of their mbarrier."""
         if self.is_near:
-            return self.layout.per_block(values, np.max)
-        return self._gathered(np.maximum, values)
-
-    def _gathered(self, ufunc, values):
-        found = np.zeros(self.layout.blocks, np.int64)
-        ufunc.at(found, self.blocks, np.broadcast_to(values, self.layout.shape))
-        return found
+            return self.layout.per_block(values, ufunc.reduce)
+        sums = np.zeros(self.layout.blocks, np.int64)
+        ufunc.at(sums, self.blocks, np.broadcast_to(values, self.layout.shape))
+        return sums
 
     def of(self, values):
         return np.asarray(values)[self._of]
@@ -85,15 +79,15 @@ class Mbarriers:
             wrong = ((count < 1) | (count > MOST)) & here
             what = f"the count of an mbarrier must be 1 to {MOST}"
             self.lanes.find("wrong mbarrier count", index, what, wrong)
-            one = self._known.setdefault(address, Mbarrier(self.layout.blocks))
+            barrier = self._known.setdefault(address, Mbarrier(self.layout.blocks))
             blocks = at.sum(here) > 0
-            most = at.most(np.where(here, count, 0))
-            for values in (one.expected, one.missing):
+            most = at.sum(np.where(here, count, 0), np.maximum)
+            for values in (barrier.expected, barrier.missing):
                 values[blocks] = most[blocks]
-            one.valid[blocks], one.phase[blocks] = True, 0
-            one.bytes[blocks], one.landed[blocks] = 0, 0
+            barrier.valid[blocks], barrier.phase[blocks] = True, 0
+            barrier.bytes[blocks], barrier.landed[blocks] = 0, 0
             thread = np.where(here, self.layout.thread_number, self.layout.threads)
-            one.unfenced[blocks] = self.layout.per_block(thread, np.min)[blocks]
+            barrier.unfenced[blocks] = self.layout.per_block(thread, np.min)[blocks]
 
     def fence_inits(self, mask) -> None:
         """Other blocks, and copies, may use what the lanes of `mask` have initialised."""
@@ -101,23 +95,24 @@ class Mbarriers:
         fences = np.zeros((self.layout.blocks, self.layout.threads), bool)
         block, thread = self.layout.block_number, self.layout.thread_number
         fences[tuple(np.broadcast_to(v, mask.shape)[mask] for v in (block, thread))] = True
-        for place, one in self._known.items():
-            told = (one.unfenced >= 0) & fences[np.arange(one.blocks), one.unfenced]
-            one.unfenced[told] = -1
-            if self.lanes.checker and told.any():
-                self.lanes.checker.cluster.fenced(place, told)
+        for address, barrier in self._known.items():
+            fenced = fences[np.arange(barrier.blocks), barrier.unfenced] & (barrier.unfenced >= 0)
+            barrier.unfenced[fenced] = -1
+            if self.lanes.checker and fenced.any():
+                self.lanes.checker.cluster.fenced(address, fenced)
 
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""
-        one = self._known.get(address)
+        barrier = self._known.get(address)
         here = np.broadcast_to(here, self.layout.shape)
-        if one is not None:
-            fresh = one.valid & (one.phase == 0) & (one.missing == one.expected) & (one.bytes == 0)
-            alike = self.layout.of_block(fresh) & (self.layout.of_block(one.expected) == count)
+        if barrier is not None:
+            untouched = (barrier.missing == barrier.expected) & (barrier.bytes == 0)
+            fresh = barrier.valid & (barrier.phase == 0) & untouched
+            alike = self.layout.of_block(fresh) & (self.layout.of_block(barrier.expected) == count)
             here = here & ~alike
         counts = np.broadcast_to(count, self.layout.shape)
-        most = self.layout.of_block(self._near.most(np.where(here, counts, 0)))
-        if (most == counts)[here].all():  # they agree: one of each block stands for all
+        most = self.layout.of_block(self._near.sum(np.where(here, counts, 0), np.maximum))
+        if (most == counts)[here].all():  # they agree: a thread of each block stands for all
             number = np.where(here, self.layout.thread_number, self.layout.threads)
             first = self.layout.of_block(self.layout.per_block(number, np.min))
             here = here & (number == first)
@@ -125,53 +120,72 @@ class Mbarriers:
             self.lanes.checker.access(index, "shared", "store", np.int32(address), BYTES, here)
 
     def invalidate(self, index: int, addresses, mask) -> None:
-        for _, one, here, at in self._valid(index, addresses, mask):
+        for _, barrier, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
                 self.lanes.checker.access(index, "shared", "store", addresses, BYTES, here)
-            one.valid[at.sum(here) > 0] = False
+            barrier.valid[at.sum(here) > 0] = False
 
     def arrive(self, index: int, addresses, count, expected_bytes, mask, drop=False):
         """Each lane announces bytes and arrives; int64 states. `drop`: for all coming phases."""
         states = np.zeros(self.layout.shape, np.int64)
-        for address, one, here, at in self._valid(index, addresses, mask):
+        for address, barrier, here, at in self._valid(index, addresses, mask):
+            if self.lanes.checker:
+                here = self._fitting(index, barrier, count, here, at)
             counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
-            arrivals = at.sum(counts)
-            before = None if (arrivals <= one.missing).all() else self._before(counts, at)
+            arrivals, before = at.sum(counts), None
+            if (arrivals > barrier.missing).any():
+                before = self._before(counts, at.blocks)
             if at.is_near:  # an arrival at another block's gives no state
-                states = np.where(here, self._states(one, before), states)
+                states = np.where(here, self._states(barrier, before, at), states)
             announced = at.sum(np.where(here, expected_bytes, 0))
-            one.bytes += announced
-            one.announced[announced > 0] = index
+            barrier.bytes += announced
+            barrier.announced[announced > 0] = index
             if drop:
-                one.expected -= arrivals
+                barrier.expected -= arrivals
             self._arrived(index, address, addresses, arrivals, before, here, at)
         return states
 
-    def _before(self, counts, at):
-        """How many arrivals at its mbarrier come before each lane's, in the order of threads."""
+    def _fitting(self, index: int, barrier: Mbarrier, count, lanes, at):
+        """`lanes` without those that arrive when the instruction of their warp has already brought
+        all arrivals that were pending in the phase: there a GPU stops the kernel."""
+        counts = np.broadcast_to(np.where(lanes, count, 0), self.layout.shape)
+        if (at.sum(counts) <= barrier.missing).all():
+            return lanes
+        block = at.blocks * self.layout.blocks + self.layout.block_number
+        warp = block * self.layout.warps_per_block + self.layout.special["warpid"]
+        in_warp = self._before(counts, warp)
+        before_warp = self._before(counts, at.blocks) - in_warp
+        pending = pending_count(self._states(barrier, before_warp, at))
+        over = lanes & (in_warp + counts > pending)
+        what = "a warp arrives more often in one instruction than arrivals are pending in the phase"
+        self.lanes.find("mbarrier overflow", index, what, over)
+        return lanes & ~over
+
+    def _before(self, counts, groups):
+        """How many arrivals of its group come before each lane's, in the order of threads."""
         thread = self.layout.block_number * self.layout.threads + self.layout.thread_number
-        of_block = at.blocks.reshape(-1)
-        order = np.lexsort((np.broadcast_to(thread, self.layout.shape).reshape(-1), of_block))
-        arrivals, of_block = counts.reshape(-1)[order], of_block[order]
+        thread, groups = (np.broadcast_to(v, counts.shape).reshape(-1) for v in (thread, groups))
+        order = np.lexsort((thread, groups))
+        arrivals, groups = counts.reshape(-1)[order], groups[order]
         sums = np.cumsum(arrivals) - arrivals
         before = np.empty_like(sums)
-        before[order] = sums - sums[np.searchsorted(of_block, of_block)]
+        before[order] = sums - sums[np.searchsorted(groups, groups)]
         return before.reshape(self.layout.shape)
 
     def _arrived(self, index: int, address: int, addresses, arrivals, before, lanes, at) -> None:
-        """`arrivals`: (blocks,). Those beyond a complete phase belong to the next one."""
-        one, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
+        """`arrivals`: (blocks,). Those beyond a complete phase belong to the next phase."""
+        barrier, left, done = self._known[address], np.array(arrivals), np.zeros_like(arrivals)
         while True:
-            now = np.minimum(left, one.missing)
+            now = np.minimum(left, barrier.missing)
             if self.lanes.checker:
                 here = lanes
                 if before is not None:
                     here = lanes & (before >= at.of(done)) & (before < at.of(done + now))
                 self.lanes.checker.mbarrier_arrive(index, addresses, here)
             done = done + now
-            one.missing -= now
+            barrier.missing -= now
             left = left - now
-            completed = self._complete(address, one)
+            completed = self._complete(address, barrier)
             if not (left > 0).any():
                 return
             if not (completed & (left > 0)).any():
@@ -182,13 +196,13 @@ class Mbarriers:
 
     def expect_bytes(self, index: int, addresses, number, mask) -> None:
         """More bytes to be brought (number > 0), or bytes that were brought (number < 0)."""
-        for address, one, here, at in self._valid(index, addresses, mask):
+        for address, barrier, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
                 self.lanes.checker.mbarrier_look(index, addresses, here)
-            one.bytes += at.sum(np.where(here, number, 0))
-            one.landed -= at.sum(np.where(here, np.minimum(number, 0), 0))
-            self._too_many_bytes(index, one, here, at)
-            self._complete(address, one)
+            barrier.bytes += at.sum(np.where(here, number, 0))
+            barrier.landed -= at.sum(np.where(here, np.minimum(number, 0), 0))
+            self._too_many_bytes(index, barrier, here, at)
+            self._complete(address, barrier)
 
     def comes(self, index: int, addresses, size: int, mask) -> None:
         """As `brought`, of copies that land next: they are added up first."""
@@ -199,50 +213,50 @@ class Mbarriers:
     def look_at_what_comes(self) -> None:
         """Find phases that only wait for bytes, and for fewer than those that come."""
         for address, (number, index, lanes) in self._coming.items():
-            one = self._known.get(address, Mbarrier(self.layout.blocks))
-            wrong = one.valid & (one.missing == 0) & (one.bytes < number) & (number > 0)
+            barrier = self._known.get(address, Mbarrier(self.layout.blocks))
+            wrong = barrier.valid & (barrier.missing == 0) & (barrier.bytes < number) & (number > 0)
             if wrong.any():
                 block = int(wrong.argmax())
                 what = (
                     f"the copies bring {number[block]} bytes, and the phase of the mbarrier waits "
-                    f"for {one.bytes[block]}"
+                    f"for {barrier.bytes[block]}"
                 )
                 self.lanes.find("wrong transaction bytes", index, what, lanes)
         self._coming = {}
 
     def brought(self, index: int, addresses, size: int, mask) -> None:
         for address, here, at in self._by_place(addresses, mask):
-            one, number = self._known.get(address), at.sum(here) * size
-            if one is None or not one.valid[number > 0].all():
+            barrier, number = self._known.get(address), at.sum(here) * size
+            if barrier is None or not barrier.valid[number > 0].all():
                 what = "a copy is to tell an mbarrier that is not initialised"
                 self.lanes.find("uninitialised mbarrier", index, what, here)
                 continue
-            unfenced = at.far(here) & at.of(one.unfenced >= 0)
+            unfenced = at.far(here) & at.of(barrier.unfenced >= 0)
             what = (
                 "a copy tells an mbarrier of another block, where the thread that initialised "
                 "it has executed no fence.mbarrier_init since"
             )
             self.lanes.find("mbarrier not fenced", index, what, unfenced)
-            one.bytes -= number
-            one.landed += number
-            self._too_many_bytes(index, one, here, at)
-            self._complete(address, one)
+            barrier.bytes -= number
+            barrier.landed += number
+            self._too_many_bytes(index, barrier, here, at)
+            self._complete(address, barrier)
 
     def expect_arrivals(self, index: int, addresses, mask) -> None:
-        for _, one, here, at in self._valid(index, addresses, mask):
-            one.missing += at.sum(here)
+        for _, barrier, here, at in self._valid(index, addresses, mask):
+            barrier.missing += at.sum(here)
 
     def completed(self, index: int, addresses, waited, by_parity: bool, mask):
         """Whether the phase is complete that has the parity or the state `waited`: bool."""
         result = np.zeros(self.layout.shape, bool)
         self._tried[index] = addresses
-        for _, one, here, at in self._valid(index, addresses, mask):
+        for _, barrier, here, at in self._valid(index, addresses, mask):
             if (other := at.far(here)).any():
                 what = "waits for an mbarrier of another block: a thread waits for its own block's"
                 self.lanes.find("wait in another block", index, what, other)
             if self.lanes.checker:
                 self.lanes.checker.mbarrier_look(index, addresses, here)
-            phase = at.of(one.phase)
+            phase = at.of(barrier.phase)
             if by_parity:
                 done = (phase & 1) != (np.asarray(waited) & 1)
             else:
@@ -254,14 +268,14 @@ class Mbarriers:
         return result
 
     def finish(self) -> None:
-        for one in self._known.values():
-            wrong = one.valid & (one.bytes != 0) & (one.announced >= 0)
+        for barrier in self._known.values():
+            wrong = barrier.valid & (barrier.bytes != 0) & (barrier.announced >= 0)
             if not wrong.any() or self.lanes.findings:
                 continue
             block = int(wrong.argmax())
-            bytes_left, index = int(one.bytes[block]), int(one.announced[block])
+            bytes_left, index = int(barrier.bytes[block]), int(barrier.announced[block])
             how = f"{bytes_left} fewer" if bytes_left > 0 else f"{-bytes_left} more"
-            what = f"in the end {how} bytes were brought than this mbarrier was told to expect"
+            what = f"in the end {how} bytes were brought than this mbarrier expects"
             lanes = self.layout.block_number == block
             self.lanes.find("wrong transaction bytes", index, what, lanes)
 
@@ -270,33 +284,32 @@ class Mbarriers:
         lanes = np.broadcast_to(lanes, self.layout.shape)
         address = int(np.broadcast_to(self._tried[index], lanes.shape)[lanes][0]) & clusters.PLACE
         block = int(np.broadcast_to(self.layout.block_number, lanes.shape)[lanes][0])
-        one = self._known.get(address)
-        if one is None or not one.valid[block]:
+        barrier = self._known.get(address)
+        if barrier is None or not barrier.valid[block]:
             return "it is not initialised"
-        expected, arrivals = one.bytes[block] + one.landed[block], one.missing[block]
-        text = f"{arrivals} of {one.expected[block]} arrivals are missing"
-        if expected or one.landed[block]:
-            text += f", {expected} bytes are expected, {one.landed[block]} have landed"
+        expected, arrivals = barrier.bytes[block] + barrier.landed[block], barrier.missing[block]
+        text = f"{arrivals} of {barrier.expected[block]} arrivals are missing"
+        if expected or barrier.landed[block]:
+            text += f", {expected} bytes are expected, {barrier.landed[block]} have landed"
         return text
 
-    def _complete(self, address: int, one: Mbarrier):
-        done = one.valid & (one.missing == 0) & (one.bytes == 0)
+    def _complete(self, address: int, barrier: Mbarrier):
+        done = barrier.valid & (barrier.missing == 0) & (barrier.bytes == 0)
         if done.any():
-            one.phase[done] += 1
-            one.missing[done], one.landed[done] = one.expected[done], 0
+            barrier.phase[done] += 1
+            barrier.missing[done], barrier.landed[done] = barrier.expected[done], 0
             self.changed = True
             if self.lanes.checker:
                 self.lanes.checker.phase_completed(address, done)
         return done
 
-    def _too_many_bytes(self, index: int, one: Mbarrier, lanes, at) -> None:
-        wrong = at.of(np.abs(one.bytes) > MOST) & lanes
+    def _too_many_bytes(self, index: int, barrier: Mbarrier, lanes, at) -> None:
+        wrong = at.of(np.abs(barrier.bytes) > MOST) & lanes
         what = f"an mbarrier can count {MOST} bytes at most"
         self.lanes.find("mbarrier overflow", index, what, wrong)
 
-    def _states(self, one: Mbarrier, before):
-        of_block = self.layout.of_block
-        phase, missing, expected = map(of_block, (one.phase, one.missing, one.expected))
+    def _states(self, barrier: Mbarrier, before, at):
+        phase, missing, expected = map(at.of, (barrier.phase, barrier.missing, barrier.expected))
         if before is None:
             return phase << COUNT_BITS | missing
         late, expected = before - missing, np.maximum(expected, 1)
@@ -325,22 +338,24 @@ class Mbarriers:
         if addresses.size == 1:
             return [(int(addresses.flat[0]), mask, at)]
         addresses, mask = np.broadcast_arrays(addresses, mask)
-        return [(int(one), mask & (addresses == one), at) for one in np.unique(addresses[mask])]
+        return [
+            (int(place), mask & (addresses == place), at) for place in np.unique(addresses[mask])
+        ]
 
     def _valid(self, index: int, addresses, mask):
         """[(address, Mbarrier, lanes, at)]; those that are not initialised are findings."""
-        found = []
+        usable = []
         for address, here, at in self._in_bounds(index, addresses, mask):
-            one = self._known.setdefault(address, Mbarrier(self.layout.blocks))
-            if not one.valid.all():
-                wrong = ~at.of(one.valid) & here
+            barrier = self._known.setdefault(address, Mbarrier(self.layout.blocks))
+            if not barrier.valid.all():
+                wrong = ~at.of(barrier.valid) & here
                 if np.any(wrong):
                     what = f"the mbarrier at byte {address} of shared memory is not initialised"
                     self.lanes.find("uninitialised mbarrier", index, what, wrong)
                     here = here & ~wrong
             if np.any(here):
-                found.append((address, one, here, at))
-        return found
+                usable.append((address, barrier, here, at))
+        return usable
 
 
 def pending_count(states):

@@ -137,7 +137,7 @@ class TensorMap:
 
     def read(self, corners: np.ndarray) -> np.ndarray:
         """Boxes as units of 16 bytes (n, units). `corners`: int64 (n, axes), as in the array."""
-        found = np.empty((len(corners), self.bytes // UNIT), MOVED)
+        boxes = np.empty((len(corners), self.bytes // UNIT), MOVED)
         for rows, elements, where, inside in self._pieces(corners, self._elements):
             size = elements.shape
             taken = elements[tuple(np.clip(i, 0, n - 1) for i, n in zip(where, size, strict=True))]
@@ -145,8 +145,8 @@ class TensorMap:
                 taken = _rounded(taken)
             if not inside.all():
                 taken = np.where(inside, taken, self._filling(elements.dtype))
-            found[rows] = taken.reshape(len(taken), -1).view(MOVED)
-        return found
+            boxes[rows] = taken.reshape(len(taken), -1).view(MOVED)
+        return boxes
 
     def write(self, corners: np.ndarray, units: np.ndarray) -> None:
         for rows, elements, where, inside in self._pieces(corners, self._whole_units):
@@ -210,12 +210,12 @@ class TensorMaps:
     maps: Sequence[TensorMap]
 
     def __post_init__(self) -> None:
-        for one in self.maps:
-            if not isinstance(one, TensorMap):
-                raise ValueError(f"an array of tensor maps has a {type(one).__name__} in it")
+        for element in self.maps:
+            if not isinstance(element, TensorMap):
+                raise ValueError(f"an array of tensor maps has a {type(element).__name__} in it")
 
     def named(self, name: str) -> dict[str, TensorMap]:
-        return {f"{name}[{i}]": one for i, one in enumerate(self.maps)}
+        return {f"{name}[{i}]": tensor_map for i, tensor_map in enumerate(self.maps)}
 
 
 @dataclass

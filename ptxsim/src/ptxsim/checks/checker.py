@@ -165,19 +165,19 @@ class Checker:
             what = f"the barrier is for {wrong} threads, which is no multiple of {WARP}"
             self.lanes.find("wrong barrier count", index, what, uneven)
         block = np.broadcast_to(self.layout.block_number, self.layout.shape)
-        for one in np.unique(number[mask]):
-            here = mask & (number == one)
-            known = self._expected[one]
+        for barrier in np.unique(number[mask]):
+            here = mask & (number == barrier)
+            known = self._expected[barrier]
             most = self.layout.per_block(np.where(here, count, 0), np.max)
             known[:] = np.where(known == 0, most, known)
             differs = here & (count != known[block])
             if differs.any():
-                said, before = int(count[differs][0]), int(known[block[differs][0]])
-                what = f"barrier {one} is for {said} threads here and for {before} elsewhere"
+                threads, before = int(count[differs][0]), int(known[block[differs][0]])
+                what = f"barrier {barrier} is for {threads} threads here and for {before} elsewhere"
                 self.lanes.find("wrong barrier count", index, what, differs)
             if not waits:
-                self._arrived[int(one)] = here | self._arrived.get(int(one), False)
-            self._by_rank(self.clocks.release, int(one), here)
+                self._arrived[int(barrier)] = here | self._arrived.get(int(barrier), False)
+            self._by_rank(self.clocks.release, int(barrier), here)
 
     def open(self, opened) -> None:
         index = min(opened.places) - 1
@@ -206,8 +206,8 @@ class Checker:
     def _by_rank(self, tell, number: int, lanes) -> None:
         """Release or leave barrier `number`: each block of a cluster has its own."""
         rank = self.layout.special["cluster_ctarank"]
-        for one in range(self.layout.cluster_size):
-            tell(("barrier", number, one), *self._sorted(lanes & (rank == one)))
+        for each in range(self.layout.cluster_size):
+            tell(("barrier", number, each), *self._sorted(lanes & (rank == each)))
 
     def warp_barrier(self, members, lanes) -> None:
         """Lanes meet that wait for others of their warp. `members`: uint32, whom each one names."""
@@ -246,7 +246,8 @@ class Checker:
         absent = expected & ~lanes
         gone = absent & ~alive
         if gone.any():
-            behind = [one for one in np.unique(self._last[gone]) if not self._leads(one, index)]
+            last = np.unique(self._last[gone])
+            behind = [block for block in last if not self._leads(block, index)]
             gone &= np.isin(self._last, behind)
         what = "went another way and returned, and never comes to this barrier, where others wait"
         self.lanes.find("missed barrier", index, what, gone)
@@ -263,12 +264,12 @@ class Checker:
         blocks = self.kernel.blocks
         seen, new = set(), list(blocks[int(start)].successors)
         while new:
-            one = new.pop()
-            if one in blocks and one not in seen:
-                if one <= index < blocks[one].end:
+            block = new.pop()
+            if block in blocks and block not in seen:
+                if block <= index < blocks[block].end:
                     return True
-                seen.add(one)
-                new += blocks[one].successors
+                seen.add(block)
+                new += blocks[block].successors
         return False
 
     # --- asynchronous copies ----------------------------------------------------------------------
@@ -291,8 +292,8 @@ class Checker:
 
     def reduced(self, barrier, mask) -> None:
         """Reductions are done: who sees the mbarrier's phase complete knows what the lanes know."""
-        for one, here in self._by_barrier(barrier, mask):
-            self.clocks.release(one, *self._sorted(here))
+        for name, here in self._by_barrier(barrier, mask):
+            self.clocks.release(name, *self._sorted(here))
 
     # --- mbarriers: `barrier` is the byte address of each lane's mbarrier -------------------------
 
@@ -316,8 +317,8 @@ class Checker:
 
     def mbarrier_acquire(self, index: int, barrier, mask) -> None:
         """The lanes have seen the last completed phase: a try_wait or test_wait gave true."""
-        for one, here in self._by_barrier(barrier, mask):
-            self.clocks.acquire(one, *self._sorted(here))
+        for name, here in self._by_barrier(barrier, mask):
+            self.clocks.acquire(name, *self._sorted(here))
 
     # --- clusters ---------------------------------------------------------------------------------
 
@@ -342,7 +343,7 @@ class Checker:
     def _by_barrier(self, barrier, mask):
         barrier = np.broadcast_to(names(self.layout, barrier), self.layout.shape)
         mask = np.broadcast_to(mask, self.layout.shape)
-        return [(int(one), mask & (barrier == one)) for one in np.unique(barrier[mask])]
+        return [(int(name), mask & (barrier == name)) for name in np.unique(barrier[mask])]
 
     def _sorted(self, mask):
         block = np.broadcast_to(self.team.block_number, self.layout.shape)[mask]

@@ -112,10 +112,10 @@ class ThreadClocks(BlockClocks):
         for rows in np.split(np.arange(len(block)), np.flatnonzero(np.diff(block)) + 1):
             if len(rows) > 1:
                 here, these = block[rows[0]], thread[rows]
-                told = self.known[here, these]
-                told[np.arange(len(rows)), these] = self.now
-                told = np.maximum.accumulate(told[:-1])
-                self.known[here, these[1:]] = np.maximum(self.known[here, these[1:]], told)
+                learned = self.known[here, these]
+                learned[np.arange(len(rows)), these] = self.now
+                learned = np.maximum.accumulate(learned[:-1])
+                self.known[here, these[1:]] = np.maximum(self.known[here, these[1:]], learned)
 
     def barrier(self, blocks) -> None:
         super().barrier(blocks)
@@ -139,8 +139,8 @@ class ThreadClocks(BlockClocks):
             self._all_meet()
             return
         known = self.known[block[:, None], lanes]  # (warps, 32, columns)
-        own = (np.arange(len(block))[:, None], np.arange(WARP), lanes)
-        known[own] = np.where(thread >= 0, self.now, known[own])
+        places = (np.arange(len(block))[:, None], np.arange(WARP), lanes)
+        known[places] = np.where(thread >= 0, self.now, known[places])
         learns, heard = named.any(axis=2), named.any(axis=1)
         learnt = np.zeros_like(known)
         # Most often all lanes that are there learn from the same lanes.
@@ -187,11 +187,11 @@ class Team:
 
     def __init__(self, layout: Layout):
         self.layout, self.shape, self.block = layout, layout.shape, layout.block
-        own = threads_of_rank(layout)
-        self.blocks, self.threads = layout.clusters, own * layout.cluster_size
+        of_rank = threads_of_rank(layout)
+        self.blocks, self.threads = layout.clusters, of_rank * layout.cluster_size
         self.block_number = layout.cluster_number
         rank = layout.special["cluster_ctarank"]
-        self.thread_number = (layout.thread_number + rank * np.int32(own)).astype(np.int32)
+        self.thread_number = (layout.thread_number + rank * np.int32(of_rank)).astype(np.int32)
 
 
 def threads_of_rank(layout: Layout) -> int:

@@ -59,8 +59,8 @@ class ClusterChecks:
         if not far.any():
             return
         teams, names = (
-            np.broadcast_to(one, self.layout.shape)[far]
-            for one in (self.team.block_number, barrier)
+            np.broadcast_to(values, self.layout.shape)[far]
+            for values in (self.team.block_number, barrier)
         )
         time = self.clocks.tick(index)
         for key in set(zip(teams.tolist(), ranks[far].tolist(), names.tolist(), strict=True)):
@@ -71,8 +71,8 @@ class ClusterChecks:
         layout = self.layout
         addresses, mask = (np.broadcast_to(v, layout.shape) for v in (addresses, mask))
         ranks = clusters.ranks_of(layout, addresses)
-        own = layout.special["cluster_ctarank"]
-        return ranks, mask & (ranks != own) & (ranks < layout.cluster_size)
+        rank = layout.special["cluster_ctarank"]
+        return ranks, mask & (ranks != rank) & (ranks < layout.cluster_size)
 
     def met(self, mask) -> None:
         self._met = self._met | mask
@@ -83,29 +83,29 @@ class ClusterChecks:
 
     def take_fenced(self, opened) -> list[tuple[int, np.ndarray]]:
         """[(place, blocks)] of those whose cluster's barrier has `opened`, a (clusters,) mask."""
-        found, left = [], []
+        fenced, left = [], []
         of_cluster = np.zeros(self.layout.blocks, np.int64)
         of_cluster[self.layout.block_of] = np.arange(self.layout.clusters)[:, None]
         for place, blocks in self._fenced:
-            found.append((place, blocks & opened[of_cluster]))
+            fenced.append((place, blocks & opened[of_cluster]))
             if (rest := blocks & ~opened[of_cluster]).any():
                 left.append((place, rest))
         self._fenced = left
-        return found
+        return fenced
 
     def look_for_left(self) -> None:
         """All threads have returned: find blocks that did not know of others' accesses."""
         per_rank = threads_of_rank(self.layout)
         for (team, rank, barrier), (time, index) in self._copied.items():
-            own = slice(rank * per_rank, (rank + 1) * per_rank)
-            if self.clocks.known[team, own, self.clocks.column(barrier)].max() < time:
+            of_rank = slice(rank * per_rank, (rank + 1) * per_rank)
+            if self.clocks.known[team, of_rank, self.clocks.column(barrier)].max() < time:
                 self._find_left(index, rank, self.team.block_number == team)
         if self._last is None:
             return
         threads = self.team.threads
         for team, rank in np.argwhere(self._last.any(axis=2)).tolist():
-            own = slice(rank * per_rank, (rank + 1) * per_rank)
-            known = self.clocks.known[team, own, :threads].max(axis=0)
+            of_rank = slice(rank * per_rank, (rank + 1) * per_rank)
+            known = self.clocks.known[team, of_rank, :threads].max(axis=0)
             unknown = self._last[team, rank] > known
             if not unknown.any():
                 continue

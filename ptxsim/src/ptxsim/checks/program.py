@@ -44,17 +44,16 @@ class Flags:
 def flags_of(kernel: Kernel) -> Flags:
     polled = {index for start in polling_branches(kernel) for index in _deciding(kernel, start)}
     reads, writes = set(), set()
-    for one in kernel.instructions:
-        parts = set(one.parts)
-        if one.name not in ("ld", "st", "atom", "red") or parts & OTHER_SPACES or "async" in parts:
+    for instruction in kernel.instructions:
+        index, name, parts = instruction.index, instruction.name, set(instruction.parts)
+        if name not in ("ld", "st", "atom", "red") or parts & OTHER_SPACES or "async" in parts:
             continue
-        atomic = one.name in ("atom", "red")
-        if one.name in ("ld", "atom") and (
-            parts & {"acquire", "acq_rel"} or (one.index in polled and (atomic or parts & READS))
-        ):
-            reads.add(one.index)
-        if atomic or (one.name == "st" and parts & WRITES):
-            writes.add(one.index)
+        atomic = name in ("atom", "red")
+        acquires = parts & {"acquire", "acq_rel"} or (index in polled and (atomic or parts & READS))
+        if name in ("ld", "atom") and acquires:
+            reads.add(index)
+        if atomic or (name == "st" and parts & WRITES):
+            writes.add(index)
     return Flags(frozenset(reads), frozenset(writes) if reads else frozenset())
 
 
@@ -63,19 +62,19 @@ def _deciding(kernel: Kernel, start: int) -> set[int]:
     first, end = kernel.blocks[start].target, kernel.blocks[start].end
     assert first is not None  # a loop's last block leads back
     loop = kernel.instructions[first:end]
-    leads = {one.index: kernel.labels[one.operands[0].name] if one.name == "bra" else end
-             for one in loop if one.name in ptx.LEAVES_BLOCK}  # fmt: skip
+    leads = {i.index: kernel.labels[i.operands[0].name] if i.name == "bra" else end
+             for i in loop if i.name in ptx.LEAVES_BLOCK}  # fmt: skip
     deciding = {index for index, to in leads.items() if not first < to < end}
     read = frozenset().union(*(kernel.instructions[index].uses for index in deciding))
     more = True
     while more:
         more = False
-        for one in reversed(loop):
-            passes = range(one.index + 1, leads.get(one.index, 0))
-            decides = one.defines & read or not deciding.isdisjoint(passes)
-            if decides and one.index not in deciding:
-                deciding.add(one.index)
-                read |= one.uses
+        for instruction in reversed(loop):
+            passes = range(instruction.index + 1, leads.get(instruction.index, 0))
+            decides = instruction.defines & read or not deciding.isdisjoint(passes)
+            if decides and instruction.index not in deciding:
+                deciding.add(instruction.index)
+                read |= instruction.uses
                 more = True
     return deciding
 
@@ -109,35 +108,28 @@ def chosen_later(kernel: Kernel) -> dict[int, int]:
     results = {load.operands[0].name for load in loads}
     users: dict[str, list[Instruction]] = {name: [] for name in results}
     makers: dict[str, list[Instruction]] = {name: [] for name in results}
-    for one in kernel.instructions:
-        for name in results.intersection(one.uses):
-            users[name].append(one)
-        for name in results.intersection(one.defines):
-            makers[name].append(one)
-    found = {}
+    for instruction in kernel.instructions:
+        for name in results.intersection(instruction.uses):
+            users[name].append(instruction)
+        for name in results.intersection(instruction.defines):
+            makers[name].append(instruction)
+    choices = {}
     starts = sorted(kernel.blocks)
     for load in loads:
         name = load.operands[0].name
         if len(users[name]) == len(makers[name]) == 1 and _is_choice(users[name][0]):
             choice = users[name][0].index
             if load.index < choice and bisect(starts, load.index) == bisect(starts, choice):
-                found[load.index] = choice
-    return found
-
-
-@lru_cache(maxsize=KEPT_KERNELS)
-def _by_choice(kernel: Kernel) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for load, choice in chosen_later(kernel).items():
-        found.setdefault(choice, []).append(load)
-    return found
+                choices[load.index] = choice
+    return choices
 
 
 def loads_chosen_by(kernel: Kernel, choice: Instruction) -> list[tuple[int, bool]]:
     """The loads that the selp `choice` chooses, and whether where its condition is true."""
     return [
         (load, choice.operands[1] == kernel.instructions[load].operands[0])
-        for load in _by_choice(kernel).get(choice.index, [])
+        for load, index in chosen_later(kernel).items()
+        if index == choice.index
     ]
 
 
@@ -145,11 +137,8 @@ def _is_fixed(load: Instruction) -> bool:
     if not load.opcode.startswith("ld.shared") or load.predicate is not None:
         return False
     target, address = load.operands
-    return (
-        isinstance(target, Register)
-        and isinstance(address, Address)
-        and isinstance(address.base, Symbol)
-    )
+    into_register, is_address = isinstance(target, Register), isinstance(address, Address)
+    return into_register and is_address and isinstance(address.base, Symbol)
 
 
 def _is_choice(user: Instruction) -> bool:

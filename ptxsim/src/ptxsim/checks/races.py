@@ -128,9 +128,9 @@ class Races:
             self._write(touch, time)
             return
         barrier = np.broadcast_to(barrier, self.layout.shape).reshape(-1)[touch.lanes]
-        for one in np.unique(barrier):
-            granules = touch.lane_granules[barrier == one]
-            self.writes.note(granules, self.clocks.column(int(one)), time)
+        for name in np.unique(barrier):
+            granules = touch.lane_granules[barrier == name]
+            self.writes.note(granules, self.clocks.column(int(name)), time)
         if self.unfenced is not None:
             self.unfenced.last[touch.lane_granules] = 0
 
@@ -165,12 +165,12 @@ class Races:
         self.leaving.last[touch.lane_granules] = 0
         block, thread = np.divmod(touch.thread, self.layout.threads)  # of a cluster, if it is one
         group = block * self.layout.threads + thread // GROUP_THREADS
-        for one in np.unique(group):
-            if one not in self.group_reads:
-                self.group_reads[one] = Writes(self._granules)
-            here, key = group == one, ("wgmma", int(one))
+        for number in np.unique(group):
+            if number not in self.group_reads:
+                self.group_reads[number] = Writes(self._granules)
+            here, key = group == number, ("wgmma", int(number))
             column = self.clocks.column(key)
-            self.group_reads[one].note(touch.lane_granules[here], column, time)
+            self.group_reads[number].note(touch.lane_granules[here], column, time)
             self.clocks.learn(key, touch.lane_block[here], touch.thread[here])
 
     def _leave(self, index: int, touch) -> None:
@@ -239,21 +239,21 @@ class Races:
 
     def _first_and_last(self, mask, shape):
         """The first and the last active thread for each element of an array of `shape`."""
-        last, found = self._extremes.get(shape, (None, None))
+        last, extremes = self._extremes.get(shape, (None, None))
         if last is not mask:
             padded = (1,) * (len(self.layout.shape) - len(shape)) + tuple(shape)
             lengths = zip(padded, self.layout.shape, strict=True)
-            axes = tuple(i for i, (own, lanes) in enumerate(lengths) if own < lanes)
+            axes = tuple(i for i, (length, lanes) in enumerate(lengths) if length < lanes)
             thread = np.broadcast_to(self.team.thread_number, self.layout.shape)
             where = np.broadcast_to(mask, thread.shape)
-            found = tuple(
+            extremes = tuple(
                 how(thread, axis=axes, keepdims=True, where=where, initial=initial)
                 .reshape(shape)
                 .astype(np.int64)
                 for how, initial in ((np.min, self.team.threads), (np.max, 0))
             )
-            self._extremes[shape] = mask, found
-        return found
+            self._extremes[shape] = mask, extremes
+        return extremes
 
     # --- looking ----------------------------------------------------------------------------------
 
@@ -375,7 +375,7 @@ class Races:
 
 
 def _is_asynchronous(kernel) -> bool:
-    return any(one.name == "wgmma" or _is_bulk(one) for one in kernel.instructions)
+    return any(i.name == "wgmma" or _is_bulk(i) for i in kernel.instructions)
 
 
 def _is_bulk(instruction) -> bool:

@@ -69,10 +69,10 @@ class Warpgroups:
                 table[name] = np.maximum(table.get(name, 0), number)
                 self._started_by[name] = index
         for places in read:
-            for one in self._pieces(places, groups):
-                self._reading.append(Reading(index, one, number.copy()))
+            for addresses in self._pieces(places, groups):
+                self._reading.append(Reading(index, addresses, number.copy()))
                 mask = lanes_of(self.layout, groups)
-                self.checker.races.group_read_started(index, one, UNIT, mask)
+                self.checker.races.group_read_started(index, addresses, UNIT, mask)
 
     def fence(self, groups) -> None:
         self._fenced |= groups
@@ -88,16 +88,16 @@ class Warpgroups:
             for number in table.values():
                 number[number <= complete] = 0
         left = []
-        for one in self._reading:
-            done = (one.group > 0) & (one.group <= complete)
+        for reading in self._reading:
+            done = (reading.group > 0) & (reading.group <= complete)
             if done.any():
                 mask = lanes_of(self.layout, done)
-                self.checker.races.group_read_ended(one.index, one.addresses, UNIT, mask)
-                one.group[done] = 0
-            left += [one] * bool(one.group.any())
-        for one in left:  # the same bytes may have been released for another wgmma
-            mask = lanes_of(self.layout, one.group > 0)
-            self.checker.races.group_read_continues(one.index, one.addresses, UNIT, mask)
+                self.checker.races.group_read_ended(reading.index, reading.addresses, UNIT, mask)
+                reading.group[done] = 0
+            left += [reading] * bool(reading.group.any())
+        for reading in left:  # the same bytes may have been released for another wgmma
+            mask = lanes_of(self.layout, reading.group > 0)
+            self.checker.races.group_read_continues(reading.index, reading.addresses, UNIT, mask)
         self._reading = left
 
     def _pieces(self, places, groups):
@@ -150,28 +150,28 @@ class Warpgroups:
 
     def _uses_in(self, block):
         """(instruction, register, what is copied to it or None, whether it is written)."""
-        for one in self.kernel.instructions[block.start : block.end]:
-            if one.name == "wgmma":
+        for instruction in self.kernel.instructions[block.start : block.end]:
+            if instruction.name == "wgmma":
                 continue
-            pair = copied(one)
+            pair = copied(instruction)
             if pair:
                 if pair[0] in self._watched:
-                    yield one.index, *pair, True
+                    yield instruction.index, *pair, True
                 continue
-            if one.name == "mov" and isinstance(one.operands[-1], Immediate):
+            if instruction.name == "mov" and isinstance(instruction.operands[-1], Immediate):
                 source = CONSTANT
             else:
                 source = None
-            for name in sorted(one.uses & self._watched):
-                yield one.index, name, None, False
-            for name in sorted(one.defines & self._watched):
-                yield one.index, name, source, True
+            for name in sorted(instruction.uses & self._watched):
+                yield instruction.index, name, None, False
+            for name in sorted(instruction.defines & self._watched):
+                yield instruction.index, name, source, True
 
     def _take_over(self, table, name, source, groups) -> None:
         if name in table or source in table:
             nothing = np.full(len(groups), NEVER if table is self._used else 0)
-            own, other = table.get(name, nothing), table.get(source, nothing)
-            table[name] = np.where(groups, other, own)
+            times, other = table.get(name, nothing), table.get(source, nothing)
+            table[name] = np.where(groups, other, times)
 
     def _look(self, index: int, name: str, groups, writes: bool) -> None:
         """Find uses of a register that a wgmma in flight adds to, or writes of one it reads."""
@@ -194,8 +194,8 @@ class Warpgroups:
 def registers_of(instruction: Instruction) -> tuple[list[str], list[str]]:
     """Of a wgmma.mma_async: those of the sums, and of A."""
     d, a = instruction.operands[:2]
-    factors = [one.name for one in a.items] if isinstance(a, Vector) else []
-    return [one.name for one in d.items], factors
+    factors = [register.name for register in a.items] if isinstance(a, Vector) else []
+    return [register.name for register in d.items], factors
 
 
 def copied(instruction: Instruction) -> tuple[str, str] | None:
@@ -203,26 +203,26 @@ def copied(instruction: Instruction) -> tuple[str, str] | None:
     if instruction.name != "mov" or instruction.predicate is not None:
         return None
     operands = instruction.operands
-    both = all(isinstance(one, Register) for one in operands)
+    both = all(isinstance(operand, Register) for operand in operands)
     return (operands[0].name, operands[1].name) if both else None
 
 
 def watched(kernel: Kernel) -> frozenset[str]:
     """The registers of all wgmmas, and those that they are copied from and to."""
-    found: set[str] = set()
-    for one in kernel.instructions:
-        if one.opcode.startswith("wgmma.mma_async"):
-            found.update(*registers_of(one))
-    if not found:
+    registers: set[str] = set()
+    for instruction in kernel.instructions:
+        if instruction.opcode.startswith("wgmma.mma_async"):
+            registers.update(*registers_of(instruction))
+    if not registers:
         return frozenset()
     copies = [pair for pair in map(copied, kernel.instructions) if pair]
     before = 0
-    while len(found) > before:
-        before = len(found)
+    while len(registers) > before:
+        before = len(registers)
         for pair in copies:
-            if not found.isdisjoint(pair):
-                found.update(pair)
-    return frozenset(found)
+            if not registers.isdisjoint(pair):
+                registers.update(pair)
+    return frozenset(registers)
 
 
 class Registers:

@@ -30,17 +30,17 @@ FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 @lru_cache
 def folder() -> Path | None:
     """The first folder with all of NEEDED, else the first with any header of CUDA, else None."""
-    found = [one for one in _places() if (one / "cuda_runtime.h").is_file()]
-    return next((one for one in found if not missing(one)), found[0] if found else None)
+    folders = [place for place in _places() if (place / "cuda_runtime.h").is_file()]
+    return next((place for place in folders if not missing(place)), folders[0] if folders else None)
 
 
 @lru_cache
 def core_libraries() -> Path | None:
     """The folder of CUDA's C++ library: of a toolkit, a wheel (nvidia-cuda-cccl), CuPy; or None."""
-    places = [place for one in _places() for place in (one / "cccl", one)]
+    places = [place for root in _places() for place in (root / "cccl", root)]
     if (cupy := find_spec("cupy")) and cupy.submodule_search_locations:
         places.append(Path(cupy.submodule_search_locations[0]) / BESIDE_CUPY)
-    return next((one for one in places if (one / CORE_HEADER).is_file()), None)
+    return next((root for root in places if (root / CORE_HEADER).is_file()), None)
 
 
 def missing(where: Path | None) -> list[str]:
@@ -60,8 +60,8 @@ def _places() -> Iterator[Path]:
     except ImportError:  # on macOS there is no CUDA
         pass
     else:
-        if found := find_nvidia_header_directory("cudart"):
-            yield Path(found)
+        if headers := find_nvidia_header_directory("cudart"):
+            yield Path(headers)
     named = (os.environ.get(name) for name in ("CUDA_PATH", "CUDA_HOME"))
     for toolkit in (*(Path(name) for name in named if name), TOOLKIT):
         yield toolkit / "include"

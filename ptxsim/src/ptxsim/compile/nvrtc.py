@@ -166,11 +166,11 @@ class Source:
             and not _is_new(self.text, self.arch)
         ):
             try:
-                found = _translated(self.text, self.filename, self.arch, self.options, self.names)
+                program = _translated(self.text, self.filename, self.arch, self.options, self.names)
             except NoCompiler:
-                found = None
-            if found and not _may_be_refused(found.ptx, self.arch):
-                return found
+                program = None
+            if program and not _may_be_refused(program.ptx, self.arch):
+                return program
         return self.assembled
 
     def _in_store(self) -> Program | None:
@@ -293,7 +293,7 @@ def signals_kept() -> Iterator[None]:
 
 def header_options() -> tuple[str, ...]:
     """The options that say where CUDA's own headers are; none where there are none."""
-    return tuple(f"-I{found}" for found in (headers.folder(), headers.core_libraries()) if found)
+    return tuple(f"-I{folder}" for folder in (headers.folder(), headers.core_libraries()) if folder)
 
 
 def archs() -> tuple[str, ...]:
@@ -344,8 +344,8 @@ def _readable(log: str, source: str, filename: str, arch: str) -> str:
             mark = ">" if shown == middle else " "
             parts.append(f"  {mark} {shown:4d} | {lines[shown - 1]}")
     if len(parts) == 1:  # ptxas, which has no lines; what it says of success holds a time as well
-        said = (line.strip("\0 ") for line in log.splitlines())
-        parts += [line for line in said if line and not re.match(r"ptxas *(info|\.) ", line)]
+        messages = (line.strip("\0 ") for line in log.splitlines())
+        parts += [line for line in messages if line and not re.match(r"ptxas *(info|\.) ", line)]
     return "\n".join(parts)
 
 
@@ -455,10 +455,10 @@ class Library:
 
     def _lowered(self, program: ctypes.c_void_p, name: str) -> str:
         """The name in the PTX of an instance, by its expression."""
-        found = ctypes.c_char_p()
-        self._call("nvrtcGetLoweredName", program, name.encode(), ctypes.byref(found))
-        assert found.value is not None
-        return found.value.decode()
+        lowered = ctypes.c_char_p()
+        self._call("nvrtcGetLoweredName", program, name.encode(), ctypes.byref(lowered))
+        assert lowered.value is not None
+        return lowered.value.decode()
 
     def _result(self, program: ctypes.c_void_p, what: str) -> bytes:
         size = ctypes.c_size_t()
@@ -471,5 +471,5 @@ class Library:
     def _call(self, function: str, *arguments: object) -> None:
         code = getattr(self._library, function)(*arguments)
         if code:
-            said = self._library.nvrtcGetErrorString(code).decode()
-            raise NvrtcError(f"{function} returned {said} ({code})")
+            error = self._library.nvrtcGetErrorString(code).decode()
+            raise NvrtcError(f"{function} returned {error} ({code})")

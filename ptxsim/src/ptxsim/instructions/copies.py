@@ -150,7 +150,7 @@ def _box(w, instruction, parts, operands, how: str | None) -> None:
         or axes != f"{len(box.items)}d"
     ):
         raise Unknown
-    coordinates = "".join(f"{one}, " for one in w.values(box.items, SIGNED[4]))
+    coordinates = "".join(f"{value}, " for value in w.values(box.items, SIGNED[4]))
     where = f"{w.address(place, SIGNED[4])}, {w.value(box.base, SIGNED[8])}, ({coordinates})"
     if loads:
         mbarrier, ranks = w.address(operands[2], SIGNED[4]), _ranks(w, instruction, operands[3:])
@@ -177,7 +177,7 @@ def write_async_reduction(w, instruction, address, source, mbarrier) -> None:
 
 
 def _start(w, instruction, address, source, dtype, mbarrier, operation) -> None:
-    values = "".join(f"{one}, " for one in w.values(items(source), dtype))
+    values = "".join(f"{value}, " for value in w.values(items(source), dtype))
     _call(
         w,
         f"bulk.store_async({instruction.index}, {w.address(address, SIGNED[4])}, ({values}), "

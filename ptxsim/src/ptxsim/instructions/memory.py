@@ -154,7 +154,7 @@ def op_red(w, instruction, address, *operands):
 
 def op_mov(w, instruction, target, source):
     size = TYPE_BYTES.get(instruction.parts[-1])
-    splits, joins = (isinstance(one, Vector) for one in (target, source))
+    splits, joins = (isinstance(operand, Vector) for operand in (target, source))
     if not (splits or joins):
         dtype = w.types[target.name]
         w.assign(target, w.value(source, dtype), dtype, instruction)
@@ -164,8 +164,8 @@ def op_mov(w, instruction, target, source):
     shifts = [w.constant(whole.type(8 * part.itemsize * at)) for at in range(parts)]
     if splits:  # one register to its parts, lowest first
         text = w.value(source, whole)
-        for one, shift in zip(target.items, shifts, strict=True):
-            w.assign(one, f"({text} >> {shift}).astype({w.dtype(part)})", part, instruction)
+        for operand, shift in zip(target.items, shifts, strict=True):
+            w.assign(operand, f"({text} >> {shift}).astype({w.dtype(part)})", part, instruction)
     else:
         values = w.values(source.items, part)
         pieces = [

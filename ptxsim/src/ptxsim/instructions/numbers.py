@@ -187,7 +187,7 @@ def op_sad(w, instruction, target, a, b, c):
 def _dot(w, instruction, target, a, b, c):
     *half, type_a, type_b = instruction.parts[1:]
     signed = [{"s32": True, "u32": False}[ptx_type] for ptx_type in (type_a, type_b)]
-    high = [{"lo": False, "hi": True}[one] for one in half]
+    high = [{"lo": False, "hi": True}[which] for which in half]
     function = integers.dot_halves if half else integers.dot_bytes
     given = w.values((a, b, c), SIGNED[4])
     w.apply(instruction, target, SIGNED[4], function, *given, *signed, *high)
@@ -282,7 +282,7 @@ def _extreme(w, instruction, target, a, b):
         if flags - {"ftz", "NaN", "xorsign", "abs"}:
             raise Unknown
         dtype = type_of(ptx_type)
-        x, y = (w.number(one, dtype, "ftz" in flags) for one in (a, b))
+        x, y = (w.number(operand, dtype, "ftz" in flags) for operand in (a, b))
         text, nan, xorsign = f"{name}({x}, {y})", "NaN" in flags, "xorsign" in flags
         if nan or xorsign:
             text = f"{w.use(float32.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
@@ -381,9 +381,9 @@ CONDITIONS_OF_FLOATS = {
 
 
 def op_setp(w, instruction, target, a, b, *combined):
-    for part, one in enumerate(target.items if isinstance(target, Vector) else (target,)):
+    for part, register in enumerate(target.items if isinstance(target, Vector) else (target,)):
         text = _condition(w, instruction, a, b, part, combined)
-        w.assign(one, text, BOOL, instruction)
+        w.assign(register, text, BOOL, instruction)
 
 
 def _condition(w, instruction, a, b, part: int, combined, *to) -> str:
@@ -397,7 +397,7 @@ def _condition(w, instruction, a, b, part: int, combined, *to) -> str:
     else:
         dtype, ftz = type_of(ptx_type), "ftz" in instruction.parts and ptx_type == "f32"
         if dtype.kind == "f":
-            x, y = (w.number(one, dtype, ftz) for one in (a, b))
+            x, y = (w.number(operand, dtype, ftz) for operand in (a, b))
         else:
             conditions, (x, y) = CONDITIONS_OF_INTEGERS, w.values((a, b), dtype)
     text, operations = conditions[comparison].format(x=x, y=y), instruction.parts[2:-1]

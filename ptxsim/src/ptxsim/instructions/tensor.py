@@ -30,7 +30,7 @@ LAYOUTS = {"row": False, "col": True}  # whether columns are contiguous
 
 
 def _registers(w, operand, dtype=SIGNED[4]) -> str:
-    return "(" + "".join(f"{one}, " for one in w.values(items(operand), dtype)) + ")"
+    return "(" + "".join(f"{value}, " for value in w.values(items(operand), dtype)) + ")"
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -54,10 +54,10 @@ def _satfinite_first(parts) -> tuple[str, ...]:
 
 
 def _multiply(w, instruction, product, operands, dtype=SIGNED[4]) -> None:
-    if tuple(len(items(one)) for one in operands) != product.registers:
+    if tuple(len(items(operand)) for operand in operands) != product.registers:
         raise Unknown
     d, *sources = operands
-    given = (_registers(w, one, dtype) for one in sources)
+    given = (_registers(w, operand, dtype) for operand in sources)
     w.assign_all(d, w.call(product.run, instruction, *given), dtype, instruction)
 
 
@@ -132,9 +132,9 @@ def op_wgmma(w, instruction, *operands):
 
 
 def _immediates(operands) -> tuple:
-    if not all(isinstance(one, Immediate) for one in operands):
+    if not all(isinstance(operand, Immediate) for operand in operands):
         raise Unknown
-    return tuple(one.value for one in operands)
+    return tuple(operand.value for operand in operands)
 
 
 def _mma_async(w, instruction, parts, d, a, b, keep, *how):

@@ -97,9 +97,9 @@ def atomic(lanes, index: int, operation, space: str, addresses, operands, dtype,
     if space == "generic":
         parts = shared_memory.split(lanes, addresses, mask)
     result: np.ndarray | None = np.zeros(lanes.shape, dtype) if wanted else None
-    for named, own, active in parts:
+    for named, offsets, active in parts:
         chosen = (operation.in_global if named == "global" else None) or operation
-        old = _in_space(lanes, index, named, chosen, own, operands, dtype, active, wanted)
+        old = _in_space(lanes, index, named, chosen, offsets, operands, dtype, active, wanted)
         if result is not None:
             result = np.where(active, np.asarray(old), result)
     return result
@@ -108,17 +108,17 @@ def atomic(lanes, index: int, operation, space: str, addresses, operands, dtype,
 def _in_space(lanes, index, space, operation, addresses, operands, dtype, mask, wanted):
     place = lanes.space(space)
     located, bad = place.locate(addresses, dtype.itemsize, mask)
-    found = []
+    usable = []
     for buffer, offsets, inside in located:
         allowed, wrong = buffer.protect(offsets, inside)
-        found.append((buffer, offsets, allowed))
+        usable.append((buffer, offsets, allowed))
         bad += wrong
     right = lanes.find_bad(index, "write", bad, mask)
     order = lanes.layout.warp_order
     if wanted:
         turned = np.full(lanes.shape, global_memory.poison(dtype)).transpose(order)
         old = np.ascontiguousarray(turned).reshape(-1)
-    for buffer, offsets, allowed in found:
+    for buffer, offsets, allowed in usable:
         active = _in_order(allowed, lanes.shape, order)
         if not active.any():
             continue
@@ -153,7 +153,7 @@ def take_turns(view, elements, operands, change):
     ordered = elements[by_element]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
     counts = np.diff(starts, append=len(ordered))
-    found = np.empty(len(elements), view.dtype)
+    old = np.empty(len(elements), view.dtype)
     many_first = np.argsort(-counts, kind="stable")
     starts, counts = starts[many_first], counts[many_first]
     left = len(starts)
@@ -162,6 +162,6 @@ def take_turns(view, elements, operands, change):
             left -= 1
         now = by_element[starts[:left] + turn]
         places = elements[now]
-        found[now] = view[places]
-        view[places] = change(found[now], *(operand[now] for operand in operands))
-    return found
+        old[now] = view[places]
+        view[places] = change(old[now], *(operand[now] for operand in operands))
+    return old

@@ -192,7 +192,7 @@ class GlobalMemory:
 
     def locate(self, addresses, size: int, mask):
         """([(buffer, offsets, lanes that may access it)], [BadAccess]), of `size` bytes."""
-        found, bad = [], []
+        usable, bad = [], []
         active = self._masks.reduced(mask, addresses.shape)
         which = (addresses - GLOBAL_BASE) // GLOBAL_STEP
         numbers = np.unique(which[active])
@@ -207,9 +207,9 @@ class GlobalMemory:
                 continue
             offsets = addresses - buffer.base
             allowed, wrong = buffer.check(offsets, size, lanes)
-            found.append((buffer, offsets, allowed))
+            usable.append((buffer, offsets, allowed))
             bad += wrong
-        return found, bad
+        return usable, bad
 
     def has_written(self, addresses) -> bool:
         """Whether a kernel has stored in an array that these addresses may lead to."""
@@ -254,11 +254,11 @@ class MaskCache:
         self._last: dict = {}
 
     def reduced(self, mask, shape: tuple[int, ...]):
-        last, found = self._last.get(shape, (None, None))
+        last, reduction = self._last.get(shape, (None, None))
         if last is not mask:
-            found = _reduce(mask, shape)
-            self._last[shape] = mask, found
-        return found
+            reduction = _reduce(mask, shape)
+            self._last[shape] = mask, reduction
+        return reduction
 
     def only_active(self, addresses, mask):
         """The addresses, with that of an active lane wherever no lane is active."""
@@ -271,9 +271,8 @@ class MaskCache:
 def _reduce(mask, shape: tuple[int, ...]):
     mask = np.broadcast_to(mask, np.broadcast_shapes(np.shape(mask), shape))
     padded = (1,) * (mask.ndim - len(shape)) + tuple(shape)
-    axes = tuple(
-        i for i, (lanes, own) in enumerate(zip(mask.shape, padded, strict=True)) if own < lanes
-    )
+    lengths = enumerate(zip(mask.shape, padded, strict=True))
+    axes = tuple(axis for axis, (lanes, length) in lengths if length < lanes)
     return mask.any(axis=axes, keepdims=True).reshape(shape)
 
 

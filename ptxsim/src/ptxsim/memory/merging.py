@@ -44,36 +44,36 @@ class WideLoad:
 def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
     """{index of a load that is merged: the wide load, at the first of them; None at the others}."""
     known, labels = _alignments(kernel), set(kernel.labels.values())
-    found: dict[int, WideLoad | None] = {}
+    merged: dict[int, WideLoad | None] = {}
     loads: dict[str, list[Instruction]] = {}  # by what their offsets count from
-    for one in kernel.instructions:
-        if one.index in labels:
-            _merge_all(kernel, known, loads, found)
-        if _can_merge(one):
-            loads.setdefault(one.operands[1].base.name, []).append(one)
-        if one.name in LEAVES_BLOCK or _keeps_order(one):
-            _merge_all(kernel, known, loads, found)
-        for name in one.defines & loads.keys():
-            _merge_all(kernel, known, {name: loads.pop(name)}, found)
-    _merge_all(kernel, known, loads, found)
-    return found
+    for instruction in kernel.instructions:
+        if instruction.index in labels:
+            _merge_all(kernel, known, loads, merged)
+        if _can_merge(instruction):
+            loads.setdefault(instruction.operands[1].base.name, []).append(instruction)
+        if instruction.name in LEAVES_BLOCK or _keeps_order(instruction):
+            _merge_all(kernel, known, loads, merged)
+        for name in instruction.defines & loads.keys():
+            _merge_all(kernel, known, {name: loads.pop(name)}, merged)
+    _merge_all(kernel, known, loads, merged)
+    return merged
 
 
 @lru_cache(maxsize=ptx.KEPT_KERNELS)
 def copies_after_idle_loads(kernel: Kernel) -> frozenset[int]:
     """The cp.async instructions before which ptxas puts IDLE_LOADS loads."""
     labels = set(kernel.labels.values())
-    found, last_was_copy = set(), False
-    for one in kernel.instructions:
-        if one.index in labels:
+    copies, last_was_copy = set(), False
+    for instruction in kernel.instructions:
+        if instruction.index in labels:
             last_was_copy = False
-        if one.opcode.startswith(("cp.async.ca", "cp.async.cg")):
+        if instruction.opcode.startswith(("cp.async.ca", "cp.async.cg")):
             if not last_was_copy:
-                found.add(one.index)
+                copies.add(instruction.index)
             last_was_copy = True
-        elif one.name in LEAVES_BLOCK or "shared" in one.parts:
+        elif instruction.name in LEAVES_BLOCK or "shared" in instruction.parts:
             last_was_copy = False
-    return frozenset(found)
+    return frozenset(copies)
 
 
 # --- loads ----------------------------------------------------------------------------------------
@@ -85,22 +85,25 @@ def _bytes(load: Instruction) -> int:
     return count * TYPE_BYTES[load.parts[-1]]
 
 
-def _can_merge(one: Instruction) -> bool:
-    plain = one.name == "ld" and one.parts[1] == "shared" and one.predicate is None
-    if not plain or set(one.parts[2:-1]) - {"v2", "v4"} or TYPE_BYTES[one.parts[-1]] < WORD:
+def _can_merge(instruction: Instruction) -> bool:
+    parts = instruction.parts
+    if parts[:2] != ("ld", "shared") or instruction.predicate is not None:
         return False
-    return _bytes(one) < WIDEST and isinstance(one.operands[1].base, (Register, Symbol))
+    if set(parts[2:-1]) - {"v2", "v4"} or TYPE_BYTES[parts[-1]] < WORD:
+        return False
+    base = instruction.operands[1].base
+    return _bytes(instruction) < WIDEST and isinstance(base, (Register, Symbol))
 
 
-def _keeps_order(one: Instruction) -> bool:
-    if one.name in ("st", "atom", "red"):
-        return not {"global", "local", "param"}.intersection(one.parts)
-    if one.name == "cp":
-        return "commit_group" not in one.parts
-    return one.name in ("bar", "barrier", "fence", "membar", "mbarrier", "stmatrix")
+def _keeps_order(instruction: Instruction) -> bool:
+    if instruction.name in ("st", "atom", "red"):
+        return not {"global", "local", "param"}.intersection(instruction.parts)
+    if instruction.name == "cp":
+        return "commit_group" not in instruction.parts
+    return instruction.name in ("bar", "barrier", "fence", "membar", "mbarrier", "stmatrix")
 
 
-def _merge_all(kernel, known, loads: dict[str, list[Instruction]], found) -> None:
+def _merge_all(kernel, known, loads: dict[str, list[Instruction]], merged) -> None:
     """Find wide loads among `loads`, each list with its own base; empties `loads`."""
     for group in loads.values():
         alignment = _alignment_of(group[0].operands[1].base, kernel, known)
@@ -109,7 +112,7 @@ def _merge_all(kernel, known, loads: dict[str, list[Instruction]], found) -> Non
                 continue
             parts: dict[int, list[Instruction]] = {}
             for load in group:
-                if load.index not in found:
+                if load.index not in merged:
                     parts.setdefault(load.operands[1].offset // size, []).append(load)
             for number, part in parts.items():
                 words = {
@@ -117,8 +120,8 @@ def _merge_all(kernel, known, loads: dict[str, list[Instruction]], found) -> Non
                 }
                 if len(part) > 1 and len(words) >= least:
                     shift = number * size - part[0].operands[1].offset
-                    found |= {load.index: None for load in part}
-                    found[part[0].index] = WideLoad(shift, size)
+                    merged |= {load.index: None for load in part}
+                    merged[part[0].index] = WideLoad(shift, size)
     loads.clear()
 
 
@@ -131,19 +134,19 @@ def _alignments(kernel: Kernel) -> dict[str, int]:
     changed = True
     while changed:  # from what would be best downwards, for registers that a loop changes
         changed = False
-        for one in kernel.instructions:
-            for name in one.defines:
-                new = min(known[name], _alignment_of_result(one, kernel, known))
+        for instruction in kernel.instructions:
+            for name in instruction.defines:
+                new = min(known[name], _alignment_of_result(instruction, kernel, known))
                 changed |= new != known[name]
                 known[name] = new
     return known
 
 
-def _alignment_of_result(one: Instruction, kernel: Kernel, known: dict[str, int]) -> int:
+def _alignment_of_result(instruction: Instruction, kernel: Kernel, known: dict[str, int]) -> int:
     def of(i: int) -> int:
-        return _alignment_of(one.operands[i], kernel, known)
+        return _alignment_of(instruction.operands[i], kernel, known)
 
-    name, parts = one.name, one.parts
+    name, parts = instruction.name, instruction.parts
     if name in ("mov", "cvta", "neg") or (
         name == "cvt" and {p[0] for p in parts[-2:]} <= set("su")
     ):
@@ -156,7 +159,7 @@ def _alignment_of_result(one: Instruction, kernel: Kernel, known: dict[str, int]
         product = min(WIDEST, of(1) * of(2))
         return product if name == "mul" else min(product, of(3))
     if name == "shl":
-        by = one.operands[2]
+        by = instruction.operands[2]
         return min(WIDEST, of(1) << int(by.value)) if isinstance(by, Immediate) else of(1)
     return 1
 

@@ -79,7 +79,7 @@ class SharedMemory:
             first = kernel.shared[RESERVED].offset
             raw.reshape(layout.blocks, stride)[:, first : first + RESERVED_BYTES] = 0
         self.buffer = Buffer("shared memory", raw, 0, 1)
-        self.own = SharedPart(raw[:bytes_per_block], kernel)
+        self.part = SharedPart(raw[:bytes_per_block], kernel)
         self._masks = MaskCache()
         self._dimensions, self._blocks = len(layout.shape), layout.blocks
         self._block_axes = [i for i, n in enumerate(self.block_offsets.shape) if n > 1]
@@ -100,15 +100,15 @@ class SharedMemory:
             self._find_alike()
         plan = self.plan(base, mask)
         key = self._version, offset, dtype, count
-        found = plan.places.get(key)
-        if found is None:
+        place = plan.places.get(key)
+        if place is None:
             size = dtype.itemsize * count
             lowest, end = plan.lowest + offset, plan.highest + offset + size
             if lowest < 0 or end > self.bytes_per_block or not plan.is_aligned(offset, size):
                 return None
             differs = self._pages(lowest, end) if self._block_axes else ()
-            found = plan.places[key] = self._indexes(plan, offset, dtype.itemsize, differs)
-        start, indexes = found
+            place = plan.places[key] = self._indexes(plan, offset, dtype.itemsize, differs)
+        start, indexes = place
         view = self.buffer.view(dtype)
         return [view[start + i :].take(indexes) for i in range(count)]
 
@@ -148,7 +148,7 @@ class SharedMemory:
 
     def locate(self, addresses, size: int, mask):
         """As GlobalMemory.locate; `addresses` count from the start of the block's own part."""
-        allowed, bad = self.own.check(addresses, size, mask)
+        allowed, bad = self.part.check(addresses, size, mask)
         offsets = addresses + self.block_offsets
         return [(self.buffer, offsets, allowed)], bad
 
@@ -166,8 +166,8 @@ class SharedMemory:
     def changed(self, places) -> None:
         """Take note of late writes at `places`, counted from the first block's part."""
         if self._block_axes and places.size:
-            own = places % (self.buffer.bytes // self._blocks)
-            pages = slice(int(own.min()) // PAGE, int(own.max()) // PAGE + 1)
+            offsets = places % (self.buffer.bytes // self._blocks)
+            pages = slice(int(offsets.min()) // PAGE, int(offsets.max()) // PAGE + 1)
             self._stored[pages] = True
             self._differs[:, pages] = True
             self._number()
@@ -248,7 +248,7 @@ class ClusterMemory:
             bad.append(BadAccess("out-of-bounds", what, lanes))
             mask = inside & mask
         place = clusters.place_of(addresses)
-        allowed, wrong = self.shared.own.check(place, size, mask)
+        allowed, wrong = self.shared.part.check(place, size, mask)
         return [(self.shared.buffer, place + block * self.shared.stride, allowed)], bad + wrong
 
     def stored(self, addresses, size: int, *given) -> None:
@@ -346,8 +346,8 @@ def window(space: str) -> np.int64:
 
 def is_in_own_block(lanes, addresses):
     """Which generic addresses (int64) lead to the shared memory of the lane's own block."""
-    own = clusters.ranks_of(lanes.layout, addresses) == lanes.special["cluster_ctarank"]
-    return is_in(addresses, "shared") & own
+    is_own = clusters.ranks_of(lanes.layout, addresses) == lanes.special["cluster_ctarank"]
+    return is_in(addresses, "shared") & is_own
 
 
 def is_in(addresses, space: str):
@@ -361,18 +361,18 @@ def is_in(addresses, space: str):
 def split(lanes, addresses, mask):
     """[(space, addresses in it, lanes of `mask` whose address leads to it)]."""
     addresses = np.asarray(addresses)
-    found = []
+    parts = []
     for space in ("global", *WINDOWS):
         inside = is_in(addresses, space)
-        own = addresses - window(space)
+        offsets = addresses - window(space)
         if space == "shared":  # whose addresses have 32 bits
-            own = own.astype(np.int32)
+            offsets = offsets.astype(np.int32)
         if inside.all():
-            return _by_block(lanes, space, own, mask)
+            return _by_block(lanes, space, offsets, mask)
         active = inside & mask
         if active.any():
-            found += _by_block(lanes, space, own, active)
-    return found
+            parts += _by_block(lanes, space, offsets, active)
+    return parts
 
 
 def _by_block(lanes, space: str, addresses, mask):

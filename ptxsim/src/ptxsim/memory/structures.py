@@ -42,13 +42,13 @@ class Structure:
 
     def arrays(self) -> list:
         """The members that are arrays, of inner structures too, as they were given."""
-        found = []
+        arrays = []
         for member in self.members:
             if isinstance(member, Structure):
-                found += member.arrays()
+                arrays += member.arrays()
             elif _array(member) is not None:
-                found.append(member)
-        return found
+                arrays.append(member)
+        return arrays
 
     def packed(self, pointers: Iterator[int]) -> bytes:
         """The bytes of the structure; `pointers`: the addresses of its arrays, in their order."""

@@ -110,10 +110,10 @@ def add_moderate(factors: Factors, c, c_exponents, kept: int):
 
 def _largest(factors: Factors, c_exponents):
     largest = c_exponents.astype(factors.exponent_type)
-    one = np.empty_like(largest)
+    exponents = np.empty_like(largest)
     for k in range(factors.count):
-        factors.exponent(k, one)
-        np.maximum(largest, one, out=largest)
+        factors.exponent(k, exponents)
+        np.maximum(largest, exponents, out=largest)
     return largest.astype(i8)
 
 
@@ -158,9 +158,9 @@ def numbers(bits, ptx_type: str):
 
 def exponents(values, ptx_type: str):
     """int16 exponents of numbers of this type, given as float64."""
-    found = (values.view(i8) >> 52 & 0x7FF).astype(i2) - i2(1023)
-    found = np.maximum(found, i2(LOWEST[ptx_type]))
-    return np.where(values == 0, i2(OF_ZERO), found)
+    exponent = (values.view(i8) >> 52 & 0x7FF).astype(i2) - i2(1023)
+    exponent = np.maximum(exponent, i2(LOWEST[ptx_type]))
+    return np.where(values == 0, i2(OF_ZERO), exponent)
 
 
 def power_of_two(exponent):

@@ -67,14 +67,14 @@ class Fragment:
         """uint32 (rows, columns, warps), from registers uint32 (registers, 32, warps)."""
         warps = registers.shape[-1]
         once = registers[: self.registers // self.repeats]
-        found = np.empty((self.shape[0] * self.shape[1], warps), u4)
+        elements = np.empty((self.shape[0] * self.shape[1], warps), u4)
         if self.bits == 32:
-            found[self.places] = once.reshape(len(self.pieces), self.together, WARP, warps)
+            elements[self.places] = once.reshape(len(self.pieces), self.together, WARP, warps)
         else:
             mask = u4((1 << self.bits) - 1)
             for i in range(self.together):
-                found[self.places[:, i]] = once >> u4(self.bits * i) & mask
-        return found.reshape(*self.shape, warps)
+                elements[self.places[:, i]] = once >> u4(self.bits * i) & mask
+        return elements.reshape(*self.shape, warps)
 
     def fill(self, matrix: np.ndarray) -> np.ndarray:
         values = matrix.reshape(-1, matrix.shape[-1])[self.places]
@@ -128,7 +128,7 @@ def of_product(matrix: str, m: int, n: int, k: int, bits: int) -> Fragment:
 def of_wmma(matrix: str, m: int, n: int, k: int, bits: int, registers: int) -> Fragment:
     """Of wmma, which has `registers` for it: more than it needs for some shapes of f16."""
     if m < n and m == LINES:  # computed as the transposed product
-        found = of_product({"a": "b", "b": "a"}.get(matrix, "c"), n, m, k, bits).turned()
+        fragment = of_product({"a": "b", "b": "a"}.get(matrix, "c"), n, m, k, bits).turned()
     else:
-        found = of_product(matrix, m, n, k, bits)
-    return replace(found, repeats=registers // found.registers)
+        fragment = of_product(matrix, m, n, k, bits)
+    return replace(fragment, repeats=registers // fragment.registers)

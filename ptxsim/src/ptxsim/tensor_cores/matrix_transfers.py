@@ -114,15 +114,15 @@ class Transfer:
         self._check_same(lanes, index, base, stride, mask)
         bits = self.fragment.bits
         if self.space == "shared" and self.operand and bits < 32 and (self.straight or bits == 16):
-            found = self._load_matrices(lanes, index, base, stride, mask)
+            registers = self._load_matrices(lanes, index, base, stride, mask)
         else:
-            found = self._load_words(lanes, index, base, stride, mask)
-        return found * self.fragment.repeats
+            registers = self._load_words(lanes, index, base, stride, mask)
+        return registers * self.fragment.repeats
 
     def _load_matrices(self, lanes, index, base, stride, mask):
         pieces, size = self.fragment.starts, self.fragment.bits // 8
         most = min(4 if size == 2 else 2, len(pieces))
-        found = []
+        registers = []
         for first in range(0, len(pieces), most):
             # Lane 8·j + i has row i, in memory, of piece j; the lanes that are left repeat it.
             line, along = pieces[first : first + most][LANE // LINES % most].T
@@ -132,11 +132,11 @@ class Transfer:
             else:
                 line, along = along + row, line
             addresses = self._address(lanes, base, stride, line, along)
-            found += load_matrices(lanes, index, addresses, most, not self.straight, mask)
-        return found
+            registers += load_matrices(lanes, index, addresses, most, not self.straight, mask)
+        return registers
 
     def _load_words(self, lanes, index, base, stride, mask):
-        bits, found = self.fragment.bits, []
+        bits, registers = self.fragment.bits, []
         for line, along in self.fragment.starts:
             if self.straight or bits == 16:
                 address = self._piece(lanes, base, stride, line, along)
@@ -144,7 +144,7 @@ class Transfer:
                 loaded = lanes.load(index, self.space, address, WORD, words, mask)
                 if not self.straight:
                     loaded = _turned(lanes, loaded)
-                found += [word.view(i4) for word in loaded]
+                registers += [word.view(i4) for word in loaded]
                 continue
             dtype = BYTE if bits == 8 else WORD
             elements = [
@@ -153,8 +153,8 @@ class Transfer:
             ]
             if bits == 8:
                 elements = [sum(e.astype(u4) << u4(8 * i) for i, e in enumerate(elements))]
-            found += [element.view(i4) for element in elements]
-        return found
+            registers += [element.view(i4) for element in elements]
+        return registers
 
     def store(self, lanes, index: int, base, stride, registers, mask) -> None:
         """The reverse of `load`; sums alone are stored so."""
@@ -162,15 +162,15 @@ class Transfer:
         self._check_same(lanes, index, base, stride, mask)
         per_piece = self.fragment.registers_per_piece
         for i, (line, along) in enumerate(self.fragment.starts):
-            own = [np.asarray(r).view(u4) for r in registers[i * per_piece : (i + 1) * per_piece]]
+            words = [np.asarray(r).view(u4) for r in registers[i * per_piece : (i + 1) * per_piece]]
             if self.straight or self.fragment.bits == 16:
                 if not self.straight:
-                    own = [value.view(u4) for value in _turned(lanes, own)]
+                    words = [value.view(u4) for value in _turned(lanes, words)]
                 address = self._piece(lanes, base, stride, line, along)
-                lanes.store(index, self.space, address, own, WORD, mask)
+                lanes.store(index, self.space, address, words, WORD, mask)
                 continue
             crossing = self._crossing(lanes, base, stride, line, along)
-            for value, address in zip(own, crossing, strict=True):
+            for value, address in zip(words, crossing, strict=True):
                 lanes.store(index, self.space, address, [value], WORD, mask)
 
     def _piece(self, lanes, base, stride, line, along):

@@ -185,10 +185,10 @@ class DoubleProduct:
 
     def _matrix(self, lanes, matrix, registers, size):
         rows = [lanes.layout.to_warps(register) for register in registers]
-        found = np.zeros((len(rows[0]), *size))
+        values_of_warps = np.zeros((len(rows[0]), *size))
         for (row, col), values in zip(double_places(matrix, self.shape), rows, strict=True):
-            found[:, row, col] = values
-        return found
+            values_of_warps[:, row, col] = values
+        return values_of_warps
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,10 @@ class DoubleTransfer:
 
     def load(self, lanes, index: int, base, stride, mask):
         check_whole_warps(lanes, index, mask)
-        found = []
+        values = []
         for address in self._addresses(lanes, base, stride):
-            found += lanes.load(index, self.space, address, DOUBLE, 1, mask)
-        return found
+            values += lanes.load(index, self.space, address, DOUBLE, 1, mask)
+        return values
 
     def store(self, lanes, index: int, base, stride, registers, mask) -> None:
         check_whole_warps(lanes, index, mask)

@@ -207,7 +207,7 @@ def _inside(lanes, index: int, where, groups):
 
 
 def _of_groups(lanes, registers, groups) -> np.ndarray:
-    return np.stack([to_groups(lanes.layout, one)[groups] for one in registers]).view(u4)
+    return np.stack([to_groups(lanes.layout, register)[groups] for register in registers]).view(u4)
 
 
 def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
@@ -215,7 +215,7 @@ def _to_lanes(lanes, registers: np.ndarray, groups) -> list[np.ndarray]:
         rows = np.zeros((len(registers), len(groups), GROUP_THREADS), u4)
         rows[:, groups] = registers
         registers = rows
-    return [from_groups(lanes.layout, one).view(i4) for one in registers]
+    return [from_groups(lanes.layout, register).view(i4) for register in registers]
 
 
 def _split(registers: np.ndarray, bits: int) -> np.ndarray:

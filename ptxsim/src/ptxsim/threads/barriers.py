@@ -69,26 +69,25 @@ class Barriers:
     def arrive(self, number, mask) -> None:
         """Count the lanes of `mask` as there, without keeping them."""
         number = _of_active(number, mask)
-        for one in np.unique(number[number != NOBODY]):
-            self.arrived[one] += self.layout.per_block((number == one) & mask)
+        for barrier in np.unique(number[number != NOBODY]):
+            self.arrived[barrier] += self.layout.per_block((number == barrier) & mask)
 
     def open(self, alive) -> list[Opened]:
         """The barriers that are complete now; their lanes no longer wait. `alive`: a mask."""
-        distinct = (n for one in self.waiting for n in set(one.number.reshape(-1).tolist()))
+        distinct = (n for waiting in self.waiting for n in set(waiting.number.reshape(-1).tolist()))
         numbers = sorted({*distinct} - {NOBODY})
-        found = [self._open(number, alive) for number in numbers]
-        return [opened for opened in found if opened is not None]
+        complete = [self._open(number, alive) for number in numbers]
+        return [opened for opened in complete if opened is not None]
 
     def _open(self, number: int, alive) -> Opened | None:
         layout = self.layout
-        here = [one for one in self.waiting if (one.number == number).any()]
-        masks = [one.mask if one.number.ndim == 0 else (one.number == number) & one.mask
-                 for one in here]  # fmt: skip
+        here = [waiting for waiting in self.waiting if (waiting.number == number).any()]
+        masks = [w.mask if w.number.ndim == 0 else (w.number == number) & w.mask for w in here]
         there = sum(layout.per_block(mask) for mask in masks)
         needed = layout.per_block(alive)
-        for one, mask in zip(here, masks, strict=True):
-            if one.count is not None:
-                expected = layout.per_block(np.where(mask, one.count, 0), np.max)
+        for waiting, mask in zip(here, masks, strict=True):
+            if waiting.count is not None:
+                expected = layout.per_block(np.where(mask, waiting.count, 0), np.max)
                 needed = np.where(expected > 0, expected, needed)
         ready = (there > 0) & (there + self.arrived[number] >= needed)
         if not ready.any():
@@ -97,27 +96,27 @@ class Barriers:
         rest = []
         everyone = ready.all()
         go = True if everyone else layout.of_block(ready)
-        for one, mask in zip(here, masks, strict=True):
+        for waiting, mask in zip(here, masks, strict=True):
             leaves = mask if everyone else mask & go
             if np.any(leaves):
-                before = places.get(one.place, False)
-                places[one.place] = leaves if before is False else before | leaves
-            if not everyone or one.number.ndim:
-                stays = one.mask & ~np.asarray(leaves)
+                before = places.get(waiting.place, False)
+                places[waiting.place] = leaves if before is False else before | leaves
+            if not everyone or waiting.number.ndim:
+                stays = waiting.mask & ~np.asarray(leaves)
                 if stays.any():
-                    rest.append(replace(one, mask=stays))
-        self.waiting = [one for one in self.waiting if one not in here] + rest
+                    rest.append(replace(waiting, mask=stays))
+        self.waiting = [waiting for waiting in self.waiting if waiting not in here] + rest
         self.arrived[number][ready] = 0
         lanes = list(places.values())
         together = (
             lanes[0] if len(lanes) == 1 else np.logical_or.reduce(np.broadcast_arrays(*lanes))
         )
-        whole = all(one.count is None for one in here)
+        whole = all(waiting.count is None for waiting in here)
         results = self._reduce(here, masks, together)
         return Opened(number, ready, whole, together, places, results)
 
     def _reduce(self, here, masks, together) -> list[tuple[str, np.ndarray]]:
-        reducing = [(one.reduction, m) for one, m in zip(here, masks, strict=True) if one.reduction]
+        reducing = [(w.reduction, m) for w, m in zip(here, masks, strict=True) if w.reduction]
         if not reducing:
             return []
         count = sum(self.layout.per_block(mask & value) for (_, _, value), mask in reducing)
@@ -138,8 +137,8 @@ class Barriers:
         if not self.in_warps:
             return None
         members, here = np.uint32(0), np.False_
-        for one in self.in_warps:
-            members, here = np.where(one.mask, one.members, members), here | one.mask
+        for waiting in self.in_warps:
+            members, here = np.where(waiting.mask, waiting.members, members), here | waiting.mask
         met = self.layout.from_warps(self._meet(members, here, alive))
         if not met.any():
             return None
@@ -148,11 +147,11 @@ class Barriers:
     def take_from_warps(self, lanes) -> dict[int, np.ndarray]:
         """{place: lanes}, of those in the mask `lanes`, which no longer wait for their warp."""
         places: dict[int, np.ndarray] = {}
-        for one in self.in_warps:
-            if (leaves := one.mask & lanes).any():
-                places[one.place] = leaves | places.get(one.place, False)
-        left = [replace(one, mask=one.mask & ~lanes) for one in self.in_warps]
-        self.in_warps = [one for one in left if one.mask.any()]
+        for waiting in self.in_warps:
+            if (leaves := waiting.mask & lanes).any():
+                places[waiting.place] = leaves | places.get(waiting.place, False)
+        left = [replace(waiting, mask=waiting.mask & ~lanes) for waiting in self.in_warps]
+        self.in_warps = [waiting for waiting in left if waiting.mask.any()]
         return places
 
     def _meet(self, members, here, alive):

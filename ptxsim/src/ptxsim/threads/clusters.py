@@ -108,14 +108,11 @@ class ClusterBarrier:
                 if self.lanes.checker:
                     self.lanes.checker.cluster_opened(complete)
         places: dict = {}
-        left = []
-        for one in self.waiting:
-            goes = one.mask & self._let_go
-            if goes.any():
-                places[one.place] = goes | places.get(one.place, False)
-            if (stays := one.mask & ~self._let_go).any():
-                left.append(Waiting(one.place, stays))
-        self.waiting = left
+        for waiting in self.waiting:
+            if (goes := waiting.mask & self._let_go).any():
+                places[waiting.place] = goes | places.get(waiting.place, False)
+        left = [Waiting(waiting.place, waiting.mask & ~self._let_go) for waiting in self.waiting]
+        self.waiting = [waiting for waiting in left if waiting.mask.any()]
         for mask in places.values():
             self._let_go = self._let_go & ~mask
             if self.lanes.checker:

@@ -67,8 +67,8 @@ class Layout:
             "nwarpid": np.int32(self.warps_per_block),
         }
         lane = self.special["laneid"].astype(np.uint32)
-        own, below = np.uint32(1) << lane, (np.uint32(1) << lane) - np.uint32(1)
-        masks = {"eq": own, "lt": below, "le": own | below, "gt": ~(own | below), "ge": ~below}
+        bit, below = np.uint32(1) << lane, (np.uint32(1) << lane) - np.uint32(1)
+        masks = {"eq": bit, "lt": below, "le": bit | below, "gt": ~(bit | below), "ge": ~below}
         self.special |= {f"lanemask_{name}": mask.view(np.int32) for name, mask in masks.items()}
         for i, d in enumerate(DIMENSIONS):
             self.special[f"tid.{d}"] = along(f"thread {d}")
@@ -94,10 +94,10 @@ class Layout:
 
     def _cluster_registers(self, dimension: str, grid: int, cluster: int) -> None:
         """Along one dimension, in which the grid has `grid` blocks and a cluster `cluster`."""
-        own = self.special[f"ctaid.{dimension}"]
-        self.special[f"clusterid.{dimension}"] = own // np.int32(cluster)
+        block = self.special[f"ctaid.{dimension}"]
+        self.special[f"clusterid.{dimension}"] = block // np.int32(cluster)
         self.special[f"nclusterid.{dimension}"] = np.int32(grid // cluster)
-        self.special[f"cluster_ctaid.{dimension}"] = own % np.int32(cluster)
+        self.special[f"cluster_ctaid.{dimension}"] = block % np.int32(cluster)
         self.special[f"cluster_nctaid.{dimension}"] = np.int32(cluster)
 
     def _number_clusters(self, cluster: Triple) -> None:
@@ -107,9 +107,9 @@ class Layout:
         rank, number = np.int32(0), np.int64(0)
         for i in (2, 1, 0):
             first, last = self.ranges[i]
-            d, own = DIMENSIONS[i], np.int32(cluster[i])
-            rank = rank * own + self.special[f"cluster_ctaid.{d}"]
-            here = self.special[f"clusterid.{d}"] - np.int32(first) // own
+            d, size = DIMENSIONS[i], np.int32(cluster[i])
+            rank = rank * size + self.special[f"cluster_ctaid.{d}"]
+            here = self.special[f"clusterid.{d}"] - np.int32(first) // size
             number = number * ((last - first) // cluster[i]) + here
         self.special |= {
             "cluster_ctarank": rank,
@@ -140,8 +140,8 @@ class Layout:
         if values is True and reduce is np.sum:
             return np.full(self.blocks, self.threads)
         values = np.broadcast_to(values, self.shape)
-        found = reduce(values, axis=self.thread_axes, keepdims=True)
-        return found.transpose(self.warp_order).reshape(self.blocks)
+        reduced = reduce(values, axis=self.thread_axes, keepdims=True)
+        return reduced.transpose(self.warp_order).reshape(self.blocks)
 
     def of_block(self, values) -> np.ndarray:
         """A value (blocks,) of each block, for every lane."""
@@ -178,11 +178,11 @@ class Layout:
 
     def distinct_warps(self, mask, shape) -> DistinctWarps:
         """The warps that differ in their row or active lanes. Kept for the last mask."""
-        last, found = self._warps.get(shape, (None, None))
+        last, warps = self._warps.get(shape, (None, None))
         if last is not mask:
-            found = self._find_distinct_warps(mask, shape)
-            self._warps[shape] = mask, found
-        return found
+            warps = self._find_distinct_warps(mask, shape)
+            self._warps[shape] = mask, warps
+        return warps
 
     def _row_shape(self, shape) -> tuple[int, ...]:
         """`shape` with full length along the axes on which the lanes of one warp lie."""
@@ -190,16 +190,16 @@ class Layout:
         whole_rows = self.block[0] % WARP == 0  # then a warp lies along thread x alone
         along_warp = ("thread x",) if whole_rows else ("thread x", "thread y", "thread z")
         return tuple(
-            full if axis in along_warp else own
-            for axis, full, own in zip(self.axes, self.shape, shape, strict=True)
+            full if axis in along_warp else length
+            for axis, full, length in zip(self.axes, self.shape, shape, strict=True)
         )
 
     def _find_distinct_warps(self, mask, shape) -> DistinctWarps:
         active = self.rows(np.broadcast_to(mask, self.shape))
         # Number the rows of the addresses, and spread the numbers like the addresses themselves.
-        own = self._row_shape(shape)
-        numbers = np.arange(len(self.rows(np.zeros(own, bool))))
-        order = [own[axis] for axis in self.warp_order]
+        row_shape = self._row_shape(shape)
+        numbers = np.arange(len(self.rows(np.zeros(row_shape, bool))))
+        order = [row_shape[axis] for axis in self.warp_order]
         blocks, threads = order[: self.block_axes], order[self.block_axes :]
         warps_of_row = -(-int(np.prod(threads)) // WARP)
         if self.block[0] % WARP == 0:

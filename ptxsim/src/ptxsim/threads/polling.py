@@ -28,14 +28,15 @@ FENCES = {"membar", "fence", "nanosleep"}
 def polling_branches(kernel: Kernel) -> frozenset[int]:
     """The basic blocks at whose end a branch leads back to the start of a loop that polls."""
     reads, fences, loads = [], [], []
-    for one in kernel.instructions:
-        is_load = one.name == "ld" and "param" not in one.parts and "const" not in one.parts
-        if one.name == "atom" or (is_load and ANEW.intersection(one.parts)):
-            reads.append(one.index)
-        elif is_load and "local" not in one.parts:
-            loads.append(one.index)
-        elif one.name in FENCES:
-            fences.append(one.index)
+    for instruction in kernel.instructions:
+        name, parts = instruction.name, instruction.parts
+        is_load = name == "ld" and not {"param", "const"}.intersection(parts)
+        if name == "atom" or (is_load and ANEW.intersection(parts)):
+            reads.append(instruction.index)
+        elif is_load and "local" not in parts:
+            loads.append(instruction.index)
+        elif name in FENCES:
+            fences.append(instruction.index)
     if not reads and not (loads and fences):
         return frozenset()
 
@@ -85,8 +86,8 @@ class Polling:
         if changes == self._changes_before:
             return {}
         self._changes_before, self.surely_in_vain = changes, True
-        found, self.places = self.places, {}
-        return found
+        places, self.places = self.places, {}
+        return places
 
     def try_again(self) -> None:
         self._changes_before = -1

@@ -74,9 +74,9 @@ def _members(lanes, index, members, mask) -> np.ndarray:
     rows = lanes.layout.to_warps(members).view(u4)
     if (rows == rows[:, :1])[active].all():
         return active
-    own = (rows & BITS) != 0
+    names_itself = (rows & BITS) != 0
     named = (rows[:, :, None] & BITS) != 0
-    return named & (active & own)[:, None, :]
+    return named & (active & names_itself)[:, None, :]
 
 
 def _for_all(lanes, values):
@@ -139,9 +139,9 @@ def elect(lanes, index: int, members, mask):
     """elect.sync: (the chosen lane, whether it is the own one). The lowest one is chosen."""
     part = _members(lanes, index, members, mask)
     leader = part.argmax(axis=-1).astype(i4)
-    own = (leader.reshape(len(part), -1) == LANE) & part.any(axis=-1, keepdims=part.ndim == 2)
-    own &= active_lanes(lanes, mask)
-    return _of_group(lanes, leader), lanes.layout.from_warps(own)
+    elected = (leader.reshape(len(part), -1) == LANE) & part.any(axis=-1, keepdims=part.ndim == 2)
+    elected &= active_lanes(lanes, mask)
+    return _of_group(lanes, leader), lanes.layout.from_warps(elected)
 
 
 def active_mask(lanes, mask):
