@@ -44,8 +44,8 @@ class Place:
         self._of = layout.block_number if blocks is None else np.asarray(blocks)
         self.blocks = np.broadcast_to(self._of, layout.shape)
 
-    def sum(self, values, ufunc=np.add):
-        """(blocks,): the values of the lanes, summed by the block of their mbarrier."""
+    def reduce(self, values, ufunc=np.add):
+        """(blocks,): the values of the lanes by the block of their mbarrier, by default summed."""
         if self.is_near:
             return self.layout.per_block(values, ufunc.reduce)
         sums = np.zeros(self.layout.blocks, np.int64)
@@ -80,8 +80,8 @@ class Mbarriers:
             what = f"the count of an mbarrier must be 1 to {MOST}"
             self.lanes.find("wrong mbarrier count", index, what, wrong)
             barrier = self._known.setdefault(address, Mbarrier(self.layout.blocks))
-            blocks = at.sum(here) > 0
-            most = at.sum(np.where(here, count, 0), np.maximum)
+            blocks = at.reduce(here) > 0
+            most = at.reduce(np.where(here, count, 0), np.maximum)
             for values in (barrier.expected, barrier.missing):
                 values[blocks] = most[blocks]
             barrier.valid[blocks], barrier.phase[blocks] = True, 0
@@ -111,7 +111,7 @@ class Mbarriers:
             alike = self.layout.of_block(fresh) & (self.layout.of_block(barrier.expected) == count)
             here = here & ~alike
         counts = np.broadcast_to(count, self.layout.shape)
-        most = self.layout.of_block(self._near.sum(np.where(here, counts, 0), np.maximum))
+        most = self.layout.of_block(self._near.reduce(np.where(here, counts, 0), np.maximum))
         if (most == counts)[here].all():  # they agree: a thread of each block stands for all
             number = np.where(here, self.layout.thread_number, self.layout.threads)
             first = self.layout.of_block(self.layout.per_block(number, np.min))
@@ -123,7 +123,7 @@ class Mbarriers:
         for _, barrier, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
                 self.lanes.checker.access(index, "shared", "store", addresses, BYTES, here)
-            barrier.valid[at.sum(here) > 0] = False
+            barrier.valid[at.reduce(here) > 0] = False
 
     def arrive(self, index: int, addresses, count, expected_bytes, mask, drop=False):
         """Each lane announces bytes and arrives; int64 states. `drop`: for all coming phases."""
@@ -132,12 +132,12 @@ class Mbarriers:
             if self.lanes.checker:
                 here = self._fitting(index, barrier, count, here, at)
             counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
-            arrivals, before = at.sum(counts), None
+            arrivals, before = at.reduce(counts), None
             if (arrivals > barrier.missing).any():
                 before = self._before(counts, at.blocks)
             if at.is_near:  # an arrival at another block's gives no state
                 states = np.where(here, self._states(barrier, before, at), states)
-            announced = at.sum(np.where(here, expected_bytes, 0))
+            announced = at.reduce(np.where(here, expected_bytes, 0))
             barrier.bytes += announced
             barrier.announced[announced > 0] = index
             if drop:
@@ -149,7 +149,7 @@ class Mbarriers:
         """`lanes` without those that arrive when the instruction of their warp has already brought
         all arrivals that were pending in the phase: there a GPU stops the kernel."""
         counts = np.broadcast_to(np.where(lanes, count, 0), self.layout.shape)
-        if (at.sum(counts) <= barrier.missing).all():
+        if (at.reduce(counts) <= barrier.missing).all():
             return lanes
         block = at.blocks * self.layout.blocks + self.layout.block_number
         warp = block * self.layout.warps_per_block + self.layout.special["warpid"]
@@ -199,8 +199,8 @@ class Mbarriers:
         for address, barrier, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
                 self.lanes.checker.mbarrier_look(index, addresses, here)
-            barrier.bytes += at.sum(np.where(here, number, 0))
-            barrier.landed -= at.sum(np.where(here, np.minimum(number, 0), 0))
+            barrier.bytes += at.reduce(np.where(here, number, 0))
+            barrier.landed -= at.reduce(np.where(here, np.minimum(number, 0), 0))
             self._too_many_bytes(index, barrier, here, at)
             self._complete(address, barrier)
 
@@ -208,7 +208,7 @@ class Mbarriers:
         """As `brought`, of copies that land next: they are added up first."""
         for address, here, at in self._by_place(addresses, mask):
             total, _, _ = self._coming.get(address, (0, index, here))
-            self._coming[address] = total + at.sum(here) * size, index, here
+            self._coming[address] = total + at.reduce(here) * size, index, here
 
     def look_at_what_comes(self) -> None:
         """Find phases that only wait for bytes, and for fewer than those that come."""
@@ -226,7 +226,7 @@ class Mbarriers:
 
     def brought(self, index: int, addresses, size: int, mask) -> None:
         for address, here, at in self._by_place(addresses, mask):
-            barrier, number = self._known.get(address), at.sum(here) * size
+            barrier, number = self._known.get(address), at.reduce(here) * size
             if barrier is None or not barrier.valid[number > 0].all():
                 what = "a copy is to tell an mbarrier that is not initialised"
                 self.lanes.find("uninitialised mbarrier", index, what, here)
@@ -244,7 +244,7 @@ class Mbarriers:
 
     def expect_arrivals(self, index: int, addresses, mask) -> None:
         for _, barrier, here, at in self._valid(index, addresses, mask):
-            barrier.missing += at.sum(here)
+            barrier.missing += at.reduce(here)
 
     def completed(self, index: int, addresses, waited, by_parity: bool, mask):
         """Whether the phase is complete that has the parity or the state `waited`: bool."""
