@@ -2,9 +2,9 @@
 
     python benchmarks/matmul_overhead.py [--write]
 
-Microseconds of Python for each call, CuPy arrays, one call after the other without waiting for the
-GPU: the median of some loops, gl.matmul and cupy.matmul in turn. Without a GPU only the time to find
-how a call is done. With --write the rows become matmul_overhead.csv beside this file.
+Microseconds of Python for each call, CuPy arrays, one call after the other without waiting for
+the GPU: the median of some loops, gl.matmul and cupy.matmul in turn. Without a GPU only the time to
+find how a call is done. With --write the rows become matmul_overhead.csv beside this file.
 """
 
 from __future__ import annotations
