@@ -61,9 +61,8 @@ def test_one_that_may_not_begin_early_has_no_attribute(driver):
 
 def test_arguments_are_exchanged_one_by_one(driver):
     run = prepared()
-    run.set(0, OTHER_MAP)
-    run.set(1, 77)
-    run.set(3, -2.5)
+    run.pass_instead(0, OTHER_MAP, OTHER_MAP.ctypes.data)
+    run.cells[1].value, run.cells[3].value = 77, -2.5
     run(99)
     pointers = driver.calls[0][2]
     assert ctypes.string_at(pointers[0], 128) == OTHER_MAP.tobytes()

@@ -40,6 +40,8 @@ class PackedLaunch:
 
     `args`: NumPy scalars, and NumPy arrays of one element, all passed by value; an address is a
     uint64. `early`: it may begin while the launch before it on the stream ends.
+
+    cells: of each number, in the order of the arguments, what holds its `value`; it can be set.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class PackedLaunch:
     ) -> None:  # fmt: skip
         self._values = [np.atleast_1d(value).copy() for value in args]
         self._addresses = (ctypes.c_void_p * len(args))(*(v.ctypes.data for v in self._values))
+        self.cells = [_cell(value) for value in self._values]
         attribute = _Attribute(id=OVERLAPS, value=1)
         config = _Config(
             (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
@@ -57,9 +60,9 @@ class PackedLaunch:
         self._kernel = ctypes.c_void_p(function.kernel.ptr)
         self._launch = _driver().cuLaunchKernelEx
 
-    def set(self, at: int, value: Any) -> None:
-        """Exchange the argument at this place for another of its type."""
-        self._values[at][0] = value
+    def pass_instead(self, at: int, structure: np.ndarray, address: int) -> None:
+        """Exchange an argument: an array of one element, and where it lies."""
+        self._values[at], self._addresses[at] = structure, address
 
     def __call__(self, stream: int) -> None:
         """`stream`: the address of a CUDA stream. Raises cupy.cuda.driver.CUDADriverError."""
@@ -68,6 +71,13 @@ class PackedLaunch:
             import cupy
 
             raise cupy.cuda.driver.CUDADriverError(code)
+
+
+def _cell(value: np.ndarray) -> Any:
+    """The memory of an array of one number, as ctypes sees it; None of a structure."""
+    if value.dtype.kind == "V":
+        return None
+    return np.ctypeslib.as_ctypes_type(value.dtype).from_buffer(value)
 
 
 # ---- tensor maps ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +21,7 @@ from ptxsim.compile.nvrtc import NoCompiler
 
 ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")  # as they are named in launches
 FACTORS = ("alpha", "beta")
-MOST_MAPS = 256  # tensor maps kept by the launches of one product
+MOST_MAPS = 256  # that are kept of one argument, by the address of its matrix
 
 
 def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: str) -> GpuKernels:
@@ -128,7 +129,6 @@ class PackedLaunches:
         self, kernels: GpuKernels, launches: Sequence[Launch], values: dict[str, Any]
     ) -> None:
         self._kernels = kernels
-        self._maps: dict[tuple[MapOf, int], np.ndarray] = {}
         self._lock = Lock()
         self._launches = [
             PackedLaunch(
@@ -143,47 +143,54 @@ class PackedLaunches:
             for packed, launch in zip(self._launches, launches, strict=True)
             for at, argument in enumerate(launch.args)
         ]
-        self._by_address = [entry for entry in named if entry[2] in ARRAYS]
-        self._by_value = [entry for entry in named if entry[2] in FACTORS]
-        self._made = [entry for entry in named if not isinstance(entry[2], str)]
+        self._arrays = [(packed.cells[at], name) for packed, at, name in named if name in ARRAYS]
+        self._factors = [(packed.cells[at], name) for packed, at, name in named if name in FACTORS]
+        self._workspaces = [
+            (packed.cells[at], argument)
+            for packed, at, argument in named
+            if isinstance(argument, Workspace)
+        ]
+        self._maps: list[tuple[PackedLaunch, int, MapOf, dict[int, Any]]] = [
+            (packed, at, argument, {})
+            for packed, at, argument in named
+            if isinstance(argument, MapOf)
+        ]
 
     def enqueue(self) -> None:
         """On the current stream."""
-        import cupy
-
-        stream = cupy.cuda.get_current_stream().ptr
+        stream = sys.modules["cupy"].cuda.get_current_stream().ptr
         for launch in self._launches:
             launch(stream)
 
     def enqueue_with(self, arrays: dict[str, Any], alpha: float, beta: float) -> None:
         """With other arrays, which lie as the first ones do, and other factors. `arrays`: those of
         ARRAYS that the launches take, CuPy arrays or None. Workspaces are the current stream's."""
-        factors = {"alpha": alpha, "beta": beta}
         with self._lock:
-            for packed, at, name in self._by_address:
+            for cell, name in self._arrays:
                 array = arrays[name]
-                packed.set(at, 0 if array is None else array.data.ptr)
-            for packed, at, name in self._by_value:
-                packed.set(at, factors[name])
-            for packed, at, argument in self._made:
-                packed.set(at, self._packed(argument, arrays))
+                cell.value = 0 if array is None else array.data.ptr
+            for cell, name in self._factors:
+                cell.value = alpha if name == "alpha" else beta
+            for cell, workspace in self._workspaces:
+                cell.value = self._kernels.workspace(workspace).data.ptr
+            for packed, at, argument, made in self._maps:
+                array = arrays[argument.matrix]
+                address = array.data.ptr
+                if address not in made:
+                    if len(made) >= MOST_MAPS:
+                        made.clear()
+                    new = tensor_map(array, argument.box, argument.swizzle)
+                    made[address] = new, new.ctypes.data
+                packed.pass_instead(at, *made[address])
             self.enqueue()
 
     def _packed(self, argument: Argument, values: dict[str, Any]) -> Any:
         if isinstance(argument, Workspace):
             return np.uint64(self._kernels.workspace(argument).data.ptr)
         if isinstance(argument, MapOf):
-            return self._map(argument, values[argument.matrix])
+            return tensor_map(values[argument.matrix], argument.box, argument.swizzle)
         value = values[argument]
         pointer = getattr(getattr(value, "data", None), "ptr", None)
         if value is None or pointer is not None:
             return np.uint64(pointer or 0)
         return value
-
-    def _map(self, argument: MapOf, array: Any) -> np.ndarray:
-        key = argument, array.data.ptr
-        if key not in self._maps:
-            if len(self._maps) >= MOST_MAPS:
-                self._maps.clear()
-            self._maps[key] = tensor_map(array, argument.box, argument.swizzle)
-        return self._maps[key]
