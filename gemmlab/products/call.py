@@ -167,7 +167,8 @@ class Plan:
     @cached_property
     def _at_once(self) -> bool:
         """Whether the products of a batch are launched together."""
-        return len(self.shape) == 2 or not (self.chosen.one_by_one or self.problem.batch == 1)
+        alone = self.chosen.one_by_one or self.problem.batch == 1
+        return len(self.shape) == 2 or self.flat or not alone
 
     def _run_again(self, A: Any, B: Any, alpha: float, out: Any) -> Any:
         """The short way of a call that was made before, of what needs no preparation."""
