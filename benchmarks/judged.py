@@ -5,7 +5,7 @@
 For each shape of shapes.drawn(SEED, COUNT) both are captured into CUDA graphs of several calls,
 over operands that take turns so that L2 does not hold them, and the graphs are launched in turn.
 Prints the geometric mean of cuBLAS's time over ours, and its quantiles; `cublas` is its first
-choice, as cupy.matmul takes it.
+choice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pandas
 from shapes import drawn
 
 import gemmlab as gl
+from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import gpu
 from gemmlab.measure.timing import now
 
@@ -29,18 +30,19 @@ def measure(shape, dtype: str) -> dict:
     import cupy
 
     m, n, k = shape.m, shape.n, shape.k
-    stored = np.dtype("float16" if dtype == "float16" else "float32")
+    stored = np.dtype({"bfloat16": "uint16"}.get(dtype, dtype))
     size = stored.itemsize * (m * k + k * n + m * n)
     sizes = (m, k), (k, n)
     sets = min(MOST_SETS, max(1, -(-L2_BYTES // size)))
     random = cupy.random.default_rng(1)
-    operands = [
-        (
-            *((2 * random.random(size, dtype=np.float32) - 1).astype(stored) for size in sizes),
-            cupy.empty((m, n), stored),
-        )
-        for _ in range(sets)
-    ]
+
+    def drawn_matrix(size):
+        X = 2 * random.random(size, dtype=np.float32) - 1
+        if dtype == "bfloat16":
+            return (X.view(np.uint32) >> 16).astype(np.uint16)
+        return X.astype(stored)
+
+    operands = [(*map(drawn_matrix, sizes), cupy.empty((m, n), stored)) for _ in range(sets)]
     stream = cupy.cuda.Stream(non_blocking=True)
 
     def graph(call, count: int):
@@ -58,12 +60,10 @@ def measure(shape, dtype: str) -> dict:
         return cupy.cuda.get_elapsed_time(begin, end)
 
     def ours(A, B, out):
-        gl.matmul(A, B, out=out)
+        gl.matmul(A, B, out=out, dtype=dtype)
 
-    def cublas(A, B, out):
-        cupy.matmul(A, B, out=out)
-
-    with stream:
+    with stream, Cublas(stream, dtype) as library:
+        cublas = library.launch_into
         times = {}
         for call in (ours, cublas):
             for operand in operands[:2]:

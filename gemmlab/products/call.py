@@ -96,7 +96,8 @@ class Plan:
     """What one kind of call does: `chosen` is loaded as `kernel`.
 
     `prepare`: of A and of B, makes of an argument what the kernel takes, or None. `problem`: one
-    launch's. `shape`: the result's. `flat`: the products of a batch are computed as one, their rows
+    launch's. `shape`: the result's. `spans`: bytes from the first to the last one of A and of B as
+    the kernel takes them. `flat`: the products of a batch are computed as one, their rows
     below one another. `dtype`: the type of arrays of ml_dtypes, which are launched as their bits.
     """
 
@@ -105,6 +106,7 @@ class Plan:
     problem: Problem
     shape: tuple[int, ...]
     prepare: tuple[Callable | None, Callable | None]
+    spans: tuple[int, int]
     flat: bool = False
     dtype: Any = None
     _packed: PackedLaunches | None = None  # of the first call on a GPU
@@ -158,11 +160,21 @@ class Plan:
 
     def _fits(self, out: Any, A: Any, B: Any) -> bool:
         """Whether a kernel can store into `out` as it is; what does not fit is refused later."""
-        return (
-            type(out) is type(A) and out.shape == self.shape and out.flags.c_contiguous
-            and out.dtype == A.dtype and _begins(out) and not _may_overlap(out, A)
-            and not _may_overlap(out, B)
-        )  # fmt: skip
+        if type(out) is not type(A) or out.shape != self.shape or out.strides != self._strides:
+            return False
+        begin, a, b = out.data.ptr, A.data.ptr, B.data.ptr
+        end, (a_bytes, b_bytes) = begin + out.nbytes, self.spans
+        apart = (end <= a or a + a_bytes <= begin) and (end <= b or b + b_bytes <= begin)
+        return apart and out.dtype == A.dtype and not begin % layout.ALIGNMENT
+
+    @cached_property
+    def _strides(self) -> tuple[int, ...]:
+        """Of a C-contiguous result."""
+        size, strides = self.kernel.precision.c.bytes, []
+        for length in reversed(self.shape):
+            strides.append(size)
+            size *= length
+        return tuple(reversed(strides))
 
     @cached_property
     def _at_once(self) -> bool:
@@ -291,7 +303,8 @@ def _plan(
         _both(together[0], _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel, single)),
         _both(together[1], _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel, single)),
     )
-    return Plan(chosen, kernel, problem, shape, prepare, flat, view)
+    spans = layout.span(A) * A.itemsize, layout.span(B) * B.itemsize
+    return Plan(chosen, kernel, problem, shape, prepare, spans, flat, view)
 
 
 def _together(
