@@ -1,10 +1,11 @@
 """Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
 
-choose() takes the fastest that is recorded at the nearest shape (records.best_by_shape), and where
-this GPU has no such record it goes by how many tiles there are for its SMs. So it does where that
-finds a rung that has none, or takes far less time than what is recorded: not all settings were
-tried at every shape. What was recorded in float16 alone stands for bfloat16 too: the same
-instructions, as fast, on as many bytes.
+choose() takes the fastest that is recorded at this very shape (records.best_by_shape). At any other
+shape it goes by how many tiles there are for the GPU's SMs: where nobody tuned, the settings of the
+nearest recorded shape were worse than that rule. The rule also decides where it finds a rung that
+has no record, or one that takes far less time than what is recorded: not all settings were tried at
+every shape. What was recorded in float16 alone stands for bfloat16 too: the same instructions, as
+fast, on as many bytes.
 """
 
 from __future__ import annotations
@@ -46,7 +47,6 @@ RULED = {
     HALF.name: OF_SIXTEEN_BITS,
     BRAIN.name: OF_SIXTEEN_BITS,
 }
-ROW_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
 FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 
@@ -125,10 +125,9 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     name, others = FUSED[dtype]
     rung = ladder.find(name)
     others = (ladder.of_type(rung, dtype) or {}) | others
-    shapes = tuning.shapes_of(rung, others)
-    nearest = min(shapes, key=lambda shape: _apart(problem.shape, shape, dtype))
+    shape = [max(1, size) for size in problem.shape]
     try:
-        chosen = tuning.for_shape(rung, nearest, arch_here(), others)
+        chosen = tuning.for_shape(rung, shape, arch_here(), others)
         settings, how = chosen.settings, chosen.note
     except (NoRecord, StaleRecord):
         settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
@@ -296,17 +295,29 @@ def _as_bfloat16(row: Row) -> Row:
 
 
 def _from_records(problem: Problem, rows: list[Row]) -> Row | None:
-    """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
-    together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
-    nearest = _nearest(problem, together)
-    if problem.batch > 1 and not any(row.problem == problem for row in nearest):
-        nearest += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
-    return min(nearest, key=lambda row: row.seconds(problem), default=None)
+    """The fastest at this shape; of a batch that is not recorded, of its products one by one."""
+    together = _recorded_at(problem, problem.batch, rows)
+    if problem.batch > 1 and not together:
+        together = _recorded_at(problem, 1, rows)
+    return min(together, key=lambda row: row.seconds(problem), default=None)
+
+
+def _recorded_at(problem: Problem, batch: int, rows: list[Row]) -> list[Row]:
+    """The rows at this shape, with A and B stored as they are there or else as they are."""
+    there = [
+        row
+        for row in rows
+        if (row.problem.shape, row.problem.batch) == (problem.shape, batch)
+        and row.problem.ops in (problem.ops, "NN")
+        and row.takes(problem)
+    ]
+    exact = {row.rung.name for row in there if row.problem.ops == problem.ops}
+    return [row for row in there if row.problem.ops == problem.ops or row.rung.name not in exact]
 
 
 def _as_recorded(problem: Problem, best: Row) -> Chosen:
-    same = best.problem == problem
-    where = "this shape" if same else f"{best.problem}, the nearest shape that is recorded"
+    same = (best.problem.batch, best.problem.ops) == (problem.batch, problem.ops)
+    where = "this shape" if same else f"{best.problem} {best.problem.ops}"
     why = f"the fastest that was recorded on {best.gpu} at {where}"
     if best.of:
         nearest = "the nearest settings of this type to " if best.nearest else ""
@@ -343,39 +354,6 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
         "long by it"
     )
     return replace(ruled, why=why)
-
-
-def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> list[Row]:
-    """The rows at the nearest shape, with A and B stored as they are there or else as they are."""
-    batch = problem.batch if batch is None else batch
-    shape = (*problem.shape, batch)
-
-    def apart(row: Row) -> float:
-        recorded = (*row.problem.shape, row.problem.batch)
-        return _apart(shape, recorded, row.rung.precision.name)
-
-    usable = [row for row in rows if row.problem.ops in (problem.ops, "NN") and row.takes(problem)]
-    if not usable:
-        return []
-    least = min(map(apart, usable))
-    there = [row for row in usable if apart(row) == least]
-    exact = {row.rung.name for row in there if row.problem.ops == problem.ops}
-    return [row for row in there if row.problem.ops == problem.ops or row.rung.name not in exact]
-
-
-# What is fastest where rows begin off 16 bytes is slow where they do not, less so the reverse. By
-# whether they do at the shape and at the recorded one.
-MORE_APART = {(False, True): 8.0, (True, False): 1.0, (True, True): 0.0, (False, False): 0.0}
-
-
-def _apart(shape: tuning.Shape, recorded: tuning.Shape, dtype: str) -> float:
-    """How far a recorded shape is from a shape."""
-    elements = ROW_BYTES // TYPES[dtype].a.bytes
-
-    def off(sizes: tuning.Shape) -> bool:
-        return bool(sizes[1] % elements or sizes[2] % elements)
-
-    return tuning.distance(shape, recorded) + MORE_APART[off(shape), off(recorded)]
 
 
 # ---- by a rule -----------------------------------------------------------------------------------
