@@ -10,7 +10,7 @@ from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.ladder import BRAIN, HALF, SINGLE
-from gemmlab.products import call
+from gemmlab.products import call, choosing
 
 
 def matrix(*shape, seed=1):
@@ -153,6 +153,46 @@ def test_a_call_of_a_kind_that_was_is_found_again_and_others_are_not():
         call.planned(A.T, B, None, None, True, False),
     ]
     assert plan not in others
+
+
+# ---- rows off 16 bytes ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(monkeypatch):
+    """Copies into longer rows cost nothing: they are made wherever they can be."""
+    kept = (call._plans, choosing._choose, choosing.by_rule)
+
+    def forget():
+        kept[0].clear()
+        for each in kept[1:]:
+            each.cache_clear()
+
+    forget()
+    monkeypatch.setattr(choosing, "WORTH_COPYING", 1e9)
+    yield
+    forget()
+
+
+@pytest.mark.parametrize(("precision", "store"), [(SINGLE, lambda X: X), (HALF, halves)])
+@pytest.mark.parametrize("ops", ["NN", "TT"])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
+def test_products_on_copies_in_longer_rows(copied, precision, store, ops, beta):
+    A, B, C = store(matrix(13, 9)), store(matrix(9, 21, seed=2)), store(matrix(13, 21, seed=3))
+    stored = [np.ascontiguousarray(X.T) if op == "T" else X
+              for X, op in zip((A, B), ops, strict=True)]  # fmt: skip
+    how = {"transpose_a": ops[0] == "T", "transpose_b": ops[1] == "T"}
+    plan = call.planned(*stored, None, None, *how.values())
+    assert plan.problem.n == 24 and plan.problem.k == (9 if precision is SINGLE else 16)
+    assert "copied before into rows of 13×24" in repr(plan.chosen)
+    got = gl.matmul(*stored, 2.0, beta, C, **how)
+    assert right(got, A, B, C, 2.0, beta, precision=precision)
+
+
+def test_a_large_product_off_16_bytes_is_worth_the_copies_and_a_small_one_is_not():
+    assert gl.choose((3000, 3001, 3001), "float16").padded.shape == (3000, 3008, 3008)
+    assert gl.choose((3000, 3008, 3008), "float16").padded is None
+    assert gl.choose((33, 33, 33), "float16").padded is None
 
 
 # ---- one matrix for a whole batch ----------------------------------------------------------------

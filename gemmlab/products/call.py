@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, cast
 
 import numpy as np
@@ -213,6 +213,19 @@ class Plan:
             return
         if self.flat:
             result = result.reshape(-1, result.shape[-1])
+        if self.chosen.padded is None:
+            self._launch_each(A, B, result, bias, alpha, beta)
+            return
+        wide = self.kernel.array_module.empty(self.problem.shape_of_c, result.dtype)
+        inside = wide[:, : result.shape[1]]
+        if beta != 0:
+            inside[...] = result
+        self._launch_each(A, B, wide, bias, alpha, beta)
+        result[...] = inside
+
+    def _launch_each(
+        self, A: Any, B: Any, result: Any, bias: Any, alpha: float, beta: float
+    ) -> None:
         each: Iterable[tuple[Any, Any, Any]] = [(A, B, result)]
         if not self._at_once:
             each = zip(A, B, result, strict=True)
@@ -291,7 +304,7 @@ def _plan(
     if fused:
         settings["ACTIVATION"] = ACTIVATIONS.index(activation or ACTIVATIONS[0])
     kernel = _kernel(chosen.rung, tuple(settings.items()))
-    problem = product
+    problem = chosen.padded or product
     if chosen.turned:
         problem = replace(problem, ops="NN")
     if chosen.one_by_one:
@@ -303,6 +316,12 @@ def _plan(
         _both(together[0], _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel, single)),
         _both(together[1], _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel, single)),
     )
+    if (padded := chosen.padded) is not None:
+        sizes = (padded.m, padded.k), (padded.k, padded.n)
+        prepare = (
+            _both(together[0], partial(_in_longer_rows, shape=sizes[0], turned=transpose_a)),
+            _both(together[1], partial(_in_longer_rows, shape=sizes[1], turned=transpose_b)),
+        )
     spans = layout.span(A) * A.itemsize, layout.span(B) * B.itemsize
     return Plan(chosen, kernel, problem, shape, prepare, spans, flat, view)
 
@@ -327,6 +346,14 @@ def _repeated(matrix: Any, batch: int) -> Any:
     """A view: the same matrix for each product of a batch."""
     xp = np if isinstance(matrix, np.ndarray) else sys.modules["cupy"]
     return xp.broadcast_to(matrix, (batch, *matrix.shape))
+
+
+def _in_longer_rows(X: Any, shape: tuple[int, int], turned: bool) -> Any:
+    """A copy of a matrix, or of its transpose, with zeros behind its rows and below."""
+    xp = np if isinstance(X, np.ndarray) else sys.modules["cupy"]
+    matrix, copy = X.T if turned else X, xp.zeros(shape, X.dtype)
+    copy[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return copy
 
 
 def _both(first: Callable | None, then: Callable | None) -> Callable | None:

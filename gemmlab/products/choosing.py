@@ -29,6 +29,7 @@ from gemmlab.ladder import (
     Settings,
     Target,
 )
+from gemmlab.ladder.shapes import ceil_div
 from gemmlab.products.estimate import seconds
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
@@ -49,6 +50,9 @@ RULED = {
 }
 FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
+ALIGNED_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
+COPYING_S, COPYING = 3e-6, 2.5e12  # of a copy into longer rows: its launches; bytes/s
+WORTH_COPYING = 0.9  # of a time by the rule
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Chosen:
     `why`: in a sentence. `share`: of cuBLAS, recorded at this very shape on the GPU that the
     sentence names; None where it is not. `turned`: which operands are transposed before, since the
     rung takes them only as they are: "", "A", "B" or "AB". `one_by_one`: the products of a batch
-    are launched one after the other.
+    are launched one after the other. `padded`: the product that is launched instead, on copies in
+    rows that begin at multiples of 16 bytes; None where A, B and C are used as they are.
     """
 
     problem: Problem
@@ -69,6 +74,7 @@ class Chosen:
     share: float | None = None
     turned: str = ""
     one_by_one: bool = False
+    padded: Problem | None = None
 
     def __repr__(self) -> str:
         lines = [f"{self.problem} in {self.dtype}: {self.rung} with {ladder.listed(self.settings)}"]
@@ -77,6 +83,8 @@ class Chosen:
             lines.append(f"  transposed before: {' and '.join(self.turned)}")
         if self.one_by_one:
             lines.append("  the products of the batch one after the other")
+        if self.padded is not None:
+            lines.append(f"  copied before into rows of {self.padded}, and C after")
         if self.share is not None:
             lines.append(f"  {100 * self.share:.1f} % of cuBLAS, as recorded")
         return "\n".join(lines)
@@ -110,7 +118,8 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
     rows = [row for row in recorded(dtype) if row.runs_here]
     best = _from_records(problem, rows)
     if best is None:
-        return by_rule(problem, dtype)
+        ruled = by_rule(problem, dtype)
+        return _on_copies(problem, dtype, ruled) or ruled
     lacking = set(RULED[dtype]) - {row.rung.name for row in rows}
     if lacking and (ruled := by_rule(problem, dtype)).rung in lacking:
         return ruled  # there is no record of the rung that should be the fastest
@@ -125,7 +134,7 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     name, others = FUSED[dtype]
     rung = ladder.find(name)
     others = (ladder.of_type(rung, dtype) or {}) | others
-    shape = [max(1, size) for size in problem.shape]
+    shape = tuple(max(1, size) for size in problem.shape)
     try:
         chosen = tuning.for_shape(rung, shape, arch_here(), others)
         settings, how = chosen.settings, chosen.note
@@ -154,6 +163,34 @@ def _turned(rung: Rung, ops: str) -> str:
         for name, letter in zip("AB", ops, strict=True)
         if letter == "T" and f"OP_{name}" not in rung.defaults
     )
+
+
+def _on_copies(problem: Problem, dtype: str, ruled: Chosen) -> Chosen | None:
+    """The same product with N, and of 16 bits also K, at whole 16 bytes, where copying into such
+    rows is worth its time by the rule. In float32 A is loaded by single elements anyway."""
+    size = TYPES[dtype].a.bytes
+    elements = ALIGNED_BYTES // size
+    k = problem.k if dtype == SINGLE.name else elements * ceil_div(problem.k, elements)
+    padded = Problem(problem.m, elements * ceil_div(problem.n, elements), k)
+    if problem.batch != 1 or padded.shape == problem.shape or 0 in padded.shape:
+        return None
+    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+    chosen = _choose(padded, dtype, False, os.environ.get("GEMMLAB_RECORDS", ""))
+    copies = [(padded.k, padded.n), (padded.m, padded.n)]
+    if padded.k != problem.k:
+        copies.append((padded.m, padded.k))
+    copying = sum(COPYING_S + 2 * size * rows * columns / COPYING for rows, columns in copies)
+    least = seconds(ladder.find(chosen.rung), chosen.settings, padded, target) + copying
+    if least >= WORTH_COPYING * seconds(ladder.find(ruled.rung), ruled.settings, problem, target):
+        return None
+    return replace(
+        chosen, problem=problem, share=None, padded=padded,
+        turned=_both_turned(problem.ops), why=f"rows begin off 16 bytes; {chosen.why}",
+    )  # fmt: skip
+
+
+def _both_turned(ops: str) -> str:
+    return "".join(name for name, letter in zip("AB", ops, strict=True) if letter == "T")
 
 
 # ---- from records --------------------------------------------------------------------------------
