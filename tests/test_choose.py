@@ -69,21 +69,12 @@ def test_the_fastest_at_a_recorded_shape_is_taken_with_its_share(records):
     assert repr(found).startswith("512×512×512 in float32: 05_thread_tile_2d with BM=")
 
 
-def test_elsewhere_the_nearest_shape_counts_and_no_share_is_promised(records):
+def test_elsewhere_the_rule_decides_and_no_share_is_promised(records, monkeypatch):
     records += [row(LARGE, Problem(4096, 4096, 4096), 50.0), row(SMALL, Problem(64, 64, 64), 1.0)]
-    large, small = chosen(2000, 3000, 5000), chosen(100, 40, 80)
-    assert (large.rung, small.rung) == (LARGE.name, SMALL.name)
-    assert large.share is None and "at 4096×4096×4096, the nearest shape" in large.why
-    assert "%" not in repr(large)
-
-
-def test_what_is_fastest_where_rows_begin_off_16_bytes_is_not_taken_for_others(records):
-    records += [
-        row(SMALL, Problem(1001, 777, 513), 9.0),
-        row(LARGE, Problem(4096, 4096, 4096), 50.0),
-    ]
-    assert chosen(1024, 768, 512).rung == LARGE.name
-    assert chosen(1003, 779, 515).rung == SMALL.name
+    monkeypatch.setattr(choosing, "RULED", dict.fromkeys(choosing.TYPES, ("10_register_banks",)))
+    other = chosen(2000, 3000, 5000)
+    assert (other.rung, other.share) == ("10_register_banks", None)
+    assert other.why.startswith("by the rule") and "%" not in repr(other)
 
 
 def test_operands_stored_transposed_go_to_whom_takes_them_or_are_transposed_before(records):

@@ -1,13 +1,13 @@
 """What the driver does and CuPy does not offer: programmatic dependent launch, and tensor maps.
 
-A launch may begin while the one before it ends: see early_launch.cuh. A tensor map tells the copy
-engine how to find a box of a matrix.
+A launch may begin while the one before it ends: see programmatic_launch.cuh. A tensor map tells the
+copy engine how to find a box of a matrix.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -35,37 +35,49 @@ class _Config(ctypes.Structure):
     )  # fmt: skip
 
 
-def early_launch(
-    function: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any], shared_bytes: int
-) -> Callable[[], None]:
-    """What launches a kernel (cupy.RawKernel) on the current stream each time it is called.
+class PackedLaunch:
+    """The launch of a kernel (cupy.RawKernel) whose arguments are packed once; a call enqueues it.
 
-    It may begin while the launch before it ends. `args`: CuPy arrays, NumPy scalars, and NumPy
-    arrays of one element, which are passed by value. Raises cupy.cuda.driver.CUDADriverError.
+    `args`: NumPy scalars, and NumPy arrays of one element, all passed by value; an address is a
+    uint64. `early`: it may begin while the launch before it on the stream ends.
+
+    cells: of each number, in the order of the arguments, what holds its `value`; it can be set.
     """
-    import cupy
 
-    values = [_by_value(value) for value in args]  # kept as long as what is returned
-    pointers = (ctypes.c_void_p * len(values))(*(value.ctypes.data for value in values))
-    attribute = _Attribute(id=OVERLAPS, value=1)
-    config = _Config(
-        (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
-        ctypes.pointer(attribute), 1,
-    )  # fmt: skip
-    kernel = ctypes.c_void_p(function.kernel.ptr)
+    def __init__(
+        self, function: Any, grid: Sequence[int], block: Sequence[int], args: Sequence[Any],
+        shared_bytes: int, early: bool = False,
+    ) -> None:  # fmt: skip
+        self._values = [np.atleast_1d(value).copy() for value in args]
+        self._addresses = (ctypes.c_void_p * len(args))(*(v.ctypes.data for v in self._values))
+        self.cells = [_cell(value) for value in self._values]
+        attribute = _Attribute(id=OVERLAPS, value=1)
+        config = _Config(
+            (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
+            ctypes.pointer(attribute), int(early),
+        )  # fmt: skip
+        self._config, self._reference = config, ctypes.byref(config)
+        self._kernel = ctypes.c_void_p(function.kernel.ptr)
+        self._launch = _driver().cuLaunchKernelEx
 
-    def run(_kept: object = (args, values)) -> None:
-        config.stream = cupy.cuda.get_current_stream().ptr
-        if code := _driver().cuLaunchKernelEx(ctypes.byref(config), kernel, pointers, None):
+    def pass_instead(self, at: int, structure: np.ndarray, address: int) -> None:
+        """Exchange an argument: an array of one element, and where it lies."""
+        self._values[at], self._addresses[at] = structure, address
+
+    def __call__(self, stream: int) -> None:
+        """`stream`: the address of a CUDA stream. Raises cupy.cuda.driver.CUDADriverError."""
+        self._config.stream = stream
+        if code := self._launch(self._reference, self._kernel, self._addresses, None):
+            import cupy
+
             raise cupy.cuda.driver.CUDADriverError(code)
 
-    return run
 
-
-def _by_value(value: Any) -> np.ndarray:
-    """What is copied to the kernel: an array on the GPU goes as its address."""
-    pointer = getattr(getattr(value, "data", None), "ptr", None)
-    return np.atleast_1d(value if pointer is None else np.uint64(pointer))
+def _cell(value: np.ndarray) -> Any:
+    """The memory of an array of one number, as ctypes sees it; None of a structure."""
+    if value.dtype.kind == "V":
+        return None
+    return np.ctypeslib.as_ctypes_type(value.dtype).from_buffer(value)
 
 
 # ---- tensor maps ---------------------------------------------------------------------------------

@@ -7,8 +7,8 @@ error. It comes late, for a launch does not wait: often only when a result is fe
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
+from typing import Any
 
 from ptxsim import LaunchError
 
@@ -17,7 +17,7 @@ OUT_OF_RESOURCES = 701
 # instruction, misaligned address, address space, program counter, launch failure.
 FAULTS = {214, 700, 702, 710, 714, 715, 716, 717, 718, 719}
 _lost = ""  # why nothing works any more
-_last = "a kernel"  # what was launched last
+_last: tuple[str, int, int, int] | None = None  # what was launched last
 
 
 class GpuFault(RuntimeError):
@@ -27,37 +27,41 @@ class GpuFault(RuntimeError):
 def launched(name: str, m: int, n: int, k: int) -> None:
     """Remember what is launched now, to name it if there is a fault."""
     global _last
-    _last = f"{name} at M={m} N={n} K={k}"
+    _last = name, m, n, k
 
 
-@contextmanager
-def reported() -> Iterator[None]:
+class reported(ContextDecorator):
     """Around whatever uses the GPU: a fault becomes a GpuFault, and so does all that follows it. A
     launch that requests more than the GPU has is a LaunchError. Other errors pass."""
-    global _lost
-    if _lost:
-        raise GpuFault(_lost)
-    try:
-        yield
-    except GpuFault:
-        raise
-    except Exception as error:
-        number = _number(error)
-        if number in FAULTS:
-            _lost = (
-                f"a kernel made a fault on the GPU: {error}. The last one launched is {_last}. "
-                "The CUDA context of this process is lost with all that was on the GPU, and "
-                "nothing more can run there: restart the kernel of the notebook, or Python. With "
-                "GEMMLAB_DEVICE=simulator in its environment it finds the line without a GPU."
-            )
+
+    def __enter__(self) -> None:
         if _lost:
-            raise GpuFault(_lost) from None
-        if number == OUT_OF_RESOURCES:
-            raise LaunchError(
-                "the GPU refuses the launch: a block takes more registers or shared memory than a "
-                "multiprocessor has; kernel.resources() shows what it takes"
-            ) from None
-        raise
+            raise GpuFault(_lost)
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception) and not isinstance(error, GpuFault):
+            _report(error)
+
+
+def _report(error: Exception) -> None:
+    """Raise what stands for this error, if something does."""
+    global _lost
+    number = _number(error)
+    if number in FAULTS:
+        last = "a kernel" if _last is None else "{} at M={} N={} K={}".format(*_last)
+        _lost = (
+            f"a kernel made a fault on the GPU: {error}. The last one launched is {last}. "
+            "The CUDA context of this process is lost with all that was on the GPU, and "
+            "nothing more can run there: restart the kernel of the notebook, or Python. With "
+            "GEMMLAB_DEVICE=simulator in its environment it finds the line without a GPU."
+        )
+    if _lost:
+        raise GpuFault(_lost) from None
+    if number == OUT_OF_RESOURCES:
+        raise LaunchError(
+            "the GPU refuses the launch: a block takes more registers or shared memory than a "
+            "multiprocessor has; kernel.resources() shows what it takes"
+        ) from None
 
 
 def _number(error: Exception) -> int | None:

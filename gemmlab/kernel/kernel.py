@@ -264,6 +264,12 @@ class Kernel:
         values = self._values(operands, alpha, beta)
         return self._on_gpu().prepared(self.launches(operands.problem), values)
 
+    def packed(self, operands: Operands) -> on_gpu.PackedLaunches:
+        """On a GPU: the launches for C not empty, of a rung as it is shipped, packed for arrays
+        that lie as these do."""
+        launches = self.launches(operands.problem)
+        return self._on_gpu().packed(launches, self._values(operands, 1.0, 0.0))
+
     def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for on the GPU."""
         pointers = operands.pointers if self.takes(POINTERS[0]) else {}

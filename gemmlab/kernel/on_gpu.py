@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from gemmlab.cuda.driver import early_launch, tensor_map
+from gemmlab.cuda.driver import PackedLaunch, tensor_map
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
 from gemmlab.ladder import Settings
-from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
+from gemmlab.ladder.launch import MATRICES, Argument, Launch, MapOf, Workspace
 from ptxsim.compile import headers, nvrtc
 from ptxsim.compile.nvrtc import NoCompiler
+
+ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")  # as they are named in launches
+FACTORS = ("alpha", "beta")
+MOST_MAPS = 256  # that are kept of one argument, by the address of its matrix
 
 
 def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: str) -> GpuKernels:
@@ -71,25 +76,21 @@ class GpuKernels:
 
     def run(self, launches: Sequence[Launch], values: dict[str, Any]) -> None:
         """Enqueue them on the current stream, with CuPy arrays and NumPy scalars; do not wait."""
-        self.prepared(launches, values)()
+        self.packed(launches, values).enqueue()
 
     def prepared(self, launches: Sequence[Launch], values: dict[str, Any]) -> Callable[[], None]:
         """What runs them each time it is called, with arguments that are made once. Workspaces
         among them are those of the stream that is current now."""
-        calls = [self._call(launch, values) for launch in launches]
+        packed = self.packed(launches, values)
 
-        def run() -> None:
-            for call in calls:
-                call()
+        def run(_kept: object = values) -> None:  # as long as arrays may be used
+            packed.enqueue()
 
         return run
 
-    def _call(self, launch: Launch, values: dict[str, Any]) -> Callable[[], None]:
-        function, grid, block = self.function(launch), launch.grid, launch.block
-        args = tuple(self._argument(name, values) for name in launch.args)
-        if launch.early:
-            return early_launch(function, grid, block, args, launch.shared_bytes)
-        return partial(function, grid, block, args, shared_mem=launch.shared_bytes)
+    def packed(self, launches: Sequence[Launch], values: dict[str, Any]) -> PackedLaunches:
+        """The launches, with their arguments packed. The caller keeps the arrays."""
+        return PackedLaunches(self, launches, values)
 
     def function(self, launch: Launch) -> Any:
         """The kernel of a launch, loaded."""
@@ -107,14 +108,7 @@ class GpuKernels:
 
         return cupy.asnumpy(cupy.ndarray(shape, dtype, memptr=self._module.get_global(name)))
 
-    def _argument(self, argument: Argument, values: dict[str, Any]) -> Any:
-        if isinstance(argument, Workspace):
-            return self._workspace(argument)
-        if isinstance(argument, MapOf):
-            return tensor_map(values[argument.matrix], argument.box, argument.swizzle)
-        return np.uint64(0) if values[argument] is None else values[argument]
-
-    def _workspace(self, workspace: Workspace) -> Any:
+    def workspace(self, workspace: Workspace) -> Any:
         """Kept, since nothing can be allocated while launches are captured into a graph."""
         import cupy
 
@@ -126,3 +120,77 @@ class GpuKernels:
             memory = (cupy.zeros if workspace.zeroed else cupy.empty)(workspace.bytes, np.uint8)
             self._workspaces[key] = memory
         return memory
+
+
+class PackedLaunches:
+    """The launches of one product, packed once: arrays and factors can be exchanged."""
+
+    def __init__(
+        self, kernels: GpuKernels, launches: Sequence[Launch], values: dict[str, Any]
+    ) -> None:
+        self._kernels = kernels
+        self._lock = Lock()
+        self._launches = [
+            PackedLaunch(
+                kernels.function(launch), launch.grid, launch.block,
+                [self._packed(argument, values) for argument in launch.args],
+                launch.shared_bytes, launch.early,
+            )
+            for launch in launches
+        ]  # fmt: skip
+        named = [
+            (packed, at, argument)
+            for packed, launch in zip(self._launches, launches, strict=True)
+            for at, argument in enumerate(launch.args)
+        ]
+        self._arrays = [(packed.cells[at], name) for packed, at, name in named if name in ARRAYS]
+        self._factors = [(packed.cells[at], name) for packed, at, name in named if name in FACTORS]
+        self._workspaces = [
+            (packed.cells[at], argument)
+            for packed, at, argument in named
+            if isinstance(argument, Workspace)
+        ]
+        self._maps: list[tuple[PackedLaunch, int, MapOf, dict[int, Any]]] = [
+            (packed, at, argument, {})
+            for packed, at, argument in named
+            if isinstance(argument, MapOf)
+        ]
+
+    def enqueue(self) -> None:
+        """On the current stream."""
+        stream = sys.modules["cupy"].cuda.get_current_stream().ptr
+        for launch in self._launches:
+            launch(stream)
+
+    def enqueue_with(self, arrays: dict[str, Any], alpha: float, beta: float) -> None:
+        """With other arrays, which lie as the first ones do, and other factors. `arrays`: those of
+        ARRAYS that the launches take, CuPy arrays or None. Workspaces are the current stream's."""
+        with self._lock:
+            for cell, name in self._arrays:
+                array = arrays[name]
+                cell.value = 0 if array is None else array.data.ptr
+            for cell, name in self._factors:
+                cell.value = alpha if name == "alpha" else beta
+            for cell, workspace in self._workspaces:
+                cell.value = self._kernels.workspace(workspace).data.ptr
+            for packed, at, argument, made in self._maps:
+                array = arrays[argument.matrix]
+                address = array.data.ptr
+                if address not in made:
+                    if len(made) >= MOST_MAPS:
+                        made.clear()
+                    new = tensor_map(array, argument.box, argument.swizzle)
+                    made[address] = new, new.ctypes.data
+                packed.pass_instead(at, *made[address])
+            self.enqueue()
+
+    def _packed(self, argument: Argument, values: dict[str, Any]) -> Any:
+        if isinstance(argument, Workspace):
+            return np.uint64(self._kernels.workspace(argument).data.ptr)
+        if isinstance(argument, MapOf):
+            return tensor_map(values[argument.matrix], argument.box, argument.swizzle)
+        value = values[argument]
+        pointer = getattr(getattr(value, "data", None), "ptr", None)
+        if value is None or pointer is not None:
+            return np.uint64(pointer or 0)
+        return value

@@ -196,8 +196,8 @@ def rung_map(table: pandas.DataFrame) -> Picture:
     """Which rung gl.choose takes over M×N and K: a panel for each grid of shapes, both logarithmic.
 
     table: a row for each shape, as gl.chosen_rungs() gives. A panel is drawn over the two of M, N
-    and K that vary, M = N being one. A dot is a shape at which rungs were measured; at others the
-    nearest of these decides, or a rule.
+    and K that vary, M = N being one. A dot is a shape at which rungs were measured; at others a
+    rule decides.
     """
     panels = []  # its name, its rows, which sizes go across and up, and their values
     for panel, rows in table.groupby("panel", sort=False):
@@ -210,7 +210,7 @@ def rung_map(table: pandas.DataFrame) -> Picture:
     parts = [f"{name} at {(table['kernel'] == name).sum()}" for name in rungs]
     caption = (
         f"What gl.choose takes at {len(table)} shapes: {style.listed(parts)}. A dot is a shape at "
-        "which rungs were measured; elsewhere the nearest of these decides, or a rule."
+        "which rungs were measured; elsewhere a rule decides."
     )
     height = max(len(up) for *_, (_, up) in panels) * CELL
     fig = page("Which rung for which shape", 0.25 + height + 0.8, caption, key=key)

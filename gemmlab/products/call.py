@@ -6,10 +6,11 @@ after that a call asks a dictionary, prepares what the rung cannot take as it is
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache, partial
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from gemmlab.cuda.device import gpu
 from gemmlab.kernel import faults, layout
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, problem_of
 from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.on_gpu import PackedLaunches
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import BRAIN, SINGLE, Problem
 from gemmlab.ladder.activations import ACTIVATIONS
@@ -32,24 +34,34 @@ _plans: dict[tuple, Plan] = {}
 def matmul(
     A: Any, B: Any, alpha: float = 1, beta: float = 0, C: Any = None, bias: Any = None,
     activation: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
-    dtype: str | None = None,
+    dtype: str | None = None, out: Any = None,
 ) -> Any:  # fmt: skip
     """activation(alpha * op(A) @ op(B) + beta * C + bias) by the rung that suits the shape.
 
     op(A) is A, or its transpose where `transpose_a` is True; so is op(B). With op(A) of (M, K) and
-    op(B) of (K, N) the result is (M, N); with a batch before both it is (batch, M, N). A and B are
-    float32, float16 or, with dtype="bfloat16", the bits of bfloat16 as uint16, both NumPy or both
-    CuPy arrays, of any strides; the result is a new C-contiguous array of their kind and type. Of
-    16 bits, sums are float32, and what is stored is rounded once. `C`: as the result, not changed,
-    and read only where beta is not 0. `bias`: float32 (N,), added to each row. `activation`:
-    "ReLU", "GELU by tanh" or "GELU by erf". alpha and beta become float32.
+    op(B) of (K, N) the result is (M, N); with a batch before one or both it is (batch, M, N). A and
+    B are float32, float16, bfloat16 of ml_dtypes or, with dtype="bfloat16", the bits of bfloat16 as
+    uint16, both NumPy or both CuPy arrays, of any strides; the result is a C-contiguous array of
+    their kind and type: a new one, or `out`, which must have the result's shape and type, may have
+    any strides, and may share memory with C alone, and then be C. Of 16 bits, sums are float32, and
+    what is stored is rounded once. `C`: as the result, not changed, and read only where beta is not
+    0. `bias`: float32 (N,), added to each row. `activation`: "ReLU", "GELU by tanh" or "GELU by
+    erf". alpha and beta become float32. PyTorch's tensors, all of one device, are taken through
+    DLPack, and the result is one; no gradient flows.
 
     On a GPU it does not wait, for CuPy arrays; without one it runs in the simulator. gl.choose says
     what is taken. Raises ArgumentError, IllegalSetting for a type that this GPU does not multiply,
     and what Kernel.launch raises.
     """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(A, torch.Tensor):
+        A, B, C, bias, out, dtype = _of_torch(torch, A, B, C, bias, out, dtype)
+        result = matmul(
+            A, B, alpha, beta, C, bias, activation, transpose_a, transpose_b, dtype, out
+        )
+        return _to_torch(torch, result, dtype)
     plan = planned(A, B, bias, activation, transpose_a, transpose_b, dtype)
-    return plan.run(A, B, factor("alpha", alpha), factor("beta", beta), C, bias)
+    return plan.run(A, B, factor("alpha", alpha), factor("beta", beta), C, bias, out)
 
 
 def planned(
@@ -79,12 +91,14 @@ def _begins(array: Any) -> bool:
     return isinstance(array, np.ndarray) or not array.data.ptr % layout.ALIGNMENT
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Plan:
     """What one kind of call does: `chosen` is loaded as `kernel`.
 
-    `prepare`: of A and of B, makes of an argument what the kernel takes, or None.
-    `problem`: one launch's. `shape`: the result's.
+    `prepare`: of A and of B, makes of an argument what the kernel takes, or None. `problem`: one
+    launch's. `shape`: the result's. `spans`: bytes from the first to the last one of A and of B as
+    the kernel takes them. `flat`: the products of a batch are computed as one, their rows
+    below one another. `dtype`: the type of arrays of ml_dtypes, which are launched as their bits.
     """
 
     chosen: Chosen
@@ -92,46 +106,171 @@ class Plan:
     problem: Problem
     shape: tuple[int, ...]
     prepare: tuple[Callable | None, Callable | None]
+    spans: tuple[int, int]
+    flat: bool = False
+    dtype: Any = None
+    _packed: PackedLaunches | None = None  # of the first call on a GPU
+    _again: bool = False  # whether a call like the first is these launches and no more
 
-    def run(self, A: Any, B: Any, alpha: float, beta: float, C: Any, bias: Any) -> Any:
-        """Raises ArgumentError for a C or bias that does not fit."""
-        kernel, xp, host = self.kernel, self.kernel.array_module, isinstance(A, np.ndarray)
+    def run(
+        self, A: Any, B: Any, alpha: float, beta: float, C: Any, bias: Any, out: Any = None
+    ) -> Any:
+        """Raises ArgumentError for a C, bias or `out` that does not fit."""
+        if self._again and beta == 0 and bias is None and (out is None or self._fits(out, A, B)):
+            return self._run_again(A, B, alpha, out)
+        kernel, host = self.kernel, isinstance(A, np.ndarray)
+        stored = kernel.precision.c.storage if self.dtype is None else self.dtype
         if bias is not None:
             self._check("bias", bias, (self.problem.n,), SINGLE.name, type(A))
         if beta != 0:
-            self._check("C", C, self.shape, kernel.precision.c.storage, type(A))
+            self._check("C", C, self.shape, stored, type(A))
+        if out is not None:
+            self._check("out", out, self.shape, stored, type(A))
+            self._check_apart(out, A, B, C if beta != 0 else None, bias)
         if not kernel.on_gpu:
             kernel.require_time(self.problem)
+        given_c = C
+        if self.dtype is not None:
+            bits = kernel.precision.c.storage
+            A, B, C, into = (None if X is None else X.view(bits) for X in (A, B, C, out))
+        else:
+            into = out
         first, second = self.prepare
         with faults.reported():
             A, B = A if first is None else first(A), B if second is None else second(B)
             if host and kernel.on_gpu:
-                A, B, bias = (None if X is None else kernel.to_device(X) for X in (A, B, bias))
-            if beta != 0:
-                result = xp.array(C, order="C")
-            else:
-                result = (np.zeros if xp is np else xp.empty)(
-                    self.shape, kernel.precision.c.storage
+                A, B, C, bias = (
+                    None if X is None else kernel.to_device(X) for X in (A, B, C, bias)
                 )
+            result = self._room(
+                None if host and kernel.on_gpu else into, C if beta != 0 else None, out is given_c
+            )
             self._launch(A, B, result, bias, alpha, beta)
-            return kernel.to_host(result) if host else result
+            self._again = (
+                self._packed is not None and not host and self.prepare == (None, None)
+                and self.dtype is None and not self.flat and self._at_once
+            )  # fmt: skip
+            if host:
+                result = kernel.to_host(result)
+            if into is not None and result is not into:
+                into[...] = result
+        if out is not None:
+            return out
+        return result if self.dtype is None else result.view(self.dtype)
+
+    def _fits(self, out: Any, A: Any, B: Any) -> bool:
+        """Whether a kernel can store into `out` as it is; what does not fit is refused later."""
+        if type(out) is not type(A) or out.shape != self.shape or out.strides != self._strides:
+            return False
+        begin, a, b = out.data.ptr, A.data.ptr, B.data.ptr
+        end, (a_bytes, b_bytes) = begin + out.nbytes, self.spans
+        apart = (end <= a or a + a_bytes <= begin) and (end <= b or b + b_bytes <= begin)
+        return apart and out.dtype == A.dtype and not begin % layout.ALIGNMENT
+
+    @cached_property
+    def _strides(self) -> tuple[int, ...]:
+        """Of a C-contiguous result."""
+        size, strides = self.kernel.precision.c.bytes, []
+        for length in reversed(self.shape):
+            strides.append(size)
+            size *= length
+        return tuple(reversed(strides))
+
+    @cached_property
+    def _at_once(self) -> bool:
+        """Whether the products of a batch are launched together."""
+        alone = self.chosen.one_by_one or self.problem.batch == 1
+        return len(self.shape) == 2 or self.flat or not alone
+
+    def _run_again(self, A: Any, B: Any, alpha: float, out: Any) -> Any:
+        """The short way of a call that was made before, of what needs no preparation."""
+        with faults.reported():
+            if out is None:
+                out = self.kernel.array_module.empty(self.shape, A.dtype)
+            faults.launched(self.kernel.name, *self.problem.shape)
+            arrays = {"A": A, "B": B, "C": out, "bias": None}
+            cast(PackedLaunches, self._packed).enqueue_with(arrays, alpha, 0.0)
+        return out
+
+    def _room(self, into: Any, C: Any, same: bool) -> Any:
+        """Where the result is computed: in `into` where kernels can store there; with C in it.
+        `same`: they are one array."""
+        kernel = self.kernel
+        xp = kernel.array_module
+        direct = into is not None and into.flags.c_contiguous and _begins(into)
+        if C is None:
+            if direct:
+                return into
+            return (np.zeros if xp is np else xp.empty)(self.shape, kernel.precision.c.storage)
+        if not direct:
+            return xp.array(C, order="C")
+        if not same:
+            into[...] = C
+        return into
 
     def _launch(self, A: Any, B: Any, result: Any, bias: Any, alpha: float, beta: float) -> None:
+        if 0 in self.shape:
+            return
+        if self.flat:
+            result = result.reshape(-1, result.shape[-1])
+        if self.chosen.padded is None:
+            self._launch_each(A, B, result, bias, alpha, beta)
+            return
+        wide = self.kernel.array_module.empty(self.problem.shape_of_c, result.dtype)
+        inside = wide[:, : result.shape[1]]
+        if beta != 0:
+            inside[...] = result
+        self._launch_each(A, B, wide, bias, alpha, beta)
+        result[...] = inside
+
+    def _launch_each(
+        self, A: Any, B: Any, result: Any, bias: Any, alpha: float, beta: float
+    ) -> None:
         each: Iterable[tuple[Any, Any, Any]] = [(A, B, result)]
-        if result.ndim > 2 and (self.chosen.one_by_one or self.problem.batch == 1):
+        if not self._at_once:
             each = zip(A, B, result, strict=True)
         for a, b, c in each:
-            operands = Operands(self.problem, self.kernel.precision, a, b, c, bias)
-            self.kernel.launch(operands, alpha, beta)
+            if not self.kernel.on_gpu:
+                operands = Operands(self.problem, self.kernel.precision, a, b, c, bias)
+                self.kernel.launch(operands, alpha, beta)
+                continue
+            if self._packed is None:
+                operands = Operands(self.problem, self.kernel.precision, a, b, c, bias)
+                self._packed = self.kernel.packed(operands)
+            faults.launched(self.kernel.name, *self.problem.shape)
+            arrays = {"A": a, "B": b, "C": c, "bias": bias}
+            self._packed.enqueue_with(arrays, alpha, beta)
 
     @staticmethod
-    def _check(name: str, array: Any, shape: tuple[int, ...], dtype: str, kind: Any) -> None:
+    def _check(name: str, array: Any, shape: tuple[int, ...], dtype: Any, kind: Any) -> None:
         if type(array) is not kind:
             raise ArgumentError(f"{name} is {kind_of(array)}, A and B are {kind.__module__} arrays")
         if array.dtype != dtype or array.shape != shape:
             raise ArgumentError(
                 f"{name} is {array.dtype} {array.shape}: {dtype} {shape} is what goes with A and B"
             )
+
+    @staticmethod
+    def _check_apart(out: Any, A: Any, B: Any, C: Any, bias: Any) -> None:
+        """Raises ArgumentError where storing into `out` would change what is read."""
+        if isinstance(out, np.ndarray) and not out.flags.writeable:
+            raise ArgumentError("out is read-only")
+        for name, array in (("A", A), ("B", B), ("C", C), ("bias", bias)):
+            if array is None or (name == "C" and array is out):
+                continue
+            if _may_overlap(out, array):
+                also = ", unless it is C itself" if name == "C" else ""
+                raise ArgumentError(f"out shares memory with {name}: it must not{also}")
+
+
+def _may_overlap(first: Any, second: Any) -> bool:
+    """Whether two arrays lie, from their first to their last byte, over one another."""
+    if isinstance(first, np.ndarray):
+        return np.may_share_memory(first, second)
+    if first.flags.c_contiguous and second.flags.c_contiguous:
+        begin, other = first.data.ptr, second.data.ptr
+        return begin < other + second.nbytes and other < begin + first.nbytes
+    return sys.modules["cupy"].may_share_memory(first, second)
 
 
 def _plan(
@@ -144,7 +283,17 @@ def _plan(
     if activation is not None and activation not in ACTIVATIONS:
         there = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"there is no activation {activation!r}; there are {there}, and None")
+    view = None
+    if dtype is None and getattr(getattr(A, "dtype", None), "name", "") == BRAIN.name:
+        dtype, view = BRAIN.name, A.dtype
+        _check_kinds(A, B)
+        if B.dtype != view:
+            raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
+        A, B = A.view(BRAIN.a.storage), B.view(BRAIN.a.storage)
     _check_matrices(A, B, dtype)
+    shape_before = A.shape[:-2] or B.shape[:-2]
+    together, flat = _together(A, B, transpose_a)
+    A, B = (X if change is None else change(X) for X, change in zip((A, B), together, strict=True))
     (A, how_a), (B, how_b) = (
         _by_rows(X, turned) for X, turned in ((A, transpose_a), (B, transpose_b))
     )
@@ -155,27 +304,68 @@ def _plan(
     if fused:
         settings["ACTIVATION"] = ACTIVATIONS.index(activation or ACTIVATIONS[0])
     kernel = _kernel(chosen.rung, tuple(settings.items()))
-    problem = product
+    problem = chosen.padded or product
     if chosen.turned:
         problem = replace(problem, ops="NN")
     if chosen.one_by_one:
         problem = replace(problem, batch=1)
-    shape = (*A.shape[:-2], product.m, product.n)
+    rows = product.m // shape_before[0] if flat else product.m
+    shape = (*shape_before, rows, product.n)
+    single = chosen.one_by_one or problem.batch == 1
     prepare = (
-        _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel),
-        _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel),
+        _both(together[0], _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel, single)),
+        _both(together[1], _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel, single)),
     )
-    return Plan(chosen, kernel, problem, shape, prepare)
+    if (padded := chosen.padded) is not None:
+        sizes = (padded.m, padded.k), (padded.k, padded.n)
+        prepare = (
+            _both(together[0], partial(_in_longer_rows, shape=sizes[0], turned=transpose_a)),
+            _both(together[1], partial(_in_longer_rows, shape=sizes[1], turned=transpose_b)),
+        )
+    spans = layout.span(A) * A.itemsize, layout.span(B) * B.itemsize
+    return Plan(chosen, kernel, problem, shape, prepare, spans, flat, view)
 
 
-def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
+def _together(
+    A: Any, B: Any, transpose_a: bool
+) -> tuple[tuple[Callable | None, Callable | None], bool]:
+    """Of a batch and one matrix: what makes a product of both, for A and for B; and whether that is
+    a single product, the rows of all A below one another."""
+    if A.ndim == B.ndim:
+        return (None, None), False
+    if A.ndim == 2:
+        batch = B.shape[0]
+        return (lambda X: _repeated(X, batch), None), False
+    if A.flags.c_contiguous and not transpose_a and A.shape[0]:
+        return (lambda X: X.reshape(-1, X.shape[-1]), None), True
+    batch = A.shape[0]
+    return (None, lambda X: _repeated(X, batch)), False
+
+
+def _repeated(matrix: Any, batch: int) -> Any:
+    """A view: the same matrix for each product of a batch."""
+    xp = np if isinstance(matrix, np.ndarray) else sys.modules["cupy"]
+    return xp.broadcast_to(matrix, (batch, *matrix.shape))
+
+
+def _in_longer_rows(X: Any, shape: tuple[int, int], turned: bool) -> Any:
+    """A copy of a matrix, or of its transpose, with zeros behind its rows and below."""
+    xp = np if isinstance(X, np.ndarray) else sys.modules["cupy"]
+    matrix, copy = X.T if turned else X, xp.zeros(shape, X.dtype)
+    copy[: matrix.shape[0], : matrix.shape[1]] = matrix
+    return copy
+
+
+def _both(first: Callable | None, then: Callable | None) -> Callable | None:
+    """One after the other."""
+    if first is None or then is None:
+        return first or then
+    return lambda X: then(first(X))
+
+
+def _check_kinds(A: Any, B: Any) -> None:
+    """Raises ArgumentError for what is no array, and where they are not of one kind."""
     kinds = _kinds()
-    if dtype is not None and dtype not in TYPES:
-        raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
-    if dtype is None:  # their own type says what they are, but for the bits of bfloat16
-        stored = {precision.a.storage for precision in TYPES.values() if precision is not BRAIN}
-    else:
-        stored = {TYPES[dtype].a.storage}
     for name, array in (("A", A), ("B", B)):
         if not isinstance(array, kinds) or isinstance(array, NO_PLAIN_ARRAYS):
             raise ArgumentError(
@@ -185,6 +375,16 @@ def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
         raise ArgumentError(
             f"A is {kind_of(A)} and B is {kind_of(B)}: gl.matmul takes arrays of one kind"
         )
+
+
+def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
+    if dtype is not None and dtype not in TYPES:
+        raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
+    if dtype is None:  # their own type says what they are, but for the bits of bfloat16
+        stored = {precision.a.storage for precision in TYPES.values() if precision is not BRAIN}
+    else:
+        stored = {TYPES[dtype].a.storage}
+    _check_kinds(A, B)
     for name, array in (("A", A), ("B", B)):
         if array.dtype.name not in stored:
             raise ArgumentError(
@@ -209,20 +409,55 @@ def _by_rows(array: Any, turned: bool) -> tuple[Any, str]:
 
 
 def _prepare(
-    array: Any, letter: str, transposed: bool, turned: bool, kernel: Any
+    array: Any, letter: str, transposed: bool, turned: bool, kernel: Any, single: bool
 ) -> Callable | None:
     """What makes of an argument, where it is, what the kernel takes; None for nothing. `array`: as
-    it is stored. `turned`: op of it is made before the product."""
+    it is stored. `turned`: op of it is made before the product. `single`: a batch's matrices are
+    launched one by one."""
     swapped = (letter == "T") != transposed  # the caller's array is a transposed view of it
     if turned:
         swapped = not swapped
     xp = np if isinstance(array, np.ndarray) else kernel.array_module
     lies = array.swapaxes(-1, -2) if turned else array
     gaps = kernel.takes("lda")
-    copied = layout.fault(lies, gaps=gaps) is not None or not (gaps or _begins(array))
+    repeated = single and lies.ndim == 3 and lies.strides[0] == 0  # one matrix, launched each time
+    fault = layout.fault(lies[0] if repeated and len(lies) else lies, gaps=gaps)
+    copied = fault is not None or not (gaps or _begins(array))
     if copied:
         return lambda X: xp.array(X.swapaxes(-1, -2) if swapped else X, order="C")
     return (lambda X: X.swapaxes(-1, -2)) if swapped else None
+
+
+# ---- PyTorch's tensors ---------------------------------------------------------------------------
+
+
+def _of_torch(torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: Any) -> Any:
+    """The same arguments as arrays; bfloat16 as its bits. Raises ArgumentError."""
+    arrays: list[Any] = []
+    for name, tensor in (("A", A), ("B", B), ("C", C), ("bias", bias), ("out", out)):
+        if tensor is not None and not isinstance(tensor, torch.Tensor):
+            raise ArgumentError(f"{name} is {kind_of(tensor)}, A is a tensor of PyTorch")
+        if tensor is not None and tensor.device != A.device:
+            raise ArgumentError(f"{name} is on {tensor.device}, A on {A.device}")
+        if tensor is None:
+            arrays.append(None)
+            continue
+        tensor, brain = tensor.detach(), tensor.dtype == torch.bfloat16
+        tensor = tensor.view(torch.int16) if brain else tensor
+        if tensor.is_cuda:
+            import cupy
+
+            array = cupy.from_dlpack(tensor)
+        else:
+            array = tensor.numpy()
+        arrays.append(array.view(np.uint16) if brain else array)
+    return (*arrays, BRAIN.name if A.dtype == torch.bfloat16 else dtype)
+
+
+def _to_torch(torch: Any, result: Any, dtype: str | None) -> Any:
+    brain = dtype == BRAIN.name
+    tensor = torch.from_dlpack(result.view(np.int16) if brain else result)
+    return tensor.view(torch.bfloat16) if brain else tensor
 
 
 def _kinds() -> tuple[type, ...]:

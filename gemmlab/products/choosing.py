@@ -1,10 +1,11 @@
 """Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
 
-choose() takes the fastest that is recorded at the nearest shape (records.best_by_shape), and where
-this GPU has no such record it goes by how many tiles there are for its SMs. So it does where that
-finds a rung that has none, or takes far less time than what is recorded: not all settings were
-tried at every shape. What was recorded in float16 alone stands for bfloat16 too: the same
-instructions, as fast, on as many bytes.
+choose() takes the fastest that is recorded at this very shape (records.best_by_shape). At any other
+shape it goes by how many tiles there are for the GPU's SMs: where nobody tuned, the settings of the
+nearest recorded shape were worse than that rule. The rule also decides where it finds a rung that
+has no record, or one that takes far less time than what is recorded: not all settings were tried at
+every shape. What was recorded in float16 alone stands for bfloat16 too: the same instructions, as
+fast, on as many bytes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from gemmlab.ladder import (
     Settings,
     Target,
 )
+from gemmlab.ladder.shapes import ceil_div
 from gemmlab.products.estimate import seconds
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
@@ -46,9 +48,11 @@ RULED = {
     HALF.name: OF_SIXTEEN_BITS,
     BRAIN.name: OF_SIXTEEN_BITS,
 }
-ROW_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
 FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
+ALIGNED_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
+COPYING_S, COPYING = 3e-6, 2.5e12  # of a copy into longer rows: its launches; bytes/s
+WORTH_COPYING = 0.9  # of a time by the rule
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ class Chosen:
     `why`: in a sentence. `share`: of cuBLAS, recorded at this very shape on the GPU that the
     sentence names; None where it is not. `turned`: which operands are transposed before, since the
     rung takes them only as they are: "", "A", "B" or "AB". `one_by_one`: the products of a batch
-    are launched one after the other.
+    are launched one after the other. `padded`: the product that is launched instead, on copies in
+    rows that begin at multiples of 16 bytes; None where A, B and C are used as they are.
     """
 
     problem: Problem
@@ -69,6 +74,7 @@ class Chosen:
     share: float | None = None
     turned: str = ""
     one_by_one: bool = False
+    padded: Problem | None = None
 
     def __repr__(self) -> str:
         lines = [f"{self.problem} in {self.dtype}: {self.rung} with {ladder.listed(self.settings)}"]
@@ -77,6 +83,8 @@ class Chosen:
             lines.append(f"  transposed before: {' and '.join(self.turned)}")
         if self.one_by_one:
             lines.append("  the products of the batch one after the other")
+        if self.padded is not None:
+            lines.append(f"  copied before into rows of {self.padded}, and C after")
         if self.share is not None:
             lines.append(f"  {100 * self.share:.1f} % of cuBLAS, as recorded")
         return "\n".join(lines)
@@ -110,7 +118,8 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
     rows = [row for row in recorded(dtype) if row.runs_here]
     best = _from_records(problem, rows)
     if best is None:
-        return by_rule(problem, dtype)
+        ruled = by_rule(problem, dtype)
+        return _on_copies(problem, dtype, ruled) or ruled
     lacking = set(RULED[dtype]) - {row.rung.name for row in rows}
     if lacking and (ruled := by_rule(problem, dtype)).rung in lacking:
         return ruled  # there is no record of the rung that should be the fastest
@@ -125,10 +134,9 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     name, others = FUSED[dtype]
     rung = ladder.find(name)
     others = (ladder.of_type(rung, dtype) or {}) | others
-    shapes = tuning.shapes_of(rung, others)
-    nearest = min(shapes, key=lambda shape: _apart(problem.shape, shape, dtype))
+    shape = tuple(max(1, size) for size in problem.shape)
     try:
-        chosen = tuning.for_shape(rung, nearest, arch_here(), others)
+        chosen = tuning.for_shape(rung, shape, arch_here(), others)
         settings, how = chosen.settings, chosen.note
     except (NoRecord, StaleRecord):
         settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
@@ -155,6 +163,34 @@ def _turned(rung: Rung, ops: str) -> str:
         for name, letter in zip("AB", ops, strict=True)
         if letter == "T" and f"OP_{name}" not in rung.defaults
     )
+
+
+def _on_copies(problem: Problem, dtype: str, ruled: Chosen) -> Chosen | None:
+    """The same product with N, and of 16 bits also K, at whole 16 bytes, where copying into such
+    rows is worth its time by the rule. In float32 A is loaded by single elements anyway."""
+    size = TYPES[dtype].a.bytes
+    elements = ALIGNED_BYTES // size
+    k = problem.k if dtype == SINGLE.name else elements * ceil_div(problem.k, elements)
+    padded = Problem(problem.m, elements * ceil_div(problem.n, elements), k)
+    if problem.batch != 1 or padded.shape == problem.shape or 0 in padded.shape:
+        return None
+    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+    chosen = _choose(padded, dtype, False, os.environ.get("GEMMLAB_RECORDS", ""))
+    copies = [(padded.k, padded.n), (padded.m, padded.n)]
+    if padded.k != problem.k:
+        copies.append((padded.m, padded.k))
+    copying = sum(COPYING_S + 2 * size * rows * columns / COPYING for rows, columns in copies)
+    least = seconds(ladder.find(chosen.rung), chosen.settings, padded, target) + copying
+    if least >= WORTH_COPYING * seconds(ladder.find(ruled.rung), ruled.settings, problem, target):
+        return None
+    return replace(
+        chosen, problem=problem, share=None, padded=padded,
+        turned=_both_turned(problem.ops), why=f"rows begin off 16 bytes; {chosen.why}",
+    )  # fmt: skip
+
+
+def _both_turned(ops: str) -> str:
+    return "".join(name for name, letter in zip("AB", ops, strict=True) if letter == "T")
 
 
 # ---- from records --------------------------------------------------------------------------------
@@ -296,17 +332,29 @@ def _as_bfloat16(row: Row) -> Row:
 
 
 def _from_records(problem: Problem, rows: list[Row]) -> Row | None:
-    """The fastest at the nearest recorded shape; of a batch, also of its products one by one."""
-    together = [row for row in rows if (row.problem.batch > 1) == (problem.batch > 1)]
-    nearest = _nearest(problem, together)
-    if problem.batch > 1 and not any(row.problem == problem for row in nearest):
-        nearest += _nearest(problem, [row for row in rows if row.problem.batch == 1], batch=1)
-    return min(nearest, key=lambda row: row.seconds(problem), default=None)
+    """The fastest at this shape; of a batch that is not recorded, of its products one by one."""
+    together = _recorded_at(problem, problem.batch, rows)
+    if problem.batch > 1 and not together:
+        together = _recorded_at(problem, 1, rows)
+    return min(together, key=lambda row: row.seconds(problem), default=None)
+
+
+def _recorded_at(problem: Problem, batch: int, rows: list[Row]) -> list[Row]:
+    """The rows at this shape, with A and B stored as they are there or else as they are."""
+    there = [
+        row
+        for row in rows
+        if (row.problem.shape, row.problem.batch) == (problem.shape, batch)
+        and row.problem.ops in (problem.ops, "NN")
+        and row.takes(problem)
+    ]
+    exact = {row.rung.name for row in there if row.problem.ops == problem.ops}
+    return [row for row in there if row.problem.ops == problem.ops or row.rung.name not in exact]
 
 
 def _as_recorded(problem: Problem, best: Row) -> Chosen:
-    same = best.problem == problem
-    where = "this shape" if same else f"{best.problem}, the nearest shape that is recorded"
+    same = (best.problem.batch, best.problem.ops) == (problem.batch, problem.ops)
+    where = "this shape" if same else f"{best.problem} {best.problem.ops}"
     why = f"the fastest that was recorded on {best.gpu} at {where}"
     if best.of:
         nearest = "the nearest settings of this type to " if best.nearest else ""
@@ -343,39 +391,6 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
         "long by it"
     )
     return replace(ruled, why=why)
-
-
-def _nearest(problem: Problem, rows: list[Row], batch: int | None = None) -> list[Row]:
-    """The rows at the nearest shape, with A and B stored as they are there or else as they are."""
-    batch = problem.batch if batch is None else batch
-    shape = (*problem.shape, batch)
-
-    def apart(row: Row) -> float:
-        recorded = (*row.problem.shape, row.problem.batch)
-        return _apart(shape, recorded, row.rung.precision.name)
-
-    usable = [row for row in rows if row.problem.ops in (problem.ops, "NN") and row.takes(problem)]
-    if not usable:
-        return []
-    least = min(map(apart, usable))
-    there = [row for row in usable if apart(row) == least]
-    exact = {row.rung.name for row in there if row.problem.ops == problem.ops}
-    return [row for row in there if row.problem.ops == problem.ops or row.rung.name not in exact]
-
-
-# What is fastest where rows begin off 16 bytes is slow where they do not, less so the reverse. By
-# whether they do at the shape and at the recorded one.
-MORE_APART = {(False, True): 8.0, (True, False): 1.0, (True, True): 0.0, (False, False): 0.0}
-
-
-def _apart(shape: tuning.Shape, recorded: tuning.Shape, dtype: str) -> float:
-    """How far a recorded shape is from a shape."""
-    elements = ROW_BYTES // TYPES[dtype].a.bytes
-
-    def off(sizes: tuning.Shape) -> bool:
-        return bool(sizes[1] % elements or sizes[2] % elements)
-
-    return tuning.distance(shape, recorded) + MORE_APART[off(shape), off(recorded)]
 
 
 # ---- by a rule -----------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ STEP = 8  # as long as so many steps along K: the first tiles of a block, and th
 CACHED = 3e12  # bytes per second of the tiles that blocks load
 JOINED = 6e12  # bytes per second of sums of parts of K, written, read and added
 BY_ONE = 5e10  # the same, by the one block that adds the parts of others
+BY_ELEMENT = 1.25  # times as long where rows of B begin off 16 bytes
+ROW_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
 
 
 def _in_fp32(rung: Rung, settings: Settings, problem: Problem, target: Target) -> float:
@@ -57,6 +59,8 @@ def _in_fp32(rung: Rung, settings: Settings, problem: Problem, target: Target) -
     share = blocks / target.sm_count if evenly else busiest
     launches = len(rung.one_tile(settings))
     time = START_S * launches + share * rows * columns * (problem.k / parts + STEP) / rate
+    if problem.n * rung.precision.b.bytes % ROW_BYTES:
+        time *= BY_ELEMENT
     tile_bytes = rung.precision.accumulate.bytes * rows * columns
     if parts > 1:
         time += JOIN_S + 2 * tile_bytes * blocks / JOINED
@@ -118,7 +122,6 @@ ASIDE = 0.05  # of the work of an SM, which tells apart what memory limits alike
 ARRIVES_S = 9e-7  # from the start of a copy until its bytes are there
 TENSOR_JOINED = 1.5e12  # of sums of parts of K
 UNSTAGED = 4  # times as long where warps share nothing
-ROW_BYTES = 16  # at multiples of which rows begin where they are copied asynchronously
 THROUGH_REGISTERS = {"14_wmma": 1e9, "15_mma_sync": 9e9}  # where not: elements per second, an SM
 
 
