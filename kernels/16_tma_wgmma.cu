@@ -5,7 +5,7 @@
 // Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES
 //          stages and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
 // Takes:   any M, N, K; A and B float16 or bfloat16, as DTYPE says, row-major, B as OP_B says; C of
-//          their type, or float32 by OUT32; accumulators float32. A, B and C begin at whole 16 bytes.
+//          their type, or float32 by OUT32; float32 accumulators. A, B and C begin at whole 16 bytes.
 //          C = alpha * A @ op(B) + beta * C, rounded once, at the end. For sm_90a alone.
 
 #include "stage.cuh"

@@ -85,7 +85,8 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
 #else
         if (alpha != 1.0f || beta != 0.0f)
             apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
-        store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n, warpgroup);
+        store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n,
+                           warpgroup);
         if (leader) tma_store_wait();
 #endif
     }

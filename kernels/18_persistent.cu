@@ -115,7 +115,9 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             if (alpha != 1.0f || beta != 0.0f)
                 apply_alpha_beta(accumulators, C, m, n, M, N, alpha, beta);
             if (LATER_PIECES > 0) round_accumulators(previous, accumulators);
-            else store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n, warpgroup);
+            else
+                store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
+                                   warpgroup);
             number += clusters;
             tile = tile_start(number, tile_rows, tile_cols, rank);
         }
