@@ -236,8 +236,8 @@ MISTAKES = {
         "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);", "deadlock",
     ),
     "18 the last stage of a tile not released": (
-        "            mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());\n\n", "\n",
-        "deadlock",
+        "            mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());\n\n",
+        "\n", "deadlock",
     ),
 }  # fmt: skip
 

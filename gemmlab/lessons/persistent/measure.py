@@ -89,8 +89,10 @@ PLACE_18 = "({}) * CLUSTER + rank"
 MARKED = (
     _marked(WARP_SPECIALIZED, {}, "blockIdx.x", "blockIdx.x", OF_17),
     *(
-        _marked(PERSISTENT, settings, PLACE_18.format("number"), PLACE_18.format("number - clusters"),
-                OF_18)
+        _marked(
+            PERSISTENT, settings, PLACE_18.format("number"), PLACE_18.format("number - clusters"),
+            OF_18,
+        )
         for settings in ({"CLUSTER": 1, "SEND_LATER": 0}, {"CLUSTER": 1}, {"CLUSTER": 2})
     ),
 )  # fmt: skip
