@@ -16,7 +16,6 @@
 #include "tma_epilogue.cuh"
 #include "tile_order.cuh"
 #include "split_k_cluster.cuh"
-#include "any_width.cuh"
 
 struct Shared {
     Stage stages[STAGES];
@@ -91,3 +90,5 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
 #endif
     }
 }
+
+#include "any_width.cuh"                         // where rows have no tensor map

@@ -51,7 +51,7 @@ K_TILES = {WARP_SPECIALIZED: "range.count", PERSISTENT: "k_tiles"}
 SENDS_17 = SEND
 GONE_17 = "if (leader) tma_store_wait();"
 SENDS_18 = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
-                                   warpgroup);"""
+                               warpgroup);"""
 FIRST_18 = "int k_tile = 0;\n"
 LATER_18 = "if (previous_tile.m >= 0)"  # a piece of the tile before, between the steps of this one
 REST_18 = "while (k_tile < k_tiles) multiply_next();"  # when all its pieces are stored
@@ -82,8 +82,8 @@ OF_18 = (
     (FIRST_18, f"{FULL_17} BEGINS(true) {FIRST_18}"),  # it may wait twice
     (SENDS_18, f"{{ MARK(3, true) {SENDS_18} MARK(4, true) }}"),
     (LATER_18, f"MARK_BEFORE(3, piece == 0 && previous_tile.m >= 0) {LATER_18}"),
-    (REST_18, f"MARK_BEFORE(4, LATER_PIECES > 0 && previous_tile.m >= 0) {REST_18}"),
-    (LAST_18, f"MARK_BEFORE(4, LATER_PIECES > 0) {LAST_18}"),
+    (REST_18, f"MARK_BEFORE(4, LATER && previous_tile.m >= 0) {REST_18}"),
+    (LAST_18, f"MARK_BEFORE(4, LATER) {LAST_18}"),
 )
 PLACE_18 = "({}) * CLUSTER + rank"
 MARKED = (
