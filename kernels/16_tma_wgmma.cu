@@ -1,5 +1,5 @@
 // 16  Tensor copies and warpgroup products
-// Idea:    one thread asks the copy engine for a box of a matrix, and four warps start a product of
+// Idea:    one thread starts the copy of a whole box of a matrix, and four warps start a product of
 //          64×16 by 16×BN with one instruction, which reads both boxes from shared memory itself.
 // Before:  15_mma_sync.cu had every thread copy its share, and every warp load what it multiplied.
 // Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES
