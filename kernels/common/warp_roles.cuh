@@ -1,0 +1,28 @@
+// Warp specialization: CONSUMERS warpgroups multiply, and one more, the last of the block, copies.
+// Before it: BM and BN, the tile of C.
+#pragma once
+
+#include "wgmma.cuh"
+
+#ifndef CONSUMERS
+#define CONSUMERS (BM / WARPGROUP_ROWS)
+#endif
+
+constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
+
+// As far as registers go: two where a thread has few accumulators.
+constexpr int BLOCKS_PER_SM = CONSUMERS == 1 && BN <= 128 ? 2 : 1;
+
+// A block begins with equally many registers for each thread. With three warpgroups, the producer
+// returns most of its own, and the consumers take them; with two, each has as many as it can.
+constexpr bool MOVE_REGISTERS = CONSUMERS == 2;
+
+__device__ __forceinline__ void deallocate_registers()
+{
+    if (MOVE_REGISTERS) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+}
+
+__device__ __forceinline__ void allocate_registers()
+{
+    if (MOVE_REGISTERS) asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+}
