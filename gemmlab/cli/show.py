@@ -6,10 +6,10 @@ import argparse
 import sys
 
 from gemmlab.cli.common import OK, Commands, setting
-from gemmlab.folders import kernel_file
+from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.flat import counts, flat
-from gemmlab.ladder import SIMULATED, find
-from gemmlab.loading import load
+from gemmlab.kernel.kernel import arch_for, arch_here
+from gemmlab.ladder import find, require_compiled, settings_for
 
 
 def add(commands: Commands) -> None:
@@ -26,11 +26,15 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    settings, probe = dict(options.settings), kernel_file(f"{options.kernel}.cu")
-    if probe.parent.name in ("kernels", "") or not probe.is_file():
-        text = load(find(options.kernel).name, options.arch, **settings).listing().text + "\n"
-    else:
-        text = flat(probe, settings, options.arch or SIMULATED.arch)
+    name, settings, arch = options.kernel, dict(options.settings), options.arch
+    if arch:
+        require_compiled(arch)
+    path = kernel_file(f"{name}.cu")
+    if path.parent == KERNELS:  # where rungs are, and what is not there
+        rung = find(name)
+        path, settings = rung.path, settings_for(rung, settings)
+        arch = arch or arch_for(rung)
+    text = flat(path, settings, arch or arch_here())
     print(text, end="")
     lines, code = counts(text)
     print(f"{lines} lines, {code} of them code", file=sys.stderr)
