@@ -57,11 +57,13 @@ class _Branch:
 
 @dataclass
 class _Code:
-    """given: the settings, which are defined from the start. once: headers that come only once."""
+    """given: the settings, which are defined from the start. once: headers that come only once.
+    shown: settings that have been defined where their defaults are."""
 
     given: dict[str, str]
     macros: dict[str, str | None]
     once: set[str] = field(default_factory=set)
+    shown: set[str] = field(default_factory=set)
 
     def lines_of(self, file: str, text: str, around: tuple[str, ...]) -> list[Line]:
         """Of a file, with those of its headers; `around`: the files that include it."""
@@ -134,7 +136,8 @@ class _Code:
             self.macros[name] = None if parameters else body.replace("\\\n", " ").strip()
             return line if self.macros[name] != "" else None
         outer = all(branch.counts for branch in branches[:-1])
-        if name in self.given and branches[-1].macro == name and outer:
+        if name in self.given and branches[-1].macro == name and outer and name not in self.shown:
+            self.shown.add(name)
             return f"{line[: match.end(1)]} {self.given[name]}".ljust(at) + line[at:]
         return None
 

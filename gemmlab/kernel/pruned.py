@@ -63,7 +63,7 @@ def _decided(lines: list[Line], settings: dict[str, str]) -> list[Line]:
                     known[name] = str(number)
         elif match := UNDEFINITION.match(text):
             known.pop(match[1], None)
-        elif _parts(text)["if"] and _is_first(lines[:at]):
+        elif (head := _parts(text))["if"] and not head["else"] and _is_first(lines[:at]):
             branches, end = _chain(lines, at)
             if (left := _left(lines, branches, end, known)) is not None:
                 lines[at:end] = left
@@ -240,7 +240,7 @@ def _used(lines: list[Line], settings: set[str]) -> list[Line]:
         found = {item for item in code if item not in kept and item.names & words}
         kept |= found
     paragraphs = {item.paragraph for item in code} - {item.paragraph for item in kept}
-    files = {item.lines[0][0] for item in kept} | {lines[0][0]}
+    files = {item.lines[0][0] for item in kept}.union(file for file, _ in lines[:1])
     left: list[Line] = []  # the last one first
     below = ("", HEADING)
     for item in reversed(items):
