@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tools import headers
 HEADERS = [path for path in kernel_files() if path.suffix == ".cuh"]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in kernel_files()}
 PAGE = headers.PAGE.read_text(encoding="utf-8")
-RUNG_DEFAULTS = {rung.name[:2]: rung.defaults for rung in RUNGS}
+BY_NUMBER = {rung.name[:2]: rung for rung in RUNGS}
 
 # Names that the vocabulary replaces: alone, and as a part of a name, such as bring_tile.
 WORDS = {
@@ -31,6 +32,12 @@ PTX = re.compile(
 
 def name_of(path: Path) -> str:
     return path.name
+
+
+@cache
+def users() -> dict[str, str]:
+    """Of each header, as the table says it."""
+    return {path.name: who for path, _, who in headers.rows()}
 
 
 # ---- names ---------------------------------------------------------------------------------------
@@ -101,13 +108,12 @@ def test_the_table_of_headers_is_that_of_the_files():
 
 
 def test_users_are_those_that_include_it():
-    users = {path.name: who for path, _, who in headers.rows()}
     texts = {path.name: TEXTS[path] for path in TEXTS}
     for rung in RUNGS:
         for name in re.findall(r'#include "(.+?)"', texts[rung.path.name]):
-            assert rung.name[:2] in users[name].split(", ")
+            assert rung.name[:2] in users()[name].split(", ")
             for other in re.findall(r'#include "(.+?)"', texts[name]):
-                assert rung.name[:2] in users[other].split(", ")
+                assert rung.name[:2] in users()[other].split(", ")
 
 
 def test_a_name_is_of_one_file():
@@ -115,18 +121,20 @@ def test_a_name_is_of_one_file():
 
 
 def test_what_one_rung_alone_uses_is_in_its_folder():
-    for path, _, who in headers.rows():
+    for path in HEADERS:
         if path.parent.name != "common":
-            assert who.startswith((path.parent.name[:2], "none")), path.name
+            assert users()[path.name].startswith((path.parent.name[:2], "none")), path.name
 
 
 @pytest.mark.parametrize("path", HEADERS, ids=name_of)
 def test_a_header_stands_on_its_own(path):
-    """With the settings of a rung that includes it: its macros come with them."""
+    """With the settings and constants of a rung that includes it."""
     assert "#pragma once" in TEXTS[path] and TEXTS[path].startswith("// ")
-    (who,) = (who for header, _, who in headers.rows() if header == path)
-    number = next((name for name in (who[:2], path.parent.name[:2]) if name in RUNG_DEFAULTS), "10")
-    require_compiles(f'#include "{path.name}"\n', "kernel.cu", macros=RUNG_DEFAULTS[number])
+    numbers = [name for name in (users()[path.name][:2], path.parent.name[:2]) if name in BY_NUMBER]
+    rung = BY_NUMBER[[*numbers, "10"][0]]
+    constants = re.findall(r"^#define (\w+) (\d+)\b", TEXTS[rung.path], re.M)
+    macros = dict(constants) | rung.defaults
+    require_compiles(f'#include "{path.name}"\n', "kernel.cu", macros=macros)
 
 
 def test_an_instruction_has_one_wrapper():
