@@ -24,8 +24,8 @@ THOROUGH = {
         "20_autotuning", "22_fp32_summit",
     )),
     *(f"tests/test_{name}.py" for name in (
-        "against_hardware", "browser", "cost_model", "exercises", "fp32_summit", "fp8", "hopper",
-        "hopper_ablations", "hopper_steps", "interrupt", "irregular", "mma_sync",
+        "against_hardware", "browser", "cost_model", "exercises", "flat_rungs", "fp32_summit",
+        "fp8", "hopper", "hopper_ablations", "hopper_steps", "interrupt", "irregular", "mma_sync",
         "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",
         "simulator_mistakes", "simulator_rungs", "site_profiler", "site_widgets", "sliders",
         "summit_steps", "tuning", "variants",

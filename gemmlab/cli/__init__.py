@@ -1,4 +1,4 @@
-"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, compile, sass.
+"""The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, sass, show, ...
 
 command_line reads it and turns errors into exit codes. Each command has a module that is named as
 it is and adds it; a lesson adds its own by a module `command`. common has what they share.

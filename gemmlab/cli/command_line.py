@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from gemmlab import files
 from gemmlab._version import __version__
-from gemmlab.cli import bench, compile, doctor, ladder, record, sass, sweep
+from gemmlab.cli import bench, compile, doctor, ladder, record, sass, show, sweep
 from gemmlab.cli.common import FAILED, OK, STOPPED, UNAVAILABLE, USAGE, Commands
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
@@ -18,13 +18,14 @@ from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import NoCheckout
 from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
+from gemmlab.kernel.flat import NotFlat
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.lessons import modules
 from gemmlab.measure import profiler, timing
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 
-COMMANDS = (doctor, ladder, bench, sweep, record, compile, sass, *modules("command"))
+COMMANDS = (doctor, ladder, bench, sweep, record, compile, sass, show, *modules("command"))
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
         (LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice), USAGE
@@ -34,6 +35,7 @@ EXIT_CODES: dict[type[Exception], int] = {
         (
             VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
             StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable,
+            NotFlat,
         ),
         FAILED,
     ),
@@ -61,6 +63,7 @@ examples:
   python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
   python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search them
   python -m gemmlab sass 09_double_buffering       its inner loop, instruction by instruction
+  python -m gemmlab show 17_warp_specialized BM=64 a kernel in one piece, with its headers
   python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:

@@ -29,6 +29,7 @@ from gemmlab.kernel.compiler import (
     resources_of,
 )
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
@@ -48,6 +49,12 @@ EDITED = "kernel.cu"  # the name of a text that is no file of ours
 # For which batches are launched: their largest product has several times as many tiles as there are
 # blocks then, and takes long in the simulator if there are fewer; those of checks are small.
 SMS_OF_PRODUCTS, SMS_OF_CHECKS = 8, 1
+
+
+def numbered(code: str) -> Listing:
+    """With the numbers of its lines."""
+    text = code.rstrip()
+    return Listing(text, "cuda", tuple(range(1, text.count("\n") + 2)))
 
 
 def arch_here() -> str:
@@ -301,8 +308,11 @@ class Kernel:
 
     def source(self) -> Listing:
         """The whole file, with the numbers of its lines."""
-        text = self.text.rstrip()
-        return Listing(text, "cuda", tuple(range(1, text.count("\n") + 2)))
+        return numbered(self.text)
+
+    def listing(self) -> Listing:
+        """All its code in one piece, for its settings: see gemmlab.kernel.flat. Raises NotFlat."""
+        return numbered(flat(self._source, self.settings, self.arch))
 
     def diff(self, other: str) -> Listing:
         """What changed in the code since rung `other`, comments left out of neither."""

@@ -27,20 +27,20 @@ __device__ __forceinline__ unsigned remote_address(unsigned address, int rank)
     return remote;
 }
 
-__device__ __forceinline__ float load_remote(const float* mine, int rank)
+__device__ __forceinline__ float load_remote(const float* local, int rank)
 {
     float value;
     asm volatile("ld.shared::cluster.f32 %0, [%1];"
-                 : "=f"(value) : "r"(remote_address(shared_address(mine), rank)) : "memory");
+                 : "=f"(value) : "r"(remote_address(shared_address(local), rank)) : "memory");
     return value;
 }
 
-__device__ __forceinline__ float4 load_remote(const float4* mine, int rank)
+__device__ __forceinline__ float4 load_remote(const float4* local, int rank)
 {
     float4 value;
     asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
                  : "=f"(value.x), "=f"(value.y), "=f"(value.z), "=f"(value.w)
-                 : "r"(remote_address(shared_address(mine), rank)) : "memory");
+                 : "r"(remote_address(shared_address(local), rank)) : "memory");
     return value;
 }
 

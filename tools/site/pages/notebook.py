@@ -139,8 +139,8 @@ class _Maker:
         return f'<div class="shown">{_FILE_HEAD.sub(self._kernel_link, text)}</div>'
 
     def _whole_file(self, source: str) -> list[dict]:
-        """A link to the kernel's page, below a cell that shows all of its source."""
-        shows = re.search(r"^(\w+)\.source\(\)$", source.strip().rpartition("\n")[2])
+        """A link to the kernel's page, below a cell that shows all of its code."""
+        shows = re.search(r"^(\w+)\.(?:source|listing)\(\)$", source.strip().rpartition("\n")[2])
         kernel = self.known.get(shows[1]) if shows else None
         if not isinstance(kernel, interactive.Loaded):
             return []

@@ -1,0 +1,175 @@
+"""A kernel in one piece for its settings: headers inlined, #if resolved, no more than is used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gemmlab.folders import kernel_file
+from gemmlab.kernel.conditions import BadCondition, is_defined, value_of
+from gemmlab.kernel.fingerprint import TEXT
+from gemmlab.kernel.pruned import COMMENT, DEFINITION, LITERAL, PIECE, Line, bare, pruned
+from gemmlab.ladder import Settings
+
+WIDTH = 100
+LINE = re.compile(rf"(?P<line>(?:{COMMENT}|{LITERAL}|\\\n|[^\n])*)\n", re.S)
+DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.S)
+INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
+
+
+class NotFlat(Exception):
+    """A kernel that cannot be shown in one piece. The message names the line and says why."""
+
+
+def flat(source: str | Path, settings: Settings, arch: str = "sm_90a") -> str:
+    """The kernel as the compiler sees it with these settings: it becomes the same machine code.
+
+    `source`: its file or its text. Comments stay, and so do macros, those of the settings with
+    their values. Functions, types, constants and macros that nothing mentions are left out, but for
+    the settings. Raises NotFlat.
+    """
+    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    name = source.name if isinstance(source, Path) else TEXT
+    given = {name: str(value) for name, value in settings.items() if name.isidentifier()}
+    code = _Code(given, {**given, "__CUDA_ARCH__": re.sub(r"\D", "", arch) + "0"})
+    lines = _settings_first(code.lines_of(name, text, ()), given)
+    return _joined(pruned(lines, given), name)
+
+
+def counts(text: str) -> tuple[int, int]:
+    """All lines, and those with code: without comments and blanks."""
+    return text.count("\n"), sum(bool(line.strip()) for line in bare(text).split("\n"))
+
+
+# ---- what the preprocessor does ------------------------------------------------------------------
+
+
+@dataclass
+class _Branch:
+    """Of a conditional: whether this branch counts, and none after it; the macro of an #ifndef."""
+
+    counts: bool
+    done: bool
+    macro: str = ""
+
+
+@dataclass
+class _Code:
+    """given: the settings, which are defined from the start. once: headers that come only once.
+    shown: settings that have been defined where their defaults are."""
+
+    given: dict[str, str]
+    macros: dict[str, str | None]
+    once: set[str] = field(default_factory=set)
+    shown: set[str] = field(default_factory=set)
+
+    def lines_of(self, file: str, text: str, around: tuple[str, ...]) -> list[Line]:
+        """Of a file, with those of its headers; `around`: the files that include it."""
+        headers: list[Line] = []  # that come before the first line of code of a header
+        lines: list[Line] = []
+        branches: list[_Branch] = []
+        for match in LINE.finditer(text.rstrip() + "\n"):
+            line = match["line"].rstrip()
+            try:
+                include = INCLUDE.match(line)
+                if include and all(branch.counts for branch in branches):
+                    first = around and not any(bare(text).strip() for _, text in lines)
+                    (headers if first else lines).extend(self._header(include[1], (*around, file)))
+                elif (shown := self._shown(file, line, branches)) is not None:
+                    lines.append((file, shown))
+            except BadCondition as error:
+                raise NotFlat(f"{file}: {line.strip()}: {error}") from None
+        if branches:
+            raise NotFlat(f"{file}: an #if has no #endif")
+        return headers + lines
+
+    def _header(self, name: str, around: tuple[str, ...]) -> list[Line]:
+        if name in self.once:
+            return []
+        path = kernel_file(name)
+        if not path.is_file():
+            raise BadCondition("it is in no folder of kernels")
+        if name in around:
+            raise BadCondition("it includes itself")
+        return self.lines_of(name, path.read_text(encoding="utf-8"), around)
+
+    def _shown(self, file: str, line: str, branches: list[_Branch]) -> str | None:
+        """A line as it is shown; None where it is not. Directives take effect."""
+        word, rest = match.groups() if (match := DIRECTIVE.match(line)) else ("", "")
+        rest = re.sub(COMMENT, " ", rest.replace("\\\n", " "), flags=re.S).strip()
+        counts = all(branch.counts for branch in branches)
+        if word in ("if", "ifdef", "ifndef"):
+            holds = counts and self._holds(word, rest)
+            branches.append(_Branch(holds, holds or not counts, rest if word == "ifndef" else ""))
+        elif word in ("elif", "else", "endif"):
+            if not branches:
+                raise BadCondition("no #if is before it")
+            branch = branches.pop()
+            if word != "endif":
+                counts = not branch.done and (word == "else" or self._holds("if", rest))
+                branches.append(_Branch(counts, branch.done or counts))
+        elif word == "define":
+            return self._definition(line, branches)
+        elif word == "undef" and counts:
+            return line if self.macros.pop(rest, "") != "" else None
+        elif word == "pragma" and rest == "once":
+            self.once |= {file} if counts else set()
+        elif counts:
+            return self._without_empty_macros(line)
+        return None
+
+    def _holds(self, word: str, rest: str) -> bool:
+        if word == "if":
+            return value_of(rest, self.macros) != 0
+        return is_defined(rest, self.macros) == (word == "ifdef")
+
+    def _definition(self, line: str, branches: list[_Branch]) -> str | None:
+        """That of a setting has its value, and its comment where it was."""
+        at = next((p.start() for p in PIECE.finditer(line) if p["comment"]), len(line))
+        match = DEFINITION.match(line[:at])
+        if match is None:
+            raise BadCondition("it defines nothing")
+        name, parameters, body = match.groups()
+        if all(branch.counts for branch in branches):
+            self.macros[name] = None if parameters else body.replace("\\\n", " ").strip()
+            return line if self.macros[name] != "" else None
+        outer = all(branch.counts for branch in branches[:-1])
+        if name in self.given and branches[-1].macro == name and outer and name not in self.shown:
+            self.shown.add(name)
+            return f"{line[: match.end(1)]} {self.given[name]}".ljust(at) + line[at:]
+        return None
+
+    def _without_empty_macros(self, line: str) -> str | None:
+        """None where that leaves nothing."""
+        names = "|".join(name for name, body in self.macros.items() if body == "")
+        if not names or not line:
+            return line
+        gone = re.compile(rf"{PIECE.pattern}|\b(?P<gone>{names})\b ?", re.S)
+        return gone.sub(lambda part: "" if part["gone"] else part[0], line).rstrip() or None
+
+
+def _settings_first(lines: list[Line], given: dict[str, str]) -> list[Line]:
+    """Settings that are mentioned before they are defined, or never are, go below the head."""
+    for name, value in reversed(given.items()):
+        definition = re.compile(rf"\s*#\s*define\s+{name}\b")
+        mentions = (line for line in lines if re.search(rf"\b{name}\b", bare(line[1])))
+        if (first := next(mentions, None)) and not definition.match(first[1]):
+            own = next((line for line in lines if definition.match(line[1])), None)
+            lines = [line for line in lines if line is not own]
+            head = next(at for at, (_, text) in enumerate(lines) if not text.startswith("//"))
+            lines.insert(head, (lines[0][0], own[1] if own else f"#define {name} {value}"))
+    return lines
+
+
+def _joined(lines: Iterable[Line], root: str) -> str:
+    """With a line above what comes from another file, and no two blank lines."""
+    shown: list[str] = []
+    last = root
+    for file, text in lines:
+        if text and file != last:
+            shown += ["", f"// ---- {file} ".ljust(WIDTH, "-")]
+            last = file
+        shown.append(text)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(shown).strip() + "\n")

@@ -1,0 +1,369 @@
+"""A kernel in one piece: what is resolved, what stays, what is refused."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab import cli
+from gemmlab.kernel import compiler, flat
+from gemmlab.kernel.conditions import BadCondition, value_of
+from gemmlab.kernel.flat import NotFlat
+
+MACROS = {
+    "BM": "128", "HALF": "BM / 2", "SUM": "1 + 2", "LOOP": "LOOP + 1", "CALL": None, "EMPTY": "",
+}  # fmt: skip
+
+
+# ---- conditions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("BM > 64 && HALF == 64", 1), ("SUM * 2", 5), ("LOOP", 1), ("NOTHING", 0), ("!BM", 0),
+        ("!BM == 0", 1), ("-7 / 2", -3), ("-7 % 2", -1), ("7 / -2", -3), ("1 | 2 == 2", 1),
+        ("6 & 3 == 3", 0), ("1 << 2 + 1", 8), ("~0 >> 1", -1), ("0x10 + 010 + 3u", 27),
+        ("0 ? 1 : 0 ? 2 : 3", 3), ("1 ? 1 ? 4 : 5 : 6", 4), ("1 < 2 < 3", 1), ("3 > 2 > 1", 0),
+        ("defined BM && !defined(NOTHING)", 1), ("defined EMPTY", 1), ("(1 || 0) && 0", 0),
+        ("10 - 4 - 3", 3), ("2 && 4", 1), ("- - 3", 3), ("__CUDA_ARCH__ >= 900", 1),
+    ],
+)  # fmt: skip
+def test_an_expression_has_the_value_that_c_gives_it(expression, value):
+    assert value_of(expression, {**MACROS, "__CUDA_ARCH__": "900"}) == value
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("", "a number is missing before 'the end'"), ("1 +", "before 'the end'"),
+        ("(1", r"'\)' is missing"), ("1 2", "'2' is not expected"), ("1 ? 2", "':' is missing"),
+        ("1 / 0", "divides by 0"), ("1 << -1", "shifts by less than 0"), ("08", "is no part of"),
+        ("1.5", r"'.5' is no part of an integer expression"), ("'a'", "no part of an integer"),
+        ("import os", "'0' is not expected"), ("CALL(1)", "CALL is a macro with parameters"),
+        ("__CUDACC__", "only the compiler knows __CUDACC__"), ("EMPTY", "a number is missing"),
+        ("* 3", r"before '\*'"),
+    ],
+)  # fmt: skip
+def test_what_is_no_expression_is_refused(expression, says):
+    with pytest.raises(BadCondition, match=says):
+        value_of(expression, MACROS)
+
+
+def test_outside_of_directives_only_macros_have_values():
+    assert value_of("HALF > 1", MACROS, after_if=False) == 1
+    with pytest.raises(BadCondition, match="row is no macro"):
+        value_of("row < BM", MACROS, after_if=False)
+
+
+BINARY = ["||", "&&", "|", "^", "&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"]
+EXPRESSIONS = st.recursive(
+    st.integers(0, 9).map(str),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(BINARY), inner).map(" ".join),
+        st.tuples(st.sampled_from("-~!"), inner).map(" ".join),
+        st.tuples(inner, inner, inner).map(lambda three: "{} ? {} : {}".format(*three)),
+        inner.map("({})".format),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=8)
+@given(st.lists(EXPRESSIONS, min_size=40, max_size=40))
+def test_the_compiler_computes_the_same(expressions):
+    lines = []
+    for expression in expressions:
+        try:
+            lines += [f"#if ({expression}) != {value_of(expression, {})}", "#error", "#endif"]
+        except BadCondition as error:
+            assert "divides by 0" in str(error)
+    compiler.require_compiles("\n".join(lines) + "\n", "kernel.cu")
+
+
+# ---- what is left of a text ----------------------------------------------------------------------
+
+
+def left(text: str, **given: int) -> str:
+    return flat.flat(text, given)
+
+
+def test_a_setting_has_its_value_and_its_comment_where_they_were():
+    text = """\
+#ifndef BM
+#define BM 128                                   // rows
+#endif
+#ifndef PAD
+#define PAD 0
+#endif
+constexpr int SIZE = BM + PAD;
+static_assert(SIZE > 0, "");
+"""
+    assert left(text, BM=64, PTXAS=3).splitlines()[:3] == [
+        "#define BM 64                                    // rows",
+        "#define PAD 0",
+        "constexpr int SIZE = BM + PAD;",
+    ]
+    assert left(text + text, BM=8, PAD=12).count("#define PAD 12\n") == 1
+
+
+def test_a_setting_that_is_needed_before_its_definition_goes_below_the_head():
+    text = "// head\nint a[BM];\n#ifndef BM\n#define BM 1  // rows\n#endif\nint b[BN];\n"
+    assert left(text, BM=2, BN=3) == (
+        "// head\n#define BM 2  // rows\n#define BN 3\nint a[BM];\nint b[BN];\n"
+    )
+
+
+def test_of_branches_the_one_that_holds_stays():
+    text = """\
+#if KIND == 0
+int zero;
+#elif KIND == 1
+#ifdef WIDE
+int wide;
+#else
+int one;
+#endif
+#elif KIND < 3
+int two;
+#else
+int more;  /* #if
+#else */
+#endif
+const char* text = "#endif // no comment"; int last;
+"""
+    for kind, name in enumerate(("zero", "one", "two", "more")):
+        found = re.findall(r"int (\w+)", left(text, KIND=kind))
+        assert found == [name, "last"]
+    assert "int wide" in left(text, KIND=1, WIDE=0) and "// no comment" in left(text)
+
+
+def test_empty_macros_are_gone_and_others_stay():
+    text = """\
+#define NOTHING
+#define SIZE (2 + 1)
+#define FOUR(i) i, i
+#define UNUSED 3
+NOTHING int a[SIZE] = {FOUR(1)}; NOTHING
+NOTHING
+#undef NOTHING
+#undef SIZE
+int NOTHING;
+"""
+    assert left(text) == (
+        "#define SIZE (2 + 1)\n#define FOUR(i) i, i\nint a[SIZE] = {FOUR(1)};\n#undef SIZE\n"
+        "int NOTHING;\n"
+    )
+
+
+def test_what_nothing_mentions_is_gone_with_its_comments():
+    text = """\
+// ---- sums ----
+
+// Of two.
+__device__ float both(float a, float b) { return a + b; }
+
+// Of one.
+template <int N>
+__device__ float single(float a)
+{
+    return once(a);
+
+}
+
+// ---- unused ----
+
+__device__ float once(float a) { return single<1>(a); }
+
+// A pair.
+struct Pair {
+    int first;
+};
+typedef Pair Other;
+
+// ---- kernel ----
+
+constexpr int A = 1, B = 2;
+constexpr int D = 4;
+
+extern "C" __global__ void kernel(float* x) { x[B] = both(x[0], x[1]); }
+"""
+    assert (
+        left(text)
+        == """\
+// ---- sums ----
+
+// Of two.
+__device__ float both(float a, float b) { return a + b; }
+
+// ---- kernel ----
+
+constexpr int A = 1, B = 2;
+
+extern "C" __global__ void kernel(float* x) { x[B] = both(x[0], x[1]); }
+"""
+    )
+
+
+BODY = """\
+#define JOIN 2
+constexpr int SPLIT = JOIN * 2;
+template <int WIDE>
+__global__ void kernel(int* x, int n)
+{{
+    const int row = n;
+{}
+    x[1] = 0;
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "becomes"),
+    [
+        ("if (JOIN == 1) {\n    x[0] = 1;\n}", ""),
+        ("if (JOIN == 1) x[0] = 1;", ""),
+        ("if constexpr (SPLIT > 1) x[0] = 1;  // why", "// why\nx[0] = 1;"),
+        ("if (JOIN > 1)\n    for (;;)\n        x[0] = 1;\nelse\n    x[0] = 2;",
+         "for (;;)\n    x[0] = 1;"),
+        ("if (JOIN == 1) {\n    x[0] = 1;\n} else if (JOIN == 2) {\n    x[0] = 2;\n\n"
+         "    x[0] = 3;\n} else {\n    x[0] = 4;\n}", "x[0] = 2;\n\nx[0] = 3;"),
+        ("if (JOIN == 1) {\n    x[0] = 1;\n} else {\n    const int row = 2;\n}",
+         "{\n    const int row = 2;\n}"),
+        ("if (JOIN == 1) {\n    x[0] = 1;\n} else if (n) {\n    x[0] = 2;\n} else {\n    y = 4;\n}",
+         "if (n) {\n    x[0] = 2;\n} else {\n    y = 4;\n}"),
+        ("if (JOIN == 1) x[0] = 1;\nelse if (n) x[0] = 2;\nelse x[0] = 3;",
+         "if (n) x[0] = 2;\nelse x[0] = 3;"),
+        ("if (JOIN == 2) {\n    if (JOIN == 3) x[0] = 1;\n    else x[0] = 2;\n}", "x[0] = 2;"),
+        *((same, same) for same in (
+            "if (WIDE == 1) x[0] = 1;",
+            "if (n) x[0] = 1;\nelse if (JOIN == 1) x[0] = 2;",
+            "if (row < JOIN) x[0] = 1;",
+            "for (;;)\n    if (JOIN == 1) x[0] = 1;",
+            "if (n)\n    x[0] = 1;\nelse\n    if (JOIN == 1) x[0] = 1;",
+            "if (JOIN == 1 &&\n    n) x[0] = 1;",
+        )),
+    ],
+)  # fmt: skip
+def test_an_if_of_constants_is_decided(code, becomes):
+    def body(text: str) -> str:
+        return BODY.format("\n".join(" " * 4 * bool(line) + line for line in text.split("\n")))
+
+    shown = left(body(code))
+    expected = body(becomes)
+    for name in ("SPLIT", "JOIN"):  # what is not mentioned any more is not defined
+        if len(re.findall(rf"\b{name}\b", expected)) == 1:
+            expected = re.sub(rf".*\b{name}\b.*\n", "", expected)
+    assert [line for line in shown.splitlines() if line.strip()] == [
+        line for line in expected.splitlines() if line.strip()
+    ]
+
+
+def test_a_constant_of_two_meanings_decides_nothing():
+    for name, stays in (("N", True), ("M", False)):
+        text = (
+            f"template <int {name}>\n__global__ void f(int* x)\n{{\n    if (N == 1) x[0] = 1;\n}}\n"
+        )
+        assert ("if (N == 1)" in left(f"constexpr int N = 1;\n\n{text}")) == stays
+
+
+# ---- headers -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def headers(tmp_path, monkeypatch):
+    monkeypatch.setattr(flat, "kernel_file", lambda name: tmp_path / name)
+
+    def write(**texts: str) -> None:
+        for name, text in texts.items():
+            (tmp_path / f"{name}.cuh").write_text(text)
+
+    return write
+
+
+def banner(name: str) -> str:
+    return f"// ---- {name}.cuh ".ljust(100, "-")
+
+
+def test_headers_stand_where_they_are_first_included(headers):
+    headers(
+        inner="// Inner.\n#pragma once\n\nint inner;\n",
+        outer='// Outer.\n#pragma once\n\n#include "inner.cuh"\n\nint outer;\n',
+        gone="// Gone.\n#pragma once\n\n__device__ int nobody() { return 0; }\n",
+    )
+    includes = "".join(f'#include "{name}.cuh"\n' for name in ("outer", "inner", "gone"))
+    assert left(f"// Head.\n#include <mma.h>\n{includes}\nint own;\n") == "\n".join([
+        "// Head.", "#include <mma.h>", "", banner("inner"), "// Inner.", "", "int inner;", "",
+        banner("outer"), "// Outer.", "", "int outer;", "",
+        "// ---- the text ".ljust(100, "-"), "int own;", "",
+    ])  # fmt: skip
+
+
+def test_a_header_without_pragma_once_comes_each_time(headers):
+    headers(part="int x[N];\n")
+    text = '#define N 1\n#include "part.cuh"\n#undef N\n#define N 2\n#include "part.cuh"\n'
+    assert left(text).count("int x[N];") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('#include "nothing.cuh"', 'the text: #include "nothing.cuh": it is in no folder'),
+        ('#include "itself.cuh"', 'itself.cuh: #include "itself.cuh": it includes itself'),
+        ("#if BM\nint x;", "the text: an #if has no #endif"),
+        ("int x;\n#else", "the text: #else: no #if is before it"),
+        ("#endif", "#endif: no #if is before it"),
+        ("#if 1 +\n#endif", "the text: #if 1 [+]: a number is missing"),
+        ("#ifdef __CUDACC__\n#endif", "only the compiler knows __CUDACC__"),
+        ("#define\n", "it defines nothing"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named(headers, text, says):
+    headers(itself='#include "itself.cuh"\n')
+    with pytest.raises(NotFlat, match=says):
+        left(text)
+    if text.startswith("#include"):  # where it does not count it may be anything
+        assert left(f"#if 0\n{text}\n#endif\nint x;\n") == "int x;\n"
+
+
+# ---- where it is shown ---------------------------------------------------------------------------
+
+
+def test_a_kernel_lists_itself_for_its_settings():
+    kernel = gl.load("03_shared_memory", TILE=16)
+    shown = kernel.listing()
+    assert "#define TILE 16 " in shown.text and "#ifndef" not in shown.text
+    assert shown.numbers[-1] == shown.text.count("\n") + 1 and "<pre" in shown._repr_html_()
+    assert kernel.source().text.splitlines()[:6] == shown.text.splitlines()[:6]
+    for old, new in (("__CUDA_ARCH__ >= 900", "sm_90a"), ("__CUDA_ARCH__ < 900", "sm_80")):
+        text = f"#if {old}\nint yes;\n#endif\n"
+        assert flat.flat(text, {}, new) == "int yes;\n"
+
+
+def test_the_command_prints_it_and_counts_lines(capsys):
+    assert cli.main(["show", "03_shared_memory", "TILE=16"]) == 0
+    shown, said = capsys.readouterr()
+    assert shown == gl.load("03_shared_memory", TILE=16).listing().text + "\n"
+    assert said == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
+    assert cli.main(["show", "00_sm_clock"]) == 0 and "read_clocks" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("03_shared", "did you mean 03_shared_memory"),
+        ("03_shared_memory TILE=7", "TILE=7 is not legal"),
+        ("03_shared_memory NOTHING=7", "has no parameter NOTHING"),
+        ("03_shared_memory --arch sm_1", "sm_1"),
+    ],
+)
+def test_the_command_checks_what_it_is_given(capsys, arguments, says):
+    assert cli.main(["show", *arguments.split()]) == 2
+    shown, said = capsys.readouterr()
+    assert shown == "" and says in said
+
+
+def test_lines_of_code_are_those_without_comments_and_blanks():
+    assert flat.counts('// a\n\nint x;  // b\n/* c\n*/ int y;\nconst char* z = "//";\n') == (6, 3)
