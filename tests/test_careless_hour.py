@@ -36,7 +36,7 @@ EDITS = {
     "bound left out": (TWO, "if (row >= M || col >= N) return;", "", rf"out-of-bounds.*{LINE}"),
     "bound one too far": (TWO, "row >= M ||", "row > M ||", rf"out-of-bounds.*{LINE}"),
     "before the start": (TWO, STORE, "C[index - 1] = alpha * sum;", rf"write.*{LINE}: C\[-1\]"),
-    "wild pointer": (TWO, STORE, "*(float*)(index * 7919) = 1.0f;", rf"out-of-bounds write.*{LINE}"),
+    "wild pointer": (TWO, STORE, "*(float*)(index * 7919) = 1.f;", rf"out-of-bounds write.*{LINE}"),
     "null pointer": (TWO, STORE, "*(volatile float*)0 = 1.0f;", rf"write.*{LINE}"),
     "half a float": (
         TWO, SUM, "float sum = *(float*)((char*)B + 2);", rf"(aligned|bounds) read.*{LINE}",
@@ -148,7 +148,7 @@ def edited(name: str) -> tuple[str, str]:
     return rung, text.replace(old, new, 1)
 
 
-def told(action) -> str:
+def sentence_of(action) -> str:
     """What an action says, by its result or by an error, which is one of GEMM Lab's own."""
     try:
         return str(action())
@@ -167,19 +167,19 @@ def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, cap
 
     check_kernel(text, rung, mistakes=True, **settings)
     printed = re.sub(r"M is \d+\n", "", capsys.readouterr().out)
-    said = {
+    sentences = {
         "judge": repr(judge(text, rung, **settings)),
-        "verify": told(lambda: kernel().verify(seed=1)),
-        "verify on a GPU": told(lambda: fake_gpu.take(kernel()).verify(seed=1)),
+        "verify": sentence_of(lambda: kernel().verify(seed=1)),
+        "verify on a GPU": sentence_of(lambda: fake_gpu.take(kernel()).verify(seed=1)),
     }
-    told(lambda: fake_gpu.take(kernel())(A, B))
+    sentence_of(lambda: fake_gpu.take(kernel())(A, B))
     assert (fake_gpu.launches > 0) == (name in LAUNCHED) and not fake_gpu.faults
     assert printed.startswith("Right: all" if name in RIGHT else "Not yet: "), printed
     if name in SEEN_BY_CHECKS_ALONE:
-        del said["verify"]
+        del sentences["verify"]
         if name in LAUNCHED:
-            del said["verify on a GPU"]
-    for how, words in said.items():
+            del sentences["verify on a GPU"]
+    for how, words in sentences.items():
         assert re.search(says, words, re.S), (how, words)
     if says.endswith(LINE) and name not in SEEN_BY_CHECKS_ALONE:
         assert re.search(LINE, printed), printed

@@ -285,7 +285,7 @@ def test_a_write_to_an_input_is_a_mistake_with_its_line(name):
         kernel(A, B)
     assert np.array_equal(A, before[0]) and np.array_equal(B, before[1])
     case = check_product(kernel, 5, 3, 7, 1.0, 0.0, seed=1)
-    assert not case.passed and {one.kind for one in case.findings} == {"forbidden write"}
+    assert not case.passed and {finding.kind for finding in case.findings} == {"forbidden write"}
 
 
 # ---- how long it may take ------------------------------------------------------------------------
@@ -302,9 +302,11 @@ def test_a_small_product_is_given_up_soon_and_a_waiting_reader_waits(monkeypatch
     }.items():
         slow = slow.replace(old, new)
     kernel = gl.from_source(slow, "02_coalescing")
-    with pytest.raises(TakesTooLong, match=r"M=5 N=3 K=7 was given up after 0.2 .*limit_s") as told:
+    with pytest.raises(
+        TakesTooLong, match=r"M=5 N=3 K=7 was given up after 0.2 .*limit_s"
+    ) as caught:
         kernel(A, B)
-    assert "does not end" not in str(told.value) and "blocks=" not in str(told.value)
+    assert "does not end" not in str(caught.value) and "blocks=" not in str(caught.value)
     kernel.limit_s = None
     assert np.allclose(kernel(A, B), 4000 * (A @ B), rtol=1e-2, atol=1)
 
