@@ -53,8 +53,8 @@ def cost(path: Path) -> tuple[float, float]:
 def processor() -> str:
     """The name of this machine's processor."""
     text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    found = re.search(r"model name\s*: (.*)", text)
-    return found[1] if found else platform.machine()
+    line = re.search(r"model name\s*: (.*)", text)
+    return line[1] if line else platform.machine()
 
 
 def main(parts: list[str]) -> None:
@@ -74,7 +74,7 @@ def main(parts: list[str]) -> None:
         there = [
             row for name, row in sorted(rows.items()) if (NOTEBOOKS / f"{name}.ipynb").is_file()
         ]
-        lines = [",".join(COLUMNS), *(",".join(row[one] for one in COLUMNS) for row in there)]
+        lines = [",".join(COLUMNS), *(",".join(row[column] for column in COLUMNS) for row in there)]
         files.write(TABLE, ("\n".join(lines) + "\n").encode())
 
 

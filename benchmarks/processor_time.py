@@ -79,7 +79,7 @@ def of_arithmetic() -> dict[str, float]:
             count = 3 if operation == "fma" else 2
             each = partial(function, name=name, ftz=False, limit=None)
             work[f"{name}x2 {operation}"] = partial(halves.each_half, each, words, count)
-    return {name: milliseconds(one, 20) for name, one in work.items()}
+    return {name: milliseconds(call, 20) for name, call in work.items()}
 
 
 def main(parts: list[str]) -> None:
@@ -90,9 +90,9 @@ def main(parts: list[str]) -> None:
             print(f"| {name} | " + " | ".join(f"{ms:.0f}" for ms in of_rung(name)) + " |")
     print("\n| operation | ms | times a float32 fma |")
     print("| --- | ---: | ---: |")
-    found = of_arithmetic()
-    for name, ms in found.items():
-        print(f"| {name} | {ms:.2f} | {ms / found['float32 fma']:.1f} |")
+    times = of_arithmetic()
+    for name, ms in times.items():
+        print(f"| {name} | {ms:.2f} | {ms / times['float32 fma']:.1f} |")
 
 
 if __name__ == "__main__":

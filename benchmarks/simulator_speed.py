@@ -49,8 +49,8 @@ MAX_RSS_UNIT = 1 if sys.platform == "darwin" else 1024  # what getrusage counts 
 
 def kernels() -> dict[str, corpus.Product]:
     """By file name: the float32 rungs with their defaults, and one setting of each other file."""
-    rungs = {one.name: corpus.rung(one.name) for one in RUNGS if one.precision is SINGLE}
-    return {one.path.stem: one for one in reversed(corpus.PRODUCTS)} | rungs
+    rungs = {rung.name: corpus.rung(rung.name) for rung in RUNGS if rung.precision is SINGLE}
+    return {product.path.stem: product for product in reversed(corpus.PRODUCTS)} | rungs
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -96,15 +96,15 @@ def measure_numba() -> dict[str, float]:
     tile = numba_products.TILE
     m, n, k = SMALL
     A, B = random_matrix(m, k, 1), random_matrix(k, n, 2)
-    found = {}
+    times = {}
     for name in ("naive", "tiled"):
         C = np.full((m, n), np.nan, np.float32)
         kernel = getattr(numba_products, name)
         launched = kernel[(m // tile, n // tile), (tile, tile)]
-        found[name] = seconds(partial(launched, A, B, C))
+        times[name] = seconds(partial(launched, A, B, C))
         if not np.allclose(C, A @ B, atol=1e-4):
             raise RuntimeError(f"numba-cuda's {name} kernel gives a wrong product")
-    return found
+    return times
 
 
 def beside_numba(table: pd.DataFrame) -> pd.DataFrame | None:
@@ -156,7 +156,7 @@ def main(parts: list[str]) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        every = kernels() | {one.name: one for one in corpus.PRODUCTS}
+        every = kernels() | {product.name: product for product in corpus.PRODUCTS}
         print(json.dumps(measure(every[sys.argv[2]])))
     elif sys.argv[1:2] == ["--numba"]:
         print(json.dumps(measure_numba()))

@@ -26,11 +26,11 @@ def self_contained(text: str) -> str:
     """CUDA C++ `text` with the headers of kernels/ in place of their first #include."""
     there = set()
 
-    def header(found: re.Match) -> str:
-        if found[1] in there:
+    def header(match: re.Match) -> str:
+        if match[1] in there:
             return ""
-        there.add(found[1])
-        body = kernel_file(found[1]).read_text(encoding="utf-8")
+        there.add(match[1])
+        body = kernel_file(match[1]).read_text(encoding="utf-8")
         return OWN_HEADER.sub(header, body.replace("#pragma once\n", ""))
 
     return OWN_HEADER.sub(header, text)
@@ -52,19 +52,19 @@ class RungProduct(Product):
         return options_for(self.settings)
 
     def grid(self, m: int, n: int) -> tuple[int, int, int]:
-        found, problem = ladder.find(self.path.stem), ladder.Problem(m, n, 1)
-        return found.launches(problem, self.settings, ladder.SIMULATED)[0].grid
+        entry, problem = ladder.find(self.path.stem), ladder.Problem(m, n, 1)
+        return entry.launches(problem, self.settings, ladder.SIMULATED)[0].grid
 
 
 def rung(name: str, **given: int) -> RungProduct:
     """An FP32 rung of the ladder with these settings, and its defaults for the others."""
-    found = ladder.find(name)
-    settings = ladder.settings_for(found, given)
+    entry = ladder.find(name)
+    settings = ladder.settings_for(entry, given)
     return RungProduct(
-        f"{name} {ladder.written(settings)}", found.path, found.entry(settings), settings,
-        found.block(settings), shared_bytes=found.shared_bytes(settings),
-        tile=found.tile(settings),
-        arguments=without_bias if found.bias else plain_arguments,
+        f"{name} {ladder.written(settings)}", entry.path, entry.entry(settings), settings,
+        entry.block(settings), shared_bytes=entry.shared_bytes(settings),
+        tile=entry.tile(settings),
+        arguments=without_bias if entry.bias else plain_arguments,
     )  # fmt: skip
 
 
@@ -95,5 +95,5 @@ PRODUCTS = [
 
 def product(name: str) -> Product:
     """The product kernel of this name."""
-    (found,) = (one for one in PRODUCTS if one.name == name)
-    return found
+    (kernel,) = (product for product in PRODUCTS if product.name == name)
+    return kernel

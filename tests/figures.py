@@ -44,13 +44,13 @@ def by_gid(parent, start):
 
 def the_one(figure, gid):
     """What is drawn with this gid, and nothing else has it."""
-    (found,) = figure.findobj(lambda artist: artist.get_gid() == gid)
-    return found
+    (named,) = figure.findobj(lambda artist: artist.get_gid() == gid)
+    return named
 
 
 def axes(figure, gid):
-    (found,) = [ax for ax in figure.axes if ax.get_gid() == gid]
-    return found
+    (match,) = [ax for ax in figure.axes if ax.get_gid() == gid]
+    return match
 
 
 def test_it_can_be_read(figure):
@@ -65,8 +65,8 @@ def test_it_can_be_read(figure):
         if box.x0 < 0 or box.y0 < 0 or box.x1 > width or box.y1 > height
     }
     clashes = [
-        (one.get_text(), other.get_text())
-        for (one, a), (other, b) in itertools.combinations(texts(figure), 2)
+        (text.get_text(), other.get_text())
+        for (text, a), (other, b) in itertools.combinations(texts(figure), 2)
         if min(a.x1, b.x1) - max(a.x0, b.x0) > 1 and min(a.y1, b.y1) - max(a.y0, b.y0) > 1
     ]
     assert (small, outside, clashes) == (set(), set(), [])

@@ -179,15 +179,15 @@ def _of_entry(entry: dict) -> Mistake:
 
 ENTRIES = tomllib.loads((PLANTED / "mistakes.toml").read_text(encoding="utf-8"))["mistake"]
 MISTAKES = [*map(_of_entry, ENTRIES), *MISTAKES_IN_CLUSTERS]
-IN_CLUSTERS = {one.of for one in MISTAKES_IN_CLUSTERS}
+IN_CLUSTERS = {mistake.of for mistake in MISTAKES_IN_CLUSTERS}
 
 
 # --- running one ----------------------------------------------------------------------------------
 
 
 def find(name: str) -> Mistake:
-    (found,) = (one for one in MISTAKES if one.name == name)
-    return found
+    (match,) = (mistake for mistake in MISTAKES if mistake.name == name)
+    return match
 
 
 def base(name: str):
@@ -196,8 +196,8 @@ def base(name: str):
         return OWN[name]
     if name in IN_CLUSTERS:
         return InCluster(name)
-    (found,) = (one for one in (*corpus.PRODUCTS, *corpus.OTHERS) if one.name == name)
-    return found
+    (product,) = (known for known in (*corpus.PRODUCTS, *corpus.OTHERS) if known.name == name)
+    return product
 
 
 def planted(mistake: Mistake) -> str:

@@ -75,17 +75,17 @@ def csv(tmp_path, monkeypatch):
 
 
 def test_steps_come_in_the_order_of_the_path(csv):
-    found = gl.path(NAME)
-    assert found["step"].tolist() == ["one", "two"]
-    assert found["predicted"].tolist() == ["", "faster"]
-    assert found["taken"].tolist() == [True, False]
-    assert found["TFLOP/s"].tolist() == [50.0, 55.0]
-    assert found["% of cuBLAS"].tolist() == [98.0, 107.8]
-    one = found.iloc[0]
-    assert one["% of cuBLAS, quartiles"] == "97.5 to 98.2"
-    assert one["FFMA, % of slots"] == round(100 * 1024 / 1100, 1)
-    assert one["two in a bank, % of FFMA"] == round(100 * 64 / 1024, 1)
-    assert one["waits, % of cycles"] == round(100 * 100 / 1200, 1)
+    table = gl.path(NAME)
+    assert table["step"].tolist() == ["one", "two"]
+    assert table["predicted"].tolist() == ["", "faster"]
+    assert table["taken"].tolist() == [True, False]
+    assert table["TFLOP/s"].tolist() == [50.0, 55.0]
+    assert table["% of cuBLAS"].tolist() == [98.0, 107.8]
+    row = table.iloc[0]
+    assert row["% of cuBLAS, quartiles"] == "97.5 to 98.2"
+    assert row["FFMA, % of slots"] == round(100 * 1024 / 1100, 1)
+    assert row["two in a bank, % of FFMA"] == round(100 * 64 / 1024, 1)
+    assert row["waits, % of cycles"] == round(100 * 100 / 1200, 1)
     assert gl.path(NAME, SQUARES[1])["TFLOP/s"].tolist() == [50.0, 50.0]
 
 
@@ -165,7 +165,7 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
             "compare": compare, "workers": lambda context: nullcontext(SimpleNamespace(map=map)),
             "work_of": lambda *_: None, "_compiled": lambda given: None,
             "taken": lambda kernel: {"registers": 9, "spilled_bytes": 0},
-            "register_reads": lambda found: loop | {"slots": 2},
+            "register_reads": lambda loops: loop | {"slots": 2},
             "loops": SimpleNamespace(analyse=lambda *_: None, adds_per_tile=lambda kernel: 0),
         },
         best_by_shape: {"compare": compare, "time": SimpleNamespace(sleep=lambda seconds: None)},
@@ -195,8 +195,10 @@ def test_steps_are_read_from_the_table_beside_a_module(tmp_path):
         'way,01_naive,,no,8x4x2 1x1x1,paced,"two, and more"\n'
         "roads,01_naive,,yes,,,three\n"
     )
-    one, two = ablations.steps_beside(str(tmp_path / "measure.py"), "way")
-    assert one.settings == {"BLOCK_X": 32, "BLOCK_Y": 4} and one.taken and one.shapes == SQUARES
+    first, two = ablations.steps_beside(str(tmp_path / "measure.py"), "way")
+    assert (
+        first.settings == {"BLOCK_X": 32, "BLOCK_Y": 4} and first.taken and first.shapes == SQUARES
+    )
     assert not two.taken and two.shapes == ((8, 4, 2), (1, 1, 1)) and two.also == ("paced",)
     assert two.title == "two, and more" and two.rung is ladder.find("01_naive")
 

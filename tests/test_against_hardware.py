@@ -53,11 +53,11 @@ def assert_counted(kernel, shape, recorded, seed=0):
 def test_a_difference_is_known_by_its_size_and_where_time_decides_by_its_bounds():
     trace = load("22_fp32_summit").trace(256, 512, 128)
     shared, loads = METRICS["shared", "load"][0], METRICS["global", "load"][0]
-    told = int(trace.lines.query("array == 'flags' and op == 'store'")["requests"].sum())
-    assert told > 0
+    stores = int(trace.lines.query("array == 'flags' and op == 'store'")["requests"].sum())
+    assert stores > 0
     for metric, more, known in (
-        (shared, 4 * told, True), (shared, 4 * told - 1, False), (shared, 0, False),
-        (loads, 0, True), (loads, 10 * told, False), (loads, -3 * told, False),
+        (shared, 4 * stores, True), (shared, 4 * stores - 1, False), (shared, 0, False),
+        (loads, 0, True), (loads, 10 * stores, False), (loads, -3 * stores, False),
         (METRICS["global", "store"][0], 0, True), (METRICS["global", "store"][0], 1, False),
     ):  # fmt: skip
         assert known_differences.is_known(trace, metric, more) == known, (metric, more)

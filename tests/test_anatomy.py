@@ -17,7 +17,7 @@ from gemmlab.notebook.reading import DEEPER, prose, words
 MOST_WORDS, MOST_CELLS, OPENING = 1500, 45, 12
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
-CHAPTERS = [one.name for one in chapters.chapters()]
+CHAPTERS = [chapter.name for chapter in chapters.chapters()]
 NAMES = chapters.names()
 # Numbers that need no cell: small ones, powers of two and their like in shapes and settings, warps.
 PLAIN = {*range(17), 20, 24, 100, *(2**n for n in range(4, 15)), 48, 96, 1000}
@@ -41,7 +41,7 @@ def split(name):
 
 
 def numbers(text) -> set[str]:
-    return {found.rstrip(",").replace(",", "") for found in NUMBER.findall(text)}
+    return {number.rstrip(",").replace(",", "") for number in NUMBER.findall(text)}
 
 
 def shown(every) -> set[str]:
@@ -51,22 +51,22 @@ def shown(every) -> set[str]:
         if cell.cell_type == "code":
             texts.append(cell.source)
             for output in cell.outputs:
-                found = output.get("data", {})
-                texts += [output.get("text", ""), found.get("text/plain", "")]
-                texts.append(unescape(re.sub("<[^>]*>", " ", found.get("text/html", ""))))
+                data = output.get("data", {})
+                texts += [output.get("text", ""), data.get("text/plain", "")]
+                texts.append(unescape(re.sub("<[^>]*>", " ", data.get("text/html", ""))))
     return {n.replace(",", "") for text in texts for n in re.findall(r"\d[\d,]*(?:\.\d+)?", text)}
 
 
 def unsupported(text, there) -> list[str]:
     """Numbers in a text that no cell shows, also not with more digits."""
-    found = []
+    not_there = []
     for number in sorted(numbers(text)):
         decimals = len(number.partition(".")[2])
         if re.fullmatch(r"0\d", number) or (not decimals and int(number) in PLAIN):
             continue  # the number of a rung, or a plain one
-        if not any(f"{float(one):.{decimals}f}" == number for one in there if one):
-            found.append(number)
-    return found
+        if not any(f"{float(value):.{decimals}f}" == number for value in there if value):
+            not_there.append(number)
+    return not_there
 
 
 @every_notebook
@@ -95,7 +95,7 @@ def test_idea_picture_and_inner_loop_stand_in_the_first_cells(name):
     opening = cells(name)[:OPENING]
     assert any("## The idea" in cell.source for cell in opening)
     assert any("inner_loop(" in cell.source for cell in opening if cell.cell_type == "code")
-    outputs = [one for cell in opening if cell.cell_type == "code" for one in cell.outputs]
+    outputs = [output for cell in opening if cell.cell_type == "code" for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
@@ -103,7 +103,7 @@ def test_idea_picture_and_inner_loop_stand_in_the_first_cells(name):
 def test_idea_and_picture_of_a_chapter_stand_in_the_first_cells(name):
     opening = cells(name)[:OPENING]
     assert any("## The idea" in cell.source for cell in opening)
-    outputs = [one for cell in opening if cell.cell_type == "code" for one in cell.outputs]
+    outputs = [output for cell in opening if cell.cell_type == "code" for output in cell.outputs]
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 

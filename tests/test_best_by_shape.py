@@ -21,9 +21,9 @@ def table():
 
 
 def test_every_shape_that_is_not_tiny_is_there(table):
-    found = set(zip(table.m, table.n, table.k, strict=True))
-    assert found >= {s for s in SHAPES if s[0] * s[1] * s[2] >= best_by_shape.SMALLEST}
-    assert found <= {one.shape for one in best_by_shape.problems_of(ladder.find(NAME))}
+    shapes = set(zip(table.m, table.n, table.k, strict=True))
+    assert shapes >= {s for s in SHAPES if s[0] * s[1] * s[2] >= best_by_shape.SMALLEST}
+    assert shapes <= {problem.shape for problem in best_by_shape.problems_of(ladder.find(NAME))}
 
 
 def test_a_file_of_before_there_were_batches_is_read(table, tmp_path, monkeypatch):
@@ -47,13 +47,14 @@ BATCHED = replace(
 
 def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(monkeypatch):
     plain = best_by_shape.problems_of(ladder.find(NAME))
-    assert len(set(plain)) == len(plain) and {one.ops for one in plain} == {"NN"}
-    assert set(SINGLE_PRODUCTS) < set(plain) and not any(one.batch > 1 for one in plain)
+    assert len(set(plain)) == len(plain) and {problem.ops for problem in plain} == {"NN"}
+    assert set(SINGLE_PRODUCTS) < set(plain) and not any(problem.batch > 1 for problem in plain)
     either = replace(BATCHED, batch=1)
-    turned = [one for one in best_by_shape.problems_of(either) if one.ops != "NN"]
+    turned = [problem for problem in best_by_shape.problems_of(either) if problem.ops != "NN"]
     assert len(turned) == 3 * len(best_by_shape.TURNED)
     several = best_by_shape.problems_of(BATCHED)
-    assert {one.batch for one in several} == {10_000, 4096, 1024, 256} and len(several) == 16
+    assert {problem.batch for problem in several} == {10_000, 4096, 1024, 256}
+    assert len(several) == 16
 
     measured = []
 

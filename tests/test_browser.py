@@ -155,9 +155,9 @@ def find(page, source: str, selector: str):
         }""",
         source,
     )
-    found = page.locator(selector).first
-    found.wait_for()
-    return found
+    element = page.locator(selector).first
+    element.wait_for()
+    return element
 
 
 def keep(page, name: str) -> None:
@@ -224,8 +224,8 @@ def test_the_start_page_is_the_index_and_a_click_opens_a_rung(server, page):
 
 def boxes(lab, selector: str) -> list[dict[str, float]]:
     """Where what can be seen of it lies in the window: x, y, width and height in pixels."""
-    found = [one.bounding_box() for one in lab.locator(selector).all()]
-    return [box for box in found if box and box["width"] and box["height"]]
+    corners = [element.bounding_box() for element in lab.locator(selector).all()]
+    return [box for box in corners if box and box["width"] and box["height"]]
 
 
 @pytest.mark.parametrize("name", LABS)

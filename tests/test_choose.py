@@ -62,11 +62,11 @@ def chosen(*shape, dtype="float32", **how):
 def test_the_fastest_at_a_recorded_shape_is_taken_with_its_share(records):
     here = Problem(512, 512, 512)
     records += [row(LARGE, here, 20.0, 0.9), row(SMALL, here, 25.0, 1.2)]
-    found = chosen(512, 512, 512)
-    assert (found.rung, found.settings, found.share) == (SMALL.name, SMALL.defaults, 1.2)
-    assert "NVIDIA Test at this shape" in found.why
-    assert "120.0 % of cuBLAS, as recorded" in repr(found)
-    assert repr(found).startswith("512×512×512 in float32: 05_thread_tile_2d with BM=")
+    choice = chosen(512, 512, 512)
+    assert (choice.rung, choice.settings, choice.share) == (SMALL.name, SMALL.defaults, 1.2)
+    assert "NVIDIA Test at this shape" in choice.why
+    assert "120.0 % of cuBLAS, as recorded" in repr(choice)
+    assert repr(choice).startswith("512×512×512 in float32: 05_thread_tile_2d with BM=")
 
 
 def test_elsewhere_the_rule_decides_and_no_share_is_promised(records, monkeypatch):
@@ -79,30 +79,30 @@ def test_elsewhere_the_rule_decides_and_no_share_is_promised(records, monkeypatc
 
 def test_operands_stored_transposed_go_to_whom_takes_them_or_are_transposed_before(records):
     records += [row(LARGE, Problem(64, 64, 64), 1.0)]
-    found = chosen(64, 64, 64, ops="TT")
-    assert found.rung == LARGE.name and found.turned == "AB"
-    assert "transposed before: A and B" in repr(found)
+    choice = chosen(64, 64, 64, ops="TT")
+    assert choice.rung == LARGE.name and choice.turned == "AB"
+    assert "transposed before: A and B" in repr(choice)
     records += [row(EITHER_WAY, Problem(64, 64, 64), 0.9)]
-    found = chosen(64, 64, 64, ops="TN")  # it is slower, but needs no transposition before
-    assert (found.rung, found.turned) == (EITHER_WAY.name, "")
-    assert found.settings["OP_A"] == 1 and found.settings["OP_B"] == 0
+    choice = chosen(64, 64, 64, ops="TN")  # it is slower, but needs no transposition before
+    assert (choice.rung, choice.turned) == (EITHER_WAY.name, "")
+    assert choice.settings["OP_A"] == 1 and choice.settings["OP_B"] == 0
     assert chosen(64, 64, 64).rung == LARGE.name
 
 
 def test_a_batch_is_one_launch_or_one_for_each_product_whatever_is_faster(records):
     records += [row(TOGETHER, Problem(64, 64, 64, 100), 10.0), row(LARGE, Problem(64, 64, 64), 1.0)]
-    found = chosen(64, 64, 64, batch=100)
-    assert (found.rung, found.one_by_one) == (TOGETHER.name, False)
+    choice = chosen(64, 64, 64, batch=100)
+    assert (choice.rung, choice.one_by_one) == (TOGETHER.name, False)
     assert chosen(64, 64, 64).rung == LARGE.name  # one product is no batch
     records += [row(LARGE, Problem(2048, 2048, 2048), 50.0)]
-    found = chosen(2048, 2048, 2048, batch=4)
-    assert (found.rung, found.one_by_one) == (LARGE.name, True)
-    assert "one after the other" in repr(found)
+    choice = chosen(2048, 2048, 2048, batch=4)
+    assert (choice.rung, choice.one_by_one) == (LARGE.name, True)
+    assert "one after the other" in repr(choice)
     with pytest.raises(registry.NoRecord, match="is not recorded at 4 × 2048×2048×2048"):
-        choosing.at(found.problem)
+        choosing.at(choice.problem)
     records += [row(TOGETHER, Problem(2048, 2048, 2048, 4), 10.0)]  # this very batch is recorded
-    found = chosen(2048, 2048, 2048, batch=4)
-    assert (found.rung, choosing.at(found.problem)) == (TOGETHER.name, records[-1])
+    choice = chosen(2048, 2048, 2048, batch=4)
+    assert (choice.rung, choosing.at(choice.problem)) == (TOGETHER.name, records[-1])
 
 
 # ---- of sixteen bits -----------------------------------------------------------------------------
@@ -114,17 +114,17 @@ def tables(monkeypatch):
     rows = []
 
     def tuned(name):
-        mine = [one for one in rows if one.rung.name == name]
+        mine = [row for row in rows if row.rung.name == name]
         if not mine:
             raise registry.NoRecord(name)
         return pandas.DataFrame(
             {
-                "settings": one.settings, "way": "in turn", "tflops": one.tflops, "gpu": one.gpu,
-                "cublas_tflops": one.cublas_tflops, "pct_cublas": 100 * one.share,
-                "recorded": one.recorded, "batch": one.problem.batch, "ops": one.problem.ops,
-                **dict(zip("mnk", one.problem.shape, strict=True)),
+                "settings": row.settings, "way": "in turn", "tflops": row.tflops, "gpu": row.gpu,
+                "cublas_tflops": row.cublas_tflops, "pct_cublas": 100 * row.share,
+                "recorded": row.recorded, "batch": row.problem.batch, "ops": row.problem.ops,
+                **dict(zip("mnk", row.problem.shape, strict=True)),
             }
-            for one in mine
+            for row in mine
         )  # fmt: skip
 
     monkeypatch.setattr(best_by_shape, "tuned", tuned)
@@ -133,8 +133,8 @@ def tables(monkeypatch):
     return rows
 
 
-def with_settings(one, **settings):
-    return replace(one, settings=ladder.written(ladder.read_settings(one.settings) | settings))
+def with_settings(row, **settings):
+    return replace(row, settings=ladder.written(ladder.read_settings(row.settings) | settings))
 
 
 def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
@@ -144,35 +144,35 @@ def test_what_is_recorded_in_float16_alone_stands_for_bfloat16(tables):
         with_settings(half, BM=64, BN=128, WM=32, WN=32, STAGES=3),
         with_settings(row(MMA_SYNC, here, 999.0), BIAS=1),
     ]
-    found = gl.choose(here, "float16")
-    assert (found.dtype, found.settings["STAGES"], found.share) == ("float16", 3, 0.9)
-    assert found.settings["BIAS"] == 0, "of what has no epilogue, none that has one is taken"
-    found = gl.choose(here, "bfloat16")
-    assert (found.dtype, found.rung, found.share) == ("bfloat16", MMA_SYNC.name, None)
-    assert found.settings["BM"] == 64 and found.settings["DTYPE"] == 1
-    assert found.why.startswith(
+    choice = gl.choose(here, "float16")
+    assert (choice.dtype, choice.settings["STAGES"], choice.share) == ("float16", 3, 0.9)
+    assert choice.settings["BIAS"] == 0, "of what has no epilogue, none that has one is taken"
+    choice = gl.choose(here, "bfloat16")
+    assert (choice.dtype, choice.rung, choice.share) == ("bfloat16", MMA_SYNC.name, None)
+    assert choice.settings["BM"] == 64 and choice.settings["DTYPE"] == 1
+    assert choice.why.startswith(
         "the nearest settings of this type to the fastest that was recorded"
     )
-    assert found.why.endswith("in float16; not measured in this type")
+    assert choice.why.endswith("in float16; not measured in this type")
     choosing._recorded.cache_clear()
     choosing._choose.cache_clear()
     tables.append(with_settings(row(MMA_SYNC, here, 150.0, 0.7), DTYPE=1))
-    found = gl.choose(here, "bfloat16")
-    assert (found.settings["BM"], found.share) == (128, 0.7)
+    choice = gl.choose(here, "bfloat16")
+    assert (choice.settings["BM"], choice.share) == (128, 0.7)
 
 
 # ---- the records of this repository --------------------------------------------------------------
 
 
 def test_every_recorded_shape_gets_what_was_fastest_there():
-    rows = [one for one in choosing.recorded() if one.problem.ops == "NN"]
+    rows = [row for row in choosing.recorded() if row.problem.ops == "NN"]
     assert len(rows) >= 8
-    for one in rows:
-        best = max((r for r in rows if r.problem == one.problem), key=lambda r: r.tflops)
-        found = gl.choose(one.problem)
-        assert choosing.at(one.problem) == best
-        assert (found.rung, ladder.written(found.settings)) == (best.rung.name, best.settings)
-        assert found.share == best.share and best.gpu in found.why
+    for row in rows:
+        best = max((r for r in rows if r.problem == row.problem), key=lambda r: r.tflops)
+        choice = gl.choose(row.problem)
+        assert choosing.at(row.problem) == best
+        assert (choice.rung, ladder.written(choice.settings)) == (best.rung.name, best.settings)
+        assert choice.share == best.share and best.gpu in choice.why
 
 
 def test_a_slow_record_gives_way_to_what_the_rule_takes_unless_that_was_measured(monkeypatch):
@@ -180,12 +180,12 @@ def test_a_slow_record_gives_way_to_what_the_rule_takes_unless_that_was_measured
     thin = Problem(4096, 64, 4096)
     rows = [row(ladder.find(name), thin, 40.0) for name in choosing.OF_SIXTEEN_BITS]
     monkeypatch.setattr(choosing, "recorded", lambda dtype="float32": tuple(rows))
-    found = gl.choose(thin, "float16")
-    tile = ladder.find(found.rung).tile(found.settings)
-    assert tile[0] * tile[1] < 128 * 128 and found.share is None
-    assert "by the rule" in found.why and "fastest here, " in found.why
-    measured = replace(rows[-1], rung=ladder.find(found.rung), tflops=30.0)
-    rows.append(replace(measured, settings=ladder.written(found.settings)))  # it is no faster
+    choice = gl.choose(thin, "float16")
+    tile = ladder.find(choice.rung).tile(choice.settings)
+    assert tile[0] * tile[1] < 128 * 128 and choice.share is None
+    assert "by the rule" in choice.why and "fastest here, " in choice.why
+    measured = replace(rows[-1], rung=ladder.find(choice.rung), tflops=30.0)
+    rows.append(replace(measured, settings=ladder.written(choice.settings)))  # it is no faster
     choosing._choose.cache_clear()
     assert "recorded on NVIDIA Test at this shape" in gl.choose(thin, "float16").why
 
@@ -195,21 +195,21 @@ def test_where_the_rule_says_far_less_no_sweep_contradicts_it(dtype):
     times = {}
     for name in choosing.RULED[dtype]:
         rung, names = ladder.find(name), tuning.rung_parameters(ladder.find(name))
-        for one in tuning.recorded(name).to_dict("records"):
-            problem = Problem(*(one[size] for size in tuning.SIZES))
-            settings = {name: one[name] for name in names}
+        for row in tuning.recorded(name).to_dict("records"):
+            problem = Problem(*(row[size] for size in tuning.SIZES))
+            settings = {name: row[name] for name in names}
             if rung.entry(settings) not in choosing._entries(rung, settings, problem, SIMULATED):
                 continue  # as the rule does
             estimated = estimate.seconds(rung, settings, problem, SIMULATED)
-            times.setdefault(problem, []).append((estimated, one["time_ms"] / 1e3))
-    said = 0
+            times.setdefault(problem, []).append((estimated, row["time_ms"] / 1e3))
+    compared = 0
     for several in times.values():
         best, measured = min(several)
         for other, really in several:
             if best < choosing.FAR_LESS * other and best < really:
-                said += 1
+                compared += 1
                 assert measured < really
-    assert said > 100
+    assert compared > 100
 
 
 # ---- epilogues and float16 -----------------------------------------------------------------------
@@ -247,8 +247,8 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_rule(monkeypatch):
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     monkeypatch.setattr(choosing, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
     assert choosing.recorded() == ()
-    found = gl.choose((4096, 4096, 4096))
-    assert "its tiles for 40 SMs" in found.why and found.share is None
+    choice = gl.choose((4096, 4096, 4096))
+    assert "its tiles for 40 SMs" in choice.why and choice.share is None
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     choosing._choose.cache_clear()
     choosing._recorded.cache_clear()
@@ -259,9 +259,9 @@ def test_the_rule_has_the_fp32_summit_where_it_runs_and_there_is_enough_to_do(mo
     large = Problem(8192, 8192, 8192)
     assert choosing.by_rule(large).rung == "22_fp32_summit"
     assert choosing.by_rule(Problem(64, 4096, 4096)).rung == "12_split_k"
-    rows = [one for one in choosing.recorded() if one.problem.ops == "NN"]
-    for problem in dict.fromkeys(one.problem for one in rows if one.problem.batch == 1):
-        there = {one.rung.name: one.tflops for one in rows if one.problem == problem}
+    rows = [row for row in choosing.recorded() if row.problem.ops == "NN"]
+    for problem in dict.fromkeys(row.problem for row in rows if row.problem.batch == 1):
+        there = {row.rung.name: row.tflops for row in rows if row.problem == problem}
         ruled = choosing.by_rule(problem).rung
         if ruled in there:
             assert there[ruled] > 0.9 * max(there.values()), (problem, ruled)
@@ -280,8 +280,8 @@ def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
             if shape in tuning.shapes_of(rung):
                 for row in tuning.at(tuning.kept(rung.name), shape).to_dict("records"):
                     settings = {name: row[name] for name in tuning.rung_parameters(rung)}
-                    found = estimate.seconds(rung, settings, Problem(*shape), SIMULATED)
-                    estimates[row["time_ms"]] = found
+                    estimated = estimate.seconds(rung, settings, Problem(*shape), SIMULATED)
+                    estimates[row["time_ms"]] = estimated
         losses.append(min(estimates, key=estimates.get) / min(estimates))
     assert len(losses) > 25 and max(losses) < 1.2
     assert geometric_mean(losses) < 1.05

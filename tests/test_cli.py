@@ -148,7 +148,7 @@ def test_an_unknown_name_to_record_is_answered_with_the_nearest_and_how_to_list_
     assert code == 2 and "Did you" not in err and "`python -m gemmlab record --list`" in err
     assert len(err) < 200
     code, out, _ = run(capsys, "record", "--list")
-    assert code == 0 and out.splitlines() == [one.name for one in recorder.evidence()]
+    assert code == 0 and out.splitlines() == [item.name for item in recorder.evidence()]
 
 
 # ---- bench ---------------------------------------------------------------------------------------
@@ -338,8 +338,10 @@ def test_what_does_not_run_here_is_a_row_of_the_ladder_with_its_reason(one_does_
 @pytest.fixture
 def known(machine, monkeypatch):
     """Of 01_naive the GPU is known to count five sectors more."""
-    one = known_differences.Difference(("01_naive",), SECTORS, lambda trace: 5, "Nobody knows why.")
-    monkeypatch.setattr(known_differences, "DIFFERENCES", (one,))
+    difference = known_differences.Difference(
+        ("01_naive",), SECTORS, lambda trace: 5, "Nobody knows why."
+    )
+    monkeypatch.setattr(known_differences, "DIFFERENCES", (difference,))
     return machine
 
 
@@ -425,7 +427,7 @@ def test_bench_of_auto_says_what_was_picked_and_its_recorded_share(capsys):
     assert f"share of cuBLAS  {100 * row.share:.2f} %" in out and row.recorded[:10] in out
 
 
-@pytest.mark.parametrize("dtype", [one for one in choosing.TYPES if choosing.taken(one)])
+@pytest.mark.parametrize("dtype", [dtype for dtype in choosing.TYPES if choosing.taken(dtype)])
 def test_sweep_of_auto_has_a_row_for_every_recorded_shape(dtype, capsys):
     code, out, _ = run(capsys, "sweep", "auto", "--dtype", dtype)
     table = pandas.read_csv(io.StringIO(out))

@@ -29,7 +29,14 @@ PAIRS = {
     "an edited one": lambda: (
         gl.load("08_warp_tiling", MIN_BLOCKS=2),
         edited(
-            "09_double_buffering", "now ^= 1;", "now = 1 - now;", BM=64, BN=64, BK=16, WM=32, WN=32
+            "09_double_buffering",
+            "buffer ^= 1;",
+            "buffer = 1 - buffer;",
+            BM=64,
+            BN=64,
+            BK=16,
+            WM=32,
+            WN=32,
         ),
     ),
     "the same": lambda: (gl.load(SHARED), gl.load(SHARED)),
@@ -52,17 +59,17 @@ def tiles():
 
 def row(compared, quantity):
     """The two values and the ratio of one quantity."""
-    found = compared.table.set_index("quantity").loc[quantity]
-    return (*(found[name] for name in compared.names), found["ratio"])
+    values = compared.table.set_index("quantity").loc[quantity]
+    return (*(values[name] for name in compared.names), values["ratio"])
 
 
 def test_the_table_has_the_facts_of_both(compared):
     table = compared.table
     assert list(table.columns) == ["quantity", *compared.names, "ratio", "unit"]
-    for one, name in zip((compared.a, compared.b), compared.names, strict=True):
-        own = facts.of(one.kernel).table()
-        assert list(table["quantity"]) == list(own["quantity"])
-        for shown, value in zip(table[name], own["value"], strict=True):
+    for side, name in zip((compared.a, compared.b), compared.names, strict=True):
+        own_facts = facts.of(side.kernel).table()
+        assert list(table["quantity"]) == list(own_facts["quantity"])
+        for shown, value in zip(table[name], own_facts["value"], strict=True):
             assert shown == (NOT_RECORDED if value is None else value)
 
 

@@ -57,10 +57,10 @@ def test_resources_come_from_the_compiler_for_every_architecture(arch):
         __syncthreads();
         x[threadIdx.x] = s[63 - threadIdx.x];
     }"""
-    found = compile_kernel(source, "tile.cu", arch=arch).entries["tile"]
-    assert 4 <= found.registers <= 32
-    assert found.shared_bytes - 256 in (0, 1024)  # the system's own 1024 count on newer ones
-    assert found.spill_store_bytes == found.spill_load_bytes == found.stack_bytes == 0
+    compiled = compile_kernel(source, "tile.cu", arch=arch).entries["tile"]
+    assert 4 <= compiled.registers <= 32
+    assert compiled.shared_bytes - 256 in (0, 1024)  # the system's own 1024 count on newer ones
+    assert compiled.spill_store_bytes == compiled.spill_load_bytes == compiled.stack_bytes == 0
 
 
 def test_spills_and_macros_reach_the_report():

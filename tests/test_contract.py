@@ -79,9 +79,9 @@ def test_two_launches_share_a_workspace(parts):
 
 def test_a_workspace_that_begins_as_zeros_must_be_left_so():
     def plan(problem, settings, target):
-        return [replace(one, args=tuple(
-            replace(arg, zeroed=True) if isinstance(arg, Workspace) else arg for arg in one.args
-        )) for one in parts_and_sum(problem, settings, target)]  # fmt: skip
+        return [replace(launch, args=tuple(
+            replace(arg, zeroed=True) if isinstance(arg, Workspace) else arg for arg in launch.args
+        )) for launch in parts_and_sum(problem, settings, target)]  # fmt: skip
 
     report = a_kernel(replace(SPLIT_K, plan=plan), PARTS=4).check()
     assert not report.passed and "workspace not cleared in kernel 'add_parts'" in repr(report)
@@ -193,8 +193,8 @@ def test_views_with_gaps_are_taken_as_they_lie(pointers):
     assert np.allclose(kernel(A, B, C, alpha=2.0, beta=-1.0), expected, atol=1e-4)
     in_turn = normal(5, 4, 17).swapaxes(0, 1)  # the batch is between the rows
     assert np.allclose(kernel(in_turn, B), in_turn @ B.swapaxes(1, 2), atol=1e-4)
-    one = A[:1]
-    assert kernel(one, B[:1]).shape == (1, 5, 8)
+    row = A[:1]
+    assert kernel(row, B[:1]).shape == (1, 5, 8)
     assert kernel(A[:0], B[:0]).shape == (0, 5, 8)
 
 

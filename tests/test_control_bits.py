@@ -29,7 +29,7 @@ def test_what_is_put_into_a_word_is_read_from_it_and_nothing_else_changes(contro
 
 
 @pytest.mark.parametrize(
-    "upper, said",
+    "upper, words",
     (
         # Upper words as nvdisasm prints them, of instructions whose text says what they need.
         (0x000FE20003800000, "stall 1"),  # BSSY
@@ -39,8 +39,8 @@ def test_what_is_put_into_a_word_is_read_from_it_and_nothing_else_changes(contro
         (0x001FEA0003C00000, "stall 5, waits for 0"),
     ),
 )
-def test_words_of_nvdisasm(upper, said):
-    assert str(Control.of(upper)) == said
+def test_words_of_nvdisasm(upper, words):
+    assert str(Control.of(upper)) == words
 
 
 def test_what_there_is_not_is_refused():
@@ -60,15 +60,15 @@ def test_what_there_is_not_is_refused():
 def test_every_listing_has_them_and_reuse_stands_in_the_text_too(rung):
     """nvdisasm writes .reuse beside an operand: by another way than our reading of the bits."""
     code = parse(loops.stored(rung.name)["listing"])
-    assert code and all(one.control is not None for one in code)
-    for one in code:
-        if one.operation == "FFMA" and not one.control.yields:
-            named = {read.place - 1 for read in one.reads if read.reuse}
-            assert named == set(one.control.reuse), one
+    assert code and all(instruction.control is not None for instruction in code)
+    for instruction in code:
+        if instruction.operation == "FFMA" and not instruction.control.yields:
+            named = {read.place - 1 for read in instruction.reads if read.reuse}
+            assert named == set(instruction.control.reuse), instruction
 
 
 @pytest.mark.parametrize(
-    "rung", [one for one in RUNGS if one.precision is SINGLE], ids=lambda rung: rung.name
+    "rung", [rung for rung in RUNGS if rung.precision is SINGLE], ids=lambda rung: rung.name
 )
 def test_the_assembler_uses_no_load_that_is_under_way(rung):
     """If barriers were read wrongly, its own code would seem to."""
@@ -78,13 +78,13 @@ def test_the_assembler_uses_no_load_that_is_under_way(rung):
 
 def test_a_barrier_that_is_not_waited_for_is_found():
     trip = list(loops.loop(load("10_register_banks", "sm_90a")).instructions)
-    waiting = [at for at, one in enumerate(trip) if one.operation == "FFMA" and
-               one.control.waits_for]  # fmt: skip
+    waiting = [at for at, instruction in enumerate(trip) if instruction.operation == "FFMA" and
+               instruction.control.waits_for]  # fmt: skip
     assert waiting
     at = waiting[0]
     broken = replace(trip[at], control=trip[at].control.but(waits_for=()))
-    found = hazards.under_way([*trip[:at], broken, *trip[at + 1 :]])
-    assert found and "is in use by LDS" in found[0]
+    hazard = hazards.under_way([*trip[:at], broken, *trip[at + 1 :]])
+    assert hazard and "is in use by LDS" in hazard[0]
 
 
 def test_the_view_shows_them_on_request():

@@ -29,14 +29,14 @@ def test_a_full_round_takes_what_all_of_its_blocks_issue():
 
 def test_counts_are_those_of_the_compiled_kernel():
     rung = find("10_register_banks")
-    found = cost_model.counts(rung, rung.defaults)
-    rows, columns = found.tile
-    multiply_adds = rows * columns * found.depth / 32
-    assert multiply_adds < found.instructions < 1.2 * multiply_adds
-    asked = 4 * found.depth * (rows + columns)
-    assert asked <= found.bytes < 1.25 * asked  # in whole sectors
-    assert found.wavefronts * 32 * 4 > found.bytes  # what is brought is stored, and read again
-    assert (found.warps, found.resident) == (8, 1)
+    counts = cost_model.counts(rung, rung.defaults)
+    rows, columns = counts.tile
+    multiply_adds = rows * columns * counts.depth / 32
+    assert multiply_adds < counts.instructions < 1.2 * multiply_adds
+    asked = 4 * counts.depth * (rows + columns)
+    assert asked <= counts.bytes < 1.25 * asked  # in whole sectors
+    assert counts.wavefronts * 32 * 4 > counts.bytes  # what is brought is stored, and read again
+    assert (counts.warps, counts.resident) == (8, 1)
 
 
 @pytest.mark.parametrize("name", ["12_split_k", "14_wmma", "17_warp_specialized"])
@@ -80,14 +80,14 @@ def test_no_rule_sees_the_shape_that_is_left_out():
 # ---- the exercises -------------------------------------------------------------------------------
 
 
-def said(capsys):
+def printed(capsys):
     return capsys.readouterr().out
 
 
 def test_a_restriction_is_held_against_the_ladder(capsys):
     def check(allows):
         search_exercises.check_restriction(allows, "09_double_buffering", "even shares")
-        return said(capsys)
+        return printed(capsys)
 
     def right(BM, BN, BK, WM, WN, STAGES):
         threads = 32 * (BM // WM) * (BN // WN)
@@ -102,14 +102,16 @@ def test_a_step_must_beat_drawing_at_random(capsys):
     odd = recorded.recorded("09_double_buffering", ODD)
 
     def faster(point, neighbours, time_of):
-        return next((one for one in neighbours if time_of(one) < time_of(point)), None)
+        return next(
+            (neighbour for neighbour in neighbours if time_of(neighbour) < time_of(point)), None
+        )
 
     for step, begins in (
         (faster, "Right"), (lambda *of: None, "Not yet"),
         (lambda point, neighbours, time_of: max(neighbours, key=time_of), "Not yet"),
     ):  # fmt: skip
         search_exercises.check_step(step, odd)
-        assert said(capsys).startswith(begins)
+        assert printed(capsys).startswith(begins)
     with pytest.raises(ValueError, match="is no recorded setting"):
         search_exercises.check_step(lambda *of: (1, 2, 3), odd)
 
@@ -122,9 +124,9 @@ def test_a_term_must_better_the_ranking(capsys):
         rounds = sum(times for times, together in cost_model.rounds(counts, problem, gpu))
         return rounds * counts.steps(problem) * (0.3e-6 + a_step)
 
-    for own, begins in ((waits, "Right"), (lambda *of: 0.0, "Not yet"), (lambda *of: 1.0, "Not")):
-        search_exercises.check_term(own, late)
-        assert said(capsys).startswith(begins)
+    for term, begins in ((waits, "Right"), (lambda *of: 0.0, "Not yet"), (lambda *of: 1.0, "Not")):
+        search_exercises.check_term(term, late)
+        assert printed(capsys).startswith(begins)
 
 
 def test_the_forgotten_restriction_is_found_by_name(capsys):
@@ -134,4 +136,4 @@ def test_the_forgotten_restriction_is_found_by_name(capsys):
     for answer, begins in ((None, "Not answered"), ("registers", "Not yet: 'registers' is there"),
                            ("x", "Not yet: 'x' is none of"), ("even shares", "Right")):  # fmt: skip
         search_exercises.find_forgotten(space, answer)
-        assert said(capsys).startswith(begins)
+        assert printed(capsys).startswith(begins)

@@ -100,7 +100,7 @@ def launched(problem: Problem, gap=0, precision=SINGLE, alpha=0.5, beta=2.0, poi
     expected = alpha * (A @ B) + beta * C
     given = given.changed(lambda array: array.view(Placed))
     addresses = {
-        name: np.array([one.ctypes.data for one in array], np.uint64).view(Placed)
+        name: np.array([matrix.ctypes.data for matrix in array], np.uint64).view(Placed)
         for name, array in zip(POINTERS, (given.A, given.B, given.C), strict=True)
         if pointers
     }
@@ -163,6 +163,6 @@ def test_types_have_the_numbers_of_the_manual(dtype, numbers):
 def test_an_error_of_the_library_is_told():
     made = cublas()
     made._library = SimpleNamespace(cublasSgemm_v2=lambda *_: 7)
-    one = np.ones((2, 2), np.float32).view(Placed)
+    matrix = np.ones((2, 2), np.float32).view(Placed)
     with pytest.raises(CublasError, match="cublasSgemm_v2 returned status 7"):
-        made.launch_into(one, one, one)
+        made.launch_into(matrix, matrix, matrix)

@@ -34,8 +34,8 @@ def array(values):
 def floats(address, *shape):
     """The floats that lie there, by columns."""
     address = getattr(address, "value", address)
-    found = (ctypes.c_float * int(np.prod(shape))).from_address(address)
-    return np.ctypeslib.as_array(found).reshape(shape, order="F")
+    values = (ctypes.c_float * int(np.prod(shape))).from_address(address)
+    return np.ctypeslib.as_array(values).reshape(shape, order="F")
 
 
 class Library:
@@ -77,16 +77,18 @@ class Library:
 
     cublasLtMatmulDescSetAttribute = cublasLtMatmulPreferenceSetAttribute = _set
 
-    def cublasLtMatmulAlgoGetHeuristic(self, handle, product, a, b, c, d, wish, most, found, count):
+    def cublasLtMatmulAlgoGetHeuristic(
+        self, handle, product, a, b, c, d, wish, most, results, count
+    ):
         assert self.made[wish.value][1] == 32 * 2**20 and self.made[product.value][8]
         for at in TIMES:
-            found[at].algorithm[0] = at
-        found[len(TIMES)].status = 15  # not supported
+            results[at].algorithm[0] = at
+        results[len(TIMES)].status = 15  # not supported
         count._obj.value = len(TIMES) + 1
         return 0
 
     def cublasLtMatmul(
-        self, handle, product, one, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
+        self, handle, product, alpha, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
         algorithm, workspace, size, stream,
     ):  # fmt: skip
         if (ms := TIMES[algorithm[0]]) is None:
@@ -208,22 +210,24 @@ class FewBits(Library):
 
     cublasLtMatmulDescSetAttribute = cublasLtMatmulPreferenceSetAttribute = _set
 
-    def cublasLtMatmulAlgoGetHeuristic(self, handle, product, a, b, c, d, wish, most, found, count):
+    def cublasLtMatmulAlgoGetHeuristic(
+        self, handle, product, a, b, c, d, wish, most, results, count
+    ):
         count._obj.value = 1
         return 0
 
     def cublasLtMatmul(
-        self, handle, product, one, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
+        self, handle, product, alpha, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
         algorithm, workspace, size, stream,
     ):  # fmt: skip
         assert self.made[product.value] == self.attributes
-        assert isinstance(one._obj, STORED[self.computes[1]][0]) and one._obj.value == 1
+        assert isinstance(alpha._obj, STORED[self.computes[1]][0]) and alpha._obj.value == 1
         arrays = []
         for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout)):
             kind, rows, columns = self.made[layout.value]
             ctype, element = STORED[kind]
-            found = (ctype * (rows * columns)).from_address(address.value)
-            array = np.ctypeslib.as_array(found).reshape((rows, columns), order="F")
+            values = (ctype * (rows * columns)).from_address(address.value)
+            array = np.ctypeslib.as_array(values).reshape((rows, columns), order="F")
             arrays.append((array.view(element.storage) if element else array, element))
         (first, second), (result, element) = (
             [by.decode(array) if by else array for array, by in arrays[:2]],
@@ -276,7 +280,7 @@ def test_eight_bits_are_multiplied_with_b_stored_transposed(
     assert np.any(expected) and np.array_equal(C, expected.astype(c)) and made.made == {}
 
 
-@pytest.mark.parametrize("element", [FLOAT16, BFLOAT16], ids=lambda one: one.name)
+@pytest.mark.parametrize("element", [FLOAT16, BFLOAT16], ids=lambda precision: precision.name)
 def test_sixteen_bits_are_multiplied_as_they_are_stored(element, integers, monkeypatch):
     made = FewBits((68, 0), {})
     monkeypatch.setattr(cublaslt, "library", lambda name: made)

@@ -62,12 +62,12 @@ def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_po
 
     def field_values(handle, fields):
         assert fields == [pynvml.NVML_FI_DEV_POWER_INSTANT]
-        found = pynvml.c_nvmlFieldValue_t()
-        found.value.uiVal = 612_500
-        found.nvmlReturn = (
+        values = pynvml.c_nvmlFieldValue_t()
+        values.value.uiVal = 612_500
+        values.nvmlReturn = (
             pynvml.NVML_SUCCESS if has_instant_power else pynvml.NVML_ERROR_NOT_SUPPORTED
         )
-        return [found]
+        return [values]
 
     monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", field_values)
     monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda handle: 351_200)
@@ -77,8 +77,8 @@ def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_po
 @pytest.mark.gpu
 @pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 def test_a_gpu_says_what_it_is_and_how_it_is():
-    found = device.gpu()
-    assert found.sm_count > 0 and found.l2_bytes > 0 and found.memory_bytes > found.l2_bytes
+    gpu = device.gpu()
+    assert gpu.sm_count > 0 and gpu.l2_bytes > 0 and gpu.memory_bytes > gpu.l2_bytes
     state = device.gpu_state()
     assert 100 <= state.sm_clock_mhz <= 5000
     assert 0 < state.temperature_c < 120

@@ -28,7 +28,7 @@ def prose(path):
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_every_link_leads_to_a_file(path):
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", prose(path))
-    assert [one for one in links if "://" not in one and not (path.parent / one).exists()] == []
+    assert [link for link in links if "://" not in link and not (path.parent / link).exists()] == []
 
 
 def test_every_module_that_is_run_or_named_by_its_path_is_there():
@@ -46,7 +46,9 @@ def test_the_map_of_the_core_has_every_part_from_the_ground_up():
     table = prose(DOCS / "architecture.md").partition("| in `gemmlab/` |")[2].partition("\n\n")[0]
     rows = [row.split("|")[1] for row in table.splitlines()[2:]]
     named = [name for row in rows for name in re.findall(r"`(\w+)`|\[(\w+)\]", row)]
-    assert ["".join(one) for one in named] == [one for one in FLOORS if not one.startswith("_")]
+    assert ["".join(name) for name in named] == [
+        name for name in FLOORS if not name.startswith("_")
+    ]
     assert all((HOUSE / path).is_dir() for path in re.findall(r"\(\.\./gemmlab/(\w+)\)", table))
 
 

@@ -115,7 +115,7 @@ def test_the_stub_of_host_code_is_open_and_its_solution_right(capsys):
 
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
     name = "09_double_buffering"
-    racy = load(name).text.replace("now ^= 1;", "now ^= 0;")
+    racy = load(name).text.replace("buffer ^= 1;", "buffer ^= 0;")
     check_kernel(racy, like=name, mistakes=True)
     says = capsys.readouterr().out
     assert "cases pass, but there is a write-after-read race" in says and says.count("race") == 1
@@ -140,7 +140,7 @@ def one_line_changed(name):
         changed = pattern.search(source)
         if changed and ("check_kernel(" in source or "judge(" in source):
             unescaped = html.unescape(solution)
-            repairs = [found.groups() for found in pattern.finditer(unescaped)]
+            repairs = [match.groups() for match in pattern.finditer(unescaped)]
             first = re.search(r"Solution</summary>\s*<code>(.*?)</code>", unescaped)
             if repairs or first:
                 return (*changed.groups(), repairs or [(changed[2], first[1])])
@@ -168,8 +168,8 @@ def test_a_kernel_to_repair_or_to_write_is_not_right_as_it_stands(name):
         if "exercises.check(" in cell.source:
             continue  # a right kernel, of which a count has to become another
         if cell.cell_type == "code" and "exercises.check_kernel(" in cell.source:
-            said = "".join(output.get("text", "") for output in cell.outputs)
-            assert "Not yet: " in said and "Right" not in said, cell.source
+            printed = "".join(output.get("text", "") for output in cell.outputs)
+            assert "Not yet: " in printed and "Right" not in printed, cell.source
 
 
 def solved(stub: str, solution: str) -> str:
@@ -193,18 +193,22 @@ def test_the_folded_solution_of_a_kernel_to_write_is_right(name, capsys):
 
 
 def test_a_kernel_with_bank_conflicts_is_not_yet_right_where_there_shall_be_none(capsys):
-    [stub] = [one for one in sources("15_mma_sync") if "TODO" in one and "conflicts=True" in one]
+    [stub] = [
+        source
+        for source in sources("15_mma_sync")
+        if "TODO" in source and "conflicts=True" in source
+    ]
     plain = "<details>Solution</summary>\n<pre>    return row * 8 + chunk;</pre></details>"
     exec(solved(stub, plain), {"gl": gl, "NAME": "15_mma_sync"})
-    said = capsys.readouterr().out
-    assert said.startswith("Not yet: all 17 cases pass, but of the wavefronts of one tile")
+    printed = capsys.readouterr().out
+    assert printed.startswith("Not yet: all 17 cases pass, but of the wavefronts of one tile")
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------
 
 # What lies between these two pieces of text, both unique, is where the mistake can show itself.
 REACH = {
-    "02_coalescing": ("const int row =", "alpha * sum + beta * C[here];"),
+    "02_coalescing": ("const int row =", "alpha * sum + beta * C[index];"),
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
     "12_split_k": ("if (is_last(&arrived", "add(sums, parts, tile * SPLIT + other);"),
@@ -253,13 +257,13 @@ def test_one_line_is_changed_and_none_moved(name):
 
 def test_the_planted_mistake_is_seen_by_what_its_entry_names(name):
     mistake, kernel = PLANTED[name], planted(name)
-    found = [finding for case in kernel.check().cases for finding in case.findings]
-    assert {finding.kind for finding in found} >= ({mistake.kind} if mistake.kind else set())
+    findings = [finding for case in kernel.check().cases for finding in case.findings]
+    assert {finding.kind for finding in findings} >= ({mistake.kind} if mistake.kind else set())
     if mistake.kind is None:
-        assert not found
+        assert not findings
     else:
         first, last = (line_of(kernel.text, piece) for piece in REACH[name])
-        of_kind = [finding for finding in found if finding.kind == mistake.kind]
+        of_kind = [finding for finding in findings if finding.kind == mistake.kind]
         assert all(first <= finding.line <= last for finding in of_kind)
     passed = verified(kernel)
     assert all(passed.values()) == (mistake.kind or "").endswith(" race")
@@ -277,10 +281,10 @@ def test_only_the_line_of_the_mistake_is_right(name, capsys):
     assert "Not answered yet" in capsys.readouterr().out
     for line in range(1, len(right.splitlines()) + 1):
         find_mistake(kernel, line)
-        said = capsys.readouterr().out
-        assert said.startswith("Right: " if line == wanted else f"Not yet: line {line} is as it")
-        assert (PLANTED[name].what in said) == (line == wanted)
-        assert (PLANTED[name].seen[1:] in said) == (line == wanted)
+        printed = capsys.readouterr().out
+        assert printed.startswith("Right: " if line == wanted else f"Not yet: line {line} is as it")
+        assert (PLANTED[name].what in printed) == (line == wanted)
+        assert (PLANTED[name].seen[1:] in printed) == (line == wanted)
 
 
 def test_an_answer_that_is_no_line_and_a_kernel_without_mistake_are_refused(name):

@@ -21,13 +21,13 @@ ADDED = {"15_mma_sync": 1 / 128, "19_fp8": 1 / 128}
 
 @pytest.mark.parametrize("name", TILED)
 def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
-    found = facts.of(gl.load(name))
-    rows, columns = found.kernel.rung.tile(found.kernel.settings)
-    each = found.kernel.rung.precision.a.bytes
+    made = facts.of(gl.load(name))
+    rows, columns = made.kernel.rung.tile(made.kernel.settings)
+    each = made.kernel.rung.precision.a.bytes
     more_of_a, more_of_b = COUNTED_TWICE.get(name, (0, 0))
     edges = rows * (1 + more_of_a) + columns * (1 + more_of_b)
     of_products = 2 * rows * columns / (each * edges)
-    assert found.intensity == pytest.approx(of_products * (1 + ADDED.get(name, 0)))
+    assert made.intensity == pytest.approx(of_products * (1 + ADDED.get(name, 0)))
 
 
 @pytest.mark.parametrize(
@@ -40,10 +40,10 @@ def test_sectors_per_request_are_those_of_the_warps_direction(name, sectors):
 
 
 def test_the_table_has_the_same_rows_for_every_kernel_and_any_architecture():
-    one = facts.of(gl.load("01_naive"), "sm_75").table()
+    first = facts.of(gl.load("01_naive"), "sm_75").table()
     other = facts.of(gl.load("03_shared_memory", TILE=8), "sm_120").table()
-    assert list(one["quantity"]) == list(other["quantity"])
-    assert "on sm_75" in set(one["unit"]) and "on sm_120" in set(other["unit"])
+    assert list(first["quantity"]) == list(other["quantity"])
+    assert "on sm_75" in set(first["unit"]) and "on sm_120" in set(other["unit"])
 
 
 def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
@@ -61,15 +61,17 @@ def test_of_blocks_that_share_a_tile_the_last_one_is_seen_with_its_part_of_k(joi
     settings = {"BM": 64, "BN": 64, "TM": 8, "TN": 8, "JOIN": join}
     settings["SPLIT"] = 1 if join in (ALONE, STREAM_K) else 4
     kernel = Kernel(SPLIT_K, ladder.settings_for(SPLIT_K, settings), "sm_90a", SPLIT_K.path)
-    found = facts.of(kernel)
+    made = facts.of(kernel)
     parts = facts.parts(kernel)
-    assert found.block == (parts - 1, 0, 0) and (parts > 1) == (join != ALONE)
-    read = [one for one in found.trace.run.accesses(found.block) if one.array == "B"]
-    rows = {int(at) // 4 // found.trace.n for one in read for at in one.addresses[one.active]}
-    assert max(rows) < found.trace.k
+    assert made.block == (parts - 1, 0, 0) and (parts > 1) == (join != ALONE)
+    read = [access for access in made.trace.run.accesses(made.block) if access.array == "B"]
+    rows = {
+        int(at) // 4 // made.trace.n for access in read for at in access.addresses[access.active]
+    }
+    assert max(rows) < made.trace.k
     if join != STREAM_K:  # whose cuts lie anywhere
         assert sorted(rows) == list(range(min(rows), max(rows) + 1))
-        assert len(rows) == found.trace.k // parts
+        assert len(rows) == made.trace.k // parts
     if join == LAST_ARRIVER:
-        stores = [one for one in found.trace.run.accesses(found.block) if one.array == "C"]
-        assert sum(one.active.sum() * one.size for one in stores) == 4 * 64 * 64
+        stores = [access for access in made.trace.run.accesses(made.block) if access.array == "C"]
+        assert sum(access.active.sum() * access.size for access in stores) == 4 * 64 * 64

@@ -59,8 +59,12 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, ho
     broken(monkeypatch, how)
     with pytest.raises(files.NotWritten, match=HOW[how]) as caught:
         files.write(path, b"after")
-    said = str(caught.value)
-    assert said.startswith(str(path.parent)) and "file is as it was" in said and "\n" not in said
+    message = str(caught.value)
+    assert (
+        message.startswith(str(path.parent))
+        and "file is as it was" in message
+        and "\n" not in message
+    )
     assert path.read_bytes() == b"before" and os.listdir(path.parent) == ["file"]
 
 

@@ -34,7 +34,7 @@ def parsed(heat):
     for row in tree.iter("tr"):
         texts = ["".join(cell.itertext()) for cell in row]
         grounds = [re.search(r"background: (#\w+)", cell.get("style", "")) for cell in row]
-        rows.append((texts, [found and found[1] for found in grounds]))
+        rows.append((texts, [match and match[1] for match in grounds]))
     return tree, rows
 
 
@@ -75,7 +75,7 @@ def test_lines_that_cost_the_same_are_named_together(heats):
     sources = dict(zip(heat.table["line"], heat.table["source"], strict=True))
     (words,) = re.findall(r"lines (\d+ and \d+) cost most of global", heat.caption)
     a, b = (sources[int(line)] for line in words.split(" and "))
-    assert "a_from" in a and "b_from" in b
+    assert "a_source" in a and "b_source" in b
 
 
 @pytest.mark.parametrize(("name", "settings"), SHOWN)
@@ -95,8 +95,8 @@ def test_what_is_shown_and_what_is_folded_is_the_whole_code(name, settings, heat
     _, (head, *rows) = parsed(heat)
     shown = {int(texts[0]): texts for texts, _ in rows if texts[0]}
     folded = [re.search(r"… (\d+) lines without", texts[-1]) for texts, _ in rows if not texts[0]]
-    assert len(shown) + sum(int(found[1]) for found in folded) == len(heat.table)
-    assert min(int(found[1]) for found in folded) > 2
+    assert len(shown) + sum(int(match[1]) for match in folded) == len(heat.table)
+    assert min(int(match[1]) for match in folded) > 2
     source = heat.trace.text.splitlines()
     for line, texts in shown.items():
         assert texts[-1] == source[line - 1]

@@ -110,7 +110,7 @@ def test_a_way_has_what_its_notebooks_need_and_nothing_else():
     for way, goal in zip((fp32, tensor), goals, strict=True):
         assert goal <= set(way) and way == [name for name in every if name in way]
         assert way != every, "a way leaves something out"
-        asked = [one for name in way for one in reading.needed(name)]
+        asked = [word for name in way for word in reading.needed(name)]
         assert set(asked) <= set(way) <= {*asked, *goal}
         for name in way:  # whoever reads in this order has read what a notebook needs
             assert set(reading.needed(name)) <= set(way[: way.index(name)]), name

@@ -166,9 +166,9 @@ def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command,
         time.sleep(0.3)  # well into the work that follows
         sent = time.monotonic()
         getattr(os, send)(running.pid, signal.SIGINT)
-        _, said = running.communicate(timeout=60)  # which also waits for all that hold the pipe
+        _, printed = running.communicate(timeout=60)  # which also waits for all that hold the pipe
         assert time.monotonic() - sent < 2 * SOON_S  # Python itself takes a while to end
         assert running.returncode == 130
-        assert said.splitlines()[-1] == "gemmlab: stopped" and "Traceback" not in said
+        assert printed.splitlines()[-1] == "gemmlab: stopped" and "Traceback" not in printed
     finally:
         running.kill()

@@ -66,7 +66,7 @@ def tile(frame, name, numbers):
 def test_a_block_loads_its_rows_of_a_and_its_columns_of_b(name, settings, block, walks):
     frames = walks(name, settings, block)
     rows, columns = share(frames[0])
-    times = {one: sum(frame.loaded[one].astype(int) for frame in frames) for one in "AB"}
+    times = {array: sum(frame.loaded[array].astype(int) for frame in frames) for array in "AB"}
     assert (times["A"] == np.outer(rows, np.ones(frames[0].trace.k))).all()
     assert (times["B"] == np.outer(np.ones(frames[0].trace.k), columns)).all()
     assert (frames[0].mine == np.outer(rows, columns)).all()
@@ -88,20 +88,20 @@ def test_products_are_done_up_to_k_and_are_those_of_the_counters(name, settings,
 @pytest.mark.parametrize(("name", "settings"), IN_SHARED)
 def test_what_is_read_lay_in_shared_memory_before_the_last_barrier(name, settings, walks):
     frames = walks(name, settings)
-    assert not any(one.any() for one in frames[0].read.values())
+    assert not any(cells.any() for cells in frames[0].read.values())
     for before, after in itertools.pairwise(frames):
-        for one in "AB":
-            assert (before.kept[one][after.read[one]] != NOTHING).all()
-            assert not (after.arriving[one] & (after.kept[one] != NOTHING)).any()
+        for array in "AB":
+            assert (before.kept[array][after.read[array]] != NOTHING).all()
+            assert not (after.arriving[array] & (after.kept[array] != NOTHING)).any()
 
 
 @pytest.mark.parametrize(("name", "settings"), IN_SHARED)
 def test_memory_and_masks_tell_the_same(name, settings, walks):
     for frame in walks(name, settings):
         size = frame.trace.m * frame.trace.k
-        there = {one: frame.arriving[one] | (frame.kept[one] != NOTHING) for one in "AB"}
+        there = {array: frame.arriving[array] | (frame.kept[array] != NOTHING) for array in "AB"}
         if name == "08_warp_tiling":  # what is on its way there is in registers
-            there = {one: frame.kept[one] != NOTHING for one in "AB"}
+            there = {array: frame.kept[array] != NOTHING for array in "AB"}
         elements = frame.memory[frame.memory != NOTHING]
         assert sorted(elements) == sorted(
             [*np.flatnonzero(there["A"]), *(size + np.flatnonzero(there["B"]))]
@@ -114,11 +114,11 @@ def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
     assert [frame.actions for frame in frames] == [["load"], ["multiply"]] * STEPS + [["write C"]]
     for frame in frames[:-1]:
         number = frame.number // 2
-        for one in "AB":
-            now = tile(frame, one, [number])
-            assert ((frame.kept[one] == 0) == now).all()
+        for array in "AB":
+            now = tile(frame, array, [number])
+            assert ((frame.kept[array] == 0) == now).all()
             happens = frame.loaded if frame.number % 2 == 0 else frame.read
-            assert (happens[one] == now).all()
+            assert (happens[array] == now).all()
         assert frame.products == ((number + frame.number % 2) * frame.trace.settings["BK"],) * 2
 
 
@@ -127,10 +127,10 @@ def test_warp_tiling_loads_the_next_tile_into_registers_before_it_multiplies(wal
     both = ["load", "multiply"]
     actions = [["load"], ["store"], *[both, ["store"]] * (STEPS - 1), ["multiply"], ["write C"]]
     assert [frame.actions for frame in frames] == actions
-    for one in "AB":
-        assert (frames[2].arriving[one] == tile(frames[2], one, [1])).all()
-        assert ((frames[2].kept[one] == 0) == tile(frames[2], one, [0])).all()
-        assert (frames[3].stored[one] == tile(frames[3], one, [1])).all()
+    for array in "AB":
+        assert (frames[2].arriving[array] == tile(frames[2], array, [1])).all()
+        assert ((frames[2].kept[array] == 0) == tile(frames[2], array, [0])).all()
+        assert (frames[3].stored[array] == tile(frames[3], array, [1])).all()
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
@@ -142,18 +142,18 @@ def test_double_buffering_loads_ahead_while_it_multiplies(stages, walks):
     assert len(frames) == STEPS + 2
     for frame in frames[:-1]:
         now = frame.number - 1  # the tile that is multiplied
-        for one in "AB":
+        for array in "AB":
             first = list(range(ahead)) if now < 0 else [now + ahead]
-            assert (frame.loaded[one] == tile(frame, one, first)).all()
-            assert (frame.read[one] == tile(frame, one, [now])).all()
+            assert (frame.loaded[array] == tile(frame, array, first)).all()
+            assert (frame.read[array] == tile(frame, array, [now])).all()
             # At the barrier that ends the frame, one tile more than was multiplied has arrived.
             on_way = range(now + 2, min(now + ahead + 1, STEPS))
-            assert (frame.arriving[one] == tile(frame, one, on_way)).all()
+            assert (frame.arriving[array] == tile(frame, array, on_way)).all()
             for buffer in range(max(2, stages)):
                 arrived = [t for t in range(min(now + 2, STEPS)) if t % max(2, stages) == buffer]
                 loading = [t for t in on_way if t % max(2, stages) == buffer]
                 expected = [] if loading else arrived[-1:]
-                assert ((frame.kept[one] == buffer) == tile(frame, one, expected)).all()
+                assert ((frame.kept[array] == buffer) == tile(frame, array, expected)).all()
 
 
 @pytest.mark.parametrize("name", ["01_naive", "02_coalescing"])
@@ -165,7 +165,7 @@ def test_without_shared_memory_a_frame_is_a_stretch_along_k(name, walks):
         rows, columns = share(frame)
         assert (frame.read["A"] == np.outer(rows, ks)).all()
         assert (frame.read["B"] == np.outer(ks, columns)).all()
-        assert all((frame.kept[one] == NOTHING).all() for one in "AB")
+        assert all((frame.kept[array] == NOTHING).all() for array in "AB")
         assert (
             frame.progress == f"{k_steps.STRETCH * (frame.number + 1)} of {frame.trace.k} products"
         )

@@ -103,7 +103,7 @@ def test_a_source_that_is_no_text_is_refused(source, says):
 
 def test_a_mistake_in_the_simulator_names_line_thread_and_element():
     source = gl.load("02_coalescing").text.replace("row >= M ||", "row > M ||")
-    line = 1 + source[: source.index("C[here] = alpha * sum;")].count("\n")
+    line = 1 + source[: source.index("C[index] = alpha * sum;")].count("\n")
     with pytest.raises(KernelMistake, match=rf"write .*, line {line}: C\[15\] of 15 elements, by"):
         gl.from_source(source, like="02_coalescing")(A, B)
 
@@ -127,7 +127,7 @@ def test_importing_the_package_imports_nothing_slow():
 def test_check_goes_through_a_second_step_along_k():
     """Without the barrier at a step's end, the next step's tiles overwrite what is still read."""
     source = gl.load("03_shared_memory").text
-    barrier = "__syncthreads();                         // nobody reads them any more"
+    barrier = "__syncthreads();                         // all threads have read them"
     assert barrier in source
     report = gl.from_source(source.replace(barrier, ""), "03_shared_memory").check()
     assert not report.passed and "race" in repr(report)
@@ -224,7 +224,7 @@ def test_a_stride_that_is_wrong_for_thin_matrices_alone_is_not_launched(on_gpu):
 
 def test_a_race_is_launched_for_its_result_may_be_right(on_gpu):
     text = gl.load("03_shared_memory").text
-    barrier = "__syncthreads();                         // nobody reads them any more"
+    barrier = "__syncthreads();                         // all threads have read them"
     kernel = gl.from_source(text.replace(barrier, ""), "03_shared_memory", TILE=16, BK=16)
     launches = on_gpu(kernel)
     kernel(A, B)
@@ -285,7 +285,7 @@ def test_a_write_to_an_input_is_a_mistake_with_its_line(name):
         kernel(A, B)
     assert np.array_equal(A, before[0]) and np.array_equal(B, before[1])
     case = check_product(kernel, 5, 3, 7, 1.0, 0.0, seed=1)
-    assert not case.passed and {one.kind for one in case.findings} == {"forbidden write"}
+    assert not case.passed and {finding.kind for finding in case.findings} == {"forbidden write"}
 
 
 # ---- how long it may take ------------------------------------------------------------------------
@@ -302,9 +302,11 @@ def test_a_small_product_is_given_up_soon_and_a_waiting_reader_waits(monkeypatch
     }.items():
         slow = slow.replace(old, new)
     kernel = gl.from_source(slow, "02_coalescing")
-    with pytest.raises(TakesTooLong, match=r"M=5 N=3 K=7 was given up after 0.2 .*limit_s") as told:
+    with pytest.raises(
+        TakesTooLong, match=r"M=5 N=3 K=7 was given up after 0.2 .*limit_s"
+    ) as caught:
         kernel(A, B)
-    assert "does not end" not in str(told.value) and "blocks=" not in str(told.value)
+    assert "does not end" not in str(caught.value) and "blocks=" not in str(caught.value)
     kernel.limit_s = None
     assert np.allclose(kernel(A, B), 4000 * (A @ B), rtol=1e-2, atol=1)
 

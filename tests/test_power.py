@@ -20,7 +20,7 @@ def test_the_ceiling_of_wgmma_has_a_twin(ceiling):
     shape, steps = WGMMA_CEILINGS.launch(1), ceilings.CHECK_STEPS
     out = np.full(shape.block[0], np.nan, np.float32)
     numbers = ceilings.wgmma_operands(ceiling)
-    rows = [ceilings.words(one, ceiling.precision.a) for one in numbers]
+    rows = [ceilings.words(number, ceiling.precision.a) for number in numbers]
     run = ptxsim.launch(
         WGMMA_CEILINGS.path, WGMMA_CEILINGS.entry, shape.grid, shape.block,
         [out, *rows, np.int32(2), np.int32(steps)], options=options_for(ceiling.macros),

@@ -48,9 +48,9 @@ def test_every_setting_that_ships_is_there_and_the_default_for_every_architectur
             is_default = settings == settings_for(rung, {})
             for arch in prebuilt.archs_of(rung.name) if is_default else (SIMULATED_ARCH,):
                 options = compiler.options_for(settings)
-                found = prebuilt.find(source, rung.path.name, arch, options)
-                assert "Used" in found.log
-                assert bool(found.ptx) == (arch == SIMULATED_ARCH)
+                compiled = prebuilt.find(source, rung.path.name, arch, options)
+                assert "Used" in compiled.log
+                assert bool(compiled.ptx) == (arch == SIMULATED_ARCH)
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
@@ -175,8 +175,8 @@ def test_a_damaged_file_is_compiled_anew_with_one_line_that_names_it(spoil, dama
     path = spoil(prebuilt.path_of("01_naive"), damage)
     kernels = [load("01_naive"), load("01_naive", BLOCK_X=16)]
     assert all("naive" in kernel.compiled.ptx for kernel in kernels)
-    (said,) = caplog.messages
-    assert said.startswith(f"{path} is damaged") and f"git checkout -- {path}" in said
+    (message,) = caplog.messages
+    assert message.startswith(f"{path} is damaged") and f"git checkout -- {path}" in message
 
 
 @pytest.mark.parametrize("missing", [NoCompiler, NoDisassembler])

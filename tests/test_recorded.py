@@ -35,8 +35,8 @@ def record(tmp_path, monkeypatch):
 
 
 def renewed(folder):
-    found = json.loads((folder / "it.json").read_text("utf-8"))
-    return found["recordings"], found["entries"]
+    record = json.loads((folder / "it.json").read_text("utf-8"))
+    return record["recordings"], record["entries"]
 
 
 def test_what_is_new_or_has_changed_is_recorded_and_the_rest_is_kept(record, tmp_path):
@@ -68,12 +68,12 @@ def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
     monkeypatch.setattr(record_corpus, "RESULTS", ((5, 7, 3, 1.0, 0.0), (9, 20, 17, 0.5, 2.0)))
     monkeypatch.setattr(record_corpus.hardware, "launch", ptxsim.launch)
     entry = corpus.rung("03_shared_memory", TILE=8, BK=32, PAD=1)
-    ((name, found),) = record_corpus.recorded([entry.name])
+    ((name, entry_read),) = record_corpus.recorded([entry.name])
     assert name == entry.name
-    for row in found["results"]:
+    for row in entry_read["results"]:
         C, _ = entry.launch(row["m"], row["n"], row["k"], row["alpha"], row["beta"], row["seed"])
         assert row["sha256"] == record_corpus.digest(C)
-    assert len({row["sha256"] for row in found["results"]}) == 2
+    assert len({row["sha256"] for row in entry_read["results"]}) == 2
 
 
 TOOL_OUTPUT = """========= COMPUTE-SANITIZER
@@ -93,10 +93,10 @@ def test_a_case_is_run_alone_and_under_each_tool(monkeypatch):
         return TOOL_OUTPUT if "racecheck" in command else "right\nERROR SUMMARY: 0 errors\n"
 
     monkeypatch.setattr(record_sanitizer, "finished", finished)
-    found = dict(record_sanitizer.recorded(["no bound on k"]))["no bound on k"]
-    assert found["alone"] == "hangs"
-    assert {tool: result["errors"] for tool, result in found["tools"].items()} == {
+    cases = dict(record_sanitizer.recorded(["no bound on k"]))["no bound on k"]
+    assert cases["alone"] == "hangs"
+    assert {tool: result["errors"] for tool, result in cases["tools"].items()} == {
         "memcheck": 0, "racecheck": 2, "initcheck": 0, "synccheck": 0,
     }  # fmt: skip
-    assert found["tools"]["racecheck"]["first"] == "Race reported between Write access"
+    assert cases["tools"]["racecheck"]["first"] == "Race reported between Write access"
     assert len(commands) == 5 and all("no bound on k" in command for command in commands)

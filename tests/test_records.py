@@ -66,9 +66,9 @@ def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, 
     results.write_text(json.dumps(record))
     with pytest.raises(registry.BadRecord) as caught:
         runs.replay(sample_record.kernel())
-    said = str(caught.value)
-    assert said.startswith(str(results)) and says in said
-    assert f"git checkout -- {results}" in said and "python -m gemmlab record`" in said
+    message = str(caught.value)
+    assert message.startswith(str(results)) and says in message
+    assert f"git checkout -- {results}" in message and "python -m gemmlab record`" in message
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -101,8 +101,8 @@ def results(tmp_path, monkeypatch):
 
 
 def test_recorded_runs_are_replayed_with_gpu_and_date(results):
-    found = runs.replay(sample_record.kernel())
-    assert [(run.m, run.time_ms.median) for run in found] == [(512, 0.5), (4096, 275.0)]
+    replayed = runs.replay(sample_record.kernel())
+    assert [(run.m, run.time_ms.median) for run in replayed] == [(512, 0.5), (4096, 275.0)]
     table = runs.benchmark(sample_record.kernel())
     assert tuple(table.columns) == timing.COLUMNS
     assert set(table.gpu) == {"NVIDIA Test"} and set(table.recorded) == {sample_record.DATE}
@@ -143,9 +143,9 @@ def test_the_line_says_why_nothing_can_be_replayed(results, monkeypatch):
     results.write_text("{")
     assert "runs.json: the file is not JSON" in str(runs.device())
     monkeypatch.setenv("GEMMLAB_RECORDS", "typo")
-    said = str(runs.device())
-    assert said.startswith("simulator, with no recorded run") and "'typo'" in said
-    assert "nvidia-test" in said
+    message = str(runs.device())
+    assert message.startswith("simulator, with no recorded run") and "'typo'" in message
+    assert "nvidia-test" in message
     monkeypatch.delenv("GEMMLAB_RECORDS")
     results.unlink()
     assert "run `python -m gemmlab record` on a GPU" in str(runs.device())
@@ -365,8 +365,8 @@ def ncu(monkeypatch, stdout, returncode=0):
 def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
     seen = ncu(monkeypatch, NCU_CSV)
     shapes = [(1001, 777, 513), (512, 512, 512)]
-    found = profiler.counters(find("01_naive"), {"BLOCK_X": 16}, shapes)
-    assert found == [counted for _, counted in profiler.parse_csv(NCU_CSV)]
+    counters = profiler.counters(find("01_naive"), {"BLOCK_X": 16}, shapes)
+    assert counters == [counted for _, counted in profiler.parse_csv(NCU_CSV)]
     (command,) = seen
     options = dict(pairwise(command))
     assert options["--kernel-name"] == "naive"
@@ -414,12 +414,12 @@ def test_a_forbidden_ncu_says_what_to_do(monkeypatch):
 @needs_gpu
 @pytest.mark.skipif(profiler.find_ncu() is None, reason="needs Nsight Compute (ncu)")
 def test_real_counters():
-    (found,) = profiler.counters(find("02_coalescing"), {}, [(64, 64, 64)])
-    assert set(found) == set(profiler.METRICS)
+    (counted,) = profiler.counters(find("02_coalescing"), {}, [(64, 64, 64)])
+    assert set(counted) == set(profiler.METRICS)
     # One FMA per thread and step of k, and a request per warp for A and for B.
-    assert found["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 64**3
-    assert found["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 2 * 64**3 // 32
-    assert found["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == (1 + 4) * 64**3 // 32
+    assert counted["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 64**3
+    assert counted["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 2 * 64**3 // 32
+    assert counted["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == (1 + 4) * 64**3 // 32
 
 
 @pytest.mark.gpu

@@ -73,9 +73,11 @@ def test_the_folder_to_read(results, monkeypatch):
     assert registry.gpus() == ["nvidia-h200", "nvidia-a100", "nvidia-l4", "nvidia-test"]
     assert registry.replayed().name == registry.REFERENCE, "without a GPU"
     monkeypatch.setattr(device, "_find_gpu", lambda: dataclasses.replace(H200, name="NVIDIA A100"))
-    assert [one.name for one in registry.folders()] == ["nvidia-a100", "nvidia-h200"]
+    assert [folder.name for folder in registry.folders()] == ["nvidia-a100", "nvidia-h200"]
     monkeypatch.setattr(device, "_find_gpu", lambda: dataclasses.replace(H200, name="NVIDIA B300"))
-    assert [one.name for one in registry.folders()] == ["nvidia-h200"], "it has none of its own"
+    assert [folder.name for folder in registry.folders()] == ["nvidia-h200"], (
+        "it has none of its own"
+    )
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-l4")
     assert registry.replayed().name == "nvidia-l4", "the one that is asked for"
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-b200")
@@ -102,12 +104,12 @@ def test_what_the_gpu_here_has_no_record_of_is_read_of_another_unless_one_is_nam
 
 
 def test_what_is_written_is_read_again(table):
-    found = evidence().read()
-    assert list(found.columns) == list(COLUMNS)
-    assert found["time_ms"].tolist() == [2.66667, 5.33333], "six digits"
-    assert found["tile"].tolist() == [8, 16] and found["power_w"].isna().all()
+    rows = evidence().read()
+    assert list(rows.columns) == list(COLUMNS)
+    assert rows["time_ms"].tolist() == [2.66667, 5.33333], "six digits"
+    assert rows["tile"].tolist() == [8, 16] and rows["power_w"].isna().all()
     before = table.read_bytes()
-    evidence().write(found, "nvidia-test")
+    evidence().write(rows, "nvidia-test")
     assert table.read_bytes() == before
 
 
@@ -149,10 +151,10 @@ def refused(path):
     """What is said of a damaged table: one line with the file and what to do."""
     with pytest.raises(BadRecord) as caught:
         evidence().read()
-    said = str(caught.value)
-    assert said.startswith(str(path)) and "\n" not in said
-    assert f"git checkout -- {path}" in said and "record times/one`" in said
-    return said
+    message = str(caught.value)
+    assert message.startswith(str(path)) and "\n" not in message
+    assert f"git checkout -- {path}" in message and "record times/one`" in message
+    return message
 
 
 def test_a_table_that_is_cut_off_in_its_last_row_is_refused(table):
@@ -172,9 +174,9 @@ def test_a_table_that_is_cut_off_in_its_last_row_is_refused(table):
     ],
 )  # fmt: skip
 def test_a_cell_that_cannot_be_is_named_with_its_line(table, column, cell):
-    found = pandas.read_csv(table, dtype=str, keep_default_na=False)
-    found.loc[1, column] = cell
-    found.to_csv(table, index=False)
+    rows = pandas.read_csv(table, dtype=str, keep_default_na=False)
+    rows.loc[1, column] = cell
+    rows.to_csv(table, index=False)
     assert f"line 3: {column} is {cell!r}, not " in refused(table)
 
 
@@ -200,12 +202,12 @@ def test_every_file_of_a_gpu_belongs_to_evidence_and_is_current(monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     folder = registry.replayed()
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
-    assert kept <= {one.file for one in recorder.evidence()} | {registry.SOURCES}
+    assert kept <= {item.file for item in recorder.evidence()} | {registry.SOURCES}
     assert recorder.refused() == []
 
 
 def test_every_name_is_another_and_can_be_remade():
-    names = [one.name for one in recorder.evidence()]
+    names = [item.name for item in recorder.evidence()]
     assert len(set(names)) == len(names)
     assert {"00_chains", "10_fma_order", "01_naive"} <= {
         piece.name for piece in recorder.evidence() if piece.by_default

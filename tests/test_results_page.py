@@ -160,7 +160,7 @@ def test_what_fp8_reaches():
         (fp8_steps.BY_BLOCKS, "block scales"),
     ):  # fmt: skip
         shares = kinds[kinds["step"] == step.title]["% of cuBLASLt"]
-        assert f"| {name} | {' | '.join(f'{one:.1f}' for one in shares)} |" in RESULTS_PAGE
+        assert f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} |" in RESULTS_PAGE
     blocks = kinds[kinds["step"] == fp8_steps.BY_BLOCKS.title]["% of scales of tensors"] / 100
     assert f"has {blocks.min():.2f} to {blocks.max():.2f} of its speed" in RESULTS_PAGE
     gain = kinds["times 18 in BF16"]

@@ -99,10 +99,10 @@ def change(path, edit):
 
 
 def test_recorded_ceilings_are_replayed(results):
-    found = r_roofs.ceilings()
-    assert (found.bytes_per_second, found.flop_per_second) == (4e12, 64e12)
-    assert (found.gpu, found.recorded) == ("NVIDIA Test", sample_record.DATE)
-    assert found.fma.state.sm_clock_mhz == 1980
+    roofs = r_roofs.ceilings()
+    assert (roofs.bytes_per_second, roofs.flop_per_second) == (4e12, 64e12)
+    assert (roofs.gpu, roofs.recorded) == ("NVIDIA Test", sample_record.DATE)
+    assert roofs.fma.state.sm_clock_mhz == 1980
 
 
 def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
@@ -117,9 +117,9 @@ def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
         record["tensor_ceiling"] = {"provenance": record["ceilings"]["provenance"], **entry}
 
     change(results, add)
-    found = r_roofs.ceilings()
-    assert found.arithmetic("float16") == 6e14 and found.arithmetic("float32") == 64e12
-    assert r_roofs.roof_fields(found.tensor, "flop") == mma
+    roofs = r_roofs.ceilings()
+    assert roofs.arithmetic("float16") == 6e14 and roofs.arithmetic("float32") == 64e12
+    assert r_roofs.roof_fields(roofs.tensor, "flop") == mma
     change(results, lambda record: record["tensor_ceiling"].update(code="sha256:1"))
     with pytest.raises(registry.StaleRecord, match="00_tensor_ceiling: recorded for another"):
         r_roofs.ceilings()
@@ -136,9 +136,9 @@ def test_stale_and_missing_ceilings_are_refused(results):
 
 def test_points_take_time_and_bytes_from_the_same_shape(results):
     kernel = sample_record.kernel()
-    found = roofline.points([kernel])
-    assert isinstance(found, pandas.DataFrame)
-    (row,) = found.to_dict("records")
+    points = roofline.points([kernel])
+    assert isinstance(points, pandas.DataFrame)
+    (row,) = points.to_dict("records")
     assert (row["kernel"], row["m"], row["gpu"]) == ("01_naive", 512, "NVIDIA Test")
     work = 2 * 512**3
     assert row["gflops"] == pytest.approx(work / 0.5e-3 / 1e9)
@@ -164,10 +164,10 @@ def test_points_of_a_changed_kernel_are_refused(results):
 @pytest.mark.gpu
 @needs_gpu
 def test_the_roofs_of_this_gpu():
-    found = r_roofs.ceilings()
-    assert found.gpu == device.gpu().name
-    assert 0 < found.bytes_per_second < math.inf and 0 < found.flop_per_second < math.inf
-    assert r_roofs.ceilings() is found, "measured once"
+    roofs = r_roofs.ceilings()
+    assert roofs.gpu == device.gpu().name
+    assert 0 < roofs.bytes_per_second < math.inf and 0 < roofs.flop_per_second < math.inf
+    assert r_roofs.ceilings() is roofs, "measured once"
 
 
 def test_warpgroups_have_a_roof_of_their_own(monkeypatch, results):
@@ -177,15 +177,15 @@ def test_warpgroups_have_a_roof_of_their_own(monkeypatch, results):
     monkeypatch.undo()
     monkeypatch.setenv("GEMMLAB_DEVICE", "simulator")
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    found, table = r_roofs.recorded_ceilings(), r_roofs.WGMMA_TABLE.read()
+    roofs, table = r_roofs.recorded_ceilings(), r_roofs.WGMMA_TABLE.read()
     (row,) = table[
         (table["dtype"] == "bfloat16") & (table["a_from"] == "shared memory")
         & (table["width"] == 256) & (table["data"] == "random") & (table["load"] == "burst")
     ].itertuples()  # fmt: skip
     for dtype in ("bfloat16", "bfloat16 to float32"):
-        assert found.knows(dtype, by_wgmma=True)
-        assert found.arithmetic(dtype, by_wgmma=True) == 1e12 * row.tflops
-    assert found.arithmetic("bfloat16") == found.tensor.per_second.median
+        assert roofs.knows(dtype, by_wgmma=True)
+        assert roofs.arithmetic(dtype, by_wgmma=True) == 1e12 * row.tflops
+    assert roofs.arithmetic("bfloat16") == roofs.tensor.per_second.median
     # By hand: 4096 operations in a cycle of each of 132 SMs, at most.
-    assert 0.9 < found.flop_per_cycle("bfloat16", by_wgmma=True) / (4096 * 132) <= 1
-    assert not found.knows("tf32", by_wgmma=True)
+    assert 0.9 < roofs.flop_per_cycle("bfloat16", by_wgmma=True) / (4096 * 132) <= 1
+    assert not roofs.knows("tf32", by_wgmma=True)

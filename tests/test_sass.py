@@ -50,9 +50,9 @@ mine:
 
 
 def test_a_listing_becomes_instructions():
-    found = parse(section(LISTING, "mine"))
-    assert [one.address for one in found] == list(range(0, 0x70, 0x10))
-    load_, fma, branch, compare, nothing = found[1:6]
+    instructions = parse(section(LISTING, "mine"))
+    assert [instruction.address for instruction in instructions] == list(range(0, 0x70, 0x10))
+    load_, fma, branch, compare, nothing = instructions[1:6]
     assert (load_.predicate, load_.opcode, load_.operation) == ("!P0", "LDG.E.128.CONSTANT", "LDG")
     assert load_.operands == ("R28", "desc[UR8][R102.64+0x10]")
     assert (branch.predicate, branch.target) == ("P0", 0x10)
@@ -60,10 +60,10 @@ def test_a_listing_becomes_instructions():
     assert (nothing.opcode, nothing.operands) == ("NOP", ())
     assert str(fma) == "FFMA.FTZ R6, -R7.reuse, |R8|, RZ"
     # The destination is not read, and RZ is no register.
-    assert [(one.place, one.register, one.reuse) for one in fma.reads] == [
+    assert [(read.place, read.register, read.reuse) for read in fma.reads] == [
         (1, 7, True), (2, 8, False),
     ]  # fmt: skip
-    assert [one.register for one in compare.reads] == [4]
+    assert [read.register for read in compare.reads] == [4]
 
 
 SOURCE = """
@@ -107,17 +107,17 @@ def program(*lines: str) -> list[Instruction]:
 
 
 def slots(*lines: str) -> list[str]:
-    return [str(one) for one in inner_loop(program(*lines)).instructions]
+    return [str(instruction) for instruction in inner_loop(program(*lines)).instructions]
 
 
 def test_the_loop_with_the_most_multiply_adds_is_taken_without_the_loops_around_it():
-    found = slots(
+    loop = slots(
         "outer:", "IADD3 R1, R1, 0x1, RZ",
         "inner:", "FFMA R2, R3, R4, R2", "FFMA R5, R6, R7, R5", "@P0 BRA inner",
         "FFMA R2, R3, R4, R2", "@P1 BRA outer",
         "tail:", "FFMA R2, R3, R4, R2", "@P2 BRA tail", "EXIT", "end:", "BRA end",
     )  # fmt: skip
-    assert [one.split(" ")[0] for one in found] == ["FFMA", "FFMA", "@P0"]
+    assert [line.split(" ")[0] for line in loop] == ["FFMA", "FFMA", "@P0"]
 
 
 def test_of_two_loops_with_as_many_multiply_adds_the_shorter_one_is_taken():
@@ -131,11 +131,11 @@ LAST = ("FFMA R2, R3, R4, R2", "@P6 BRA top", "EXIT")
 
 
 def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
-    found = slots(
+    loop = slots(
         "top:", "@P0 BRA whole", "ISETP.GE.AND P1, PT, R9, R8, PT", "@!P1 LDG.E R20, [R10]",
         "BRA both", "whole:", "LDG.E R20, [R10]", "both:", *LAST,
     )  # fmt: skip
-    assert found[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(found) == 4
+    assert loop[:2] == ["@P0 BRA `(.L_whole)", "LDG.E R20, [R10]"] and len(loop) == 4
 
 
 @pytest.mark.parametrize(
@@ -162,17 +162,17 @@ def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
         (("STS",), METRICS["shared", "store"][0]),
         (("LDG", "LDGSTS"), METRICS["global", "load"][0]),
     ):
-        own = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"] + elsewhere.get(metric, 0)
+        per_fma = sum(trip[opcode] for opcode in opcodes) / trip["FFMA"] + elsewhere.get(metric, 0)
         if metric in elsewhere:
             outside = {"rel": 0.02}
-        assert own == pytest.approx(counted[metric] / adds, **outside), (opcodes, metric)
+        assert per_fma == pytest.approx(counted[metric] / adds, **outside), (opcodes, metric)
 
 
 # ---- register banks ------------------------------------------------------------------------------
 
 
 def adds(*operands: str) -> tuple[Instruction, ...]:
-    return tuple(program(*(f"FFMA {one}" for one in operands)))
+    return tuple(program(*(f"FFMA {operand}" for operand in operands)))
 
 
 def test_an_operand_is_reused_at_the_same_place_of_the_next_instruction():
@@ -190,7 +190,7 @@ def test_an_operand_is_reused_at_the_same_place_of_the_next_instruction():
 
 registers = st.integers(0, 9).map(lambda number: "RZ" if number == 9 else f"R{number}")
 operands = st.tuples(registers, st.sampled_from(["", ".reuse"])).map(
-    lambda found: found[0] + (found[1] if found[0] != "RZ" else "")
+    lambda numbers: numbers[0] + (numbers[1] if numbers[0] != "RZ" else "")
 )
 lines = st.one_of(
     st.tuples(registers, operands, operands, operands).map(lambda all: f"FFMA {', '.join(all)}"),
@@ -200,7 +200,7 @@ lines = st.one_of(
 
 def cycle_by_cycle(fetched: list[set[int]]) -> list[int]:
     """The waits once more: each read takes the first cycle in which its bank serves no other."""
-    served, issue, found = set(), -1, []
+    served, issue, rows = set(), -1, []
     for wanted in fetched:
         earliest = issue = issue + 1
         while True:
@@ -212,8 +212,8 @@ def cycle_by_cycle(fetched: list[set[int]]) -> list[int]:
                 break
             issue += 1
         served = trial
-        found.append(issue - earliest)
-    return found
+        rows.append(issue - earliest)
+    return rows
 
 
 @given(st.lists(lines, min_size=1, max_size=30))
@@ -291,7 +291,7 @@ def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
 def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():
     kernel = load("09_double_buffering")
     view, trip = loops.listing(kernel, 6), loops.loop(kernel).instructions
-    first = next(at for at, one in enumerate(trip) if one.operation == "FFMA")
+    first = next(at for at, instruction in enumerate(trip) if instruction.operation == "FFMA")
     assert view.slots == range(first, first + 6)
     for row, slot in zip(view.rows, view.slots, strict=True):
         number, instruction, *banks, stay, _ = row
@@ -307,12 +307,17 @@ def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():
 
 def test_the_command_prints_the_numbers_and_a_listing(capsys):
     assert cli.main(["sass", "09_double_buffering", "--lines", "3"]) == cli.OK
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     trip = loops.loop(load("09_double_buffering"))
-    assert "sm_90a: one trip through the inner loop" in said
-    assert said.splitlines()[1].split() == ["multiply-adds", "512", f"{51200 / len(trip):.1f}", "%"]
+    assert "sm_90a: one trip through the inner loop" in printed
+    assert printed.splitlines()[1].split() == [
+        "multiply-adds",
+        "512",
+        f"{51200 / len(trip):.1f}",
+        "%",
+    ]
     assert (
-        said.splitlines()[-1]
+        printed.splitlines()[-1]
         == repr(loops.listing(load("09_double_buffering"), 3)).splitlines()[-1]
     )
     assert cli.main(["sass", "09_double_buffering", "--control"]) == cli.OK

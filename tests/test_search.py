@@ -31,11 +31,11 @@ def known():
 @pytest.mark.parametrize("name", [NINE, TEN, "18_persistent"])
 def test_the_restrictions_leave_what_the_ladder_calls_legal(name):
     space = space_of(name, SQUARE)
-    values = {one: list(some) for one, some in space.values.items()}
-    found = Searchspace(values, tuner.restrictions(space), THREADS).list
-    settings = {tuple(space.settings(point).items()) for point in found}
-    wanted = {tuple(one.items()) for one in ladder.tuned_settings(ladder.find(name))}
-    assert settings == wanted and len(found) == len(wanted) == len(space.legal()) < space.every
+    values = {name: list(some) for name, some in space.values.items()}
+    legal = Searchspace(values, tuner.restrictions(space), THREADS).list
+    settings = {tuple(space.settings(point).items()) for point in legal}
+    wanted = {tuple(settings.items()) for settings in ladder.tuned_settings(ladder.find(name))}
+    assert settings == wanted and len(legal) == len(wanted) == len(space.legal()) < space.every
 
 
 def test_the_cache_holds_the_record(known, tmp_path):
@@ -48,11 +48,12 @@ def test_the_cache_holds_the_record(known, tmp_path):
         for _, row in rows.iterrows()
     }
     assert {
-        tuple(one[n] for n in known.space.names): one["time"] for one in written["cache"].values()
+        tuple(result[n] for n in known.space.names): result["time"]
+        for result in written["cache"].values()
     } == wanted
     assert all(
-        key == ",".join(str(one[n]) for n in known.space.names)
-        for key, one in written["cache"].items()
+        key == ",".join(str(result[n]) for n in known.space.names)
+        for key, result in written["cache"].items()
     )
     assert written["tune_params_keys"] == list(known.space.names)
 
@@ -64,11 +65,11 @@ def test_a_strategy_proposes_only_legal_settings_each_once_and_no_more_than_the_
     legal = set(known.space.legal())
     for budget in (1, 12, 40):
         for seed in range(3):
-            found = tuner.replay(known, strategy, budget, seed)
-            points = [point for point, _ in found.evaluated]
+            search = tuner.replay(known, strategy, budget, seed)
+            points = [point for point, _ in search.evaluated]
             assert 1 <= len(points) <= budget and len(set(points)) == len(points)
             assert set(points) <= legal
-            assert all(known.times_ms[point] == time_ms for point, time_ms in found.evaluated)
+            assert all(known.times_ms[point] == time_ms for point, time_ms in search.evaluated)
 
 
 @every_strategy
@@ -91,16 +92,16 @@ def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
         return None if point in failing else known.times_ms[point]
 
     count = []
-    found = tuner.search(space, "genetic", 60, 1, half, measure, lambda: count.append(1))
-    points = dict(found.evaluated)
+    search = tuner.search(space, "genetic", 60, 1, half, measure, lambda: count.append(1))
+    points = dict(search.evaluated)
     assert set(asked) == set(points) - set(half) and len(asked) == len(set(asked))
     assert {point for point, time_ms in points.items() if time_ms is None} == failing & set(asked)
-    assert found.best[1] == min(time_ms for time_ms in points.values() if time_ms is not None)
+    assert search.best[1] == min(time_ms for time_ms in points.values() if time_ms is not None)
     assert len(count) == len(points)
     # What has failed is known to fail, and the search goes the same way.
     every = half | {point: points[point] for point in asked}
     again = tuner.search(space, "genetic", 60, 1, every, None)
-    assert again.evaluated == found.evaluated
+    assert again.evaluated == search.evaluated
 
 
 def test_what_cannot_be_searched_is_refused(known, monkeypatch):
@@ -129,5 +130,7 @@ def test_every_way_down_ends_where_no_neighbour_is_faster(known):
     assert land.valleys[0] == known.best
     assert sum(map(land.basin, land.valleys)) == len(known.times_ms)
     for valley in land.valleys:
-        assert all(known.times_ms[valley] <= known.times_ms[one] for one in land.neighbours[valley])
+        assert all(
+            known.times_ms[valley] <= known.times_ms[point] for point in land.neighbours[valley]
+        )
     assert set(land.ends) == set(known.times_ms)

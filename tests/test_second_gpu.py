@@ -127,7 +127,7 @@ def test_the_shares_that_21_tells_of_are_so():
     assert more[names].between(3, 6.5).all()
     assert (abs(more.drop(names)) < 1).all()
     degrees = {
-        slug: [one["temperature_c"] for name in names for one in kept_at_large(slug, name)]
+        slug: [row["temperature_c"] for name in names for row in kept_at_large(slug, name)]
         for slug in ("nvidia-h200", H100)
     }
     cooler = statistics.mean(degrees["nvidia-h200"]) - statistics.mean(degrees[H100])
@@ -175,7 +175,7 @@ def test_recorded_roofs_are_never_of_two_gpus(monkeypatch, h100_without_wgmma):
     assert reference.wgmma
     h100 = dataclasses.replace(AMPERE, name="NVIDIA H100 80GB HBM3")
     monkeypatch.setattr(registry, "gpu", lambda: h100)
-    own = roofs.recorded_ceilings()
-    assert own.gpu == h100.name and not own.wgmma and own.reads
+    recorded = roofs.recorded_ceilings()
+    assert recorded.gpu == h100.name and not recorded.wgmma and recorded.reads
     monkeypatch.setattr(registry, "gpu", lambda: AMPERE)
     assert roofs.recorded_ceilings() == reference

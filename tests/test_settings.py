@@ -24,7 +24,7 @@ def covering(rung):
     }
     missing = set().union(*met.values())
     while missing:
-        chosen = max(met, key=lambda one: len(met[one] & missing))
+        chosen = max(met, key=lambda name: len(met[name] & missing))
         missing -= met[chosen]
         yield dict(chosen)
 

@@ -89,27 +89,27 @@ def machine(python: str, platform: str) -> dict[str, str]:
 def pins(lock: str, python: str, platform: str) -> dict[str, str]:
     """Name and version of all that a lock installs on such a machine."""
     lines = (REQUIREMENTS / f"{lock}.txt").read_text("utf-8").splitlines()
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for requirement in (Requirement(line) for line in lines if re.match(r"\w", line)):
         if requirement.marker and not requirement.marker.evaluate(machine(python, platform)):
             continue
         (pin,) = requirement.specifier
         assert pin.operator == "==", requirement
         name = canonicalize_name(requirement.name)
-        assert name not in found, f"{name} has two versions on Python {python}, {platform}"
-        found[name] = pin.version
-    return found
+        assert name not in versions, f"{name} has two versions on Python {python}, {platform}"
+        versions[name] = pin.version
+    return versions
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("python", PYTHONS)
 @pytest.mark.parametrize("lock", LOCKED)
 def test_a_lock_pins_what_pyproject_asks_for(lock, python, platform):
-    found = pins(lock, python, platform)
+    pinned = pins(lock, python, platform)
     for requirement in map(Requirement, LOCKED[lock]):
         if requirement.marker and not requirement.marker.evaluate(machine(python, platform)):
             continue
-        version = found.get(canonicalize_name(requirement.name))
+        version = pinned.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement} is not in {lock}.txt: run make lock"
         assert version in requirement.specifier, f"{lock}.txt has {version}, not {requirement}"
 
@@ -138,25 +138,25 @@ def test_macos_has_no_cuda():
 
 def conda_requirements() -> dict[str, SpecifierSet]:
     listed = yaml.safe_load((ROOT / "environment.yml").read_text("utf-8"))["dependencies"]
-    found = {}
+    specifiers = {}
     for line in listed:
         if isinstance(line, str):
             name, _, versions = line.partition(" ")
             # conda's "=13.0.88" is the exact version as far as it is written
-            found[name] = SpecifierSet(re.sub(r"^=(?=\d)", "==", versions))
+            specifiers[name] = SpecifierSet(re.sub(r"^=(?=\d)", "==", versions))
         else:  # what conda-forge does not have comes with pip
-            own = (Requirement(one) for one in line["pip"] if not one.startswith("-"))
-            found |= {one.name: one.specifier for one in own}
-    return found
+            requirements = (Requirement(text) for text in line["pip"] if not text.startswith("-"))
+            specifiers |= {requirement.name: requirement.specifier for requirement in requirements}
+    return specifiers
 
 
 @pytest.mark.parametrize(
     "wanted",
     [
         *(
-            one
+            extra
             for name in ("project", "lab", "tune", "fast", "test", "simulator")
-            for one in EXTRAS[name]
+            for extra in EXTRAS[name]
         ),
         *CONSTRAINTS,
     ],
@@ -564,8 +564,8 @@ def test_an_editable_install_has_no_second_copy_of_the_data(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     shutil.unpack_archive(wheel, tmp_path / "site", "zip")
     assert not (tmp_path / "site" / "gemmlab").exists()
-    (found,) = (tmp_path / "site").glob("*.pth")
-    assert Path(found.read_text("utf-8").strip()) == ROOT
+    (path_file,) = (tmp_path / "site").glob("*.pth")
+    assert Path(path_file.read_text("utf-8").strip()) == ROOT
 
 
 def test_the_line_of_the_page_on_running_installs_all_that_it_shows():
@@ -574,8 +574,8 @@ def test_the_line_of_the_page_on_running_installs_all_that_it_shows():
     listed = [*EXTRAS["project"]]
     for extra in extras.split(","):
         listed += EXTRAS[extra]
-    found = {canonicalize_name(Requirement(one).name) for one in listed}
-    assert {"ipywidgets", "matplotlib", "pandas", "cupy-cuda13x", "nvidia-cuda-nvrtc"} <= found
+    names = {canonicalize_name(Requirement(text).name) for text in listed}
+    assert {"ipywidgets", "matplotlib", "pandas", "cupy-cuda13x", "nvidia-cuda-nvrtc"} <= names
 
 
 def test_sliders_without_ipywidgets_say_what_to_install():

@@ -49,18 +49,18 @@ def executed(code: list[disassembler.Instruction], kind: str, x: np.ndarray, cou
             return halves_or_not(kind, np.abs, bits(text[1:-1]))
         return registers[text] if text[0] == "R" else number(kind, text, x)
 
-    for one in code:
-        name, flags = one.operation, set(one.opcode.split(".")[1:])
+    for instruction in code:
+        name, flags = instruction.operation, set(instruction.opcode.split(".")[1:])
         if name == "LDG":
-            registers[one.operands[0]] = x[:, offset(one.operands[1])]
+            registers[instruction.operands[0]] = x[:, offset(instruction.operands[1])]
         elif name == "STG":
-            y[:, offset(one.operands[0])] = bits(one.operands[1])
+            y[:, offset(instruction.operands[0])] = bits(instruction.operands[1])
         elif name in OPERATIONS[kind]:
-            text = ", ".join(one.operands[1:])
+            text = ", ".join(instruction.operands[1:])
             if kind.endswith("x2"):  # a number for both halves stands there twice
                 text = re.sub(r"\b(\d\S*), \1", r"\1", text)
             operands = [bits(operand) for operand in text.split(", ")]
-            registers[one.operands[0]] = computed(kind, "MUL" in name, flags, *operands)
+            registers[instruction.operands[0]] = computed(kind, "MUL" in name, flags, *operands)
     return y
 
 
@@ -123,7 +123,7 @@ def test_the_machine_code_computes_the_same_bits(ptx_type, count, length, more, 
         got, run = simulated(source, name, program)
         if not run.notes:  # the sum of two equal products
             assert got.tobytes() == want.tobytes(), (name, program)
-        fused += any("FMA" in one.opcode for one in code)
+        fused += any("FMA" in instruction.opcode for instruction in code)
     assert fused > count / 2
 
 
@@ -134,8 +134,8 @@ def test_cuda_computes_the_same_bits_as_its_machine_code(group):
     listing, straight = machine_code(source, options=options), 0
     for name, text in texts.items():
         code = disassembler.parse(disassembler.section(listing, name))
-        used = {one.operation for one in code}
-        if not used & BEYOND and not any(one.predicate for one in code):
+        used = {instruction.operation for instruction in code}
+        if not used & BEYOND and not any(instruction.predicate for instruction in code):
             x = recorder.inputs(text.ptx_type)
             want = executed(code, text.ptx_type, x, len(text.results))
             assert simulated(source, name, text, options)[0].tobytes() == want.tobytes(), name
@@ -204,19 +204,25 @@ def test_what_stands_between_decides_as_in_the_machine_code(arch):
         nvrtc.compile_source(source, "kernel.cu", arch=arch),
         machine_code(source, arch),
     )
-    kernels, found = ptx.parse(program.ptx, "kernel.cu"), {}
+    kernels, counts = ptx.parse(program.ptx, "kernel.cu"), {}
     for i, name in enumerate(BETWEEN):
         code = disassembler.parse(disassembler.section(listing, f"k{i}"))
-        want = Counter(one.operation for one in code if one.operation in NAMES.values())
+        want = Counter(
+            instruction.operation for instruction in code if instruction.operation in NAMES.values()
+        )
         kernel, notes = contracted(kernels[f"k{i}"])
-        got = Counter(NAMES.get(one.name) for one in kernel.instructions if one.parts[-1] == "f32")
+        got = Counter(
+            NAMES.get(instruction.name)
+            for instruction in kernel.instructions
+            if instruction.parts[-1] == "f32"
+        )
         del got[None]
-        found[name] = (got, want)
+        counts[name] = (got, want)
         assert notes == ()
-    assert {name: got for name, (got, _) in found.items()} == {
-        name: want for name, (_, want) in found.items()
+    assert {name: got for name, (got, _) in counts.items()} == {
+        name: want for name, (_, want) in counts.items()
     }
-    fused = {name for name, (got, _) in found.items() if got["FFMA"]}
+    fused = {name for name, (got, _) in counts.items() if got["FFMA"]}
     assert len(fused) > 5 and len(BETWEEN) - len(fused) > 5
 
 
@@ -235,7 +241,7 @@ def test_a_factor_that_is_overwritten_before_the_sum_still_counts():
     got, _ = simulated(source, "k", program)
     want = executed(code, "f32", recorder.inputs("f32"), 2)
     assert got.tobytes() == want.tobytes()
-    assert Counter(one.operation for one in code)["FFMA"] == 3
+    assert Counter(instruction.operation for instruction in code)["FFMA"] == 3
 
 
 @pytest.mark.parametrize("options", [("-G",), ("--ptxas-options=-O0",), ("-fmad=false",)])
@@ -246,7 +252,7 @@ def test_nothing_is_fused_where_options_forbid_it(options):
     a, b, c = recorder.inputs("f32").view(f4).T[:3]
     assert got.tobytes() == (a * b - c * b).tobytes()
     code = disassembler.parse(disassembler.section(machine_code(source, options=options), "k"))
-    assert not any(one.operation == "FFMA" for one in code)
+    assert not any(instruction.operation == "FFMA" for instruction in code)
 
 
 @pytest.mark.parametrize("name", ["s32 s8 u8 n8 satfinite", "s32 u8 s8 n8 registers satfinite"])
@@ -254,7 +260,10 @@ def test_satfinite_before_and_behind_the_types_is_the_same_machine_code(name):
     form, _ = test_wgmma.FORMS[name]
     texts = test_wgmma.source(form), test_wgmma.behind_the_types(form)
     before, behind = (
-        [str(one) for one in disassembler.parse(disassembler.section(machine_code(text)))]
+        [
+            str(instruction)
+            for instruction in disassembler.parse(disassembler.section(machine_code(text)))
+        ]
         for text in texts
     )
-    assert before == behind and any("IGMMA" in one for one in before)
+    assert before == behind and any("IGMMA" in line for line in before)

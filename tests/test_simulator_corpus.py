@@ -52,9 +52,9 @@ def test_a_product_is_right_at_any_small_shape(entry, m, n, k, alpha, beta, seed
 
 
 def test_the_rungs_with_tiles_are_there_and_none_as_results_already_records_it():
-    rungs = [one for one in corpus.PRODUCTS if isinstance(one, corpus.RungProduct)]
-    assert {one.path.stem[:2] for one in rungs} >= {"03", "04", "05", "06", "07", "08", "09"}
-    assert not {one.name for one in rungs} & {corpus.rung(one.path.stem).name for one in rungs}
+    rungs = [product for product in corpus.PRODUCTS if isinstance(product, corpus.RungProduct)]
+    assert {rung.path.stem[:2] for rung in rungs} >= {"03", "04", "05", "06", "07", "08", "09"}
+    assert not {rung.name for rung in rungs} & {corpus.rung(rung.path.stem).name for rung in rungs}
 
 
 @pytest.mark.parametrize("name", RECORD)

@@ -10,13 +10,13 @@ from mistakes import MISTAKES, OWN, correct, find, planted, trials
 import ptxsim
 from gemmlab.ladder import RUNGS
 
-ONE_OF_EACH_KERNEL = list({(one.of, one.shapes): one for one in MISTAKES}.values())
+ONE_OF_EACH_KERNEL = list({(mistake.of, mistake.shapes): mistake for mistake in MISTAKES}.values())
 
 
 def test_there_are_many_and_no_two_of_one_name():
-    assert len({one.name for one in MISTAKES}) == len(MISTAKES) >= 158
-    assert {one.of for one in MISTAKES} >= set(OWN)
-    rungs = {one.of.split()[0] for one in MISTAKES} & {rung.name for rung in RUNGS}
+    assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 158
+    assert {mistake.of for mistake in MISTAKES} >= set(OWN)
+    rungs = {mistake.of.split()[0] for mistake in MISTAKES} & {rung.name for rung in RUNGS}
     assert len(rungs) >= 7
 
 

@@ -38,7 +38,9 @@ def test_links_open_the_very_notebook(monkeypatch):
 def test_the_extras_of_the_first_cell_are_there():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     (extras,) = re.findall(r"gemmlab\[([\w,]+)\]", hosted.first_cell())
-    assert all(re.search(rf"^{one} = \[", text, re.M) for one in [*extras.split(","), "simulator"])
+    assert all(
+        re.search(rf"^{extra} = \[", text, re.M) for extra in [*extras.split(","), "simulator"]
+    )
 
 
 def test_binder_installs_the_locks_and_nothing_else():

@@ -55,13 +55,13 @@ def made(tmp_path, monkeypatch):
 
 
 def words(page: notebook.Page) -> str:
-    cells = [one for one in page.notebook["cells"] if one["cell_type"] == "markdown"]
-    return "\n".join(one["source"] for one in cells)
+    cells = [cell for cell in page.notebook["cells"] if cell["cell_type"] == "markdown"]
+    return "\n".join(cell["source"] for cell in cells)
 
 
 def shown(page: notebook.Page) -> str:
-    outputs = [one for cell in page.notebook["cells"] for one in cell.get("outputs", ())]
-    return "\n".join(one["data"]["text/html"] for one in outputs)
+    outputs = [output for cell in page.notebook["cells"] for output in cell.get("outputs", ())]
+    return "\n".join(output["data"]["text/html"] for output in outputs)
 
 
 # ---- links ---------------------------------------------------------------------------------------
@@ -167,9 +167,9 @@ def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
 
     loop = gl.inner_loop("03_shared_memory", beside="02_coalescing")
     page = made(ran("loop", **{"text/plain": repr(loop), "text/html": loop._repr_html_()}))
-    found = re.findall(r'<a href="([^"#]+)#L-(\d+)">([\w.]+)</a>', shown(page))
-    assert [name for _, _, name in found] == ["02_coalescing.cu", "03_shared_memory.cu"]
-    for (to, line, name), (_, listing) in zip(found, loop.parts, strict=True):
+    links = re.findall(r'<a href="([^"#]+)#L-(\d+)">([\w.]+)</a>', shown(page))
+    assert [name for _, _, name in links] == ["02_coalescing.cu", "03_shared_memory.cu"]
+    for (to, line, name), (_, listing) in zip(links, loop.parts, strict=True):
         assert to == f"../kernels/{name}.html" and int(line) == listing.numbers[0]
     assert page.met == {"kernels/02_coalescing.cu", "kernels/03_shared_memory.cu"}
 
@@ -187,7 +187,7 @@ def test_a_whole_kernel_leads_to_its_page(made):
 
 def test_a_kernel_that_is_edited_in_a_cell_is_shown_as_cuda(made):
     page = made(ran("%%kernel 02_coalescing --name mine\n__global__ void f();"))
-    code_shown, cell = (one for one in page.notebook["cells"] if one["id"].startswith("c"))
+    code_shown, cell = (part for part in page.notebook["cells"] if part["id"].startswith("c"))
     assert code_shown["source"].startswith("```cuda\n%%kernel")
     assert cell["metadata"] == {"tags": ["remove-input"]}
 
@@ -221,9 +221,9 @@ def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(p
     for tag in re.findall(r"<img\b[^>]*>", json.dumps(page.notebook).replace('\\"', '"')):
         assert re.search(r'alt="[^"]+"', tag), tag
     assert not any(
-        kind in one.get("data", {})
+        kind in output.get("data", {})
         for cell in page.notebook["cells"]
-        for one in cell.get("outputs", ())
+        for output in cell.get("outputs", ())
         for kind in ("image/png", "application/vnd.jupyter.widget-view+json")
     )
 
@@ -253,10 +253,10 @@ def test_an_include_leads_to_the_header():
 
 
 def test_what_a_file_is_for_is_a_sentence():
-    said = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in kernel_files()}  # fmt: skip # noqa: E501
-    for path, sentence in said.items():
+    sentences = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in kernel_files()}  # fmt: skip # noqa: E501
+    for path, sentence in sentences.items():
         assert re.fullmatch(r"[A-Z0-9\[a-z].{15,}\.", sentence), (path.name, sentence)
-    assert said[KERNELS / "03_shared_memory.cu"] == (
+    assert sentences[KERNELS / "03_shared_memory.cu"] == (
         "03 · Shared-memory tiling. A block loads a TILE×BK piece of A and a BK×TILE piece of B "
         "once, and all its threads reuse them."
     )
@@ -279,14 +279,14 @@ def test_the_glossary_has_every_term_with_its_notebook():
 
 
 def test_the_ladder_has_every_rung_in_order():
-    found = re.findall(r"\]\(../notebooks/(\w+)\.ipynb\)", lists.ladder())
-    of_rungs = [name for name in found if name in {rung.name for rung in RUNGS}]
+    names = re.findall(r"\]\(../notebooks/(\w+)\.ipynb\)", lists.ladder())
+    of_rungs = [name for name in names if name in {rung.name for rung in RUNGS}]
     assert of_rungs == [rung.name for rung in RUNGS]
 
 
 def test_a_speed_has_its_unit_behind_the_number():
-    for told in re.findall(r"\| ([^|]*TFLOP/s</span>[^|]*) \|", lists.ladder()):
-        assert re.match(r'[\d.]+<span class="unit"> TFLOP/s</span>( at [\d×*³ ]+)?$', told), told
+    for speed in re.findall(r"\| ([^|]*TFLOP/s</span>[^|]*) \|", lists.ladder()):
+        assert re.match(r'[\d.]+<span class="unit"> TFLOP/s</span>( at [\d×*³ ]+)?$', speed), speed
 
 
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):

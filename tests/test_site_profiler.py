@@ -27,32 +27,34 @@ def rows(table):
 def of_the_file(shape=LARGE):
     rung = json.loads((replayed() / "runs.json").read_text(encoding="utf-8"))["rungs"][WALK]
     return next(
-        one["metrics"] for one in rung["counters"] if (one["m"], one["n"], one["k"]) == shape
+        counted["metrics"]
+        for counted in rung["counters"]
+        if (counted["m"], counted["n"], counted["k"]) == shape
     )
 
 
 def test_every_metric_that_is_recorded_and_not_0_stands_in_one_section():
     made = [make() for make in PARTS.values()]
     shown = [metric for table in made for metric in rows(table)]
-    assert sorted(one for one in shown if one in of_the_file()) == sorted(
-        one for one, value in of_the_file().items() if value or tables.simulated().get(one)
+    assert sorted(metric for metric in shown if metric in of_the_file()) == sorted(
+        metric for metric, value in of_the_file().items() if value or tables.simulated().get(metric)
     )
     assert stalls.ISSUE_ACTIVE in shown and len(shown) == len(set(shown))
-    assert not any(one.strip(" .") == "nan" for table in made for one in table.split("|"))
+    assert not any(entry.strip(" .") == "nan" for table in made for entry in table.split("|"))
 
 
 def test_values_are_those_of_the_record_and_of_the_simulator(monkeypatch):
     simulated = counters.simulated(tables.kernel(), *LARGE)
-    said = set()
+    marks = set()
     for metric, (_, measured, here, difference) in rows(
         tables.section("MemoryWorkloadAnalysis")
     ).items():
         assert measured == number(of_the_file()[metric])
         assert here == (number(simulated[metric]) if metric in simulated else "–")
-        said.add(difference.strip())
+        marks.add(difference.strip())
         if metric in simulated:
             assert (difference.strip() == "equal") == (simulated[metric] == of_the_file()[metric])
-    assert "equal" in said and not any("not explained" in one for one in said)
+    assert "equal" in marks and not any("not explained" in mark for mark in marks)
     stores = counters.METRICS["global", "store"][0]
     monkeypatch.setitem(tables.simulated(), stores, tables.simulated()[stores] + 3)
     assert "−3: not explained" in rows(tables.section("MemoryWorkloadAnalysis"))[stores][3]
@@ -70,7 +72,7 @@ def test_stall_reasons_add_up_to_all():
 
 def test_two_sections_compared_give_the_occupancy():
     """As the page says: cycles per instruction, times the share of cycles, are warps."""
-    each = sum(tables.stall_row()[one] for one in stalls.REASONS)
+    each = sum(tables.stall_row()[reason] for reason in stalls.REASONS)
     warps = each * tables.recorded()[stalls.ISSUE_ACTIVE] / 100 * 4
     assert 100 * warps / 64 == pytest.approx(tables.recorded()[counters.ACTIVE_WARPS], rel=0.02)
 

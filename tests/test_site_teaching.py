@@ -49,13 +49,15 @@ def test_plans_fit_into_their_time():
 
 
 def test_every_notebook_has_a_row_with_its_minutes():
-    found = {re.search(r"notebooks/(\w+)\.ipynb", cells[0])[1]: cells for cells in rows(teaching.notebooks())}  # fmt: skip # noqa: E501
-    assert found.keys() == {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"index"}
-    assert all(int(cells[2]) == reading.minutes(name) for name, cells in found.items())
-    assert found["03_shared_memory"][3] == "a number, a kernel, a planted mistake"
-    assert found["21_multi_gpu"][3] == "2 functions, a planted mistake"
-    assert all(cells[3] for cells in found.values())
-    assert found["01_naive"][6] == "any" and found["18_persistent"][6] == "sm_90a alone"
+    rows_by_name = {re.search(r"notebooks/(\w+)\.ipynb", cells[0])[1]: cells for cells in rows(teaching.notebooks())}  # fmt: skip # noqa: E501
+    assert rows_by_name.keys() == {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"index"}
+    assert all(int(cells[2]) == reading.minutes(name) for name, cells in rows_by_name.items())
+    assert rows_by_name["03_shared_memory"][3] == "a number, a kernel, a planted mistake"
+    assert rows_by_name["21_multi_gpu"][3] == "2 functions, a planted mistake"
+    assert all(cells[3] for cells in rows_by_name.values())
+    assert (
+        rows_by_name["01_naive"][6] == "any" and rows_by_name["18_persistent"][6] == "sm_90a alone"
+    )
 
 
 def test_rungs_that_are_named_are_faster_with_fewer_warps_than_the_one_before():
@@ -63,8 +65,8 @@ def test_rungs_that_are_named_are_faster_with_fewer_warps_than_the_one_before():
                          ("09_double_buffering", "10_register_banks")):  # fmt: skip
         warps = counters.side_by_side(before, name).loc["active warps, %"]
         assert warps[name] < 0.6 * warps[before]
-        speeds = [load(one).benchmark().query("m == n == k == 4096").gflops.iloc[0]
-                  for one in (before, name)]  # fmt: skip
+        speeds = [load(notebook).benchmark().query("m == n == k == 4096").gflops.iloc[0]
+                  for notebook in (before, name)]  # fmt: skip
         assert speeds[1] > speeds[0]
 
 
@@ -73,10 +75,10 @@ def test_the_snippet_judges_a_stub_and_its_solution(name, tmp_path, capsys):
     text = (NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8")
     notebook = json.loads(text)
     cells = notebook["cells"]
-    at = next(at for at, one in enumerate(cells) if "TODO" in "".join(one["source"]) and one["cell_type"] == "code")  # fmt: skip # noqa: E501
+    at = next(at for at, cell in enumerate(cells) if "TODO" in "".join(cell["source"]) and cell["cell_type"] == "code")  # fmt: skip # noqa: E501
     call = re.search(r"check_kernel\(source, like=NAME(?:, mistakes=True)?(.*?)\)",
                      "".join(cells[at]["source"]))  # fmt: skip
-    settings = {one: int(value) for one, value in re.findall(r"(\w+)=(\d+)", call[1])}
+    settings = {key: int(value) for key, value in re.findall(r"(\w+)=(\d+)", call[1])}
     scope = {}
     exec(SNIPPET, scope)
 
@@ -89,7 +91,7 @@ def test_the_snippet_judges_a_stub_and_its_solution(name, tmp_path, capsys):
     assert verdict().startswith("Not yet")
     solution = re.search(r"Solution</summary>\s*<pre>(.*?)</pre>", "".join(cells[at + 1]["source"]), re.S)  # fmt: skip # noqa: E501
     lines = "".join(cells[at]["source"]).splitlines()
-    places = [one for one, line in enumerate(lines) if "TODO" in line]
-    kept = [line for one, line in enumerate(lines) if one not in places]
+    places = [number for number, line in enumerate(lines) if "TODO" in line]
+    kept = [line for number, line in enumerate(lines) if number not in places]
     cells[at]["source"] = "\n".join([*kept[: places[0]], html.unescape(solution[1]), *kept[places[0] :]])  # fmt: skip # noqa: E501
     assert verdict().startswith("Right")

@@ -39,10 +39,10 @@ def pixels(picture):
     return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
 
 
-def written(folder, one):
+def written(folder, widget):
     """The HTML of a widget, what its script reads, and the folder of its pictures."""
-    markup = widgets.write(folder, [one])[one.name]
-    script = (folder / "widgets" / f"{one.name}.js").read_text(encoding="utf-8")
+    markup = widgets.write(folder, [widget])[widget.name]
+    script = (folder / "widgets" / f"{widget.name}.js").read_text(encoding="utf-8")
     name, data = re.fullmatch(r'gemmlab\.take\("(\w+)",(.*)\);\n', script, re.S).groups()
     assert f'data-name="{name}"' in markup
     return markup, json.loads(data), folder / "widgets" / name
@@ -61,24 +61,24 @@ def test_views_are_those_of_the_lab(lab):
     _, data, folder = lab
     assert len(data["views"]) > 2
     there = gl.lab(NAME, **SMALL)
-    for place, (picture, said, numbers) in data["views"].items():
+    for place, (picture, sentences, numbers) in data["views"].items():
         there.choose(dict(zip(SMALL, map(int, place.split()), strict=True)))
-        assert words_of(there.caption.value) == "".join(said)
+        assert words_of(there.caption.value) == "".join(sentences)
         assert np.array_equal(pixels((folder / picture).read_bytes()), pixels(there.picture.value))
         shown = re.findall(r"<td[^>]*text-align: right[^>]*>([^<]*)</td>", there.numbers.value)
         assert shown == numbers
-    assert {one.name for one in folder.iterdir()} == {view[0] for view in data["views"].values()}
+    assert {path.name for path in folder.iterdir()} == {view[0] for view in data["views"].values()}
 
 
 def test_a_page_has_the_sliders_as_they_first_stand(lab):
     markup, data, folder = lab
-    picture, said, numbers = data["views"]["8 8 0"]
+    picture, sentences, numbers = data["views"]["8 8 0"]
     parts = r'name="(\w+)" min="0" max="(\d+)" value="(\d+)" data-values="([^"]+)"'
     sliders = re.findall(parts, markup)
     assert {name: int(values.split()[int(at)]) for name, _, at, values in sliders} == SMALL
     assert all(int(most) == len(values.split()) - 1 for _, most, _, values in sliders)
     source, alt = re.search(r'<img src="\.\./widgets/([^"]+)".*?alt="([^"]+)"', markup, re.S).groups()  # fmt: skip # noqa: E501
-    assert source == f"{folder.name}/{picture}" and html.unescape(alt) == said[0]
+    assert source == f"{folder.name}/{picture}" and html.unescape(alt) == sentences[0]
     assert re.findall(r'class="gemmlab-number">([^<]*)<', markup) == numbers
     assert "NVIDIA H200, recorded" in markup
 
@@ -86,15 +86,15 @@ def test_a_page_has_the_sliders_as_they_first_stand(lab):
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_every_move_of_one_slider_has_a_view_or_the_answer_of_the_lab(rung, monkeypatch):
     monkeypatch.setattr(widgets, "FARTHEST", 2)
-    shown = [tuple(one.values()) for one in widgets.rendered(rung, rung.defaults)]
+    shown = [tuple(parameters.values()) for parameters in widgets.rendered(rung, rung.defaults)]
     answers = widgets._answers(Call("lab", Loaded(rung.name, {})), dict.fromkeys(shown))
-    names = [one.name for one in rung.parameters]
+    names = [parameter.name for parameter in rung.parameters]
     assert tuple(rung.defaults.values()) in shown
     settings_shown = [dict(zip(names, values, strict=True)) for values in shown]
     for values in shown[:: max(1, len(shown) // 10)]:
-        for at, one in enumerate(rung.parameters):
-            for value in one.legal:
-                moved = dict(zip(names, values, strict=True)) | {one.name: value}
+        for at, parameter in enumerate(rung.parameters):
+            for value in parameter.legal:
+                moved = dict(zip(names, values, strict=True)) | {parameter.name: value}
                 if tuple(moved.values()) in shown:
                     continue
                 words, near = answers[f"{' '.join(map(str, moved.values()))}@{at}"]
@@ -102,12 +102,12 @@ def test_every_move_of_one_slider_has_a_view_or_the_answer_of_the_lab(rung, monk
                 assert target in settings_shown
                 reason = reason_of(rung, moved)
                 if reason:
-                    wanted = refusal(rung, moved, [one.name], reason, among=settings_shown)
+                    wanted = refusal(rung, moved, [parameter.name], reason, among=settings_shown)
                     assert words == wanted.words and reason in words
                 else:
                     assert "go together, but this page has no picture of them" in words
-                kept = [other for other in settings_shown if other[one.name] == value]
-                assert (target[one.name] == value) == bool(kept)
+                kept = [other for other in settings_shown if other[parameter.name] == value]
+                assert (target[parameter.name] == value) == bool(kept)
                 fewest = min(sum(other[n] != moved[n] for n in names) for other in kept or settings_shown)  # fmt: skip # noqa: E501
                 assert sum(target[n] != moved[n] for n in names) == fewest
                 assert all(f"{n}={target[n]}" in words for n in names if target[n] != moved[n])
@@ -121,10 +121,10 @@ def test_settings_without_a_picture_are_refused_where_a_page_begins_with_them():
 
 def test_what_notebooks_open_with_can_be_shown():
     opened = widgets.of_notebooks()
-    labs = {one.kernel.name for one in opened if one.function == "lab"}
+    labs = {call.kernel.name for call in opened if call.function == "lab"}
     assert labs >= {rung.name for rung in RUNGS if rung.notebook.is_file()}
-    for one in opened:
-        assert len(widgets._drawn_at_once(one)) >= 1
+    for shown in opened:
+        assert len(widgets._drawn_at_once(shown)) >= 1
 
 
 def test_a_cell_s_settings_are_followed_through_its_names():
@@ -141,9 +141,9 @@ def test_a_page_s_step_player_has_the_notebook_s_frames(tmp_path):
     there = gl.step_player(gl.load(NAME, **SMALL), 16, 16, 16)
     markup, data, folder = written(tmp_path, Call("step_player", Loaded(NAME, SMALL), (16, 16, 16)))
     assert [int(place) for place in data["views"]] == [*range(1, len(there.frames) + 1)]
-    for place, (picture, (told,), _) in data["views"].items():
+    for place, (picture, (sentence,), _) in data["views"].items():
         there.slider.value = int(place)
-        assert told == words_of(there.caption.value)
+        assert sentence == words_of(there.caption.value)
         assert np.array_equal(pixels((folder / picture).read_bytes()), pixels(there.picture.value))
     assert f'max="{len(there.frames) - 1}"' in markup and "Step player of" in markup
 

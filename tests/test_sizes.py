@@ -13,8 +13,8 @@ def test_factor_and_blocks_are_those_of_records_and_grids():
     table = sizes.against(BEFORE, AFTER)
     sms = runs.current()["gpu"]["sm_count"]
     for n in (512, 4096):
-        one, other = (runs.replay_at(gl.load(name), n, n, n) for name in (BEFORE, AFTER))
-        assert table["05 over 04"][n] == pytest.approx(other.gflops / one.gflops)
+        before, other = (runs.replay_at(gl.load(name), n, n, n) for name in (BEFORE, AFTER))
+        assert table["05 over 04"][n] == pytest.approx(other.gflops / before.gflops)
         # A block of 04 computes 32 × 64 elements with 4 warps, one of 05 128 × 64 with 8.
         assert table["blocks for each SM, 04"][n] * sms == pytest.approx(n * n / (32 * 64))
         assert table["warps for each SM, 04"][n] * sms == pytest.approx(4 * n * n / (32 * 64))

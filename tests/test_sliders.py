@@ -33,9 +33,9 @@ def combinations(rung):
 
     These are one move from legal settings, for others break many conditions at a time.
     """
-    names = [one.name for one in rung.parameters]
-    if prod(len(one.legal) for one in rung.parameters) <= MOST:
-        for values in product(*(one.legal for one in rung.parameters)):
+    names = [parameter.name for parameter in rung.parameters]
+    if prod(len(parameter.legal) for parameter in rung.parameters) <= MOST:
+        for values in product(*(parameter.legal for parameter in rung.parameters)):
             yield dict(zip(names, values, strict=True))
         return
     chance = random.Random(7)
@@ -48,7 +48,7 @@ def shown(lab) -> bool:
     return bool(lab.picture.value) and lab.picture.layout.display is None
 
 
-def said(lab) -> str:
+def words_of(lab) -> str:
     return re.sub("<[^>]*>", "", lab.message.value)
 
 
@@ -67,10 +67,10 @@ def test_every_illegal_choice_gives_a_reason_and_a_way_out(rung, without_tracing
         assert shown(lab) == (settings in legal)
         if settings in legal:
             continue
-        assert rung.broken(settings).split(":")[0] in said(lab).replace("&#x27;", "'")
+        assert rung.broken(settings).split(":")[0] in words_of(lab).replace("&#x27;", "'")
         assert not lab.caption.value and not lab.lines.value and not lab.numbers.value
         lab.offer.click()
-        assert shown(lab) and lab.settings in legal and said(lab) == ""
+        assert shown(lab) and lab.settings in legal and words_of(lab) == ""
         assert lab.offer.layout.display == "none"
 
 
@@ -83,15 +83,15 @@ def marked(lab) -> dict[str, str]:
 def test_it_opens_with_the_settings_that_are_asked_for():
     lab = gl.lab("14_wmma", BM=64, BN=64, BK=np.int64(16), STAGES=0)
     assert lab.settings == {"BM": 64, "BN": 64, "BK": 16, "WM": 64, "WN": 64, "STAGES": 0}
-    assert shown(lab) and not said(lab) and not marked(lab)
+    assert shown(lab) and not words_of(lab) and not marked(lab)
     assert all(type(value) is int for value in lab.settings.values())
 
 
 def test_it_opens_with_the_refusal_where_they_do_not_go_together():
     lab = gl.lab("14_wmma", STAGES=0)
     assert not shown(lab) and lab.settings["STAGES"] == 0
-    assert "is one warp that shares nothing" in said(lab)
-    assert "The nearest with STAGES=0: from BM=128 to BM=64, " in said(lab)
+    assert "is one warp that shares nothing" in words_of(lab)
+    assert "The nearest with STAGES=0: from BM=128 to BM=64, " in words_of(lab)
     lab.offer.click()
     assert shown(lab) and lab.settings["STAGES"] == 0
 
@@ -113,7 +113,7 @@ def test_settings_that_the_rung_does_not_have_are_refused(settings, reason):
 def test_the_way_out_keeps_the_move_and_marks_what_it_changes(without_tracing):
     lab = gl.lab("10_register_banks", PTXAS=3)
     lab.sliders["TN"].value = 8
-    assert said(lab).endswith("The nearest with TN=8: from PTXAS=3 to PTXAS=1.")
+    assert words_of(lab).endswith("The nearest with TN=8: from PTXAS=3 to PTXAS=1.")
     assert marked(lab) == {"PTXAS": "1"} and lab.offer.description == "Use PTXAS=1"
     assert sliders.VERMILION in lab.labels["PTXAS"].value
     assert sliders.VERMILION not in lab.labels["TN"].value
@@ -121,9 +121,9 @@ def test_the_way_out_keeps_the_move_and_marks_what_it_changes(without_tracing):
     assert shown(lab) and not marked(lab)
     assert (lab.settings["TN"], lab.settings["PTXAS"]) == (8, 1)
     lab.sliders["PTXAS"].value = 3
-    assert said(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
+    assert words_of(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
     lab.arch.value = "sm_80"  # no move of a slider
-    assert said(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
+    assert words_of(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
 
 
 def test_where_nothing_legal_has_the_move_that_is_said(without_tracing):
@@ -131,7 +131,9 @@ def test_where_nothing_legal_has_the_move_that_is_said(without_tracing):
     never = ladder.Constraint("never", lambda s: "is not for now" if s["BLOCK_X"] == 32 else None)
     lab.rung = replace(lab.rung, constraints=(*lab.rung.constraints, never))
     lab.sliders["BLOCK_X"].value = 32
-    assert "is not for now. Nothing legal has BLOCK_X=32. The nearest: from BLOCK_X=32" in said(lab)
+    assert "is not for now. Nothing legal has BLOCK_X=32. The nearest: from BLOCK_X=32" in words_of(
+        lab
+    )
     lab.offer.click()
     assert shown(lab) and lab.settings["BLOCK_X"] != 32
 
@@ -182,7 +184,7 @@ def test_an_architecture_that_the_settings_do_not_run_on_is_refused_in_place():
     lab = gl.lab("09_double_buffering")
     lab.sliders["STAGES"].value = 2
     lab.arch.value = "sm_75"
-    assert not shown(lab) and "needs sm_80 or newer" in said(lab)
+    assert not shown(lab) and "needs sm_80 or newer" in words_of(lab)
     assert lab.offer.layout.display == "none"  # other settings of this rung are no cure
     lab.arch.value = "sm_80"
     assert shown(lab)

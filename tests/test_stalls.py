@@ -59,7 +59,7 @@ def test_what_wgmma_waits_for_is_told_by_the_loop_of_17_and_by_counters(monkeypa
     """Its loop has no barrier, and no rung of 16 to 18 loads from global memory."""
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     loop = loops.loop(load("17_warp_specialized")).instructions
-    names = {one.opcode for one in loop}
+    names = {instruction.opcode for instruction in loop}
     assert not any(name.startswith("BAR") for name in names)
     assert any(name.startswith("WARPGROUP.DEPBAR") for name in names)
     assert table_of("17_warp_specialized").loc["barrier", "17_warp_specialized"] > 40
@@ -74,7 +74,7 @@ def test_a_group_is_measured_rung_by_rung(results):
         shapes = stalls.evidence(rung).read()[["m", "n", "k", "batch"]].to_numpy().tolist()
         wanted = [*stalls.SHAPES, *stalls.MORE.get(rung.name, ())]
         if rung.batch > 1:
-            wanted += [(*one.shape, one.batch) for one in BATCHES]
+            wanted += [(*problem.shape, problem.batch) for problem in BATCHES]
         assert [tuple(shape) for shape in shapes] == list(map(sizes_of, wanted))
     before = (results / "stalls.csv").read_text()
     recorder.record(["stalls/03_shared_memory"], [], silent)
@@ -100,8 +100,8 @@ def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     _, metrics = runs.counters_at(runs.Measured(rung), *runs.LARGE)
     expected = metrics[ACTIVE_WARPS] / 100 * 64 / 4
-    found = table_of(rung.name).loc["warps of a scheduler", rung.name]
-    assert found == pytest.approx(expected, rel=0.03, abs=0.1)
+    warps = table_of(rung.name).loc["warps of a scheduler", rung.name]
+    assert warps == pytest.approx(expected, rel=0.03, abs=0.1)
 
 
 def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):

@@ -21,7 +21,7 @@ def pixels(player):
     return np.asarray(Image.open(io.BytesIO(player.picture.value)).convert("RGB"))
 
 
-def said(player):
+def words_of(player):
     return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
 
 
@@ -31,15 +31,15 @@ def test_it_begins_with_the_first_frame_of_two_by_two_blocks(player):
     assert (player.slider.min, player.slider.max) == (1, len(player.frames))
     assert (player.play.min, player.play.max) == (1, len(player.frames))
     assert not player.slider.continuous_update
-    assert said(player) == f"Frame 1 of 6. {player.frames[0].caption}"
+    assert words_of(player) == f"Frame 1 of 6. {player.frames[0].caption}"
 
 
 def test_moving_the_slider_shows_another_frame_and_back_the_same(player):
     seen = []
     for number in [*range(1, 5), *range(1, 5)]:
         player.slider.value = number
-        seen.append((player.picture.value, said(player)))
-        assert player.frames[number - 1].caption in said(player)
+        seen.append((player.picture.value, words_of(player)))
+        assert player.frames[number - 1].caption in words_of(player)
     assert len(set(seen)) == 4 and seen[:4] == seen[4:]
     assert len({Image.open(io.BytesIO(picture)).size for picture, _ in seen}) == 1
 
@@ -69,7 +69,7 @@ def test_every_rung_plays_from_nothing_to_all_of_its_products(name):
     player = gl.step_player(gl.load(name))
     assert len(player.frames) >= 5
     player.slider.value = player.slider.max
-    assert "writes its" in said(player) and player.picture.value
+    assert "writes its" in words_of(player) and player.picture.value
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_every_rung_plays_from_nothing_to_all_of_its_products(name):
 )
 def test_what_cannot_be_shown_is_said_in_its_place(sizes, reason, capsys):
     player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8), *sizes)
-    assert said(player).startswith("No picture:") and reason in said(player)
+    assert words_of(player).startswith("No picture:") and reason in words_of(player)
     assert player.picture.value == b"" and player.picture.layout.display == "none"
     assert capsys.readouterr() == ("", "")
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_shown_is_said_in_its_place(sizes, reason, capsys):
 def test_a_kernel_that_leaves_its_arrays_says_so():
     text = gl.load("01_naive").source().text.replace("[(size_t)row * K + k]", "[-1]")
     player = gl.step_player(gl.from_source(text, "01_naive"))
-    assert "out-of-bounds read" in said(player) and not player.frames
+    assert "out-of-bounds read" in words_of(player) and not player.frames
 
 
 def test_anything_but_a_kernel_is_refused():

@@ -139,10 +139,10 @@ def fake_cublas(machine, milliseconds):
 
 @given(st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=40))
 def test_quartiles_are_numpy_s(samples):
-    found = timing.Spread.of(samples, min)
+    spread = timing.Spread.of(samples, min)
     expected = numpy.percentile(samples, (25, 50, 75))
-    assert numpy.allclose((found.q1, found.median, found.q3), expected, rtol=1e-12)
-    assert found.best == min(samples)
+    assert numpy.allclose((spread.q1, spread.median, spread.q3), expected, rtol=1e-12)
+    assert spread.best == min(samples)
 
 
 @given(st.integers(4 * 3, 2**34), st.integers(2**20, 2**28))
@@ -167,14 +167,21 @@ def test_a_sample_is_long_enough_and_a_graph_visits_each_set_alike(launch_ms, se
 
 def test_long_launches_alternate_one_by_one(machine, monkeypatch):
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 10.0))
-    found = timing.compare(FakeKernel(machine.launcher("ours", 40.0)), 4096, 4096, 4096, pairs=4)
+    comparison = timing.compare(
+        FakeKernel(machine.launcher("ours", 40.0)), 4096, 4096, 4096, pairs=4
+    )
 
     assert machine.graphs == 0
-    assert (found.launches, found.cublas_launches, found.pairs, found.noise_pairs) == (1, 1, 4, 4)
-    assert found.time_ms.median == pytest.approx(40.0)
-    assert found.cublas_ms.median == pytest.approx(10.0)
-    assert found.ratio.median == pytest.approx(0.25), "a quarter of cuBLAS's speed"
-    assert found.noise.median == pytest.approx(1.0)
+    assert (
+        comparison.launches,
+        comparison.cublas_launches,
+        comparison.pairs,
+        comparison.noise_pairs,
+    ) == (1, 1, 4, 4)
+    assert comparison.time_ms.median == pytest.approx(40.0)
+    assert comparison.cublas_ms.median == pytest.approx(10.0)
+    assert comparison.ratio.median == pytest.approx(0.25), "a quarter of cuBLAS's speed"
+    assert comparison.noise.median == pytest.approx(1.0)
     names = [name[0] for name, _ in machine.log]
     # two launches each to warm up and plan, one each ahead of the samples, the pairs; then itself
     assert "".join(names) == "oo" + "cc" + "oc" + "occoocco" + "o" * (2 + 8)
@@ -182,25 +189,27 @@ def test_long_launches_alternate_one_by_one(machine, monkeypatch):
 
 def test_the_two_sides_never_share_inputs_and_each_rotates(machine, monkeypatch):
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 10.0))
-    found = timing.compare(FakeKernel(machine.launcher("ours", 40.0)), 2048, 2048, 2048, pairs=4)
+    comparison = timing.compare(
+        FakeKernel(machine.launcher("ours", 40.0)), 2048, 2048, 2048, pairs=4
+    )
     compared = machine.log[: 4 + 2 + 8]
     used = {
         side: [number for name, (number,) in compared if name == side]
         for side in ("ours", "cublas")
     }
-    for side, first in (("ours", 0), ("cublas", found.input_sets)):
-        expected = [first + turn % found.input_sets for turn in range(len(used[side]))]
+    for side, first in (("ours", 0), ("cublas", comparison.input_sets)):
+        expected = [first + turn % comparison.input_sets for turn in range(len(used[side]))]
         assert used[side] == expected
 
 
 def test_short_launches_go_into_graphs(machine, monkeypatch):
     monkeypatch.setattr(timing, "Cublas", fake_cublas(machine, 0.01))
-    found = timing.compare(FakeKernel(machine.launcher("ours", 0.1)), 512, 512, 512, pairs=3)
+    comparison = timing.compare(FakeKernel(machine.launcher("ours", 0.1)), 512, 512, 512, pairs=3)
     assert machine.graphs >= 3, "ours, cuBLAS, and ours once more on the other inputs"
-    for launches in (found.launches, found.cublas_launches):
-        assert launches >= in_turn.GRAPH_LAUNCHES and launches % found.input_sets == 0
-    assert found.time_ms.median == pytest.approx(0.1)
-    assert found.ratio.median == pytest.approx(0.1)
+    for launches in (comparison.launches, comparison.cublas_launches):
+        assert launches >= in_turn.GRAPH_LAUNCHES and launches % comparison.input_sets == 0
+    assert comparison.time_ms.median == pytest.approx(0.1)
+    assert comparison.ratio.median == pytest.approx(0.1)
 
 
 def test_no_time_without_pass(machine, monkeypatch):
@@ -268,12 +277,12 @@ def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
         return measurement(size=m, time_ms=time_ms)
 
     monkeypatch.setattr(timing, "compare", compare)
-    found = list(timing.sweep(None, [(size,) * 3 for size in (2048, 4096, 8192, 16384)]))
+    runs = list(timing.sweep(None, [(size,) * 3 for size in (2048, 4096, 8192, 16384)]))
     assert tried == [2048, 4096, 8192], "17.6 s are not even tried"
-    assert [type(item).__name__ for item in found] == ["Measurement"] * 2 + ["Skipped"] * 2
-    assert found[2].time_ms == pytest.approx(2200.0)
-    assert found[3].time_ms == pytest.approx(17600.0)
-    assert "not tried" in found[3].reason and "limit of 1 s" in found[3].reason
+    assert [type(item).__name__ for item in runs] == ["Measurement"] * 2 + ["Skipped"] * 2
+    assert runs[2].time_ms == pytest.approx(2200.0)
+    assert runs[3].time_ms == pytest.approx(17600.0)
+    assert "not tried" in runs[3].reason and "limit of 1 s" in runs[3].reason
 
 
 @pytest.mark.parametrize("error", [timing.TimingError, timing.NoAlgorithm])
@@ -290,16 +299,16 @@ def test_a_shape_that_does_not_fit_is_skipped_and_the_sweep_goes_on(error, monke
 
 
 def test_the_table():
-    found = timing.table(
+    table = timing.table(
         [
             measurement("01_naive", time_ms=2.0, cublas_ms=0.5),
             measurement("02_coalescing", time_ms=1.0, cublas_ms=0.4),
             measurement("01_naive", size=1024, time_ms=9.0, cublas_ms=3.0),
         ]
     )
-    assert tuple(found.columns) == timing.COLUMNS
-    by_row = {(row.kernel, row.m): row for row in found.itertuples()}
-    assert len(by_row) == len(found) == 5, "one row for cuBLAS per shape"
+    assert tuple(table.columns) == timing.COLUMNS
+    by_row = {(row.kernel, row.m): row for row in table.itertuples()}
+    assert len(by_row) == len(table) == 5, "one row for cuBLAS per shape"
     assert by_row["cublas", 512].time_ms == 0.4
     assert by_row["cublas", 512].pct_cublas == 100
     naive = by_row["01_naive", 512]
@@ -317,12 +326,12 @@ def test_the_table():
 def test_a_real_measurement(shape):
     from gemmlab.loading import load
 
-    found = timing.compare(load("02_coalescing"), *shape)
+    comparison = timing.compare(load("02_coalescing"), *shape)
     for name in timing.SPREADS:
-        spread = getattr(found, name)
+        spread = getattr(comparison, name)
         assert all(math.isfinite(value) and value > 0 for value in vars(spread).values())
-    assert found.launches >= in_turn.GRAPH_LAUNCHES
-    assert found.gpu == device.gpu().name
+    assert comparison.launches >= in_turn.GRAPH_LAUNCHES
+    assert comparison.gpu == device.gpu().name
 
 
 @pytest.mark.gpu

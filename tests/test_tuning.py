@@ -243,7 +243,7 @@ def test_a_rung_is_swept_for_all_that_it_computes(made_up, monkeypatch):
     assert set(usual["BK"]) == {8} and set(other["BK"]) == {16}
     assert len(usual) + len(other) == len(table) and usual.index.tolist() == [*range(len(usual))]
     best = [tuning.for_shape(rung, (1000, 800, 500), "sm_75", {"KIND": kind}) for kind in (0, 1)]
-    assert [one.settings["BK"] for one in best] == [8, 16]
+    assert [row.settings["BK"] for row in best] == [8, 16]
     assert tuning.for_shape(rung, (1000, 800, 500), "sm_75") == best[0]
     tuning.kept.cache_clear()
 

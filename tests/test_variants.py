@@ -102,8 +102,8 @@ def test_a_tile_by_rows_is_read_with_as_many_loads_and_without_conflicts(deep):
     kernels = {"by rows": by_rows(1, BK=deep), "transposed": load(BUFFERED, BK=deep)}
     table = variants.side_by_side(kernels, 128, 128, 64)
     for what in ("shared loads", "wavefronts of shared loads"):
-        found = table.loc[f"{what} per warp FMA"]
-        assert found["by rows"] == found["transposed"] > 0
+        counted = table.loc[f"{what} per warp FMA"]
+        assert counted["by rows"] == counted["transposed"] > 0
     assert table.loc["conflicts of shared loads per warp FMA", "by rows"] == 0
     assert table.loc["conflicts of shared stores per warp FMA", "by rows"] == 0
 
@@ -111,8 +111,8 @@ def test_a_tile_by_rows_is_read_with_as_many_loads_and_without_conflicts(deep):
 def test_copies_of_a_tile_by_rows_bring_sixteen_bytes():
     """Of both tiles: a copy each, the end of the group, the wait. Transposed, A takes four."""
     kernels = {"by rows": by_rows(2), "transposed": by_rows(2, BY_ROWS=0)}
-    found = tile_steps.instructions(kernels)["copies, groups, waits"]
-    assert found.to_dict() == {"by rows": 4, "transposed": 7}
+    counted = tile_steps.instructions(kernels)["copies, groups, waits"]
+    assert counted.to_dict() == {"by rows": 4, "transposed": 7}
 
 
 def test_a_rung_that_is_not_taken_apart_is_named():

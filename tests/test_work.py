@@ -34,28 +34,28 @@ def test_nine_blocks_on_four_sms_leave_three_of_them_idle_at_the_end(nine_tiles)
 
 def test_no_sm_does_two_things_at_once(nine_tiles):
     for sm in range(4):
-        mine = sorted((one.start, one.stop) for one in nine_tiles.parts if one.sm == sm)
+        mine = sorted((part.start, part.stop) for part in nine_tiles.parts if part.sm == sm)
         assert all(stop <= start for (_, stop), (start, _) in pairwise(mine))
 
 
 @pytest.mark.parametrize("op_a, op_b", [(0, 0), (1, 1)])
 def test_blocks_go_through_a_batch_and_leave_out_nothing(op_a, op_b):
     kernel = gl.load("13_batched", OP_A=op_a, OP_B=op_b, RESIDENT=1)
-    found = work(kernel, 100, 40, 40, sm_count=4, batch=5)
-    assert (found.tiles, found.steps, found.batch) == ((2, 1), 3, 5)
-    done = [(part.product, *part.tile, part.first, part.end) for part in found.parts]
+    schedule = work(kernel, 100, 40, 40, sm_count=4, batch=5)
+    assert (schedule.tiles, schedule.steps, schedule.batch) == ((2, 1), 3, 5)
+    done = [(part.product, *part.tile, part.first, part.end) for part in schedule.parts]
     assert sorted(done) == [(product, row, 0, 0, 3) for product in range(5) for row in range(2)]
-    first = [(part.product, part.tile) for part in found.parts if part.block == (0, 0, 0)]
+    first = [(part.product, part.tile) for part in schedule.parts if part.block == (0, 0, 0)]
     assert first == [(0, (0, 0)), (2, (0, 0)), (4, (0, 0))], "every fourth of ten tiles"
-    assert found.length == 3 * 3 and found.busy == 30 / 36
+    assert schedule.length == 3 * 3 and schedule.busy == 30 / 36
 
 
 def test_a_launch_for_each_product_waits_for_the_last_one():
     kernel = gl.load("13_batched", RESIDENT=1)
-    found = launch_by_launch(work(kernel, 64, 64, 32, sm_count=4), 6)
-    assert [part.start for part in found.parts] == [2 * product for product in range(6)]
-    assert found.length == 12 and found.busy == 1 / 4
-    figure = waves(("launches", found))
+    schedule = launch_by_launch(work(kernel, 64, 64, 32, sm_count=4), 6)
+    assert [part.start for part in schedule.parts] == [2 * product for product in range(6)]
+    assert schedule.length == 12 and schedule.busy == 1 / 4
+    figure = waves(("launches", schedule))
     (panel,) = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waves")]
     assert [text.get_text() for text in panel.texts] == [f"product {at}" for at in range(6)]
     assert "6 products of 64×64×32" in figure.caption and "25 %" in figure.caption

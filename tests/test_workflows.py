@@ -19,8 +19,10 @@ def steps(name):
 
 
 def with_action(name, action):
-    (found,) = [one for one in steps(name) if one.get("uses", "").startswith(f"{action}@")]
-    return found
+    (step,) = [
+        candidate for candidate in steps(name) if candidate.get("uses", "").startswith(f"{action}@")
+    ]
+    return step
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
@@ -28,15 +30,15 @@ def test_every_part_that_is_run_is_a_target_of_the_makefile(name):
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([\w-]+):", makefile, re.M))
     parts = WORKFLOWS[name]["jobs"].get("test", {}).get("strategy", {}).get("matrix", {}).get("part", [])  # fmt: skip # noqa: E501
-    run = [one["run"].removeprefix(".ci/run ") for one in steps(name)
-           if one.get("run", "").startswith(".ci/run ")]  # fmt: skip
+    run = [step["run"].removeprefix(".ci/run ") for step in steps(name)
+           if step.get("run", "").startswith(".ci/run ")]  # fmt: skip
     called = {text.replace("${{ matrix.part }}", part) for text in run for part in parts or [""]}
     assert called and called <= targets
 
 
 def test_an_action_has_one_version_everywhere():
-    used = {one["uses"] for name in WORKFLOWS for one in steps(name) if "uses" in one}
-    versions = [one.split("@") for one in used]
+    used = {step["uses"] for name in WORKFLOWS for step in steps(name) if "uses" in step}
+    versions = [action.split("@") for action in used]
     assert all(re.fullmatch(r"v\d+", version) for _, version in versions)
     assert len({action for action, _ in versions}) == len(versions)
 
@@ -46,12 +48,16 @@ def test_the_site_is_published_from_main_alone_after_its_tests():
     assert "refs/heads/main" in SITE["publish"]["if"]
     upload = with_action("site", "actions/upload-pages-artifact")
     order = SITE["build"]["steps"]
-    tested = next(at for at, one in enumerate(order) if one.get("run") == ".ci/run test-site")
+    tested = next(at for at, step in enumerate(order) if step.get("run") == ".ci/run test-site")
     assert order.index(upload) > tested and "refs/heads/main" in upload["if"]
     assert ROOT / upload["with"]["path"] == build.SITE
 
 
 def test_the_address_reaches_sphinx():
-    (step,) = [one for one in SITE["build"]["steps"] if one.get("run") == ".ci/run test-site"]
+    (step,) = [
+        candidate
+        for candidate in SITE["build"]["steps"]
+        if candidate.get("run") == ".ci/run test-site"
+    ]
     assert "GEMMLAB_SITE_URL" in step["env"]
     assert '"GEMMLAB_SITE_URL"' in (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")

@@ -31,9 +31,9 @@ SEED = 100
 def codes() -> dict[str, str]:
     """The FP32 kernels: those whose bits must be equal."""
     return {
-        one.name: code_hash(one.path, one.settings)
-        for one in corpus.PRODUCTS
-        if one.dtype == "float32"
+        product.name: code_hash(product.path, product.settings)
+        for product in corpus.PRODUCTS
+        if product.dtype == "float32"
     }
 
 

@@ -51,18 +51,18 @@ def kernel(name: str) -> Kernel:
 
 
 def codes() -> dict[str, str]:
-    found = {}
+    hashes = {}
     for form in FORMS:
         deep = {"BK": DEEP[TYPES[form["DTYPE"]].a.bytes]}
         settings = ladder.settings_for(MMA_SYNC, TILES | deep | form)
-        found[ladder.written(settings)] = code_hash(MMA_SYNC.path, settings)
-    return found
+        hashes[ladder.written(settings)] = code_hash(MMA_SYNC.path, settings)
+    return hashes
 
 
 def recorded(names: list[str]) -> Iterator[tuple[str, dict]]:
     if not names:
         return
-    wanted = [one for one in (*METRICS, *TENSOR_METRICS) if PERCENT not in one]
+    wanted = [metric for metric in (*METRICS, *TENSOR_METRICS) if PERCENT not in metric]
     entry = MMA_SYNC.entry(MMA_SYNC.defaults)
     count = len(names) * len(COUNTED)
     counted = iter(profiled([__file__, *names], entry, count, wanted, MMA_SYNC.name))

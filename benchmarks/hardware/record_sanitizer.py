@@ -46,10 +46,10 @@ TABLE = Path(__file__).resolve().parents[2] / "docs" / "mistakes.md"
 
 def cases() -> dict[str, Mistake]:
     """Each mistake by its name, and each kernel without one."""
-    found = {one.name: one for one in MISTAKES}
-    for one in MISTAKES:
-        found.setdefault(CORRECT + one.of, mistakes.correct(one))
-    return found
+    by_name = {mistake.name: mistake for mistake in MISTAKES}
+    for mistake in MISTAKES:
+        by_name.setdefault(CORRECT + mistake.of, mistakes.correct(mistake))
+    return by_name
 
 
 def key(mistake: Mistake) -> str:
@@ -119,8 +119,10 @@ def outcome(output: str | None) -> str:
     """What the launch came to: "right", "wrong", "error: …" or "hangs"."""
     if output is None or STOPPED in output:
         return "hangs"
-    found = re.findall(r"^(right|wrong|error: \w+)$", output, re.M)
-    return found[-1] if found else "error: " + (output.strip().splitlines() or ["nothing"])[-1]
+    outcomes = re.findall(r"^(right|wrong|error: \w+)$", output, re.M)
+    return (
+        outcomes[-1] if outcomes else "error: " + (output.strip().splitlines() or ["nothing"])[-1]
+    )
 
 
 def report(output: str | None) -> dict:
@@ -142,7 +144,7 @@ def alone(name: str) -> str:
 
 
 def under_tools(name: str) -> dict[str, dict]:
-    found = {}
+    by_tool = {}
     for tool in TOOLS:
         quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
         command = ["compute-sanitizer", "--tool", tool, "--print-limit", "3", *quiet,
@@ -150,8 +152,8 @@ def under_tools(name: str) -> dict[str, dict]:
         result = report(finished(command))
         if result["errors"] < 0:  # the tool itself failed
             result = report(finished(command))
-        found[tool] = result
-    return found
+        by_tool[tool] = result
+    return by_tool
 
 
 def together(run: Callable[[str], object], names: list[str]) -> Iterator[tuple[str, object]]:
@@ -206,33 +208,34 @@ have some.
 
 def by_sanitizer(case: dict) -> str:
     """The tools that reported something, with their words."""
-    found = [
+    reports = [
         f"{tool}: {result['first']}" if result["first"] else tool
         for tool, result in case["tools"].items()
         if result["errors"] > 0
     ]
-    return "; ".join(found) or "–"
+    return "; ".join(reports) or "–"
 
 
 def table() -> str:
     """docs/mistakes.md, from the registry and the record."""
-    found = RECORD.current()
+    record = RECORD.current()
     rows, by_checks, by_verification, by_tools, hidden = [], 0, 0, 0, 0
-    recorded_here = sum(one.name in found for one in MISTAKES)
-    for one in MISTAKES:
-        case = found.get(one.name)
-        checks, verified = "checks" in one.found_by, "verification" in one.found_by
+    recorded_here = sum(mistake.name in record for mistake in MISTAKES)
+    for mistake in MISTAKES:
+        case = record.get(mistake.name)
+        checks, verified = "checks" in mistake.found_by, "verification" in mistake.found_by
         alone = case["alone"] if case else NOT_RECORDED
         sanitizer = by_sanitizer(case) if case else NOT_RECORDED
         by_checks, by_verification = by_checks + checks, by_verification + verified
         by_tools += sanitizer not in ("–", NOT_RECORDED)
         hidden += alone == "right"
         rows.append(
-            f"| {one.name}: {one.what} | {one.of} | {', '.join(one.kinds) if checks else '–'} | "
+            f"| {mistake.name}: {mistake.what} | {mistake.of} | "
+            f"{', '.join(mistake.kinds) if checks else '–'} | "
             f"{'wrong' if verified else '–'} | {alone} | {sanitizer} |"
         )
-    clean = [name for name in found if name.startswith(CORRECT)]
-    reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(found[n]) != "–"]
+    clean = [name for name in record if name.startswith(CORRECT)]
+    reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(record[n]) != "–"]
     summary = (
         f"Of {len(MISTAKES)} mistakes the simulator's checks find {by_checks} and verification "
         f"{by_verification}; together they find all. Of {recorded_here} that are recorded "
@@ -242,7 +245,7 @@ def table() -> str:
         + (", ".join(reported) if reported else "none")
         + "."
     )
-    from_runs = {case["recording"] for case in found.values()}
+    from_runs = {case["recording"] for case in record.values()}
     runs = [run for at, run in enumerate(RECORD.read()["recordings"]) if at in from_runs]
     gpu, tool, dates = (
         ", ".join(dict.fromkeys(run[fact] for run in runs))

@@ -66,7 +66,7 @@ class Record:
         write(out / self.path.name, {"recordings": recordings, "entries": entries})
         for name, entry in self.make(self.stale()):
             entries[name] = {"code": codes[name], "recording": number, **entry}
-            ordered = {one: entries[one] for one in codes if one in entries}
+            ordered = {key: entries[key] for key in codes if key in entries}
             write(out / self.path.name, {"recordings": recordings, "entries": ordered})
             yield name
 

@@ -129,7 +129,7 @@ class Facts:
         """Columns quantity, value, unit: the same quantities in the same order for every kernel."""
         rows, columns = self.kernel.rung.tile(self.kernel.settings)
         taken, fits = self.taken, self.fits
-        shared = {one: self.units_per_request(SHARED, one) for one in ("load", "store")}
+        shared = {op: self.units_per_request(SHARED, op) for op in ("load", "store")}
         rows_of_table: list[tuple[str, object, str]] = [
             ("threads per block", self.threads, "threads"),
             ("C per block", rows * columns, "elements"),

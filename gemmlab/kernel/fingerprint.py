@@ -119,13 +119,13 @@ def _tokens(texts: tuple[str, ...]) -> tuple[str, frozenset[str], tuple[str, ...
 def _headers(text: str, seen: set[str]) -> list[tuple[str, str]]:
     """(name, text) of own headers, directly or indirectly included, in the order of their mention.
     Those in `seen` are left out, and each that is found is added to it."""
-    found: list[tuple[str, str]] = []
+    headers: list[tuple[str, str]] = []
     for name in _included(text):
         if name not in seen and (path := kernel_file(name)).is_file():
             seen.add(name)
             header = path.read_text(encoding="utf-8")
-            found += [(name, header), *_headers(header, seen)]
-    return found
+            headers += [(name, header), *_headers(header, seen)]
+    return headers
 
 
 @lru_cache(maxsize=256)

@@ -41,12 +41,12 @@ NUMBERS_TITLE = "All numbers"
 class View:
     """What is shown of one choice of settings.
 
-    `picture`: a PNG file. `said`: sentences, the caption of the picture first. `lines`: the
+    `picture`: a PNG file. `sentences`: the caption of the picture first. `lines`: the
     kernel's source with what each line costs. `numbers`: quantity, value and unit in words.
     """
 
     picture: bytes
-    said: tuple[str, ...]
+    sentences: tuple[str, ...]
     lines: Heat
     numbers: tuple[tuple[str, str, str], ...]
 
@@ -65,12 +65,14 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
     roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
     """
     facts = facts_of.of(kernel, arch)
-    said = (caption_of(facts, roofs), *resources(facts), no_roofs)
+    sentences = (caption_of(facts, roofs), *resources(facts), no_roofs)
     numbers = tuple(
         (quantity, _words(value), unit)
         for quantity, value, unit in facts.table().itertuples(index=False)
     )
-    return View(panels(facts, roofs, DPI), tuple(filter(None, said)), heat(facts.trace), numbers)
+    return View(
+        panels(facts, roofs, DPI), tuple(filter(None, sentences)), heat(facts.trace), numbers
+    )
 
 
 def _words(value: float | str | None) -> str:
@@ -243,7 +245,7 @@ class Lab(ipywidgets.VBox):
             raise
         view = self._views[key]
         self.picture.value, self.picture.layout.display = view.picture, None
-        self.caption.value = _paper("<br>".join(map(html.escape, view.said)))
+        self.caption.value = _paper("<br>".join(map(html.escape, view.sentences)))
         self.lines.value, self.numbers.value = view.lines._repr_html_(), _numbers(view)
         self._make_offer({})
         self._say("")

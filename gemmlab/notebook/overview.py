@@ -87,16 +87,16 @@ def ladder_steps() -> list[Step]:
     Of rungs that are for other products at one of these, with the settings for it. One that nobody
     has measured says so. Raises NoRecord for the ceilings, StaleRecord and BadRecord.
     """
-    found = roofs.recorded_ceilings()
-    copied = f"measure the roofs first: {found.bytes_per_second / 1e12:.2f} TB/s copied"
-    rate = f"{found.flop_per_second / 1e12:.1f}"
-    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(found.recorded))]
+    measured = roofs.recorded_ceilings()
+    copied = f"measure the roofs first: {measured.bytes_per_second / 1e12:.2f} TB/s copied"
+    rate = f"{measured.flop_per_second / 1e12:.1f}"
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(measured.recorded))]
     for rung in RUNGS:
         try:
             steps.append(Step(rung.name, rung.title, rung.idea, *_speed(rung)))
         except NoRecord:
             steps.append(Step(rung.name, rung.title, rung.idea, "not recorded", ""))
-    steps += [Step(one.name, one.title, one.idea, "", "") for one in chapters()]
+    steps += [Step(chapter.name, chapter.title, chapter.idea, "", "") for chapter in chapters()]
     return sorted(steps, key=lambda step: step.name)
 
 
@@ -116,8 +116,8 @@ def day_of(recorded: str) -> str:
 
 def span(days: Iterable[str]) -> str:
     """From the first of some days to the last."""
-    found = sorted(days)
-    return " to ".join(dict.fromkeys((found[0], found[-1])))
+    in_order = sorted(days)
+    return " to ".join(dict.fromkeys((in_order[0], in_order[-1])))
 
 
 def ladder_source() -> str:

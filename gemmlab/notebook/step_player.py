@@ -69,7 +69,7 @@ class StepPlayer(Player):
     def show(self) -> None:
         number = self.slider.value - 1
         self.picture.value = self.drawn(number)
-        self.say(self.told(number))
+        self.say(self.words_of(number))
 
     def drawn(self, number: int) -> bytes:
         """A frame, from 0 on, as a PNG file."""
@@ -80,7 +80,7 @@ class StepPlayer(Player):
             self._pictures[number] = drawn.getvalue()
         return self._pictures[number]
 
-    def told(self, number: int) -> str:
+    def words_of(self, number: int) -> str:
         """The same in words."""
         return f"Frame {number + 1} of {len(self.frames)}. {self.frames[number].caption}"
 

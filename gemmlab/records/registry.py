@@ -186,16 +186,16 @@ def again(name: str) -> str:
 def of_each(items: Iterable[Item], read: Callable[[Item], Found]) -> list[Found]:
     """`read` of each; what is not recorded or stale is left out, in a line on standard error. Where
     nothing is left, raises what the last of them raised."""
-    found, error = [], None
+    results, error = [], None
     for item in items:
         try:
-            found.append(read(item))
+            results.append(read(item))
         except (NoRecord, StaleRecord) as refused:
             error = refused
             logging.getLogger(__name__).warning("Left out: %s", refused)
-    if error and not found:
+    if error and not results:
         raise error
-    return found
+    return results
 
 
 # ---- what changed --------------------------------------------------------------------------------

@@ -156,16 +156,16 @@ def integers() -> None:
         text = f"lop3.b32 {{d}}, {{0}}, {{1}}, {{2}}, {table};"
         form(g, f"lop3.b32 {table:#x}", i, i, i, i, text=text)
     # Two words each: the carry of the lower ones, which are (0, 1), goes into the upper (2, 3).
-    for sign, (one, two) in product("us", [("add", "addc"), ("sub", "subc")]):
+    for sign, (low, high) in product("us", [("add", "addc"), ("sub", "subc")]):
         form(
-            g, f"{one}.cc.{sign}32 {two}", i, i, i, i, i,
-            text=f"{{{{ .reg .b32 t; {one}.cc.{sign}32 t, {{0}}, {{1}}; "
-            f"{two}.cc.{sign}32 t, {{2}}, {{3}}; {two}.{sign}32 {{d}}, t, 0; }}}}",
+            g, f"{low}.cc.{sign}32 {high}", i, i, i, i, i,
+            text=f"{{{{ .reg .b32 t; {low}.cc.{sign}32 t, {{0}}, {{1}}; "
+            f"{high}.cc.{sign}32 t, {{2}}, {{3}}; {high}.{sign}32 {{d}}, t, 0; }}}}",
         )  # fmt: skip
         form(
-            g, f"{one}.cc.{sign}64 {two}", "i64", "i64", "i64", "i64", "i64",
-            text=f"{{{{ .reg .b64 t; {one}.cc.{sign}64 t, {{0}}, {{1}}; "
-            f"{two}.{sign}64 {{d}}, {{2}}, {{3}}; }}}}",
+            g, f"{low}.cc.{sign}64 {high}", "i64", "i64", "i64", "i64", "i64",
+            text=f"{{{{ .reg .b64 t; {low}.cc.{sign}64 t, {{0}}, {{1}}; "
+            f"{high}.{sign}64 {{d}}, {{2}}, {{3}}; }}}}",
         )  # fmt: skip
     for sign in "us":
         form(
@@ -352,24 +352,24 @@ def pool(kind: str, random) -> tuple[np.ndarray, np.ndarray]:
     """(awkward, ordinary) operands of a kind, as bits in uint64."""
     if kind in ("f16", "f32", "f64"):
         bits = BITS[kind]
-        found = _floats(np.dtype(f"f{bits // 8}"), np.dtype(f"u{bits // 8}"), random)
+        values = _floats(np.dtype(f"f{bits // 8}"), np.dtype(f"u{bits // 8}"), random)
     elif kind == "bf16":
-        found = _bfloats(random)
+        values = _bfloats(random)
     elif kind in ("f16x2", "bf16x2"):
         awkward, ordinary = (p.astype(np.uint32) for p in pool(kind[:-2], random))
-        found = [p | random.permutation(p) << np.uint32(16) for p in (awkward, ordinary)]
+        values = [p | random.permutation(p) << np.uint32(16) for p in (awkward, ordinary)]
     elif kind == "shift":
         awkward = np.array([0, 1, 5, 15, 16, 31, 32, 33, 63, 64, 65, 255, 256, 2**31, 2**32 - 1])
-        found = awkward, random.integers(0, 70, 400)
+        values = awkward, random.integers(0, 70, 400)
     elif kind == "pred":
-        found = np.array([0, 1]), random.integers(0, 2, 400)
+        values = np.array([0, 1]), random.integers(0, 2, 400)
     elif kind in ("bytes", "select", "e2"):
         ordinary = random.integers(0, 1 << BITS[kind], 400)
-        found = np.array([0, 0x7F80, 0x8080 << (BITS[kind] - 16), (1 << BITS[kind]) - 1]), ordinary
+        values = np.array([0, 0x7F80, 0x8080 << (BITS[kind] - 16), (1 << BITS[kind]) - 1]), ordinary
     else:
         bits = BITS[kind]
-        found = _integers(bits, np.dtype(f"u{bits // 8}"), random)
-    return tuple(np.asarray(part).astype(np.uint64) for part in found)
+        values = _integers(bits, np.dtype(f"u{bits // 8}"), random)
+    return tuple(np.asarray(part).astype(np.uint64) for part in values)
 
 
 def operands(kinds: tuple[str, ...]) -> np.ndarray:
@@ -463,20 +463,20 @@ def results(forms: list[Form], launch, given) -> dict[str, np.ndarray]:
     the operands by their key.
     """
     text = source(forms)
-    found = {}
+    outputs = {}
     for number, form in enumerate(forms):
         bits = max(8, BITS[form.result])
         x = given[operands_key(form.name)]
-        found[form.name] = launch(text, f"k{number}", x).astype(f"u{bits // 8}")
-    return found
+        outputs[form.name] = launch(text, f"k{number}", x).astype(f"u{bits // 8}")
+    return outputs
 
 
 def write(path: Path, arrays: dict[str, np.ndarray]) -> None:
     """Save, all results as one array: a thousand small ones would take as much room again."""
     names = [name for name in FORMS if f"result {name}" in arrays]
-    found = [np.asarray(arrays.pop(f"result {name}")) for name in names]
-    arrays["results"] = np.frombuffer(b"".join(one.tobytes() for one in found), np.uint8)
-    sizes = [[name, one.itemsize] for name, one in zip(names, found, strict=True)]
+    outputs = [np.asarray(arrays.pop(f"result {name}")) for name in names]
+    arrays["results"] = np.frombuffer(b"".join(output.tobytes() for output in outputs), np.uint8)
+    sizes = [[name, output.itemsize] for name, output in zip(names, outputs, strict=True)]
     arrays["names"] = np.array(json.dumps(sizes))
     np.savez_compressed(path, **arrays)
 
@@ -556,20 +556,20 @@ def sweep(cupy) -> dict[str, dict]:
     of the two; `units`: the largest difference in units in the last place, and of results of
     magnitude 1 and more; `error`: the largest absolute difference, and of results below 1.
     """
-    found = {}
+    differences = {}
     for name, exact in EXACT.items():
         text = SWEEP.replace("INSTRUCTION", name).replace("EXACT", exact)
         text = text.replace("KEEPS", str(int(name.startswith("tanh"))))
         counts = cupy.zeros(8, "u8")
         cupy.RawKernel(text, "sweep", options=("-std=c++17",))((1 << 12,), (256,), (counts,))
         special, example, units, inexact, large, error, small = counts.get().tolist()[:7]
-        found[name] = {
+        differences[name] = {
             "special": special, "example": f"{example:#010x}", "units": units,
             "inexact": inexact, "units_from_1": large, "error": error / 2**40,
             "error_below_1": small / 2**40,
         }  # fmt: skip
-        print(name, found[name])
-    return found
+        print(name, differences[name])
+    return differences
 
 
 def spread() -> np.ndarray:
@@ -589,11 +589,11 @@ def digests(cupy) -> dict[str, str]:
         const int i = blockIdx.x * blockDim.x + threadIdx.x;
         asm volatile("INSTRUCTION %0, %1;" : "=r"(out[i]) : "r"(x[i]));
     }"""
-    x, out, found = cupy.asarray(spread()), cupy.zeros(2**21, "u4"), {}
+    x, out, by_name = cupy.asarray(spread()), cupy.zeros(2**21, "u4"), {}
     for name in DIGESTS:
         cupy.RawKernel(text.replace("INSTRUCTION", name), "k")((2**13,), (256,), (x, out))
-        found[name] = digest(out.get())
-    return found
+        by_name[name] = digest(out.get())
+    return by_name
 
 
 # What NVRTC makes of functions of the CUDA library: no approximation but those of DIGESTS.
@@ -623,12 +623,12 @@ def library_operands() -> np.ndarray:
 def library(cupy) -> dict[str, str]:
     """Digests of the results; compiled as the simulator compiles."""
     module = cupy.RawModule(code=LIBRARY_SOURCE, options=("-std=c++17", "-ftz=true"))
-    x, found = cupy.asarray(library_operands()), {}
+    x, by_expression = cupy.asarray(library_operands()), {}
     for i, expression in enumerate(LIBRARY):
         out = cupy.zeros(2**15, "f4")
         module.get_function(f"k{i}")((2**7,), (256,), (x, out))
-        found[expression] = digest(out.get().view(np.uint32))
-    return found
+        by_expression[expression] = digest(out.get().view(np.uint32))
+    return by_expression
 
 
 def provenance(cupy) -> dict[str, str]:

@@ -161,10 +161,10 @@ COUNTED = (
 
 def counted_boxes() -> dict[str, Boxes]:
     """Boxes by name, loads and stores; each is counted at each of its corners."""
-    found = {f"load {name}": case for name, case in record_copies.loads().items()
+    boxes = {f"load {name}": case for name, case in record_copies.loads().items()
              if not name.startswith(("type", "nan")) and "uint8" not in name
              and "float64" not in name}  # fmt: skip
-    return found | {f"store {name}": case for name, case in record_copies.stores().items()}
+    return boxes | {f"store {name}": case for name, case in record_copies.stores().items()}
 
 
 @dataclass(frozen=True)
@@ -251,19 +251,19 @@ def _plain() -> dict[str, Case]:
 
 def _reductions() -> dict[str, Case]:
     """On any bits at all; two neighbours of out get the same, so that a mistake in width shows."""
-    found = {}
+    reductions = {}
     for name in TO_GLOBAL:
-        found[f"to global {name}"] = Case(
+        reductions[f"to global {name}"] = Case(
             f"to_global_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,)
         )
     for name in TO_CLUSTER:
-        found[f"to cluster {name}"] = Case(
+        reductions[f"to cluster {name}"] = Case(
             f"to_cluster_{_name(name)}", (2,), (32,), lambda: [_bits(1), _bits(2)], (1,)
         )
     for dtype, operations in TENSOR_TYPES.items():
         row = 64 // np.dtype(dtype).itemsize
         for how in operations:
-            found[f"by tensor {how} {dtype}"] = Case(
+            reductions[f"by tensor {how} {dtype}"] = Case(
                 f"by_tensor_{how}",
                 (3,),
                 (32,),
@@ -275,7 +275,7 @@ def _reductions() -> dict[str, Case]:
                 (0,),
                 1024,
             )
-    return found  # fmt: skip
+    return reductions  # fmt: skip
 
 
 def _bits(seed: int, count: int = 256) -> np.ndarray:
@@ -349,24 +349,24 @@ def some(path: Path, without: set[str]) -> None:
         module = cupy.RawModule(path=os.environ["CUBIN"])
     else:
         module = cupy.RawModule(code=source(), options=OPTIONS)
-    found = dict(np.load(path)) if path.exists() else {}
+    results = dict(np.load(path)) if path.exists() else {}
     about = {**provenance(cupy), "command": "python ptxsim/hardware/record_clusters.py OUTDIR"}
-    found["about"] = np.array(json.dumps(about))
+    results["about"] = np.array(json.dumps(about))
     for name, case in cases().items():
-        if name in without or f"{name} {case.seen[0]}" in found:
+        if name in without or f"{name} {case.seen[0]}" in results:
             continue
         print(name, flush=True)
         for number, array in on_gpu(cupy, module, case).items():
-            found[f"{name} {number}"] = kept(array)
-        np.savez_compressed(path.with_suffix(".tmp.npz"), **found)
+            results[f"{name} {number}"] = kept(array)
+        np.savez_compressed(path.with_suffix(".tmp.npz"), **results)
         path.with_suffix(".tmp.npz").replace(path)
 
 
 def main(outdir: Path) -> None:
     path = outdir / "clusters.npz"
     in_processes(__file__, path, LIMIT_S)
-    found = dict(np.load(path)) | {name: np.array(json.dumps(v)) for name, v in counts().items()}
-    np.savez_compressed(path, **found)
+    results = dict(np.load(path)) | {name: np.array(json.dumps(v)) for name, v in counts().items()}
+    np.savez_compressed(path, **results)
 
 
 def launched() -> None:

@@ -71,7 +71,7 @@ class Program:
         registers = f".reg .b{8 * np.dtype(kind.bits).itemsize} t<{len(self.lines)}>; "
         ends = [f"mov.b{8 * np.dtype(kind.bits).itemsize} %{i}, {t};"
                 for i, t in enumerate(self.results)]  # fmt: skip
-        text = re.sub(r"\bx\d", lambda found: places[found[0]], " ".join([*self.lines, *ends]))
+        text = re.sub(r"\bx\d", lambda match: places[match[0]], " ".join([*self.lines, *ends]))
         loads = "".join(f"    const {kind.c_type} x{i} = x[{i}];\n" for i in range(INPUTS))
         outputs = ", ".join(f'"={kind.letter}"(y[{i}])' for i in range(count))
         given = ", ".join(f'"{kind.letter}"(x{i})' for i in range(INPUTS))
@@ -88,7 +88,7 @@ class Program:
 def programs(ptx_type: str, seed: int, count: int, length: int, more=()) -> list[Program]:
     """Generated ones. `more`: operations besides those of all types; "ftz": nearly all have it."""
     random = np.random.RandomState(seed)  # whose numbers never change
-    ftz, more = "ftz" in more, [one for one in more if one != "ftz"]
+    ftz, more = "ftz" in more, [word for word in more if word != "ftz"]
     return [_program(ptx_type, random, length, more, ftz) for _ in range(count)]
 
 
@@ -110,7 +110,7 @@ def _program(ptx_type: str, random, length: int, more: list[str], ftz: bool) -> 
             flags.insert(len(flags) - ("sat" in flags), "ftz")
         opcode = f"mov.b{bits}" if name == "mov" else ".".join([name, *flags, ptx_type])
         lines.append(f"{opcode} t{number}, {', '.join(sources)};")
-        unused = [one for one in unused if one not in sources] + [f"t{number}"]
+        unused = [name for name in unused if name not in sources] + [f"t{number}"]
         known.append(f"t{number}")
     also = [f"t{i}" for i in range(length) if random.randint(12) == 0 and f"t{i}" not in unused]
     return Program(ptx_type, tuple(lines), tuple(unused + also))
@@ -229,10 +229,10 @@ class Text:
 
 def groups() -> dict[str, dict[str, Program | Text]]:
     """By group the kernels by name. Those of a group have the same options, and make one module."""
-    found: dict[str, dict[str, Program | Text]] = {}
+    by_group: dict[str, dict[str, Program | Text]] = {}
 
     def add(group: str, made) -> None:
-        found[group] = {f"{group}_{i}": one for i, one in enumerate(made)}
+        by_group[group] = {f"{group}_{i}": kernel for i, kernel in enumerate(made)}
 
     add("single", programs("f32", 1, 40, 12, MORE["f32"]))
     add("single_long", programs("f32", 2, 15, 30))
@@ -240,14 +240,16 @@ def groups() -> dict[str, dict[str, Program | Text]]:
     for seed, ptx_type in enumerate(("f64", "f16", "bf16", "f16x2", "bf16x2"), start=4):
         add(ptx_type, programs(ptx_type, seed, 20, 12, MORE.get(ptx_type, ())))
     for name, options in (("fast", FAST), ("plain", PLAIN), ("apart", APART)):
-        found[name] = {f"{name}_{body}": Text("f32", text, options)
+        by_group[name] = {f"{name}_{body}": Text("f32", text, options)
                        for body, text in (BODIES | FLOAT_BODIES).items()}  # fmt: skip
-    found["double"] = {f"double_{name}": Text("f64", text, PLAIN) for name, text in BODIES.items()}
+    by_group["double"] = {
+        f"double_{name}": Text("f64", text, PLAIN) for name, text in BODIES.items()
+    }
     for ptx_type in ("f16", "bf16"):
         group = f"cuda_{ptx_type}"
-        found[group] = {f"{group}_{name}": Text(ptx_type, text, PLAIN)
+        by_group[group] = {f"{group}_{name}": Text(ptx_type, text, PLAIN)
                         for name, text in HALF_BODIES.items()}  # fmt: skip
-    return found
+    return by_group
 
 
 def module(kernels: dict[str, Program | Text]) -> tuple[str, tuple[str, ...]]:

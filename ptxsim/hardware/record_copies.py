@@ -252,7 +252,7 @@ def pattern(dtype: str, shape) -> np.ndarray:
 
 def loads() -> dict[str, Boxes]:
     """Every swizzle with boxes of each width, inside, past each end, and far outside."""
-    found = {}
+    boxes = {}
     widths = {"none": (16, 64, 128, 256), "32B": (16, 32), "64B": (16, 32, 64),
               "128B": (16, 32, 64, 96, 128)}  # fmt: skip
     for swizzle, rows in widths.items():
@@ -266,88 +266,88 @@ def loads() -> dict[str, Boxes]:
                 past = whole[1] - across + per_unit
                 corners = ((0, 0), (3, per_unit), (-2, -per_unit), (-40, 0), (2, 2**20),
                            (30, past), (36, whole[1] - per_unit))  # fmt: skip
-                found[f"{swizzle} {dtype} {row}"] = Boxes(
+                boxes[f"{swizzle} {dtype} {row}"] = Boxes(
                     dtype, whole, (16, across), corners, swizzle
                 )
     for swizzle, row in (("32B", 8), ("64B", 16), ("128B", 32)):
         for offset in (128, 256, 384, 512, 896):
             corners = ((0, 0), (-1, 4))
-            found[f"{swizzle} at {offset}"] = Boxes(
+            boxes[f"{swizzle} at {offset}"] = Boxes(
                 "float32", (20, 64), (12, row), corners, swizzle, offset=offset
             )
-    found["all axes 1"] = Boxes("float32", (100,), (64,), ((0,), (-8,), (72,), (96,), (100,)))
-    found["all axes 3"] = Boxes(
+    boxes["all axes 1"] = Boxes("float32", (100,), (64,), ((0,), (-8,), (72,), (96,), (100,)))
+    boxes["all axes 3"] = Boxes(
         "float32", (5, 6, 20), (3, 4, 8), ((0, 0, 0), (-1, 3, 12), (4, -2, -4))
     )
-    found["all axes 4"] = Boxes(
+    boxes["all axes 4"] = Boxes(
         "float16",
         (3, 4, 5, 24),
         (2, 2, 3, 16),
         ((0, 0, 0, 0), (2, -1, 4, 16), (-1, 3, -2, -8)),
         "32B",
     )
-    found["all axes 5"] = Boxes(
+    boxes["all axes 5"] = Boxes(
         "float32", (2, 3, 4, 5, 8), (2, 1, 2, 3, 4), ((0, 0, 0, 0, 0), (1, 2, -1, 3, 4)), "128B"
     )
     for dtype in ("uint16", "uint32", "int32", "uint64", "int64"):
-        found[f"type {dtype}"] = Boxes(dtype, (7, 32), (4, 16), ((1, 8), (5, -8)))
+        boxes[f"type {dtype}"] = Boxes(dtype, (7, 32), (4, 16), ((1, 8), (5, -8)))
     for dtype in ("float16", "float32", "float64"):
-        found[f"nan {dtype}"] = Boxes(
+        boxes[f"nan {dtype}"] = Boxes(
             dtype, (7, 32), (4, 16), ((0, 0), (5, -8), (-9, 0)), fill="nan"
         )
-    found["view"] = Boxes("float32", (30, 64), (8, 16), ((0, 0), (-1, -4), (12, 20)), "64B",
+    boxes["view"] = Boxes("float32", (30, 64), (8, 16), ((0, 0), (-1, -4), (12, 20)), "64B",
                           begin=(5, 8), end=(23, 41))  # fmt: skip
-    found["box larger than the array"] = Boxes("float32", (3, 4), (8, 16), ((0, 0), (-2, -4)))
-    return found
+    boxes["box larger than the array"] = Boxes("float32", (3, 4), (8, 16), ((0, 0), (-2, -4)))
+    return boxes
 
 
 def stores() -> dict[str, Boxes]:
-    found = {}
+    boxes = {}
     for swizzle, row in (("none", 64), ("32B", 32), ("64B", 64), ("128B", 128)):
         for dtype in ("float16", "float32"):
             across = row // np.dtype(dtype).itemsize
             whole = (29, 3 * across)
             unit = 16 // np.dtype(dtype).itemsize
             corners = ((0, 0), (8, unit), (3, across + unit), (25, 2 * across), (16, 3 * across))
-            found[f"{swizzle} {dtype}"] = Boxes(dtype, whole, (8, across), corners, swizzle)
-    found["three axes"] = Boxes(
+            boxes[f"{swizzle} {dtype}"] = Boxes(dtype, whole, (8, across), corners, swizzle)
+    boxes["three axes"] = Boxes(
         "float32", (3, 5, 20), (2, 3, 8), ((0, 0, 0), (2, 3, 12), (1, 4, 4))
     )
     for dtype, width in (("float32", 33), ("float32", 34), ("float32", 38), ("float16", 65)):
         corners = ((0, 32), (4, 24), (8, 64))
-        found[f"ragged {dtype} {width}"] = Boxes(
+        boxes[f"ragged {dtype} {width}"] = Boxes(
             dtype, (12, 96), (4, 16), corners, begin=(0, 0), end=(10, width)
         )
-    found["at 384"] = Boxes("float32", (20, 64), (12, 32), ((0, 0), (12, 40)), "128B", offset=384)
-    found["view"] = Boxes("float32", (30, 64), (8, 16), ((0, 0), (2, 20), (12, 20)), "64B",
+    boxes["at 384"] = Boxes("float32", (20, 64), (12, 32), ((0, 0), (12, 40)), "128B", offset=384)
+    boxes["view"] = Boxes("float32", (30, 64), (8, 16), ((0, 0), (2, 20), (12, 20)), "64B",
                           begin=(5, 8), end=(23, 41))  # fmt: skip
-    return found
+    return boxes
 
 
 def probes() -> dict[str, tuple[str, Boxes]]:
     """("load" or "store", one box) that the GPU may refuse: where it lies in either memory."""
-    found = {}
+    boxes = {}
     for dtype, columns in (("uint8", (8, 16)), ("float16", (4, 8)), ("float32", (1, 2, 4, -1, -4)),
                            ("float64", (1, 2))):  # fmt: skip
         for column in columns:
             case = Boxes(dtype, (20, 96), (8, 16), ((3, column),))
-            found[f"load {dtype} at column {column}"] = "load", case
-            found[f"store {dtype} at column {column}"] = "store", case
+            boxes[f"load {dtype} at column {column}"] = "load", case
+            boxes[f"store {dtype} at column {column}"] = "store", case
     for swizzle in ("none", "128B"):
         for offset in (16, 32, 64, 128):
             case = Boxes("float32", (20, 96), (8, 16), ((3, 4),), swizzle, offset=offset)
-            found[f"load {swizzle} to byte {offset}"] = "load", case
-            found[f"store {swizzle} from byte {offset}"] = "store", case
+            boxes[f"load {swizzle} to byte {offset}"] = "load", case
+            boxes[f"store {swizzle} from byte {offset}"] = "store", case
     for row, column in ((-1, 4), (3, -4), (0, -64), (25, 0), (0, 96), (0, 2**20), (2**20, 0)):
         case = Boxes("float32", (20, 96), (8, 16), ((row, column),))
-        found[f"load at {row}, {column}"] = "load", case
-        found[f"store at {row}, {column}"] = "store", case
-    found["load with an odd plane"] = "load", Boxes("float32", (5, 6, 20), (2, 3, 8), ((3, 1, 4),))
-    found["load from beyond, at column 97"] = (
+        boxes[f"load at {row}, {column}"] = "load", case
+        boxes[f"store at {row}, {column}"] = "store", case
+    boxes["load with an odd plane"] = "load", Boxes("float32", (5, 6, 20), (2, 3, 8), ((3, 1, 4),))
+    boxes["load from beyond, at column 97"] = (
         "load",
         Boxes("float32", (20, 96), (8, 16), ((3, 97),)),
     )
-    return found
+    return boxes
 
 
 STRETCH_WORDS = 512
@@ -477,30 +477,30 @@ def main(outdir: Path) -> None:
     from record_arithmetic import provenance
 
     module = cupy.RawModule(code=SOURCE, options=("-arch=sm_90a", "-std=c++17"))
-    found = {}
+    results = {}
     for name, case in loads().items():
-        found[f"load {name}"] = _load(cupy, module, case)
+        results[f"load {name}"] = _load(cupy, module, case)
     for name, case in stores().items():
-        found[f"store {name}"] = _store(cupy, module, case)
-    found |= _stretches(cupy, module)
+        results[f"store {name}"] = _store(cupy, module, case)
+    results |= _stretches(cupy, module)
     for swizzle in PRODUCTS:
-        found[f"product {swizzle}"] = _product(cupy, swizzle)
+        results[f"product {swizzle}"] = _product(cupy, swizzle)
     for name, (count, steps) in SCRIPTED.items():
         seen, pending = (cupy.zeros((len(steps), 2), "i4") for _ in range(2))
         given = cupy.asarray(pattern("uint8", (4096,)))
         args = (cupy.asarray(np.array(steps, np.int32)), np.int32(count), given, seen, pending)
         module.get_function("script")((len(steps), 2), (1,), args)
-        found[f"script {name}"] = np.stack([seen.get(), pending.get()])
+        results[f"script {name}"] = np.stack([seen.get(), pending.get()])
     encoded = {}
     for name, case in encodings().items():
         encoded[name] = encode(case, cupy.asarray(case.memory()))[0]
-    found["encoded"] = np.array(json.dumps(encoded))
+    results["encoded"] = np.array(json.dumps(encoded))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         probed = dict(zip(probes(), pool.map(_probe, probes()), strict=True))
-    found["probed"] = np.array(json.dumps(probed))
+    results["probed"] = np.array(json.dumps(probed))
     about = {**provenance(cupy), "command": "python ptxsim/hardware/record_copies.py OUTDIR"}
-    found["about"] = np.array(json.dumps(about))
-    np.savez_compressed(outdir / "copies.npz", **found)
+    results["about"] = np.array(json.dumps(about))
+    np.savez_compressed(outdir / "copies.npz", **results)
 
 
 def _load(cupy, module, case: Boxes) -> np.ndarray:
@@ -536,8 +536,8 @@ def _product(cupy, swizzle: str) -> np.ndarray:
     options = ("-arch=sm_90a", *COMMON_OPTIONS, f"-DTILE={tile}", f"-DWIDTH={width}")
     module = cupy.RawModule(code=KERNELS.read_text(encoding="utf-8"), options=options)
     arrays, maps = [cupy.asarray(numbers(case.whole)) for case in factors()], []
-    for case, array, own in zip(factors(), arrays, (swizzle, swizzle, "none"), strict=True):
-        code, tensor_map = encode(replace(case, box=(tile, tile), swizzle=own), array)
+    for case, array, layout in zip(factors(), arrays, (swizzle, swizzle, "none"), strict=True):
+        code, tensor_map = encode(replace(case, box=(tile, tile), swizzle=layout), array)
         assert not code, f"cuTensorMapEncodeTiled returned {code}"
         maps.append(tensor_map)
     m, n, k = PRODUCT_SHAPE
@@ -576,7 +576,7 @@ def _stretches(cupy, module) -> dict[str, np.ndarray]:
     module.get_function("load_stretch")(
         (blocks,), (THREADS,), (given, *on_gpu, out, np.int32(words)), shared_mem=4 * words + 16
     )
-    found = {"stretch load": out.get().view(np.uint8)}
+    results = {"stretch load": out.get().view(np.uint8)}
     # The other way round, one after the other into memory of its own.
     given = cupy.asarray(pattern("uint32", (blocks, words)))
     target = cupy.full(blocks * 8192, FILLING, "u1")
@@ -585,8 +585,8 @@ def _stretches(cupy, module) -> dict[str, np.ndarray]:
         (blocks,), (THREADS,), (given, on_gpu[1], to, on_gpu[2], target, np.int32(words)),
         shared_mem=4 * words,
     )  # fmt: skip
-    found["stretch store"] = target.get()
-    return found
+    results["stretch store"] = target.get()
+    return results
 
 
 if __name__ == "__main__":

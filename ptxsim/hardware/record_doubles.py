@@ -48,7 +48,7 @@ def inputs() -> dict[str, list[np.ndarray]]:
     """shape -> A, B and C, each (products, 32, numbers of a lane): of all magnitudes, and special
     values among them."""
     random = np.random.default_rng(3)
-    found: dict[str, list[np.ndarray]] = {}
+    arrays: dict[str, list[np.ndarray]] = {}
     for shape, counts in SHAPES.items():
         for count in counts:
             x = random.standard_normal((MADE, 32, count))
@@ -56,8 +56,8 @@ def inputs() -> dict[str, list[np.ndarray]]:
             rare = random.random((8, 32, count)) < 0.1
             x[24:32] = np.where(rare, random.choice(SPECIAL, (8, 32, count)), x[24:32])
             x[32:40] *= 2.0 ** random.integers(-540, -500, (8, 32, count))
-            found.setdefault(shape, []).append(np.ascontiguousarray(x[KEPT]))
-    return found
+            arrays.setdefault(shape, []).append(np.ascontiguousarray(x[KEPT]))
+    return arrays
 
 
 def main(outdir: Path) -> None:

@@ -96,23 +96,23 @@ def extent(matrix: str, shape: tuple[int, int, int]) -> tuple[int, int]:
 
 
 def products() -> dict[str, Product]:
-    found = []
+    forms = []
     for shape, a, b in (("m16n8k8", 2, 1), ("m16n8k16", 4, 2)):
-        found += [
+        forms += [
             Product(f"mma.sync.aligned.{shape}.row.col.{d}.f16.f16.{d}",
                     (d, "f16", "f16", d), (n, a, b, n))
             for d, n in (("f32", 4), ("f16", 2))
         ]  # fmt: skip
-        found.append(Product(f"mma.sync.aligned.{shape}.row.col.f32.bf16.bf16.f32",
+        forms.append(Product(f"mma.sync.aligned.{shape}.row.col.f32.bf16.bf16.f32",
                              ("f32", "bf16", "bf16", "f32"), (4, a, b, 4)))  # fmt: skip
     for shape, a, b in (("m16n8k4", 2, 1), ("m16n8k8", 4, 2)):
-        found.append(Product(f"mma.sync.aligned.{shape}.row.col.f32.tf32.tf32.f32",
+        forms.append(Product(f"mma.sync.aligned.{shape}.row.col.f32.tf32.tf32.f32",
                              ("f32", "tf32", "tf32", "f32"), (4, a, b, 4)))  # fmt: skip
     for (shape, *counts), a, b, sat in product(
         (("m8n8k16", 2, 1, 1), ("m16n8k16", 4, 2, 1), ("m16n8k32", 4, 4, 2)),
         ("s8", "u8"), ("s8", "u8"), ("", ".satfinite"),
     ):  # fmt: skip
-        found.append(Product(f"mma.sync.aligned.{shape}.row.col{sat}.s32.{a}.{b}.s32",
+        forms.append(Product(f"mma.sync.aligned.{shape}.row.col{sat}.s32.{a}.{b}.s32",
                              ("s32", a, b, "s32"), (*counts, counts[0])))  # fmt: skip
     for (name, shape), kind in product(
         (WMMA_SHAPES | TF32_SHAPE).items(), ("f16", "bf16", "tf32", "s8", "u8")
@@ -121,20 +121,20 @@ def products() -> dict[str, Product]:
             continue
         counts = [wmma_registers(x, kind, *extent(x, shape)) for x in "ab"]
         for d, c in product(("f32", "f16"), repeat=2) if kind == "f16" else ():
-            own = [wmma_registers(x, t, *extent(x, shape)) for x, t in (("d", d), ("c", c))]
-            found.append(Product(f"wmma.mma.sync.aligned.row.col.{name}.{d}.{c}",
-                                 (d, kind, kind, c), (own[0], *counts, own[1])))  # fmt: skip
+            outer = [wmma_registers(x, t, *extent(x, shape)) for x, t in (("d", d), ("c", c))]
+            forms.append(Product(f"wmma.mma.sync.aligned.row.col.{name}.{d}.{c}",
+                                 (d, kind, kind, c), (outer[0], *counts, outer[1])))  # fmt: skip
         if kind in ("bf16", "tf32"):
-            found.append(Product(f"wmma.mma.sync.aligned.row.col.{name}.f32.{kind}.{kind}.f32",
+            forms.append(Product(f"wmma.mma.sync.aligned.row.col.{name}.f32.{kind}.{kind}.f32",
                                  ("f32", kind, kind, "f32"), (8, *counts, 8)))  # fmt: skip
         for sat in ("", ".satfinite") if kind in ("s8", "u8") else ():
-            found.append(Product(f"wmma.mma.sync.aligned.row.col.{name}.s32.{kind}.{kind}.s32{sat}",
+            forms.append(Product(f"wmma.mma.sync.aligned.row.col.{name}.s32.{kind}.{kind}.s32{sat}",
                                  ("s32", kind, kind, "s32"), (8, *counts, 8)))  # fmt: skip
-    return {one.opcode: one for one in found}
+    return {form.opcode: form for form in forms}
 
 
 def transfers() -> dict[str, Transfer]:
-    found = []
+    forms = []
     for (name, shape), matrix, layout, space in product(
         (WMMA_SHAPES | TF32_SHAPE).items(), "abcd", ("row", "col"), ("global", "shared")
     ):
@@ -145,9 +145,9 @@ def transfers() -> dict[str, Transfer]:
             verb = "store" if matrix == "d" else "load"
             opcode = f"wmma.{verb}.{matrix}.sync.aligned.{layout}.{name}.{space}.{kind}"
             rows, cols = extent(matrix, shape)
-            found.append(Transfer(opcode, kind, rows, cols, layout, space,
+            forms.append(Transfer(opcode, kind, rows, cols, layout, space,
                                   wmma_registers(matrix, kind, rows, cols)))  # fmt: skip
-    return {one.opcode: one for one in found}
+    return {form.opcode: form for form in forms}
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -161,10 +161,10 @@ def _places(first: int, count: int) -> str:
     return "{" + ", ".join(f"%{i}" for i in range(first, first + count)) + "}"
 
 
-def product_source(one: Product) -> str:
+def product_source(form: Product) -> str:
     """One warp a block; registers lie in memory as (warps, registers, 32)."""
-    d, a, b, c = one.registers
-    text = f"{one.opcode} {_places(0, d)}, {_places(d, a)}, {_places(d + a, b)}, "
+    d, a, b, c = form.registers
+    text = f"{form.opcode} {_places(0, d)}, {_places(d, a)}, {_places(d + a, b)}, "
     text += _places(d + a + b, c) + ";"
     outputs = ", ".join(f'"=r"(d[{i}])' for i in range(d))
     inputs = ", ".join(f'"r"({n}[{i}])' for n, count in zip("abc", (a, b, c), strict=True)
@@ -176,7 +176,7 @@ def product_source(one: Product) -> str:
         for n, count in zip("abc", (a, b, c), strict=True)
     )
     return f"""
-extern "C" __global__ void {entry(one.opcode)}(const unsigned* A, const unsigned* B,
+extern "C" __global__ void {entry(form.opcode)}(const unsigned* A, const unsigned* B,
                                                const unsigned* C, unsigned* D)
 {{
 {loads}    unsigned d[{d}];
@@ -186,18 +186,18 @@ extern "C" __global__ void {entry(one.opcode)}(const unsigned* A, const unsigned
 """
 
 
-def transfer_source(one: Transfer) -> str:
+def transfer_source(form: Transfer) -> str:
     """`memory` holds the matrix, `registers` (registers, 32). In shared memory: a copy of it."""
-    count, shared = one.registers, one.space == "shared"
-    size = BITS[one.ptx_type] // 8
-    operand = "[%{0}], {1}, %{2};" if one.stores else "{1}, [%{0}], %{2};"
+    count, shared = form.registers, form.space == "shared"
+    size = BITS[form.ptx_type] // 8
+    operand = "[%{0}], {1}, %{2};" if form.stores else "{1}, [%{0}], %{2};"
     places = _places(0, count)
-    text = f"{one.opcode} {operand.format(count, places, count + 1)}"
-    sign = '"r"(r[{0}])' if one.stores else '"=r"(r[{0}])'
+    text = f"{form.opcode} {operand.format(count, places, count + 1)}"
+    sign = '"r"(r[{0}])' if form.stores else '"=r"(r[{0}])'
     registers = ", ".join(sign.format(i) for i in range(count))
     pointer = '"r"((unsigned)__cvta_generic_to_shared(s))' if shared else '"l"(memory)'
     inputs = f'{pointer}, "r"(ld)'
-    lists = f": : {registers}, {inputs}" if one.stores else f": {registers} : {inputs}"
+    lists = f": : {registers}, {inputs}" if form.stores else f": {registers} : {inputs}"
     words = "bytes / 4"
     before = after = ""
     if shared:
@@ -205,18 +205,19 @@ def transfer_source(one: Transfer) -> str:
     for (int i = threadIdx.x; i < {words}; i += 32) s[i] = ((unsigned*)memory)[i];
     __syncwarp();
 """
-        if one.stores:
+        if form.stores:
             after = f"""    __syncwarp();
     for (int i = threadIdx.x; i < {words}; i += 32) ((unsigned*)memory)[i] = s[i];
 """
     fill = f"    for (int i = 0; i < {count}; i++) r[i] = registers[i * 32 + threadIdx.x];\n"
     keep = f"    for (int i = 0; i < {count}; i++) registers[i * 32 + threadIdx.x] = r[i];\n"
+    name = entry(form.opcode)
     return f"""
-extern "C" __global__ void {entry(one.opcode)}(void* memory, unsigned* registers, int ld, int bytes)
+extern "C" __global__ void {name}(void* memory, unsigned* registers, int ld, int bytes)
 {{   // {size}-byte elements
 {before}    unsigned r[{count}];
-{fill if one.stores else ""}    asm volatile("{text}" {lists} : "memory");
-{"" if one.stores else keep}{after}}}
+{fill if form.stores else ""}    asm volatile("{text}" {lists} : "memory");
+{"" if form.stores else keep}{after}}}
 """
 
 
@@ -317,47 +318,47 @@ def numbers(words: Words, ptx_type: str, kind: int, *shape: int) -> np.ndarray:
     return np.where(special, sign | chosen, pattern).astype(np.uint32)
 
 
-def operands(one: Product) -> list[np.ndarray]:
+def operands(form: Product) -> list[np.ndarray]:
     """Registers of a, b and c: uint32 (warps, registers, 32) each."""
-    words, found = Words(one.opcode), []
-    for matrix, ptx_type, count in zip("abc", one.types[1:], one.registers[1:], strict=True):
-        repeats = one.opcode.startswith("wmma") and matrix in "ab" and ptx_type == "f16"
+    words, arrays = Words(form.opcode), []
+    for matrix, ptx_type, count in zip("abc", form.types[1:], form.registers[1:], strict=True):
+        repeats = form.opcode.startswith("wmma") and matrix in "ab" and ptx_type == "f16"
         count = count // 2 if repeats else count
-        if one.integral:
-            value = words(one.warps, count, WARP)
+        if form.integral:
+            value = words(form.warps, count, WARP)
             if ptx_type == "s32":  # near the ends in every other warp
                 ends = np.where(value & 1, np.uint32(0x7FFF0000), np.uint32(0x80000000))
                 value[1::2] = (ends | value & 0xFFFF)[1::2]
-            elif one.warps > 2:
+            elif form.warps > 2:
                 value[2] = np.where(value[2] & 1, np.uint32(0x7F7F7F7F), np.uint32(0xFFFFFFFF))
         else:
             parts = 32 // BITS[ptx_type]
             warps = []
-            for warp in range(one.warps):
+            for warp in range(form.warps):
                 # c like the products, or of any size
                 kind = warp % len(KINDS)
                 each = numbers(words, ptx_type, kind, count, parts, WARP)
                 shifts = (np.arange(parts, dtype=np.uint32) * np.uint32(16))[None, :, None]
                 warps.append(np.bitwise_or.reduce(each << shifts, axis=1))
             value = np.stack(warps)
-        found.append(np.concatenate([value, value], axis=1) if repeats else value)
-    return [np.ascontiguousarray(x, np.uint32) for x in found]
+        arrays.append(np.concatenate([value, value], axis=1) if repeats else value)
+    return [np.ascontiguousarray(x, np.uint32) for x in arrays]
 
 
 def digest() -> str:
     """Of all operands: whoever makes others compares wrongly."""
-    found = hashlib.sha256()
-    for one in products().values():
-        for value in operands(one):
-            found.update(value.tobytes())
-    return found.hexdigest()
+    sha = hashlib.sha256()
+    for form in products().values():
+        for value in operands(form):
+            sha.update(value.tobytes())
+    return sha.hexdigest()
 
 
-def element_numbers(one: Transfer, part: int) -> np.ndarray:
+def element_numbers(form: Transfer, part: int) -> np.ndarray:
     """The matrix in memory, as its transfer wants it: bytes of `part` 0 or 1 of r * cols + c."""
-    number = np.arange(one.rows * one.cols, dtype=np.uint32).reshape(one.rows, one.cols)
-    number = number if one.layout == "row" else number.T
-    size = BITS[one.ptx_type] // 8
+    number = np.arange(form.rows * form.cols, dtype=np.uint32).reshape(form.rows, form.cols)
+    number = number if form.layout == "row" else number.T
+    size = BITS[form.ptx_type] // 8
     if size == 1:
         number = number >> np.uint32(8 * part) & np.uint32(0xFF)
     return np.ascontiguousarray(number.astype(f"u{size}"))
@@ -375,42 +376,42 @@ def rows_of(opcode: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def source() -> str:
     return "".join(
-        [*(product_source(one) for one in products().values()),
-         *(transfer_source(one) for one in transfers().values()),
+        [*(product_source(form) for form in products().values()),
+         *(transfer_source(form) for form in transfers().values()),
          *(matrix_source(opcode) for opcode in MATRIX_FORMS), MOVE_SOURCE]
     )  # fmt: skip
 
 
-def product_result(one: Product, launch) -> np.ndarray:
+def product_result(form: Product, launch) -> np.ndarray:
     """`launch(text, entry, blocks, args, shared_bytes)` runs blocks of one warp, changes args."""
-    out = np.zeros((one.warps, one.registers[0], WARP), np.uint32)
-    launch(product_source(one), entry(one.opcode), one.warps, [*operands(one), out], 0)
+    out = np.zeros((form.warps, form.registers[0], WARP), np.uint32)
+    launch(product_source(form), entry(form.opcode), form.warps, [*operands(form), out], 0)
     return out
 
 
-def transfer_result(one: Transfer, launch) -> np.ndarray:
+def transfer_result(form: Transfer, launch) -> np.ndarray:
     """int16: which element each part of a register holds, or which part each element."""
-    size = BITS[one.ptx_type] // 8
-    parts, found = 4 // size, 0
+    size = BITS[form.ptx_type] // 8
+    parts, numbers = 4 // size, 0
     for byte in range(2 if size == 1 else 1):
-        if one.stores:
-            memory = np.zeros((one.lines, one.contiguous), f"u{size}")
-            number = np.arange(one.registers * WARP * parts, dtype=np.uint32)
-            number = number.reshape(one.registers, parts, WARP)
+        if form.stores:
+            memory = np.zeros((form.lines, form.contiguous), f"u{size}")
+            number = np.arange(form.registers * WARP * parts, dtype=np.uint32)
+            number = number.reshape(form.registers, parts, WARP)
             shifts = (np.arange(parts, dtype=np.uint32) * np.uint32(8 * size))[None, :, None]
             registers = np.bitwise_or.reduce(number << shifts, axis=1)
         else:
-            memory = element_numbers(one, byte)
-            registers = np.zeros((one.registers, WARP), np.uint32)
-        args = [memory, registers, np.int32(one.contiguous), np.int32(memory.nbytes)]
-        launch(transfer_source(one), entry(one.opcode), 1, args, memory.nbytes)
-        if one.stores:
-            found = memory if one.layout == "row" else memory.T
+            memory = element_numbers(form, byte)
+            registers = np.zeros((form.registers, WARP), np.uint32)
+        args = [memory, registers, np.int32(form.contiguous), np.int32(memory.nbytes)]
+        launch(transfer_source(form), entry(form.opcode), 1, args, memory.nbytes)
+        if form.stores:
+            numbers = memory if form.layout == "row" else memory.T
             continue
         shifts = (np.arange(parts, dtype=np.uint32) * np.uint32(8 * size))[None, :, None]
         mask = np.uint32(2 ** (8 * size) - 1)
-        found = found + ((registers[:, None] >> shifts & mask) << np.uint32(8 * byte))
-    return np.ascontiguousarray(found).astype(np.int16)
+        numbers = numbers + ((registers[:, None] >> shifts & mask) << np.uint32(8 * byte))
+    return np.ascontiguousarray(numbers).astype(np.int16)
 
 
 def matrix_result(opcode: str, launch) -> np.ndarray:
@@ -446,23 +447,23 @@ LONG_PITCH = 256
 
 def counted() -> dict[str, tuple]:
     """Name -> (text, entry, args, shared bytes) of one launch each, of one warp."""
-    found = {}
-    for one, long in product(transfers().values(), (False, True)):
-        if one.ptx_type in ("bf16", "u8"):
+    launches = {}
+    for form, long in product(transfers().values(), (False, True)):
+        if form.ptx_type in ("bf16", "u8"):
             continue  # as f16 and s8
-        size = BITS[one.ptx_type] // 8
-        pitch = LONG_PITCH if long else max(PITCH[one.space], one.contiguous * size + 16)
-        memory = np.zeros((one.lines * pitch // 4,), np.uint32)
-        registers = np.zeros((one.registers, WARP), np.uint32)
+        size = BITS[form.ptx_type] // 8
+        pitch = LONG_PITCH if long else max(PITCH[form.space], form.contiguous * size + 16)
+        memory = np.zeros((form.lines * pitch // 4,), np.uint32)
+        registers = np.zeros((form.registers, WARP), np.uint32)
         args = [memory, registers, np.int32(pitch // size), np.int32(memory.nbytes)]
-        name = f"{one.opcode} {'long' if long else 'short'}"
-        found[name] = transfer_source(one), entry(one.opcode), args, memory.nbytes
+        name = f"{form.opcode} {'long' if long else 'short'}"
+        launches[name] = transfer_source(form), entry(form.opcode), args, memory.nbytes
     for opcode, step in product(MATRIX_FORMS, (16, 32, 80, 128)):
         memory, registers, _ = rows_of(opcode)
         places = np.arange(WARP, dtype=np.int32) * step % 4096
         args = [memory, registers, places]
-        found[f"{opcode} {step}"] = matrix_source(opcode), entry(opcode), args, 0
-    return found
+        launches[f"{opcode} {step}"] = matrix_source(opcode), entry(opcode), args, 0
+    return launches
 
 
 KERNELS = Path(__file__).parents[1] / "tests" / "kernels"
@@ -496,27 +497,27 @@ class Whole:
 
 def wholes() -> dict[str, Whole]:
     odd = (61, 67, 71)
-    found = [
+    kernels = [
         Whole("wmma.cu", "wmma_plain", (), "f16", 16, 32, (64, 48, 80)),
         Whole("wmma.cu", "wmma_staged", (), "f16", 32, 128, odd),
         Whole("mma_sync.cu", "mma_sync", ("-DSWIZZLE=0",), "f16", 64, 128, odd),
         Whole("mma_sync.cu", "mma_sync", ("-DSWIZZLE=1",), "f16", 64, 128, (128, 72, 136)),
         Whole("mma_sync.cu", "mma_sync", ("-DBF16=1",), "bf16", 64, 128, odd),
     ]
-    return {" ".join((one.entry, *one.macros)): one for one in found}
+    return {" ".join((whole.entry, *whole.macros)): whole for whole in kernels}
 
 
-def whole_on_gpu(one: Whole) -> np.ndarray:
+def whole_on_gpu(whole: Whole) -> np.ndarray:
     """C, float32 (m, n)."""
     import cupy
 
-    text = (KERNELS / one.file).read_text(encoding="utf-8")
+    text = (KERNELS / whole.file).read_text(encoding="utf-8")
     toolkits = [Path(path) for path in (cupy.cuda.get_cuda_path(), "/usr/local/cuda") if path]
     headers = [path / "include" for path in toolkits if (path / "include/crt/mma.h").exists()]
-    options = (f"-arch={ARCH}", *(f"-I{path}" for path in headers[:1]), *one.macros)
-    kernel = cupy.RawModule(code=text, options=options, backend="nvrtc").get_function(one.entry)
-    args = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in one.arguments()]
-    kernel(one.grid, (one.threads,), tuple(args))
+    options = (f"-arch={ARCH}", *(f"-I{path}" for path in headers[:1]), *whole.macros)
+    kernel = cupy.RawModule(code=text, options=options, backend="nvrtc").get_function(whole.entry)
+    args = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in whole.arguments()]
+    kernel(whole.grid, (whole.threads,), tuple(args))
     return args[2].get()
 
 
@@ -541,8 +542,8 @@ def count() -> None:
     launch = gpu()
     for text, kernel, args, shared_bytes in counted().values():
         launch(text, kernel, 1, args, shared_bytes)
-    for one in wholes().values():
-        whole_on_gpu(one)
+    for whole in wholes().values():
+        whole_on_gpu(whole)
 
 
 def counters() -> dict[str, dict[str, int]]:
@@ -550,13 +551,13 @@ def counters() -> dict[str, dict[str, int]]:
                "--metrics", ",".join(METRICS), sys.executable, __file__, "--count"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
-    found: dict[int, dict[str, int]] = {}
+    by_launch: dict[int, dict[str, int]] = {}
     for row in csv.DictReader(lines):
         value = row["Metric Value"].replace(",", "")
-        found.setdefault(int(row["ID"]), {})[row["Metric Name"]] = int(float(value))
+        by_launch.setdefault(int(row["ID"]), {})[row["Metric Name"]] = int(float(value))
     names = [*counted(), *wholes()]
-    assert len(found) == len(names), (len(found), len(names), done.stdout[-2000:])
-    return {name: found[i] for name, i in zip(names, sorted(found), strict=True)}
+    assert len(by_launch) == len(names), (len(by_launch), len(names), done.stdout[-2000:])
+    return {name: by_launch[i] for name, i in zip(names, sorted(by_launch), strict=True)}
 
 
 def provenance() -> dict[str, str]:
@@ -576,22 +577,22 @@ def provenance() -> dict[str, str]:
 
 
 def main(outdir: Path) -> None:
-    launch, found = gpu(), {}
-    for one in products().values():
-        found[f"mma {one.opcode}"] = product_result(one, launch)
-    for one in transfers().values():
-        kind = "store" if one.stores else "fragment"
-        found[f"{kind} {one.opcode}"] = transfer_result(one, launch)
+    launch, results = gpu(), {}
+    for form in products().values():
+        results[f"mma {form.opcode}"] = product_result(form, launch)
+    for form in transfers().values():
+        kind = "store" if form.stores else "fragment"
+        results[f"{kind} {form.opcode}"] = transfer_result(form, launch)
     for opcode in (*MATRIX_FORMS, MOVE_FORM):
-        found[f"rows {opcode}"] = matrix_result(opcode, launch)
-    for name, one in wholes().items():
-        found[f"kernel {name}"] = whole_on_gpu(one)
-    found["operands"] = digest()
-    found["provenance"] = json.dumps(provenance())
+        results[f"rows {opcode}"] = matrix_result(opcode, launch)
+    for name, form in wholes().items():
+        results[f"kernel {name}"] = whole_on_gpu(form)
+    results["operands"] = digest()
+    results["provenance"] = json.dumps(provenance())
     outdir.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(outdir / "tensor.npz", **found)  # kept even if ncu is missing
-    found["counters"] = json.dumps(counters())
-    np.savez_compressed(outdir / "tensor.npz", **found)
+    np.savez_compressed(outdir / "tensor.npz", **results)  # kept even if ncu is missing
+    results["counters"] = json.dumps(counters())
+    np.savez_compressed(outdir / "tensor.npz", **results)
 
 
 if __name__ == "__main__":

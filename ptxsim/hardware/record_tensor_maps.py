@@ -336,13 +336,13 @@ class Replacement:
 
 
 def replacements() -> dict[str, Replacement]:
-    found = []
+    replaced = []
     for name, (ordinals, bits, values) in REPLACED.items():
         if name in IMMEDIATE:
-            found += [Replacement(name, None, bits, (0,), number) for number in values]
+            replaced += [Replacement(name, None, bits, (0,), number) for number in values]
         else:
-            found += [Replacement(name, i, bits, tuple(values)) for i in ordinals or [None]]
-    return {one.entry: one for one in found}
+            replaced += [Replacement(name, i, bits, tuple(values)) for i in ordinals or [None]]
+    return {case.entry: case for case in replaced}
 
 
 def words_before() -> np.ndarray:
@@ -424,53 +424,53 @@ def numbers_of(element: str) -> np.ndarray:
 
 
 def made() -> dict[str, Made]:
-    found = {}
+    maps = {}
     for element, size in zip(ELEMENTS, SIZES, strict=True):
         row, wide = 64 // size, 256 // size
         corners = ((0, 0), (16 // size, 3), (-16 // size, -2), (wide - 32 // size, 9))
         floats = "float" in element or "tf32" in element
         for fill in (0, 1) if floats else (0,):
-            found[f"{element} fill {fill}"] = Made(
+            maps[f"{element} fill {fill}"] = Made(
                 element, (wide - 1, 12), (256,), (row, 5), corners, fill=fill
             )
     for swizzle in SWIZZLES[1:]:
         row = int(swizzle[:-1]) // 4
-        found[f"swizzle {swizzle}"] = Made(
+        maps[f"swizzle {swizzle}"] = Made(
             "uint32", (60, 20), (240,), (row, 9), ((0, 0), (52, 15), (-4, -1)), swizzle, begin=4096
         )
-    found["axes 1"] = Made("uint32", (1000,), (), (64,), ((0,), (-8,), (996,)), begin=16)
-    found["axes 3"] = Made(
+    maps["axes 1"] = Made("uint32", (1000,), (), (64,), ((0,), (-8,), (996,)), begin=16)
+    maps["axes 3"] = Made(
         "float16", (24, 6, 5), (64, 512), (16, 4, 3), ((0, 0, 0), (8, -1, 4), (16, 4, -2))
     )
-    found["axes 4"] = Made(
+    maps["axes 4"] = Made(
         "uint32", (20, 5, 4, 3), (80, 400, 1600), (8, 3, 2, 2), ((0, 0, 0, 0), (16, 4, -1, 2))
     )
-    found["axes 5"] = Made(
+    maps["axes 5"] = Made(
         "uint32", (8, 5, 4, 3, 2), (32, 160, 640, 1920), (8, 3, 2, 2, 2),
         ((0, 0, 0, 0, 0), (4, 4, -1, 2, 1)), "32B",
     )  # fmt: skip
-    found["strides that overlap"] = Made("uint32", (32, 40), (16,), (16, 8), ((0, 0), (20, 36)))
+    maps["strides that overlap"] = Made("uint32", (32, 40), (16,), (16, 8), ((0, 0), (20, 36)))
     for steps, box in (((1, 2), (16, 8)), ((1, 3), (16, 8)), ((1, 8), (16, 20)),
                        ((1, 3), (16, 9)), ((2, 1), (16, 8))):  # fmt: skip
-        found[f"steps {steps} of {box}"] = Made(
+        maps[f"steps {steps} of {box}"] = Made(
             "uint32", (60, 30), (256,), box, ((0, 0), (4, 1), (52, 25), (-8, -4)), steps=steps
         )
-    found["steps of 3 axes"] = Made(
+    maps["steps of 3 axes"] = Made(
         "float16", (24, 9, 7), (64, 1024), (16, 7, 5), ((0, 0, 0), (8, -1, 4), (16, 5, 3)), "32B",
         steps=(1, 2, 4),
     )  # fmt: skip
-    return found
+    return maps
 
 
 def stored() -> dict[str, Made]:
     corners = ((0, 0), (16, 6), (40, 12), (52, 24))
-    found = {"plain": Made("uint32", (59, 30), (256,), (16, 6), corners)}
-    found["swizzle 64B"] = Made("uint32", (59, 30), (256,), (16, 6), corners, "64B", begin=256)
-    found["steps (1, 2)"] = Made("uint32", (59, 30), (256,), (16, 6), corners, steps=(1, 2))
-    found["tf32"] = Made("tf32", (59, 30), (256,), (16, 6), corners)
-    found["float32_ftz"] = Made("float32_ftz", (59, 30), (256,), (16, 6), corners)
-    found["bfloat16"] = Made("bfloat16", (118, 30), (256,), (32, 6), ((0, 0), (88, 27)))
-    return found
+    maps = {"plain": Made("uint32", (59, 30), (256,), (16, 6), corners)}
+    maps["swizzle 64B"] = Made("uint32", (59, 30), (256,), (16, 6), corners, "64B", begin=256)
+    maps["steps (1, 2)"] = Made("uint32", (59, 30), (256,), (16, 6), corners, steps=(1, 2))
+    maps["tf32"] = Made("tf32", (59, 30), (256,), (16, 6), corners)
+    maps["float32_ftz"] = Made("float32_ftz", (59, 30), (256,), (16, 6), corners)
+    maps["bfloat16"] = Made("bfloat16", (118, 30), (256,), (32, 6), ((0, 0), (88, 27)))
+    return maps
 
 
 # --- boxes to several blocks ----------------------------------------------------------------------
@@ -537,7 +537,7 @@ def source() -> str:
     return (
         HEAD + MAKE + "".join(_by_made(n) for n in range(1, AXES + 1)) + CHANGED
         + "".join(TO_SEVERAL.format(blocks=n) for n in CLUSTERS)
-        + "".join(one.source() for one in replacements().values())
+        + "".join(case.source() for case in replacements().values())
     )  # fmt: skip
 
 
@@ -556,30 +556,30 @@ class Launch:
     threads: int = 32
 
 
-def launch_made(one: Made) -> Launch:
-    n, count = len(one.shape), len(one.corners)
+def launch_made(case: Made) -> Launch:
+    n, count = len(case.shape), len(case.corners)
     args = [
-        one.fields(), numbers_of(one.element), np.zeros((count, 128), "u1"),
-        np.array(one.corners, "i4"), np.zeros((count, one.words + 1), "u4"),
-        np.int32(one.words), np.int32(one.bytes),
+        case.fields(), numbers_of(case.element), np.zeros((count, 128), "u1"),
+        np.array(case.corners, "i4"), np.zeros((count, case.words + 1), "u4"),
+        np.int32(case.words), np.int32(case.bytes),
     ]  # fmt: skip
-    return Launch(f"made_{n}d", count, args, 4, 4 * one.words + 256)
+    return Launch(f"made_{n}d", count, args, 4, 4 * case.words + 256)
 
 
-def launch_stored(one: Made) -> Launch:
-    n, count = len(one.shape), len(one.corners)
-    given = numbers_of(one.element).view("u4")[: count * one.words].reshape(count, one.words)
+def launch_stored(case: Made) -> Launch:
+    n, count = len(case.shape), len(case.corners)
+    given = numbers_of(case.element).view("u4")[: count * case.words].reshape(count, case.words)
     args = [
-        one.fields(), np.full(DATA_BYTES, 0xAB, "u1"), np.zeros((count, 128), "u1"),
-        np.array(one.corners, "i4"), given.copy(), np.int32(one.words),
+        case.fields(), np.full(DATA_BYTES, 0xAB, "u1"), np.zeros((count, 128), "u1"),
+        np.array(case.corners, "i4"), given.copy(), np.int32(case.words),
     ]  # fmt: skip
-    return Launch(f"stored_{n}d", count, args, 1, 4 * one.words + 256)
+    return Launch(f"stored_{n}d", count, args, 1, 4 * case.words + 256)
 
 
-def launch_replaced(one: Replacement, before: np.ndarray) -> Launch:
-    values = np.array(one.values, "u8")
-    return Launch(one.entry, len(values), [before, values, np.zeros((3, len(values), WORDS), "u4")],
-                  2)  # fmt: skip
+def launch_replaced(case: Replacement, before: np.ndarray) -> Launch:
+    values = np.array(case.values, "u8")
+    out = np.zeros((3, len(values), WORDS), "u4")
+    return Launch(case.entry, len(values), [before, values, out], 2)
 
 
 def changed() -> dict[str, Launch]:
@@ -599,20 +599,20 @@ def changed() -> dict[str, Launch]:
 
 
 def launches() -> dict[str, Launch]:
-    found = {f"made {name}": launch_made(one) for name, one in made().items()}
-    found |= {f"stored {name}": launch_stored(one) for name, one in stored().items()}
-    found |= {f"changed {name}": one for name, one in changed().items()}
+    by_name = {f"made {name}": launch_made(case) for name, case in made().items()}
+    by_name |= {f"stored {name}": launch_stored(case) for name, case in stored().items()}
+    by_name |= {f"changed {name}": launch for name, launch in changed().items()}
     for i, before in enumerate(words_before()):
-        found |= {f"replaced {name} {i}": launch_replaced(one, before)
-                  for name, one in replacements().items()}  # fmt: skip
-    return found
+        by_name |= {f"replaced {name} {i}": launch_replaced(case, before)
+                  for name, case in replacements().items()}  # fmt: skip
+    return by_name
 
 
-def launch_sent(one: Sent, array) -> Launch:
-    args = [(one.boxes(), array), np.int32(one.corner[1]), np.int32(one.corner[0]),
-            np.int32(one.mask), np.int32(np.prod(one.box) * np.dtype(one.dtype).itemsize),
-            np.int32(one.sender)]  # fmt: skip
-    return Launch(f"several_{one.blocks}", one.blocks, args, 0, 32768 + 16)
+def launch_sent(sent: Sent, array) -> Launch:
+    args = [(sent.boxes(), array), np.int32(sent.corner[1]), np.int32(sent.corner[0]),
+            np.int32(sent.mask), np.int32(np.prod(sent.box) * np.dtype(sent.dtype).itemsize),
+            np.int32(sent.sender)]  # fmt: skip
+    return Launch(f"several_{sent.blocks}", sent.blocks, args, 0, 32768 + 16)
 
 
 def on_gpu(cupy, module, launch: Launch):
@@ -628,7 +628,7 @@ def on_gpu(cupy, module, launch: Launch):
         if isinstance(arg, tuple):
             given.append(a_map(*arg))
         elif isinstance(arg, list):
-            maps = [np.frombuffer(a_map(*one).tobytes(), "u1") for one in arg]
+            maps = [np.frombuffer(a_map(*box_and_array).tobytes(), "u1") for box_and_array in arg]
             given.append(cupy.asarray(np.stack(maps)))
         elif isinstance(arg, np.ndarray):
             arrays[number] = cupy.asarray(arg)
@@ -649,19 +649,19 @@ def some(path: Path, without: set[str]) -> None:
 
     from record_arithmetic import provenance
 
-    found = dict(np.load(path)) if path.exists() else {}
+    results = dict(np.load(path)) if path.exists() else {}
     about = {**provenance(cupy), "command": "python ptxsim/hardware/record_tensor_maps.py OUTDIR"}
-    found["about"] = np.array(json.dumps(about))
+    results["about"] = np.array(json.dumps(about))
     module = cupy.RawModule(code=source(), options=OPTIONS)
     for name, launch in launches().items():
-        if name in without or name in found:
+        if name in without or name in results:
             continue
         print(name, flush=True)
-        found[name] = on_gpu(cupy, module, launch)
+        results[name] = on_gpu(cupy, module, launch)
         if not name.startswith("replaced"):
-            np.savez_compressed(path.with_suffix(".tmp.npz"), **found)
+            np.savez_compressed(path.with_suffix(".tmp.npz"), **results)
             path.with_suffix(".tmp.npz").replace(path)
-    np.savez_compressed(path, **found)
+    np.savez_compressed(path, **results)
 
 
 def launched() -> None:

@@ -92,11 +92,11 @@ class Stores:
 
 
 def stores() -> dict[str, Stores]:
-    found = {}
+    cases = {}
     for entry in ("store", "reduce"):
         for commit in (True, False):
             how = f"{entry}{', committed' if commit else ''}"
-            found |= {
+            cases |= {
                 f"{how}, 16 bytes": Stores(entry, 20000, 4, 1, commit),
                 f"{how}, 4 KiB": Stores(entry, 20000, 1024, 1, commit),
                 f"{how}, 224 KiB": Stores(entry, 1500, 57344, 1, commit),
@@ -104,9 +104,9 @@ def stores() -> dict[str, Stores]:
             }
     for commit in (True, False):
         how = f"store_box{', committed' if commit else ''}"
-        found[f"{how}, 32 KiB"] = Stores("store_box", 8000, 8192, 1, commit)
-        found[f"{how}, 192 KiB in 32 KiB"] = Stores("store_box", 1500, 49152, 6, commit)
-    return found
+        cases[f"{how}, 32 KiB"] = Stores("store_box", 8000, 8192, 1, commit)
+        cases[f"{how}, 192 KiB in 32 KiB"] = Stores("store_box", 1500, 49152, 6, commit)
+    return cases
 
 
 def boxes(case: Stores) -> Boxes:
@@ -171,8 +171,8 @@ def operands() -> dict[str, np.ndarray]:
     value = np.where(np.arange(TRIALS)[:, None] % 2, random.integers(0, 2**32, shape), few)
     by = np.repeat(random.integers(0, 32, (TRIALS, 1)), 32, axis=1)
     clamp = np.full(shape, 31)
-    found = {"value": value, "by": by, "clamp": clamp}
-    return {name: array.astype(np.uint32) for name, array in found.items()}
+    arrays = {"value": value, "by": by, "clamp": clamp}
+    return {name: array.astype(np.uint32) for name, array in arrays.items()}
 
 
 def masks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -195,7 +195,7 @@ def masks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
     def alike(mask):
         return np.repeat(mask[:, None], 32, axis=1)
 
-    found = {
+    by_kind = {
         "parts": (every, parts),
         "exited": (some, alike(executing)),
         "others execute": (every, alike(some)),
@@ -204,7 +204,7 @@ def masks() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "any": (every, random.integers(1, 2**32, (TRIALS, 32)) | bits),
         "elsewhere": (some, alike(every)),
     }
-    return {n: (e.astype(np.uint32), m.astype(np.uint32)) for n, (e, m) in found.items()}
+    return {n: (e.astype(np.uint32), m.astype(np.uint32)) for n, (e, m) in by_kind.items()}
 
 
 def entry(kind: str, name: str) -> str:
@@ -235,13 +235,13 @@ def some(path: Path, names: list[str]) -> None:
     import cupy
 
     module = cupy.RawModule(code=SOURCE, options=OPTIONS)
-    found = {}
+    results = {}
     for name in names:
         if "/" in name:
-            found |= _of_warps(cupy, module, *name.split("/"))
+            results |= _of_warps(cupy, module, *name.split("/"))
         else:
-            found |= _stored(cupy, module, name, stores()[name])
-    np.savez(path, **found)
+            results |= _stored(cupy, module, name, stores()[name])
+    np.savez(path, **results)
     os._exit(0)  # a broken context would raise in every destructor
 
 
@@ -253,21 +253,21 @@ def main(outdir: Path) -> None:
     about = {**provenance(cupy), "command": "python ptxsim/hardware/record_undefined.py OUTDIR"}
     cupy.RawModule(code=SOURCE, options=OPTIONS).get_function("store")  # compiled for all
     groups = [[f"{kind}/{name}"] for kind, name in of_warps()] + [list(stores())]
-    found = {"about": np.array(json.dumps(about))}
+    results = {"about": np.array(json.dumps(about))}
 
     def record(number: int) -> None:
         path = outdir / f"part{number}.npz"
         command = [sys.executable, __file__, "--some", str(path), json.dumps(groups[number])]
         try:
             subprocess.run(command, timeout=LIMIT_S, check=True)
-            found.update(np.load(path))
+            results.update(np.load(path))
             path.unlink()
         except subprocess.TimeoutExpired:
-            found[f"error {groups[number][0].replace('/', ' ')}"] = np.array("hangs")
+            results[f"error {groups[number][0].replace('/', ' ')}"] = np.array("hangs")
 
     with ThreadPoolExecutor(PROCESSES) as pool:
         list(pool.map(record, range(len(groups))))
-    np.savez_compressed(outdir / "undefined.npz", **dict(sorted(found.items())))
+    np.savez_compressed(outdir / "undefined.npz", **dict(sorted(results.items())))
 
 
 if __name__ == "__main__":

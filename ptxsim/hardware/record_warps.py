@@ -63,8 +63,8 @@ def inputs() -> dict[str, np.ndarray]:
     members = random.integers(1, 2**32, TRIALS)
     members[::3] = 2**32 - 1
     members[1] = 1 << 17
-    found = {"value": value, "by": by, "clamp": clamp, "members": members}
-    return {name: array.astype(np.uint32) for name, array in found.items()}
+    arrays = {"value": value, "by": by, "clamp": clamp, "members": members}
+    return {name: array.astype(np.uint32) for name, array in arrays.items()}
 
 
 def main(outdir: Path) -> None:

@@ -111,39 +111,39 @@ SOME_WIDTHS = (16, 24, 64, 144, 256)
 
 def forms() -> dict[str, tuple[Form, int]]:
     """Name -> (form, how many cases)."""
-    found = []
+    chosen = []
     for types in FLOATS:
         plain = Form(types)
-        found += [(plain, 104), (replace(plain, registers=True), 26),
+        chosen += [(plain, 104), (replace(plain, registers=True), 26),
                   (replace(plain, alone=True), 13),
                   (replace(plain, steps=4), 26), (replace(plain, scale_d=False), 26),
                   (replace(plain, signs=(-1, 1)), 26), (replace(plain, signs=(1, -1)), 26),
                   (replace(plain, registers=True, signs=(-1, -1)), 13)]  # fmt: skip
         widths = WIDTHS[1:] if types[1] == "bf16" else SOME_WIDTHS
-        found += [(replace(plain, n=n), 2) for n in widths]
-        found += [(replace(plain, n=n, registers=True), 2) for n in (64, 256)]
+        chosen += [(replace(plain, n=n), 2) for n in widths]
+        chosen += [(replace(plain, n=n, registers=True), 2) for n in (64, 256)]
         if BITS[types[1]] == 16:
-            found += [(replace(plain, n=n, transposed=(a, b)), 2)
+            chosen += [(replace(plain, n=n, transposed=(a, b)), 2)
                       for n in (64, 256) for a, b in ((0, 1), (1, 0), (1, 1))]  # fmt: skip
     for types in INTEGERS:
         for plain in (Form(types), Form(types, saturate=True)):
-            found += [(plain, 13), (replace(plain, registers=True), 6),
+            chosen += [(plain, 13), (replace(plain, registers=True), 6),
                       (replace(plain, steps=4), 6), (replace(plain, scale_d=False), 4)]  # fmt: skip
         widths = INTEGER_WIDTHS[1:] if types == INTEGERS[0] else SOME_WIDTHS
-        found += [(Form(types, n=n), 2) for n in widths]
-    return {one.name: (one, cases) for one, cases in found}
+        chosen += [(Form(types, n=n), 2) for n in widths]
+    return {form.name: (form, cases) for form, cases in chosen}
 
 
 # --- kernels --------------------------------------------------------------------------------------
 
 
-def wgmma_source(one: Form) -> str:
+def wgmma_source(form: Form) -> str:
     """A block is one case. Registers lie in memory as (cases, registers, 128)."""
-    d = one.sums
+    d = form.sums
     places = ", ".join(f"%{i}" for i in range(d))
     calls, inputs, at = [], [], d
-    for step in range(one.steps):
-        if one.registers:
+    for step in range(form.steps):
+        if form.registers:
             a = "{" + ", ".join(f"%{at + i}" for i in range(4)) + "}"
             inputs += [f'"r"(a[{step}][{i}])' for i in range(4)]
             at += 4
@@ -153,29 +153,29 @@ def wgmma_source(one: Form) -> str:
         b, at = f"%{at}", at + 1
         inputs.append(f'"l"(db + {2 * step})')
         scale = "p" if step == 0 else "1"
-        text = f"{one.opcode} {{{places}}}, {a}, {b}, {scale}"
-        if not one.integral:
-            text += f", {one.signs[0]}, {one.signs[1]}"
-            if BITS[one.types[1]] == 16:
+        text = f"{form.opcode} {{{places}}}, {a}, {b}, {scale}"
+        if not form.integral:
+            text += f", {form.signs[0]}, {form.signs[1]}"
+            if BITS[form.types[1]] == 16:
                 text += (
-                    f", {one.transposed[1]}"
-                    if one.registers
-                    else (f", {one.transposed[0]}, {one.transposed[1]}")
+                    f", {form.transposed[1]}"
+                    if form.registers
+                    else (f", {form.transposed[0]}, {form.transposed[1]}")
                 )
         calls.append(text + ";")
     inputs.append('"r"(scale)')
     body = f"{{ .reg .pred p; setp.ne.b32 p, %{at}, 0; {' '.join(calls)} }}"
     outputs = ", ".join(f'"+r"(d[{i}])' for i in range(d))
     fetch = (
-        f"""    unsigned a[{one.steps}][4];
-    for (int s = 0; s < {one.steps}; s++) for (int i = 0; i < 4; i++)
-        a[s][i] = A[((blockIdx.x * {one.steps} + s) * 4 + i) * 128 + threadIdx.x];
+        f"""    unsigned a[{form.steps}][4];
+    for (int s = 0; s < {form.steps}; s++) for (int i = 0; i < 4; i++)
+        a[s][i] = A[((blockIdx.x * {form.steps} + s) * 4 + i) * 128 + threadIdx.x];
 """
-        if one.registers
+        if form.registers
         else ""
     )
     return f"""
-extern "C" __global__ void __launch_bounds__(128) {one.entry}(
+extern "C" __global__ void __launch_bounds__(128) {form.entry}(
     const unsigned* image, int words, int apart, const unsigned* A, const unsigned* C, unsigned* D,
     const unsigned long long* descriptors, int scale)
 {{
@@ -257,10 +257,10 @@ def values(bits: np.ndarray, ptx_type: str) -> np.ndarray:
     return np.where(bits >> u4(count - 1) & u4(1), -size, size)
 
 
-def factors(words: Words, one, kind: int, rows: int, cols: int, width: int):
+def factors(words: Words, form, kind: int, rows: int, cols: int, width: int):
     """A (rows, width), B (cols, width) and C (rows, cols): patterns, uint32. `one`: types, k."""
-    dt, at, bt = one.types
-    if one.types[0] == "s32":
+    dt, at, bt = form.types
+    if form.types[0] == "s32":
         A, B, C = words(rows, width) >> u4(24), words(cols, width) >> u4(24), words(rows, cols)
         if kind % 3 == 1:  # near the ends
             C = np.where(C & u4(1), u4(0x7FFF0000), u4(0x80000000)) | C & u4(0xFFFF)
@@ -276,7 +276,7 @@ def factors(words: Words, one, kind: int, rows: int, cols: int, width: int):
         C = np.where(words.below(4, rows, cols) == 0, u4(0), C)
     what = KINDS[kind][3]
     if what == "cancel":
-        mask = 1 << words.below((one.k - 1).bit_length(), 1)[0]
+        mask = 1 << words.below((form.k - 1).bit_length(), 1)[0]
         lower = np.flatnonzero(np.arange(width) & mask == 0)
         chosen = words.below(2, rows, len(lower)) == 1
         sign = u4(1 << (BITS[at] - 1))
@@ -285,7 +285,7 @@ def factors(words: Words, one, kind: int, rows: int, cols: int, width: int):
     if what == "against":
         total = np.zeros((rows, cols))
         a, b = values(A, at), values(B, bt)
-        for k in range(one.k):
+        for k in range(form.k):
             total -= a[:, k, None] * b[:, k]
         C = (
             total.astype(np.float32).view(u4)
@@ -310,9 +310,9 @@ def swizzled(lines: np.ndarray) -> np.ndarray:
     """uint8 (lines, 128) as the 128B swizzle lays it."""
     pieces = lines.reshape(len(lines), 8, 16)
     row, piece = np.indices(pieces.shape[:2])
-    found = np.empty_like(pieces)
-    found[row, piece ^ row % 8] = pieces
-    return found.reshape(len(lines), 128)
+    stored = np.empty_like(pieces)
+    stored[row, piece ^ row % 8] = pieces
+    return stored.reshape(len(lines), 128)
 
 
 LANE = np.arange(GROUP_THREADS)
@@ -322,12 +322,12 @@ OF_WARP, LINE, TURN = LANE // 32 * 16, LANE % 32 // 4, LANE % 4
 def left_registers(A: np.ndarray, bits: int) -> np.ndarray:
     """uint32 (4, 128) of A (64, k)."""
     together = 32 // bits
-    found = np.zeros((4, GROUP_THREADS), u4)
+    registers = np.zeros((4, GROUP_THREADS), u4)
     for i, part in product(range(4), range(together)):
         row = OF_WARP + LINE + 8 * (i % 2)
         col = i // 2 * 4 * together + TURN * together + part
-        found[i] |= A[row, col] << u4(bits * part)
-    return found
+        registers[i] |= A[row, col] << u4(bits * part)
+    return registers
 
 
 def sum_registers(C: np.ndarray, bits: int) -> np.ndarray:
@@ -353,53 +353,53 @@ class Given:
     descriptors: np.ndarray  # uint64 (cases, 2)
 
 
-def operands(one: Form, case: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def operands(form: Form, case: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Patterns, uint32: A (64, width), B (n, width) and the sums (64, n). One step takes k."""
-    words, width = Words(f"{one.name} {case}"), LINE_BYTES * 8 // BITS[one.types[1]]
-    A, B, C = factors(words, one, case % len(KINDS), ROWS, one.n, width)
-    return A & u4(1 << BITS[one.types[1]] - 1) if one.alone else A, B, C
+    words, width = Words(f"{form.name} {case}"), LINE_BYTES * 8 // BITS[form.types[1]]
+    A, B, C = factors(words, form, case % len(KINDS), ROWS, form.n, width)
+    return A & u4(1 << BITS[form.types[1]] - 1) if form.alone else A, B, C
 
 
-def given(one: Form, cases: int) -> Given:
+def given(form: Form, cases: int) -> Given:
     """Operands of a form: K-major, 128B swizzle, if not transposed."""
-    (dt, at, bt), size = one.types, BITS[one.types[1]] // 8
+    (dt, at, bt), size = form.types, BITS[form.types[1]] // 8
     images, lefts, sums = [], [], []
     for case in range(cases):
-        A, B, C = operands(one, case)
+        A, B, C = operands(form, case)
         pieces = []
-        for matrix, kind, across in ((A, at, one.transposed[0]), (B, bt, one.transposed[1])):
+        for matrix, kind, across in ((A, at, form.transposed[0]), (B, bt, form.transposed[1])):
             if across:  # lines of 64 along M or N, one for each k, 64 of them
                 matrix = matrix[:, :64].reshape(-1, 64, 64) if len(matrix) % 64 == 0 else matrix
                 matrix = matrix.swapaxes(1, 2).reshape(-1, 64)
             lines = np.ascontiguousarray(_stored(matrix, kind)).view(np.uint8)
             pieces.append(swizzled(lines.reshape(-1, LINE_BYTES)))
         images.append(np.concatenate(pieces).reshape(-1))
-        steps = [A[:, one.k * s : one.k * (s + 1)] for s in range(one.steps)]
+        steps = [A[:, form.k * s : form.k * (s + 1)] for s in range(form.steps)]
         lefts.append([left_registers(a, 8 * size) for a in steps])
         sums.append(sum_registers(C, BITS[dt]))
     # Transposed: stride to the next 8 of k; leading to the next 64 of m or n.
     pair = [descriptor(start, "128B", 8192, 1024) for start in (0, ROWS * LINE_BYTES)]
     return Given(
         np.stack(images).view(u4),
-        np.array(lefts, u4) if one.registers else np.zeros(1, u4),
+        np.array(lefts, u4) if form.registers else np.zeros(1, u4),
         np.stack(sums).astype(u4),
         np.array([pair] * cases, u8),
     )
 
 
-def wgmma_result(one: Form, cases: int, launch) -> np.ndarray:
+def wgmma_result(form: Form, cases: int, launch) -> np.ndarray:
     """uint32 (cases, registers, 128)."""
-    own = given(one, cases)
-    return run(one, own, launch)
+    inputs = given(form, cases)
+    return run(form, inputs, launch)
 
 
-def run(one: Form, own: Given, launch) -> np.ndarray:
-    cases, words = len(own.descriptors), own.image.shape[-1]
-    apart = words if own.image.ndim == 2 else 0
-    D = np.zeros((cases, one.sums, GROUP_THREADS), u4)
-    args = [own.image, np.int32(words), np.int32(apart), own.A, own.C, D, own.descriptors,
-            np.int32(one.scale_d)]  # fmt: skip
-    launch(one, cases, args, 4 * words)
+def run(form: Form, inputs: Given, launch) -> np.ndarray:
+    cases, words = len(inputs.descriptors), inputs.image.shape[-1]
+    apart = words if inputs.image.ndim == 2 else 0
+    D = np.zeros((cases, form.sums, GROUP_THREADS), u4)
+    args = [inputs.image, np.int32(words), np.int32(apart), inputs.A, inputs.C, D,
+            inputs.descriptors, np.int32(form.scale_d)]  # fmt: skip
+    launch(form, cases, args, 4 * words)
     return D
 
 
@@ -432,9 +432,9 @@ class Map:
 
 
 def maps() -> dict[str, Map]:
-    found = [Map(x, t, False) for x, t in product("ab", ("bf16", "tf32", "u8"))]
-    found += [Map(x, "bf16", True) for x in "ab"]
-    return {one.name: one for one in found}
+    of_types = [Map(x, t, False) for x, t in product("ab", ("bf16", "tf32", "u8"))]
+    of_types += [Map(x, "bf16", True) for x in "ab"]
+    return {case.name: case for case in of_types}
 
 
 OFFSETS = {  # (leading, stride)
@@ -448,27 +448,27 @@ STARTS = (0, 16, 32, 48, 64, 96, 112, 128, 256, 384, 512, 896, 1024, 1040)
 
 def layouts() -> list[tuple[int, str, int, int, int]]:
     """Arguments of `descriptor`."""
-    found = [
+    arguments = [
         (start, swizzle, *offsets, 0)
         for swizzle, pairs in OFFSETS.items()
         for offsets in pairs
         for start in STARTS
     ]
-    found += [(start, swizzle, *OFFSETS[swizzle][0], base)
+    arguments += [(start, swizzle, *OFFSETS[swizzle][0], base)
               for swizzle in OFFSETS for base in range(1, 8)
               for start in (0, 32, 128 * base, 128 * (8 - base))]  # fmt: skip
-    return found
+    return arguments
 
 
-def map_result(one: Map, launch, rows=None) -> np.ndarray:
+def map_result(case: Map, launch, rows=None) -> np.ndarray:
     """int32 (layouts, lines, k): the element of shared memory at each place of the operand.
 
     A: (64, k), B: (64, k), which is the transposed one.
     """
-    form, rows = one.form, layouts() if rows is None else rows
-    size, kind = BITS[one.ptx_type] // 8, one.ptx_type
+    form, rows = case.form, layouts() if rows is None else rows
+    size, kind = BITS[case.ptx_type] // 8, case.ptx_type
     count, shift = WINDOW // size, 8 if size < 4 else 7
-    found = 0
+    numbers = 0
     for part in (0, 1):
         number = np.arange(count) >> shift * part & (1 << shift) - 1
         if kind == "u8":
@@ -476,10 +476,10 @@ def map_result(one: Map, launch, rows=None) -> np.ndarray:
         else:
             image = number.astype(np.float32).view(u4)
             image = image if size == 4 else (image >> u4(16)).astype(np.uint16)
-        unit = np.zeros((ROWS if one.operand == "b" else form.n, LINE_BYTES // size))
+        unit = np.zeros((ROWS if case.operand == "b" else form.n, LINE_BYTES // size))
         places = np.arange(len(unit))
-        unit[places, places % form.k] = places < max(form.k, 16 if one.operand == "b" else 0)
-        if one.operand == "a":
+        unit[places, places % form.k] = places < max(form.k, 16 if case.operand == "b" else 0)
+        if case.operand == "a":
             unit[form.k :] = 0
         unit = unit.astype(np.uint8) if kind == "u8" else unit.astype(np.float32).view(u4)
         other = unit if size != 2 else unit >> u4(16)
@@ -488,8 +488,8 @@ def map_result(one: Map, launch, rows=None) -> np.ndarray:
         whole = np.concatenate([image.view(np.uint8), swizzled(lines).reshape(-1)]).view(u4)
         cases = len(rows)
         C = np.zeros((cases, form.sums, GROUP_THREADS), u4)
-        own, fixed = [descriptor(*row) for row in rows], descriptor(WINDOW, "128B", 0, 1024)
-        pairs = [(d, fixed) if one.operand == "a" else (fixed, d) for d in own]
+        descriptors, fixed = [descriptor(*row) for row in rows], descriptor(WINDOW, "128B", 0, 1024)
+        pairs = [(d, fixed) if case.operand == "a" else (fixed, d) for d in descriptors]
         A = np.zeros(1, u4)
         if form.registers:
             left = left_registers(other[:, : form.k].astype(u4), 8 * size)
@@ -499,10 +499,10 @@ def map_result(one: Map, launch, rows=None) -> np.ndarray:
         row, col = sum_places(form.n)
         matrix[:, row, col] = D.astype(np.int64) if kind == "u8" else D.view(np.float32)
         matrix = (
-            matrix[:, :, : form.k] if one.operand == "a" else (matrix[:, : form.k].swapaxes(1, 2))
+            matrix[:, :, : form.k] if case.operand == "a" else (matrix[:, : form.k].swapaxes(1, 2))
         )
-        found = found + (matrix << shift * part)
-    return np.ascontiguousarray(found.astype(np.int32))
+        numbers = numbers + (matrix << shift * part)
+    return np.ascontiguousarray(numbers.astype(np.int32))
 
 
 # --- FP8 in mma.sync ------------------------------------------------------------------------------
@@ -530,15 +530,15 @@ class Small:
 
 
 def smalls() -> dict[str, Small]:
-    found = [Small((d, a, b), k) for k in (32, 16) for d, a, b in FLOATS if a in ("e4m3", "e5m2")]
-    return {one.opcode: one for one in found}
+    forms = [Small((d, a, b), k) for k in (32, 16) for d, a, b in FLOATS if a in ("e4m3", "e5m2")]
+    return {form.opcode: form for form in forms}
 
 
 SMALL_WARPS, SMALL_KEPT = 208, 26
 
 
-def small_source(one: Small) -> str:
-    d, a, b = one.registers
+def small_source(form: Small) -> str:
+    d, a, b = form.registers
     at = iter(range(2 * d + a + b))
     lists = ["{" + ", ".join(f"%{next(at)}" for _ in range(n)) + "}" for n in (d, a, b, d)]
     inputs = ", ".join(f'"r"({x}[{i}])' for x, n in zip("abc", (a, b, d), strict=True)
@@ -550,25 +550,25 @@ def small_source(one: Small) -> str:
     )
     outputs = ", ".join(f'"=r"(d[{i}])' for i in range(d))
     return f"""
-extern "C" __global__ void {one.entry}(const unsigned* A, const unsigned* B, const unsigned* C,
+extern "C" __global__ void {form.entry}(const unsigned* A, const unsigned* B, const unsigned* C,
                                        unsigned* D)
 {{
 {loads}    unsigned d[{d}];
-    asm volatile("{one.opcode} {", ".join(lists)};" : {outputs} : {inputs});
+    asm volatile("{form.opcode} {", ".join(lists)};" : {outputs} : {inputs});
     for (int i = 0; i < {d}; i++) D[(blockIdx.x * {d} + i) * 32 + threadIdx.x] = d[i];
 }}
 """
 
 
-def small_operands(one: Small) -> list[np.ndarray]:
+def small_operands(form: Small) -> list[np.ndarray]:
     """Registers of a, b and c: uint32 (warps, registers, 32) each."""
-    found = [], [], []
+    arrays = [], [], []
     lane = np.arange(WARP)
     line, turn = lane // 4, lane % 4
     for warp in range(SMALL_WARPS):
-        words = Words(f"{one.opcode} {warp}")
-        A, B, C = factors(words, one, warp % len(KINDS), 16, 8, one.k)
-        d, a, b = one.registers
+        words = Words(f"{form.opcode} {warp}")
+        A, B, C = factors(words, form, warp % len(KINDS), 16, 8, form.k)
+        d, a, b = form.registers
         left, right = np.zeros((a, WARP), u4), np.zeros((b, WARP), u4)
         for i, part in product(range(a), range(4)):
             left[i] |= A[line + 8 * (i % 2), i // 2 * 16 + 4 * turn + part] << u4(8 * part)
@@ -577,14 +577,14 @@ def small_operands(one: Small) -> list[np.ndarray]:
         i = np.arange(4)[:, None]
         sums = C[line + 8 * (i // 2), 2 * turn + i % 2]
         sums = sums if d == 4 else sums[0::2] | sums[1::2] << u4(16)
-        for kept, value in zip(found, (left, right, sums), strict=True):
+        for kept, value in zip(arrays, (left, right, sums), strict=True):
             kept.append(value)
-    return [np.stack(x).astype(u4) for x in found]
+    return [np.stack(x).astype(u4) for x in arrays]
 
 
-def small_result(one: Small, launch) -> np.ndarray:
-    D = np.zeros((SMALL_WARPS, one.registers[0], WARP), u4)
-    launch(one, SMALL_WARPS, [*small_operands(one), D], 0)
+def small_result(form: Small, launch) -> np.ndarray:
+    D = np.zeros((SMALL_WARPS, form.registers[0], WARP), u4)
+    launch(form, SMALL_WARPS, [*small_operands(form), D], 0)
     return D
 
 
@@ -604,31 +604,31 @@ class Conversion:
 
 
 def conversions() -> dict[str, Conversion]:
-    found = []
+    forms = []
     for kind, relu in product(("e4m3x2", "e5m2x2"), ("", ".relu")):
-        found += [Conversion(f"cvt.rn.satfinite{relu}.{kind}.f32", True),
+        forms += [Conversion(f"cvt.rn.satfinite{relu}.{kind}.f32", True),
                   Conversion(f"cvt.rn.satfinite{relu}.{kind}.f16x2", False),
                   Conversion(f"cvt.rn{relu}.f16x2.{kind}", False)]  # fmt: skip
-    return {one.opcode: one for one in found}
+    return {form.opcode: form for form in forms}
 
 
-def conversion_source(one: Conversion) -> str:
+def conversion_source(form: Conversion) -> str:
     """Two numbers a thread; a result of 16 bits from 32, or the other way round."""
-    if one.apart:
-        text = f"{one.opcode} r, %2, %1;"
+    if form.apart:
+        text = f"{form.opcode} r, %2, %1;"
         body = f'asm volatile("{{ .reg .b16 r; {text} cvt.u32.u16 %0, r; }}" : "=r"(d)' + (
             ' : "f"(__uint_as_float(x[2 * i])), "f"(__uint_as_float(x[2 * i + 1])));'
         )
-    elif one.opcode.endswith("f16x2"):
-        body = f'asm volatile("{{ .reg .b16 r; {one.opcode} r, %1; cvt.u32.u16 %0, r; }}"' + (
+    elif form.opcode.endswith("f16x2"):
+        body = f'asm volatile("{{ .reg .b16 r; {form.opcode} r, %1; cvt.u32.u16 %0, r; }}"' + (
             ' : "=r"(d) : "r"(x[2 * i] | x[2 * i + 1] << 16));'
         )
     else:
-        body = f'asm volatile("{one.opcode} %0, %1;" : "=r"(d)' + (
+        body = f'asm volatile("{form.opcode} %0, %1;" : "=r"(d)' + (
             ' : "h"((unsigned short)(x[2 * i] | x[2 * i + 1] << 8)));'
         )
     return f"""
-extern "C" __global__ void {one.entry}(const unsigned* x, unsigned* out, int pairs)
+extern "C" __global__ void {form.entry}(const unsigned* x, unsigned* out, int pairs)
 {{
     int i = blockIdx.x * 128 + threadIdx.x;
     if (i >= pairs) return;
@@ -639,22 +639,22 @@ extern "C" __global__ void {one.entry}(const unsigned* x, unsigned* out, int pai
 """
 
 
-def conversion_operands(one: Conversion) -> np.ndarray:
+def conversion_operands(form: Conversion) -> np.ndarray:
     """uint32, an even count: all there are, of float32 those that are near something."""
-    if one.apart:
+    if form.apart:
         top = np.arange(1 << 16, dtype=u4) << u4(16)
         return np.stack([top + u4(low) for low in (0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF)]).reshape(
             -1
         )
-    return np.arange(1 << (16 if one.opcode.endswith("f16x2") else 8), dtype=u4)
+    return np.arange(1 << (16 if form.opcode.endswith("f16x2") else 8), dtype=u4)
 
 
-def conversion_result(one: Conversion, launch) -> np.ndarray:
+def conversion_result(form: Conversion, launch) -> np.ndarray:
     """uint8 or uint16: one for each operand."""
-    x = conversion_operands(one)
+    x = conversion_operands(form)
     out = np.zeros(len(x) // 2, u4)
-    launch(one, len(out) // 128 + 1, [x, out, np.int32(len(out))], 0)
-    if one.opcode.split(".")[-1] in ("f32", "f16x2"):
+    launch(form, len(out) // 128 + 1, [x, out, np.int32(len(out))], 0)
+    if form.opcode.split(".")[-1] in ("f32", "f16x2"):
         return out.astype(np.uint16).view(np.uint8)
     return out.view(np.uint16)
 
@@ -665,14 +665,14 @@ def conversion_result(one: Conversion, launch) -> np.ndarray:
 def sources() -> dict[str, str]:
     """All kernels, in a few parts: part -> text."""
     parts: dict[str, dict[str, str]] = {}
-    wanted = [form for form, _ in forms().values()] + [one.form for one in maps().values()]
+    wanted = [form for form, _ in forms().values()] + [case.form for case in maps().values()]
     for form in wanted:
         part = parts.setdefault(form.types[1] + ("" if form.n <= 64 else " wide"), {})
         part[form.entry] = wgmma_source(form)
-    small = {one.entry: small_source(one) for one in smalls().values()}
+    small = {form.entry: small_source(form) for form in smalls().values()}
     parts["mma"] = small
     parts["mma"] |= {tensor.entry(n): tensor.product_source(x) for n, x in in_warps().items()}
-    parts["cvt"] = {one.entry: conversion_source(one) for one in conversions().values()}
+    parts["cvt"] = {form.entry: conversion_source(form) for form in conversions().values()}
     return {name.replace(" ", "_"): "".join(part.values()) for name, part in parts.items()}
 
 
@@ -693,22 +693,22 @@ def gpu(folder: Path):
 
     @cache
     def modules():
-        found = {}
+        by_entry = {}
         for name, text in sources().items():
             path = folder / f"{name}.cubin"
             if not path.exists():
                 path.write_bytes(compiled(text))
             module = cupy.RawModule(path=str(path))
-            found |= dict.fromkeys(re.findall(r" (k_\w+)\(", text), module)
-        return found
+            by_entry |= dict.fromkeys(re.findall(r" (k_\w+)\(", text), module)
+        return by_entry
 
-    def launch(one, blocks: int, args: list, shared_bytes: int) -> None:
+    def launch(form, blocks: int, args: list, shared_bytes: int) -> None:
         there = [cupy.asarray(x) if isinstance(x, np.ndarray) else x for x in args]
-        entry = tensor.entry(one.opcode) if isinstance(one, tensor.Product) else one.entry
+        entry = tensor.entry(form.opcode) if isinstance(form, tensor.Product) else form.entry
         kernel = modules()[entry].get_function(entry)
         if shared_bytes > 48 * 1024:
             kernel.max_dynamic_shared_size_bytes = shared_bytes
-        threads = 128 if isinstance(one, Form | Conversion) else WARP
+        threads = 128 if isinstance(form, Form | Conversion) else WARP
         kernel((blocks,), (threads,), tuple(there), shared_mem=shared_bytes)
         for here, result in zip(args, there, strict=True):
             if isinstance(here, np.ndarray):
@@ -739,7 +739,7 @@ METRICS = (
 
 def counted() -> dict[str, tuple[Form, int]]:
     """Name -> (form, blocks) of one launch each."""
-    found = [
+    chosen = [
         *((Form(types, n), 1) for types in FLOATS[:4] for n in (8, 64, 256)),
         (Form(FLOATS[4], 64), 1), (Form(FLOATS[5], 64), 1), (Form(FLOATS[8], 64), 1),
         (Form(INTEGERS[0], 64), 1), (Form(INTEGERS[1], 64), 1),
@@ -748,7 +748,7 @@ def counted() -> dict[str, tuple[Form, int]]:
         (Form(FLOATS[2], steps=4), 1), (Form(FLOATS[2], steps=4), 3),
         (Form(FLOATS[4], steps=4), 1), (Form(FLOATS[2], 128), 1), (Form(FLOATS[2], 24), 1),
     ]  # fmt: skip
-    return {f"{one.name} {blocks}": (one, blocks) for one, blocks in found}
+    return {f"{form.name} {blocks}": (form, blocks) for form, blocks in chosen}
 
 
 def in_warps() -> dict[str, tensor.Product]:
@@ -760,23 +760,23 @@ def in_warps() -> dict[str, tensor.Product]:
         "row.col.m8n32k16.s32.s8",
     )  # fmt: skip
     every = tensor.products().items()
-    return {n: one for n, one in every if any(f".{x}" in n for x in shapes) and "sat" not in n}
+    return {n: form for n, form in every if any(f".{x}" in n for x in shapes) and "sat" not in n}
 
 
-def in_warp_result(one: tensor.Product, launch) -> np.ndarray:
+def in_warp_result(form: tensor.Product, launch) -> np.ndarray:
     """As tensor.product_result, with a `launch` of this module."""
-    return tensor.product_result(one, lambda _text, _entry, *how: launch(one, *how))
+    return tensor.product_result(form, lambda _text, _entry, *how: launch(form, *how))
 
 
 def wholes() -> dict[str, tensor.Whole]:
     """Kernels of tests/kernels/wgmma.cu."""
     odd = (61, 67, 171)
-    found = [
+    kernels = [
         tensor.Whole("wgmma.cu", "wgmma_shared", (), "f16", 64, 128, odd),
         tensor.Whole("wgmma.cu", "wgmma_shared", ("-DSTAGES=1",), "f16", 64, 128, odd),
         tensor.Whole("wgmma.cu", "wgmma_registers", (), "f16", 64, 128, odd),
     ]
-    return {" ".join((one.entry, *one.macros)): one for one in found}
+    return {" ".join((whole.entry, *whole.macros)): whole for whole in kernels}
 
 
 def watched() -> list[str]:
@@ -786,16 +786,16 @@ def watched() -> list[str]:
 
 
 def watch(launch) -> None:
-    for one, blocks in counted().values():
-        wgmma_result(one, blocks, launch)
-    for one in smalls().values():
-        small_result(one, launch)
-    for one in in_warps().values():
-        in_warp_result(one, launch)
-    for one in maps().values():
-        map_result(one, launch)
-    for one in wholes().values():
-        tensor.whole_on_gpu(one)
+    for form, blocks in counted().values():
+        wgmma_result(form, blocks, launch)
+    for form in smalls().values():
+        small_result(form, launch)
+    for form in in_warps().values():
+        in_warp_result(form, launch)
+    for form in maps().values():
+        map_result(form, launch)
+    for form in wholes().values():
+        tensor.whole_on_gpu(form)
 
 
 def counters(folder: Path) -> dict[str, dict[str, int]]:
@@ -804,51 +804,51 @@ def counters(folder: Path) -> dict[str, dict[str, int]]:
                __file__, "--watch", str(folder)]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=150)
     lines = [line for line in done.stdout.splitlines() if line.startswith('"')]
-    found: dict[int, dict[str, int]] = {}
+    by_launch: dict[int, dict[str, int]] = {}
     for row in csv.DictReader(lines):
         value = int(float(row["Metric Value"].replace(",", "")))
-        found.setdefault(int(row["ID"]), {})[row["Metric Name"]] = value
+        by_launch.setdefault(int(row["ID"]), {})[row["Metric Name"]] = value
     names = watched()
-    assert len(found) == len(names), (len(found), len(names), done.stdout[-2000:])
-    return {name: found[i] for name, i in zip(names, sorted(found), strict=True)}
+    assert len(by_launch) == len(names), (len(by_launch), len(names), done.stdout[-2000:])
+    return {name: by_launch[i] for name, i in zip(names, sorted(by_launch), strict=True)}
 
 
 def digests(results) -> np.ndarray:
     """uint64, of each along the first axis."""
-    one = [hashlib.sha256(np.ascontiguousarray(x).tobytes()).digest()[:8] for x in results]
-    return np.frombuffer(b"".join(one), np.uint64)
+    hashes = [hashlib.sha256(np.ascontiguousarray(x).tobytes()).digest()[:8] for x in results]
+    return np.frombuffer(b"".join(hashes), np.uint64)
 
 
 def main(outdir: Path, folder: Path) -> None:
-    launch, found = gpu(folder), {}
+    launch, results = gpu(folder), {}
 
     def keep() -> None:
         outdir.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(outdir / "wgmma.npz", **found)  # kept even if the rest fails
+        np.savez_compressed(outdir / "wgmma.npz", **results)  # kept even if the rest fails
 
     about = {**tensor.provenance(), "command": "python ptxsim/hardware/record_wgmma.py OUTDIR"}
-    found["about"] = np.array(json.dumps(about))
-    for name, (one, cases) in forms().items():
-        result = wgmma_result(one, cases, launch)
-        found[f"wgmma# {name}"] = digests(result)
-        if one == Form(one.types) and not one.integral:
-            found[f"wgmma {name}"] = result[:KEPT]
+    results["about"] = np.array(json.dumps(about))
+    for name, (form, cases) in forms().items():
+        result = wgmma_result(form, cases, launch)
+        results[f"wgmma# {name}"] = digests(result)
+        if form == Form(form.types) and not form.integral:
+            results[f"wgmma {name}"] = result[:KEPT]
     print("products", flush=True)
-    for name, one in smalls().items():
-        result = small_result(one, launch)
-        found[f"mma {name}"] = result[:SMALL_KEPT]
-        found[f"mma# {name}"] = digests(result)
-    for name, one in conversions().items():
-        found[f"cvt {name}"] = conversion_result(one, launch)
-    for name, one in wholes().items():
-        found[f"kernel {name}"] = tensor.whole_on_gpu(one)
+    for name, form in smalls().items():
+        result = small_result(form, launch)
+        results[f"mma {name}"] = result[:SMALL_KEPT]
+        results[f"mma# {name}"] = digests(result)
+    for name, form in conversions().items():
+        results[f"cvt {name}"] = conversion_result(form, launch)
+    for name, form in wholes().items():
+        results[f"kernel {name}"] = tensor.whole_on_gpu(form)
     keep()
     print("conversions", flush=True)
-    for name, one in maps().items():
-        found[f"map# {name}"] = digests(map_result(one, launch))
+    for name, form in maps().items():
+        results[f"map# {name}"] = digests(map_result(form, launch))
         print("map", name, flush=True)
     keep()
-    found["counters"] = np.array(json.dumps(counters(folder)))
+    results["counters"] = np.array(json.dumps(counters(folder)))
     keep()
 
 

@@ -50,7 +50,7 @@ def vague_names(text: str) -> set[str]:
     return names & VAGUE
 
 
-@pytest.mark.parametrize("folder", ["src", "tests"])
+@pytest.mark.parametrize("folder", ["src", "tests", "hardware"])
 def test_names_say_what_they_hold(folder):
     files = (ROOT / folder).rglob("*.py")
     assert {

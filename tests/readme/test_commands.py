@@ -42,13 +42,13 @@ TWO_NOTEBOOKS = ("01_naive.ipynb", "host_code.ipynb")  # `make test-all` execute
 
 def blocks() -> list[list[str]]:
     """The lines of each block of code."""
-    found, inside = [], False
+    lines, inside = [], False
     for line in TEXT.splitlines():
         if line.startswith("    "):
-            found += [] if inside else [[]]
-            found[-1].append(line[4:])
+            lines += [] if inside else [[]]
+            lines[-1].append(line[4:])
         inside = line.startswith("    ") or (inside and not line)
-    return found
+    return lines
 
 
 def inline() -> list[str]:
@@ -70,7 +70,7 @@ def filled(text: str) -> str:
 BLOCKS = blocks()
 LINES = [without_comment(line) for block in BLOCKS for line in block if SHELL.fullmatch(line)]
 COMMANDS = list(dict.fromkeys([*LINES, *filter(SHELL.fullmatch, inline())]))
-CALLS = [one for one in dict.fromkeys(inline()) if re.match(r"(?:gl|kernel)\.\w", one)]
+CALLS = [code for code in dict.fromkeys(inline()) if re.match(r"(?:gl|kernel)\.\w", code)]
 
 
 # ---- the copy ------------------------------------------------------------------------------------
@@ -183,15 +183,15 @@ def two_notebooks(folder: Path):
         aside.rename(there)
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if one.startswith("pip")])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("pip")])
 def test_what_it_installs_is_there(copy, command, tmp_path):
     """In an environment of the reader's own, and in the copy as the clone."""
     if not any(word.strip('"').startswith(".") for word in command.split()):  # not this project
         assert shell(command, copy).returncode == 0
         return
-    own = tmp_path / "own"
-    subprocess.run([sys.executable, "-m", "venv", own], check=True, timeout=LIMIT_S)
-    path = f"{own / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    folder = tmp_path / "own"
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=LIMIT_S)
+    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
     done = shell(command, copy, PATH=path)
     assert done.returncode == 0, done.stderr
     done = shell("python -m gemmlab bench 01_naive 512 512 512", copy, PATH=path)
@@ -246,7 +246,7 @@ def names(line: str) -> dict[str, object]:
     M, N, K = 1024, 1024, 512
     square = [gl.random_matrix(64, 64, seed) for seed in range(3)]
     if "bfloat16" in line:
-        square = [(one.view(np.uint32) >> 16).astype(np.uint16) for one in square]
+        square = [(matrix.view(np.uint32) >> 16).astype(np.uint16) for matrix in square]
     A, B, C = square
     X = gl.random_matrix(256, 256, 3)
     bias, kernel = np.ones(64, np.float32), gl.load("03_shared_memory")
@@ -280,7 +280,7 @@ def test_it_is_there_in_python(call):
 def test_the_cell_magic_compares_a_kernel_with_its_rung():
     from IPython.core.interactiveshell import InteractiveShell
 
-    load, cell = (one for one in inline() if re.match(r"%\w+ |%%\w+ ", one))
+    load, cell = (code for code in inline() if re.match(r"%\w+ |%%\w+ ", code))
     session = InteractiveShell()
     session.run_cell(load).raise_error()
     text = gl.load("03_shared_memory").text

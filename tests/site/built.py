@@ -31,22 +31,22 @@ class Page(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.ids |= {found[name] for name in ("id", "name") if found.get(name)}
-        if tag == "a" and "href" in found:
-            self.links.append(found["href"])
-        if found.get("rel") == "canonical":  # this page's own address
+        values = dict(attributes)
+        self.ids |= {values[name] for name in ("id", "name") if values.get(name)}
+        if tag == "a" and "href" in values:
+            self.links.append(values["href"])
+        if values.get("rel") == "canonical":  # this page's own address
             return
-        if tag in LOADED and (where := found.get(LOADED[tag])):
+        if tag in LOADED and (where := values.get(LOADED[tag])):
             self.loaded.append(where)
             if tag == "script":
                 self.scripts.add(posixpath.basename(urlsplit(where).path))
         if tag == "img":
-            self.pictures.append(found)
+            self.pictures.append(values)
         if re.fullmatch("h[1-6]", tag):
             self.headings.append(int(tag[1]))
         if tag == "html":
-            self.language = found.get("lang", "")
+            self.language = values.get("lang", "")
         self.in_title = tag == "title" or (self.in_title and tag != "body")
 
     def handle_endtag(self, tag):
@@ -78,7 +78,9 @@ class Watched:
 
     def now_on(self, name: str) -> None:
         """Troubles so far that have no page yet are of this one."""
-        self.troubles[:] = [one if ".html: " in one else f"{name}: {one}" for one in self.troubles]
+        self.troubles[:] = [
+            trouble if ".html: " in trouble else f"{name}: {trouble}" for trouble in self.troubles
+        ]
 
     def _said(self, message) -> None:
         if message.type in ("error", "warning"):

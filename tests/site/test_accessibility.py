@@ -17,11 +17,11 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"
 
 def violations(page) -> list[str]:
     """What axe-core finds: rule, how often, where first, and why."""
-    found = Axe().run(page, options=RULES).response["violations"]
+    broken = Axe().run(page, options=RULES).response["violations"]
     return [
-        f"{one['id']} ×{len(one['nodes'])}: {one['nodes'][0]['target'][0]}: "
-        f"{one['nodes'][0]['failureSummary']}"
-        for one in found
+        f"{rule['id']} ×{len(rule['nodes'])}: {rule['nodes'][0]['target'][0]}: "
+        f"{rule['nodes'][0]['failureSummary']}"
+        for rule in broken
     ]
 
 
@@ -43,5 +43,5 @@ def test_poor_contrast_and_a_picture_without_a_text_are_found(page):
         """() => document.querySelector('article').insertAdjacentHTML('beforeend',
             '<p style="color: #ccc; background: #fff">pale</p><img src="_static/logo.svg">')"""
     )
-    said = " ".join(violations(page))
-    assert "color-contrast" in said and "image-alt" in said
+    words = " ".join(violations(page))
+    assert "color-contrast" in words and "image-alt" in words

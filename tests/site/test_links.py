@@ -41,8 +41,8 @@ def test_there_is_a_page_for_every_notebook(pages):
 
 
 def test_every_link_leads_somewhere(pages):
-    found = {(path, link) for path in pages for link in parsed(path).links if dead(path, link)}
-    assert sorted(found)[:20] == []
+    broken = {(path, link) for path in pages for link in parsed(path).links if dead(path, link)}
+    assert sorted(broken)[:20] == []
 
 
 def test_a_link_that_leads_nowhere_is_found(pages):
@@ -53,19 +53,19 @@ def test_a_link_that_leads_nowhere_is_found(pages):
 
 
 def test_nothing_of_another_host_is_loaded(pages, site):
-    found = [(path, one) for path in pages for one in parsed(path).loaded
-             if re.match(r"(\w+:)?//", one)]  # fmt: skip
+    foreign = [(path, address) for path in pages for address in parsed(path).loaded
+             if re.match(r"(\w+:)?//", address)]  # fmt: skip
     for path in site.rglob("*.css"):
         styles = path.read_text(encoding="utf-8")
-        found += [(path.name, one) for one in IN_STYLES.findall(styles)
-                  if re.match(r"(\w+:)?//", one)]  # fmt: skip
-    assert found == []
+        foreign += [(path.name, address) for address in IN_STYLES.findall(styles)
+                  if re.match(r"(\w+:)?//", address)]  # fmt: skip
+    assert foreign == []
 
 
 def test_what_is_loaded_is_there(pages):
-    found = [(path, one) for path in pages for one in parsed(path).loaded
-             if not one.startswith("data:") and dead(path, one)]  # fmt: skip
-    assert found[:20] == []
+    missing = [(path, address) for path in pages for address in parsed(path).loaded
+             if not address.startswith("data:") and dead(path, address)]  # fmt: skip
+    assert missing[:20] == []
 
 
 def test_every_picture_has_a_text(pages):

@@ -23,13 +23,13 @@ TOO_WIDE = """() => {
 
 def opened() -> list[str]:
     """The pages that are opened: all but those of code, of which one in each folder."""
-    folders, found = set(), []
+    folders, opened_files = set(), []
     for path in sorted(SITE.rglob("*.html")):
         name = path.relative_to(SITE).as_posix()
         if not name.startswith(CODE) or path.parent not in folders:
-            found.append(name)
+            opened_files.append(name)
             folders.add(path.parent)
-    return found
+    return opened_files
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +82,8 @@ def test_an_error_on_a_page_is_seen(page, watched, address):
     page.evaluate("fetch('missing.json')")
     page.evaluate("fetch('http://192.0.2.1/').catch(() => 0)")
     page.wait_for_timeout(500)
-    said = " ".join(watched.troubles)
-    assert "planted" in said and "404" in said and "asks http://192.0.2.1/" in said
+    words = " ".join(watched.troubles)
+    assert "planted" in words and "404" in words and "asks http://192.0.2.1/" in words
     watched.troubles.clear()
 
 
@@ -93,6 +93,6 @@ def test_no_page_is_wider_than_a_phone(page, names, part):
     wide = {}
     for name in names[part::2]:
         page.goto(name)
-        if found := page.evaluate(TOO_WIDE):
-            wide[name] = found
+        if elements := page.evaluate(TOO_WIDE):
+            wide[name] = elements
     assert wide == {}

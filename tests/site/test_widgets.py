@@ -45,16 +45,16 @@ def has_answered(lab, before: str) -> None:
 def test_every_slider_moves_by_keyboard(page, name):
     lab = lab_on(page, name)
     first = source(lab)
-    for one in lab.get_by_role("slider").all():
-        at, last = int(one.input_value()), int(one.get_attribute("max"))
+    for slider in lab.get_by_role("slider").all():
+        at, last = int(slider.input_value()), int(slider.get_attribute("max"))
         there, back = ("ArrowRight", "ArrowLeft") if at < last else ("ArrowLeft", "ArrowRight")
-        output = one.locator("xpath=following-sibling::output")
+        output = slider.locator("xpath=following-sibling::output")
         value = output.inner_text()
-        one.press(there)
+        slider.press(there)
         has_answered(lab, first)
         expect(output).not_to_have_text(value)
-        assert one.get_attribute("aria-valuetext") == output.inner_text()
-        one.press(back)
+        assert slider.get_attribute("aria-valuetext") == output.inner_text()
+        slider.press(back)
         expect(lab.locator("img")).to_have_attribute("src", first)
         expect(status(lab)).to_have_text("")
         expect(output).to_have_text(value)

@@ -42,11 +42,11 @@ Progress = Callable[[Iterable, int], Iterable]  # such as tqdm: of what, and how
 
 @dataclass(frozen=True)
 class View:
-    """`picture`: a WebP file. `said`: sentences, the first one stands for the picture. `numbers`:
+    """`picture`: a WebP file. `sentences`: the first one stands for the picture. `numbers`:
     quantity, value and unit in words."""
 
     picture: bytes
-    said: tuple[str, ...]
+    sentences: tuple[str, ...]
     numbers: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -124,7 +124,7 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
     kernel = load(call.kernel.name, **settings)
     if call.function == LAB:
         shown = view_of(kernel, SIMULATED_ARCH, *_roofs())
-        view = View(webp(shown.picture), shown.said, shown.numbers)
+        view = View(webp(shown.picture), shown.sentences, shown.numbers)
         return {tuple(settings.values()): view}
     if call.function == RING_PLAYER:
         player, stages = ring_player.RingPlayer(kernel), settings[ring_player.STAGES]
@@ -137,7 +137,7 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
     if not steps.frames:
         raise ValueError(f"{call}: gl.step_player has no frames of these settings and sizes.")
     return {
-        (number + 1,): View(webp(steps.drawn(number)), (steps.told(number),))
+        (number + 1,): View(webp(steps.drawn(number)), (steps.words_of(number),))
         for number in range(len(steps.frames))
     }
 
@@ -171,7 +171,11 @@ def _write(folder: Path, call: Call, views: dict[Values, View]) -> str:
         files.write(folder / name / picture, views[values].picture)
     data = {
         "views": {
-            _place(values): [pictures[values], view.said, [value for _, value, _ in view.numbers]]
+            _place(values): [
+                pictures[values],
+                view.sentences,
+                [value for _, value, _ in view.numbers],
+            ]
             for values, view in views.items()
         },
         "answers": _answers(call, views) if call.function == LAB else {},
@@ -264,8 +268,8 @@ data-interval="{interval}" aria-label="{title}">
 <figure>
 <div class="gemmlab-wide" tabindex="0" role="group" aria-label="Picture">\
 <img src="../{FOLDER}/{name}/{picture}" loading="lazy" width="{width}" height="{height}" \
-alt="{html.escape(view.said[0])}"></div>
-<figcaption aria-live="polite">{"<br>".join(map(html.escape, view.said))}</figcaption>
+alt="{html.escape(view.sentences[0])}"></div>
+<figcaption aria-live="polite">{"<br>".join(map(html.escape, view.sentences))}</figcaption>
 </figure>
 {details}
 <noscript><p>{NO_SCRIPT}</p></noscript>
