@@ -41,6 +41,7 @@ struct Stream {
     Copies& copies;
     Pipeline<STAGES>& pipeline;
     unsigned stages;                             // the shared address of stage 0
+    int lane;
     int next_k, end;                             // where the next copies begin, and the part ends
     int k_left;                                  // what is still to multiply
 
@@ -54,7 +55,7 @@ struct Stream {
     // The mainloop has read a stage: go on to the next one, and wait for it.
     __device__ __forceinline__ int next_stage()
     {
-        pipeline.release(threadIdx.x % 32);
+        pipeline.release(lane);
         k_left -= BK;
         if (k_left <= 0) return NO_STAGE;
         if (next_k < end) copy_stage(pipeline.acquire());
@@ -69,8 +70,9 @@ __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], con
                                               int tile_m, int tile_n, int first, int end)
 {
     if (first >= end) return;
+    const int lane = threadIdx.x % 32;
     Copies copies(x, is_aligned(x), tile_m, tile_n, first, end);
-    Stream stream = {copies, pipeline, shared_address(stages), first, end, end - first};
+    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first};
     #pragma unroll 1
     for (int n = 1, stage = pipeline.stage; n < STAGES && stream.next_k < end; ++n)
         stream.copy_stage(stage = stage == STAGES - 1 ? 0 : stage + 1);

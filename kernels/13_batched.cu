@@ -80,16 +80,16 @@ constexpr int LAG = THREADS > 32 && STAGES > 2;
 // The stages of all tiles of a block, one tile after the other. Copies are STAGES - LAG stages
 // ahead of the mainloop, and so often in the next tile, of the next product.
 struct Stream {
-    const Batch& batch;
+    int copied;                                  // of K, of the tile that is copied
+    BatchTile& next;                             // the tile to copy then
+    int products;
+    Matrices& matrices;                          // of the tile that is copied
     Inputs A, B;
     long long stride_a, stride_b;
-    int products;
-    bool aligned;                                // all matrices of a batch by strides
-    unsigned stages;                             // the shared address of stage 0
-    BatchTile& next;                             // the tile whose copies come after these
-    Matrices& matrices;                          // of the tile that is copied
     Copies& copies;
-    int copied;                                  // of its K
+    bool aligned;                                // all matrices of a batch by strides
+    const Batch& batch;
+    unsigned stages;                             // the shared address of stage 0
     Pipeline<STAGES>& pipeline;
     int k_left;                                  // of K, of the tile that is multiplied
 
@@ -147,8 +147,8 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
     const Matrices first_pair = {matrix(A, stride_a, 0), matrix(B, stride_b, 0), M, N, K, lda, ldb};
     const bool aligned = is_aligned(first_pair) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
                          (!CopyB::BY_FOUR || stride_b % 4 == 0);
-    Stream stream = {all, A, B, stride_a, stride_b, batch, aligned, shared_address(stages), next, none,
-                     copies, K, pipeline, 0};
+    Stream stream = {K, next, batch, none, A, B, stride_a, stride_b, copies, aligned, all,
+                     shared_address(stages), pipeline, 0};
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - LAG; ++stage) stream.copy_stage(stage);
 

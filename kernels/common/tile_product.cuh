@@ -203,25 +203,26 @@ __device__ __forceinline__ Pipeline<STAGES> make_pipeline(unsigned long long (&b
 
 // ---- accumulators --------------------------------------------------------------------------------
 
-#if !A_IN_ROWS
-// A thread's rows of C come in groups of four, its columns too; the groups of neighbouring lanes are
-// neighbours. Here: its first row and column, and from there to row i and to the q-th four columns.
+// A thread's first column of the block's tile.
+__device__ __forceinline__ int thread_column(int thread)
+{
+    return thread / 32 % (BN / WN) * WN + thread % LANES_N * 4;
+}
+
+// From there to its q-th group of four columns. Neighbouring lanes have neighbouring groups.
+__device__ __forceinline__ constexpr int column_step(int q) { return q * LANES_N * 4; }
+
+#if A_IN_ROWS
+#include "tile_rows.cuh"
+#else
+// The same for its rows, which come in groups of four too.
 __device__ __forceinline__ int thread_row(int thread)
 {
     return thread / 32 / (BN / WN) * WM + thread % 32 / LANES_N * 4;
 }
 
 __device__ __forceinline__ constexpr int row_step(int i) { return i / 4 * LANES_M * 4 + i % 4; }
-#endif
 
-__device__ __forceinline__ int thread_column(int thread)
-{
-    return thread / 32 % (BN / WN) * WN + thread % LANES_N * 4;
-}
-
-__device__ __forceinline__ constexpr int column_step(int q) { return q * LANES_N * 4; }
-
-#if !A_IN_ROWS
 // A thread's column of A and row of B, for this k and for the next.
 struct Fragments {
     float a[2][TM], b[2][TN];
