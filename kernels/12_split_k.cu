@@ -1,14 +1,14 @@
 // 12  Split-K
-// Idea:    where C has fewer tiles than the GPU has SMs, cut K: several blocks compute one tile, each
-//          over its own part of K, and their sums are joined.
+// Idea:    where C has fewer tiles than the GPU has SMs, cut K: several blocks compute one tile,
+//          each over its own part of K, and their sums are joined.
 // Before:  10_register_banks.cu gave each tile to one block, however few tiles there are.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT): the parts of a tile are neighbours.
 //          STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and, for
 //          CLUSTER, a tile of C.
-// Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements apart.
-//          C = alpha * op(A) @ op(B) + beta * C. `parts`: SPLIT tiles for each tile of C, or one for
-//          each worker; `arrived`: a counter for each, 0 before and after. From sm_80 on; CLUSTER
-//          from sm_90 on.
+// Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements
+//          apart. C = alpha * op(A) @ op(B) + beta * C. `parts`: SPLIT tiles for each tile of C, or
+//          one for each worker; `arrived`: a counter for each, 0 before and after. From sm_80 on;
+//          CLUSTER from sm_90 on.
 // tile_product.cuh has the product of a tile.
 
 #include "tile_sizes.cuh"
@@ -28,13 +28,20 @@
 #define STREAM_K 6                               // every worker has the same length of K to do
 #define GROUP 8                                  // rows of tiles that are computed together
 
+#define MOST_IN_CLUSTER 8                        // blocks: what every GPU with clusters can have
+#if JOIN == CLUSTER
+#define IN_CLUSTERS __cluster_dims__(SPLIT < MOST_IN_CLUSTER ? SPLIT : MOST_IN_CLUSTER, 1, 1)
+#else
+#define IN_CLUSTERS
+#endif
+
 #if BN == TN || BM == TM
 #include "thin.cuh"                              // C of few rows or columns
 #else
 #include "grid_counters.cuh"
 #include "tile_product.cuh"
 
-// ---- a part of K ---------------------------------------------------------------------------------
+// ---- a part of K --------------------------------------------------------------------------------
 
 // The stages of one part of K of a tile. Copies are STAGES - 1 stages ahead of the mainloop.
 struct Stream {
@@ -80,7 +87,7 @@ __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], con
     __syncthreads();
 }
 
-// ---- the join ------------------------------------------------------------------------------------
+// ---- the join -----------------------------------------------------------------------------------
 
 #include "join.cuh"
 
@@ -103,8 +110,6 @@ __device__ __forceinline__ void leave(unsigned* counter, int blocks)
 
 #if JOIN != EVERY_PART
 #include "other_joins.cuh"
-#else
-#define IN_CLUSTERS
 #endif
 
 #if JOIN != STREAM_K

@@ -1,7 +1,7 @@
 // 13  Batched products
-// Idea:    many small products are one launch, and one stream of stages: while a tile of one product
-//          is multiplied, copies of the next product's are already under way. Blocks stay and
-//          go from product to product; their pipelines are never empty in between.
+// Idea:    many small products are one launch, and one stream of stages: while a tile of one
+//          product is multiplied, copies of the next product's are already under way. Blocks stay
+//          and go from product to product; their pipelines are never empty in between.
 // Before:  10_register_banks.cu launched a block for each tile of one product. Each began with an
 //          empty pipeline, and a small product was over before it was full.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (RESIDENT * SMs, or the number of tiles of the batch
@@ -55,7 +55,8 @@ struct Batch {
     BatchTile step;                              // from a block's tile to its next one
 
     __device__ __forceinline__ Batch(int M, int N)
-        : tile_rows(max(1, ceil_div(M, BM))), tile_cols(max(1, ceil_div(N, BN))), step(at(gridDim.x))
+        : tile_rows(max(1, ceil_div(M, BM))), tile_cols(max(1, ceil_div(N, BN))),
+          step(at(gridDim.x))
     {}
 
     __device__ __forceinline__ BatchTile at(int number) const
@@ -142,12 +143,13 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
 
     const Batch all(M, N);
     BatchTile tile = all.at(blockIdx.x), next = tile;
-    Matrices none = {nullptr, nullptr, M, N, K, lda, ldb};
-    Copies copies(none, true, 0, 0, 0, 0);
-    const Matrices first_pair = {matrix(A, stride_a, 0), matrix(B, stride_b, 0), M, N, K, lda, ldb};
-    const bool aligned = is_aligned(first_pair) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
+    Matrices matrices = {nullptr, nullptr, M, N, K, lda, ldb};
+    Copies copies(matrices, true, 0, 0, 0, 0);   // copy_stage begins with the first tile
+    matrices.A = matrix(A, stride_a, 0);
+    matrices.B = matrix(B, stride_b, 0);
+    const bool aligned = is_aligned(matrices) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
                          (!CopyB::BY_FOUR || stride_b % 4 == 0);
-    Stream stream = {K, next, batch, none, A, B, stride_a, stride_b, copies, aligned, all,
+    Stream stream = {K, next, batch, matrices, A, B, stride_a, stride_b, copies, aligned, all,
                      shared_address(stages), pipeline, 0};
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - LAG; ++stage) stream.copy_stage(stage);

@@ -47,8 +47,8 @@ __device__ __forceinline__ void store_part(float4* parts, int part,
         to[nth * THREADS] = *(const float4*)&accumulators[nth / (TN / 4)][nth % (TN / 4) * 4];
 }
 
-// How a share of a tile is added: LANES lanes add one float4 together, each every LANES-th part, and
-// then their sums. So many that a share is about a float4 for LANES threads.
+// How a share of a tile is added: LANES lanes add one float4 together, each every LANES-th part,
+// and then their sums. So many that a share is about a float4 for LANES threads.
 __device__ __forceinline__ constexpr int power_of_two(int n)    // up to n
 {
     return n < 2 ? 1 : 2 * power_of_two(n / 2);

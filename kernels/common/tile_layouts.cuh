@@ -3,9 +3,9 @@
 #pragma once
 
 #if A_IN_ROWS
-// A tile of A as it is stored, where K goes along the rows: [row][k], for narrow tiles. Copies are of
-// 16 bytes then, and a thread loads four k of one row at once. Units of four k trade places in a row,
-// so that neighbouring rows have the same k in different banks.
+// A tile of A as it is stored, where K goes along the rows: [row][k], for narrow tiles. Copies are
+// of 16 bytes then, and a thread loads four k of one row at once. Units of four k trade places in a
+// row, so that neighbouring rows have the same k in different banks.
 __device__ __forceinline__ constexpr int swizzle(int row) { return row * (BK / 4) / 8 % (BK / 4); }
 
 __device__ __forceinline__ constexpr int place_in_row(int row, int k)

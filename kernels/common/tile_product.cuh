@@ -28,7 +28,7 @@ struct Matrices {
     int M, N, K, lda, ldb;
 };
 
-// ---- copies into shared memory -------------------------------------------------------------------
+// ---- copies into shared memory ------------------------------------------------------------------
 
 // Of WIDTH elements of a copy the first `count` are in the matrix; IN_BOUNDS: all of them.
 template <bool IN_BOUNDS, int WIDTH>
@@ -150,8 +150,8 @@ struct Copies {
     bool in_bounds, aligned;                     // the tile is inside C; rows begin at 16 bytes
 
     // For the tile of C at (tile_m, tile_n), from k on. What is from `end` on counts as zero.
-    __device__ __forceinline__ Copies(const Matrices& x, bool aligned, int tile_m, int tile_n, int k,
-                                      int end)
+    __device__ __forceinline__ Copies(const Matrices& x, bool aligned, int tile_m, int tile_n,
+                                      int k, int end)
         : in_bounds(tile_m + BM <= x.M && tile_n + BN <= x.N), aligned(aligned)
     {
         if (aligned) begin<4>(x, tile_m, tile_n, k, end);
@@ -161,10 +161,12 @@ struct Copies {
     template <int WIDTH>
     __device__ __forceinline__ void begin(const Matrices& x, int tile_m, int tile_n, int k, int end)
     {
-        a.begin<WIDTH>(x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k), x.lda,
-                       x.M - tile_m, end - k);
-        b.begin<WIDTH>(x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n), x.ldb,
-                       x.N - tile_n, end - k);
+        a.begin<CopyA::BY_FOUR ? WIDTH : 1>(
+            x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k), x.lda,
+            x.M - tile_m, end - k);
+        b.begin<CopyB::BY_FOUR ? WIDTH : 1>(
+            x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n), x.ldb,
+            x.N - tile_n, end - k);
     }
 
     // Start the copies of the next stage, to this address. `full`: it has BK k.
@@ -181,8 +183,8 @@ struct Copies {
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void copy_stage(unsigned stage)
     {
-        a.copy_tile<IN_BOUNDS, WIDTH>(stage);
-        b.copy_tile<IN_BOUNDS, WIDTH>(stage + (unsigned)sizeof(Stage::a));
+        a.copy_tile<IN_BOUNDS, CopyA::BY_FOUR ? WIDTH : 1>(stage);
+        b.copy_tile<IN_BOUNDS, CopyB::BY_FOUR ? WIDTH : 1>(stage + (unsigned)sizeof(Stage::a));
     }
 };
 
@@ -193,15 +195,16 @@ __device__ __forceinline__ bool is_aligned(const Matrices& x)
            (!CopyB::BY_FOUR || (x.ldb % 4 == 0 && (size_t)x.B % 16 == 0));
 }
 
-// The mbarriers' addresses come from an empty asm, or the assembler computes them anew at each wait.
-__device__ __forceinline__ Pipeline<STAGES> make_pipeline(unsigned long long (&barriers)[2 * STAGES])
+// The mbarriers' addresses go through an empty asm, or the assembler computes them at each wait.
+__device__ __forceinline__ Pipeline<STAGES> make_pipeline(
+    unsigned long long (&barriers)[2 * STAGES])
 {
     Pipeline<STAGES> pipeline(barriers, THREADS);
     asm volatile("" : "+r"(pipeline.full), "+r"(pipeline.empty));
     return pipeline;
 }
 
-// ---- accumulators --------------------------------------------------------------------------------
+// ---- accumulators and fragments -----------------------------------------------------------------
 
 // A thread's first column of the block's tile.
 __device__ __forceinline__ int thread_column(int thread)
@@ -248,8 +251,8 @@ __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
     return {first + thread_row(threadIdx.x), first + BK * CopyA::PITCH + thread_column(threadIdx.x)};
 }
 
-__device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN], const StageView& view,
-                                               int k)
+__device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN],
+                                               const StageView& view, int k)
 {
     #pragma unroll
     for (int q = 0; q < TN / 4; ++q)
@@ -281,7 +284,7 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
 }
 #endif
 
-// ---- the mainloop --------------------------------------------------------------------------------
+// ---- the mainloop -------------------------------------------------------------------------------
 
 constexpr int NO_STAGE = -1;
 
@@ -314,7 +317,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
     multiply<true>(accumulators, fragments, CHUNK - 1, view, 0);
 }
 
-// ---- the epilogue --------------------------------------------------------------------------------
+// ---- the epilogue -------------------------------------------------------------------------------
 
 // C = alpha * sums + beta * C for four neighbours of a row, from (row, col) on, of C, M × N with
 // `ldc` elements from row to row. Those outside are left out. Where beta is 0, C is not read.
@@ -344,7 +347,8 @@ __device__ __forceinline__ void store_float4(float* C, int ldc, int M, int N, in
 
 // The same for all accumulators, for the block's tile at (tile_m, tile_n).
 __device__ __forceinline__ void epilogue(float* C, int ldc, int M, int N, int tile_m, int tile_n,
-                                         const float (&accumulators)[TM][TN], float alpha, float beta)
+                                         const float (&accumulators)[TM][TN], float alpha,
+                                         float beta)
 {
     const int row = tile_m + thread_row(threadIdx.x), col = tile_n + thread_column(threadIdx.x);
     const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N && ldc % 4 == 0 &&

@@ -46,7 +46,8 @@ __device__ __forceinline__ void load_b(float (&b)[TN], const StageView& view, in
 }
 
 // Four k of row i.
-__device__ __forceinline__ void load_row_of_a(float (&a)[4][TM], int i, const StageView& view, int k)
+__device__ __forceinline__ void load_row_of_a(float (&a)[4][TM], int i, const StageView& view,
+                                              int k)
 {
     const int unit = (k / 4) ^ swizzle(row_step(i)) ^ (view.swizzled ^ view.units);
     const float4 four = *(const float4*)&view.a[row_step(i) * BK + 4 * unit];
