@@ -50,7 +50,8 @@ struct Stream {
     unsigned stages;                             // the shared address of stage 0
     int lane;
     int next_k, end;                             // where the next copies begin, and the part ends
-    int k_left;                                  // what is still to multiply
+    int k_left;                                  // of the part, still to multiply
+    int offset;                                  // floats from stage 0 to the one to read; or -1
 
     __device__ __forceinline__ void copy_stage(int stage)
     {
@@ -60,13 +61,14 @@ struct Stream {
     }
 
     // The mainloop has read a stage: go on to the next one, and wait for it.
-    __device__ __forceinline__ int next_stage()
+    __device__ __forceinline__ void next_stage()
     {
         pipeline.release(lane);
         k_left -= BK;
-        if (k_left <= 0) return NO_STAGE;
+        offset = -1;
+        if (k_left <= 0) return;
         if (next_k < end) copy_stage(pipeline.acquire());
-        return pipeline.wait() * STAGE_FLOATS;
+        offset = pipeline.wait() * STAGE_FLOATS;
     }
 };
 
@@ -79,7 +81,7 @@ __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], con
     if (first >= end) return;
     const int lane = threadIdx.x % 32;
     Copies copies(x, is_aligned(x), tile_m, tile_n, first, end);
-    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first};
+    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first, 0};
     #pragma unroll 1
     for (int n = 1, stage = pipeline.stage; n < STAGES && stream.next_k < end; ++n)
         stream.copy_stage(stage = stage == STAGES - 1 ? 0 : stage + 1);

@@ -93,6 +93,7 @@ struct Stream {
     unsigned stages;                             // the shared address of stage 0
     Pipeline<STAGES>& pipeline;
     int k_left;                                  // of K, of the tile that is multiplied
+    int offset;                                  // floats from stage 0 to the one to read; or -1
 
     // Start this thread's copies of the next stage, if there is one.
     __device__ __forceinline__ void copy_stage(int stage)
@@ -120,15 +121,14 @@ struct Stream {
         return pipeline.stage;
     }
 
-    // The mainloop has read a stage: go on to the tile's next one, and wait for it. NO_STAGE if
-    // there is none; the next tile's are under way.
-    __device__ __forceinline__ int next_stage()
+    // The mainloop has read a stage: go on to the tile's next one, and wait for it. Behind the last
+    // one, copies of the next tile are under way.
+    __device__ __forceinline__ void next_stage()
     {
         pipeline.release(threadIdx.x % 32);
         copy_stage(acquire());
         k_left -= BK;
-        if (k_left <= 0) return NO_STAGE;
-        return pipeline.wait() * STAGE_FLOATS;
+        offset = k_left <= 0 ? -1 : pipeline.wait() * STAGE_FLOATS;
     }
 };
 
@@ -150,7 +150,7 @@ batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, in
     const bool aligned = is_aligned(matrices) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
                          (!CopyB::BY_FOUR || stride_b % 4 == 0);
     Stream stream = {K, next, batch, matrices, A, B, stride_a, stride_b, copies, aligned, all,
-                     shared_address(stages), pipeline, 0};
+                     shared_address(stages), pipeline, 0, 0};
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - LAG; ++stage) stream.copy_stage(stage);
 

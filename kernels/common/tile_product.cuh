@@ -248,7 +248,8 @@ struct StageView {
 __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
 {
     const float* first = &stages->a[0][0];
-    return {first + thread_row(threadIdx.x), first + BK * CopyA::PITCH + thread_column(threadIdx.x)};
+    return {first + thread_row(threadIdx.x),
+            first + BK * CopyA::PITCH + thread_column(threadIdx.x)};
 }
 
 __device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN],
@@ -286,11 +287,10 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
 
 // ---- the mainloop -------------------------------------------------------------------------------
 
-constexpr int NO_STAGE = -1;
-
-// Multiply the stages of a tile. stream.wait() waits for the first one; stream.next_stage() leaves
-// the stage that was read, and waits for the next one or, behind the tile's last one, returns false.
-// Both are of the rung: what is copied meanwhile is its choice.
+// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung's
+// stream says what follows: next_stage() releases the stage that was read, starts copies into a free
+// one, and waits for the tile's next one, which is stream.offset floats behind stage 0. Behind the
+// tile's last stage the offset is negative.
 template <typename Stream>
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const StageView& first,
                                          int stage, Stream& stream)
@@ -307,9 +307,9 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
             multiply<false>(accumulators, fragments, k, view, k + 1);
         view.advance();
         if (--chunks == 0) {
-            const int offset = stream.next_stage();
-            if (offset < 0) break;
-            view = first.at(offset);
+            stream.next_stage();
+            if (stream.offset < 0) break;
+            view = first.at(stream.offset);
             chunks = BK / CHUNK;
         }
         multiply<false>(accumulators, fragments, CHUNK - 1, view, 0);
