@@ -1,15 +1,15 @@
 // 12  Split-K
-// Idea:    where C has fewer tiles than the GPU has SMs, cut K: several blocks compute one tile, each
-//          over its own part of K, and their sums are joined.
+// Idea:    where C has fewer tiles than the GPU has SMs, cut K: several blocks compute one tile,
+//          each over its own part of K, and their sums are joined.
 // Before:  10_register_banks.cu gave each tile to one block, however few tiles there are.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT): the parts of a tile are neighbours.
 //          STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and, for
 //          CLUSTER, a tile of C.
-// Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements apart.
-//          C = alpha * op(A) @ op(B) + beta * C. `parts`: SPLIT tiles for each tile of C, or one for
-//          each worker; `arrived`: a counter for each, 0 before and after. From sm_80 on; CLUSTER
-//          from sm_90 on.
-// tile_product.cuh has what a block computes.
+// Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements
+//          apart. C = alpha * op(A) @ op(B) + beta * C. `parts`: SPLIT tiles for each tile of C, or
+//          one for each worker; `arrived`: a counter for each, 0 before and after. From sm_80 on;
+//          CLUSTER from sm_90 on.
+// tile_product.cuh has the product of a tile.
 
 #include "tile_sizes.cuh"
 
@@ -17,7 +17,7 @@
 #define SPLIT 4                                  // parts of K
 #endif
 #ifndef JOIN
-#define JOIN 3                                   // how the sums of the parts are joined, as follows
+#define JOIN 4                                   // how the sums of the parts are joined, as follows
 #endif
 #define ALONE 0                                  // there is one part
 #define SECOND_KERNEL 1                          // which adds them
@@ -38,124 +38,108 @@
 #if BN == TN || BM == TM
 #include "thin.cuh"                              // C of few rows or columns
 #else
+#include "grid_counters.cuh"
+#include "tile_product.cuh"
+
+// ---- a part of K --------------------------------------------------------------------------------
+
+// The stages of one part of K of a tile. Copies are STAGES - 1 stages ahead of the mainloop.
+struct Stream {
+    Copies& copies;
+    Pipeline<STAGES>& pipeline;
+    unsigned stages;                             // the shared address of stage 0
+    int lane;
+    int next_k, end;                             // where the next copies begin, and the part ends
+    int k_left;                                  // of the part, still to multiply
+    int offset;                                  // floats from stage 0 to the one to read; or -1
+
+    __device__ __forceinline__ void copy_stage(int stage)
+    {
+        copies.copy_stage(stages + 4 * STAGE_FLOATS * stage, next_k + BK <= end);
+        pipeline.commit(stage);
+        next_k += BK;
+    }
+
+    // The mainloop has read a stage: go on to the next one, and wait for it.
+    __device__ __forceinline__ void next_stage()
+    {
+        pipeline.release(lane);
+        k_left -= BK;
+        offset = -1;
+        if (k_left <= 0) return;
+        if (next_k < end) copy_stage(pipeline.acquire());
+        offset = pipeline.wait() * STAGE_FLOATS;
+    }
+};
+
+// Add the product of the tile at (tile_m, tile_n) over K from `first` up to `end`, which is at most
+// K. By all threads of the block; `stages` may be used otherwise until the next call.
+__device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], const Stage* stages,
+                                              Pipeline<STAGES>& pipeline, const Matrices& x,
+                                              int tile_m, int tile_n, int first, int end)
+{
+    if (first >= end) return;
+    const int lane = threadIdx.x % 32;
+    Copies copies(x, is_aligned(x), tile_m, tile_n, first, end);
+    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first, 0};
+    #pragma unroll 1
+    for (int n = 1, stage = pipeline.stage; n < STAGES && stream.next_k < end; ++n)
+        stream.copy_stage(stage = stage == STAGES - 1 ? 0 : stage + 1);
+    mainloop(accumulators, view_of_thread(stages), pipeline.wait(), stream);
+    __syncthreads();
+}
+
+// ---- the join -----------------------------------------------------------------------------------
+
 #include "join.cuh"
+
+// Wait until so many blocks have come here.
+__device__ __forceinline__ void wait_for_blocks(unsigned* counter, int blocks)
+{
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        counter_increment(counter);
+        while (counter_load(counter) < blocks) {}
+    }
+    __syncthreads();
+}
+
+// The last of the blocks that waited clears the counter.
+__device__ __forceinline__ void leave(unsigned* counter, int blocks)
+{
+    if (threadIdx.x == 0 && counter_increment(counter) == 2 * blocks - 1) *counter = 0;
+}
+
+#if JOIN != EVERY_PART
+#include "other_joins.cuh"
+#endif
 
 #if JOIN != STREAM_K
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS) IN_CLUSTERS
 split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int M, int N, int K,
         int lda, int ldb, int ldc, float alpha, float beta, float4* parts, unsigned* arrived)
 {
-    extern __shared__ __align__(16) float shared[];
+    extern __shared__ __align__(16) Stage stages[];
     __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring = make_ring(barriers);
+    Pipeline<STAGES> pipeline = make_pipeline(barriers);
     const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT;
-    const Result to = {C, M, N, ldc, alpha, beta, corner_of(tile, M, N)};
+    const Output out = output_tile(C, M, N, ldc, alpha, beta, tile);
 
-    const long long steps = (K + BK - 1) / BK;   // along K; each part has as many, but for one
-    const int first = steps * part / SPLIT * BK;
-    const int end = min((long long)K, steps * (part + 1) / SPLIT * BK);
-    float sums[TM][TN] = {};
-    multiply_tile(sums, shared, ring, {A, B, M, N, K, lda, ldb}, to.at.top, to.at.left, first, end);
+    const long long k_tiles = (K + BK - 1) / BK; // each part has as many, but for one
+    const int first = k_tiles * part / SPLIT * BK;
+    const int end = min((long long)K, k_tiles * (part + 1) / SPLIT * BK);
+    float accumulators[TM][TN] = {};
+    multiply_part(accumulators, stages, pipeline, {A, B, M, N, K, lda, ldb}, out.tile_m, out.tile_n,
+                  first, end);
 
-    if (JOIN == ALONE) {
-        store(to, sums);
-    } else if (JOIN == SECOND_KERNEL) {
-        put(parts, blockIdx.x, sums);
-    } else if (JOIN == ATOMICS) {
-        add_to_c(to, sums);
-    } else if (JOIN == LAST_ARRIVER) {
-        put(parts, blockIdx.x, sums);
-        if (is_last(&arrived[tile], SPLIT)) {
-            take(sums, parts, tile * SPLIT);
-            #pragma unroll 1
-            for (int other = 1; other < SPLIT; ++other) add(sums, parts, tile * SPLIT + other);
-            store(to, sums);
-        }
-    } else if (JOIN == EVERY_PART) {
-        put(parts, blockIdx.x, sums);
-        wait_for_all(&arrived[tile], SPLIT);
-        add_share(to, parts, tile, part, SPLIT);
-        leave(&arrived[tile], SPLIT);
-    } else if (JOIN == CLUSTER) {
-        static_assert(JOIN != CLUSTER || SPLIT % CLUSTER_BLOCKS == 0, "whole clusters");
-        add_in_cluster(to, sums, (float4*)shared, tile, part, parts, arrived);
-    }
-}
+#if JOIN == EVERY_PART
+    store_part(parts, blockIdx.x, accumulators);
+    wait_for_blocks(&arrived[tile], SPLIT);
+    add_share(out, parts, tile, part, SPLIT);
+    leave(&arrived[tile], SPLIT);
+#else
+    join_parts(out, accumulators, (float4*)stages, tile, part, parts, arrived);
 #endif
-
-#if JOIN == SECOND_KERNEL
-// Launch: block as above, grid (tiles * SHARES).
-extern "C" __global__ void __launch_bounds__(THREADS)
-add_parts(float* C, int M, int N, int ldc, float alpha, float beta, const float4* parts)
-{
-    const int tile = blockIdx.x / SHARES;
-    add_share({C, M, N, ldc, alpha, beta, corner_of(tile, M, N)}, parts, tile, blockIdx.x % SHARES,
-              SHARES);
-}
-#endif
-
-#if JOIN == ATOMICS
-// Before all parts: C = beta * C. Launch: block 256, grid (ceil(N / 256), at most 65535).
-extern "C" __global__ void __launch_bounds__(256)
-scale_c(float* C, int M, int N, int ldc, float beta)
-{
-    const int col = blockIdx.x * 256 + threadIdx.x;
-    if (col >= N) return;
-    for (int row = blockIdx.y; row < M; row += gridDim.y) {
-        float* here = C + (size_t)row * ldc + col;
-        *here = beta == 0.0f ? 0.0f : beta * *here;
-    }
-}
-#endif
-
-#if JOIN == STREAM_K
-// A worker computes whole tiles, as many as all others, and then its share of the rest: these tiles,
-// end to end, are cut into as many equal lengths as there are workers. Where a cut goes through a
-// tile, who has its beginning adds the sums of the others, who have done theirs first.
-extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
-stream_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int M, int N, int K,
-         int lda, int ldb, int ldc, float alpha, float beta, float4* parts, unsigned* arrived)
-{
-    extern __shared__ __align__(16) float shared[];
-    __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring = make_ring(barriers);
-    const int me = blockIdx.x, workers = gridDim.x, tiles = tiles_of(M, BM) * tiles_of(N, BN);
-    const int steps = max(1, (K + BK - 1) / BK);               // of a tile
-    // The rest is more than a tile for each worker, so that a tile is cut once at most, if there
-    // are as many tiles.
-    const int whole = tiles % workers == 0 ? tiles : max(0, tiles / workers - 1) * workers;
-    const long long rest = (long long)(tiles - whole) * steps;
-    long long at = rest * me / workers;
-    const long long end = rest * (me + 1) / workers;
-
-    int tile = me;
-    #pragma unroll 1
-    while (tile < whole || at < end) {
-        const bool is_whole = tile < whole;
-        const int here = is_whole ? tile : whole + (int)(at / steps);
-        const int begin = is_whole ? 0 : (int)(at % steps);
-        const int stop = is_whole ? steps : (int)min((long long)steps, begin + end - at);
-        const Result to = {C, M, N, ldc, alpha, beta, corner_of(here, M, N)};
-        float sums[TM][TN] = {};
-        multiply_tile(sums, shared, ring, {A, B, M, N, K, lda, ldb}, to.at.top, to.at.left,
-                      begin * BK, min(K, stop * BK));
-        if (begin > 0) {
-            put(parts, me, sums);
-            tell(&arrived[me]);
-        } else {
-            const long long tile_end = (long long)(here - whole + 1) * steps;
-            int other = stop < steps ? me + 1 : workers;
-            #pragma unroll 1
-            for (; other < workers && rest * other / workers < tile_end; ++other)
-                if (rest * other / workers < rest * (other + 1) / workers) {
-                    wait_for_one(&arrived[other]);
-                    add(sums, parts, other);
-                }
-            store(to, sums);
-        }
-        if (is_whole) tile += workers;
-        else at += stop - begin;
-    }
 }
 #endif
 #endif

@@ -142,7 +142,7 @@ def test_a_product_without_traffic_has_no_shares():
 
 
 def test_a_kernel_in_a_header_is_not_said_to_touch_nothing():
-    thin = {"BM": 1, "BN": 128, "BK": 256, "TM": 1, "TN": 4, "STAGES": 1, "SPLIT": 8}
+    thin = {"BM": 1, "BN": 128, "BK": 256, "TM": 1, "TN": 4, "STAGES": 1, "SPLIT": 8, "JOIN": 3}
     trace = gl.load("12_split_k", **thin).trace(1, 128, 2048)
     sectors = trace.lines["sectors"].sum()
     caption = gl.heat(trace).caption

@@ -1,34 +1,36 @@
 // Two kernels for products that read one large matrix once, and so are bound by memory.
 #pragma once
 
-#include "async_copy.cuh"
-#include "meeting.cuh"
+#include "cluster_barrier.cuh"
+#include "cp_async.cuh"
+#include "grid_counters.cuh"
+#include "tile_order.cuh"
 #include "tile_sizes.cuh"
 
 #define WARPS (BM == TM ? 4 : BM / TM)           // of a block
-// BK k of the smaller matrix lie in shared memory, STAGES times.
-// Four elements of a row: neighbours, of neighbouring lanes, or, off 16 bytes, every 32nd one. `count`:
-// how many there are from the first one on; the others are zero.
-template <bool BY_FOUR>
-__device__ __forceinline__ float4 four_of(const float* here, int count)
+
+// Four elements of a row, of which `count` are in bounds; the others are zero. ALIGNED: neighbours,
+// at a multiple of 16 bytes; or else every 32nd one.
+template <bool ALIGNED>
+__device__ __forceinline__ float4 load_float4(const float* from, int count)
 {
-    if (BY_FOUR && count >= 4) return __ldcs((const float4*)here);
-    constexpr int step = BY_FOUR ? 1 : 32;
-    return make_float4(count > 0 ? here[0] : 0.0f, count > step ? here[step] : 0.0f,
-                       count > 2 * step ? here[2 * step] : 0.0f,
-                       count > 3 * step ? here[3 * step] : 0.0f);
+    if (ALIGNED && count >= 4) return __ldcs((const float4*)from);
+    constexpr int step = ALIGNED ? 1 : 32;
+    return make_float4(count > 0 ? from[0] : 0.0f, count > step ? from[step] : 0.0f,
+                       count > 2 * step ? from[2 * step] : 0.0f,
+                       count > 3 * step ? from[3 * step] : 0.0f);
 }
 
 #if BM == TM
 static_assert(BN == 128 && TN == 4, "a warp's lanes have four columns of a strip each");
 static_assert(OP_B == 0, "B's rows go across the strip");
-static_assert(STAGES == 1, "A is brought when all have read what was there");
-constexpr int STRIP_SUMS = BM * BN;
-// ---- few rows, B as it is: lanes go across B's rows, warps and parts along K -----------------------
+static_assert(STAGES == 1, "a piece of A is loaded when all warps have read the one before");
+constexpr int STRIP = BM * BN;
+// ---- few rows, B as it is: lanes go across B's rows, warps and parts along K --------------------
 
-// Bring BM rows of A, `depth` long, to shared memory: k goes down there.
-__device__ __forceinline__ void bring_rows(float (*a)[BM], const float* A, int lda, int rows,
-                                           int depth)
+// Load BM rows of A, `depth` long, into shared memory, transposed: a[k][row].
+__device__ __forceinline__ void load_rows(float (*a)[BM], const float* A, int lda, int rows,
+                                          int depth)
 {
     #pragma unroll 4
     for (int i = threadIdx.x; i < BK * BM; i += 32 * WARPS) {
@@ -38,41 +40,41 @@ __device__ __forceinline__ void bring_rows(float (*a)[BM], const float* A, int l
     }
 }
 
-// My sums of BM rows and four columns, over my warp's k of a part of K that is `length` long. A and B:
-// where the part begins, B at my first column. The next rows of B are on their way meanwhile.
-template <bool BY_FOUR>
-__device__ __forceinline__ void multiply_rows(float (&sums)[BM][4], float (*a)[BM], const float* A,
-                                              int lda, int rows, const float* B, int ldb,
-                                              int columns, int length)
+// A thread's BM rows and four columns, over its warp's k of a part of K that is `length` long. A
+// and B: where the part begins, B at the thread's first column. The next rows of B are prefetched.
+template <bool ALIGNED>
+__device__ __forceinline__ void multiply_rows(float (&accumulators)[BM][4], float (*a)[BM],
+                                              const float* A, int lda, int rows, const float* B,
+                                              int ldb, int columns, int length)
 {
-    constexpr int TOGETHER = BM > 4 ? 4 : 8;     // rows of B that a warp takes at a time
-    const int mine = threadIdx.x / 32 * TOGETHER;
-    float4 next[TOGETHER];
-    const auto read = [&](int k) {
+    constexpr int AT_ONCE = BM > 4 ? 4 : 8;      // rows of B that a warp takes at a time
+    const int first_k = threadIdx.x / 32 * AT_ONCE;
+    float4 next[AT_ONCE];
+    const auto prefetch = [&](int k) {
         #pragma unroll
-        for (int n = 0; n < TOGETHER; ++n)
-            next[n] = four_of<BY_FOUR>(B + (size_t)(k + n) * ldb, k + n < length ? columns : 0);
+        for (int n = 0; n < AT_ONCE; ++n)
+            next[n] = load_float4<ALIGNED>(B + (size_t)(k + n) * ldb, k + n < length ? columns : 0);
     };
-    read(mine);
+    prefetch(first_k);
     #pragma unroll 1
-    for (int from = 0; from < length; from += BK) {
-        __syncthreads();                         // all have read what was there
-        bring_rows(a, A + (OP_A ? (size_t)from * lda : from), lda, rows, length - from);
+    for (int k_begin = 0; k_begin < length; k_begin += BK) {
+        __syncthreads();                         // all warps have read the last piece
+        load_rows(a, A + (OP_A ? (size_t)k_begin * lda : k_begin), lda, rows, length - k_begin);
         __syncthreads();
         #pragma unroll 1
-        for (int k = mine; k < BK; k += WARPS * TOGETHER) {
-            float4 b[TOGETHER];
+        for (int k = first_k; k < BK; k += WARPS * AT_ONCE) {
+            float4 b[AT_ONCE];
             #pragma unroll
-            for (int n = 0; n < TOGETHER; ++n) b[n] = next[n];
-            read(from + k + WARPS * TOGETHER);
+            for (int n = 0; n < AT_ONCE; ++n) b[n] = next[n];
+            prefetch(k_begin + k + WARPS * AT_ONCE);
             #pragma unroll
-            for (int n = 0; n < TOGETHER; ++n)
+            for (int n = 0; n < AT_ONCE; ++n)
                 #pragma unroll
                 for (int row = 0; row < BM; ++row) {
-                    sums[row][0] += a[k + n][row] * b[n].x;
-                    sums[row][1] += a[k + n][row] * b[n].y;
-                    sums[row][2] += a[k + n][row] * b[n].z;
-                    sums[row][3] += a[k + n][row] * b[n].w;
+                    accumulators[row][0] += a[k + n][row] * b[n].x;
+                    accumulators[row][1] += a[k + n][row] * b[n].y;
+                    accumulators[row][2] += a[k + n][row] * b[n].z;
+                    accumulators[row][3] += a[k + n][row] * b[n].w;
                 }
         }
     }
@@ -86,21 +88,23 @@ few_rows(const float* __restrict__ A, const float* __restrict__ B, float* C, int
          int lda, int ldb, int ldc, float alpha, float beta, float* parts, unsigned* arrived)
 {
     extern __shared__ __align__(16) float shared[];
-    const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT, across = tiles_of(N, BN);
-    const int top = tile / across * BM, left = tile % across * BN;
+    const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT, tile_cols = ceil_div(N, BN);
+    const int tile_m = tile / tile_cols * BM, tile_n = tile % tile_cols * BN;
     const int first = (long long)K * part / SPLIT, end = (long long)K * (part + 1) / SPLIT;
     const int lane = threadIdx.x % 32;
-    const bool by_four = ldb % 4 == 0 && (size_t)B % 16 == 0;
-    const int mine = by_four ? 4 * lane : lane;  // my first column of the strip
+    const bool aligned = ldb % 4 == 0 && (size_t)B % 16 == 0;
+    const int thread_n = aligned ? 4 * lane : lane;  // this thread's first column
 
     float (*a)[BM] = (float (*)[BM])shared;
-    float sums[BM][4] = {};
-    A += OP_A ? (size_t)first * lda + top : (size_t)top * lda + first;
-    B += (size_t)first * ldb + left + mine;
-    if (by_four)
-        multiply_rows<true>(sums, a, A, lda, M - top, B, ldb, N - left - mine, end - first);
+    float accumulators[BM][4] = {};
+    A += OP_A ? (size_t)first * lda + tile_m : (size_t)tile_m * lda + first;
+    B += (size_t)first * ldb + tile_n + thread_n;
+    if (aligned)
+        multiply_rows<true>(accumulators, a, A, lda, M - tile_m, B, ldb, N - tile_n - thread_n,
+                            end - first);
     else
-        multiply_rows<false>(sums, a, A, lda, M - top, B, ldb, N - left - mine, end - first);
+        multiply_rows<false>(accumulators, a, A, lda, M - tile_m, B, ldb, N - tile_n - thread_n,
+                             end - first);
 
     // The sums of all warps, and then those of all parts, in their order.
     __syncthreads();
@@ -108,24 +112,24 @@ few_rows(const float* __restrict__ A, const float* __restrict__ B, float* C, int
     for (int row = 0; row < BM; ++row)
         #pragma unroll
         for (int v = 0; v < 4; ++v)
-            shared[(threadIdx.x / 32 * BM + row) * BN + mine + (by_four ? v : 32 * v)] =
-                sums[row][v];
+            shared[(threadIdx.x / 32 * BM + row) * BN + thread_n + (aligned ? v : 32 * v)] =
+                accumulators[row][v];
     __syncthreads();
-    for (int i = threadIdx.x; i < STRIP_SUMS; i += 32 * WARPS) {
+    for (int i = threadIdx.x; i < STRIP; i += 32 * WARPS) {
         float sum = shared[i];
         #pragma unroll
-        for (int warp = 1; warp < WARPS; ++warp) sum += shared[warp * STRIP_SUMS + i];
-        if (JOIN == LAST_ARRIVER && SPLIT > 1) parts[(size_t)blockIdx.x * STRIP_SUMS + i] = sum;
+        for (int warp = 1; warp < WARPS; ++warp) sum += shared[warp * STRIP + i];
+        if (JOIN == LAST_ARRIVER && SPLIT > 1) parts[(size_t)blockIdx.x * STRIP + i] = sum;
         else shared[i] = sum;
     }
-    int begin = 0, stop = STRIP_SUMS;            // what I store
+    int begin = 0, stop = STRIP;            // what this block stores
     if (JOIN == CLUSTER) {
-        arrive_in_cluster();
-        wait_in_cluster();
-        begin = STRIP_SUMS * part / SPLIT;
-        stop = STRIP_SUMS * (part + 1) / SPLIT;
+        cluster_arrive();
+        cluster_wait();
+        begin = STRIP * part / SPLIT;
+        stop = STRIP * (part + 1) / SPLIT;
     } else if (SPLIT > 1) {
-        if (!is_last(&arrived[tile], SPLIT)) return;
+        if (!is_last_block(&arrived[tile], SPLIT)) return;
     }
     #pragma unroll 1
     for (int i = begin + threadIdx.x; i < stop; i += 32 * WARPS) {
@@ -133,79 +137,79 @@ few_rows(const float* __restrict__ A, const float* __restrict__ B, float* C, int
         if (JOIN == CLUSTER || SPLIT == 1) {
             #pragma unroll
             for (int other = 0; other < SPLIT; ++other)
-                sum += SPLIT == 1 ? shared[i] : of_block(&shared[i], other);
+                sum += SPLIT == 1 ? shared[i] : load_remote(&shared[i], other);
         } else {
             #pragma unroll 8
             for (int other = 0; other < SPLIT; ++other)
-                sum += __ldcg(&parts[(size_t)(tile * SPLIT + other) * STRIP_SUMS + i]);
+                sum += __ldcg(&parts[(size_t)(tile * SPLIT + other) * STRIP + i]);
         }
-        const int row = top + i / BN, col = left + i % BN;
-        float* here = C + (size_t)row * ldc + col;
-        if (row < M && col < N) *here = alpha * sum + (beta == 0.0f ? 0.0f : beta * *here);
+        const int row = tile_m + i / BN, col = tile_n + i % BN;
+        float* to = C + (size_t)row * ldc + col;
+        if (row < M && col < N) *to = alpha * sum + (beta == 0.0f ? 0.0f : beta * *to);
     }
     if (JOIN == CLUSTER) {
-        arrive_in_cluster();
-        wait_in_cluster();
+        cluster_arrive();
+        cluster_wait();
     }
 }
 
 #else
-// ---- few columns, A as it is: a warp for TM rows, its lanes along K --------------------------------
+// ---- few columns, A as it is: a warp for TM rows, its lanes along K -----------------------------
 
 static_assert(OP_A == 0, "A's rows go along K");
-static_assert(STAGES == 2, "one place is filled while the other is read");
-constexpr int LINE = BK + 4;                  // of a column of B in shared memory
+static_assert(STAGES == 2, "one stage is filled while the other is read");
+constexpr int LINE = BK + 4;                     // of a column of B in shared memory
 constexpr int SUMS = TM * BN;
 
-// Start to bring BN columns of B, BK deep, from k on, to shared memory: each in a line.
-__device__ __forceinline__ void fetch_columns(unsigned to, const float* B, int ldb, int columns,
-                                              int k, int K)
+// Start to copy BN columns of B, BK deep, from k on, to shared memory: each in a line.
+__device__ __forceinline__ void copy_columns(unsigned to, const float* B, int ldb, int columns,
+                                             int k, int K)
 {
     #pragma unroll 4
     for (int i = threadIdx.x; i < BK * BN; i += 32 * WARPS) {
         const int n = OP_B ? i / BK : i % BN, deep = OP_B ? i % BK : i / BN;
         const size_t at = OP_B ? (size_t)n * ldb + k + deep : (size_t)(k + deep) * ldb + n;
-        start_copy<false, 4>(to + 4 * (n * LINE + deep), B + at, n < columns && k + deep < K);
+        cp_async<4>(to + 4 * (n * LINE + deep), B + at, n < columns && k + deep < K ? 4 : 0);
     }
-    commit_copies();
+    cp_async_commit();
 }
 
-// My sums of TM rows. Of 128 k that the warp takes at a time, I have four; the next four of each row
-// are on their way meanwhile.
-template <bool BY_FOUR>
-__device__ __forceinline__ void multiply_columns(float (&sums)[SUMS], float* shared,
+// A thread's part of TM rows: of 128 k that the warp takes at a time it has four. The next four of
+// each row are prefetched.
+template <bool ALIGNED>
+__device__ __forceinline__ void multiply_columns(float (&accumulators)[SUMS], float* shared,
                                                  const float* const (&rows)[TM], const float* B,
                                                  int ldb, int columns, int K)
 {
-    const int lane = threadIdx.x % 32, mine = BY_FOUR ? 4 * lane : lane;
-    fetch_columns(shared_address(shared), B, ldb, columns, 0, K);
+    const int lane = threadIdx.x % 32, first_k = ALIGNED ? 4 * lane : lane;
+    copy_columns(shared_address(shared), B, ldb, columns, 0, K);
     float4 next[TM];
     #pragma unroll
-    for (int i = 0; i < TM; ++i) next[i] = four_of<BY_FOUR>(rows[i] + mine, K - mine);
+    for (int i = 0; i < TM; ++i) next[i] = load_float4<ALIGNED>(rows[i] + first_k, K - first_k);
     #pragma unroll 1
-    for (int from = 0; from < K; from += BK) {
-        const int place = from / BK % 2 * BN * LINE;
-        fetch_columns(shared_address(shared) + 4 * (BN * LINE - place), B, ldb, columns,
-                      from + BK, K);
-        wait_for_copies<1>();
+    for (int k_begin = 0; k_begin < K; k_begin += BK) {
+        const int stage = k_begin / BK % 2 * BN * LINE;
+        copy_columns(shared_address(shared) + 4 * (BN * LINE - stage), B, ldb, columns,
+                     k_begin + BK, K);
+        cp_async_wait<1>();
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < BK; k += 128) {
             float4 a[TM];
-            const int then = from + k + 128 + mine;
+            const int next_k = k_begin + k + 128 + first_k;
             #pragma unroll
             for (int i = 0; i < TM; ++i) {
                 a[i] = next[i];
-                next[i] = four_of<BY_FOUR>(rows[i] + then, K - then);
+                next[i] = load_float4<ALIGNED>(rows[i] + next_k, K - next_k);
             }
             #pragma unroll
             for (int n = 0; n < BN; ++n) {
-                const float* column = shared + place + n * LINE + k + mine;
-                const float4 b = BY_FOUR ? *(const float4*)column
+                const float* column = shared + stage + n * LINE + k + first_k;
+                const float4 b = ALIGNED ? *(const float4*)column
                     : make_float4(column[0], column[32], column[64], column[96]);
                 #pragma unroll
                 for (int i = 0; i < TM; ++i) {
-                    float& sum = sums[i * BN + n];
+                    float& sum = accumulators[i * BN + n];
                     sum += a[i].x * b.x;
                     sum += a[i].y * b.y;
                     sum += a[i].z * b.z;
@@ -213,9 +217,9 @@ __device__ __forceinline__ void multiply_columns(float (&sums)[SUMS], float* sha
                 }
             }
         }
-        __syncthreads();                         // all have read what is filled next
+        __syncthreads();                         // all warps have read what is filled next
     }
-    wait_for_copies<0>();
+    cp_async_wait<0>();
 }
 
 // Launch: block (32 * WARPS), grid (tiles); dynamic shared memory: two times BN columns of B.
@@ -224,45 +228,47 @@ few_columns(const float* __restrict__ A, const float* __restrict__ B, float* C, 
             int lda, int ldb, int ldc, float alpha, float beta)
 {
     extern __shared__ __align__(16) float shared[];
-    const int lane = threadIdx.x % 32, across = tiles_of(N, BN), left = blockIdx.x % across * BN;
-    const int first = blockIdx.x / across * BM + threadIdx.x / 32 * TM;
-    const float* rows[TM];                       // past the last one: the last one again
+    const int lane = threadIdx.x % 32, tile_cols = ceil_div(N, BN);
+    const int tile_n = blockIdx.x % tile_cols * BN;
+    const int first_row = blockIdx.x / tile_cols * BM + threadIdx.x / 32 * TM;
+    const float* rows[TM];                       // past the last row: the last one again
     #pragma unroll
-    for (int i = 0; i < TM; ++i) rows[i] = A + (size_t)min(first + i, M - 1) * lda;
-    B += OP_B ? (size_t)left * ldb : left;
+    for (int i = 0; i < TM; ++i) rows[i] = A + (size_t)min(first_row + i, M - 1) * lda;
+    B += OP_B ? (size_t)tile_n * ldb : tile_n;
 
-    float sums[SUMS] = {};
+    float accumulators[SUMS] = {};
     if (lda % 4 == 0 && (size_t)A % 16 == 0)
-        multiply_columns<true>(sums, shared, rows, B, ldb, N - left, K);
+        multiply_columns<true>(accumulators, shared, rows, B, ldb, N - tile_n, K);
     else
-        multiply_columns<false>(sums, shared, rows, B, ldb, N - left, K);
+        multiply_columns<false>(accumulators, shared, rows, B, ldb, N - tile_n, K);
 
-    // The lanes' sums: of two lanes, each takes half of what is left, and adds the other's.
-    int which = 0;                               // my first one
+    // The sum over the lanes: of two lanes, each keeps half of the accumulators and adds those of
+    // the other.
+    int first_sum = 0;                           // of those that this lane keeps
     #pragma unroll
-    for (int apart = 16, left_over = SUMS; apart > 0; apart /= 2) {
+    for (int apart = 16, count = SUMS; apart > 0; apart /= 2) {
         const bool upper = lane & apart;
-        if (left_over > 1) {
-            left_over /= 2;
+        if (count > 1) {
+            count /= 2;
             #pragma unroll
-            for (int n = 0; n < left_over; ++n) {
-                const float given = upper ? sums[n] : sums[n + left_over];
-                sums[n] = (upper ? sums[n + left_over] : sums[n]) +
-                          __shfl_xor_sync(~0u, given, apart);
+            for (int n = 0; n < count; ++n) {
+                const float given = upper ? accumulators[n] : accumulators[n + count];
+                accumulators[n] = (upper ? accumulators[n + count] : accumulators[n]) +
+                                  __shfl_xor_sync(~0u, given, apart);
             }
-            which += upper ? left_over : 0;
+            first_sum += upper ? count : 0;
         } else {
-            sums[0] += __shfl_xor_sync(~0u, sums[0], apart);
+            accumulators[0] += __shfl_xor_sync(~0u, accumulators[0], apart);
         }
     }
-    constexpr int MINE = SUMS > 32 ? SUMS / 32 : 1, SPARE = SUMS < 32 ? 32 / SUMS : 1;
+    constexpr int OF_LANE = SUMS > 32 ? SUMS / 32 : 1, SPARE = SUMS < 32 ? 32 / SUMS : 1;
     if (lane % SPARE == 0)
         #pragma unroll
-        for (int n = 0; n < MINE; ++n) {
-            const int row = first + (which + n) / BN, col = left + (which + n) % BN;
-            float* here = &C[(size_t)row * ldc + col];
+        for (int n = 0; n < OF_LANE; ++n) {
+            const int row = first_row + (first_sum + n) / BN, col = tile_n + (first_sum + n) % BN;
+            float* to = &C[(size_t)row * ldc + col];
             if (row < M && col < N)
-                *here = alpha * sums[n] + (beta == 0.0f ? 0.0f : beta * *here);
+                *to = alpha * accumulators[n] + (beta == 0.0f ? 0.0f : beta * *to);
         }
 }
 #endif

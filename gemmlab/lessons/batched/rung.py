@@ -48,8 +48,9 @@ RUNG = Rung(
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     inner_loop=(
-        ("if (fetched >= K)", "fetched += BK"),
-        ("for (; tile.product < batch", "sums, alpha, beta"),
+        ("if (copied >= matrices.K)", "copied += BK"),
+        ("pipeline.release(", "offset = k_left"),
+        ("for (; tile.product < batch", "accumulators, alpha, beta"),
     ),
     parameters=(
         *parameters(BATCHED_FAMILIES, SQUARE),

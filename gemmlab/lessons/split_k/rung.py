@@ -62,7 +62,7 @@ def parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Param
     meanings = {
         "BM": "rows of C that a block computes", "BN": "columns of C that a block computes",
         "BK": "how far along K one step goes", "TM": "rows of C that a thread computes",
-        "TN": "columns of C that a thread computes", "STAGES": "places of the ring of tiles",
+        "TN": "columns of C that a thread computes", "STAGES": "stages of the pipeline",
         "PTXAS": "the assembler's optimization; 1 keeps the order of the FMAs",
     }  # fmt: skip
     return tuple(
@@ -203,7 +203,7 @@ def _ships_split(s: Settings) -> bool:
         return True
     if not SQUARE.items() <= s.items():
         return False
-    return s["SPLIT"] <= 4 if s["OP_A"] == s["OP_B"] == 0 else (s["SPLIT"], s["JOIN"]) == (4, 3)
+    return s["SPLIT"] <= 4 if s["OP_A"] == s["OP_B"] == 0 else (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
 
 
 RUNG = Rung(
@@ -214,7 +214,7 @@ RUNG = Rung(
         *parameters(SPLIT_FAMILIES, SQUARE),
         Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
         Parameter(
-            "JOIN", LAST_ARRIVER, tuple(range(len(JOINS))),
+            "JOIN", EVERY_PART, tuple(range(len(JOINS))),
             "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
         ),
         *shapes.operations(),
@@ -234,8 +234,8 @@ RUNG = Rung(
     shown_at=Problem(64, 4096, 4096),
     inner_loop=(
         ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
-        ("const long long steps", "multiply_tile("),
-        ("} else if (JOIN == LAST_ARRIVER) {", "}"),
+        ("const long long k_tiles", "first, end);"),
+        ("store_part(parts", "leave(&arrived"),
     ),
     planted=Planted.beside(__file__),
 )  # fmt: skip
