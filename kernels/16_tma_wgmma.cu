@@ -3,66 +3,76 @@
 //          64×16 by 16×BN with one instruction, which reads both boxes from shared memory itself.
 // Before:  15_mma_sync.cu had every thread copy its share, and every warp load what it multiplied.
 // Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES
-//          pairs of tiles and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
+//          stages and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
 // Takes:   any M, N, K; A and B float16 or bfloat16, as DTYPE says, row-major, B as OP_B says; C of
-//          their type, or float32 by OUT32; sums float32. A, B and C begin at whole 16 bytes.
+//          their type, or float32 by OUT32; accumulators float32. A, B and C begin at whole 16 bytes.
 //          C = alpha * A @ op(B) + beta * C, rounded once, at the end. For sm_90a alone.
 
-#include "warpgroup_tiles.cuh"
+#include "stage.cuh"
+#include "register_epilogue.cuh"
+#include "tile_order.cuh"
+#include "any_width.cuh"
 
-#define THREADS (GROUPS * GROUP_THREADS)
-#define LAG (STAGES > 1)                         // products under way while others are started
+constexpr int THREADS = BM / WARPGROUP_ROWS * WARPGROUP_THREADS;
+constexpr int PENDING = STAGES > 1;              // stages whose products go on while others start
 
 struct Shared {
     Stage stages[STAGES];
-    unsigned long long full[STAGES];             // mbarriers: the pair of tiles is there
+    unsigned long long full[STAGES];             // mbarriers: the stage is filled
 };
+
+// By one thread: start to copy into its stage the piece of A and of B of this k_tile.
+__device__ __forceinline__ void copy_k_tile(const Shared& shared, const TensorMap& map_a,
+                                            const TensorMap& map_b, int tile_m, int tile_n,
+                                            int k_tile)
+{
+    const Stage& stage = shared.stages[k_tile % STAGES];
+    const unsigned full = shared_address(shared.full) + MBARRIER_BYTES * (k_tile % STAGES);
+    mbarrier_arrive_expect(full, sizeof(Stage));
+    tma_load(shared_address(stage.a), map_a, tile_m, k_tile * BK, full);
+    copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile_n, full);
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS)
 tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-          OfC* __restrict__ C, int M, int N, int K, float alpha, float beta)
+          ElementC* __restrict__ C, int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(SWIZZLED_BYTES) char memory[];
+    extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
     const unsigned full = shared_address(shared.full);
-    const Corner tile = tile_at(blockIdx.x, tiles_of(M, BM), tiles_of(N, BN), GROUP);
-    const int top = tile.row * BM, left = tile.col * BN, steps = tiles_of(K, BK);
-    const int group = threadIdx.x / GROUP_THREADS;
+    const Tile tile = tile_at(blockIdx.x, ceil_div(M, BM), ceil_div(N, BN), GROUP);
+    const int tile_m = tile.row * BM, tile_n = tile.col * BN, k_tiles = ceil_div(K, BK);
+    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
 
-    // By one thread: start to bring the pair of tiles of a step.
-    const auto fetch = [&](int step) {
-        const Stage& stage = shared.stages[step % STAGES];
-        const unsigned told = full + 8 * (step % STAGES);
-        expect_bytes(told, sizeof(Stage));
-        bring(shared_address(stage.a), map_a, top, step * BK, told);
-        bring_b<BN>(shared_address(stage.b), step * BK, left, [&](unsigned to, int row, int col) {
-            bring(to, map_b, row, col, told);
-        });
-    };
-
+    // Prologue: fill all stages.
     if (threadIdx.x == 0) {
-        announce(map_a);
-        announce(map_b);
-        for (int s = 0; s < STAGES; ++s) set_up(full + 8 * s, 1);
-        publish_barriers();
-        for (int step = 0; step < min(STAGES, steps); ++step) fetch(step);
+        prefetch_tensor_map(map_a);
+        prefetch_tensor_map(map_b);
+        for (int s = 0; s < STAGES; ++s) mbarrier_init(full + MBARRIER_BYTES * s, 1);
+        mbarrier_fence_init();
+        for (int k_tile = 0; k_tile < min(STAGES, k_tiles); ++k_tile)
+            copy_k_tile(shared, map_a, map_b, tile_m, tile_n, k_tile);
     }
-    __syncthreads();                             // the mbarriers are set up
+    __syncthreads();                             // the mbarriers are initialized
 
-    float sums[SUMS] = {};
-    for (int step = 0; step < steps; ++step) {
-        wait_for(full + 8 * (step % STAGES), step / STAGES % 2);
-        fence_sums();
-        start_products(sums, shared.stages[step % STAGES], group, true);
-        commit_products();
-        wait_for_products<LAG>();
-        __syncthreads();                         // all have multiplied the pair before this one
-        const int next = step - LAG + STAGES;
-        if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);
+    // Mainloop: multiply a stage, and refill the one whose products have ended.
+    float accumulators[ACCUMULATORS] = {};
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+        mbarrier_wait(full + MBARRIER_BYTES * (k_tile % STAGES), k_tile / STAGES % 2);
+        wgmma_fence();
+        multiply_stage(accumulators, shared.stages[k_tile % STAGES], warpgroup, true);
+        wgmma_commit();
+        wgmma_wait<PENDING>();
+        __syncthreads();                         // all warpgroups have read the stage before
+        const int next = k_tile - PENDING + STAGES;
+        if (threadIdx.x == 0 && next >= STAGES && next < k_tiles)
+            copy_k_tile(shared, map_a, map_b, tile_m, tile_n, next);
     }
-    wait_for_products<0>();
+    wgmma_wait<0>();
 
-    const int row = top + group * GROUP_ROWS;
-    if (alpha != 1.0f || beta != 0.0f) combine(sums, C, row, left, M, N, alpha, beta);
-    store(sums, C, row, left, M, N);
+    // Epilogue
+    const int m = tile_m + warpgroup * WARPGROUP_ROWS;
+    if (alpha != 1.0f || beta != 0.0f)
+        apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
+    store_pairs(accumulators, C, m, tile_n, M, N);
 }

@@ -1,94 +1,92 @@
 // 17  Warp specialization
 // Idea:    one warp does nothing but start copies, the others nothing but multiply: no barrier of
-//          the block holds them together, only two mbarriers for each pair of tiles, full and
-//          empty. The registers that the first does not need go to the others.
-// Before:  16_tma_wgmma.cu had thread 0 do both, and all threads meet with every step.
+//          the block holds them together, only two mbarriers for each stage, full and empty. The
+//          registers that the first does not need go to the others.
+// Before:  16_tma_wgmma.cu had thread 0 do both, and all threads meet with every stage.
 // Launch:  block (2 * BM + 128), grid (ceil(N / BN) * ceil(M / BM) * SPLIT): the parts of a tile
-//          are a cluster. Dynamic shared memory for STAGES pairs of tiles, their mbarriers, and two
-//          squares of C for each warpgroup. Rows off 16 bytes: any_width.cuh.
+//          are a cluster. Dynamic shared memory for STAGES stages, their mbarriers, and two buffers
+//          for each warpgroup's part of C. Rows off 16 bytes: any_width.cuh.
 // Takes:   as 16_tma_wgmma.cu.
 
-#ifndef SPLIT
-#define SPLIT 1                                  // parts of K, a block for each
-#endif
-#define CLUSTER SPLIT
-
-#include "warpgroup_tiles.cuh"
-#include "send_tile.cuh"
-#include "roles.cuh"
-#include "early_launch.cuh"
-#include "parts_of_k.cuh"
+#include "stage.cuh"
+#include "pipeline_state.cuh"
+#include "warp_roles.cuh"
+#include "programmatic_launch.cuh"
+#include "alpha_beta.cuh"
+#include "tma_epilogue.cuh"
+#include "tile_order.cuh"
+#include "split_k_cluster.cuh"
+#include "any_width.cuh"
 
 struct Shared {
     Stage stages[STAGES];
-    Room rooms[GROUPS][ROOMS];
+    StoreBuffer store_buffers[CONSUMERS][STORE_BUFFERS];
     unsigned long long full[STAGES], empty[STAGES];            // mbarriers
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) IN_CLUSTERS
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_PER_SM) SPLIT_IN_CLUSTER
 warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-                 const __grid_constant__ TensorMap map_c, OfC* C, int M, int N, int K, float alpha,
-                 float beta)
+                 const __grid_constant__ TensorMap map_c, ElementC* C, int M, int N, int K,
+                 float alpha, float beta)
 {
-    extern __shared__ __align__(SWIZZLED_BYTES) char memory[];
+    extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
-    const Corner tile = tile_at(blockIdx.x / SPLIT, tiles_of(M, BM), tiles_of(N, BN), GROUP);
-    const int top = tile.row * BM, left = tile.col * BN, part = blockIdx.x % SPLIT;
-    const int first = tiles_of(K, BK) * part / SPLIT;
-    const int steps = tiles_of(K, BK) * (part + 1) / SPLIT - first;
-    const int group = threadIdx.x / GROUP_THREADS;
-    const bool leads = threadIdx.x % GROUP_THREADS == 0;
+    const Tile tile = tile_at(blockIdx.x / SPLIT, ceil_div(M, BM), ceil_div(N, BN), GROUP);
+    const int tile_m = tile.row * BM, tile_n = tile.col * BN;
+    const KRange range = k_range(ceil_div(K, BK));
+    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
+    const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
 
-    let_next_begin();
-    if (threadIdx.x == GROUPS * GROUP_THREADS) {
-        announce(map_a);
-        announce(map_b);
-        announce(map_c);
+    trigger_next_launch();
+    if (threadIdx.x == CONSUMERS * WARPGROUP_THREADS) {
+        prefetch_tensor_map(map_a);
+        prefetch_tensor_map(map_b);
+        prefetch_tensor_map(map_c);
         for (int s = 0; s < STAGES; ++s) {
-            set_up(full + 8 * s, 1);             // the producer, and the bytes that it expects
-            set_up(empty + 8 * s, GROUPS);       // one thread of each warpgroup
+            mbarrier_init(full + MBARRIER_BYTES * s, 1);       // the producer, and its bytes
+            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);      // a thread of each
         }
-        publish_barriers();
+        mbarrier_fence_init();
     }
     __syncthreads();
-    wait_for_launch_before();
+    wait_for_previous_launch();
 
-    Place at;
-    if (group == GROUPS) {                       // the producer
-        give_registers_back();
-        if (leads)
-            for (int step = 0; step < steps; ++step, at.go_on()) {
-                const Stage& stage = shared.stages[at.stage];
-                const unsigned told = full + 8 * at.stage;
-                const int k = (first + step) * BK;
-                wait_for(empty + 8 * at.stage, at.parity ^ 1);
-                expect_bytes(told, sizeof(Stage));
-                bring(shared_address(stage.a), map_a, top, k, told);
-                bring_b<BN>(shared_address(stage.b), k, left,
-                            [&](unsigned to, int row, int col) { bring(to, map_b, row, col, told); });
+    PipelineState state;
+    if (warpgroup == CONSUMERS) {                // the producer
+        deallocate_registers();
+        if (leader)
+            for (int k_tile = 0; k_tile < range.count; ++k_tile, state.advance()) {
+                const Stage& stage = shared.stages[state.stage];
+                const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
+                const int k = (range.begin + k_tile) * BK;
+                mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+                mbarrier_arrive_expect(stage_full, sizeof(Stage));
+                tma_load(shared_address(stage.a), map_a, tile_m, k, stage_full);
+                copy_b<BN>(shared_address(stage.b), map_b, k, tile_n, stage_full);
             }
     } else {                                     // a consumer
-        take_registers();
-        float sums[SUMS] = {};
-        for (int step = 0; step < steps; ++step) {
-            wait_for(full + 8 * at.stage, at.parity);
-            fence_sums();
-            start_products(sums, shared.stages[at.stage], group, true);
-            commit_products();
-            wait_for_products<1>();              // those of the step before
-            if (leads && step > 0) arrive(empty + 8 * at.before());
-            at.go_on();
+        allocate_registers();
+        float accumulators[ACCUMULATORS] = {};
+        for (int k_tile = 0; k_tile < range.count; ++k_tile) {
+            mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
+            wgmma_fence();
+            multiply_stage(accumulators, shared.stages[state.stage], warpgroup, true);
+            wgmma_commit();
+            wgmma_wait<1>();                     // the products of the stage before have ended
+            if (leader && k_tile > 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
+            state.advance();
         }
-        wait_for_products<0>();
+        wgmma_wait<0>();
 
-        const int row = top + group * GROUP_ROWS;
-        if (SPLIT > 1) {
-            add_parts(sums, (float4*)shared.stages, part, C, row, left, M, N, alpha, beta);
-        } else {
-            if (alpha != 1.0f || beta != 0.0f) combine(sums, C, row, left, M, N, alpha, beta);
-            send_sums(sums, shared.rooms[group], map_c, row, left, group);
-            if (leads) wait_until_sent();
-        }
+        const int m = tile_m + warpgroup * WARPGROUP_ROWS;
+#if SPLIT > 1
+        reduce_and_store(accumulators, (float4*)shared.stages, C, m, tile_n, M, N, alpha, beta);
+#else
+        if (alpha != 1.0f || beta != 0.0f)
+            apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
+        store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n, warpgroup);
+        if (leader) tma_store_wait();
+#endif
     }
 }

@@ -1,106 +1,111 @@
 // 18  Ping-pong, a road not taken
-// Idea:    each of two warpgroups computes a tile of its own, of 64 rows, and while one sends its
-//          sums to C the other multiplies.
-// Before:  18_persistent.cu has both compute one tile of 128 rows, and both send at a time.
+// Idea:    each of two warpgroups computes a tile of its own, of 64 rows, and while one stores its
+//          accumulators to C the other multiplies.
+// Before:  18_persistent.cu has both compute one tile of 128 rows, and both store at a time.
 // Launch:  block (384), grid: at most a block for each SM.
 // Takes:   as 18_persistent.cu, with BM=64 and CLUSTER=1.
 
-#include "warpgroup_tiles.cuh"
-#undef GROUPS
-#define GROUPS 2                                 // each with a tile of its own
-#include "send_tile.cuh"
-#include "roles.cuh"
-#include "early_launch.cuh"
+#define CONSUMERS 2                              // warpgroups, each with its own tile
+
+#include "stage.cuh"
+#include "pipeline_state.cuh"
+#include "warp_roles.cuh"
+#include "named_barrier.cuh"
+#include "programmatic_launch.cuh"
+#include "alpha_beta.cuh"
+#include "tma_epilogue.cuh"
+#include "tile_order.cuh"
+#include "any_width.cuh"
 
 struct Shared {
     Stage stages[STAGES];
-    Room rooms[GROUPS][ROOMS];
+    StoreBuffer store_buffers[CONSUMERS][STORE_BUFFERS];
     unsigned long long full[STAGES], empty[STAGES];            // mbarriers
 };
 
-// The warpgroups multiply in turn: an mbarrier tells of one phase alone, and who lags two behind
-// would take an old one for its own.
-__device__ __forceinline__ void wait_for_turn(int group)
+// The warpgroups multiply in turn. Named barriers order them: at an mbarrier, one that lags two
+// phases behind would take an old phase for the one it waits for.
+__device__ __forceinline__ void wait_for_turn(int warpgroup)
 {
-    asm volatile("bar.sync %0, %1;" :: "r"(group + GROUPS + 1), "n"(GROUPS * GROUP_THREADS) : "memory");
+    named_barrier_sync<CONSUMERS * WARPGROUP_THREADS>(warpgroup + CONSUMERS + 1);
 }
 
-__device__ __forceinline__ void give_turn(int group)
+__device__ __forceinline__ void give_turn(int warpgroup)
 {
-    asm volatile("bar.arrive %0, %1;" :: "r"(group + GROUPS + 1), "n"(GROUPS * GROUP_THREADS) : "memory");
+    named_barrier_arrive<CONSUMERS * WARPGROUP_THREADS>(warpgroup + CONSUMERS + 1);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
 persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-           const __grid_constant__ TensorMap map_c, const OfC* C, int M, int N, int K, float alpha,
-           float beta)
+           const __grid_constant__ TensorMap map_c, const ElementC* C, int M, int N, int K,
+           float alpha, float beta)
 {
-    extern __shared__ __align__(SWIZZLED_BYTES) char memory[];
+    extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
-    const int down = tiles_of(M, BM), across = tiles_of(N, BN), steps = tiles_of(K, BK);
-    const int group = threadIdx.x / GROUP_THREADS, thread = threadIdx.x % GROUP_THREADS;
-    const auto corner = [&](int tile) {
-        const Corner place = tile_at(tile, down, across, GROUP);
-        return Corner{place.row * BM, place.col * BN};
-    };
+    const int tile_rows = ceil_div(M, BM), tile_cols = ceil_div(N, BN), k_tiles = ceil_div(K, BK);
+    const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
 
-    let_next_begin();
-    if (threadIdx.x == GROUPS * GROUP_THREADS) {
-        announce(map_a);
-        announce(map_b);
-        announce(map_c);
+    trigger_next_launch();
+    if (threadIdx.x == CONSUMERS * WARPGROUP_THREADS) {
+        prefetch_tensor_map(map_a);
+        prefetch_tensor_map(map_b);
+        prefetch_tensor_map(map_c);
         for (int s = 0; s < STAGES; ++s) {
-            set_up(full + 8 * s, 1);
-            set_up(empty + 8 * s, 1);            // the warpgroup whose tile it is
+            mbarrier_init(full + MBARRIER_BYTES * s, 1);
+            mbarrier_init(empty + MBARRIER_BYTES * s, 1);      // the warpgroup whose tile it is
         }
-        publish_barriers();
+        mbarrier_fence_init();
     }
     __syncthreads();
-    wait_for_launch_before();
+    wait_for_previous_launch();
 
-    Place at;
-    if (group == GROUPS) {                       // the producer
-        give_registers_back();
+    PipelineState state;
+    if (warpgroup == CONSUMERS) {                // the producer
+        deallocate_registers();
         if (thread == 0)
-            for (int tile = blockIdx.x; tile < down * across; tile += gridDim.x) {
-                const Corner to = corner(tile);
-                for (int step = 0; step < steps; ++step, at.go_on()) {
-                    const Stage& stage = shared.stages[at.stage];
-                    const unsigned told = full + 8 * at.stage;
-                    wait_for(empty + 8 * at.stage, at.parity ^ 1);
-                    expect_bytes(told, sizeof(Stage));
-                    bring(shared_address(stage.a), map_a, to.row, step * BK, told);
-                    bring_b<BN>(shared_address(stage.b), step * BK, to.col,
-                        [&](unsigned place, int row, int col) { bring(place, map_b, row, col, told); });
+            for (int number = blockIdx.x; number < tile_rows * tile_cols; number += gridDim.x) {
+                const Tile tile = tile_at(number, tile_rows, tile_cols, GROUP);
+                for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+                    const Stage& stage = shared.stages[state.stage];
+                    const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
+                    mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+                    mbarrier_arrive_expect(stage_full, sizeof(Stage));
+                    tma_load(shared_address(stage.a), map_a, tile.row * BM, k_tile * BK, stage_full);
+                    copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile.col * BN, stage_full);
                 }
             }
     } else {                                     // a consumer
-        take_registers();
-        float sums[SUMS];
+        allocate_registers();
+        float accumulators[ACCUMULATORS];
         const auto skip = [&] {                  // the stages of the other warpgroup's tile
-            for (int step = 0; step < steps % (2 * STAGES); ++step) at.go_on();
+            for (int i = 0; i < k_tiles % (2 * STAGES); ++i) state.advance();
         };
-        if (group == 1) skip();
-        for (int tile = blockIdx.x + group * gridDim.x; tile < down * across; tile += 2 * gridDim.x) {
-            const Corner to = corner(tile);
-            if (tile != blockIdx.x) wait_for_turn(group);
-            for (int step = 0; step < steps; ++step) {
-                wait_for(full + 8 * at.stage, at.parity);
-                fence_sums();
-                start_products(sums, shared.stages[at.stage], 0, step > 0);
-                commit_products();
-                wait_for_products<1>();          // those of the step before
-                if (thread == 0 && step > 0) arrive(empty + 8 * at.before());
-                at.go_on();
+        if (warpgroup == 1) skip();
+        for (int number = blockIdx.x + warpgroup * gridDim.x; number < tile_rows * tile_cols;
+             number += 2 * gridDim.x) {
+            const Tile tile = tile_at(number, tile_rows, tile_cols, GROUP);
+            const int tile_m = tile.row * BM, tile_n = tile.col * BN;
+            if (number != blockIdx.x) wait_for_turn(warpgroup);
+            for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+                mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
+                wgmma_fence();
+                multiply_stage(accumulators, shared.stages[state.stage], 0, k_tile > 0);
+                wgmma_commit();
+                wgmma_wait<1>();                 // the products of the stage before have ended
+                if (thread == 0 && k_tile > 0)
+                    mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
+                state.advance();
             }
-            if (tile + gridDim.x < down * across) give_turn(1 - group);
-            wait_for_products<0>();
-            if (thread == 0) arrive(empty + 8 * at.before());
+            if (number + gridDim.x < tile_rows * tile_cols) give_turn(1 - warpgroup);
+            wgmma_wait<0>();
+            if (thread == 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
             skip();
-            if (alpha != 1.0f || beta != 0.0f) combine(sums, C, to.row, to.col, M, N, alpha, beta);
-            send_sums(sums, shared.rooms[group], map_c, to.row, to.col, group);
+            if (alpha != 1.0f || beta != 0.0f)
+                apply_alpha_beta(accumulators, C, tile_m, tile_n, M, N, alpha, beta);
+            store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, tile_m, tile_n,
+                               warpgroup);
         }
-        if (thread == 0) wait_until_sent();
+        if (thread == 0) tma_store_wait();
     }
 }

@@ -3,47 +3,51 @@
 // Launch: block (128), grid (ceil(N / 64), ceil(M / 64)).
 #pragma once
 
-// The square of a matrix X of rows × cols that begins at (row, col), zeros outside, as a copy by
-// tensor map would leave it.
-__device__ __forceinline__ void bring_elements(Bits (&square)[ROW_ELEMENTS * ROW_ELEMENTS],
-                                               const Bits* X, int row, int col, int rows, int cols)
+#include "operand_b.cuh"
+#include "alpha_beta.cuh"
+
+// The 64×64 square of a matrix X of rows × cols that begins at (row, col), zeros outside, swizzled as
+// by a tensor map.
+__device__ __forceinline__ void store_square(Element (&square)[ROW_ELEMENTS * ROW_ELEMENTS],
+                                             const Element* X, int row, int col, int rows, int cols)
 {
-    for (int i = threadIdx.x; i < ROW_ELEMENTS * ROW_ELEMENTS; i += GROUP_THREADS) {
+    for (int i = threadIdx.x; i < ROW_ELEMENTS * ROW_ELEMENTS; i += WARPGROUP_THREADS) {
         const int r = i / ROW_ELEMENTS, c = i % ROW_ELEMENTS;
         square[r * ROW_ELEMENTS + (c ^ r % 8 * 8)] =
             row + r < rows && col + c < cols ? X[(size_t)(row + r) * cols + col + c] : 0;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
-any_width(const Bits* __restrict__ A, const Bits* __restrict__ B, OfC* __restrict__ C, int M, int N,
-          int K, float alpha, float beta)
+extern "C" __global__ void __launch_bounds__(WARPGROUP_THREADS)
+any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC* __restrict__ C,
+          int M, int N, int K, float alpha, float beta)
 {
-    __shared__ __align__(SWIZZLED_BYTES) Bits a[ROW_ELEMENTS * ROW_ELEMENTS];
-    __shared__ __align__(SWIZZLED_BYTES) Bits b[ROW_ELEMENTS * ROW_ELEMENTS];
-    const int top = blockIdx.y * GROUP_ROWS, left = blockIdx.x * ROW_ELEMENTS;
+    __shared__ __align__(SWIZZLE_PERIOD) Element a[ROW_ELEMENTS * ROW_ELEMENTS];
+    __shared__ __align__(SWIZZLE_PERIOD) Element b[ROW_ELEMENTS * ROW_ELEMENTS];
+    const int tile_m = blockIdx.y * WARPGROUP_ROWS, tile_n = blockIdx.x * ROW_ELEMENTS;
 
-    float sums[32] = {};
-    for (int k = 0; k < K; k += BK) {
-        bring_elements(a, A, top, k, M, K);
-        if (OP_B) bring_elements(b, B, left, k, N, K);
-        else bring_elements(b, B, k, left, K, N);
-        publish_stores();
+    float accumulators[32] = {};
+    for (int k_tile = 0; k_tile < K; k_tile += ROW_ELEMENTS) {
+        store_square(a, A, tile_m, k_tile, M, K);
+        if (OP_B) store_square(b, B, tile_n, k_tile, N, K);
+        else store_square(b, B, k_tile, tile_n, K, N);
+        fence_async_proxy();
         __syncthreads();
-        fence_sums();
+        wgmma_fence();
         #pragma unroll
-        for (int d = 0; d < BK; d += DEPTH)
-            start_product<!OP_B>(sums, behind(describe(shared_address(a)), d * 2),
-                                 behind(describe(shared_address(b)), d * (OP_B ? 2 : ROW_BYTES)), 1);
-        commit_products();
-        wait_for_products<0>();
-        __syncthreads();                         // all have multiplied it before it is filled anew
+        for (int k = 0; k < ROW_ELEMENTS; k += WGMMA_K)
+            wgmma<TRANSPOSE_B>(accumulators,
+                               advance(make_descriptor(shared_address(a)), k * (int)sizeof(Element)),
+                               advance(make_descriptor(shared_address(b)), k * BYTES_PER_K), 1);
+        wgmma_commit();
+        wgmma_wait<0>();
+        __syncthreads();                         // all have multiplied it before it is overwritten
     }
-    combine(sums, C, top, left, M, N, alpha, beta);
+    apply_alpha_beta(accumulators, C, tile_m, tile_n, M, N, alpha, beta);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int r = top + row_of(i), c = left + col_of(i);
-        const PairOfC one = rounded(sums[i], 0.0f);
-        if (r < M && c < N) C[(size_t)r * N + c] = *(const OfC*)&one;
+        const int row = tile_m + accumulator_row(i), col = tile_n + accumulator_column(i);
+        const PairC pair = round_pair(accumulators[i], 0.0f);
+        if (row < M && col < N) C[(size_t)row * N + col] = *(const ElementC*)&pair;
     }
 }

@@ -1,6 +1,10 @@
 // The type of C: float32 with OUT32; else 16 bits, bfloat16 with OUT_BFLOAT16, or float16.
 #pragma once
 
+#ifndef OUT32
+#define OUT32 0
+#endif
+
 #if OUT32
 typedef float ElementC;
 typedef float2 PairC;                            // two neighbours of a row

@@ -1,0 +1,80 @@
+// The tiles of a cluster of CLUSTER blocks. They lie below one another, and share a piece of B: each
+// block copies a part of it into all of them. With SHARE_A=1 they lie side by side, and share A.
+#pragma once
+
+#ifndef CLUSTER
+#define CLUSTER 2
+#endif
+#ifndef SHARE_A
+#define SHARE_A 0
+#endif
+
+#include "stage.cuh"
+#include "tile_order.cuh"
+#include "cluster_sync.cuh"
+
+#if SHARE_A
+constexpr int CLUSTER_M = 1, CLUSTER_N = CLUSTER;              // tiles of a cluster
+#else
+constexpr int CLUSTER_M = CLUSTER, CLUSTER_N = 1;
+#endif
+
+// First row and column of a block's tile of C.
+struct TileStart {
+    int m, n;
+};
+
+// Of the block of this rank, for one of tile_rows × tile_cols tiles of clusters.
+__device__ __forceinline__ TileStart tile_start(int number, int tile_rows, int tile_cols, int rank)
+{
+    const Tile tile = tile_at(number, tile_rows, tile_cols, ceil_div(GROUP, CLUSTER_M));
+#if SHARE_A
+    return {tile.row * BM, (tile.col * CLUSTER + rank) * BN};
+#else
+    return {(tile.row * CLUSTER + rank) * BM, tile.col * BN};
+#endif
+}
+
+// Start to copy a box to the same place in all blocks of the cluster; its bytes count at `full` of each.
+__device__ __forceinline__ void copy_to_cluster(unsigned to, const TensorMap& map, int row, int col,
+                                                unsigned full)
+{
+#if CLUSTER > 1
+    tma_load_multicast(to, map, row, col, full, (1 << CLUSTER) - 1);
+#else
+    tma_load(to, map, row, col, full);
+#endif
+}
+
+#if !SHARE_A
+
+// The same for a block's part of B.
+__device__ __forceinline__ void copy_b_to_cluster(unsigned to, const TensorMap& map_b, int k, int n,
+                                                  unsigned full)
+{
+#if OP_B
+    copy_to_cluster(to, map_b, n, k, full);
+#else
+    #pragma unroll
+    for (int c = 0; c < BN / CLUSTER; c += ROW_ELEMENTS)
+        copy_to_cluster(to + c * ROW_BYTES, map_b, k, n + c, full);
+#endif
+}
+
+#endif
+
+// By the producer: start to copy what this block copies of a stage, from k on.
+__device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& map_a,
+                                           const TensorMap& map_b, TileStart tile, int k, int rank,
+                                           unsigned full)
+{
+#if SHARE_A
+    const int part = rank * (BM / CLUSTER);      // first row of this block's part of A
+    copy_to_cluster(shared_address(stage.a) + part * ROW_BYTES, map_a, tile.m + part, k, full);
+    copy_b<BN>(shared_address(stage.b), map_b, k, tile.n, full);
+#else
+    const int part = rank * (BN / CLUSTER);      // first column of this block's part of B
+    tma_load(shared_address(stage.a), map_a, tile.m, k, full);
+    copy_b_to_cluster(shared_address(stage.b) + part * ROW_BYTES, map_b, k, tile.n + part, full);
+#endif
+}

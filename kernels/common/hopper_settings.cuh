@@ -1,0 +1,15 @@
+// Settings of 16 to 18. DTYPE is in wgmma_16bit.cuh, OUT32 in output_type.cuh, OP_B in operand_b.cuh.
+#pragma once
+
+#ifndef BM
+#define BM 128                                   // rows of C that a block computes
+#endif
+#ifndef BN
+#define BN 256                                   // columns
+#endif
+#ifndef STAGES
+#define STAGES 4                                 // pieces of A and B in shared memory at a time
+#endif
+#ifndef GROUP
+#define GROUP 16                                 // rows of tiles that are computed together
+#endif

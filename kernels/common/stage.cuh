@@ -1,0 +1,28 @@
+// A stage of the pipeline of 16 to 18: a piece of A and one of B, 64 elements along K, and how a
+// warpgroup multiplies them.
+#pragma once
+
+#include "hopper_settings.cuh"
+#include "operand_b.cuh"
+
+#define BK ROW_ELEMENTS
+#define ACCUMULATORS (BN / 2)                    // of a thread, for 64 rows of C
+
+// Both begin where the swizzle does. A has 128 bytes along K for each of its rows; so has B for each
+// column if it is stored N×K; stored K×N, a square of 64 rows along K for each 64 columns.
+struct Stage {
+    char a[BM * ROW_BYTES];
+    char b[BN * ROW_BYTES];
+};
+
+// Start to multiply a stage: the warpgroup's 64 rows of A with B.
+__device__ __forceinline__ void multiply_stage(float (&accumulators)[ACCUMULATORS],
+                                               const Stage& stage, int warpgroup, bool accumulate)
+{
+    const Descriptor a = make_descriptor(shared_address(stage.a) + warpgroup * SQUARE_BYTES);
+    const Descriptor b = make_descriptor(shared_address(stage.b), SQUARE_BYTES);
+    #pragma unroll
+    for (int k = 0; k < BK; k += WGMMA_K)
+        wgmma<TRANSPOSE_B>(accumulators, advance(a, k * (int)sizeof(Element)),
+                           advance(b, k * BYTES_PER_K), accumulate || k > 0);
+}

@@ -1,0 +1,43 @@
+// wgmma of float16, or of bfloat16 with DTYPE=1; accumulators are float32.
+#pragma once
+
+#include "wgmma.cuh"
+#include "wgmma_operands.cuh"
+
+#ifndef DTYPE
+#define DTYPE 0
+#endif
+
+#if DTYPE == 1
+#define WGMMA_TYPES "f32.bf16.bf16"
+#define OUT_BFLOAT16 1
+#else
+#define WGMMA_TYPES "f32.f16.f16"
+#endif
+
+typedef unsigned short Element;                  // the bits of one
+
+constexpr int WGMMA_K = 16;                      // along K of one instruction
+constexpr int ROW_ELEMENTS = ROW_BYTES / (int)sizeof(Element);
+
+// accumulators = A @ B, plus what they were with `accumulate`: 64 rows of A, 16 of K, and twice as
+// many columns of B as a thread has accumulators. Rows of A lie along K; those of B, too, or with
+// TRANSPOSE_B along N.
+template <bool TRANSPOSE_B, int COUNT>
+__device__ __forceinline__ void wgmma(float (&accumulators)[COUNT], Descriptor a, Descriptor b,
+                                      int accumulate)
+{
+    static_assert(COUNT == 32 || COUNT == 64 || COUNT == 128, "64, 128 or 256 columns");
+    if constexpr (COUNT == 32)
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16."
+                     WGMMA_TYPES " {" REGISTERS_32 "}, %32, %33, p, 1, 1, 0, %35; }"
+                     : ACCUMULATORS_32 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B));
+    if constexpr (COUNT == 64)
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16."
+                     WGMMA_TYPES " {" REGISTERS_64 "}, %64, %65, p, 1, 1, 0, %67; }"
+                     : ACCUMULATORS_64 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B));
+    if constexpr (COUNT == 128)
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16."
+                     WGMMA_TYPES " {" REGISTERS_128 "}, %128, %129, p, 1, 1, 0, %131; }"
+                     : ACCUMULATORS_128 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B));
+}
