@@ -47,7 +47,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const int thread = threadIdx.x % WARPGROUP_THREADS;
 
-    // First row and column of this block's tile, in the tile of its cluster that has this number.
+    // Where this block's tile begins, in the tile of its cluster that has this number.
     const auto tile_start = [&](int number) {
         const Tile tile = tile_at(number, tile_rows, tile_cols, ceil_div(GROUP, CLUSTER));
         return TileStart{(tile.row * CLUSTER + rank) * BM, tile.col * BN};
@@ -55,6 +55,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
 
     int number = blockIdx.x / CLUSTER;
     TileStart tile = tile_start(number);
+
     trigger_next_launch();
     if (threadIdx.x == CONSUMERS * WARPGROUP_THREADS) {
         prefetch_tensor_map(map_a);
@@ -73,15 +74,16 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     if (warpgroup == CONSUMERS) {                // the producer
         deallocate_registers();
         if (thread == 0) {
-            for (; number < tile_rows * tile_cols; tile = tile_start(number += clusters)) {
+            while (number < tile_rows * tile_cols) {
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
-                    copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank,
-                               stage_full);
+                    copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }
+                number += clusters;
+                tile = tile_start(number);
             }
             if (CLUSTER > 1)                     // until no other block arrives here any more
                 for (int s = 0; s < STAGES; ++s, state.advance())
@@ -90,7 +92,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     } else {                                     // a consumer
         allocate_registers();
         const Scales scales{scale_a, scale_b, M, N, k_tiles};
-        for (; number < tile_rows * tile_cols; tile = tile_start(number += clusters)) {
+        while (number < tile_rows * tile_cols) {
             const int m = tile.m + warpgroup * WARPGROUP_ROWS;
             float totals[ACCUMULATORS] = {};
 #if PROMOTE
@@ -147,6 +149,8 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             apply_scales(totals, C, scales, m, tile.n, alpha, beta);
             store_accumulators(totals, shared.store_buffers[warpgroup], map_c, m, tile.n,
                                warpgroup);
+            number += clusters;
+            tile = tile_start(number);
         }
         if (thread == 0) tma_store_wait();
     }
