@@ -14,13 +14,13 @@
 
 #include "fp8_stage.cuh"
 #include "fp8_intervals.cuh"
-#include "fp8_scales.cuh"
+#include "fp8_cluster.cuh"
 #include "pipeline_state.cuh"
 #include "warp_roles.cuh"
 #include "programmatic_launch.cuh"
 #include "fp8_epilogue.cuh"
 #include "tma_epilogue.cuh"
-#include "fp8_cluster.cuh"
+#include "unpromoted.cuh"
 #include "any_width_fp8.cuh"
 
 struct Shared {
@@ -28,10 +28,6 @@ struct Shared {
     StoreBuffer store_buffers[CONSUMERS][STORE_BUFFERS];
     unsigned long long full[STAGES], empty[STAGES];            // mbarriers
 };
-
-#if PROMOTE == 0
-#include "unpromoted.cuh"
-#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTERS
 fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
@@ -97,54 +93,54 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             float totals[ACCUMULATORS] = {};
 #if PROMOTE
             float partial[2][ACCUMULATORS];      // sums of two intervals, in turn,
-            IntervalScales scales_of[2];         // and their scales
-            PipelineState next_release = state;
+            IntervalScales partial_scales[2];    // and their scales
+            PipelineState next_release = state;  // of the stages that are read
 
             // Start to multiply the stages of an interval, as one group.
-            const auto start = [&](float (&partial)[ACCUMULATORS], IntervalScales& interval_scales,
-                                   int interval) {
+            const auto start = [&](float (&accumulators)[ACCUMULATORS],
+                                   IntervalScales& interval_scales, int interval) {
                 interval_scales = load_interval_scales(scales, m + accumulator_row(0), tile.n,
                                                        interval);
                 for (int i = 0; i < k_tiles_of(interval, k_tiles); ++i, state.advance()) {
                     mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                     wgmma_fence();
-                    multiply_stage(partial, shared.stages[state.stage], warpgroup, i > 0);
+                    multiply_stage(accumulators, shared.stages[state.stage], warpgroup, i > 0);
                 }
                 wgmma_commit();
             };
 
-            // When its products have ended: release its stages, add its sums to the totals.
-            const auto finish = [&](const float (&partial)[ACCUMULATORS],
+            // When its products have ended: release its stages, and add its sums to the totals.
+            const auto finish = [&](const float (&accumulators)[ACCUMULATORS],
                                     const IntervalScales& interval_scales, int interval) {
                 for (int i = 0; i < k_tiles_of(interval, k_tiles); ++i, next_release.advance())
                     mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * next_release.stage);
-                promote(totals, partial, interval_scales);
+                promote(totals, accumulators, interval_scales);
             };
 
             // Mainloop: two intervals a turn, because registers have no index.
             const int intervals = ceil_div(k_tiles, INTERVAL);
             int interval = 0;
-            start(partial[0], scales_of[0], 0);
+            start(partial[0], partial_scales[0], 0);
             for (; interval + 2 < intervals; interval += 2) {
-                start(partial[1], scales_of[1], interval + 1);
+                start(partial[1], partial_scales[1], interval + 1);
                 wgmma_wait<1>();                 // partial[0] is complete; partial[1] goes on
-                finish(partial[0], scales_of[0], interval);
-                start(partial[0], scales_of[0], interval + 2);
+                finish(partial[0], partial_scales[0], interval);
+                start(partial[0], partial_scales[0], interval + 2);
                 wgmma_wait<1>();
-                finish(partial[1], scales_of[1], interval + 1);
+                finish(partial[1], partial_scales[1], interval + 1);
             }
             if (interval + 1 < intervals) {      // two are left, and the first has started
-                start(partial[1], scales_of[1], interval + 1);
+                start(partial[1], partial_scales[1], interval + 1);
                 wgmma_wait<1>();
-                finish(partial[0], scales_of[0], interval);
+                finish(partial[0], partial_scales[0], interval);
                 wgmma_wait<0>();
-                finish(partial[1], scales_of[1], interval + 1);
+                finish(partial[1], partial_scales[1], interval + 1);
             } else {                             // one is left
                 wgmma_wait<0>();
-                finish(partial[0], scales_of[0], interval);
+                finish(partial[0], partial_scales[0], interval);
             }
 #else
-            multiply_unpromoted(totals, shared, state, warpgroup, k_tiles);
+            multiply_unpromoted(totals, shared.stages, full, empty, state, warpgroup, k_tiles);
 #endif
             apply_scales(totals, C, scales, m, tile.n, alpha, beta);
             store_accumulators(totals, shared.store_buffers[warpgroup], map_c, m, tile.n,

@@ -19,7 +19,7 @@ __device__ __forceinline__ float epilogue_scale(const Scales& scales, int row, i
 
 #elif SCALES == 2
 
-// One for each 1×128 of A, and for each 128×128 of B: others for each interval, which is 128 along K.
+// One for each 1×128 of A, and for each 128×128 of B: other ones for each interval, of 128 along K.
 constexpr int SCALE_ROWS = 128;                  // of B
 
 // volatile: loaded here, well before they are used. The compiler would load them just then.
