@@ -1,9 +1,9 @@
 // 19  FP8 with scales
 // Idea:    elements of 8 bits, and scales that give them their size. The tensor cores keep only 13
-//          bits of the fraction of their sums, so a consumer has two sets of accumulators: while the
-//          products of one go on, the other, of PROMOTE along K, is added to totals in float32.
-// Before:  18_persistent.cu multiplied 16 bits, and a tile had one set of accumulators, from the first
-//          product to the last.
+//          bits of the fraction of their sums, so a consumer has two sets of accumulators: while
+//          one set takes its PROMOTE products along K, the other is added to totals in float32.
+// Before:  18_persistent.cu multiplied 16 bits, and a tile had one set of accumulators, which the
+//          tensor cores had from the first product to the last.
 // Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
 //          memory as 18. Rows off 16 bytes: any_width_fp8.cuh.
 // Takes:   any M, N, K; A (M×K) and B (N×K), both along K, of 8-bit floats as DTYPE says; scales in

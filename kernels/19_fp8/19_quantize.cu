@@ -153,8 +153,8 @@ __device__ __forceinline__ float largest_of_tile(const Elements& elements)
 
 // ---- scale, convert, store ----------------------------------------------------------------------
 
-// A scale, and its inverse: multiplying is cheaper than dividing. Where the largest element is below
-// about 5e-36 (E4M3) or 7e-34 (E5M2), the scale would be subnormal, and is 1 instead.
+// A scale, and its inverse: multiplying is cheaper than dividing. Where the largest element is
+// below about 5e-36 (E4M3) or 7e-34 (E5M2), the scale would be subnormal, and is 1 instead.
 struct Scale {
     float scale, inverse;
 
@@ -274,8 +274,8 @@ convert(const In* __restrict__ X, Byte* Q, float* scales, const float* __restric
     }
 #if TRANSPOSE
     // Through shared memory, so that a warp stores along rows of Q: TILE rows of 16 times 8 bytes.
-    // Where in its row each of the 16 stands differs between threads that store together, so that no
-    // two of them use one bank.
+    // Where each of the 16 stands in its row differs between threads that store together, so that
+    // no two of them use one bank.
     __shared__ uint2 turned[TILE][16];
     #pragma unroll
     for (int i = 0; i < SIDE; ++i)
@@ -290,8 +290,8 @@ convert(const In* __restrict__ X, Byte* Q, float* scales, const float* __restric
 #endif
 }
 
-// A scale for each row of X, found and used by one block, which reads its row twice: the second time
-// it is in L2, if not in L1.
+// A scale for each row of X, found and used by one block. It reads its row twice; the second time
+// the row is in L2, if not in L1.
 extern "C" __global__ void __launch_bounds__(THREADS)
 convert_rows(const In* __restrict__ X, Byte* Q, float* scales, int rows, int cols)
 {

@@ -6,8 +6,8 @@
 #if SCALES == 1
 
 // One for each row of A, and for each row of B, a column of C: the same along K.
-__device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row, int col,
-                                                               int interval)
+__device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row,
+                                                               int col, int interval)
 {
     return {1.0f, 1.0f, 1.0f};
 }
@@ -19,10 +19,10 @@ __device__ __forceinline__ float epilogue_scale(const Scales& scales, int row, i
 
 #elif SCALES == 2
 
-// One for each 1×128 of A, and for each 128×128 of B: other ones for each interval, of 128 along K.
+// One for each 1×128 of A and for each 128×128 of B: each interval, of 128 along K, has its own.
 constexpr int SCALE_ROWS = 128;                  // of B
 
-// volatile: loaded here, well before they are used. The compiler would load them just then.
+// volatile, so that it is loaded here, well before its use: the compiler would load it just then.
 __device__ __forceinline__ float load_scale(const float* from)
 {
     float scale;
@@ -31,8 +31,8 @@ __device__ __forceinline__ float load_scale(const float* from)
 }
 
 // `row`: the first of the thread's two; `col`: the first of its columns.
-__device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row, int col,
-                                                               int interval)
+__device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row,
+                                                               int col, int interval)
 {
     const auto load_a = [&](int row) {
         return load_scale(scales.a + (size_t)min(row, scales.M - 1) * scales.k_tiles + interval);

@@ -1,5 +1,6 @@
 // The last step in registers: totals = alpha * scale * totals + beta * C, for the 64 rows of a
-// warpgroup from (m, n) of C on. Where beta is 0, C is not read: it may hold anything, NaN included.
+// warpgroup from (m, n) of C on. Where beta is 0, C is not read: it may hold anything, NaN
+// included.
 #pragma once
 
 #define OUT_BFLOAT16 1                           // unless C is float32

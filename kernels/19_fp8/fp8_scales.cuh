@@ -1,9 +1,9 @@
-// Scales of A and B, in float32: an element stands for its 8-bit number times its scale. Per tensor,
-// there is one for A and one for B, and they apply in the epilogue. Others: finer_scales.cuh.
+// Scales of A and B, in float32: an element stands for its 8-bit number times its scale. Per-tensor
+// scales, one for A and one for B, apply in the epilogue. Per row and per block: finer_scales.cuh.
 #pragma once
 
 #ifndef SCALES
-#define SCALES 0                                 // 0: per tensor, 1: per row and column, 2: per block
+#define SCALES 0                                 // 0: per tensor, 1: per row, 2: per block
 #endif
 
 struct Scales {
@@ -11,22 +11,22 @@ struct Scales {
     int M, N, k_tiles;
 };
 
-// Scales that apply when the sums of an interval along K are promoted. Of A, for the two rows that a
-// thread has of C; of B, for its columns.
+// The scales that apply when the sums of an interval along K are promoted: those of A for the two
+// rows that a thread has of C, that of B for its columns.
 struct IntervalScales {
     float first_row, second_row, columns;
 };
 
 #if SCALES == 0
 
-// The same along K, so there is nothing to apply here.
-__device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row, int col,
-                                                               int interval)
+// Per-tensor scales do not change along K: nothing applies before the epilogue.
+__device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row,
+                                                               int col, int interval)
 {
     return {1.0f, 1.0f, 1.0f};
 }
 
-// What applies in the epilogue to an element of C.
+// The scale of an element of C in the epilogue.
 __device__ __forceinline__ float epilogue_scale(const Scales& scales, int row, int col)
 {
     return scales.a[0] * scales.b[0];

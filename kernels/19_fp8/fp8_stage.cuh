@@ -1,4 +1,4 @@
-// A stage of the pipeline of 19: 128 bytes along K of A and of B, and how a warpgroup multiplies them.
+// A stage of the pipeline of 19, 128 bytes along K of A and B, and how a warpgroup multiplies it.
 #pragma once
 
 #include "shared_address.cuh"

@@ -1,6 +1,6 @@
-// wgmma of 8-bit floats; accumulators are float32, but the tensor cores keep only 13 bits of the
-// fraction of what they add. Rows of both operands lie along K: the instruction reads 8 bits no other
-// way. For sm_90a alone.
+// wgmma of 8-bit floats. Accumulators are float32, but the tensor cores keep only 13 bits of the
+// fraction of what they add. Rows of both operands lie along K: with 8 bits, the instruction reads
+// no others. For sm_90a alone.
 #pragma once
 
 #include "wgmma.cuh"
@@ -22,15 +22,16 @@ typedef unsigned char Element;                   // the bits of one
 
 constexpr int WGMMA_K = 32;                      // along K of one instruction
 
-// The instruction for COUNT accumulators of a thread. Operands A, B and `accumulate` follow them.
+// The instruction for COUNT accumulators of a thread. In its text, a, b and `accumulate` follow
+// them, as %COUNT, %B and %ACCUMULATE.
 #define WGMMA_FP8(COLUMNS, COUNT, B, ACCUMULATE) \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #ACCUMULATE ", 0;" \
                  " wgmma.mma_async.sync.aligned.m64n" #COLUMNS "k32." WGMMA_TYPES \
                  " {" REGISTERS_##COUNT "}, %" #COUNT ", %" #B ", p, 1, 1; }" \
                  : ACCUMULATORS_##COUNT : "l"(a), "l"(b), "r"(accumulate))
 
-// accumulators = A @ B.T, plus what they were with `accumulate`: 64 rows of A, 32 of K, and twice as
-// many rows of B as a thread has accumulators.
+// accumulators = A @ B.T, plus what they were with `accumulate`: 64 rows of A, 32 along K, and twice
+// as many rows of B as a thread has accumulators.
 template <int COUNT>
 __device__ __forceinline__ void wgmma(float (&accumulators)[COUNT], Descriptor a, Descriptor b,
                                       int accumulate)
