@@ -1,17 +1,16 @@
 // 16  Tensor copies and warpgroup products
-// Idea:    one thread asks the copy engine for a box of a matrix, and four warps start a product of
+// Idea:    one thread starts the copy of a whole box of a matrix, and four warps start a product of
 //          64×16 by 16×BN with one instruction, which reads both boxes from shared memory itself.
 // Before:  15_mma_sync.cu had every thread copy its share, and every warp load what it multiplied.
 // Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES
 //          stages and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
 // Takes:   any M, N, K; A and B float16 or bfloat16, as DTYPE says, row-major, B as OP_B says; C of
-//          their type, or float32 by OUT32; accumulators float32. A, B and C begin at whole 16 bytes.
+//          their type, or float32 by OUT32. Accumulators are float32. A, B, C begin at 16 bytes.
 //          C = alpha * A @ op(B) + beta * C, rounded once, at the end. For sm_90a alone.
 
 #include "stage.cuh"
 #include "register_epilogue.cuh"
 #include "tile_order.cuh"
-#include "any_width.cuh"
 
 constexpr int THREADS = BM / WARPGROUP_ROWS * WARPGROUP_THREADS;
 constexpr int PENDING = STAGES > 1;              // stages whose products go on while others start
@@ -76,3 +75,5 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
         apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
     store_pairs(accumulators, C, m, tile_n, M, N);
 }
+
+#include "any_width.cuh"                         // where rows have no tensor map

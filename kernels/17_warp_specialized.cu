@@ -1,8 +1,8 @@
 // 17  Warp specialization
-// Idea:    one warp does nothing but start copies, the others nothing but multiply: no barrier of
-//          the block holds them together, only two mbarriers for each stage, full and empty. The
-//          registers that the first does not need go to the others.
-// Before:  16_tma_wgmma.cu had thread 0 do both, and all threads meet with every stage.
+// Idea:    one warp only starts copies, and the others only multiply. No barrier of the block
+//          synchronizes them, only two mbarriers for each stage, full and empty. The registers that
+//          the first does not need go to the others. C is stored by tensor map, too.
+// Before:  16_tma_wgmma.cu had thread 0 do both, and a barrier of all threads at every stage.
 // Launch:  block (2 * BM + 128), grid (ceil(N / BN) * ceil(M / BM) * SPLIT): the parts of a tile
 //          are a cluster. Dynamic shared memory for STAGES stages, their mbarriers, and two buffers
 //          for each warpgroup's part of C. Rows off 16 bytes: any_width.cuh.
@@ -16,7 +16,6 @@
 #include "tma_epilogue.cuh"
 #include "tile_order.cuh"
 #include "split_k_cluster.cuh"
-#include "any_width.cuh"
 
 struct Shared {
     Stage stages[STAGES];
@@ -85,8 +84,11 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
 #else
         if (alpha != 1.0f || beta != 0.0f)
             apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
-        store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n, warpgroup);
+        store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n,
+                           warpgroup);
         if (leader) tma_store_wait();
 #endif
     }
 }
+
+#include "any_width.cuh"                         // where rows have no tensor map

@@ -1,7 +1,7 @@
 // 18  Persistent blocks and clusters
-// Idea:    as many blocks as there are SMs compute one tile of C after the other: stages for the next
-//          one are copied while this one is multiplied, and its accumulators are stored, piece by
-//          piece, while the next is. The CLUSTER blocks of a cluster, whose tiles lie below one
+// Idea:    as many blocks as there are SMs compute one tile of C after the other: stages for the
+//          next one are copied while this one is multiplied, and its accumulators are stored, piece
+//          by piece, while the next is. The CLUSTER blocks of a cluster, whose tiles lie below one
 //          another, copy a part of B each, and every part goes to all of them.
 // Before:  17_warp_specialized.cu began anew with each tile, and each block copied all of B.
 // Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
@@ -9,7 +9,7 @@
 // Takes:   as 16_tma_wgmma.cu.
 
 #ifndef SEND_LATER
-#define SEND_LATER 1                             // 0: a tile is stored before the next is multiplied
+#define SEND_LATER 1                 // 0: a tile is stored before the next is multiplied
 #endif
 
 #include "stage.cuh"
@@ -19,11 +19,8 @@
 #include "alpha_beta.cuh"
 #include "tma_epilogue.cuh"
 #include "cluster_tiles.cuh"
-#include "any_width.cuh"
 
-// Pieces of C that are stored while the next tile is multiplied. In float32 they would need too many
-// registers.
-constexpr int LATER_PIECES = SEND_LATER && !OUT32 ? PIECES : 0;
+#define LATER (SEND_LATER && !OUT32)             // float32 would need too many registers
 
 struct Shared {
     Stage stages[STAGES];
@@ -99,7 +96,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                 ++k_tile;
             };
             #pragma unroll
-            for (int piece = 0; piece < LATER_PIECES; ++piece) {       // one in two k_tiles
+            for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece) {   // one in two k_tiles
                 if (k_tile < k_tiles) multiply_next();
                 if (k_tile < k_tiles) multiply_next();
                 if (previous_tile.m >= 0)
@@ -114,15 +111,21 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             const int m = previous_tile.m, n = previous_tile.n;
             if (alpha != 1.0f || beta != 0.0f)
                 apply_alpha_beta(accumulators, C, m, n, M, N, alpha, beta);
-            if (LATER_PIECES > 0) round_accumulators(previous, accumulators);
-            else store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n, warpgroup);
+#if LATER
+            round_accumulators(previous, accumulators);
+#else
+            store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
+                               warpgroup);
+#endif
             number += clusters;
             tile = tile_start(number, tile_rows, tile_cols, rank);
         }
         #pragma unroll
-        for (int piece = 0; piece < LATER_PIECES; ++piece)
+        for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece)
             store_piece(previous, piece, shared.store_buffers[warpgroup], map_c, previous_tile.m,
                         previous_tile.n, warpgroup);
         if (thread == 0) tma_store_wait();
     }
 }
+
+#include "any_width.cuh"                         // where rows have no tensor map

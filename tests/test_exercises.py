@@ -211,7 +211,7 @@ REACH = {
     "13_batched": ("from.fetch(shared_address(shared)", "from.fetch(shared_address(shared)"),
     "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
     "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
-    "17_warp_specialized": ("expect_bytes(told", "[&](unsigned to"),
+    "17_warp_specialized": ("mbarrier_arrive_expect(", "copy_b<BN>("),
     "22_fp32_summit": ("start_copy<true, 4>(to", "bring(b, *map_b, n * BK"),
 }
 LARGEST = 200  # rows, columns or K of a product that is run here ...

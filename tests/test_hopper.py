@@ -141,7 +141,7 @@ LEFT_OUT = ""
 SPENT = "write to a wgmma's source"
 MISTAKES = {
     "16 nobody waits for a full stage": (
-        "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);", LEFT_OUT,
+        "mbarrier_wait(full + MBARRIER_BYTES * (k_tile % STAGES), k_tile / STAGES % 2);", LEFT_OUT,
         "read of a copy in flight",
     ),
     "16 mbarriers used before they are set up": (
@@ -149,84 +149,95 @@ MISTAKES = {
         "write-after-write race",
     ),
     "16 sums not fenced": (
-        "fence_sums();\n        start_products(sums, shared", "start_products(sums, shared",
+        "wgmma_fence();\n        multiply_stage(accumulators, shared",
+        "multiply_stage(accumulators, shared",
         "missing wgmma.fence",
     ),
     "16 products not committed": (
-        "group, true);\n        commit_products();", "group, true);", "sums in flight",
+        "true);\n        wgmma_commit();", "true);", "sums in flight",
     ),
-    "16 one group too many under way": ("products<LAG>", "products<LAG + 1>", SPENT),
+    "16 one group too many under way": ("wgmma_wait<PENDING>", "wgmma_wait<PENDING + 1>", SPENT),
     "16 another warpgroup may still multiply": (
-        "__syncthreads();                         // all have multiplied the pair", "//",
+        "__syncthreads();                         // all warpgroups have read", "//",
         "write-after-read race",
     ),
     "16 sums stored while they are computed": (
-        "    }\n    wait_for_products<0>();\n", "    }\n", "sums in flight",
+        "    }\n    wgmma_wait<0>();\n", "    }\n", "sums in flight",
     ),
     "16 half of the bytes expected": (
-        "(told, sizeof(Stage))", "(told, sizeof(Stage) / 2)", "wrong transaction bytes",
+        "(full, sizeof(Stage))", "(full, sizeof(Stage) / 2)", "wrong transaction bytes",
     ),
     "16 stored elements not made known": (
-        "publish_stores();\n        __syncthreads();", "__syncthreads();", "async-proxy race",
+        "fence_async_proxy();\n        __syncthreads();", "__syncthreads();", "async-proxy race",
     ),
     "17 nobody waits for an empty stage": (
-        "wait_for(empty + 8 * at.stage, at.parity ^ 1);", LEFT_OUT, "write of a copy in flight",
+        "mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);", LEFT_OUT,
+        "write of a copy in flight",
     ),
     "17 the wrong parity": (
-        "empty + 8 * at.stage, at.parity ^ 1)", "empty + 8 * at.stage, at.parity)", "deadlock",
+        "* state.stage, state.parity ^ 1)", "* state.stage, state.parity)", "deadlock",
     ),
     "17 a stage released that is still read": (
-        "wait_for_products<1>();              // those", "wait_for_products<2>(); //", SPENT,
+        "wgmma_wait<1>();", "wgmma_wait<2>();", SPENT,
     ),
     "17 one warpgroup releases for all": (
-        "set_up(empty + 8 * s, GROUPS);", "set_up(empty + 8 * s, 1);", "deadlock",
+        "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);",
+        "mbarrier_init(empty + MBARRIER_BYTES * s, 1);", "deadlock",
     ),
-    "17 a room filled that is still copied": (
-        "if (leads) wait_until_read<ROOMS - 1>();", LEFT_OUT, "write to a copy's source",
+    "17 a buffer filled that is still copied": (
+        "if (leader) tma_store_wait_read<STORE_BUFFERS - 1>();", LEFT_OUT,
+        "write to a copy's source",
     ),
-    "17 a room filled before the leader says so": (
-        "meet_in_group(group);                        // the room", "//", "write-after-read race",
+    "17 a buffer filled before the leader says so": (
+        "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // the buffer", "//",
+        "write-after-read race",
     ),
     "17 stored sums not made known": (
-        "publish_stores();\n    meet_in_group", "meet_in_group", "async-proxy race",
+        "fence_async_proxy();\n    named", "named", "async-proxy race",
     ),
     "17 sent before all have stored": (
-        "meet_in_group(group);                        // all have", "//", "read-after-write race",
+        "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads", "//",
+        "read-after-write race",
     ),
     "17 leaves before C is there": (
-        "if (leads) wait_until_sent();", LEFT_OUT, "bulk store not waited for",
+        "if (leader) tma_store_wait();", LEFT_OUT, "bulk store not waited for",
     ),
     "17 more registers than there are": (
         "inc.sync.aligned.u32 232", "inc.sync.aligned.u32 240", "registers over the budget",
     ),
     "17 parts are added before they are there": (
-        "    tell_cluster();                              // the sums of all parts", "//",
+        "    cluster_arrive();\n"
+        "    cluster_wait();                              // the accumulators of all", "//",
         "read-after-write race",
     ),
     "17 leaves while other parts are added": (
-        "    tell_cluster();                              // none ends", "//",
+        "    cluster_arrive();\n"
+        "    cluster_wait();                              // none ends", "//",
         "access to a block that has left",
     ),
     "17 a part's sums put where tiles are still multiplied": (
-        "    meet_consumers();  ", "//", "write-after-read race",
+        "    named_barrier_sync<CONSUMERS * WARPGROUP_THREADS>(CONSUMERS + 1);", "//",
+        "write-after-read race",
     ),
     "18 mbarriers not made known to the cluster": (
-        "        publish_barriers();", LEFT_OUT, "mbarrier not fenced",
+        "        mbarrier_fence_init();", LEFT_OUT, "mbarrier not fenced",
     ),
     "18 the other block may not have begun": (
-        "    meet_in_cluster();\n    wait", "    __syncthreads();\n    wait",
+        "    cluster_sync_relaxed();\n    wait", "    __syncthreads();\n    wait",
         "access to a block that may not run",
     ),
     "18 leaves while others arrive": (
-        "for (int s = 0; s < STAGES; ++s, at.go_on())",
-        "for (int s = 0; s < STAGES - 1; ++s, at.go_on())",
+        "for (int s = 0; s < STAGES; ++s, state.advance())",
+        "for (int s = 0; s < STAGES - 1; ++s, state.advance())",
         "access to a block that has left",
     ),
     "18 the other block's warpgroups not counted": (
-        "set_up(empty + 8 * s, GROUPS * CLUSTER);", "set_up(empty + 8 * s, GROUPS);", "deadlock",
+        "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);",
+        "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);", "deadlock",
     ),
     "18 the last stage of a tile not released": (
-        "            arrive_in_all(empty + 8 * at.before());\n\n", "\n", "deadlock",
+        "            mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());\n\n",
+        "\n", "deadlock",
     ),
 }  # fmt: skip
 
@@ -237,7 +248,7 @@ def test_a_planted_mistake_is_found(name):
     rung = RUNGS[int(name[:2]) - 16]
     text = self_contained(rung.path.read_text(encoding="utf-8"))
     assert text.count(old) == 1
-    columns = 256 if "room" in name else 128 if rung is PERSISTENT else 64
+    columns = 256 if "buffer" in name else 128 if rung is PERSISTENT else 64
     split = 2 if "part" in name else 1
     broken = kernel(rung, text.replace(old, new), BN=columns, STAGES=2, GROUP=2, SPLIT=split)
     report = broken.check()
@@ -246,6 +257,6 @@ def test_a_planted_mistake_is_found(name):
 
 def test_sums_of_the_tile_before_are_not_added():
     text = self_contained(PERSISTENT.path.read_text(encoding="utf-8"))
-    added = kernel(PERSISTENT, text.replace("group, step > 0);", "group, true);"), BN=128)
+    added = kernel(PERSISTENT, text.replace("warpgroup, k_tile > 0);", "warpgroup, true);"), BN=128)
     case = verify.check(added, 264, 264, 72, 1.0, 0.0, seed=1)
     assert not case.passed and "C[" in case.message

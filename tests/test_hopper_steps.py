@@ -213,7 +213,8 @@ def test_with_a_swizzle_a_column_of_a_box_lies_in_all_banks():
 def test_each_sum_is_held_once_where_the_kernels_look_for_it():
     held = warpgroup_layouts.sums()
     assert sorted(held.ravel()) == list(range(64 * 64))
-    thread, i = np.indices(held.shape)  # as row_of and col_of of kernels/warpgroup.cuh
+    # As accumulator_row and accumulator_column of kernels/common/wgmma.cuh.
+    thread, i = np.indices(held.shape)
     row = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8
     col = i // 4 * 8 + thread % 4 * 2 + i % 2
     assert (held == row * 64 + col).all()

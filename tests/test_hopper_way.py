@@ -186,7 +186,7 @@ def test_what_rounds_need_is_what_their_copies_bring(orders):
 
 def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
     text = PERSISTENT.path.read_text(encoding="utf-8")
-    assert text.count("to = corner(tile += clusters)") == 2
-    only_first = text.replace("to = corner(tile += clusters)", "tile = 1 << 30")
+    assert text.count("number += clusters;") == 2
+    only_first = text.replace("number += clusters;", "number = 1 << 30;")
     report = kernel(source=only_first, CLUSTER=1, BM=64, BN=128, STAGES=2).verify(seed=2)
     assert not report.passed and any("never written" in case.message for case in report.cases)

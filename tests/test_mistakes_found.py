@@ -9,7 +9,7 @@ SMALL = {"BN": 64, "STAGES": 2}
 
 def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
     changes = {
-        "no fence": ("fence_sums();", ""),
+        "no fence": ("wgmma_fence();", ""),
         "a comment": ("// a consumer", "// one that multiplies"),
     }
     table = mistakes.with_changes("17_warp_specialized", changes, **SMALL)

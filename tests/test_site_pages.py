@@ -243,9 +243,9 @@ def test_every_line_of_a_kernel_has_its_number_and_its_code():
 
 def test_an_include_leads_to_the_header():
     page = code.page("kernels/18_persistent.cu")
-    (header,) = (path for path in kernel_files() if path.name == "send_tile.cuh")
+    (header,) = (path for path in kernel_files() if path.name == "tma_epilogue.cuh")
     where = header.relative_to(KERNELS).as_posix()
-    assert f'<a href="{where}.html">send_tile.cuh</a>' in page
+    assert f'<a href="{where}.html">tma_epilogue.cuh</a>' in page
     assert "cuda_fp16.h.html" not in page
     page = code.page("kernels/14_wmma/14_steps.cu")
     assert '<a href="../14_wmma.cu.html">14_wmma.cu</a>' in page

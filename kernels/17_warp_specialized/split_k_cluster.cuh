@@ -28,7 +28,7 @@ __device__ __forceinline__ KRange k_range(int k_tiles)
 #define SPLIT_IN_CLUSTER __cluster_dims__(SPLIT, 1, 1)
 
 // By a warpgroup of each block of the cluster: add their accumulators, in the order of the parts of
-// K, and store them from (m, n) of C on. `space`: the stages, enough for all accumulators of a block.
+// K, and store them from (m, n) of C on. `space`: the stages, large enough for all of a block.
 __device__ __forceinline__ void reduce_and_store(const float (&accumulators)[ACCUMULATORS],
                                                  float4* space, ElementC* C, int m, int n, int M,
                                                  int N, float alpha, float beta)
@@ -40,8 +40,9 @@ __device__ __forceinline__ void reduce_and_store(const float (&accumulators)[ACC
     named_barrier_sync<CONSUMERS * WARPGROUP_THREADS>(CONSUMERS + 1);  // all stages are read
     #pragma unroll
     for (int i = 0; i < VECTORS; ++i)
-        slots[i * WARPGROUP_THREADS] = make_float4(accumulators[4 * i], accumulators[4 * i + 1],
-                                                   accumulators[4 * i + 2], accumulators[4 * i + 3]);
+        slots[i * WARPGROUP_THREADS] =
+            make_float4(accumulators[4 * i], accumulators[4 * i + 1], accumulators[4 * i + 2],
+                        accumulators[4 * i + 3]);
     cluster_arrive();
     cluster_wait();                              // the accumulators of all blocks are stored
 

@@ -15,7 +15,6 @@
 #include "alpha_beta.cuh"
 #include "tma_epilogue.cuh"
 #include "tile_order.cuh"
-#include "any_width.cuh"
 
 struct Shared {
     Stage stages[STAGES];
@@ -66,13 +65,14 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         if (thread == 0)
             for (int number = blockIdx.x; number < tile_rows * tile_cols; number += gridDim.x) {
                 const Tile tile = tile_at(number, tile_rows, tile_cols, GROUP);
+                const int tile_m = tile.row * BM, tile_n = tile.col * BN;
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
-                    tma_load(shared_address(stage.a), map_a, tile.row * BM, k_tile * BK, stage_full);
-                    copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile.col * BN, stage_full);
+                    tma_load(shared_address(stage.a), map_a, tile_m, k_tile * BK, stage_full);
+                    copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile_n, stage_full);
                 }
             }
     } else {                                     // a consumer
@@ -109,3 +109,5 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         if (thread == 0) tma_store_wait();
     }
 }
+
+#include "any_width.cuh"                         // where rows have no tensor map

@@ -1,5 +1,5 @@
-// The tiles of a cluster of CLUSTER blocks. They lie below one another, and share a piece of B: each
-// block copies a part of it into all of them. With SHARE_A=1 they lie side by side, and share A.
+// The tiles of a cluster of CLUSTER blocks lie below one another and share a piece of B: each block
+// copies a part of it to all of them. With SHARE_A=1 they lie side by side, and share A.
 #pragma once
 
 #ifndef CLUSTER
@@ -35,7 +35,8 @@ __device__ __forceinline__ TileStart tile_start(int number, int tile_rows, int t
 #endif
 }
 
-// Start to copy a box to the same place in all blocks of the cluster; its bytes count at `full` of each.
+// Start to copy a box to the same place in all blocks of the cluster; its bytes count at `full` of
+// each.
 __device__ __forceinline__ void copy_to_cluster(unsigned to, const TensorMap& map, int row, int col,
                                                 unsigned full)
 {
@@ -45,23 +46,6 @@ __device__ __forceinline__ void copy_to_cluster(unsigned to, const TensorMap& ma
     tma_load(to, map, row, col, full);
 #endif
 }
-
-#if !SHARE_A
-
-// The same for a block's part of B.
-__device__ __forceinline__ void copy_b_to_cluster(unsigned to, const TensorMap& map_b, int k, int n,
-                                                  unsigned full)
-{
-#if OP_B
-    copy_to_cluster(to, map_b, n, k, full);
-#else
-    #pragma unroll
-    for (int c = 0; c < BN / CLUSTER; c += ROW_ELEMENTS)
-        copy_to_cluster(to + c * ROW_BYTES, map_b, k, n + c, full);
-#endif
-}
-
-#endif
 
 // By the producer: start to copy what this block copies of a stage, from k on.
 __device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& map_a,
@@ -75,6 +59,13 @@ __device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& 
 #else
     const int part = rank * (BN / CLUSTER);      // first column of this block's part of B
     tma_load(shared_address(stage.a), map_a, tile.m, k, full);
-    copy_b_to_cluster(shared_address(stage.b) + part * ROW_BYTES, map_b, k, tile.n + part, full);
+    const unsigned b = shared_address(stage.b) + part * ROW_BYTES;
+#if OP_B
+    copy_to_cluster(b, map_b, tile.n + part, k, full);
+#else
+    #pragma unroll
+    for (int n = 0; n < BN / CLUSTER; n += ROW_ELEMENTS)
+        copy_to_cluster(b + n * ROW_BYTES, map_b, k, tile.n + part + n, full);
+#endif
 #endif
 }

@@ -1,11 +1,11 @@
-// Tiles in the order of a Hilbert curve. No kernel file includes it: the experiment 18_steps puts it
-// into a copy of cluster_tiles.cuh.
+// Tiles in the order of a Hilbert curve. No kernel file includes it: the experiment 18_steps puts
+// it into a copy of 18_persistent.cu.
 #pragma once
 
 #include "tile_order.cuh"
 
-// As tile_at, where tile_rows and tile_cols are powers of two, or have squares of such; else tile_at
-// itself.
+// As tile_at, where tile_rows and tile_cols are powers of two, or have squares of such; else
+// tile_at itself.
 __device__ __forceinline__ Tile hilbert_at(int number, int tile_rows, int tile_cols, int group)
 {
     const int side = min(tile_rows, tile_cols);

@@ -6,8 +6,8 @@
 #include "operand_b.cuh"
 #include "alpha_beta.cuh"
 
-// The 64×64 square of a matrix X of rows × cols that begins at (row, col), zeros outside, swizzled as
-// by a tensor map.
+// The 64×64 square of a matrix X of rows × cols that begins at (row, col), zeros outside, swizzled
+// as by a tensor map.
 __device__ __forceinline__ void store_square(Element (&square)[ROW_ELEMENTS * ROW_ELEMENTS],
                                              const Element* X, int row, int col, int rows, int cols)
 {
@@ -26,6 +26,8 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
     __shared__ __align__(SWIZZLE_PERIOD) Element b[ROW_ELEMENTS * ROW_ELEMENTS];
     const int tile_m = blockIdx.y * WARPGROUP_ROWS, tile_n = blockIdx.x * ROW_ELEMENTS;
 
+    const Descriptor first_a = make_descriptor(shared_address(a));
+    const Descriptor first_b = make_descriptor(shared_address(b));
     float accumulators[32] = {};
     for (int k_tile = 0; k_tile < K; k_tile += ROW_ELEMENTS) {
         store_square(a, A, tile_m, k_tile, M, K);
@@ -36,9 +38,8 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
         wgmma_fence();
         #pragma unroll
         for (int k = 0; k < ROW_ELEMENTS; k += WGMMA_K)
-            wgmma<TRANSPOSE_B>(accumulators,
-                               advance(make_descriptor(shared_address(a)), k * (int)sizeof(Element)),
-                               advance(make_descriptor(shared_address(b)), k * BYTES_PER_K), 1);
+            wgmma<TRANSPOSE_B>(accumulators, advance(first_a, k * (int)sizeof(Element)),
+                               advance(first_b, k * BYTES_PER_K), 1);
         wgmma_commit();
         wgmma_wait<0>();
         __syncthreads();                         // all have multiplied it before it is overwritten

@@ -1,4 +1,5 @@
-// Settings of 16 to 18. DTYPE is in wgmma_16bit.cuh, OUT32 in output_type.cuh, OP_B in operand_b.cuh.
+// Settings of 16 to 18; DTYPE is in wgmma_16bit.cuh, OUT32 in output_type.cuh, OP_B in
+// operand_b.cuh.
 #pragma once
 
 #ifndef BM

@@ -8,8 +8,8 @@
 #define BK ROW_ELEMENTS
 #define ACCUMULATORS (BN / 2)                    // of a thread, for 64 rows of C
 
-// Both begin where the swizzle does. A has 128 bytes along K for each of its rows; so has B for each
-// column if it is stored N×K; stored K×N, a square of 64 rows along K for each 64 columns.
+// Both begin where the swizzle does. A has 128 bytes along K for each of its rows. B stored N×K has
+// the same for each column; stored K×N, a square of 64 rows along K for each 64 columns.
 struct Stage {
     char a[BM * ROW_BYTES];
     char b[BN * ROW_BYTES];

@@ -14,7 +14,7 @@ constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
 constexpr int BLOCKS_PER_SM = CONSUMERS == 1 && BN <= 128 ? 2 : 1;
 
 // A block begins with equally many registers for each thread. With three warpgroups, the producer
-// returns most of its own, and the consumers take them; with two, each thread has the most it can have.
+// returns most of its own, and the consumers take them; with two, each has as many as it can.
 constexpr bool MOVE_REGISTERS = CONSUMERS == 2;
 
 __device__ __forceinline__ void deallocate_registers()

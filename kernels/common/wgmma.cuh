@@ -1,8 +1,8 @@
 // wgmma, whatever its element type: the four warps of a warpgroup start a product of 64 rows of A,
 // and the tensor cores read both operands from shared memory by themselves. For sm_90a alone.
 //
-// Operands lie in rows of 128 bytes with a swizzle of 128 bytes: chunk c, of 16 bytes, of row r is at
-// chunk c ^ r % 8. The swizzle repeats every 8 rows, and operands begin where it does.
+// Operands lie in rows of 128 bytes with a swizzle of 128 bytes: chunk c, of 16 bytes, of row r is
+// at chunk c ^ r % 8. The swizzle repeats every 8 rows, and operands begin where it does.
 #pragma once
 
 constexpr int WARPGROUP_THREADS = 128;
@@ -21,7 +21,7 @@ constexpr Descriptor SWIZZLE_128_BYTES = 1;
 // An address has 18 bits here: above them stands, in a cluster, the rank of the block.
 constexpr unsigned ADDRESS_MASK = (1 << 18) - 1;
 
-// `leading_offset`: from the first 64 elements of a row to the next 64, where rows do not lie along K.
+// `leading_offset`: where rows lie along N, from their first 64 elements to the next 64.
 __device__ __forceinline__ Descriptor make_descriptor(unsigned address, int leading_offset = 0)
 {
     return (Descriptor)((address & ADDRESS_MASK) / 16) << START_ADDRESS

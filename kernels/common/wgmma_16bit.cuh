@@ -20,6 +20,12 @@ typedef unsigned short Element;                  // the bits of one
 constexpr int WGMMA_K = 16;                      // along K of one instruction
 constexpr int ROW_ELEMENTS = ROW_BYTES / (int)sizeof(Element);
 
+#define WGMMA(COLUMNS, SUMS, A, B, ACCUMULATE, TRANSPOSE) \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, " ACCUMULATE ", 0; " \
+                 "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16." WGMMA_TYPES \
+                 " {" REGISTERS_##SUMS "}, " A ", " B ", p, 1, 1, 0, " TRANSPOSE "; }" \
+                 : ACCUMULATORS_##SUMS : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B))
+
 // accumulators = A @ B, plus what they were with `accumulate`: 64 rows of A, 16 of K, and twice as
 // many columns of B as a thread has accumulators. Rows of A lie along K; those of B, too, or with
 // TRANSPOSE_B along N.
@@ -28,16 +34,7 @@ __device__ __forceinline__ void wgmma(float (&accumulators)[COUNT], Descriptor a
                                       int accumulate)
 {
     static_assert(COUNT == 32 || COUNT == 64 || COUNT == 128, "64, 128 or 256 columns");
-    if constexpr (COUNT == 32)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0; wgmma.mma_async.sync.aligned.m64n64k16."
-                     WGMMA_TYPES " {" REGISTERS_32 "}, %32, %33, p, 1, 1, 0, %35; }"
-                     : ACCUMULATORS_32 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B));
-    if constexpr (COUNT == 64)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0; wgmma.mma_async.sync.aligned.m64n128k16."
-                     WGMMA_TYPES " {" REGISTERS_64 "}, %64, %65, p, 1, 1, 0, %67; }"
-                     : ACCUMULATORS_64 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B));
-    if constexpr (COUNT == 128)
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k16."
-                     WGMMA_TYPES " {" REGISTERS_128 "}, %128, %129, p, 1, 1, 0, %131; }"
-                     : ACCUMULATORS_128 : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B));
+    if constexpr (COUNT == 32) WGMMA("64", 32, "%32", "%33", "%34", "%35");
+    if constexpr (COUNT == 64) WGMMA("128", 64, "%64", "%65", "%66", "%67");
+    if constexpr (COUNT == 128) WGMMA("256", 128, "%128", "%129", "%130", "%131");
 }

@@ -28,7 +28,7 @@ from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, ROLES, launched, marks_in
 from gemmlab.lessons.tma_wgmma.measure import ALONE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
-from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
+from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, SEND, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
@@ -45,50 +45,54 @@ MOST = 2048  # tiles of the product
 MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 # A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
 # the first boxes of a tile, and "ends" when it has it for the last ones.
-ROOM = "expect_bytes(told, sizeof(Stage));"
-DONE = "wait_for_products<0>();"
-IN_BOTH = (
-    (ROOM, f"BEGINS(step == 0) MARK(2, step == steps - 1) {ROOM}"),
-    (DONE, f"{DONE} MARK(2, true)"),
-)
-SENDS_17 = "send_sums(sums, shared.rooms[group], map_c, row, left, group);"
-GONE_17 = "if (leads) wait_until_sent();"
-SENDS_18 = "send_sums(sums, shared.rooms[group], map_c, from.row, from.col, group);"
-FIRST_18 = "int step = 0;\n"
-LATER_18 = "if (from.row >= 0)"  # a piece of the tile before, between the steps of this one
-REST_18 = "while (step < steps) multiply();"  # when all its pieces are sent
-LAST_18 = "if (thread == 0) wait_until_sent();"  # those of the last tile too
+ROOM = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
+DONE = "wgmma_wait<0>();"
+K_TILES = {WARP_SPECIALIZED: "range.count", PERSISTENT: "k_tiles"}
+SENDS_17 = SEND
+GONE_17 = "if (leader) tma_store_wait();"
+SENDS_18 = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
+                               warpgroup);"""
+FIRST_18 = "int k_tile = 0;\n"
+LATER_18 = "if (previous_tile.m >= 0)"  # a piece of the tile before, between the steps of this one
+REST_18 = "while (k_tile < k_tiles) multiply_next();"  # when all its pieces are stored
+LAST_18 = "if (thread == 0) tma_store_wait();"  # those of the last tile too
 
 
 def _marked(
     rung: Rung, settings: Settings, tile: str, before: str, lines: tuple[tuple[str, str], ...]
 ) -> AblationStep:
     """A rung with marks. tile: at which one a thread is, before: at which it was."""
+    in_both = (
+        (ROOM, f"BEGINS(k_tile == 0) MARK(2, k_tile == {K_TILES[rung]} - 1) {ROOM}"),
+        (DONE, f"{DONE} MARK(2, true)"),
+    )
     which = f"#define TILE ({tile})\n#define TILE_BEFORE ({before})"
     start = ('extern "C"', f'{which}\n{MARKS}\nextern "C"')
     return AblationStep(
-        title=rung.name, rung=rung, settings=settings, changes=(*IN_BOTH, *lines, start)
+        title=rung.name, rung=rung, settings=settings, changes=(*in_both, *lines, start)
     )
 
 
 OF_17 = (
-    (FULL_17, f"{FULL_17} BEGINS(step == 0)"),
+    (FULL_17, f"{FULL_17} BEGINS(k_tile == 0)"),
     (MEMORY, f"{MEMORY} MARK(0, true)"), (SENDS_17, f"MARK(3, true) {SENDS_17} MARK(4, true)"),
     (GONE_17, f"{GONE_17} MARK(5, true)"),
 )  # fmt: skip
 OF_18 = (
     (FIRST_18, f"{FULL_17} BEGINS(true) {FIRST_18}"),  # it may wait twice
     (SENDS_18, f"{{ MARK(3, true) {SENDS_18} MARK(4, true) }}"),
-    (LATER_18, f"MARK_BEFORE(3, piece == 0 && from.row >= 0) {LATER_18}"),
-    (REST_18, f"MARK_BEFORE(4, LATER && from.row >= 0) {REST_18}"),
+    (LATER_18, f"MARK_BEFORE(3, piece == 0 && previous_tile.m >= 0) {LATER_18}"),
+    (REST_18, f"MARK_BEFORE(4, LATER && previous_tile.m >= 0) {REST_18}"),
     (LAST_18, f"MARK_BEFORE(4, LATER) {LAST_18}"),
 )
 PLACE_18 = "({}) * CLUSTER + rank"
 MARKED = (
     _marked(WARP_SPECIALIZED, {}, "blockIdx.x", "blockIdx.x", OF_17),
     *(
-        _marked(PERSISTENT, settings, PLACE_18.format("tile"), PLACE_18.format("tile - clusters"),
-                OF_18)
+        _marked(
+            PERSISTENT, settings, PLACE_18.format("number"), PLACE_18.format("number - clusters"),
+            OF_18,
+        )
         for settings in ({"CLUSTER": 1, "SEND_LATER": 0}, {"CLUSTER": 1}, {"CLUSTER": 2})
     ),
 )  # fmt: skip

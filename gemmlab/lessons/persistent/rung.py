@@ -43,8 +43,8 @@ RUNG = Rung(
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
     inner_loop=(
-        ("const auto multiply", "};"),
-        ("for (int piece = 0; piece < (LATER", "while (step < steps)"),
+        ("const auto multiply_next", "};"),
+        ("for (int piece = 0; piece < (LATER", "while (k_tile < k_tiles)"),
     ),
     parameters=(
         *tma_wgmma.parameters((2, 3, 4, 6, 8)),

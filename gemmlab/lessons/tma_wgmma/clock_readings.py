@@ -46,9 +46,9 @@ def marks_in(path: Path) -> str:
 STEP_MARKS, BLOCK_MARKS = (
     marks_in(Path(__file__).with_name(name)) for name in ("step_marks.cuh", "block_marks.cuh")
 )
-MEMORY = "extern __shared__ __align__(SWIZZLED_BYTES) char memory[];"
-FULL_16 = "wait_for(full + 8 * (step % STAGES), step / STAGES % 2);"
-FULL_17 = "wait_for(full + 8 * at.stage, at.parity);"
+MEMORY = "extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];"
+FULL_16 = "mbarrier_wait(full + MBARRIER_BYTES * (k_tile % STAGES), k_tile / STAGES % 2);"
+FULL_17 = "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);"
 
 
 Marks = tuple[tuple[str, str], ...]  # lines of a kernel, and what stands after them
@@ -63,22 +63,22 @@ def _marked(rung: Rung, marks: str, after: Marks) -> AblationStep:
 def _phases(first: str, stored: str) -> Marks:
     """first: the line after which the first pair of tiles is there; stored: after which C is."""
     return (
-        (first, "MARK(1, step == 0)"), ("wait_for_products<0>();", "MARK(2, true)"),
+        (first, "MARK(1, k_tile == 0)"), ("wgmma_wait<0>();", "MARK(2, true)"),
         (stored, "MARK(3, true)"),
     )  # fmt: skip
 
 
-STORED_16 = "store(sums, C, row, left, M, N);"
-STORED_17 = "if (leads) wait_until_sent();"
+STORED_16 = "store_pairs(accumulators, C, m, tile_n, M, N);"
+STORED_17 = "if (leader) tma_store_wait();"
 IN_STEPS = (
     _marked(TMA_WGMMA, STEP_MARKS, (
-        (FULL_16, "MARK(0)"), ("wait_for_products<LAG>();", "MARK(1)"),
-        ("if (threadIdx.x == 0 && next >= STAGES && next < steps) fetch(next);", "MARK(2)"),
+        (FULL_16, "MARK(0)"), ("wgmma_wait<PENDING>();", "MARK(1)"),
+        ("copy_k_tile(shared, map_a, map_b, tile_m, tile_n, next);", "MARK(2)"),
     )),
     _marked(WARP_SPECIALIZED, STEP_MARKS, (
-        (FULL_17, "MARK(0)"), ("wait_for_products<1>();", "MARK(1)"),
-        ("wait_for(empty + 8 * at.stage, at.parity ^ 1);", "MARK(0)"),
-        ("bring(to, map_b, row, col, told); });", "MARK(1)"),
+        (FULL_17, "MARK(0)"), ("wgmma_wait<1>();", "MARK(1)"),
+        ("mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);", "MARK(0)"),
+        ("copy_b<BN>(shared_address(stage.b), map_b, k, tile_n, stage_full);", "MARK(1)"),
     )),
 )  # fmt: skip
 IN_BLOCKS = (

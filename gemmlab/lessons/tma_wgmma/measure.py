@@ -56,7 +56,7 @@ def _ping_pong(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     (launch,) = PERSISTENT.plan(problem, s, target)
     if launch.entry != "persistent":
         return [launch]
-    one_more_group = 2 * SQUARE_BYTES  # of rooms
+    one_more_group = 2 * SQUARE_BYTES  # of buffers
     return [replace(launch, block=(384, 1, 1), shared_bytes=launch.shared_bytes + one_more_group)]
 
 
@@ -65,8 +65,10 @@ AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ende
 # Of some rows: what readers see instead of the step.
 TITLES = {"a warp that only copies": "C sent by tensor map; a warp that only copies"}
 HILBERT = (
-    ('#include "cluster.cuh"', '#include "cluster.cuh"\n#include "hilbert.cuh"'),
-    ("= tile_at(tile, ", "= hilbert_at(tile, "),
+    (
+        '#include "cluster_tiles.cuh"',
+        '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"',
+    ),
 )
 CHANGES = {"tiles by Hilbert's curve": HILBERT}
 PLANS = {

@@ -162,7 +162,10 @@ RUNG = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
     idea="one thread brings a box, and 128 threads multiply it with one instruction",
-    inner_loop=(("const auto fetch", "};"), ("for (int step = 0; step < steps", "}")),
+    inner_loop=(
+        ("__device__ __forceinline__ void copy_k_tile", "}"),
+        ("for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {", "}"),
+    ),
     parameters=(*parameters((1, 2, 3, 4, 6)), *WHAT),
     plan=or_any_width(_one_block_a_tile),
     constraints=(fits(_copied_bytes, ARCH),),

@@ -37,16 +37,36 @@ def _sends_c(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     ]  # fmt: skip
 
 
-STORE = "store(sums, C, row, left, M, N);"
-SEND = "send_sums(sums, shared.rooms[group], map_c, row, left, group);"
+STORE = "store_pairs(accumulators, C, m, tile_n, M, N);"
+SEND = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n,
+                           warpgroup);"""
 C_BY_MAP = (  # 16 sends C as 17 does
-    ('#include "warpgroup_tiles.cuh"', '#include "warpgroup_tiles.cuh"\n#include "send_tile.cuh"'),
-    ("Stage stages[STAGES];", "Stage stages[STAGES];\n    Room rooms[GROUPS][ROOMS];"),
-    ("OfC* __restrict__ C,", "const __grid_constant__ TensorMap map_c, OfC* __restrict__ C,"),
-    ("announce(map_b);", "announce(map_b);\n        announce(map_c);"),
-    (STORE, f"{SEND}\n    if (threadIdx.x % GROUP_THREADS == 0) wait_until_sent();"),
+    (
+        '#include "register_epilogue.cuh"',
+        '#include "register_epilogue.cuh"\n#include "tma_epilogue.cuh"',
+    ),
+    (
+        "Stage stages[STAGES];",
+        "Stage stages[STAGES];\n    StoreBuffer store_buffers[BM / WARPGROUP_ROWS][STORE_BUFFERS];",
+    ),
+    (
+        "ElementC* __restrict__ C,",
+        "const __grid_constant__ TensorMap map_c, ElementC* __restrict__ C,",
+    ),
+    (
+        "prefetch_tensor_map(map_b);",
+        "prefetch_tensor_map(map_b);\n        prefetch_tensor_map(map_c);",
+    ),
+    (STORE, f"{SEND}\n    if (threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait();"),
 )
-C_BY_THREADS = ((SEND, STORE), ("if (leads) wait_until_sent();", ""))  # 17 stores C as 16 does
+C_BY_THREADS = (  # 17 stores C as 16 does
+    (
+        '#include "tma_epilogue.cuh"',
+        '#include "tma_epilogue.cuh"\n#include "register_epilogue.cuh"',
+    ),
+    (SEND, STORE),
+    ("if (leader) tma_store_wait();", ""),
+)
 ROLES = (
     AblationStep(title="16", rung=TMA_WGMMA),
     AblationStep(title="16, C sent by tensor map", rung=TMA_WGMMA, changes=C_BY_MAP, plan=_sends_c),
@@ -59,7 +79,7 @@ EVIDENCE = (comparisons.asked("roles", [ROLES]),)
 
 # ---- what lessons above compare, too -------------------------------------------------------------
 
-REGISTERS_STAY = (("give_registers_back();", ""), ("take_registers();", ""))
+REGISTERS_STAY = (("deallocate_registers();", ""), (" allocate_registers();", ""))
 MANY_ROWS, FEW_ROWS = (128, 7168, 2048), (64, 4096, 7168)
 NARROW = {"BM": 64, "BN": 64, "STAGES": 8}
 

@@ -59,8 +59,8 @@ RUNG = Rung(
     idea="C sent by tensor map; a warp that only copies, warps that only multiply, a ring between "
     "them",
     inner_loop=(
-        ("for (int step = 0; step < steps; ++step, at", "[&](unsigned to"),
-        ("for (int step = 0; step < steps; ++step) {", "}"),
+        ("for (int k_tile = 0; k_tile < range.count; ++k_tile, state", "copy_b<BN>("),
+        ("for (int k_tile = 0; k_tile < range.count; ++k_tile) {", "}"),
     ),
     parameters=(
         *tma_wgmma.parameters((2, 3, 4, 6, 8)),
