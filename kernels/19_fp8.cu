@@ -20,7 +20,9 @@
 #include "programmatic_launch.cuh"
 #include "fp8_epilogue.cuh"
 #include "tma_epilogue.cuh"
+#if PROMOTE == 0
 #include "unpromoted.cuh"
+#endif
 #include "any_width_fp8.cuh"
 
 struct Shared {
