@@ -76,4 +76,5 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
     store_pairs(accumulators, C, m, tile_n, M, N);
 }
 
-#include "any_width.cuh"                         // where rows have no tensor map
+// The kernel for matrices that cannot have tensor maps.
+#include "any_width.cuh"

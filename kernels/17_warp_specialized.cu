@@ -91,4 +91,5 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
     }
 }
 
-#include "any_width.cuh"                         // where rows have no tensor map
+// The kernel for matrices that cannot have tensor maps.
+#include "any_width.cuh"

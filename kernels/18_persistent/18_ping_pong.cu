@@ -110,4 +110,5 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     }
 }
 
-#include "any_width.cuh"                         // where rows have no tensor map
+// The kernel for matrices that cannot have tensor maps.
+#include "any_width.cuh"
