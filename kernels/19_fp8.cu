@@ -1,8 +1,9 @@
 // 19  FP8 with scales
-// Idea:    elements of 8 bits, and scales that bring back what they stand for. The tensor cores' sums
-//          keep 13 bits of the fraction, so a warpgroup has two sets of them: while the products of
-//          one go on, the other, of PROMOTE products, is added to totals in float32.
-// Before:  18_persistent.cu multiplied 16 bits, and its sums stayed with the tensor cores to the end.
+// Idea:    elements of 8 bits, and scales that give them their size. The tensor cores keep only 13
+//          bits of the fraction of their sums, so a consumer has two sets of accumulators: while
+//          one set takes its PROMOTE products along K, the other is added to totals in float32.
+// Before:  18_persistent.cu multiplied 16 bits, and a tile had one set of accumulators, which the
+//          tensor cores had from the first product to the last.
 // Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
 //          memory as 18. Rows off 16 bytes: any_width_fp8.cuh.
 // Takes:   any M, N, K; A (M×K) and B (N×K), both along K, of 8-bit floats as DTYPE says; scales in
@@ -11,139 +12,144 @@
 //          C = alpha * (scaled A) @ (scaled B).T + beta * C, rounded once, at the end. For sm_90a
 //          alone.
 
-#ifndef CLUSTER
-#define CLUSTER 1                                // blocks that share B
+#include "fp8_stage.cuh"
+#include "fp8_intervals.cuh"
+#include "fp8_cluster.cuh"
+#include "pipeline_state.cuh"
+#include "warp_roles.cuh"
+#include "programmatic_launch.cuh"
+#include "fp8_epilogue.cuh"
+#include "tma_epilogue.cuh"
+#if PROMOTE == 0
+#include "unpromoted.cuh"
 #endif
-
-#include "fp8_tiles.cuh"
-#include "send_tile.cuh"
-#include "roles.cuh"
-#include "cluster.cuh"
-#include "early_launch.cuh"
+#include "any_width_fp8.cuh"
 
 struct Shared {
     Stage stages[STAGES];
-    Room rooms[GROUPS][ROOMS];
+    StoreBuffer store_buffers[CONSUMERS][STORE_BUFFERS];
     unsigned long long full[STAGES], empty[STAGES];            // mbarriers
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTERS
 fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-    const __grid_constant__ TensorMap map_c, const OfC* C, const float* __restrict__ scale_a,
+    const __grid_constant__ TensorMap map_c, const ElementC* C, const float* __restrict__ scale_a,
     const float* __restrict__ scale_b, int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(SWIZZLED_BYTES) char memory[];
+    extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
     const int rank = blockIdx.x % CLUSTER, clusters = gridDim.x / CLUSTER;
-    const int down = tiles_of(M, BM * CLUSTER), across = tiles_of(N, BN), steps = tiles_of(K, BK);
-    const int group = threadIdx.x / GROUP_THREADS, thread = threadIdx.x % GROUP_THREADS;
+    const int tile_rows = ceil_div(M, BM * CLUSTER), tile_cols = ceil_div(N, BN);
+    const int k_tiles = ceil_div(K, BK);
+    const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
+    const int thread = threadIdx.x % WARPGROUP_THREADS;
 
-    // Where this block's part of a cluster's tile begins.
-    const auto corner = [&](int tile) {
-        const Corner place = tile_at(tile, down, across, tiles_of(GROUP, CLUSTER));
-        return Corner{(place.row * CLUSTER + rank) * BM, place.col * BN};
+    // Where this block's tile begins, in the tile of its cluster that has this number.
+    const auto tile_start = [&](int number) {
+        const Tile tile = tile_at(number, tile_rows, tile_cols, ceil_div(GROUP, CLUSTER));
+        return TileStart{(tile.row * CLUSTER + rank) * BM, tile.col * BN};
     };
 
-    int tile = blockIdx.x / CLUSTER;
-    Corner to = corner(tile);
-    let_next_begin();
-    if (threadIdx.x == GROUPS * GROUP_THREADS) {
-        announce(map_a);
-        announce(map_b);
-        announce(map_c);
-        for (int s = 0; s < STAGES; ++s) {
-            set_up(full + 8 * s, 1);             // the producer, and the bytes that it expects
-            set_up(empty + 8 * s, GROUPS * CLUSTER);           // warpgroups of all blocks
-        }
-        publish_barriers();
-    }
-    meet_in_cluster();
-    wait_for_launch_before();
+    int number = blockIdx.x / CLUSTER;
+    TileStart tile = tile_start(number);
 
-    Place at;
-    if (group == GROUPS) {                       // the producer
-        give_registers_back();
+    trigger_next_launch();
+    if (threadIdx.x == CONSUMERS * WARPGROUP_THREADS) {
+        prefetch_tensor_map(map_a);
+        prefetch_tensor_map(map_b);
+        prefetch_tensor_map(map_c);
+        for (int s = 0; s < STAGES; ++s) {
+            mbarrier_init(full + MBARRIER_BYTES * s, 1);       // the producer, and its bytes
+            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);    // of all blocks
+        }
+        mbarrier_fence_init();
+    }
+    cluster_sync_relaxed();
+    wait_for_previous_launch();
+
+    PipelineState state;
+    if (warpgroup == CONSUMERS) {                // the producer
+        deallocate_registers();
         if (thread == 0) {
-            for (; tile < down * across; to = corner(tile += clusters))
-                for (int step = 0; step < steps; ++step, at.go_on()) {
-                    const Stage& stage = shared.stages[at.stage];
-                    const unsigned told = full + 8 * at.stage;
-                    wait_for(empty + 8 * at.stage, at.parity ^ 1);
-                    expect_bytes(told, sizeof(Stage));
-                    bring(shared_address(stage.a), map_a, to.row, step * BK, told);
-                    const int part = rank * (BN / CLUSTER);
-                    const unsigned place = shared_address(stage.b) + part * ROW_BYTES;
-                    if (CLUSTER == 1) bring(place, map_b, to.col, step * BK, told);
-                    else bring_to_all(place, map_b, to.col + part, step * BK, told,
-                                      (1 << CLUSTER) - 1);
+            while (number < tile_rows * tile_cols) {
+                for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+                    const Stage& stage = shared.stages[state.stage];
+                    const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
+                    mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+                    mbarrier_arrive_expect(stage_full, sizeof(Stage));
+                    copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }
+                number += clusters;
+                tile = tile_start(number);
+            }
             if (CLUSTER > 1)                     // until no other block arrives here any more
-                for (int s = 0; s < STAGES; ++s, at.go_on())
-                    wait_for(empty + 8 * at.stage, at.parity ^ 1);
+                for (int s = 0; s < STAGES; ++s, state.advance())
+                    mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
         }
     } else {                                     // a consumer
-        take_registers();
-        const Scales scales{scale_a, scale_b, M, N, steps};
-        for (; tile < down * across; to = corner(tile += clusters)) {
-            const int row = to.row + group * GROUP_ROWS;
-            float totals[SUMS] = {};
+        allocate_registers();
+        const Scales scales{scale_a, scale_b, M, N, k_tiles};
+        while (number < tile_rows * tile_cols) {
+            const int m = tile.m + warpgroup * WARPGROUP_ROWS;
+            float totals[ACCUMULATORS] = {};
 #if PROMOTE
-            float one[SUMS], two[SUMS];          // what the tensor cores add, in turn
-            Factors of_one, of_two;
-            Place behind = at;                   // the next stage that they have read
+            float partial[2][ACCUMULATORS];      // sums of two intervals, in turn,
+            IntervalScales partial_scales[2];    // and their scales
+            PipelineState next_release = state;  // of the stages that are read
 
-            const auto begin = [&](float (&sums)[SUMS], Factors& factors, int unit) {
-                factors = scales.along_k(row + row_of(0), to.col, unit);
-                for (int i = 0; i < steps_of(unit, steps); ++i, at.go_on()) {
-                    wait_for(full + 8 * at.stage, at.parity);
-                    fence_sums();
-                    start_products(sums, shared.stages[at.stage], group, i > 0);
+            // Start to multiply the stages of an interval, as one group.
+            const auto start = [&](float (&accumulators)[ACCUMULATORS],
+                                   IntervalScales& interval_scales, int interval) {
+                interval_scales = load_interval_scales(scales, m + accumulator_row(0), tile.n,
+                                                       interval);
+                for (int i = 0; i < k_tiles_of(interval, k_tiles); ++i, state.advance()) {
+                    mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
+                    wgmma_fence();
+                    multiply_stage(accumulators, shared.stages[state.stage], warpgroup, i > 0);
                 }
-                commit_products();
-            };
-            const auto end = [&](const float (&sums)[SUMS], const Factors& factors, int unit) {
-                for (int i = 0; i < steps_of(unit, steps); ++i, behind.go_on())
-                    arrive_in_all(empty + 8 * behind.stage);
-                promote(totals, sums, factors);
+                wgmma_commit();
             };
 
-            const int units = tiles_of(steps, INTERVAL);
-            int unit = 0;
-            begin(one, of_one, 0);
-            for (; unit + 2 < units; unit += 2) {
-                begin(two, of_two, unit + 1);
-                wait_for_products<1>();          // those of `one`: the others go on meanwhile
-                end(one, of_one, unit);
-                begin(one, of_one, unit + 2);
-                wait_for_products<1>();
-                end(two, of_two, unit + 1);
+            // When its products have ended: release its stages, and add its sums to the totals.
+            const auto finish = [&](const float (&accumulators)[ACCUMULATORS],
+                                    const IntervalScales& interval_scales, int interval) {
+                for (int i = 0; i < k_tiles_of(interval, k_tiles); ++i, next_release.advance())
+                    mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * next_release.stage);
+                promote(totals, accumulators, interval_scales);
+            };
+
+            // Mainloop: two intervals a turn, because registers have no index.
+            const int intervals = ceil_div(k_tiles, INTERVAL);
+            int interval = 0;
+            start(partial[0], partial_scales[0], 0);
+            for (; interval + 2 < intervals; interval += 2) {
+                start(partial[1], partial_scales[1], interval + 1);
+                wgmma_wait<1>();                 // partial[0] is complete; partial[1] goes on
+                finish(partial[0], partial_scales[0], interval);
+                start(partial[0], partial_scales[0], interval + 2);
+                wgmma_wait<1>();
+                finish(partial[1], partial_scales[1], interval + 1);
             }
-            if (unit + 1 < units) {
-                begin(two, of_two, unit + 1);
-                wait_for_products<1>();
-                end(one, of_one, unit);
-                wait_for_products<0>();
-                end(two, of_two, unit + 1);
-            } else {
-                wait_for_products<0>();
-                end(one, of_one, unit);
+            if (interval + 1 < intervals) {      // two are left, and the first has started
+                start(partial[1], partial_scales[1], interval + 1);
+                wgmma_wait<1>();
+                finish(partial[0], partial_scales[0], interval);
+                wgmma_wait<0>();
+                finish(partial[1], partial_scales[1], interval + 1);
+            } else {                             // one is left
+                wgmma_wait<0>();
+                finish(partial[0], partial_scales[0], interval);
             }
 #else
-            for (int step = 0; step < steps; ++step, at.go_on()) {
-                wait_for(full + 8 * at.stage, at.parity);
-                fence_sums();
-                start_products(totals, shared.stages[at.stage], group, step > 0);
-                commit_products();
-                wait_for_products<1>();          // those of the step before
-                if (step > 0) arrive_in_all(empty + 8 * at.before());
-            }
-            wait_for_products<0>();
-            arrive_in_all(empty + 8 * at.before());
+            multiply_unpromoted(totals, shared.stages, full, empty, state, warpgroup, k_tiles);
 #endif
-            combine(totals, C, row, to.col, scales, alpha, beta);
-            send_sums(totals, shared.rooms[group], map_c, row, to.col, group);
+            apply_scales(totals, C, scales, m, tile.n, alpha, beta);
+            store_accumulators(totals, shared.store_buffers[warpgroup], map_c, m, tile.n,
+                               warpgroup);
+            number += clusters;
+            tile = tile_start(number);
         }
-        if (thread == 0) wait_until_sent();
+        if (thread == 0) tma_store_wait();
     }
 }

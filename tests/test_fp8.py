@@ -160,16 +160,20 @@ def test_settings_that_do_not_go_together_are_refused():
 
 MISTAKES = {
     "a set added while its products go on": (
-        "wait_for_products<1>();          // those of `one`", "wait_for_products<2>(); //",
+        "wgmma_wait<1>();                 // partial[0]", "wgmma_wait<2>(); //",
         "sums in flight",
     ),
-    "sums not fenced": ("                    fence_sums();\n", "", "missing wgmma.fence"),
+    "sums not fenced": ("                    wgmma_fence();\n", "", "missing wgmma.fence"),
     "nobody waits for a full stage": (
-        "wait_for(full + 8 * at.stage, at.parity);\n                    fence", "fence",
+        "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);\n"
+        "                    wgmma_fence",
+        "wgmma_fence",
         "read of a copy in flight",
     ),
     "nobody waits for an empty stage": (
-        "wait_for(empty + 8 * at.stage, at.parity ^ 1);\n                    expect", "expect",
+        "mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);\n"
+        "                    mbarrier_arrive_expect",
+        "mbarrier_arrive_expect",
         "write of a copy in flight",
     ),
 }  # fmt: skip
@@ -187,8 +191,8 @@ def test_a_planted_mistake_is_found(name):
 @pytest.mark.parametrize(
     "old, new",
     (
-        ("promote(totals, sums, factors);\n            };", "};"),
-        ("min(col, N - 1) / BLOCK) * blocks + block)", "min(col, N - 1) / BLOCK) * blocks)"),
+        ("promote(totals, accumulators, interval_scales);\n            };", "};"),
+        ("* scales.k_tiles\n                       + interval)", "* scales.k_tiles)"),
         ("? second : first", "? first : second"),
     ),
 )

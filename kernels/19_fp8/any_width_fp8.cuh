@@ -3,48 +3,55 @@
 // Launch: block (128), grid (ceil(N / 64), ceil(M / 64)).
 #pragma once
 
-// 64 rows of a matrix X of rows × cols, 128 of each, from (row, col) on, zeros outside, as a copy by
-// tensor map would leave them.
-__device__ __forceinline__ void bring_bytes(Byte (&tile)[SQUARE_BYTES], const Byte* X, int row,
-                                            int col, int rows, int cols)
+#include "fp8_epilogue.cuh"
+#include "fp8_intervals.cuh"
+#include "fp8_stage.cuh"
+#include "tile_order.cuh"
+#include "tma.cuh"
+
+// 64 rows of a matrix X of rows × cols, BK of each, from (row, col) on; zeros outside, swizzled as
+// by a tensor map.
+__device__ __forceinline__ void store_square(Element (&square)[SQUARE_BYTES], const Element* X,
+                                             int row, int col, int rows, int cols)
 {
-    for (int i = threadIdx.x; i < SQUARE_BYTES; i += GROUP_THREADS) {
+    for (int i = threadIdx.x; i < SQUARE_BYTES; i += WARPGROUP_THREADS) {
         const int r = i / ROW_BYTES, c = i % ROW_BYTES;
-        tile[r * ROW_BYTES + (c ^ r % 8 * 16)] =
+        square[r * ROW_BYTES + (c ^ r % 8 * 16)] =
             row + r < rows && col + c < cols ? X[(size_t)(row + r) * cols + col + c] : 0;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(GROUP_THREADS)
-any_width(const Byte* __restrict__ A, const Byte* __restrict__ B, OfC* __restrict__ C,
+extern "C" __global__ void __launch_bounds__(WARPGROUP_THREADS)
+any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC* __restrict__ C,
           const float* __restrict__ scale_a, const float* __restrict__ scale_b, int M, int N, int K,
           float alpha, float beta)
 {
-    __shared__ __align__(SWIZZLED_BYTES) Byte a[SQUARE_BYTES];
-    __shared__ __align__(SWIZZLED_BYTES) Byte b[SQUARE_BYTES];
-    const int top = blockIdx.y * GROUP_ROWS, left = blockIdx.x * GROUP_ROWS;
-    const int steps = tiles_of(K, BK);
-    const Scales scales{scale_a, scale_b, M, N, steps};
+    __shared__ __align__(SWIZZLE_PERIOD) Element a[SQUARE_BYTES];
+    __shared__ __align__(SWIZZLE_PERIOD) Element b[SQUARE_BYTES];
+    const int tile_m = blockIdx.y * WARPGROUP_ROWS, tile_n = blockIdx.x * WARPGROUP_ROWS;
+    const int k_tiles = ceil_div(K, BK);
+    const Scales scales{scale_a, scale_b, M, N, k_tiles};
 
-    float totals[32] = {}, sums[32] = {};
-    for (int step = 0; step < steps; ++step) {
-        bring_bytes(a, A, top, step * BK, M, K);
-        bring_bytes(b, B, left, step * BK, N, K);
-        publish_stores();
+    float totals[32] = {}, partial[32] = {};
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+        store_square(a, A, tile_m, k_tile * BK, M, K);
+        store_square(b, B, tile_n, k_tile * BK, N, K);
+        fence_async_proxy();
         __syncthreads();
-        fence_sums();
-        start_products(sums, a, b, step % INTERVAL > 0);
-        commit_products();
-        wait_for_products<0>();
-        __syncthreads();                         // all have multiplied it before it is filled anew
-        if ((step + 1) % INTERVAL == 0 || step + 1 == steps)
-            promote(totals, sums, scales.along_k(top + row_of(0), left, step));
+        wgmma_fence();
+        multiply(partial, a, b, k_tile % INTERVAL > 0);
+        wgmma_commit();
+        wgmma_wait<0>();
+        __syncthreads();                         // all have multiplied it before it is overwritten
+        if ((k_tile + 1) % INTERVAL == 0 || k_tile + 1 == k_tiles)
+            promote(totals, partial,
+                    load_interval_scales(scales, tile_m + accumulator_row(0), tile_n, k_tile));
     }
-    combine(totals, C, top, left, scales, alpha, beta);
+    apply_scales(totals, C, scales, tile_m, tile_n, alpha, beta);
     #pragma unroll
     for (int i = 0; i < 32; ++i) {
-        const int r = top + row_of(i), c = left + col_of(i);
-        const PairOfC one = rounded(totals[i], 0.0f);
-        if (r < M && c < N) C[(size_t)r * N + c] = *(const OfC*)&one;
+        const int row = tile_m + accumulator_row(i), col = tile_n + accumulator_column(i);
+        const PairC pair = round_pair(totals[i], 0.0f);
+        if (row < M && col < N) C[(size_t)row * N + col] = *(const ElementC*)&pair;
     }
 }

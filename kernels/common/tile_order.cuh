@@ -1,7 +1,7 @@
 // In which order blocks take the tiles of C.
 #pragma once
 
-__device__ __forceinline__ constexpr int ceil_div(int size, int tile)
+__device__ __forceinline__ int ceil_div(int size, int tile)
 {
     return (size + tile - 1) / tile;
 }

@@ -270,7 +270,7 @@ def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Reg
 # ---- two sets of sums ----------------------------------------------------------------------------
 
 ROLE = "warpgroup 0"
-LANES = ("sums: one", "sums: two", "totals, float32")
+LANES = ("partial[0]", "partial[1]", "totals, float32")
 SETS = 2
 MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 

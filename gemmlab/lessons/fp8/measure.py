@@ -161,15 +161,15 @@ QUANTIZING = Table(
 
 ONE_SET = (  # 19 waits for a sum before it starts the next
     (
-        "int unit = 0;\n            begin(one, of_one, 0);",
-        "for (int unit = 0; unit < units; ++unit) {\n"
-        "                begin(one, of_one, unit);\n"
-        "                wait_for_products<0>();\n"
-        "                end(one, of_one, unit);\n"
+        "int interval = 0;\n            start(partial[0], partial_scales[0], 0);",
+        "for (int interval = 0; interval < intervals; ++interval) {\n"
+        "                start(partial[0], partial_scales[0], interval);\n"
+        "                wgmma_wait<0>();\n"
+        "                finish(partial[0], partial_scales[0], interval);\n"
         "            }\n"
         "#if 0",
     ),
-    ("end(one, of_one, unit);\n            }\n#else", "#endif\n#else"),
+    ("finish(partial[0], partial_scales[0], interval);\n            }\n#else", "#endif\n#else"),
 )
 ERROR_DEPTH = 4096  # K of the products whose sums are compared with float64
 

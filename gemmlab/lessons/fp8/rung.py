@@ -133,9 +133,9 @@ RUNG = Rung(
     title="FP8 with scales",
     idea="8 bits and scales; sums of 13 bits, added every 128 products to others in float32",
     inner_loop=(
-        ("const auto begin = [&]", "};"),
-        ("const auto end = [&]", "};"),
-        ("for (; unit + 2 < units; unit += 2) {", "}"),
+        ("const auto start = [&]", "};"),
+        ("const auto finish = [&]", "};"),
+        ("for (; interval + 2 < intervals; interval += 2) {", "}"),
     ),
     parameters=(
         Parameter("BM", 128, (64, 128), "rows of C that a block computes"),

@@ -1,0 +1,35 @@
+// The tiles of a cluster of CLUSTER blocks lie below one another, and share B: each block copies a
+// part of it into all of them. By default a block is by itself.
+#pragma once
+
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#ifndef GROUP
+#define GROUP 16                                 // rows of tiles that are computed together
+#endif
+
+#include "cluster_sync.cuh"
+#include "fp8_stage.cuh"
+#include "tile_order.cuh"
+#include "tma.cuh"
+
+// First row and column of a block's tile of C.
+struct TileStart {
+    int m, n;
+};
+
+// By the producer: start to copy what this block copies of a stage, from k on.
+__device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& map_a,
+                                           const TensorMap& map_b, TileStart tile, int k, int rank,
+                                           unsigned full)
+{
+    tma_load(shared_address(stage.a), map_a, tile.m, k, full);
+#if CLUSTER > 1
+    const int part = rank * (BN / CLUSTER);      // first row of this block's part of B
+    tma_load_multicast(shared_address(stage.b) + part * ROW_BYTES, map_b, tile.n + part, k, full,
+                       (1 << CLUSTER) - 1);
+#else
+    tma_load(shared_address(stage.b), map_b, tile.n, k, full);
+#endif
+}

@@ -1,0 +1,30 @@
+// An interval is PROMOTE products along K: so many the tensor cores add by themselves, before their
+// sums are promoted to totals in float32.
+#pragma once
+
+#include "fp8_scales.cuh"
+#include "fp8_stage.cuh"
+
+#ifndef PROMOTE
+#define PROMOTE 128                              // 0: all of K is one interval
+#endif
+
+constexpr int INTERVAL = PROMOTE ? PROMOTE / BK : 1 << 30;     // in k_tiles
+
+// How many of all k_tiles are in this interval: the last one may have fewer.
+__device__ __forceinline__ int k_tiles_of(int interval, int k_tiles)
+{
+    return INTERVAL == 1 ? 1 : min(INTERVAL, k_tiles - interval * INTERVAL);
+}
+
+// totals += scales * partial. The first two of four accumulators are in the thread's first row.
+template <int COUNT>
+__device__ __forceinline__ void promote(float (&totals)[COUNT], const float (&partial)[COUNT],
+                                        const IntervalScales& scales)
+{
+    const float first = scales.first_row * scales.columns;
+    const float second = scales.second_row * scales.columns;
+    #pragma unroll
+    for (int i = 0; i < COUNT; ++i)
+        totals[i] = fmaf(i / 2 % 2 ? second : first, partial[i], totals[i]);
+}

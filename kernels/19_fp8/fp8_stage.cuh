@@ -1,0 +1,44 @@
+// A stage of the pipeline of 19, 128 bytes along K of A and B, and how a warpgroup multiplies it.
+#pragma once
+
+#include "shared_address.cuh"
+#include "wgmma_fp8.cuh"
+
+#ifndef BM
+#define BM 128                                   // rows of C that a block computes
+#endif
+#ifndef BN
+#define BN 128                                   // columns
+#endif
+#ifndef STAGES
+#define STAGES 6                                 // pieces of A and B in shared memory at a time
+#endif
+
+#define BK ROW_BYTES                             // elements of 1 byte
+#define ACCUMULATORS (BN / 2)                    // of a thread, for 64 rows of C
+
+// Both begin where the swizzle does, with 128 bytes along K for each row.
+struct Stage {
+    Element a[BM * ROW_BYTES];
+    Element b[BN * ROW_BYTES];
+};
+
+// Start to multiply 64 rows of A, BK along K, with twice COUNT rows of B.
+template <int COUNT>
+__device__ __forceinline__ void multiply(float (&accumulators)[COUNT], const Element* a,
+                                         const Element* b, bool accumulate)
+{
+    const Descriptor descriptor_a = make_descriptor(shared_address(a));
+    const Descriptor descriptor_b = make_descriptor(shared_address(b));
+    #pragma unroll
+    for (int k = 0; k < BK; k += WGMMA_K)
+        wgmma(accumulators, advance(descriptor_a, k), advance(descriptor_b, k),
+              accumulate || k > 0);
+}
+
+// Start to multiply a stage: the warpgroup's 64 rows of A with B.
+__device__ __forceinline__ void multiply_stage(float (&accumulators)[ACCUMULATORS],
+                                               const Stage& stage, int warpgroup, bool accumulate)
+{
+    multiply(accumulators, stage.a + warpgroup * SQUARE_BYTES, stage.b, accumulate);
+}
