@@ -146,7 +146,7 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
     else
         mainloop<false>(accumulators, (Stage*)shared, next, warp_m, warp_n);
 
-    if (beta == 0.0f && N % 4 == 0 && scales_exactly(alpha)) {
+    if (beta == 0.0f && N % 4 == 0 && (!INTEGER || alpha == 1.0f)) {
         store_fours(C, accumulators, tile_m + warp_m, tile_n + warp_n, M, N, alpha, bias);
     } else {
         __syncthreads();                         // strips lie where the stages were

@@ -74,6 +74,7 @@ __device__ __forceinline__ void load_fragment_b(unsigned (&b)[TILES_N][2], unsig
 typedef Accumulator Accumulators[TILES_M][TILES_N][4];
 typedef unsigned short Result;                   // an element of C: the bits of a number
 struct __align__(8) Result4 { Result c[4]; };
+constexpr bool INTEGER = false;                  // true of INT8 alone
 
 // c = alpha * sum + beta * c + bias, rounded once. Where beta is 0, c is not read.
 __device__ __forceinline__ void combine(Result& c, float sum, float alpha, float beta, float bias)
@@ -108,13 +109,7 @@ __device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&
     }
 }
 
-// Whether C can be stored four elements at a time, from registers.
-__device__ __forceinline__ bool scales_exactly(float alpha)
-{
-    return true;
-}
-
-// A warp's part of C from (row, col) on, where stores_four. C is M × N.
+// A warp's part of C from (row, col) on, where beta is 0 and N a multiple of 4.
 __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accumulators, int row,
                                             int col, int M, int N, float alpha, const float*)
 {

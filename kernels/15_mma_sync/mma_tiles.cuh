@@ -64,9 +64,7 @@ __device__ __forceinline__ uint4* stage_chunk_b(Stage& stage, int i)
 // Start to copy a chunk, or to fill it with zeros where it is not in bounds.
 __device__ __forceinline__ void copy_chunk(uint4* to, const Element* from, bool in_bounds)
 {
-    const unsigned address = shared_address(to);
-    const int valid = in_bounds ? 16 : 0;
-    cp_async<16>(address, from, valid);
+    cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
 }
 
 // Start this thread's copies of a k_step. Rows of A and B begin at multiples of 16 bytes, so that

@@ -122,6 +122,7 @@ typedef unsigned short Result;                   // the bits of a number
 #endif
 
 struct __align__(4 * sizeof(Result)) Result4 { Result c[4]; };
+constexpr bool INTEGER = DTYPE == 3;
 
 // erf within 1.5e-7, by formula 7.1.26 of M. Abramowitz, I. A. Stegun, "Handbook of Mathematical
 // Functions" (1964).
@@ -212,12 +213,6 @@ __device__ __forceinline__ void four_neighbours(Accumulator (&four)[4],
             four[2 + v] = odd ? second : other;
         }
     }
-}
-
-// INT8: scaled sums are rounded in double precision, which is too long to be copied often.
-__device__ __forceinline__ bool scales_exactly(float alpha)
-{
-    return DTYPE != 3 || alpha == 1.0f;
 }
 
 // There are many copies of this, so it is kept short.
