@@ -44,17 +44,6 @@
 static_assert(STAGES >= 3, "one is multiplied, the next one is complete, another is filled");
 static_assert(K_STEPS % 2 == 0, "two sets of fragments take turns");
 
-// The block's tile of C. Blocks that run at the same time share rows of A and columns of B in L2:
-// GROUP rows of tiles come first, column by column.
-__device__ __forceinline__ void find_tile(int& tile_m, int& tile_n)
-{
-    const int id = blockIdx.y * gridDim.x + blockIdx.x;
-    const int group = id / (GROUP * gridDim.x), first = group * GROUP;
-    const int rows = min((int)gridDim.y - first, GROUP), within = id - first * gridDim.x;
-    tile_m = (first + within % rows) * BM;
-    tile_n = within / rows * BN;
-}
-
 // What a warp multiplies in a k_step of a stage, from its lane's first chunks on.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
                                                int index_b, int k_step)
@@ -69,8 +58,8 @@ __device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragm
     #pragma unroll
     for (int i = 0; i < TILES_M; ++i)
         #pragma unroll
-        for (int step = 0; step < TILES_N; ++step) {
-            const int j = i % 2 ? TILES_N - 1 - step : step;
+        for (int turn = 0; turn < TILES_N; ++turn) {
+            const int j = i % 2 ? TILES_N - 1 - turn : turn;
             mma(accumulators[i][j], fragments.a[i], fragments.b[j]);
         }
 }
@@ -150,6 +139,7 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
         store_fours(C, accumulators, tile_m + warp_m, tile_n + warp_n, M, N, alpha, bias);
     } else {
         __syncthreads();                         // strips lie where the stages were
-        store_any(((Strip*)shared)[warp], C, accumulators, tile_m + warp_m, tile_n + warp_n, M, N, alpha, beta, bias);
+        store_any(((Strip*)shared)[warp], C, accumulators, tile_m + warp_m, tile_n + warp_n,
+                  M, N, alpha, beta, bias);
     }
 }

@@ -13,6 +13,17 @@ constexpr int A_COPIES = BM * A_CHUNKS / THREADS, B_COPIES = BK * B_CHUNKS / THR
 static_assert(BM * A_CHUNKS % THREADS == 0 && BK * B_CHUNKS % THREADS == 0,
               "all threads copy the same number of chunks");
 
+// The block's tile of C. Blocks that run at the same time share rows of A and columns of B in L2:
+// GROUP rows of tiles come first, column by column.
+__device__ __forceinline__ void find_tile(int& tile_m, int& tile_n)
+{
+    const int id = blockIdx.y * gridDim.x + blockIdx.x;
+    const int group = id / (GROUP * gridDim.x), first = group * GROUP;
+    const int rows = min((int)gridDim.y - first, GROUP), within = id - first * gridDim.x;
+    tile_m = (first + within % rows) * BM;
+    tile_n = within / rows * BN;
+}
+
 struct Stage {
     uint4 a[BM * A_CHUNKS];
     uint4 b[BK * B_CHUNKS];
