@@ -209,8 +209,8 @@ REACH = {
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
     "12_split_k": ("if (is_last(&arrived", "add(sums, parts, tile * SPLIT + other);"),
     "13_batched": ("from.fetch(shared_address(shared)", "from.fetch(shared_address(shared)"),
-    "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
-    "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
+    "14_wmma": ("void load_fragments(", "multiply(accumulators, fragments[k_step % 2]);"),
+    "15_mma_sync": ("void load_fragments(", "cp_async_wait<0>();"),
     "17_warp_specialized": ("expect_bytes(told", "[&](unsigned to"),
     "22_fp32_summit": ("start_copy<true, 4>(to", "bring(b, *map_b, n * BK"),
 }
