@@ -45,8 +45,8 @@ constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 
 #if STAGES == 0  // ------------------------------------------------------------ the plain kernel
 
-// The fragment from (row, col) on of a matrix X of rows × cols. WMMA loads whole fragments whose rows
-// begin at multiples of 16 bytes. Any other is copied to `patch` first, with zeros outside X.
+// The fragment from (row, col) on of a matrix X of rows × cols. WMMA loads whole fragments whose
+// rows begin at multiples of 16 bytes. Any other is stored to `patch` first, with zeros outside X.
 template <class Fragment>
 __device__ __forceinline__ void load_fragment(Fragment& fragment, half (*patch)[SIDE + PAD],
                                               const half* X, int row, int col, int rows, int cols)

@@ -44,14 +44,6 @@
 static_assert(STAGES >= 3, "one is multiplied, the next one is complete, another is filled");
 static_assert(K_STEPS % 2 == 0, "two sets of fragments take turns");
 
-// What a warp multiplies in a k_step of a stage, from its lane's first chunks on.
-__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
-                                               int index_b, int k_step)
-{
-    load_fragment_a(fragments.a, stage, index_a, k_step);
-    load_fragment_b(fragments.b, stage + sizeof(Stage::a), index_b, k_step);
-}
-
 // Row by row, there and back, so that each mma has a fragment in common with the one before.
 __device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)
 {
@@ -129,7 +121,9 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
     const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
 
     Accumulators accumulators = {};
-    const NextTiles next(A, B, M, N, K, tile_m, tile_n);
+    const NextTiles next = {A, B, M, N, K, tile_m, tile_n, 0,
+        A + (size_t)(tile_m + threadIdx.x / A_CHUNKS) * K + threadIdx.x % A_CHUNKS * CHUNK,
+        B + (size_t)(threadIdx.x / B_CHUNKS) * N + tile_n + threadIdx.x % B_CHUNKS * CHUNK};
     if (N % CHUNK == 0 && K % CHUNK == 0)
         mainloop<true>(accumulators, (Stage*)shared, next, warp_m, warp_n);
     else

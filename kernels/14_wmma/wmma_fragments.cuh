@@ -1,5 +1,5 @@
-// Fragments of 16×16 elements, as WMMA of <mma.h> multiplies them, and a warp's accumulators to C. A
-// warp has TILES_M × TILES_N fragments of C, WM × WN elements.
+// Fragments of 16×16 elements, as WMMA of <mma.h> multiplies them, and a warp's accumulators to C.
+// A warp has TILES_M × TILES_N fragments of C, WM × WN elements.
 #pragma once
 
 #include <mma.h>

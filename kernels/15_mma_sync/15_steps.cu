@@ -41,7 +41,7 @@
 #include "mma_tiles.cuh"
 #include "shared_address.cuh"
 
-// ---- tiles ---------------------------------------------------------------------------------------
+// ---- tiles --------------------------------------------------------------------------------------
 
 constexpr int A_ROW = A_CHUNKS + PADDING, B_ROW = B_CHUNKS + PADDING;      // chunks
 
@@ -104,7 +104,7 @@ __device__ __forceinline__ void load_elements(PaddedStage& stage, const NextTile
     }
 }
 
-// ---- products ------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 
 // What a warp multiplies in a k_step of a stage, from its lane's first chunks on.
 __device__ __forceinline__ void load_padded(Fragments& fragments, unsigned stage, int index_a,
@@ -186,7 +186,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, PaddedStage
     cp_async_wait<0>();
 }
 
-// ---- C -------------------------------------------------------------------------------------------
+// ---- C ------------------------------------------------------------------------------------------
 
 // The rows of one row of a warp's pieces, with the padding of 14.
 typedef float PaddedStrip[16][WN + 8];
@@ -234,7 +234,9 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
     const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
 
     Accumulators accumulators = {};
-    const NextTiles next(A, B, M, N, K, tile_m, tile_n);
+    const NextTiles next = {A, B, M, N, K, tile_m, tile_n, 0,
+        A + (size_t)(tile_m + threadIdx.x / A_CHUNKS) * K + threadIdx.x % A_CHUNKS * CHUNK,
+        B + (size_t)(threadIdx.x / B_CHUNKS) * N + tile_n + threadIdx.x % B_CHUNKS * CHUNK};
     if (N % CHUNK == 0 && K % CHUNK == 0)
         mainloop<true>(accumulators, (PaddedStage*)shared, next, warp_m, warp_n);
     else

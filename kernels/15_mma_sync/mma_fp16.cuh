@@ -4,13 +4,13 @@
 #include "ldmatrix.cuh"
 #include "mma_instruction.cuh"
 
-// ---- swizzled tiles ------------------------------------------------------------------------------
+// ---- swizzled tiles -----------------------------------------------------------------------------
 
 constexpr int A_CHUNKS = BK / CHUNK, B_CHUNKS = BN / CHUNK;      // of a row of a tile
 
 // ldmatrix reads a chunk from each of eight rows at once. Rows are multiples of 128 bytes, all 32
 // banks, so these chunks would lie in the same four banks. With the swizzle, an XOR with the number
-// of the row, they lie in eight different places.
+// of the row, they lie in eight different groups of banks.
 __device__ __forceinline__ int index_in_a(int row, int chunk)
 {
     return row * A_CHUNKS + (chunk ^ row % 8);
@@ -21,7 +21,7 @@ __device__ __forceinline__ int index_in_b(int k, int chunk)
     return k * B_CHUNKS + (chunk ^ k % 8);
 }
 
-// ---- fragments -----------------------------------------------------------------------------------
+// ---- fragments ----------------------------------------------------------------------------------
 
 // A warp's part of C, WM × WN, in pieces of one mma.
 constexpr int TILES_M = WM / MMA_M, TILES_N = WN / MMA_N;
@@ -43,33 +43,28 @@ __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
     return index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
 }
 
-// `tile`: the shared address of a stage's tile. The swizzle is an XOR, so is a step along its rows:
-// MMA_K elements of A are 2 chunks. Rows 16 apart are swizzled alike.
-__device__ __forceinline__ void load_fragment_a(unsigned (&a)[TILES_M][4], unsigned tile, int index,
-                                                int k_step)
+// The fragments of a k_step of the stage at this shared address. The swizzle is an XOR, so a step
+// along rows of A, of 2 chunks, is one, too; rows 16 apart are swizzled alike. The instruction takes
+// two k of a column of B in a word, but rows of B are along N: ldmatrix transposes.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
+                                               int index_b, int k_step)
 {
     #pragma unroll
     for (int i = 0; i < TILES_M; ++i)
-        ldmatrix(a[i], tile + 16 * ((index ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
-}
-
-// The instruction takes two k of a column in a word, and rows of B are along N: ldmatrix transposes.
-__device__ __forceinline__ void load_fragment_b(unsigned (&b)[TILES_N][2], unsigned tile, int index,
-                                                int k_step)
-{
-    unsigned words[4];
-    tile += 16 * k_step * MMA_K * B_CHUNKS;
+        ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
+    const unsigned b_rows = stage + 16 * (BM * A_CHUNKS + k_step * MMA_K * B_CHUNKS);
     #pragma unroll
     for (int j = 0; j < TILES_N; j += 2) {
-        ldmatrix_trans(words, tile + 16 * (index ^ j));
-        b[j][0] = words[0];
-        b[j][1] = words[1];
-        b[j + 1][0] = words[2];
-        b[j + 1][1] = words[3];
+        unsigned words[4];
+        ldmatrix_trans(words, b_rows + 16 * (index_b ^ j));
+        fragments.b[j][0] = words[0];
+        fragments.b[j][1] = words[1];
+        fragments.b[j + 1][0] = words[2];
+        fragments.b[j + 1][1] = words[3];
     }
 }
 
-// ---- accumulators to C ---------------------------------------------------------------------------
+// ---- accumulators to C --------------------------------------------------------------------------
 
 typedef Accumulator Accumulators[TILES_M][TILES_N][4];
 typedef unsigned short Result;                   // an element of C: the bits of a number
@@ -127,7 +122,8 @@ __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accum
             #pragma unroll
             for (int v = 0; v < 4; ++v)
                 combine(result.c[v], four[v], alpha, 0.0f, 0.0f);
-            if (in_bounds && row + 8 * i < M) *(Result4*)(C + (size_t)(row + 8 * i) * N + c) = result;
+            if (in_bounds && row + 8 * i < M)
+                *(Result4*)(C + (size_t)(row + 8 * i) * N + c) = result;
         }
     }
 }

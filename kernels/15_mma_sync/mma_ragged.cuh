@@ -23,7 +23,7 @@ struct RaggedChunk {
             for (int i = 0; i < 5; ++i) words[i] = ((const unsigned*)(bytes - before))[i];
         } else {
             #pragma unroll 1
-            for (int i = min(valid, CHUNK) * (int)sizeof(Element) - 1; i >= 0; --i) {   // last first
+            for (int i = min(valid, CHUNK) * (int)sizeof(Element) - 1; i >= 0; --i) {
                 words[3] = __funnelshift_l(words[2], words[3], 8);
                 words[2] = __funnelshift_l(words[1], words[2], 8);
                 words[1] = __funnelshift_l(words[0], words[1], 8);

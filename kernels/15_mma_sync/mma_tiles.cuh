@@ -35,14 +35,6 @@ struct NextTiles {
     int M, N, K, tile_m, tile_n, k;
     const Element *a, *b;
 
-    __device__ __forceinline__ NextTiles(const Element* A, const Element* B, int M, int N, int K,
-                                         int tile_m, int tile_n)
-        : A(A), B(B), M(M), N(N), K(K), tile_m(tile_m), tile_n(tile_n), k(0),
-          a(A + (size_t)(tile_m + threadIdx.x / A_CHUNKS) * K + threadIdx.x % A_CHUNKS * CHUNK),
-          b(B + (size_t)(threadIdx.x / B_CHUNKS) * N + tile_n + threadIdx.x % B_CHUNKS * CHUNK)
-    {
-    }
-
     __device__ __forceinline__ void advance()
     {
         a += BK;

@@ -1,5 +1,5 @@
-// As mma_fp16.cuh, for all types, for rows of any length, and with a bias and an activation. C is of
-// 16 bits as A and B, or float32 (OUT32, and from TF32 and 8-bit floats), or int32 from INT8.
+// As mma_fp16.cuh, for all types, for rows of any length, with a bias and an activation. C is of 16
+// bits as A and B, or float32 (OUT32, and from TF32 and 8-bit floats), or int32 from INT8.
 #pragma once
 
 #include "ldmatrix.cuh"
@@ -7,7 +7,7 @@
 
 constexpr int SIZE = sizeof(Element);
 
-// ---- swizzled tiles ------------------------------------------------------------------------------
+// ---- swizzled tiles -----------------------------------------------------------------------------
 
 constexpr int A_CHUNKS = BK / CHUNK, B_CHUNKS = BN / CHUNK;      // of a row of a tile
 
@@ -37,7 +37,7 @@ __device__ __forceinline__ int index_in_b(int k, int chunk)
     return k * B_CHUNKS + (chunk ^ swizzle_b(k));
 }
 
-// ---- fragments -----------------------------------------------------------------------------------
+// ---- fragments ----------------------------------------------------------------------------------
 
 constexpr int TILES_M = WM / MMA_M, TILES_N = WN / MMA_N;
 
@@ -50,8 +50,8 @@ __device__ __forceinline__ int lane_index_a(int warp_m, int lane)
     return index_in_a(warp_m + lane % 16, lane / 16);
 }
 
-// The index of a chunk; of TF32, that of the word that the lane loads. The next 16 columns are XOR 2
-// away for 16 bits, and XOR 1 for 8; of TF32 the next 8 are XOR 8 words away.
+// The index of a chunk; of TF32, that of the word that the lane loads. The next 16 columns are
+// XOR 2 away for 16 bits, and XOR 1 for 8; of TF32 the next 8 are XOR 8 words away.
 __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
 {
     const int row = lane % 8, matrix = lane / 8;
@@ -61,14 +61,6 @@ __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
     return 4 * index_in_b(lane % 4, warp_n / CHUNK + lane / 16) + lane / 4 % 4;
 }
 
-__device__ __forceinline__ void load_fragment_a(unsigned (&a)[TILES_M][4], unsigned tile, int index,
-                                                int k_step)
-{
-    #pragma unroll
-    for (int i = 0; i < TILES_M; ++i)
-        ldmatrix(a[i], tile + 16 * ((index ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
-}
-
 __device__ __forceinline__ unsigned load_word(unsigned address)
 {
     unsigned word;
@@ -76,24 +68,28 @@ __device__ __forceinline__ unsigned load_word(unsigned address)
     return word;
 }
 
-// 16 bits: the instruction takes two k of a column in a word, so the matrices are transposed. 8 bits:
-// it takes four k in a word. Transposed by 16 bits come two k of two columns; the even columns become
-// one piece, the odd ones another. TF32: one word is one k, and a lane loads each by itself.
-__device__ __forceinline__ void load_fragment_b(unsigned (&b)[TILES_N][2], unsigned tile, int index,
-                                                int k_step)
+// 16 bits: the instruction takes two k of a column in a word, so the matrices are transposed. 8
+// bits: it takes four k in a word. A matrix transposed by 16 bits has two k of two columns in a
+// word; the even columns become one piece, the odd ones another. TF32: one word is one k, and a lane
+// loads each by itself.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
+                                               int index_b, int k_step)
 {
-    unsigned words[4];
-    tile += 16 * k_step * MMA_K * B_CHUNKS;
+    #pragma unroll
+    for (int i = 0; i < TILES_M; ++i)
+        ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
+    const unsigned b_rows = stage + 16 * (BM * A_CHUNKS + k_step * MMA_K * B_CHUNKS);
+    unsigned words[4], (&b)[TILES_N][2] = fragments.b;
     #pragma unroll
     for (int j = 0; j < TILES_N; j += 2) {
         if (SIZE == 2) {
-            ldmatrix_trans(words, tile + 16 * (index ^ j));
+            ldmatrix_trans(words, b_rows + 16 * (index_b ^ j));
             b[j][0] = words[0];
             b[j][1] = words[1];
             b[j + 1][0] = words[2];
             b[j + 1][1] = words[3];
         } else if (SIZE == 1) {
-            ldmatrix_trans(words, tile + 16 * (index ^ j / 2));
+            ldmatrix_trans(words, b_rows + 16 * (index_b ^ j / 2));
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 b[j][half] = __byte_perm(words[2 * half], words[2 * half + 1], 0x6420);
@@ -102,14 +98,15 @@ __device__ __forceinline__ void load_fragment_b(unsigned (&b)[TILES_N][2], unsig
         } else {
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                b[j][half] = load_word(tile + 4 * (index ^ 8 * j) + 64 * half * B_CHUNKS);
-                b[j + 1][half] = load_word(tile + 4 * (index ^ 8 * (j + 1)) + 64 * half * B_CHUNKS);
+                b[j][half] = load_word(b_rows + 4 * (index_b ^ 8 * j) + 64 * half * B_CHUNKS);
+                b[j + 1][half] =
+                    load_word(b_rows + 4 * (index_b ^ 8 * (j + 1)) + 64 * half * B_CHUNKS);
             }
         }
     }
 }
 
-// ---- accumulators to C ---------------------------------------------------------------------------
+// ---- accumulators to C --------------------------------------------------------------------------
 
 typedef Accumulator Accumulators[TILES_M][TILES_N][4];
 

@@ -63,9 +63,7 @@ CHANGES = {
          "multiply(accumulators, fragments[0]);"),
     ),
 }  # fmt: skip
-STEPS = tuple(
-    replace(step, changes=CHANGES.get(step.title, ())) for step in steps_beside(__file__)
-)
+STEPS = tuple(replace(step, changes=CHANGES.get(step.title, ())) for step in steps_beside(__file__))
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
