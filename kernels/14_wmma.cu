@@ -1,6 +1,6 @@
 // 14  Tensor cores through WMMA
 // Idea:    the lanes of a warp hold fragments of 16×16 together, and one call multiplies two.
-//          STAGES 0, the plain kernel: a block is one warp, and it loads its fragments straight from
+//          STAGES 0, the plain kernel: a block is one warp, and loads its fragments straight from
 //          global memory.
 //          STAGES 3 and more: the warps of a block share tiles. Asynchronous copies fill so many
 //          stages in turn, a part with each step along K, and a warp loads its next fragments while
@@ -105,8 +105,8 @@ struct NextTiles {
     const half *a, *b;
 };
 
-// Of a tile with so many columns, this thread's first eight elements: their row, and the first one's
-// column.
+// Of a tile with so many columns, this thread's first eight elements: their row, and the column of
+// the first.
 __device__ __forceinline__ int thread_row(int columns) { return threadIdx.x / (columns / 8); }
 __device__ __forceinline__ int thread_col(int columns) { return threadIdx.x % (columns / 8) * 8; }
 

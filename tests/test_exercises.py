@@ -210,7 +210,7 @@ REACH = {
     "12_split_k": ("if (is_last(&arrived", "add(sums, parts, tile * SPLIT + other);"),
     "13_batched": ("from.fetch(shared_address(shared)", "from.fetch(shared_address(shared)"),
     "14_wmma": ("void load_fragments(", "multiply(accumulators, fragments[k_step % 2]);"),
-    "15_mma_sync": ("void load_fragments(", "cp_async_wait<0>();"),
+    "15_mma_sync": ("mainloop(Accumulators&", "cp_async_wait<0>();"),
     "17_warp_specialized": ("expect_bytes(told", "[&](unsigned to"),
     "22_fp32_summit": ("start_copy<true, 4>(to", "bring(b, *map_b, n * BK"),
 }

@@ -43,9 +43,9 @@ __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
     return index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
 }
 
-// The fragments of a k_step of the stage at this shared address. The swizzle is an XOR, so a step
-// along rows of A, of 2 chunks, is one, too; rows 16 apart are swizzled alike. The instruction takes
-// two k of a column of B in a word, but rows of B are along N: ldmatrix transposes.
+// The fragments of a k_step of the stage at this shared address. The swizzle is an XOR, and so is a
+// step of 2 chunks along rows of A; rows 16 apart are swizzled alike. The instruction takes two k of
+// a column of B in a word, but rows of B are along N: ldmatrix transposes.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
                                                int index_b, int k_step)
 {
@@ -82,8 +82,8 @@ __device__ __forceinline__ void combine(Result& c, float sum, float alpha, float
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(c) : "f"(x + bias));
 }
 
-// In two pieces side by side, 16 columns, lane 4g + t has columns 2t and 2t + 1 of each. Lanes trade
-// two sums with the lane beside them, and have four neighbours of a row: from this column on.
+// In two pieces side by side, 16 columns, lane 4g + t has columns 2t and 2t + 1 of each. It trades
+// two sums with the lane beside it, and has four neighbours of a row: from this column on.
 __device__ __forceinline__ int column_of_four(int pair, int lane)
 {
     const int t = lane % 4;

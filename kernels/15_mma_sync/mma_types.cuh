@@ -70,8 +70,8 @@ __device__ __forceinline__ unsigned load_word(unsigned address)
 
 // 16 bits: the instruction takes two k of a column in a word, so the matrices are transposed. 8
 // bits: it takes four k in a word. A matrix transposed by 16 bits has two k of two columns in a
-// word; the even columns become one piece, the odd ones another. TF32: one word is one k, and a lane
-// loads each by itself.
+// word; the even columns become one piece, the odd ones another. TF32: one word is one k, and a
+// lane loads each by itself.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
                                                int index_b, int k_step)
 {

@@ -133,7 +133,7 @@ def _registers(s: Settings) -> int:
 
 def _what_they_hold(s: Settings) -> str:
     down, across = _pieces(s)
-    return f"{down}×{across} pieces of C, operands of two steps"
+    return f"{down}×{across} pieces of C, fragments of two steps"
 
 
 RUNG = Rung(
