@@ -1,18 +1,18 @@
 // 14  Tensor cores through WMMA
-// Idea:    the lanes of a warp hold pieces of 16×16 together, and one instruction multiplies two.
-//          STAGES 0, the plain kernel: a block is one warp, and its pieces come straight from
+// Idea:    the lanes of a warp hold fragments of 16×16 together, and one call multiplies two.
+//          STAGES 0, the plain kernel: a block is one warp, and loads its fragments straight from
 //          global memory.
 //          STAGES 3 and more: the warps of a block share tiles. Asynchronous copies fill so many
-//          pairs of tiles in turn, some with each step, and a warp reads its next pieces while it
-//          multiplies others.
+//          stages in turn, a part with each step along K, and a warp loads its next fragments while
+//          it multiplies others.
 // Before:  09_double_buffering.cu multiplied in FP32, each lane for itself.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
 //          shared memory of STAGES times a Stage, or of a Strip for each warp if that is more.
 //          STAGES 0: BM = WM, BN = WN, BK = 16.
 // Takes:   any M, N, K; A, B and C float16, row-major; alpha, beta and all sums float32.
 //          C = alpha * A @ B + beta * C, rounded to float16 once, at the end. A, B and C begin at
-//          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are brought
-//          instead of eight at a time. From sm_70 on, STAGES 3 and more from sm_80 on.
+//          multiples of 32 bytes. Where N or K is no multiple of 8, single elements are loaded
+//          instead of eight copied at a time. From sm_70 on, STAGES 3 and more from sm_80 on.
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
@@ -30,34 +30,39 @@
 #define WN 64                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 3
+#define STAGES 3                                 // tiles of A and B in shared memory
 #endif
-#define THREADS (32 * (BM / WM) * (BN / WN))
+#ifndef PAD
+#define PAD 8                                    // elements at a row's end, against bank conflicts
+#endif
 
 #include <mma.h>
-#include "async_copy.cuh"
-#include "pieces.cuh"
+#include "cp_async.cuh"
+#include "shared_address.cuh"
+#include "wmma_fragments.cuh"
+
+constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 
 #if STAGES == 0  // ------------------------------------------------------------ the plain kernel
 
-// The piece from (row, col) on of a matrix X of rows × cols. WMMA loads whole pieces with rows that
-// begin at multiples of 16 bytes. Any other is copied to `patch` first, with zeros outside X.
-template <class Piece>
-__device__ __forceinline__ void load_piece(Piece& piece, half (*patch)[PIECE + PAD], const half* X,
-                                           int row, int col, int rows, int cols)
+// The fragment from (row, col) on of a matrix X of rows × cols. WMMA loads whole fragments whose
+// rows begin at multiples of 16 bytes. Any other is stored to `patch` first, with zeros outside X.
+template <class Fragment>
+__device__ __forceinline__ void load_fragment(Fragment& fragment, half (*patch)[SIDE + PAD],
+                                              const half* X, int row, int col, int rows, int cols)
 {
-    if (row + PIECE <= rows && col + PIECE <= cols && cols % 8 == 0) {
-        wmma::load_matrix_sync(piece, X + (size_t)row * cols + col, cols);
+    if (row + SIDE <= rows && col + SIDE <= cols && cols % 8 == 0) {
+        wmma::load_matrix_sync(fragment, X + (size_t)row * cols + col, cols);
         return;
     }
-    for (int i = threadIdx.x; i < PIECE * PIECE; i += 32) {
-        const int r = row + i / PIECE, c = col + i % PIECE;
-        patch[i / PIECE][i % PIECE] =
+    for (int i = threadIdx.x; i < SIDE * SIDE; i += 32) {
+        const int r = row + i / SIDE, c = col + i % SIDE;
+        patch[i / SIDE][i % SIDE] =
             r < rows && c < cols ? X[(size_t)r * cols + c] : __float2half(0.0f);
     }
     __syncwarp();
-    wmma::load_matrix_sync(piece, &patch[0][0], PIECE + PAD);
-    __syncwarp();                                // all have read it before it is filled anew
+    wmma::load_matrix_sync(fragment, &patch[0][0], SIDE + PAD);
+    __syncwarp();                                // all have read it before it is filled again
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -65,149 +70,150 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
              int M, int N, int K, float alpha, float beta)
 {
     extern __shared__ __align__(128) char shared[];
-    half (*patch)[PIECE + PAD] = (half (*)[PIECE + PAD])shared;
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the warp's corner of C
+    half (*patch)[SIDE + PAD] = (half (*)[SIDE + PAD])shared;
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;
 
-    Sums sums;
-    set_to_zero(sums);
-    for (int k = 0; k < K; k += PIECE) {
-        Pieces mine;
+    Accumulators accumulators;
+    clear(accumulators);
+    for (int k = 0; k < K; k += SIDE) {
+        Fragments fragments;
         #pragma unroll
-        for (int i = 0; i < DOWN; ++i)
-            load_piece(mine.a[i], patch, A, top + i * PIECE, k, M, K);
+        for (int i = 0; i < TILES_M; ++i)
+            load_fragment(fragments.a[i], patch, A, tile_m + i * SIDE, k, M, K);
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
-            load_piece(mine.b[j], patch, B, k, left + j * PIECE, K, N);
-        multiply(sums, mine);
+        for (int j = 0; j < TILES_N; ++j)
+            load_fragment(fragments.b[j], patch, B, k, tile_n + j * SIDE, K, N);
+        multiply(accumulators, fragments);
     }
-    store(*(Strip*)shared, sums, C, top, left, M, N, alpha, beta);
+    store_accumulators(*(Strip*)shared, accumulators, C, tile_m, tile_n, M, N, alpha, beta);
 }
 
 #else  // ---------------------------------------------------------------------- the staged kernel
 
-static_assert(STAGES >= 3, "one is multiplied, the next one is there, another is filled");
-#define PARTS (BK / PIECE)                       // a tile is brought in so many parts
+static_assert(STAGES >= 3, "one is multiplied, the next one is complete, another is filled");
+constexpr int K_STEPS = BK / SIDE;               // of a stage; a part of the next copies with each
 
-// A pair of tiles.
 struct Stage {
     half a[BM][BK + PAD];
     half b[BK][BN + PAD];
 };
 
-// The two matrices, the block's corner of C, and where the next pair of tiles begins.
-struct Source {
+// The k tile that is copied next: where it begins, and this thread's first eight elements of it.
+struct NextTiles {
     const half *A, *B;
-    int M, N, K, top, left, tile_k;
-    const half *a, *b;                           // my first eight elements of that pair
+    int M, N, K, tile_m, tile_n, k;
+    const half *a, *b;
 };
 
-// Of a tile with so many columns, my first eight elements: their row, and the first one's column.
-__device__ __forceinline__ int my_row(int columns) { return threadIdx.x / (columns / 8); }
-__device__ __forceinline__ int my_col(int columns) { return threadIdx.x % (columns / 8) * 8; }
+// Of a tile with so many columns, this thread's first eight elements: their row, and the column of
+// the first.
+__device__ __forceinline__ int thread_row(int columns) { return threadIdx.x / (columns / 8); }
+__device__ __forceinline__ int thread_col(int columns) { return threadIdx.x % (columns / 8) * 8; }
 
-// Start to copy eight elements, or to put zeros in their place. They go past L1.
-__device__ __forceinline__ void copy_eight(half* to, const half* from, bool inside)
+// Start to copy eight elements, or to fill them with zeros where they are not in bounds.
+__device__ __forceinline__ void copy_eight(half* to, const half* from, bool in_bounds)
 {
-    const unsigned place = (unsigned)__cvta_generic_to_shared(to);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-                 :: "r"(place), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
 }
 
-// Start my copies of one part of a tile, a few of its rows. My first eight elements of the tile come
-// from `from`, and `rows` of the matrix are left from there on.
+// Start this thread's copies of one part of a tile, a few of its rows. Its first eight elements of
+// the tile come from `first`, where `rows` rows of the matrix remain.
 template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void bring_eights(half (&tile)[ROWS][COLUMNS + PAD], int part,
-                                             const half* from, int stride, int rows, bool inside)
+__device__ __forceinline__ void copy_eights(half (&tile)[ROWS][COLUMNS + PAD], int k_step,
+                                            const half* first, int stride, int rows, bool in_row)
 {
-    constexpr int STEP = THREADS / (COLUMNS / 8);              // rows, an eight for each thread
-    static_assert(ROWS / PARTS % STEP == 0, "each thread brings as many as the others");
-    half* to = &tile[my_row(COLUMNS)][my_col(COLUMNS)];
+    constexpr int ROWS_AT_ONCE = THREADS / (COLUMNS / 8);      // eight elements for each thread
+    static_assert(ROWS / K_STEPS % ROWS_AT_ONCE == 0, "all threads copy the same number of rows");
+    half* to = &tile[thread_row(COLUMNS)][thread_col(COLUMNS)];
     #pragma unroll
-    for (int below = 0; below < ROWS / PARTS; below += STEP) {
-        const int row = part * (ROWS / PARTS) + below;
-        copy_eight(to + row * (COLUMNS + PAD), from + (size_t)row * stride, inside && row < rows);
+    for (int below = 0; below < ROWS / K_STEPS; below += ROWS_AT_ONCE) {
+        const int row = k_step * (ROWS / K_STEPS) + below;
+        copy_eight(to + row * (COLUMNS + PAD), first + (size_t)row * stride, in_row && row < rows);
     }
 }
 
 // The same of any matrix X of rows × cols, element by element. The tile begins at (row, col).
 template <int ROWS, int COLUMNS>
-__device__ __forceinline__ void bring_elements(half (&tile)[ROWS][COLUMNS + PAD], int part,
-                                               const half* X, int row, int col, int rows, int cols)
+__device__ __forceinline__ void load_elements(half (&tile)[ROWS][COLUMNS + PAD], int k_step,
+                                              const half* X, int row, int col, int rows, int cols)
 {
-    constexpr int COUNT = ROWS / PARTS * COLUMNS;
+    constexpr int COUNT = ROWS / K_STEPS * COLUMNS;
     #pragma unroll 1
-    for (int i = part * COUNT + threadIdx.x; i < (part + 1) * COUNT; i += THREADS) {
+    for (int i = k_step * COUNT + threadIdx.x; i < (k_step + 1) * COUNT; i += THREADS) {
         const int r = row + i / COLUMNS, c = col + i % COLUMNS;
         tile[i / COLUMNS][i % COLUMNS] =
             r < rows && c < cols ? X[(size_t)r * cols + c] : __float2half(0.0f);
     }
 }
 
-// Start to bring one part of the next pair of tiles, and after the last part go on to the pair after
-// it. What lies outside of A and B is zero. EIGHTS: rows of A and B have a multiple of eight
-// elements, so that each eight lie inside or outside together.
-template <bool EIGHTS>
-__device__ __forceinline__ void bring(Stage& stage, int part, Source& from)
+// Start the copies of one part of the next k tile, and after the last part advance to the k tile
+// after it. Elements outside of A and B are zero. ALIGNED: rows of A and B have a multiple of eight
+// elements, so that each eight are inside or outside together.
+template <bool ALIGNED>
+__device__ __forceinline__ void copy_part(Stage& stage, int k_step, NextTiles& next)
 {
-    if (EIGHTS) {
-        bring_eights<BM, BK>(stage.a, part, from.a, from.K, from.M - from.top - my_row(BK),
-                             from.tile_k + my_col(BK) < from.K);
-        bring_eights<BK, BN>(stage.b, part, from.b, from.N, from.K - from.tile_k - my_row(BN),
-                             from.left + my_col(BN) < from.N);
+    if (ALIGNED) {
+        copy_eights<BM, BK>(stage.a, k_step, next.a, next.K, next.M - next.tile_m - thread_row(BK),
+                            next.k + thread_col(BK) < next.K);
+        copy_eights<BK, BN>(stage.b, k_step, next.b, next.N, next.K - next.k - thread_row(BN),
+                            next.tile_n + thread_col(BN) < next.N);
     } else {
-        bring_elements<BM, BK>(stage.a, part, from.A, from.top, from.tile_k, from.M, from.K);
-        bring_elements<BK, BN>(stage.b, part, from.B, from.tile_k, from.left, from.K, from.N);
+        load_elements<BM, BK>(stage.a, k_step, next.A, next.tile_m, next.k, next.M, next.K);
+        load_elements<BK, BN>(stage.b, k_step, next.B, next.k, next.tile_n, next.K, next.N);
     }
-    if (part < PARTS - 1) return;
-    commit_copies();
-    from.a += BK;
-    from.b += (size_t)BK * from.N;
-    from.tile_k += BK;
+    if (k_step < K_STEPS - 1) return;
+    cp_async_commit();
+    next.a += BK;
+    next.b += (size_t)BK * next.N;
+    next.k += BK;
 }
 
-// My warp's pieces at depth k of a pair of tiles, from row y and column x of the block's tile on.
-__device__ __forceinline__ void load_pieces(Pieces& mine, const Stage& stage, int k, int y, int x)
+// A warp's fragments at depth k of a stage.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, const Stage& stage, int k,
+                                               int warp_m, int warp_n)
 {
     #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-        wmma::load_matrix_sync(mine.a[i], &stage.a[y + i * PIECE][k], BK + PAD);
+    for (int i = 0; i < TILES_M; ++i)
+        wmma::load_matrix_sync(fragments.a[i], &stage.a[warp_m + i * SIDE][k], BK + PAD);
     #pragma unroll
-    for (int j = 0; j < ACROSS; ++j)
-        wmma::load_matrix_sync(mine.b[j], &stage.b[k][x + j * PIECE], BN + PAD);
+    for (int j = 0; j < TILES_N; ++j)
+        wmma::load_matrix_sync(fragments.b[j], &stage.b[k][warp_n + j * SIDE], BN + PAD);
 }
 
-// sums += A @ B for my warp's part, which begins at row y and column x of the block's tile.
-template <bool EIGHTS>
-__device__ __forceinline__ void add_product(Sums& sums, Stage* stages, Source& from, int y, int x)
+// accumulators += A @ B for a warp's part of the block's tile.
+template <bool ALIGNED>
+__device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stages,
+                                         NextTiles& next, int warp_m, int warp_n)
 {
-    for (int s = 0; s < STAGES - 1; ++s)
+    for (int stage = 0; stage < STAGES - 1; ++stage)           // the prologue
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part)
-            bring<EIGHTS>(stages[s], part, from);
-    wait_for_copies<STAGES - 2>();
-    __syncthreads();                             // the first stage is here
+        for (int k_step = 0; k_step < K_STEPS; ++k_step)
+            copy_part<ALIGNED>(stages[stage], k_step, next);
+    cp_async_wait<STAGES - 2>();
+    __syncthreads();                             // the first stage is complete
 
-    Pieces mine[2];                              // that are multiplied, and the next ones
-    load_pieces(mine[0], stages[0], 0, y, x);
-    int now = 0, free = STAGES - 1;              // which stage is multiplied, and which is filled
-    for (int tile_k = 0, K = from.K; tile_k < K; tile_k += BK) {
-        const int next = now + 1 < STAGES ? now + 1 : 0;
+    Fragments fragments[2];                      // of this k_step, and of the next
+    load_fragments(fragments[0], stages[0], 0, warp_m, warp_n);
+    int read_stage = 0, write_stage = STAGES - 1;              // which is multiplied, and filled
+    for (int k = 0, K = next.K; k < K; k += BK) {
+        const int next_stage = read_stage + 1 < STAGES ? read_stage + 1 : 0;
         #pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            if (part < PARTS - 1) {
-                load_pieces(mine[(part + 1) % 2], stages[now], (part + 1) * PIECE, y, x);
+        for (int k_step = 0; k_step < K_STEPS; ++k_step) {
+            if (k_step < K_STEPS - 1) {
+                load_fragments(fragments[(k_step + 1) % 2], stages[read_stage],
+                               (k_step + 1) * SIDE, warp_m, warp_n);
             } else {
-                wait_for_copies<STAGES - 3>();
-                __syncthreads();                 // the next stage is here, and all have read `now`
-                load_pieces(mine[0], stages[next], 0, y, x);
+                cp_async_wait<STAGES - 3>();
+                __syncthreads();                 // the next stage is complete, this one is read
+                load_fragments(fragments[0], stages[next_stage], 0, warp_m, warp_n);
             }
-            bring<EIGHTS>(stages[free], part, from);
-            multiply(sums, mine[part % 2]);
+            copy_part<ALIGNED>(stages[write_stage], k_step, next);
+            multiply(accumulators, fragments[k_step % 2]);
         }
-        free = now;
-        now = next;
+        write_stage = read_stage;
+        read_stage = next_stage;
     }
-    wait_for_copies<0>();
+    cp_async_wait<0>();
     __syncthreads();                             // the stages are free
 }
 
@@ -217,23 +223,24 @@ wmma_product(const half* __restrict__ A, const half* __restrict__ B, half* __res
 {
     extern __shared__ __align__(128) char shared[];
 
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;
     const int warp = threadIdx.x / 32;
-    const int y = warp / (BN / WN) * WM;                       // my warp's first row of its tile
-    const int x = warp % (BN / WN) * WN;                       // and its first column
+    const int warp_m = warp / (BN / WN) * WM;
+    const int warp_n = warp % (BN / WN) * WN;
 
-    Source from = {A, B, M, N, K, top, left, 0,
-                   A + (size_t)(top + my_row(BK)) * K + my_col(BK),
-                   B + (size_t)my_row(BN) * N + left + my_col(BN)};
-    Sums sums;
-    set_to_zero(sums);
+    NextTiles next = {A, B, M, N, K, tile_m, tile_n, 0,
+                      A + (size_t)(tile_m + thread_row(BK)) * K + thread_col(BK),
+                      B + (size_t)thread_row(BN) * N + tile_n + thread_col(BN)};
+    Accumulators accumulators;
+    clear(accumulators);
     if (N % 8 == 0 && K % 8 == 0)
-        add_product<true>(sums, (Stage*)shared, from, y, x);
+        mainloop<true>(accumulators, (Stage*)shared, next, warp_m, warp_n);
     else
-        add_product<false>(sums, (Stage*)shared, from, y, x);
+        mainloop<false>(accumulators, (Stage*)shared, next, warp_m, warp_n);
 
-    // The strips lie where the stages were.
-    store(((Strip*)shared)[warp], sums, C, top + y, left + x, M, N, alpha, beta);
+    // Strips lie where the stages were.
+    store_accumulators(((Strip*)shared)[warp], accumulators, C, tile_m + warp_m, tile_n + warp_n,
+                       M, N, alpha, beta);
 }
 
 #endif

@@ -1,16 +1,16 @@
 // 15  Tensor cores through mma.sync
-// Idea:    a lane knows which elements of an operand it holds. So tiles lie in shared memory
-//          swizzled, ldmatrix brings each lane its words without bank conflicts, those of the next
-//          instruction come while one is multiplied, and the sums go to C from registers.
-// Before:  14_wmma.cu left to WMMA which lane holds what, padded its tiles, and sent C through
+// Idea:    a lane knows which elements of a fragment it holds. So tiles lie swizzled in shared
+//          memory, ldmatrix loads each lane's words without bank conflicts, the next fragments are
+//          loaded while these are multiplied, and accumulators go to C from registers.
+// Before:  14_wmma.cu left the layout of fragments to WMMA, padded its tiles, and stored C through
 //          shared memory.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
 //          shared memory of STAGES times a Stage.
-// Takes:   any M, N, K, row-major, of the types that DTYPE says; alpha, beta and bias float32, sums
-//          float32 or, of INT8, int32. C = activation(alpha * A @ B + beta * C + bias), rounded
-//          once at the end. With BIAS, `bias` has N elements or is null. A, B, C and bias begin at
-//          multiples of 16 bytes. Where rows of A or B are no multiples of 16 bytes, they go
-//          through registers. From sm_80 on, 8-bit floats from sm_89.
+// Takes:   any M, N, K, row-major; A, B and C float16, or of the types that DTYPE says; alpha, beta
+//          and bias float32, sums float32 or, of INT8, int32. C = activation(alpha * A @ B +
+//          beta * C + bias), rounded once at the end. With BIAS, `bias` has N elements or is null.
+//          A, B, C and bias begin at multiples of 16 bytes. Where rows of A or B are no multiples
+//          of 16 bytes, they go through registers. From sm_80 on, 8-bit floats from sm_89.
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
@@ -28,93 +28,85 @@
 #define WN 64                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 4
+#define STAGES 4                                 // tiles of A and B in shared memory
 #endif
 #ifndef GROUP
 #define GROUP 8                                  // rows of blocks that go through the grid together
 #endif
-#ifndef SETS
-#define SETS 2                                   // of operands in registers: 2, one step ahead
-#endif
-#define THREADS (32 * (BM / WM) * (BN / WN))
-#define DOWN (WM / 16)                           // pieces of 16×8 of a warp's part of C
-#define ACROSS (WN / 8)
 
-#include "async_copy.cuh"
-#include "mma_epilogue.cuh"
+#include "cp_async.cuh"
+#include "mma_operands.cuh"
 #include "mma_tiles.cuh"
+#include "mma_ragged.cuh"
+#include "mma_store_any.cuh"
+#include "shared_address.cuh"
 
-// What a warp multiplies in one step along K.
-struct Operands {
-    unsigned a[DOWN][4], b[ACROSS][2];
-};
+static_assert(STAGES >= 3, "one is multiplied, the next one is complete, another is filled");
+static_assert(K_STEPS % 2 == 0, "two sets of fragments take turns");
 
-// In rows that snake, so that each instruction has an operand in common with the one before.
-__device__ __forceinline__ void multiply(Sum (&sums)[DOWN][ACROSS][4], const Operands& mine)
+// Row by row, there and back, so that each mma has a fragment in common with the one before.
+__device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)
 {
     #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
+    for (int i = 0; i < TILES_M; ++i)
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j) {
-            const int across = i % 2 ? ACROSS - 1 - j : j;
-            multiply_piece(sums[i][across], mine.a[i], mine.b[across]);
+        for (int turn = 0; turn < TILES_N; ++turn) {
+            const int j = i % 2 ? TILES_N - 1 - turn : turn;
+            mma(accumulators[i][j], fragments.a[i], fragments.b[j]);
         }
 }
 
-// Those of one step of a stage.
-__device__ __forceinline__ void load(Operands& mine, unsigned stage, int a, int b, int step)
-{
-    load_a(mine.a, stage, a, step);
-    load_b(mine.b, stage + sizeof(Stage::a), b, step);
-}
-
-// sums += A @ B for my warp's part, which begins at row y and column x of the block's tile.
-template <class Way>
-__device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], Stage* stages,
-                                            Source from, int y, int x)
+// accumulators += A @ B for a warp's part of the block's tile. ALIGNED: rows of A and B begin at
+// multiples of 16 bytes.
+template <bool ALIGNED>
+__device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stages, NextTiles next,
+                                         int warp_m, int warp_n)
 {
     #pragma unroll 1
-    for (int stage = 0; stage < STAGES - 1; ++stage) {
-        Way share;
+    for (int stage = 0; stage < STAGES - 1; ++stage) {         // the prologue
+        RaggedChunks ragged;
         #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            share.start(stages[stage], from, step);
-            share.finish(stages[stage], step);
+        for (int k_step = 0; k_step < K_STEPS; ++k_step) {
+            if (ALIGNED) copy_part(stages[stage], next, k_step);
+            if (!ALIGNED) ragged.load_part(next, k_step);
+            if (!ALIGNED) ragged.store_part(stages[stage], k_step);
         }
-        commit_copies();
-        from.next();
+        cp_async_commit();
+        next.advance();
     }
-    wait_for_copies<STAGES - 2>();
-    __syncthreads();                             // the first stage is here
+    cp_async_wait<STAGES - 2>();
+    __syncthreads();                             // the first stage is complete
 
     const int lane = threadIdx.x % 32;
-    const int a = my_place_in_a(y, lane), b = my_place_in_b(x, lane);
-    const unsigned first = (unsigned)__cvta_generic_to_shared(stages);
-    unsigned now = first;                        // the stage that is multiplied
-    int free = STAGES - 1;                       // the stage that is filled
-    Operands mine[SETS];                         // for one step, and for the next
-    if (SETS == 2) load(mine[0], now, a, b, 0);
+    const int index_a = lane_index_a(warp_m, lane), index_b = lane_index_b(warp_n, lane);
+    const unsigned first = shared_address(stages);
+    unsigned read_stage = first;                 // the stage that is multiplied
+    int write_stage = STAGES - 1;                // the stage that is filled
+    Fragments fragments[2];                      // of this k_step, and of the next
+    load_fragments(fragments[0], read_stage, index_a, index_b, 0);
     #pragma unroll 1
-    for (int left = from.K; left > 0; left -= BK) {
-        Way share;                               // of what is brought meanwhile
+    for (int k_left = next.K; k_left > 0; k_left -= BK) {
+        RaggedChunks ragged;
         #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            if (SETS == 1) load(mine[0], now, a, b, step);
-            if (step == STEPS - 1) {
-                wait_for_copies<STAGES - 3>();
-                __syncthreads();                 // the next stage is here, and all have read `now`
-                now = now == first + (STAGES - 1) * sizeof(Stage) ? first : now + sizeof(Stage);
+        for (int k_step = 0; k_step < K_STEPS; ++k_step) {
+            if (k_step == K_STEPS - 1) {
+                cp_async_wait<STAGES - 3>();
+                __syncthreads();                 // the next stage is complete, this one is read
+                read_stage = read_stage == first + (STAGES - 1) * sizeof(Stage)
+                           ? first : read_stage + sizeof(Stage);
             }
-            if (SETS == 2) load(mine[(step + 1) % 2], now, a, b, (step + 1) % STEPS);
-            share.start(stages[free], from, step);
-            multiply(sums, mine[step % SETS]);
-            share.finish(stages[free], step);
+            load_fragments(fragments[(k_step + 1) % 2], read_stage, index_a, index_b,
+                           (k_step + 1) % K_STEPS);
+            if (ALIGNED) copy_part(stages[write_stage], next, k_step);
+            if (!ALIGNED) ragged.load_part(next, k_step);
+            multiply(accumulators, fragments[k_step % 2]);
+            if (!ALIGNED) ragged.store_part(stages[write_stage], k_step);
         }
-        commit_copies();
-        from.next();
-        free = free == STAGES - 1 ? 0 : free + 1;
+        cp_async_commit();
+        next.advance();
+        write_stage = write_stage == STAGES - 1 ? 0 : write_stage + 1;
     }
-    wait_for_copies<0>();
+    cp_async_wait<0>();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -123,22 +115,25 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
 {
     extern __shared__ __align__(128) char shared[];
 
-    int top, left;                                             // the block's corner of C
-    find_corner(top, left);
+    int tile_m, tile_n;
+    find_tile(tile_m, tile_n);
     const int warp = threadIdx.x / 32;
-    const int y = warp / (BN / WN) * WM, x = warp % (BN / WN) * WN;    // my warp's, within
+    const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
 
-    Sum sums[DOWN][ACROSS][4] = {};
-    const Source from(A, B, M, N, K, top, left);
+    Accumulators accumulators = {};
+    const NextTiles next = {A, B, M, N, K, tile_m, tile_n, 0,
+        A + (size_t)(tile_m + threadIdx.x / A_CHUNKS) * K + threadIdx.x % A_CHUNKS * CHUNK,
+        B + (size_t)(threadIdx.x / B_CHUNKS) * N + tile_n + threadIdx.x % B_CHUNKS * CHUNK};
     if (N % CHUNK == 0 && K % CHUNK == 0)
-        add_product<Copies>(sums, (Stage*)shared, from, y, x);
+        mainloop<true>(accumulators, (Stage*)shared, next, warp_m, warp_n);
     else
-        add_product<ThroughRegisters>(sums, (Stage*)shared, from, y, x);
+        mainloop<false>(accumulators, (Stage*)shared, next, warp_m, warp_n);
 
-    if (beta == 0.0f && N % 4 == 0 && (DTYPE != 3 || alpha == 1.0f)) {
-        store_fours(C, sums, top + y, left + x, M, N, alpha, bias);
-    } else {                                     // the strips lie where the stages were
-        __syncthreads();
-        store_any(((Strip*)shared)[warp], C, sums, top + y, left + x, M, N, alpha, beta, bias);
+    if (beta == 0.0f && N % 4 == 0 && (!INTEGER || alpha == 1.0f)) {
+        store_fours(C, accumulators, tile_m + warp_m, tile_n + warp_n, M, N, alpha, bias);
+    } else {
+        __syncthreads();                         // strips lie where the stages were
+        store_any(((Strip*)shared)[warp], C, accumulators, tile_m + warp_m, tile_n + warp_n,
+                  M, N, alpha, beta, bias);
     }
 }

@@ -213,8 +213,8 @@ REACH = {
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
     "12_split_k": ("wait_for_blocks(&arrived[tile]", "add_share(out, parts, tile, part, SPLIT);"),
     "13_batched": ("copies.copy_stage(stages + 4", "copies.copy_stage(stages + 4"),
-    "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
-    "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
+    "14_wmma": ("void load_fragments(", "multiply(accumulators, fragments[k_step % 2]);"),
+    "15_mma_sync": ("mainloop(Accumulators&", "cp_async_wait<0>();"),
     "17_warp_specialized": ("mbarrier_arrive_expect(", "copy_b<BN>("),
     "22_fp32_summit": ("start_copy<true, 4>(to", "bring(b, *map_b, n * BK"),
 }

@@ -249,7 +249,7 @@ def test_an_include_leads_to_the_header():
     assert "cuda_fp16.h.html" not in page
     page = code.page("kernels/14_wmma/14_steps.cu")
     assert '<a href="../14_wmma.cu.html">14_wmma.cu</a>' in page
-    assert '<a href="pieces.cuh.html">pieces.cuh</a>' in page
+    assert '<a href="wmma_fragments.cuh.html">wmma_fragments.cuh</a>' in page
 
 
 def test_what_a_file_is_for_is_a_sentence():

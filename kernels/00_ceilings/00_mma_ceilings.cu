@@ -7,7 +7,7 @@
 // Takes:   a: 4 registers for each lane, 4×32; b: 2 for each chain and lane, CHAINS×2×32; one
 //          element of out per thread, float32 or, of INT8, int32; iterations >= 0; zero, which is
 //          0. From sm_80 on, 8-bit floats from sm_89.
-// Counts:  2 * 16 * 8 * DEPTH * CHAINS * UNROLL * iterations operations per warp.
+// Counts:  2 * 16 * 8 * MMA_K * CHAINS * UNROLL * iterations operations per warp.
 
 #ifndef CHAINS
 #define CHAINS 8
@@ -20,7 +20,7 @@
 
 // Each step of a chain waits for the one before, so a warp runs CHAINS of them side by side.
 extern "C" __global__ void
-mma_chain(Sum* __restrict__ out, const unsigned* __restrict__ a_lanes,
+mma_chain(Accumulator* __restrict__ out, const unsigned* __restrict__ a_lanes,
           const unsigned* __restrict__ b_lanes, int iterations, unsigned zero)
 {
     const int thread = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
@@ -33,7 +33,7 @@ mma_chain(Sum* __restrict__ out, const unsigned* __restrict__ a_lanes,
     for (int i = 0; i < CHAINS * 2; ++i)
         b[i / 2][i % 2] = b_lanes[i * 32 + lane];
 
-    Sum sums[CHAINS][4] = {};
+    Accumulator accumulators[CHAINS][4] = {};
     for (int i = 0; i < iterations; ++i) {
         #pragma unroll                           // UNROLL steps for one loop counter and one branch
         for (int step = 0; step < UNROLL; ++step) {
@@ -42,14 +42,14 @@ mma_chain(Sum* __restrict__ out, const unsigned* __restrict__ a_lanes,
                 a[word] ^= zero;
             #pragma unroll
             for (int chain = 0; chain < CHAINS; ++chain)
-                multiply_piece(sums[chain], a, b[chain]);
+                mma(accumulators[chain], a, b[chain]);
         }
     }
 
     // The total needs every chain, and it is stored: the compiler may leave nothing out.
-    Sum total = 0;
+    Accumulator total = 0;
     #pragma unroll
     for (int i = 0; i < CHAINS * 4; ++i)
-        total += sums[i / 4][i % 4];
+        total += accumulators[i / 4][i % 4];
     out[thread] = total;
 }

@@ -14,15 +14,7 @@
 #define UNROLL 16
 #endif
 
-// sums += a * b for the 16×16 elements of a, the 16×8 of b and the 16×8 of sums that a warp holds.
-__device__ __forceinline__ void multiply(float (&sums)[4], const unsigned (&a)[4],
-                                         const unsigned (&b)[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
+#include "mma_instruction.cuh"
 
 // Each step of a chain waits for the one before, so a warp runs CHAINS of them side by side.
 extern "C" __global__ void
@@ -39,13 +31,13 @@ mma_chain(float* __restrict__ out, const unsigned* __restrict__ a_lanes,
     for (int i = 0; i < CHAINS * 2; ++i)
         b[i / 2][i % 2] = b_lanes[i * 32 + lane];
 
-    float sums[CHAINS][4] = {};
+    float accumulators[CHAINS][4] = {};
     for (int i = 0; i < iterations; ++i) {
         #pragma unroll                           // UNROLL steps for one loop counter and one branch
         for (int step = 0; step < UNROLL; ++step) {
             #pragma unroll
             for (int chain = 0; chain < CHAINS; ++chain)
-                multiply(sums[chain], a, b[chain]);
+                mma(accumulators[chain], a, b[chain]);
         }
     }
 
@@ -53,6 +45,6 @@ mma_chain(float* __restrict__ out, const unsigned* __restrict__ a_lanes,
     float total = 0.0f;
     #pragma unroll
     for (int i = 0; i < CHAINS * 4; ++i)
-        total += sums[i / 4][i % 4];
+        total += accumulators[i / 4][i % 4];
     out[thread] = total;
 }

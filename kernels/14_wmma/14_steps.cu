@@ -5,18 +5,9 @@
 //          bytes, and rows meet in the banks in pairs.
 // Launch:  as 14_wmma.cu with STAGES of 3 and more, and it takes what that takes.
 
-#ifndef WM
-#define WM 64                                    // as in 14_wmma.cu, for pieces.cuh
-#endif
-#ifndef WN
-#define WN 64
-#endif
 #ifndef ROW_PAD
 #define ROW_PAD 8
 #endif
-
-#include <mma.h>
-#include "pieces.cuh"                            // where the strips keep their padding
-#undef PAD
 #define PAD ROW_PAD
+
 #include "14_wmma.cu"

@@ -2,7 +2,7 @@
 // Idea:    the ideas of 15_mma_sync.cu apart, in FP16. As the macros are set here, it is that kernel.
 //          PADDING 1: tiles are not swizzled; a row has 16 bytes more, as in 14. 2: 32 bytes more, so
 //          that all rows begin at multiples of 32 bytes.
-//          STRIPS 1: C leaves through strips of shared memory, as in 14.
+//          STRIPS 1: C is stored by way of strips of shared memory, as in 14.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)), with the dynamic
 //          shared memory of STAGES times a PaddedStage.
 // Takes:   what 15_mma_sync.cu takes in FP16 without a bias. From sm_80 on.
@@ -23,7 +23,7 @@
 #define WN 64                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 4
+#define STAGES 4                                 // tiles of A and B in shared memory
 #endif
 #ifndef GROUP
 #define GROUP 8                                  // rows of blocks that go through the grid together
@@ -32,17 +32,16 @@
 #define PADDING 0                                // of a row of a tile, in chunks of 16 bytes
 #endif
 #ifndef STRIPS
-#define STRIPS 0                                 // 1: C leaves through shared memory
+#define STRIPS 0                                 // 1: C is stored through shared memory
 #endif
-#define THREADS (32 * (BM / WM) * (BN / WN))
-#define DOWN (WM / 16)                           // pieces of 16×8 of a warp's part of C
-#define ACROSS (WN / 8)
 
-#include "async_copy.cuh"
-#include "mma_epilogue.cuh"
+#include "cp_async.cuh"
+#include "mma_operands.cuh"
+#include "mma_store_any.cuh"
 #include "mma_tiles.cuh"
+#include "shared_address.cuh"
 
-// ---- tiles ---------------------------------------------------------------------------------------
+// ---- tiles --------------------------------------------------------------------------------------
 
 constexpr int A_ROW = A_CHUNKS + PADDING, B_ROW = B_CHUNKS + PADDING;      // chunks
 
@@ -51,177 +50,175 @@ struct PaddedStage {
     uint4 b[BK * B_ROW];
 };
 
-__device__ __forceinline__ int place_of_a(int row, int chunk)
+__device__ __forceinline__ int padded_index_a(int row, int chunk)
 {
-    return PADDING ? row * A_ROW + chunk : place_in_a(row, chunk);
+    return PADDING ? row * A_ROW + chunk : index_in_a(row, chunk);
 }
 
-__device__ __forceinline__ int place_of_b(int k, int chunk)
+__device__ __forceinline__ int padded_index_b(int k, int chunk)
 {
-    return PADDING ? k * B_ROW + chunk : place_in_b(k, chunk);
+    return PADDING ? k * B_ROW + chunk : index_in_b(k, chunk);
 }
 
-// So many chunks further in the same row.
-__device__ __forceinline__ int further(int place, int chunks)
+// The index of a chunk so many chunks further in the same row.
+__device__ __forceinline__ int further(int index, int chunks)
 {
-    return PADDING ? place + chunks : place ^ chunks;
+    return PADDING ? index + chunks : index ^ chunks;
 }
 
-// Start a step's part of my copies of a stage.
-__device__ __forceinline__ void start(PaddedStage& stage, const Source& from, int step)
+// Start this thread's copies of a k_step.
+__device__ __forceinline__ void copy_padded(PaddedStage& stage, const NextTiles& next, int k_step)
 {
     const int a_chunk = threadIdx.x % A_CHUNKS, b_chunk = threadIdx.x % B_CHUNKS;
     #pragma unroll
-    for (int i = A_SHARE * step / STEPS; i < A_SHARE * (step + 1) / STEPS; ++i)
-        copy_chunk(stage.a + place_of_a(row_of_a(i), a_chunk),
-                   from.a + (size_t)(i * (THREADS / A_CHUNKS)) * from.K,
-                   from.k + a_chunk * CHUNK < from.K && from.top + row_of_a(i) < from.M);
+    for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i)
+        copy_chunk(stage.a + padded_index_a(copy_row_a(i), a_chunk),
+                   next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
+                   next.k + a_chunk * CHUNK < next.K && next.tile_m + copy_row_a(i) < next.M);
     #pragma unroll
-    for (int i = B_SHARE * step / STEPS; i < B_SHARE * (step + 1) / STEPS; ++i)
-        copy_chunk(stage.b + place_of_b(row_of_b(i), b_chunk),
-                   from.b + (size_t)(i * (THREADS / B_CHUNKS)) * from.N,
-                   from.left + b_chunk * CHUNK < from.N && from.k + row_of_b(i) < from.K);
+    for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i)
+        copy_chunk(stage.b + padded_index_b(copy_row_b(i), b_chunk),
+                   next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
+                   next.tile_n + b_chunk * CHUNK < next.N && next.k + copy_row_b(i) < next.K);
 }
 
-// The same of any matrix, element by element: it is there for edges, not for speed.
-__device__ __forceinline__ void bring(PaddedStage& stage, const Source& from, int step)
+// The same of any matrix, element by element: for edges, not for speed.
+__device__ __forceinline__ void load_elements(PaddedStage& stage, const NextTiles& next, int k_step)
 {
     Element *a = (Element*)stage.a, *b = (Element*)stage.b;
     #pragma unroll 1
-    for (int i = BM * BK * step / STEPS + threadIdx.x; i < BM * BK * (step + 1) / STEPS; i += THREADS) {
+    for (int i = BM * BK * k_step / K_STEPS + threadIdx.x; i < BM * BK * (k_step + 1) / K_STEPS;
+         i += THREADS) {
         const int row = i / BK, k = i % BK;
-        const bool inside = from.top + row < from.M && from.k + k < from.K;
-        a[place_of_a(row, k / CHUNK) * CHUNK + k % CHUNK] =
-            inside ? from.A[(size_t)(from.top + row) * from.K + from.k + k] : 0;
+        const bool in_bounds = next.tile_m + row < next.M && next.k + k < next.K;
+        a[padded_index_a(row, k / CHUNK) * CHUNK + k % CHUNK] =
+            in_bounds ? next.A[(size_t)(next.tile_m + row) * next.K + next.k + k] : 0;
     }
     #pragma unroll 1
-    for (int i = BK * BN * step / STEPS + threadIdx.x; i < BK * BN * (step + 1) / STEPS; i += THREADS) {
+    for (int i = BK * BN * k_step / K_STEPS + threadIdx.x; i < BK * BN * (k_step + 1) / K_STEPS;
+         i += THREADS) {
         const int k = i / BN, column = i % BN;
-        const bool inside = from.k + k < from.K && from.left + column < from.N;
-        b[place_of_b(k, column / CHUNK) * CHUNK + column % CHUNK] =
-            inside ? from.B[(size_t)(from.k + k) * from.N + from.left + column] : 0;
+        const bool in_bounds = next.k + k < next.K && next.tile_n + column < next.N;
+        b[padded_index_b(k, column / CHUNK) * CHUNK + column % CHUNK] =
+            in_bounds ? next.B[(size_t)(next.k + k) * next.N + next.tile_n + column] : 0;
     }
 }
 
-// ---- products ------------------------------------------------------------------------------------
+// ---- products -----------------------------------------------------------------------------------
 
-// What a warp multiplies in one step along K.
-struct Operands {
-    unsigned a[DOWN][4], b[ACROSS][2];
-};
-
-__device__ __forceinline__ void multiply(Sum (&sums)[DOWN][ACROSS][4], const Operands& mine)
+// What a warp multiplies in a k_step of a stage, from its lane's first chunks on.
+__device__ __forceinline__ void load_padded(Fragments& fragments, unsigned stage, int index_a,
+                                            int index_b, int k_step)
 {
     #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
+    for (int i = 0; i < TILES_M; ++i)
+        ldmatrix(fragments.a[i], stage + 16 * (further(index_a, 2 * k_step) + MMA_M * i * A_ROW));
+    const unsigned tile = stage + sizeof(PaddedStage::a) + 16 * k_step * MMA_K * B_ROW;
+    #pragma unroll
+    for (int j = 0; j < TILES_N; j += 2) {
+        unsigned words[4];
+        ldmatrix_trans(words, tile + 16 * further(index_b, j));
+        fragments.b[j][0] = words[0];
+        fragments.b[j][1] = words[1];
+        fragments.b[j + 1][0] = words[2];
+        fragments.b[j + 1][1] = words[3];
+    }
+}
+
+__device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)
+{
+    #pragma unroll
+    for (int i = 0; i < TILES_M; ++i)
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j) {
-            const int across = i % 2 ? ACROSS - 1 - j : j;
-            multiply_piece(sums[i][across], mine.a[i], mine.b[across]);
+        for (int turn = 0; turn < TILES_N; ++turn) {
+            const int j = i % 2 ? TILES_N - 1 - turn : turn;
+            mma(accumulators[i][j], fragments.a[i], fragments.b[j]);
         }
 }
 
-// Those of one step of a stage.
-__device__ __forceinline__ void load(Operands& mine, unsigned stage, int a, int b, int step)
-{
-    #pragma unroll
-    for (int i = 0; i < DOWN; ++i)
-        load_matrices(mine.a[i], stage + 16 * (further(a, 2 * step) + 16 * i * A_ROW));
-    const unsigned tile = stage + sizeof(PaddedStage::a) + 16 * step * DEPTH * B_ROW;
-    #pragma unroll
-    for (int j = 0; j < ACROSS; j += 2) {
-        unsigned words[4];
-        load_transposed(words, tile + 16 * further(b, j));
-        mine.b[j][0] = words[0];
-        mine.b[j][1] = words[1];
-        mine.b[j + 1][0] = words[2];
-        mine.b[j + 1][1] = words[3];
-    }
-}
-
-// sums += A @ B for my warp's part, which begins at row y and column x of the block's tile. CHUNKS:
-// rows of A and B are whole chunks.
-template <bool CHUNKS>
-__device__ __forceinline__ void add_product(Sum (&sums)[DOWN][ACROSS][4], PaddedStage* stages,
-                                            Source from, int y, int x)
+// accumulators += A @ B for a warp's part of the block's tile. ALIGNED: rows of A and B begin at
+// multiples of 16 bytes.
+template <bool ALIGNED>
+__device__ __forceinline__ void mainloop(Accumulators& accumulators, PaddedStage* stages,
+                                         NextTiles next, int warp_m, int warp_n)
 {
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - 1; ++stage) {
         #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            if (CHUNKS) start(stages[stage], from, step);
-            else bring(stages[stage], from, step);
+        for (int k_step = 0; k_step < K_STEPS; ++k_step) {
+            if (ALIGNED) copy_padded(stages[stage], next, k_step);
+            else load_elements(stages[stage], next, k_step);
         }
-        commit_copies();
-        from.next();
+        cp_async_commit();
+        next.advance();
     }
-    wait_for_copies<STAGES - 2>();
-    __syncthreads();                             // the first stage is here
+    cp_async_wait<STAGES - 2>();
+    __syncthreads();                             // the first stage is complete
 
     const int lane = threadIdx.x % 32;
-    const int a = place_of_a(y + lane % 16, lane / 16);
-    const int b = place_of_b(lane % 16, x / CHUNK + lane / 16);
-    const unsigned first = (unsigned)__cvta_generic_to_shared(stages);
-    unsigned now = first;                        // the stage that is multiplied
-    int free = STAGES - 1;                       // the stage that is filled
-    Operands mine[2];                            // for one step, and for the next
-    load(mine[0], now, a, b, 0);
+    const int index_a = padded_index_a(warp_m + lane % 16, lane / 16);
+    const int index_b = padded_index_b(lane % 16, warp_n / CHUNK + lane / 16);
+    const unsigned first = shared_address(stages);
+    unsigned read_stage = first;                 // the stage that is multiplied
+    int write_stage = STAGES - 1;                // the stage that is filled
+    Fragments fragments[2];                      // of this k_step, and of the next
+    load_padded(fragments[0], read_stage, index_a, index_b, 0);
     #pragma unroll 1
-    for (int left = from.K; left > 0; left -= BK) {
+    for (int k_left = next.K; k_left > 0; k_left -= BK) {
         #pragma unroll
-        for (int step = 0; step < STEPS; ++step) {
-            if (step == STEPS - 1) {
-                wait_for_copies<STAGES - 3>();
-                __syncthreads();                 // the next stage is here, and all have read `now`
-                now = now == first + (STAGES - 1) * sizeof(PaddedStage) ? first
-                                                                        : now + sizeof(PaddedStage);
+        for (int k_step = 0; k_step < K_STEPS; ++k_step) {
+            if (k_step == K_STEPS - 1) {
+                cp_async_wait<STAGES - 3>();
+                __syncthreads();                 // the next stage is complete, this one is read
+                read_stage = read_stage == first + (STAGES - 1) * sizeof(PaddedStage)
+                           ? first : read_stage + sizeof(PaddedStage);
             }
-            load(mine[(step + 1) % 2], now, a, b, (step + 1) % STEPS);
-            if (CHUNKS) start(stages[free], from, step);
-            multiply(sums, mine[step % 2]);
-            if (!CHUNKS) bring(stages[free], from, step);
+            load_padded(fragments[(k_step + 1) % 2], read_stage, index_a, index_b,
+                        (k_step + 1) % K_STEPS);
+            if (ALIGNED) copy_padded(stages[write_stage], next, k_step);
+            multiply(accumulators, fragments[k_step % 2]);
+            if (!ALIGNED) load_elements(stages[write_stage], next, k_step);
         }
-        commit_copies();
-        from.next();
-        free = free == STAGES - 1 ? 0 : free + 1;
+        cp_async_commit();
+        next.advance();
+        write_stage = write_stage == STAGES - 1 ? 0 : write_stage + 1;
     }
-    wait_for_copies<0>();
+    cp_async_wait<0>();
 }
 
-// ---- C -------------------------------------------------------------------------------------------
+// ---- C ------------------------------------------------------------------------------------------
 
-// The rows of a warp's pieces that lie side by side, with the padding of 14.
+// The rows of one row of a warp's pieces, with the padding of 14.
 typedef float PaddedStrip[16][WN + 8];
 
-// A warp's sums to C as in 14, four neighbours at a time, where beta is 0 and rows of C have a
-// multiple of four elements.
+// A warp's part of C as in 14, four neighbours at a time, where beta is 0 and N a multiple of 4.
 __device__ __forceinline__ void store_strips(PaddedStrip& strip, Result* C,
-                                             const Sum (&sums)[DOWN][ACROSS][4], int row, int col,
+                                             const Accumulators& accumulators, int row, int col,
                                              int M, int N, float alpha)
 {
     const int lane = threadIdx.x % 32;
     #pragma unroll
-    for (int i = 0; i < DOWN; ++i) {
+    for (int i = 0; i < TILES_M; ++i) {
         #pragma unroll
-        for (int j = 0; j < ACROSS; ++j)
+        for (int j = 0; j < TILES_N; ++j)
             #pragma unroll
             for (int lower = 0; lower < 2; ++lower)
                 *(float2*)&strip[8 * lower + lane / 4][8 * j + lane % 4 * 2] =
-                    make_float2(sums[i][j][2 * lower], sums[i][j][2 * lower + 1]);
+                    make_float2(accumulators[i][j][2 * lower], accumulators[i][j][2 * lower + 1]);
         __syncwarp();
         #pragma unroll 4
         for (int f = lane; f < 16 * WN / 4; f += 32) {
-            const int r = f / (WN / 4), c = f % (WN / 4) * 4;
-            const float4 four = *(const float4*)&strip[r][c];
-            Four out;
-            combine(out.c[0], four.x, alpha, 0.0f, 0.0f);
-            combine(out.c[1], four.y, alpha, 0.0f, 0.0f);
-            combine(out.c[2], four.z, alpha, 0.0f, 0.0f);
-            combine(out.c[3], four.w, alpha, 0.0f, 0.0f);
-            const int y = row + 16 * i + r, x = col + c;
-            if (y < M && x < N) *(Four*)(C + (size_t)y * N + x) = out;
+            const int strip_row = f / (WN / 4), strip_col = f % (WN / 4) * 4;
+            const float4 four = *(const float4*)&strip[strip_row][strip_col];
+            Result4 result;
+            combine(result.c[0], four.x, alpha, 0.0f, 0.0f);
+            combine(result.c[1], four.y, alpha, 0.0f, 0.0f);
+            combine(result.c[2], four.z, alpha, 0.0f, 0.0f);
+            combine(result.c[3], four.w, alpha, 0.0f, 0.0f);
+            const int r = row + 16 * i + strip_row, c = col + strip_col;
+            if (r < M && c < N) *(Result4*)(C + (size_t)r * N + c) = result;
         }
-        __syncwarp();                            // all have read it before it is filled anew
+        __syncwarp();                            // all have read it before it is filled again
     }
 }
 
@@ -231,26 +228,30 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
 {
     extern __shared__ __align__(128) char shared[];
 
-    int top, left;                                             // the block's corner of C
-    find_corner(top, left);
+    int tile_m, tile_n;
+    find_tile(tile_m, tile_n);
     const int warp = threadIdx.x / 32;
-    const int y = warp / (BN / WN) * WM, x = warp % (BN / WN) * WN;    // my warp's, within
+    const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
 
-    Sum sums[DOWN][ACROSS][4] = {};
-    const Source from(A, B, M, N, K, top, left);
+    Accumulators accumulators = {};
+    const NextTiles next = {A, B, M, N, K, tile_m, tile_n, 0,
+        A + (size_t)(tile_m + threadIdx.x / A_CHUNKS) * K + threadIdx.x % A_CHUNKS * CHUNK,
+        B + (size_t)(threadIdx.x / B_CHUNKS) * N + tile_n + threadIdx.x % B_CHUNKS * CHUNK};
     if (N % CHUNK == 0 && K % CHUNK == 0)
-        add_product<true>(sums, (PaddedStage*)shared, from, y, x);
+        mainloop<true>(accumulators, (PaddedStage*)shared, next, warp_m, warp_n);
     else
-        add_product<false>(sums, (PaddedStage*)shared, from, y, x);
+        mainloop<false>(accumulators, (PaddedStage*)shared, next, warp_m, warp_n);
 
-    const bool short_way = beta == 0.0f && N % 4 == 0;
-    if (short_way && !STRIPS) {
-        store_fours(C, sums, top + y, left + x, M, N, alpha, bias);
-    } else {                                     // the strips lie where the stages were
+    const bool in_fours = beta == 0.0f && N % 4 == 0;
+    if (in_fours && !STRIPS) {
+        store_fours(C, accumulators, tile_m + warp_m, tile_n + warp_n, M, N, alpha, bias);
+    } else {                                     // strips lie where the stages were
         __syncthreads();
-        if (short_way)
-            store_strips(((PaddedStrip*)shared)[warp], C, sums, top + y, left + x, M, N, alpha);
+        if (in_fours)
+            store_strips(((PaddedStrip*)shared)[warp], C, accumulators, tile_m + warp_m,
+                         tile_n + warp_n, M, N, alpha);
         else
-            store_any(((Strip*)shared)[warp], C, sums, top + y, left + x, M, N, alpha, beta, bias);
+            store_any(((Strip*)shared)[warp], C, accumulators, tile_m + warp_m, tile_n + warp_n,
+                      M, N, alpha, beta, bias);
     }
 }

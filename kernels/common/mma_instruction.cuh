@@ -1,8 +1,6 @@
-// What mma.sync multiplies, by the macro DTYPE: the elements as they are stored, and one
-// instruction. From sm_80 on, 8-bit floats from sm_89.
-//
-// Whatever the type, one instruction goes 32 bytes along K: a lane has four words of A, two of B
-// and four sums of a 16×8 piece of C.
+// mma.sync, the tensor-core instruction of a warp: for a 16×8 piece of C it takes 32 bytes along K
+// of A and B. FP16 with FP32 sums, unless DTYPE says another type. From sm_80 on, 8-bit floats from
+// sm_89.
 #pragma once
 
 #ifndef DTYPE
@@ -11,41 +9,21 @@
 
 #if DTYPE == 0
 typedef unsigned short Element;                  // the bits of a number
+typedef float Accumulator;
 #define MMA "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
-#elif DTYPE == 1
-typedef unsigned short Element;
-#define MMA "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
-#elif DTYPE == 2
-typedef float Element;                           // of which its last 13 bits are not looked at
-#define MMA "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32"
-#elif DTYPE == 3
-typedef signed char Element;
-#define MMA "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
-#elif DTYPE == 4
-typedef unsigned char Element;
-#define MMA "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32"
+#define ACCUMULATOR "+f"                         // an operand of asm: read and written, float
 #else
-typedef unsigned char Element;
-#define MMA "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32"
+#include "mma_other_types.cuh"
 #endif
 
-#if DTYPE == 3
-typedef int Sum;
-#define SUM "+r"
-#else
-typedef float Sum;
-#define SUM "+f"
-#endif
+constexpr int CHUNK = 16 / sizeof(Element);      // elements of 16 bytes, which are copied at a time
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 32 / sizeof(Element);
 
-constexpr int SIZE = sizeof(Element);
-constexpr int CHUNK = 16 / SIZE;                 // elements of 16 bytes, which are copied at a time
-constexpr int DEPTH = 32 / SIZE;                 // elements of K that one instruction takes
-
-// sums += a @ b: one 16×8 piece of C.
-__device__ __forceinline__ void multiply_piece(Sum (&sums)[4], const unsigned (&a)[4],
-                                               const unsigned (&b)[2])
+// c += a @ b. Of the MMA_M × MMA_K elements of A a lane has four words, of B two, of C four sums.
+__device__ __forceinline__ void mma(Accumulator (&c)[4], const unsigned (&a)[4],
+                                    const unsigned (&b)[2])
 {
     asm volatile(MMA " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : SUM(sums[0]), SUM(sums[1]), SUM(sums[2]), SUM(sums[3])
+                 : ACCUMULATOR(c[0]), ACCUMULATOR(c[1]), ACCUMULATOR(c[2]), ACCUMULATOR(c[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }

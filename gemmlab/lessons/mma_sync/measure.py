@@ -11,6 +11,7 @@ beside it, and keeps the bits of a small product; results/<gpu>/mma_types.csv.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache, partial
 
 import pandas
@@ -49,7 +50,20 @@ PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is count
     "sustained_w": ("sustained", lambda pace: pace.power_w),
 }
 
-STEPS = steps_beside(__file__)
+# Steps that are changes of the rung's text.
+CHANGES = {
+    "operands of one step": (
+        ("    load_fragments(fragments[0], read_stage, index_a, index_b, 0);\n", ""),
+        ("            if (k_step == K_STEPS - 1) {\n",
+         "            load_fragments(fragments[0], read_stage, index_a, index_b, k_step);\n"
+         "            if (k_step == K_STEPS - 1) {\n"),
+        ("            load_fragments(fragments[(k_step + 1) % 2], read_stage, index_a, index_b,\n"
+         "                           (k_step + 1) % K_STEPS);\n", ""),
+        ("multiply(accumulators, fragments[k_step % 2]);",
+         "multiply(accumulators, fragments[0]);"),
+    ),
+}  # fmt: skip
+STEPS = tuple(replace(step, changes=CHANGES.get(step.title, ())) for step in steps_beside(__file__))
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:

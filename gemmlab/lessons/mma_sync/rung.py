@@ -133,14 +133,14 @@ def _registers(s: Settings) -> int:
 
 def _what_they_hold(s: Settings) -> str:
     down, across = _pieces(s)
-    return f"{down}×{across} pieces of C, operands of two steps"
+    return f"{down}×{across} pieces of C, fragments of two steps"
 
 
 RUNG = Rung(
     name="15_mma_sync",
     title="Tensor cores through mma.sync",
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
-    inner_loop=(("for (int left", "share.finish"),),
+    inner_loop=(("for (int k_left", "if (!ALIGNED) ragged.store_part(stages[write"),),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),

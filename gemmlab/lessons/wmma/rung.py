@@ -73,7 +73,7 @@ RUNG = Rung(
     name="14_wmma",
     title="Tensor cores through WMMA",
     idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
-    inner_loop=(("int now = 0, free", "multiply(sums"),),
+    inner_loop=(("int read_stage = 0", "multiply(accumulators"),),
     parameters=(
         *shapes.block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
         Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),

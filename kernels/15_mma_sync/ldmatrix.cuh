@@ -1,0 +1,18 @@
+// ldmatrix: a warp loads four matrices of 8 rows of 16 bytes from shared memory into registers.
+#pragma once
+
+// Lane l names row l % 8 of matrix l / 8, and receives word l % 4 of row l / 4 of each matrix.
+__device__ __forceinline__ void ldmatrix(unsigned (&words)[4], unsigned row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row) : "memory");
+}
+
+// The same, and each matrix is transposed as 8×8 elements of 16 bits.
+__device__ __forceinline__ void ldmatrix_trans(unsigned (&words)[4], unsigned row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(row) : "memory");
+}

@@ -1,0 +1,129 @@
+// FP16: from swizzled tiles in shared memory to fragments, and from accumulators to C.
+#pragma once
+
+#include "ldmatrix.cuh"
+#include "mma_instruction.cuh"
+
+// ---- swizzled tiles -----------------------------------------------------------------------------
+
+constexpr int A_CHUNKS = BK / CHUNK, B_CHUNKS = BN / CHUNK;      // of a row of a tile
+
+// ldmatrix reads a chunk from each of eight rows at once. Rows are multiples of 128 bytes, all 32
+// banks, so these chunks would lie in the same four banks. With the swizzle, an XOR with the number
+// of the row, they lie in eight different groups of banks.
+__device__ __forceinline__ int index_in_a(int row, int chunk)
+{
+    return row * A_CHUNKS + (chunk ^ row % 8);
+}
+
+__device__ __forceinline__ int index_in_b(int k, int chunk)
+{
+    return k * B_CHUNKS + (chunk ^ k % 8);
+}
+
+// ---- fragments ----------------------------------------------------------------------------------
+
+// A warp's part of C, WM × WN, in pieces of one mma.
+constexpr int TILES_M = WM / MMA_M, TILES_N = WN / MMA_N;
+
+// What a warp multiplies at a time: MMA_K along K.
+struct Fragments {
+    unsigned a[TILES_M][4], b[TILES_N][2];
+};
+
+// The chunks that a lane names to ldmatrix for a warp's first fragments of A and of B: of 16 rows
+// the left half and then the right one.
+__device__ __forceinline__ int lane_index_a(int warp_m, int lane)
+{
+    return index_in_a(warp_m + lane % 16, lane / 16);
+}
+
+__device__ __forceinline__ int lane_index_b(int warp_n, int lane)
+{
+    return index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
+}
+
+// The fragments of a k_step of the stage at this shared address. The swizzle is an XOR, and so is a
+// step of 2 chunks along rows of A; rows 16 apart are swizzled alike. The instruction takes two k of
+// a column of B in a word, but rows of B are along N: ldmatrix transposes.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
+                                               int index_b, int k_step)
+{
+    #pragma unroll
+    for (int i = 0; i < TILES_M; ++i)
+        ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
+    const unsigned b_rows = stage + 16 * (BM * A_CHUNKS + k_step * MMA_K * B_CHUNKS);
+    #pragma unroll
+    for (int j = 0; j < TILES_N; j += 2) {
+        unsigned words[4];
+        ldmatrix_trans(words, b_rows + 16 * (index_b ^ j));
+        fragments.b[j][0] = words[0];
+        fragments.b[j][1] = words[1];
+        fragments.b[j + 1][0] = words[2];
+        fragments.b[j + 1][1] = words[3];
+    }
+}
+
+// ---- accumulators to C --------------------------------------------------------------------------
+
+typedef Accumulator Accumulators[TILES_M][TILES_N][4];
+typedef unsigned short Result;                   // an element of C: the bits of a number
+struct __align__(8) Result4 { Result c[4]; };
+constexpr bool INTEGER = false;                  // true of INT8 alone
+
+// c = alpha * sum + beta * c + bias, rounded once. Where beta is 0, c is not read.
+__device__ __forceinline__ void combine(Result& c, float sum, float alpha, float beta, float bias)
+{
+    float old, x = alpha * sum;
+    if (beta != 0.0f) {
+        asm("cvt.f32.f16 %0, %1;" : "=f"(old) : "h"(c));
+        x += beta * old;
+    }
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(c) : "f"(x + bias));
+}
+
+// In two pieces side by side, 16 columns, lane 4g + t has columns 2t and 2t + 1 of each. It trades
+// two sums with the lane beside it, and has four neighbours of a row: from this column on.
+__device__ __forceinline__ int column_of_four(int pair, int lane)
+{
+    const int t = lane % 4;
+    return 16 * pair + (t % 2 * 8 + t / 2 * 4);
+}
+
+// The four sums. `lower`: of rows 8 to 15 of the pieces. By all lanes of the warp.
+__device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&row)[TILES_N][4],
+                                                int pair, int lower, int lane)
+{
+    const bool odd = lane % 2;
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+        const float first = row[2 * pair][2 * lower + v], second = row[2 * pair + 1][2 * lower + v];
+        const float other = __shfl_xor_sync(0xffffffff, odd ? first : second, 1);
+        four[v] = odd ? other : first;
+        four[2 + v] = odd ? second : other;
+    }
+}
+
+// A warp's part of C from (row, col) on, where beta is 0 and N a multiple of 4.
+__device__ __forceinline__ void store_fours(Result* C, const Accumulators& accumulators, int row,
+                                            int col, int M, int N, float alpha, const float*)
+{
+    const int lane = threadIdx.x % 32;
+    row += lane / 4;
+    #pragma unroll
+    for (int pair = 0; pair < TILES_N / 2; ++pair) {
+        const int c = col + column_of_four(pair, lane);
+        const bool in_bounds = c < N;            // all four, or none of them
+        #pragma unroll
+        for (int i = 0; i < 2 * TILES_M; ++i) {
+            float four[4];
+            Result4 result;
+            four_neighbours(four, accumulators[i / 2], pair, i % 2, lane);
+            #pragma unroll
+            for (int v = 0; v < 4; ++v)
+                combine(result.c[v], four[v], alpha, 0.0f, 0.0f);
+            if (in_bounds && row + 8 * i < M)
+                *(Result4*)(C + (size_t)(row + 8 * i) * N + c) = result;
+        }
+    }
+}

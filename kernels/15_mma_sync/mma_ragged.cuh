@@ -1,0 +1,85 @@
+// Rows of A or B that do not begin at multiples of 16 bytes: their chunks go through registers.
+#pragma once
+
+#include "mma_tiles.cuh"
+
+// A chunk that begins anywhere: the five words that it lies in.
+struct RaggedChunk {
+    unsigned words[5];
+    int skipped;                                 // bits of the first word that come before it
+
+    // Load the chunk at element `first` of an array of `size`. Only `valid` elements of it are
+    // wanted, the others are zero. At the end of a row, and of the array, byte by byte.
+    __device__ __forceinline__ void load(const Element* X, size_t first, size_t size, int valid)
+    {
+        const unsigned char* bytes = (const unsigned char*)(X + first);
+        skipped = 0;
+        #pragma unroll
+        for (int i = 0; i < 5; ++i) words[i] = 0;
+        if (valid >= CHUNK && first + CHUNK + 4 / (int)sizeof(Element) <= size) {
+            const int before = (size_t)bytes % 4;
+            skipped = 8 * before;
+            #pragma unroll
+            for (int i = 0; i < 5; ++i) words[i] = ((const unsigned*)(bytes - before))[i];
+        } else {
+            #pragma unroll 1
+            for (int i = min(valid, CHUNK) * (int)sizeof(Element) - 1; i >= 0; --i) {
+                words[3] = __funnelshift_l(words[2], words[3], 8);
+                words[2] = __funnelshift_l(words[1], words[2], 8);
+                words[1] = __funnelshift_l(words[0], words[1], 8);
+                words[0] = words[0] << 8 | bytes[i];
+            }
+        }
+    }
+
+    __device__ __forceinline__ uint4 aligned() const
+    {
+        return make_uint4(__funnelshift_r(words[0], words[1], skipped),
+                          __funnelshift_r(words[1], words[2], skipped),
+                          __funnelshift_r(words[2], words[3], skipped),
+                          __funnelshift_r(words[3], words[4], skipped));
+    }
+};
+
+// This thread's chunks of a stage. With a k_step some are loaded and then stored. Where registers
+// suffice, all are loaded with the first and stored with the last, so a stage's mma hide the loads.
+struct RaggedChunks {
+    static constexpr bool AT_ONCE = A_COPIES + B_COPIES <= 8;
+    static constexpr int FIRST = 0, LAST = K_STEPS - 1;
+    RaggedChunk a[A_COPIES], b[B_COPIES];
+
+    // Of so many chunks, the first that is loaded or stored with a k_step; AT_ONCE, all are with
+    // the step `only`.
+    static __device__ __forceinline__ constexpr int part(int chunks, int k_step, int only)
+    {
+        return AT_ONCE ? (k_step > only ? chunks : 0) : chunks * k_step / K_STEPS;
+    }
+
+    __device__ __forceinline__ void load_part(const NextTiles& next, int k_step)
+    {
+        const int k = next.k + threadIdx.x % A_CHUNKS * CHUNK;
+        const int column = next.tile_n + threadIdx.x % B_CHUNKS * CHUNK;
+        #pragma unroll
+        for (int i = part(A_COPIES, k_step, FIRST); i < part(A_COPIES, k_step + 1, FIRST); ++i) {
+            const int row = next.tile_m + copy_row_a(i);
+            a[i].load(next.A, (size_t)row * next.K + k, (size_t)next.M * next.K,
+                      row < next.M ? next.K - k : 0);
+        }
+        #pragma unroll
+        for (int i = part(B_COPIES, k_step, FIRST); i < part(B_COPIES, k_step + 1, FIRST); ++i) {
+            const int row = next.k + copy_row_b(i);
+            b[i].load(next.B, (size_t)row * next.N + column, (size_t)next.K * next.N,
+                      row < next.K ? next.N - column : 0);
+        }
+    }
+
+    __device__ __forceinline__ void store_part(Stage& stage, int k_step) const
+    {
+        #pragma unroll
+        for (int i = part(A_COPIES, k_step, LAST); i < part(A_COPIES, k_step + 1, LAST); ++i)
+            *stage_chunk_a(stage, i) = a[i].aligned();
+        #pragma unroll
+        for (int i = part(B_COPIES, k_step, LAST); i < part(B_COPIES, k_step + 1, LAST); ++i)
+            *stage_chunk_b(stage, i) = b[i].aligned();
+    }
+};
