@@ -8,8 +8,8 @@
 // Start to copy BYTES bytes, 4 or 16, to a shared address. Only the first `valid` bytes are read;
 // zeros take the place of the others. 16 bytes go past L1; 4 do not, as their neighbours in the
 // sector are wanted too.
-template <int BYTES>
-__device__ __forceinline__ void cp_async(unsigned to, const void* from, int valid = BYTES)
+template <int BYTES, typename Element>
+__device__ __forceinline__ void cp_async(unsigned to, const Element* from, int valid = BYTES)
 {
     static_assert(BYTES == 4 || BYTES == 16, "a copy is of 4 or 16 bytes here");
     if (BYTES == 16)
