@@ -4,7 +4,6 @@
 #include "cp_async.cuh"
 #include "register_tile_sizes.cuh"
 #include "shared_address.cuh"
-#include "tile_order.cuh"
 
 // The two matrices, and where the block's rows of A and columns of B begin.
 struct Inputs {
@@ -13,13 +12,15 @@ struct Inputs {
     bool in_bounds;                              // all of C's tile, and N is a multiple of 4
 };
 
+// GROUP rows of tiles come first, column by column, so that blocks that run at the same time share
+// rows of A and columns of B in L2.
 __device__ __forceinline__ Inputs inputs_of_block(const float* A, const float* B,
                                                   int M, int N, int K)
 {
-    const int id = blockIdx.y * gridDim.x + blockIdx.x;
-    const int group = id / (GROUP * gridDim.x), above = group * GROUP;
-    const int rows = min((int)gridDim.y - above, GROUP), within = id - above * gridDim.x;
-    const int tile_m = (above + within % rows) * BM, tile_n = within / rows * BN;
+    const int number = blockIdx.y * gridDim.x + blockIdx.x;
+    const int first = number / (GROUP * gridDim.x) * GROUP;    // row of tiles of this group
+    const int rows = min((int)gridDim.y - first, GROUP), within = number - first * gridDim.x;
+    const int tile_m = (first + within % rows) * BM, tile_n = within / rows * BN;
     return {A, B, M, N, K, tile_m, tile_n, tile_m + BM <= M && tile_n + BN <= N && N % 4 == 0};
 }
 
