@@ -108,12 +108,12 @@ fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int k_tiles = max(1, (K + BK - 1) / BK);
     Pipeline<STAGES> pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    prologue(stages, k_tiles, in, source, pipeline);
+    const Copies copies = {stages, in, source, pipeline};
+    prologue(copies, pipeline, k_tiles);
 
     float accumulators[TM][TN] = {};
     Fragments fragments[2];                      // for one k, and for the next
-    mainloop(accumulators, fragments, stages, k_tiles, in, source, pipeline,
-             lane, thread_m, thread_n);
+    mainloop(accumulators, fragments, copies, pipeline, k_tiles, lane, thread_m, thread_n);
     epilogue(accumulators, C, bias, in.tile_m + thread_m, in.tile_n + thread_n, M, N,
              alpha, beta, in.in_bounds);
 }

@@ -39,3 +39,4 @@ struct Stage {
     float a[BK][BM + PAD];                       // transposed: a[k][row]
     float b[BK][BN];
 };
+#define STAGE_FLOATS ((int)(sizeof(Stage) / 4))  // from one stage to the next
