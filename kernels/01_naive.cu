@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 naive(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
       int M, int N, int K, float alpha, float beta)
 {
-    // Which element of C is mine? x runs down the rows here.
+    // The element of C that this thread computes. x runs down the rows here.
     const int row = blockIdx.x * BLOCK_X + threadIdx.x;
     const int col = blockIdx.y * BLOCK_Y + threadIdx.y;
     if (row >= M || col >= N) return;            // blocks at the edge stick out of C
@@ -28,9 +28,9 @@ naive(const float* __restrict__ A, const float* __restrict__ B, float* __restric
              * B[(size_t)k * N + col];           // the warp reads one element of B, 32 times
 
     // Where beta is 0, C is not read: it may hold anything, NaN included.
-    const size_t here = (size_t)row * N + col;
+    const size_t index = (size_t)row * N + col;
     if (beta == 0.0f)
-        C[here] = alpha * sum;
+        C[index] = alpha * sum;
     else
-        C[here] = alpha * sum + beta * C[here];
+        C[index] = alpha * sum + beta * C[index];
 }

@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK_X * BLOCK_Y)
 coalescing(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
            int M, int N, int K, float alpha, float beta)
 {
-    // Which element of C is mine? x runs along the columns here: the only change.
+    // The element of C that this thread computes. x runs along the columns: the only change.
     const int row = blockIdx.y * BLOCK_Y + threadIdx.y;
     const int col = blockIdx.x * BLOCK_X + threadIdx.x;
     if (row >= M || col >= N) return;            // blocks at the edge stick out of C
@@ -28,9 +28,9 @@ coalescing(const float* __restrict__ A, const float* __restrict__ B, float* __re
              * B[(size_t)k * N + col];           // the warp reads 32 neighbours of B
 
     // Where beta is 0, C is not read: it may hold anything, NaN included.
-    const size_t here = (size_t)row * N + col;
+    const size_t index = (size_t)row * N + col;
     if (beta == 0.0f)
-        C[here] = alpha * sum;
+        C[index] = alpha * sum;
     else
-        C[here] = alpha * sum + beta * C[here];
+        C[index] = alpha * sum + beta * C[index];
 }

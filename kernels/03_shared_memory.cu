@@ -1,5 +1,5 @@
 // 03  Shared-memory tiling
-// Idea:    a block loads a TILE×BK piece of A and a BK×TILE piece of B once, and all its threads
+// Idea:    a block loads a TILE×BK tile of A and a BK×TILE tile of B once, and all its threads
 //          reuse them.
 // Before:  02_coalescing.cu read every element of A and B from global memory K times.
 // Launch:  block (TILE, TILE), grid (ceil(N / TILE), ceil(M / TILE)).
@@ -12,7 +12,7 @@
 #define BK 64                                    // how far along K one step goes: TILE or more
 #endif
 #ifndef PAD
-#define PAD 0                                    // floats left free at the end of a tile's row
+#define PAD 0                                    // unused floats at the end of a tile's row
 #endif
 
 extern "C" __global__ void __launch_bounds__(TILE * TILE)
@@ -22,41 +22,41 @@ shared_memory(const float* __restrict__ A, const float* __restrict__ B, float* _
     __shared__ float a[TILE][BK + PAD];
     __shared__ float b[BK][TILE + PAD];
 
-    const int x = threadIdx.x, y = threadIdx.y;  // my element of the block's tile of C
+    const int x = threadIdx.x, y = threadIdx.y;  // this thread's element of the block's tile of C
     const int row = blockIdx.y * TILE + y;
     const int col = blockIdx.x * TILE + x;
-    const bool whole = (blockIdx.y + 1) * TILE <= M && (blockIdx.x + 1) * TILE <= N;
+    const bool in_bounds = (blockIdx.y + 1) * TILE <= M && (blockIdx.x + 1) * TILE <= N;
 
-    const float* a_from = A + (size_t)row * K + x;             // what I bring first
-    const float* b_from = B + (size_t)y * N + col;
+    const float* a_source = A + (size_t)row * K + x;           // the first elements to load
+    const float* b_source = B + (size_t)y * N + col;
     float sum = 0.0f;
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        // Each thread brings BK / TILE elements of A and as many of B.
-        if (whole && tile_k + BK <= K) {
+        // Each thread loads BK / TILE elements of A and as many of B.
+        if (in_bounds && tile_k + BK <= K) {
             #pragma unroll
             for (int i = 0; i < BK; i += TILE) {
-                a[y][x + i] = a_from[i];
-                b[y + i][x] = b_from[(size_t)i * N];
+                a[y][x + i] = a_source[i];
+                b[y + i][x] = b_source[(size_t)i * N];
             }
-        } else {                                 // at the edges; what lies outside counts as zero
+        } else {                                 // at the edges: zeros for what lies outside
             #pragma unroll
             for (int i = 0; i < BK; i += TILE) {
-                a[y][x + i] = row < M && tile_k + x + i < K ? a_from[i] : 0.0f;
-                b[y + i][x] = tile_k + y + i < K && col < N ? b_from[(size_t)i * N] : 0.0f;
+                a[y][x + i] = row < M && tile_k + x + i < K ? a_source[i] : 0.0f;
+                b[y + i][x] = tile_k + y + i < K && col < N ? b_source[(size_t)i * N] : 0.0f;
             }
         }
-        a_from += BK;
-        b_from += (size_t)BK * N;
-        __syncthreads();                         // both pieces are whole
+        a_source += BK;
+        b_source += (size_t)BK * N;
+        __syncthreads();                         // both tiles are complete
 
         #pragma unroll
         for (int k = 0; k < BK; ++k)
             sum += a[y][k] * b[k][x];
-        __syncthreads();                         // nobody reads them any more
+        __syncthreads();                         // all threads have read them
     }
 
     // Where beta is 0, C is not read: it may hold anything, NaN included.
     if (row >= M || col >= N) return;
-    const size_t here = (size_t)row * N + col;
-    C[here] = beta == 0.0f ? alpha * sum : alpha * sum + beta * C[here];
+    const size_t index = (size_t)row * N + col;
+    C[index] = beta == 0.0f ? alpha * sum : alpha * sum + beta * C[index];
 }

@@ -29,39 +29,40 @@ thread_tile_1d(const float* __restrict__ A, const float* __restrict__ B, float* 
     __shared__ float b[BK][BN];
 
     const int thread = threadIdx.x;
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
-    const int x = thread % BN;                   // my column of the block's tile
-    const int y = thread / BN * TM;              // my first row of it
-    const bool whole = top + BM <= M && left + BN <= N;
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;  // the block's tile of C
+    const int thread_n = thread % BN;            // the thread's column in the block's tile
+    const int thread_m = thread / BN * TM;       // and its first row
+    const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N;
 
-    float sums[TM] = {};
+    float accumulators[TM] = {};
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        // All threads bring the tiles. Away from the edges of A and B nothing needs a check.
-        if (whole && tile_k + BK <= K) {
-            load_tile<true, THREADS>(a, A, top, tile_k, M, K);
-            load_tile<true, THREADS>(b, B, tile_k, left, K, N);
+        // All threads load the tiles. Away from the edges of A and B nothing needs a check.
+        if (in_bounds && tile_k + BK <= K) {
+            load_tile<true, THREADS>(a, A, tile_m, tile_k, M, K);
+            load_tile<true, THREADS>(b, B, tile_k, tile_n, K, N);
         } else {
-            load_tile<false, THREADS>(a, A, top, tile_k, M, K);
-            load_tile<false, THREADS>(b, B, tile_k, left, K, N);
+            load_tile<false, THREADS>(a, A, tile_m, tile_k, M, K);
+            load_tile<false, THREADS>(b, B, tile_k, tile_n, K, N);
         }
         __syncthreads();
 
         #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            const float b_element = b[k][x];     // read once, used TM times
+            const float b_element = b[k][thread_n];     // read once, used TM times
             #pragma unroll
             for (int i = 0; i < TM; ++i)
-                sums[i] += a[y + i][k] * b_element;
+                accumulators[i] += a[thread_m + i][k] * b_element;
         }
         __syncthreads();
     }
 
-    const int col = left + x;
+    const int col = tile_n + thread_n;
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
-        const int row = top + y + i;
+        const int row = tile_m + thread_m + i;
         if (row >= M || col >= N) return;
-        const size_t here = (size_t)row * N + col;
-        C[here] = beta == 0.0f ? alpha * sums[i] : alpha * sums[i] + beta * C[here];
+        const size_t index = (size_t)row * N + col;
+        C[index] = beta == 0.0f ? alpha * accumulators[i]
+                                : alpha * accumulators[i] + beta * C[index];
     }
 }

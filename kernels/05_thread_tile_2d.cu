@@ -32,38 +32,38 @@ thread_tile_2d(const float* __restrict__ A, const float* __restrict__ B, float* 
     __shared__ float b[BK][BN];
 
     const int thread = threadIdx.x;
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
-    const int x = thread % (BN / TN) * TN;       // my first column of the block's tile
-    const int y = thread / (BN / TN) * TM;       // my first row of it
-    const bool whole = top + BM <= M && left + BN <= N;
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;  // the block's tile of C
+    const int thread_n = thread % (BN / TN) * TN;              // the thread's first column
+    const int thread_m = thread / (BN / TN) * TM;              // and row in the block's tile
+    const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N;
 
-    float sums[TM][TN] = {};
+    float accumulators[TM][TN] = {};
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        // All threads bring the tiles. Away from the edges of A and B nothing needs a check.
-        if (whole && tile_k + BK <= K) {
-            load_tile<true, THREADS>(a, A, top, tile_k, M, K);
-            load_tile<true, THREADS>(b, B, tile_k, left, K, N);
+        // All threads load the tiles. Away from the edges of A and B nothing needs a check.
+        if (in_bounds && tile_k + BK <= K) {
+            load_tile<true, THREADS>(a, A, tile_m, tile_k, M, K);
+            load_tile<true, THREADS>(b, B, tile_k, tile_n, K, N);
         } else {
-            load_tile<false, THREADS>(a, A, top, tile_k, M, K);
-            load_tile<false, THREADS>(b, B, tile_k, left, K, N);
+            load_tile<false, THREADS>(a, A, tile_m, tile_k, M, K);
+            load_tile<false, THREADS>(b, B, tile_k, tile_n, K, N);
         }
         __syncthreads();
 
         // One outer product for each k: a column of A times a row of B, from registers.
         #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            float a_column[TM], b_row[TN];
+            float fragment_a[TM], fragment_b[TN];
             #pragma unroll
             for (int i = 0; i < TM; ++i)
-                a_column[i] = a[y + i][k];
+                fragment_a[i] = a[thread_m + i][k];
             #pragma unroll
             for (int j = 0; j < TN; ++j)
-                b_row[j] = b[k][x + j];
+                fragment_b[j] = b[k][thread_n + j];
             #pragma unroll
             for (int i = 0; i < TM; ++i)
                 #pragma unroll
                 for (int j = 0; j < TN; ++j)
-                    sums[i][j] += a_column[i] * b_row[j];
+                    accumulators[i][j] += fragment_a[i] * fragment_b[j];
         }
         __syncthreads();
     }
@@ -72,9 +72,10 @@ thread_tile_2d(const float* __restrict__ A, const float* __restrict__ B, float* 
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
-            const int row = top + y + i, col = left + x + j;
+            const int row = tile_m + thread_m + i, col = tile_n + thread_n + j;
             if (row >= M || col >= N) continue;
-            const size_t here = (size_t)row * N + col;
-            C[here] = beta == 0.0f ? alpha * sums[i][j] : alpha * sums[i][j] + beta * C[here];
+            const size_t index = (size_t)row * N + col;
+            C[index] = beta == 0.0f ? alpha * accumulators[i][j]
+                                    : alpha * accumulators[i][j] + beta * C[index];
         }
 }

@@ -7,6 +7,7 @@
 //          multiples of 16 bytes. Where N or K is no multiple of 4, and at the edges of A and B,
 //          single elements are moved instead.
 
+#include "float4.cuh"
 #include "tiles.cuh"
 
 #ifndef BM
@@ -26,25 +27,25 @@
 #endif
 #define THREADS ((BM / TM) * (BN / TN))
 
-// The tiles of A and B that begin at tile_k. Each thread brings four neighbours of a row at a time;
-// those of A go into four lines of its tile.
-template <bool INSIDE>
+// Load the tiles of A and B that begin at tile_k. Each thread loads four neighbours of a row at a
+// time; those of A go into four lines of its tile.
+template <bool IN_BOUNDS>
 __device__ __forceinline__ void load_tiles(float (&a)[BK][BM], float (&b)[BK][BN],
                                            const float* A, const float* B, int M, int N, int K,
-                                           int top, int left, int tile_k)
+                                           int tile_m, int tile_n, int tile_k)
 {
     #pragma unroll
     for (int first = 0; first < BM * BK / 4; first += THREADS) {
         const int i = first + threadIdx.x;
         if (BM * BK / 4 % THREADS != 0 && i >= BM * BK / 4) break;
         const int row = i / (BK / 4), k = i % (BK / 4) * 4;
-        const float4 four = load_four<INSIDE>(A, top + row, tile_k + k, M, K);
-        a[k + 0][row] = four.x;
-        a[k + 1][row] = four.y;
-        a[k + 2][row] = four.z;
-        a[k + 3][row] = four.w;
+        const float4 values = load_float4<IN_BOUNDS>(A, tile_m + row, tile_k + k, M, K);
+        a[k + 0][row] = values.x;
+        a[k + 1][row] = values.y;
+        a[k + 2][row] = values.z;
+        a[k + 3][row] = values.w;
     }
-    load_tile_by_four<INSIDE, THREADS>(b, B, tile_k, left, K, N);
+    load_tile_float4<IN_BOUNDS, THREADS>(b, B, tile_k, tile_n, K, N);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -55,34 +56,34 @@ vectorized_loads(const float* __restrict__ A, const float* __restrict__ B, float
     __shared__ __align__(16) float b[BK][BN];
 
     const int thread = threadIdx.x;
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
-    const int x = thread % (BN / TN) * TN;       // my first column of the block's tile
-    const int y = thread / (BN / TN) * TM;       // my first row of it
-    const bool whole = top + BM <= M && left + BN <= N && N % 4 == 0 && K % 4 == 0;
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;  // the block's tile of C
+    const int thread_n = thread % (BN / TN) * TN;              // the thread's first column
+    const int thread_m = thread / (BN / TN) * TM;              // and row in the block's tile
+    const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N && N % 4 == 0 && K % 4 == 0;
 
-    float sums[TM][TN] = {};
+    float accumulators[TM][TN] = {};
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        if (whole && tile_k + BK <= K)
-            load_tiles<true>(a, b, A, B, M, N, K, top, left, tile_k);
+        if (in_bounds && tile_k + BK <= K)
+            load_tiles<true>(a, b, A, B, M, N, K, tile_m, tile_n, tile_k);
         else
-            load_tiles<false>(a, b, A, B, M, N, K, top, left, tile_k);
+            load_tiles<false>(a, b, A, B, M, N, K, tile_m, tile_n, tile_k);
         __syncthreads();
 
         // One outer product for each k: a column of A times a row of B, from registers.
         #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            float a_column[TM], b_row[TN];
+            float fragment_a[TM], fragment_b[TN];
             #pragma unroll
             for (int i = 0; i < TM; i += 4)
-                *(float4*)&a_column[i] = *(const float4*)&a[k][y + i];
+                *(float4*)&fragment_a[i] = *(const float4*)&a[k][thread_m + i];
             #pragma unroll
             for (int j = 0; j < TN; j += 4)
-                *(float4*)&b_row[j] = *(const float4*)&b[k][x + j];
+                *(float4*)&fragment_b[j] = *(const float4*)&b[k][thread_n + j];
             #pragma unroll
             for (int i = 0; i < TM; ++i)
                 #pragma unroll
                 for (int j = 0; j < TN; ++j)
-                    sums[i][j] += a_column[i] * b_row[j];
+                    accumulators[i][j] += fragment_a[i] * fragment_b[j];
         }
         __syncthreads();
     }
@@ -91,5 +92,6 @@ vectorized_loads(const float* __restrict__ A, const float* __restrict__ B, float
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int j = 0; j < TN; j += 4)
-            store_four(C, top + y + i, left + x + j, M, N, &sums[i][j], alpha, beta, whole);
+            store_float4(C, tile_m + thread_m + i, tile_n + thread_n + j, M, N,
+                         &accumulators[i][j], alpha, beta, in_bounds);
 }

@@ -1,6 +1,6 @@
 // 08  Warp tiling
-// Idea:    a level between block and thread. A warp owns WM×WN of the block's tile. Its lanes stand
-//          4 down and 8 across, in squares of 2×2, and each computes pieces of 4×4. What the lanes
+// Idea:    a level between block and thread. A warp computes WM×WN of the block's tile. Its lanes
+//          stand in 4 rows of 8, in squares of 2×2, and each computes tiles of 4×4. What the lanes
 //          of one warp read at a time then lies close together, and neighbours read the same.
 // Before:  07_bank_conflicts.cu spread each warp over the whole width of the block's tile.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)).
@@ -8,6 +8,7 @@
 //          multiples of 16 bytes. Where N or K is no multiple of 4, and at the edges of A and B,
 //          single elements are moved instead.
 
+#include "float4.cuh"
 #include "staging.cuh"
 
 #ifndef BM
@@ -26,12 +27,14 @@
 #define WN 64                                    // columns
 #endif
 #ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1                             // so many blocks shall fit on one SM
+#define MIN_BLOCKS 1                             // blocks that must fit on one SM
 #endif
 #define PAD 4                                    // of A's tile, against bank conflicts
-#define DOWN (WM / 16)                           // pieces of 4×4 that a thread has, downwards
-#define ACROSS (WN / 32)                         // and across
+#define TILES_M (WM / 16)                        // tiles of 4×4 of a thread: one below the other
+#define TILES_N (WN / 32)                        // and side by side
 #define THREADS (32 * (BM / WM) * (BN / WN))
+#define A_FLOAT4 (BM * BK / 4 / THREADS)         // loads of 16 bytes by each thread, of A's tile
+#define B_FLOAT4 (BK * BN / 4 / THREADS)         // and of B's
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 warp_tiling(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
@@ -41,52 +44,52 @@ warp_tiling(const float* __restrict__ A, const float* __restrict__ B, float* __r
     __shared__ __align__(16) float b[BK][BN];
 
     const int thread = threadIdx.x;
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
-    const bool whole = top + BM <= M && left + BN <= N && N % 4 == 0 && K % 4 == 0;
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;  // the block's tile of C
+    const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N && N % 4 == 0 && K % 4 == 0;
 
-    // Block to warp to lane. Bits 0, 2, 3 of the lane go across, bits 1 and 4 down.
+    // Block to warp to lane. Bits 0, 2 and 3 of the lane count columns, bits 1 and 4 rows.
     const int warp = thread / 32, lane = thread % 32;
-    const int across = lane % 2 + lane / 4 % 4 * 2, down = lane / 2 % 2 + lane / 16 * 2;
-    const int y = warp / (BN / WN) * WM + down * 4;            // my first row of the block's tile
-    const int x = warp % (BN / WN) * WN + across * 4;          // my first column of it
+    const int lane_n = lane % 2 + lane / 4 % 4 * 2, lane_m = lane / 2 % 2 + lane / 16 * 2;
+    const int thread_m = warp / (BN / WN) * WM + lane_m * 4;  // the thread's first row
+    const int thread_n = warp % (BN / WN) * WN + lane_n * 4;  // and column in the block's tile
 
-    float sums[DOWN * 4][ACROSS * 4] = {};
+    float accumulators[TILES_M * 4][TILES_N * 4] = {};
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        // All threads bring their part of the next tiles as far as registers.
-        float4 a_next[FOURS(BM * BK)], b_next[FOURS(BK * BN)];
-        if (whole && tile_k + BK <= K) {
-            fetch_columns<true, THREADS, BM>(a_next, A, top, tile_k, M, K);
-            fetch_rows<true, THREADS, BN>(b_next, B, tile_k, left, K, N);
+        // All threads load their part of the next tiles into registers.
+        float4 a_next[A_FLOAT4], b_next[B_FLOAT4];
+        if (in_bounds && tile_k + BK <= K) {
+            load_columns<true, THREADS, BM>(a_next, A, tile_m, tile_k, M, K);
+            load_rows<true, THREADS, BN>(b_next, B, tile_k, tile_n, K, N);
         } else {
-            fetch_columns<false, THREADS, BM>(a_next, A, top, tile_k, M, K);
-            fetch_rows<false, THREADS, BN>(b_next, B, tile_k, left, K, N);
+            load_columns<false, THREADS, BM>(a_next, A, tile_m, tile_k, M, K);
+            load_rows<false, THREADS, BN>(b_next, B, tile_k, tile_n, K, N);
         }
-        __syncthreads();                         // nobody reads the tiles before any more
-        keep_columns<THREADS, BM>(a, a_next);
-        keep_rows<THREADS>(b, b_next);
-        __syncthreads();                         // the next ones are whole
+        __syncthreads();                         // all threads have read the tiles before
+        store_columns<THREADS, BM>(a, a_next);
+        store_rows<THREADS>(b, b_next);
+        __syncthreads();                         // the next ones are complete
 
         #pragma unroll
         for (int k = 0; k < BK; ++k) {
-            float a_column[DOWN * 4], b_row[ACROSS * 4];
+            float fragment_a[TILES_M * 4], fragment_b[TILES_N * 4];
             #pragma unroll
-            for (int p = 0; p < DOWN; ++p)
-                *(float4*)&a_column[4 * p] = *(const float4*)&a[k][y + 16 * p];
+            for (int p = 0; p < TILES_M; ++p)
+                *(float4*)&fragment_a[4 * p] = *(const float4*)&a[k][thread_m + 16 * p];
             #pragma unroll
-            for (int q = 0; q < ACROSS; ++q)
-                *(float4*)&b_row[4 * q] = *(const float4*)&b[k][x + 32 * q];
+            for (int q = 0; q < TILES_N; ++q)
+                *(float4*)&fragment_b[4 * q] = *(const float4*)&b[k][thread_n + 32 * q];
             #pragma unroll
-            for (int i = 0; i < DOWN * 4; ++i)
+            for (int i = 0; i < TILES_M * 4; ++i)
                 #pragma unroll
-                for (int j = 0; j < ACROSS * 4; ++j)
-                    sums[i][j] += a_column[i] * b_row[j];
+                for (int j = 0; j < TILES_N * 4; ++j)
+                    accumulators[i][j] += fragment_a[i] * fragment_b[j];
         }
     }
 
     #pragma unroll
-    for (int i = 0; i < DOWN * 4; ++i)
+    for (int i = 0; i < TILES_M * 4; ++i)
         #pragma unroll
-        for (int q = 0; q < ACROSS; ++q)
-            store_four(C, top + y + i / 4 * 16 + i % 4, left + x + 32 * q, M, N, &sums[i][4 * q],
-                       alpha, beta, whole);
+        for (int q = 0; q < TILES_N; ++q)
+            store_float4(C, tile_m + thread_m + i / 4 * 16 + i % 4, tile_n + thread_n + 32 * q,
+                         M, N, &accumulators[i][4 * q], alpha, beta, in_bounds);
 }

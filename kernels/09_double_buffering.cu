@@ -1,15 +1,17 @@
 // 09  Double buffering
-// Idea:    while one pair of tiles is multiplied, the next one is on its way.
+// Idea:    while one pair of tiles is multiplied, the next one is under way.
 //          STAGES 1: into registers, and from there into the second of two buffers.
-//          STAGES 2 and more: with asynchronous copies straight into so many buffers.
+//          STAGES 2 and more: with asynchronous copies straight into that many buffers.
 // Before:  08_warp_tiling.cu waited for each pair of tiles before it multiplied.
 // Launch:  block (32 * BM / WM * BN / WN), grid (ceil(N / BN), ceil(M / BM)).
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
 //          multiples of 16 bytes. Where N or K is no multiple of 4, and at the edges of A and B,
 //          single elements are moved instead. STAGES 2 and more: from sm_80 on.
 
+#include "cp_async.cuh"
+#include "float4.cuh"
+#include "shared_address.cuh"
 #include "staging.cuh"
-#include "async_copy.cuh"
 
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
@@ -30,111 +32,118 @@
 #define STAGES 1
 #endif
 #define PAD 4                                    // of A's tile, against bank conflicts
-#define DOWN (WM / 16)                           // pieces of 4×4 that a thread has, downwards
-#define ACROSS (WN / 32)                         // and across
+#define TILES_M (WM / 16)                        // tiles of 4×4 of a thread: one below the other
+#define TILES_N (WN / 32)                        // and side by side
 #define THREADS (32 * (BM / WM) * (BN / WN))
-// How many blocks shall fit on one SM: as many as leave a thread the registers for its sums.
+#define A_FLOAT4 (BM * BK / 4 / THREADS)         // loads of 16 bytes by each thread, of A's tile
+#define B_FLOAT4 (BK * BN / 4 / THREADS)         // and of B's
+#define BUFFERS (STAGES == 1 ? 2 : STAGES)
+// Blocks that must fit on one SM: as many as leave a thread the registers for its accumulators.
 #define RESIDENT_THREADS (WM * WN == 4096 ? 256 : WM * WN == 2048 ? 384 : 512)
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
-#define A_FOURS FOURS(BM * BK)
-#define B_FOURS FOURS(BK * BN)
-#define BUFFERS (STAGES == 1 ? 2 : STAGES)
 
 typedef float ATile[BK][BM + PAD];               // transposed: a[k][row]
 typedef float BTile[BK][BN];
 
-// The two matrices and the block's corner in them.
+// The two matrices, and where the block's rows of A and columns of B begin.
 struct Inputs {
     const float *A, *B;
-    int M, N, K, top, left;
-    bool whole;
+    int M, N, K, tile_m, tile_n;
+    bool in_bounds;
 };
 
-// Sums for one pair of tiles, from row y and column x of the block's tile on.
-__device__ __forceinline__ void multiply(float (&sums)[DOWN * 4][ACROSS * 4],
-                                         const ATile& a, const BTile& b, int y, int x)
+// Multiply one pair of tiles: the thread's rows begin at thread_m, its columns at thread_n.
+__device__ __forceinline__ void multiply(float (&accumulators)[TILES_M * 4][TILES_N * 4],
+                                         const ATile& a, const BTile& b,
+                                         int thread_m, int thread_n)
 {
     #pragma unroll
     for (int k = 0; k < BK; ++k) {
-        float a_column[DOWN * 4], b_row[ACROSS * 4];
+        float fragment_a[TILES_M * 4], fragment_b[TILES_N * 4];
         #pragma unroll
-        for (int p = 0; p < DOWN; ++p)
-            *(float4*)&a_column[4 * p] = *(const float4*)&a[k][y + 16 * p];
+        for (int p = 0; p < TILES_M; ++p)
+            *(float4*)&fragment_a[4 * p] = *(const float4*)&a[k][thread_m + 16 * p];
         #pragma unroll
-        for (int q = 0; q < ACROSS; ++q)
-            *(float4*)&b_row[4 * q] = *(const float4*)&b[k][x + 32 * q];
+        for (int q = 0; q < TILES_N; ++q)
+            *(float4*)&fragment_b[4 * q] = *(const float4*)&b[k][thread_n + 32 * q];
         #pragma unroll
-        for (int i = 0; i < DOWN * 4; ++i)
+        for (int i = 0; i < TILES_M * 4; ++i)
             #pragma unroll
-            for (int j = 0; j < ACROSS * 4; ++j)
-                sums[i][j] += a_column[i] * b_row[j];
+            for (int j = 0; j < TILES_N * 4; ++j)
+                accumulators[i][j] += fragment_a[i] * fragment_b[j];
     }
 }
 
 #if STAGES == 1
 
-// My part of the tiles that begin at tile_k, as far as registers.
-template <bool INSIDE>
-__device__ __forceinline__ void fetch_tiles(float4 (&a_next)[A_FOURS], float4 (&b_next)[B_FOURS],
-                                            const Inputs& in, int tile_k)
+// Load this thread's part of the tiles that begin at tile_k into registers.
+template <bool IN_BOUNDS>
+__device__ __forceinline__ void load_tiles(float4 (&a_next)[A_FLOAT4], float4 (&b_next)[B_FLOAT4],
+                                           const Inputs& in, int tile_k)
 {
-    fetch_columns<INSIDE, THREADS, BM>(a_next, in.A, in.top, tile_k, in.M, in.K);
-    fetch_rows<INSIDE, THREADS, BN>(b_next, in.B, tile_k, in.left, in.K, in.N);
+    load_columns<IN_BOUNDS, THREADS, BM>(a_next, in.A, in.tile_m, tile_k, in.M, in.K);
+    load_rows<IN_BOUNDS, THREADS, BN>(b_next, in.B, tile_k, in.tile_n, in.K, in.N);
 }
 
-__device__ __forceinline__ void fetch(float4 (&a_next)[A_FOURS], float4 (&b_next)[B_FOURS],
-                                      const Inputs& in, int tile_k)
+__device__ __forceinline__ void load_tiles(float4 (&a_next)[A_FLOAT4], float4 (&b_next)[B_FLOAT4],
+                                           const Inputs& in, int tile_k)
 {
-    if (in.whole && tile_k + BK <= in.K)
-        fetch_tiles<true>(a_next, b_next, in, tile_k);
+    if (in.in_bounds && tile_k + BK <= in.K)
+        load_tiles<true>(a_next, b_next, in, tile_k);
     else
-        fetch_tiles<false>(a_next, b_next, in, tile_k);
+        load_tiles<false>(a_next, b_next, in, tile_k);
 }
 
-// The same part, from registers into one buffer.
-__device__ __forceinline__ void keep(ATile& a, BTile& b,
-                                     const float4 (&a_next)[A_FOURS], const float4 (&b_next)[B_FOURS])
+// Store the same part from registers to one buffer.
+__device__ __forceinline__ void store_tiles(ATile& a, BTile& b, const float4 (&a_next)[A_FLOAT4],
+                                            const float4 (&b_next)[B_FLOAT4])
 {
-    keep_columns<THREADS, BM>(a, a_next);
-    keep_rows<THREADS>(b, b_next);
+    store_columns<THREADS, BM>(a, a_next);
+    store_rows<THREADS>(b, b_next);
 }
 
 #else
 
-// Start copying the tiles that begin at tile_k, as one group. Transposing A takes a copy for each
-// element. Past the end of K there is nothing to copy, and the group is empty.
-__device__ __forceinline__ void fetch(ATile& a, BTile& b, const Inputs& in, int tile_k)
+template <int BYTES>
+__device__ __forceinline__ void copy(float* to, const float* from)
 {
-    if (in.whole && tile_k + BK <= in.K) {
+    cp_async<BYTES>(shared_address(to), from);
+}
+
+// Start to copy the tiles that begin at tile_k, as one group. Transposing A takes a copy for each
+// element. Past the end of K there is nothing to copy, and the group is empty.
+__device__ __forceinline__ void copy_tiles(ATile& a, BTile& b, const Inputs& in, int tile_k)
+{
+    if (in.in_bounds && tile_k + BK <= in.K) {
         #pragma unroll
-        for (int f = 0; f < 4 * A_FOURS; ++f) {
-            const int i = threadIdx.x + f * THREADS;
+        for (int v = 0; v < 4 * A_FLOAT4; ++v) {
+            const int i = threadIdx.x + v * THREADS;
             const int row = i / 8 % BM, k = i % 8 + i / (8 * BM) * 8;
-            copy_async<4>(&a[k][row], in.A + (size_t)(in.top + row) * in.K + tile_k + k);
+            copy<4>(&a[k][row], in.A + (size_t)(in.tile_m + row) * in.K + tile_k + k);
         }
         #pragma unroll
-        for (int f = 0; f < B_FOURS; ++f) {
-            const int i = threadIdx.x + f * THREADS;
+        for (int v = 0; v < B_FLOAT4; ++v) {
+            const int i = threadIdx.x + v * THREADS;
             const int k = i / (BN / 4), col = i % (BN / 4) * 4;
-            copy_async<16>(&b[k][col], in.B + (size_t)(tile_k + k) * in.N + in.left + col);
+            copy<16>(&b[k][col], in.B + (size_t)(tile_k + k) * in.N + in.tile_n + col);
         }
     } else if (tile_k < in.K) {
         for (int i = threadIdx.x; i < BM * BK; i += THREADS) {
             const int row = i / 8 % BM, k = i % 8 + i / (8 * BM) * 8;
-            if (in.top + row < in.M && tile_k + k < in.K)
-                copy_async<4>(&a[k][row], in.A + (size_t)(in.top + row) * in.K + tile_k + k);
+            if (in.tile_m + row < in.M && tile_k + k < in.K)
+                copy<4>(&a[k][row], in.A + (size_t)(in.tile_m + row) * in.K + tile_k + k);
             else
                 a[k][row] = 0.0f;
         }
         for (int i = threadIdx.x; i < BK * BN; i += THREADS) {
             const int k = i / BN, col = i % BN;
-            if (tile_k + k < in.K && in.left + col < in.N)
-                copy_async<4>(&b[k][col], in.B + (size_t)(tile_k + k) * in.N + in.left + col);
+            if (tile_k + k < in.K && in.tile_n + col < in.N)
+                copy<4>(&b[k][col], in.B + (size_t)(tile_k + k) * in.N + in.tile_n + col);
             else
                 b[k][col] = 0.0f;
         }
     }
-    commit_copies();
+    cp_async_commit();
 }
 
 #endif
@@ -147,53 +156,53 @@ double_buffering(const float* __restrict__ A, const float* __restrict__ B, float
     __shared__ __align__(16) BTile b[BUFFERS];
 
     const int thread = threadIdx.x;
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;   // the block's corner of C
-    const bool whole = top + BM <= M && left + BN <= N && N % 4 == 0 && K % 4 == 0;
-    const Inputs in = {A, B, M, N, K, top, left, whole};
+    const int tile_m = blockIdx.y * BM, tile_n = blockIdx.x * BN;  // the block's tile of C
+    const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N && N % 4 == 0 && K % 4 == 0;
+    const Inputs in = {A, B, M, N, K, tile_m, tile_n, in_bounds};
 
-    // Block to warp to lane. Bits 0, 2, 3 of the lane go across, bits 1 and 4 down.
+    // Block to warp to lane. Bits 0, 2 and 3 of the lane count columns, bits 1 and 4 rows.
     const int warp = thread / 32, lane = thread % 32;
-    const int across = lane % 2 + lane / 4 % 4 * 2, down = lane / 2 % 2 + lane / 16 * 2;
-    const int y = warp / (BN / WN) * WM + down * 4;            // my first row of the block's tile
-    const int x = warp % (BN / WN) * WN + across * 4;          // my first column of it
+    const int lane_n = lane % 2 + lane / 4 % 4 * 2, lane_m = lane / 2 % 2 + lane / 16 * 2;
+    const int thread_m = warp / (BN / WN) * WM + lane_m * 4;  // the thread's first row
+    const int thread_n = warp % (BN / WN) * WN + lane_n * 4;  // and column in the block's tile
 
-    float sums[DOWN * 4][ACROSS * 4] = {};
-    int now = 0;                                 // the buffer that is multiplied
+    float accumulators[TILES_M * 4][TILES_N * 4] = {};
+    int buffer = 0;                              // the one that is multiplied
 #if STAGES == 1
-    float4 a_next[A_FOURS], b_next[B_FOURS];
-    fetch(a_next, b_next, in, 0);
-    keep(a[0], b[0], a_next, b_next);
+    float4 a_next[A_FLOAT4], b_next[B_FLOAT4];
+    load_tiles(a_next, b_next, in, 0);
+    store_tiles(a[0], b[0], a_next, b_next);
     __syncthreads();
 
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
         const bool more = tile_k + BK < K;
-        if (more) fetch(a_next, b_next, in, tile_k + BK);
-        multiply(sums, a[now], b[now], y, x);
+        if (more) load_tiles(a_next, b_next, in, tile_k + BK);
+        multiply(accumulators, a[buffer], b[buffer], thread_m, thread_n);
 
         // The other buffer was read before the last barrier: it may be overwritten now.
-        now ^= 1;
-        if (more) keep(a[now], b[now], a_next, b_next);
+        buffer ^= 1;
+        if (more) store_tiles(a[buffer], b[buffer], a_next, b_next);
         __syncthreads();
     }
 #else
     for (int stage = 0; stage < STAGES - 1; ++stage)
-        fetch(a[stage], b[stage], in, stage * BK);
+        copy_tiles(a[stage], b[stage], in, stage * BK);
 
-    int last = STAGES - 1;                       // the buffer that was multiplied before
+    int freed = STAGES - 1;                      // the buffer that was multiplied before
     for (int tile_k = 0; tile_k < K; tile_k += BK) {
-        wait_for_copies<STAGES - 2>();
-        __syncthreads();                         // everybody's part of this stage is here
-        fetch(a[last], b[last], in, tile_k + (STAGES - 1) * BK);
-        multiply(sums, a[now], b[now], y, x);
-        last = now;
-        now = now + 1 == STAGES ? 0 : now + 1;
+        cp_async_wait<STAGES - 2>();
+        __syncthreads();                         // the copies of all threads are complete
+        copy_tiles(a[freed], b[freed], in, tile_k + (STAGES - 1) * BK);
+        multiply(accumulators, a[buffer], b[buffer], thread_m, thread_n);
+        freed = buffer;
+        buffer = buffer + 1 == STAGES ? 0 : buffer + 1;
     }
 #endif
 
     #pragma unroll
-    for (int i = 0; i < DOWN * 4; ++i)
+    for (int i = 0; i < TILES_M * 4; ++i)
         #pragma unroll
-        for (int q = 0; q < ACROSS; ++q)
-            store_four(C, top + y + i / 4 * 16 + i % 4, left + x + 32 * q, M, N, &sums[i][4 * q],
-                       alpha, beta, whole);
+        for (int q = 0; q < TILES_N; ++q)
+            store_float4(C, tile_m + thread_m + i / 4 * 16 + i % 4, tile_n + thread_n + 32 * q,
+                         M, N, &accumulators[i][4 * q], alpha, beta, in_bounds);
 }

@@ -21,22 +21,22 @@ from ptxsim import LaunchError, PtxError, UnknownInstruction
 OWN = (gl.CompileError, KernelMistake, LaunchError, PtxError, UnknownInstruction)
 TWO, THREE, SIX = "02_coalescing", "03_shared_memory", "06_vectorized_loads"
 SETTINGS = {TWO: {}, THREE: {"TILE": 16, "BK": 16}, SIX: {"BM": 64, "BN": 64, "TM": 4, "TN": 4}}
-STORE = "C[here] = alpha * sum;"
+STORE = "C[index] = alpha * sum;"
 SUM = "    float sum = 0.0f;"
 LOOP = "for (int k = 0; k < K; ++k)"
-BARRIER = "__syncthreads();                         // both pieces are whole"
+BARRIER = "__syncthreads();                         // both tiles are complete"
 LINE = r"line \d+"
 
 # What a reader does -> (rung, old text, new text, what must be said).
 EDITS = {
     "nothing": (TWO, "Dot product", "The product", None),
     "wrong order": (TWO, "(size_t)k * N + col", "(size_t)col * K + k", None),
-    "wrong factor": (TWO, STORE, "C[here] = sum;", "alpha=-1.5"),
+    "wrong factor": (TWO, STORE, "C[index] = sum;", "alpha=-1.5"),
     "wrong stride": (TWO, "(size_t)k * N", "(size_t)k * K", "FAIL|out-of-bounds read"),
     "bound left out": (TWO, "if (row >= M || col >= N) return;", "", rf"out-of-bounds.*{LINE}"),
     "bound one too far": (TWO, "row >= M ||", "row > M ||", rf"out-of-bounds.*{LINE}"),
-    "before the start": (TWO, STORE, "C[here - 1] = alpha * sum;", rf"write.*{LINE}: C\[-1\]"),
-    "wild pointer": (TWO, STORE, "*(float*)(here * 7919) = 1.0f;", rf"out-of-bounds write.*{LINE}"),
+    "before the start": (TWO, STORE, "C[index - 1] = alpha * sum;", rf"write.*{LINE}: C\[-1\]"),
+    "wild pointer": (TWO, STORE, "*(float*)(index * 7919) = 1.0f;", rf"out-of-bounds write.*{LINE}"),
     "null pointer": (TWO, STORE, "*(volatile float*)0 = 1.0f;", rf"write.*{LINE}"),
     "half a float": (
         TWO, SUM, "float sum = *(float*)((char*)B + 2);", rf"(aligned|bounds) read.*{LINE}",

@@ -29,7 +29,14 @@ PAIRS = {
     "an edited one": lambda: (
         gl.load("08_warp_tiling", MIN_BLOCKS=2),
         edited(
-            "09_double_buffering", "now ^= 1;", "now = 1 - now;", BM=64, BN=64, BK=16, WM=32, WN=32
+            "09_double_buffering",
+            "buffer ^= 1;",
+            "buffer = 1 - buffer;",
+            BM=64,
+            BN=64,
+            BK=16,
+            WM=32,
+            WN=32,
         ),
     ),
     "the same": lambda: (gl.load(SHARED), gl.load(SHARED)),

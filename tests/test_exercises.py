@@ -115,7 +115,7 @@ def test_the_stub_of_host_code_is_open_and_its_solution_right(capsys):
 
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
     name = "09_double_buffering"
-    racy = load(name).text.replace("now ^= 1;", "now ^= 0;")
+    racy = load(name).text.replace("buffer ^= 1;", "buffer ^= 0;")
     check_kernel(racy, like=name, mistakes=True)
     says = capsys.readouterr().out
     assert "cases pass, but there is a write-after-read race" in says and says.count("race") == 1
@@ -204,7 +204,7 @@ def test_a_kernel_with_bank_conflicts_is_not_yet_right_where_there_shall_be_none
 
 # What lies between these two pieces of text, both unique, is where the mistake can show itself.
 REACH = {
-    "02_coalescing": ("const int row =", "alpha * sum + beta * C[here];"),
+    "02_coalescing": ("const int row =", "alpha * sum + beta * C[index];"),
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
     "12_split_k": ("if (is_last(&arrived", "add(sums, parts, tile * SPLIT + other);"),

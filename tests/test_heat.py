@@ -75,7 +75,7 @@ def test_lines_that_cost_the_same_are_named_together(heats):
     sources = dict(zip(heat.table["line"], heat.table["source"], strict=True))
     (words,) = re.findall(r"lines (\d+ and \d+) cost most of global", heat.caption)
     a, b = (sources[int(line)] for line in words.split(" and "))
-    assert "a_from" in a and "b_from" in b
+    assert "a_source" in a and "b_source" in b
 
 
 @pytest.mark.parametrize(("name", "settings"), SHOWN)

@@ -103,7 +103,7 @@ def test_a_source_that_is_no_text_is_refused(source, says):
 
 def test_a_mistake_in_the_simulator_names_line_thread_and_element():
     source = gl.load("02_coalescing").text.replace("row >= M ||", "row > M ||")
-    line = 1 + source[: source.index("C[here] = alpha * sum;")].count("\n")
+    line = 1 + source[: source.index("C[index] = alpha * sum;")].count("\n")
     with pytest.raises(KernelMistake, match=rf"write .*, line {line}: C\[15\] of 15 elements, by"):
         gl.from_source(source, like="02_coalescing")(A, B)
 
@@ -127,7 +127,7 @@ def test_importing_the_package_imports_nothing_slow():
 def test_check_goes_through_a_second_step_along_k():
     """Without the barrier at a step's end, the next step's tiles overwrite what is still read."""
     source = gl.load("03_shared_memory").text
-    barrier = "__syncthreads();                         // nobody reads them any more"
+    barrier = "__syncthreads();                         // all threads have read them"
     assert barrier in source
     report = gl.from_source(source.replace(barrier, ""), "03_shared_memory").check()
     assert not report.passed and "race" in repr(report)
@@ -224,7 +224,7 @@ def test_a_stride_that_is_wrong_for_thin_matrices_alone_is_not_launched(on_gpu):
 
 def test_a_race_is_launched_for_its_result_may_be_right(on_gpu):
     text = gl.load("03_shared_memory").text
-    barrier = "__syncthreads();                         // nobody reads them any more"
+    barrier = "__syncthreads();                         // all threads have read them"
     kernel = gl.from_source(text.replace(barrier, ""), "03_shared_memory", TILE=16, BK=16)
     launches = on_gpu(kernel)
     kernel(A, B)

@@ -108,7 +108,7 @@ def test_wrong_results_stop_the_counting_but_not_the_checks():
 
 
 def test_the_first_failing_case_is_named_with_its_place(right):
-    text = change(right, "a_from += BK;", "a_from += BK + 1;")
+    text = change(right, "a_source += BK;", "a_source += BK + 1;")
     found = judge(text, NAME, **SMALL)
     failed = [case for case in found.verified.cases if not case.passed]
     first = failed[0]

@@ -101,7 +101,7 @@ def shared(trace, op, start):
 
 
 def banked(traces, op):
-    shape, line = (128, 128, 16), "a[k + 0]" if op == "store" else "*(float4*)&b_row"
+    shape, line = (128, 128, 16), "a[k + 0]" if op == "store" else "*(float4*)&fragment_b"
     several = {"06": traces(SIX, shape), "07": traces(SEVEN, shape)}
     if op == "load":
         several["08"] = traces(EIGHT, shape)

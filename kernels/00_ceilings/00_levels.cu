@@ -9,6 +9,8 @@
 //          read_shared also takes count float4 of dynamic shared memory.
 // Counts:  read_together reads 16 * count * rounds bytes; the others 16 * count * rounds per block.
 
+#include "shared_address.cuh"
+
 #ifndef AHEAD
 #define AHEAD 4
 #endif
@@ -18,23 +20,23 @@
 #if IN_L1
 #define CACHE "ca"
 #else
-#define CACHE "cg"   // in L2 alone
+#define CACHE "cg"   // in L2 only
 #endif
 
 // A load that the compiler neither leaves out nor keeps for the next round.
-__device__ __forceinline__ float4 load(const float4* at)
+__device__ __forceinline__ float4 load_global(const float4* address)
 {
     float4 v;
     asm volatile("ld.global." CACHE ".v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(at));
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "l"(address));
     return v;
 }
 
-__device__ __forceinline__ float4 load_shared(unsigned at)
+__device__ __forceinline__ float4 load_shared(unsigned address)
 {
     float4 v;
     asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(at));
+                 : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w) : "r"(address));
     return v;
 }
 
@@ -43,7 +45,7 @@ __device__ __forceinline__ float sum(float4 v)
     return (v.x + v.y) + (v.z + v.w);
 }
 
-// Every thread reads AHEAD pieces of 16 bytes, a stride apart, before it adds the first.
+// Every thread loads AHEAD float4, a stride apart, before it adds the first.
 __device__ __forceinline__ float read(const float4* from, long long count, int rounds,
                                       long long first, long long stride)
 {
@@ -53,7 +55,7 @@ __device__ __forceinline__ float read(const float4* from, long long count, int r
             float4 v[AHEAD];
             #pragma unroll
             for (int ahead = 0; ahead < AHEAD; ++ahead)
-                v[ahead] = load(from + i + ahead * stride);
+                v[ahead] = load_global(from + i + ahead * stride);
             #pragma unroll
             for (int ahead = 0; ahead < AHEAD; ++ahead)
                 total += sum(v[ahead]);
@@ -77,16 +79,16 @@ read_alone(const float4* __restrict__ from, float* __restrict__ out, long long c
         read(from, count, rounds, threadIdx.x, blockDim.x);
 }
 
-// The same, of a copy in shared memory.
+// The same, from a copy in shared memory.
 extern "C" __global__ void
 read_shared(const float4* __restrict__ from, float* __restrict__ out, long long count, int rounds)
 {
-    extern __shared__ float4 kept[];
+    extern __shared__ float4 values[];
     for (int i = threadIdx.x; i < count; i += blockDim.x)
-        kept[i] = from[i];
+        values[i] = from[i];
     __syncthreads();
 
-    const unsigned base = (unsigned)__cvta_generic_to_shared(kept);
+    const unsigned base = shared_address(values);
     float total = 0.0f;
     for (int round = 0; round < rounds; ++round)
         for (int i = threadIdx.x; i < count; i += AHEAD * blockDim.x) {

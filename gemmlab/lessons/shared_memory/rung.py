@@ -12,7 +12,7 @@ from gemmlab.ladder.shapes import ceil_div, tile_reuse
 def _threads_without_work(s: Settings) -> str | None:
     if s["BK"] < s["TILE"]:
         return (
-            f"leaves threads without work: TILE={s['TILE']} brings {s['TILE']} elements along K "
+            f"leaves threads without work: TILE={s['TILE']} loads {s['TILE']} elements along K "
             "at least"
         )
     return None
@@ -24,12 +24,12 @@ RUNG = Rung(
     idea="a block loads a tile once, and all its threads reuse it",
     inner_loop=(
         ("for (int tile_k", "}"),
-        ("__syncthreads", "__syncthreads();                         // nobody"),
+        ("__syncthreads", "__syncthreads();                         // all threads"),
     ),
     parameters=(
         Parameter("TILE", 32, (8, 16, 32), "rows and columns of the tiles of A, B and C"),
         Parameter("BK", 64, (8, 16, 32, 64), "how far along K one step goes"),
-        Parameter("PAD", 0, (0, 1), "floats left free at the end of a tile's row"),
+        Parameter("PAD", 0, (0, 1), "unused floats at the end of a tile's row"),
     ),
     tile=lambda s: (s["TILE"], s["TILE"]),
     plan=single(

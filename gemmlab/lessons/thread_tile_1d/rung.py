@@ -23,8 +23,8 @@ RUNG = Rung(
     title="A column of outputs per thread",
     idea="a thread computes a column of outputs",
     inner_loop=(
-        ("const int x = thread", "const int y = thread"),
-        ("float sums[TM]", "for (int tile_k"),
+        ("const int thread_n = thread", "const int thread_m = thread"),
+        ("float accumulators[TM]", "for (int tile_k"),
         ("__syncthreads", "__syncthreads("),
     ),
     parameters=(

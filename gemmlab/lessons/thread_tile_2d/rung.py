@@ -14,7 +14,10 @@ RUNG = Rung(
     name="05_thread_tile_2d",
     title="A rectangle of outputs per thread",
     idea="a thread computes a rectangle, as outer products in registers",
-    inner_loop=(("const int x = thread", "const int y = thread"), ("for (int k = 0", "sums[i][j]")),
+    inner_loop=(
+        ("const int thread_n = thread", "const int thread_m = thread"),
+        ("for (int k = 0", "accumulators[i][j]"),
+    ),
     parameters=(
         *shapes.block_tile((32, 64, 128), (32, 64, 128), (8, 16), (128, 64, 16)),
         *shapes.thread_tile(8, 4),

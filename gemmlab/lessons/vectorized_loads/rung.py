@@ -11,7 +11,7 @@ RUNG = Rung(
     name="06_vectorized_loads",
     title="Vectorized loads",
     idea="16 bytes with every load; A staged transposed",
-    inner_loop=(("const float4 four", "a[k + 3]"), ("float a_column", "*(float4*)&b_row")),
+    inner_loop=(("const float4 values", "a[k + 3]"), ("float fragment_a", "*(float4*)&fragment_b")),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128), (8, 16), (128, 128, 16)),
         *shapes.thread_tile(8, 8),

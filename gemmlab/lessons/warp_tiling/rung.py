@@ -38,11 +38,14 @@ RUNG = Rung(
     name="08_warp_tiling",
     title="Warp tiling",
     idea="block, warp, thread: a level between, and lanes that read the same",
-    inner_loop=(("const int across", "const int x"), ("float a_column", "*(float4*)&b_row")),
+    inner_loop=(
+        ("const int lane_n", "const int thread_n"),
+        ("float fragment_a", "*(float4*)&fragment_b"),
+    ),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),
         *warp_tile(64, 64),
-        Parameter("MIN_BLOCKS", 1, (1, 2, 3), "blocks that shall fit on one SM"),
+        Parameter("MIN_BLOCKS", 1, (1, 2, 3), "blocks that must fit on one SM"),
     ),
     tile=shapes.tile,
     plan=single("warp_tiling", shapes.tiles_of_c, shapes.in_a_line(shapes.threads_of_warps)),
