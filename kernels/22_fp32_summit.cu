@@ -29,10 +29,10 @@
 #include "unmapped.cuh"
 
 // Fill the stages. The copy engine loads B; A has to be transposed, so all producers copy it.
-__device__ __forceinline__ void producer(Shared& shared, const Barriers& barriers, Work& work,
-                                         const float* A, const TensorMap& map_b, int K)
+__device__ __forceinline__ void producer(Shared& shared, const Barriers& barriers,
+                                         PipelineState& at, Work& work, const Matrices& in,
+                                         const TensorMap& map_b)
 {
-    PipelineState at;
     #pragma unroll 1
     while (work.next()) {
         const Origin tile = work.origin();
@@ -45,15 +45,16 @@ __device__ __forceinline__ void producer(Shared& shared, const Barriers& barrier
                 mbarrier_arrive_expect(full, sizeof(shared.b[0]));
                 tma_load(b, map_b, k_tile * BK, tile.n, full);
             }
-            copy_a(shared_address(shared.a[at.stage]), A, work.M, K, tile.m, k_tile * BK);
+            copy_a(shared_address(shared.a[at.stage]), in, tile.m, k_tile * BK);
             cp_async_arrive(full);
         }
     }
 }
 
 // Multiply, and store C.
-__device__ __forceinline__ void consumer(Shared& shared, Barriers barriers, Work& work, float* C,
-                                         float alpha, float beta, float* parts, unsigned* flags)
+__device__ __forceinline__ void consumer(Shared& shared, Barriers barriers, PipelineState& at,
+                                         Work& work, const Matrices& in, float* C, float alpha,
+                                         float beta, float* parts, unsigned* flags)
 {
     // The assembler keeps what it cannot compute again; otherwise it loads the address of shared
     // memory before each wait.
@@ -62,7 +63,6 @@ __device__ __forceinline__ void consumer(Shared& shared, Barriers barriers, Work
     const int thread_m = first_row_of_thread(warp, lane);
     const int thread_n = first_col_of_thread(warp, lane);
 
-    PipelineState at;
     #pragma unroll 1
     while (work.next()) {
         float accumulators[TM][TN] = {};
@@ -104,8 +104,8 @@ __device__ __forceinline__ void consumer(Shared& shared, Barriers barriers, Work
                  block = work.next_of_tile(block))
                 add_part(accumulators, parts, flags, block);
         const Origin tile = work.origin();
-        const bool in_bounds = tile.m + BM <= work.M && tile.n + BN <= work.N && work.N % 4 == 0;
-        store_accumulators(C, tile.m + thread_m, tile.n + thread_n, work.M, work.N, accumulators,
+        const bool in_bounds = tile.m + BM <= in.M && tile.n + BN <= in.N && in.N % 4 == 0;
+        store_accumulators(C, tile.m + thread_m, tile.n + thread_n, in.M, in.N, accumulators,
                            alpha, beta, in_bounds);
     }
 }
@@ -119,13 +119,15 @@ fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
     const Barriers barriers = init_barriers(mbarriers, PRODUCERS + 1);   // 1: for the bytes of B
+    const Matrices in = {A, nullptr, M, N, K};
+    PipelineState at;
     Work work(M, N, K);
     if (threadIdx.x >= THREADS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        producer(shared, barriers, work, A, map_b, K);
+        producer(shared, barriers, at, work, in, map_b);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        consumer(shared, barriers, work, C, alpha, beta, parts, flags);
+        consumer(shared, barriers, at, work, in, C, alpha, beta, parts, flags);
     }
 }
 
@@ -139,12 +141,14 @@ fp32_summit_unmapped(const float* __restrict__ A, const float* __restrict__ B,
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
     const Barriers barriers = init_barriers(mbarriers, PRODUCERS);
+    const Matrices in = {A, B, M, N, K};
+    PipelineState at;
     Work work(M, N, K);
     if (threadIdx.x >= THREADS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        producer_unmapped(shared, barriers, work, A, B, K);
+        producer_unmapped(shared, barriers, at, work, in);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        consumer(shared, barriers, work, C, alpha, beta, parts, flags);
+        consumer(shared, barriers, at, work, in, C, alpha, beta, parts, flags);
     }
 }

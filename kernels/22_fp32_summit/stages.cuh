@@ -8,6 +8,12 @@
 
 #define PRODUCERS 128                            // threads, behind THREADS consumers
 
+// B is null where it has a tensor map.
+struct Matrices {
+    const float *A, *B;
+    int M, N, K;
+};
+
 struct Shared {
     float b[STAGES][BK][BN];
     float a[STAGES][BK][BM + PAD];               // transposed: a[stage][k][row]
