@@ -54,7 +54,8 @@ __device__ constexpr Position position(int n)
 #endif
 }
 
-// accumulator += a * b. As assembly, so that the compiler leaves the order of the FMAs to the assembler.
+// accumulator += a * b. As assembly, so that the compiler leaves the order of the FMAs to the
+// assembler.
 __device__ __forceinline__ void multiply_add(float& accumulator, float a, float b)
 {
     asm volatile("fma.rn.ftz.f32 %0, %1, %2, %0;" : "+f"(accumulator) : "f"(a), "f"(b));
@@ -68,8 +69,8 @@ outer_products(float* __restrict__ out, const float4* __restrict__ numbers, int 
         tile[i / (STEPS * ROW)][i / ROW % STEPS][i % ROW] = numbers[i];
     __syncthreads();
 
-    // This thread's operands, of a first and then of b, and where its lane has each four of them in a
-    // row of numbers.
+    // This thread's operands, of a first and then of b, and where its lane has each four of them in
+    // a row of numbers.
     const int lane_m = threadIdx.x % 32 / LANES_N, lane_n = threadIdx.x % LANES_N;
     float fragments[2][TM + TN];                      // of even outer products, of odd ones
     auto load = [&](float* to, const float4* row, int quad) {

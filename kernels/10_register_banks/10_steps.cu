@@ -1,8 +1,8 @@
 // 10  The first step: a measurement beside 10_register_banks.cu, no rung of the ladder
-// Idea:    10_register_banks.cu without its pipeline, with STAGES 1: the fragments of the next k are
-//          loaded ahead, and the FMAs have its order. Tiles go through registers into two buffers,
-//          and all warps of the block meet at a barrier after each, as in 09. Any other value of
-//          STAGES is 10_register_banks.cu itself.
+// Idea:    10_register_banks.cu without its pipeline, with STAGES 1: the next fragments are loaded
+//          ahead, and the FMAs have its order. Tiles go through registers into two buffers, and all
+//          warps of the block wait at a barrier after each, as in 09. Any other value of STAGES is
+//          10_register_banks.cu itself.
 //          ORDER 0: the FMAs of an outer product go row by row.
 //          PAIRS 1: a warp's lanes lie as in 08 and 09, where neighbours read the same in pairs.
 // Launch:  as 10_register_banks.cu, and it takes what that takes. STAGES 1: from any GPU on.

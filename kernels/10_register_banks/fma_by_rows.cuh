@@ -1,6 +1,8 @@
 // The FMAs of an outer product row by row, without a reused operand at the end of a row. A road not
-// taken by rung 10. Included where Fragments are known.
+// taken by rung 10.
 #pragma once
+
+#include "register_tile_sizes.cuh"
 
 template <int FIRST, int END>
 __device__ __forceinline__ void multiply_rows(float (&accumulators)[TM][TN],

@@ -5,8 +5,8 @@
 #include "stages.cuh"
 
 // Start this thread's copies of BM rows of A, from tile_m on, along BK k. Each is of one element: a
-// warp copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and different
-// banks in shared memory. Where A ends, zeros are stored.
+// warp copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and
+// different banks in shared memory. Where A ends, zeros are stored.
 __device__ __forceinline__ void copy_a(unsigned stage, const Matrices& in, int tile_m, int k)
 {
     const int t = threadIdx.x - THREADS, row = tile_m + t / 8, col = k + t % 8;

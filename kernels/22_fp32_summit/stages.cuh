@@ -3,8 +3,8 @@
 #pragma once
 
 #include "mbarrier.cuh"
-#include "pipeline_state.cuh"
 #include "register_tile_sizes.cuh"
+#include "pipeline_state.cuh"                    // of STAGES stages
 
 #define PRODUCERS 128                            // threads, behind THREADS consumers
 

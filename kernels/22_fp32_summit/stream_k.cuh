@@ -1,9 +1,9 @@
-// Which tiles of C a persistent block computes, and which part of K of each, so that all blocks have
-// as much to do; and how the sums of a tile that was cut come together.
+// Which tiles of C a persistent block computes, and which part of K of each, so that all blocks
+// have as much to do; and how the sums of a tile that was cut come together.
 //
-// A part is the accumulators of one block. Neighbouring threads store neighbours, a float at a time:
-// as float4 the accumulators would have to be in aligned registers, which the mainloop pays for.
-// Others load them past L1, which may hold what was there before.
+// A part is the accumulators of one block. Neighbouring threads store neighbours, a float at a
+// time: as float4 the accumulators would have to be in aligned registers, which the mainloop pays
+// for. Others load them past L1, which may hold what was there before.
 #pragma once
 
 #include "grid_counters.cuh"
@@ -24,7 +24,7 @@ struct Origin {
 // one behind the other, are cut into as many equal lengths as there are blocks.
 struct Work {
     int M, N, k_tiles;                           // of C, and of a tile
-    int uncut, next_uncut;                       // tiles that nobody cuts, and the next of this block
+    int uncut, next_uncut;                       // tiles that nobody cuts, and this block's next
     int share, longer;                           // k_tiles of a share; shares with one more
     int at, last;                                // this share, in k_tiles from the rest's start on
     int tile, begin, end;
@@ -82,7 +82,7 @@ struct Work {
     }
 };
 
-// ---- sums of a tile that was cut -----------------------------------------------------------------
+// ---- sums of a tile that was cut ----------------------------------------------------------------
 
 // Each warp has a flag for each block: only the same warp of another block waits for it.
 __device__ __forceinline__ unsigned* flag_of(unsigned* flags, int block)

@@ -1,5 +1,5 @@
-// Producers where B has no tensor map, as its rows do not begin at multiples of 16 bytes: they copy B
-// as they copy A, one element a copy, or four to compare.
+// Producers where B has no tensor map, as its rows do not begin at multiples of 16 bytes: they copy
+// B as they copy A, one element a copy, or four to compare.
 #pragma once
 
 #include "copy_a.cuh"

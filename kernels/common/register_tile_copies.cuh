@@ -24,8 +24,8 @@ __device__ __forceinline__ Inputs inputs_of_block(const float* A, const float* B
     return {A, B, M, N, K, tile_m, tile_n, tile_m + BM <= M && tile_n + BN <= N && N % 4 == 0};
 }
 
-// Where this thread's copies of the next stage begin in A and in B, and how many rows, columns and k
-// are from there to the end of the matrix.
+// Where this thread's copies of the next stage begin in A and in B, and how many rows, columns and
+// k are from there to the end of the matrix.
 struct CopySource {
     const float *a, *b;
     int rows, a_k, cols, b_k;

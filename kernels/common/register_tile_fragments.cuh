@@ -21,10 +21,6 @@ __device__ __forceinline__ int first_col_of_thread(int warp, int lane)
 }
 #endif
 
-struct Fragments {
-    float a[TM], b[TN];
-};
-
 // a and b: the thread's first row and first column in shared memory, at the same k.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, const float* a,
                                                const float* b)
@@ -37,8 +33,8 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, const float
         *(float4*)&fragments.b[4 * q] = *(const float4*)&b[q * LANES_N * 4];
 }
 
-// Columns FIRST to END - 1 of the outer product. They snake, up the even ones and down the odd ones,
-// so every FMA shares an operand with the one before.
+// Columns FIRST to END - 1 of the outer product. They snake, up the even ones and down the odd
+// ones, so every FMA shares an operand with the one before.
 template <int FIRST, int END>
 __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
                                                  const Fragments& fragments)

@@ -40,3 +40,8 @@ struct Stage {
     float b[BK][BN];
 };
 #define STAGE_FLOATS ((int)(sizeof(Stage) / 4))  // from one stage to the next
+
+// A thread's column of A and row of B, for one k.
+struct Fragments {
+    float a[TM], b[TN];
+};
