@@ -28,34 +28,43 @@
 #include "tma.cuh"
 #include "unmapped.cuh"
 
-// Fill the stages. The copy engine loads B; A has to be transposed, so all producers copy it.
-__device__ __forceinline__ void producer(Shared& shared, const Barriers& barriers,
-                                         PipelineState& at, Work& work, const Matrices& in,
-                                         const TensorMap& map_b)
+// What both kernels do. BY_MAP: B has a tensor map, and the copy engine loads it; else the producers
+// copy it as they copy A.
+template <bool BY_MAP>
+__device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& in, float* C,
+                                        float alpha, float beta, float* parts, unsigned* flags)
 {
-    #pragma unroll 1
-    while (work.next()) {
-        const Origin tile = work.origin();
+    extern __shared__ __align__(128) char memory[];
+    __shared__ unsigned long long mbarriers[2 * STAGES];
+    Shared& shared = *(Shared*)memory;
+    Barriers barriers = init_barriers(mbarriers, PRODUCERS + BY_MAP);    // 1: for the bytes of B
+    PipelineState at;
+    
+    Work work(in.M, in.N, in.K);
+    if (threadIdx.x >= THREADS) {                // a producer
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         #pragma unroll 1
-        for (int k_tile = work.begin; k_tile < work.end; ++k_tile, at.advance()) {
-            const unsigned full = barriers.full + MBARRIER_BYTES * at.stage;
-            const unsigned b = shared_address(shared.b[at.stage]);
-            mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);
-            if (threadIdx.x == THREADS) {
-                mbarrier_arrive_expect(full, sizeof(shared.b[0]));
-                tma_load(b, map_b, k_tile * BK, tile.n, full);
+        while (work.next()) {
+            const Origin tile = work.origin();
+            #pragma unroll 1
+            for (int k_tile = work.begin; k_tile < work.end; ++k_tile, at.advance()) {
+                const unsigned full = barriers.full + MBARRIER_BYTES * at.stage;
+                const unsigned b = shared_address(shared.b[at.stage]);
+                mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);
+                if (BY_MAP && threadIdx.x == THREADS) {
+                    mbarrier_arrive_expect(full, sizeof(shared.b[0]));
+                    tma_load(b, *map_b, k_tile * BK, tile.n, full);
+                }
+                copy_a(shared_address(shared.a[at.stage]), in, tile.m, k_tile * BK);
+                if (!BY_MAP) copy_b(b, in, tile.n, k_tile * BK);
+                cp_async_arrive(full);
             }
-            copy_a(shared_address(shared.a[at.stage]), in, tile.m, k_tile * BK);
-            cp_async_arrive(full);
         }
+        return;
     }
-}
 
-// Multiply, and store C.
-__device__ __forceinline__ void consumer(Shared& shared, Barriers barriers, PipelineState& at,
-                                         Work& work, const Matrices& in, float* C, float alpha,
-                                         float beta, float* parts, unsigned* flags)
-{
+    // A consumer.
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     // The assembler keeps what it cannot compute again; otherwise it loads the address of shared
     // memory before each wait.
     asm volatile("" : "+r"(barriers.full), "+r"(barriers.empty));
@@ -108,47 +117,20 @@ __device__ __forceinline__ void consumer(Shared& shared, Barriers barriers, Pipe
         store_accumulators(C, tile.m + thread_m, tile.n + thread_n, in.M, in.N, accumulators,
                            alpha, beta, in_bounds);
     }
-}
 
+}
 extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
 fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A,
             float* __restrict__ C, int M, int N, int K, float alpha, float beta, float* parts,
             unsigned* flags)
 {
-    extern __shared__ __align__(128) char memory[];
-    __shared__ unsigned long long mbarriers[2 * STAGES];
-    Shared& shared = *(Shared*)memory;
-    const Barriers barriers = init_barriers(mbarriers, PRODUCERS + 1);   // 1: for the bytes of B
-    const Matrices in = {A, nullptr, M, N, K};
-    PipelineState at;
-    Work work(M, N, K);
-    if (threadIdx.x >= THREADS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        producer(shared, barriers, at, work, in, map_b);
-    } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        consumer(shared, barriers, at, work, in, C, alpha, beta, parts, flags);
-    }
+    compute<true>(&map_b, {A, nullptr, M, N, K}, C, alpha, beta, parts, flags);
 }
 
-// The same without a tensor map.
 extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
 fp32_summit_unmapped(const float* __restrict__ A, const float* __restrict__ B,
                      float* __restrict__ C, int M, int N, int K, float alpha, float beta,
                      float* parts, unsigned* flags)
 {
-    extern __shared__ __align__(128) char memory[];
-    __shared__ unsigned long long mbarriers[2 * STAGES];
-    Shared& shared = *(Shared*)memory;
-    const Barriers barriers = init_barriers(mbarriers, PRODUCERS);
-    const Matrices in = {A, B, M, N, K};
-    PipelineState at;
-    Work work(M, N, K);
-    if (threadIdx.x >= THREADS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        producer_unmapped(shared, barriers, at, work, in);
-    } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        consumer(shared, barriers, at, work, in, C, alpha, beta, parts, flags);
-    }
+    compute<false>(nullptr, {A, B, M, N, K}, C, alpha, beta, parts, flags);
 }

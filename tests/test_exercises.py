@@ -212,7 +212,7 @@ REACH = {
     "14_wmma": ("void load_pieces(", "multiply(sums, mine[part % 2]);"),
     "15_mma_sync": ("void load(Operands&", "wait_for_copies<0>();"),
     "17_warp_specialized": ("expect_bytes(told", "[&](unsigned to"),
-    "22_fp32_summit": ("tma_load(b, map_b, k_tile * BK", "copy_a(shared_address"),
+    "22_fp32_summit": ("tma_load(b, *map_b, k_tile * BK", "copy_a(shared_address"),
 }
 LARGEST = 200  # rows, columns or K of a product that is run here ...
 LARGER = {"19_fp8": 336}  # ... of those whose mistake shows in no smaller one

@@ -90,7 +90,7 @@ MISTAKES = {
         "read-after-write race",
     ),
     "nobody waits for an empty stage": (
-        "mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);\n            if", "if",
+        "mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);", "",
         "write of a copy in flight",
     ),
     "half of the bytes expected": (
@@ -98,8 +98,7 @@ MISTAKES = {
         "wrong transaction bytes",
     ),
     "the copies of A not told of": (
-        "cp_async_arrive(full);\n        }\n    }\n}\n\n// Multiply",
-        "mbarrier_arrive(full);\n        }\n    }\n}\n\n// Multiply", "read of a copy in flight",
+        "cp_async_arrive(full);", "mbarrier_arrive(full);", "read of a copy in flight",
     ),
     "a part added before it is there": (
         "unsigned* flag = flag_of(flags, block);\n    if (threadIdx.x % 32 == 0) {\n"

@@ -1,9 +1,8 @@
-// Producers where B has no tensor map, as its rows do not begin at multiples of 16 bytes: they copy
-// B as they copy A, one element a copy, or four to compare.
+// B's part of a stage where it has no tensor map, as its rows do not begin at multiples of 16 bytes:
+// the producers copy it, one element a copy, or four to compare.
 #pragma once
 
 #include "copy_a.cuh"
-#include "stream_k.cuh"
 
 // Start this thread's copies of B's part of a stage, WIDTH elements each.
 template <bool IN_BOUNDS, int WIDTH>
@@ -36,24 +35,5 @@ __device__ __forceinline__ void copy_b(unsigned stage, const Matrices& in, int t
     } else {
         if (in_bounds) copy_b<true, 4>(stage, in, tile_n, k);
         else copy_b<false, 4>(stage, in, tile_n, k);
-    }
-}
-
-__device__ __forceinline__ void producer_unmapped(Shared& shared, const Barriers& barriers,
-                                                  PipelineState& at, Work& work,
-                                                  const Matrices& in)
-{
-    #pragma unroll 1
-    while (work.next()) {
-        const Origin tile = work.origin();
-        #pragma unroll 1
-        for (int k_tile = work.begin; k_tile < work.end; ++k_tile, at.advance()) {
-            const unsigned full = barriers.full + MBARRIER_BYTES * at.stage;
-            const unsigned b = shared_address(shared.b[at.stage]);
-            mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);
-            copy_a(shared_address(shared.a[at.stage]), in, tile.m, k_tile * BK);
-            copy_b(b, in, tile.n, k_tile * BK);
-            cp_async_arrive(full);
-        }
     }
 }
