@@ -39,7 +39,6 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     Shared& shared = *(Shared*)memory;
     Barriers barriers = init_barriers(mbarriers, PRODUCERS + BY_MAP);    // 1: for the bytes of B
     PipelineState at;
-    
     Work work(in.M, in.N, in.K);
     if (threadIdx.x >= THREADS) {                // a producer
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
