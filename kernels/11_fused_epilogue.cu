@@ -1,14 +1,17 @@
 // 11  Fused epilogue
 // Idea:    what is done to every element of C afterwards, such as a bias and an activation, is done
 //          before it is stored, while it is in a register. That saves whole passes over C.
-// Before:  10_register_banks.cu stored alpha * A @ B + beta * C. The product is the same here, line
-//          for line; what is new comes before it, and is called at its end.
+// Before:  10_register_banks.cu stored alpha * A @ B + beta * C. Here only the epilogue is new.
 // Launch:  as rung 10: block ((BM / TM) * (BN / TN)), grid (ceil(N / BN), ceil(M / BM)).
 // Takes:   any M, N, K; float32, row-major. C = activation(alpha * A @ B + beta * C + bias). `bias`
 //          has N elements, one for each column of C, and may be null: no bias. A, B, C and bias
 //          begin at multiples of 16 bytes.
 
-#include "register_tiles.cuh"
+#include "register_tile_sizes.cuh"
+#include "register_tile_copies.cuh"
+#include "register_tile_fragments.cuh"
+#include "register_tile_mainloop.cuh"
+#include "register_tile_epilogue.cuh"
 
 #ifndef ACTIVATION
 #define ACTIVATION 1                             // 0: none, 1: ReLU, 2: GELU by tanh, 3: by erf
@@ -39,121 +42,78 @@ __device__ __forceinline__ float activation(float x)
 #endif
 }
 
-__device__ __forceinline__ float4 load_four(const float* X, int row, int col, int rows, int cols,
-                                            bool inside)
+__device__ __forceinline__ float4 load_float4(const float* X, int row, int col, int rows, int cols,
+                                              bool in_bounds)
 {
-    return inside ? load_four<true>(X, row, col, rows, cols)
-                  : load_four<false>(X, row, col, rows, cols);
+    return in_bounds ? load_float4<true>(X, row, col, rows, cols)
+                     : load_float4<false>(X, row, col, rows, cols);
 }
 
-// sums += factor * four, element by element.
-__device__ __forceinline__ void add(float* sums, float factor, const float4& four)
+// accumulators += factor * values, element by element.
+__device__ __forceinline__ void add(float* accumulators, float factor, const float4& values)
 {
-    sums[0] += factor * four.x;
-    sums[1] += factor * four.y;
-    sums[2] += factor * four.z;
-    sums[3] += factor * four.w;
+    accumulators[0] += factor * values.x;
+    accumulators[1] += factor * values.y;
+    accumulators[2] += factor * values.z;
+    accumulators[3] += factor * values.w;
 }
 
-// A thread's sums become its elements of C. First all of them in registers, then all are stored: for
-// all that the compiler knows a load may be from where a store goes, so it moves none ahead of one.
-__device__ __forceinline__ void finish(float (&sums)[TM][TN], float* C, const float* bias,
-                                       int row, int col, int M, int N,
-                                       float alpha, float beta, bool inside)
+// From a thread's accumulators to its elements of C. All of them are finished in registers before
+// the first is stored: the compiler must assume that a load reads what a store writes, so it moves
+// no load ahead of a store.
+__device__ __forceinline__ void epilogue(float (&accumulators)[TM][TN], float* C,
+                                         const float* bias, int row, int col, int M, int N,
+                                         float alpha, float beta, bool in_bounds)
 {
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] *= alpha;
+        for (int j = 0; j < TN; ++j) accumulators[i][j] *= alpha;
     if (beta != 0.0f) {                          // otherwise C is not read
         #pragma unroll
         for (int i = 0; i < TM; ++i) {
             #pragma unroll
             for (int q = 0; q < TN / 4; ++q)
-                add(&sums[i][4 * q], beta,
-                    load_four(C, row_of(row, i), col_of(col, q), M, N, inside));
+                add(&accumulators[i][4 * q], beta,
+                    load_float4(C, row_of(row, i), col_of(col, q), M, N, in_bounds));
             asm volatile("" ::: "memory");       // no more loads ahead: registers are short
         }
     }
     if (bias) {
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q) {
-            const float4 four = load_four(bias, 0, col_of(col, q), 1, N, inside);
+            const float4 of_columns = load_float4(bias, 0, col_of(col, q), 1, N, in_bounds);
             #pragma unroll
-            for (int i = 0; i < TM; ++i) add(&sums[i][4 * q], 1.0f, four);
+            for (int i = 0; i < TM; ++i) add(&accumulators[i][4 * q], 1.0f, of_columns);
         }
     }
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] = activation(sums[i][j]);
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        #pragma unroll
-        for (int q = 0; q < TN / 4; ++q)
-            store_four(C, row_of(row, i), col_of(col, q), M, N, &sums[i][4 * q],
-                       1.0f, 0.0f, inside);
+        for (int j = 0; j < TN; ++j) accumulators[i][j] = activation(accumulators[i][j]);
+    store_accumulators(C, row, col, M, N, accumulators, 1.0f, 0.0f, in_bounds);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta, const float* __restrict__ bias)
 {
-    extern __shared__ __align__(128) Tiles tiles[];            // the ring, at whole sectors
+    extern __shared__ __align__(128) Stage stages[];
     __shared__ unsigned long long barriers[2 * STAGES];
-    const Inputs in = of_this_block(A, B, M, N, K);
-
-    // Block to warp to lane. Lanes lie row by row: eight neighbours read 128 bytes of B.
+    const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int y = warp / (BN / WN) * WM + lane / 8 * 4;        // my first row of the block's tile
-    const int x = warp % (BN / WN) * WN + lane % 8 * 4;        // my first column of it
+    const int thread_m = first_row_of_thread(warp, lane);
+    const int thread_n = first_col_of_thread(warp, lane);
 
-    const int stages = max(1, (K + BK - 1) / BK);
-    Ring<STAGES> ring(barriers, THREADS);
-    Source from = source(in);
-    const auto fill = [&](int place) {           // with my part of the next stage
-        fetch(tiles, place, from, in);
-        ring.commit(place);
-    };
-    #pragma unroll 1
-    for (int place = 0; place < STAGES - 1 && place < stages; ++place) fill(place);
-    ring.wait();
+    const int k_tiles = max(1, (K + BK - 1) / BK);
+    Pipeline<STAGES> pipeline(barriers, THREADS);
+    CopySource source = first_copies(in);
+    const Copies copies = {stages, in, source, pipeline};
+    prologue(copies, pipeline, k_tiles);
 
-    float sums[TM][TN] = {};
-    Operands mine[2];                            // for one k, and for the next
-    const float *first_a = &tiles[0].a[0][y], *first_b = &tiles[0].b[0][x];
-    const float *a = first_a, *b = first_b;
-    read(mine[0], a, b);
-    multiply<0, 1>(sums, mine[0]);
-
-    // Where the loop branches, the assembler waits for what was read last, unless it was needed
-    // before. So the first column of an outer product comes before the branch, the others after it.
-    int stage = 0, chunks = BK / CHUNK;          // chunks of this stage that are left
-    #pragma unroll 1
-    while (true) {
-        #pragma unroll
-        for (int k = 0; k < CHUNK - 1; ++k) {
-            read(mine[(k + 1) % 2], a + (k + 1) * (BM + PAD), b + (k + 1) * BN);
-            if (k > 0) multiply<0, 1>(sums, mine[k % 2]);
-            multiply<1, TN>(sums, mine[k % 2]);
-        }
-        multiply<0, 1>(sums, mine[(CHUNK - 1) % 2]);
-        a += CHUNK * (BM + PAD);
-        b += CHUNK * BN;
-        if (--chunks == 0) {
-            if (++stage == stages) break;
-            chunks = BK / CHUNK;
-            ring.release(lane);
-            if (stage + STAGES - 2 < stages) fill(ring.acquire());
-            const int place = ring.wait();
-            a = first_a + place * TILES_FLOATS;
-            b = first_b + place * TILES_FLOATS;
-        }
-        read(mine[0], a, b);
-        multiply<1, TN>(sums, mine[(CHUNK - 1) % 2]);
-        multiply<0, 1>(sums, mine[0]);
-    }
-    multiply<1, TN>(sums, mine[(CHUNK - 1) % 2]);
-
-    finish(sums, C, bias, in.top + y, in.left + x, M, N, alpha, beta, in.whole);
+    float accumulators[TM][TN] = {};
+    Fragments fragments[2];                      // for one k, and for the next
+    mainloop(accumulators, fragments, copies, pipeline, k_tiles, lane, thread_m, thread_n);
+    epilogue(accumulators, C, bias, in.tile_m + thread_m, in.tile_n + thread_n, M, N,
+             alpha, beta, in.in_bounds);
 }

@@ -122,7 +122,7 @@ def test_what_is_read_again_after_cublas_is_what_is_predicted(table):
 def test_the_fused_way_reads_a_once_and_b_at_most_once_for_each_group_of_blocks(table):
     """GROUP rows of blocks go along C together. They share what they read of A and B in L2, as
     both are in use at the same time; the next group finds no more of B than L2 has kept."""
-    text = kernel_file("register_tiles.cuh").read_text(encoding="utf-8")
+    text = kernel_file("register_tile_sizes.cuh").read_text(encoding="utf-8")
     group = int(re.search(r"#define GROUP (\d+)", text)[1])
     for row, read, _ in counted(table, FUSED, ALONE):
         rows = ladder.find(epilogues.NAME).tile(ladder.read_settings(row.settings))[0]

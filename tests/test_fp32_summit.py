@@ -85,22 +85,24 @@ def test_machine_code_is_launched_on_a_gpu_alone(monkeypatch):
 
 MISTAKES = {
     "nobody waits for a full stage": (
-        "wait_for(at.full + 8 * at.stage, at.parity);\n                a =", "a =",
+        "mbarrier_wait(barriers.full + MBARRIER_BYTES * at.stage, at.parity);\n                a =",
+        "a =",
         "read-after-write race",
     ),
     "nobody waits for an empty stage": (
-        "wait_for(at.empty + 8 * at.stage, at.parity ^ 1);", "", "write of a copy in flight",
+        "mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);", "",
+        "write of a copy in flight",
     ),
     "half of the bytes expected": (
-        "expect_bytes(told, sizeof(shared.b[0]))", "expect_bytes(told, sizeof(shared.b[0]) / 2)",
+        "arrive_expect(full, sizeof(shared.b[0]))", "arrive_expect(full, sizeof(shared.b[0]) / 2)",
         "wrong transaction bytes",
     ),
     "the copies of A not told of": (
-        "arrive_when_copied(told);", "arrive(told);", "read of a copy in flight",
+        "cp_async_arrive(full);", "mbarrier_arrive(full);", "read of a copy in flight",
     ),
     "a part added before it is there": (
         "unsigned* flag = flag_of(flags, block);\n    if (threadIdx.x % 32 == 0) {\n"
-        "        while (look(flag) == 0) {}\n        *flag = 0;\n    }",
+        "        while (counter_load(flag) == 0) {}\n        *flag = 0;\n    }",
         "", "uninitialised read",
     ),
 }  # fmt: skip

@@ -42,7 +42,8 @@ def check_blocks(kernel: ptx.Kernel, source: str, begins_unset: bool = False) ->
     at = [lines[i.line - 1] for i in accesses]
     at = [line for line in at if line.strip() != "}"]  # the end of what was put in for a call
     # The last: a call of a function of the kernel file or of a header.
-    calls = "read|load|fetch|keep|store|multiply|put|take|add|combine|send|leave|epilogue"
+    calls = "read|load|fetch|keep|store|multiply|put|take|add|combine|send|leave"
+    calls += "|copy|prologue|mainloop|epilogue|producer|consumer"
     names_memory = re.compile(rf"\[|\*|\b({calls})\w*[<(]")
     assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)
 

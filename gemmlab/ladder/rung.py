@@ -84,6 +84,7 @@ class Rung:
     # The lines that the idea stands in, from above, each part as how its first and its last line
     # begin; empty for a rung that has no notebook yet.
     inner_loop: tuple[tuple[str, str], ...] = ()
+    inner_loop_in: str = ""  # the header that they stand in, if it is not the rung's own file
 
     @property
     def path(self) -> Path:

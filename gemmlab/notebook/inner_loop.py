@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from gemmlab import ladder
+from gemmlab.folders import kernel_file
 from gemmlab.ladder import LadderError
 from gemmlab.report import GROUND, INK, Listing
 
@@ -18,7 +20,8 @@ def inner_loop(name: str, beside: str | None = None) -> InnerLoop:
     not there, and for a rung whose entry does not say which lines these are.
     """
     names = [name] if beside is None else [beside, name]
-    return InnerLoop(tuple((f"{name}.cu", lines(ladder.find(name))) for name in names))
+    rungs = [ladder.find(one) for one in names]
+    return InnerLoop(tuple((_file(rung).name, lines(rung)) for rung in rungs))
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def lines(rung: ladder.Rung) -> Listing:
     """The lines that `rung.inner_loop` names. Raises LadderError where the file has none such."""
     if not rung.inner_loop:
         raise LadderError(f"{rung.name} has no inner_loop in its entry in gemmlab/lessons/")
-    source = rung.path.read_text(encoding="utf-8").splitlines()
+    source = _file(rung).read_text(encoding="utf-8").splitlines()
     numbers: list[int | None] = []
     after = 0
     for first, last in rung.inner_loop:
@@ -58,12 +61,16 @@ def lines(rung: ladder.Rung) -> Listing:
     return Listing(text, "cuda", tuple(numbers))
 
 
+def _file(rung: ladder.Rung) -> Path:
+    return kernel_file(rung.inner_loop_in) if rung.inner_loop_in else rung.path
+
+
 def _next(rung: ladder.Rung, source: list[str], begins: str, at: int) -> int:
     """Where the next line stands that begins so, from line `at` on, counted from 0."""
     for place in range(at, len(source)):
         if source[place].strip().startswith(begins):
             return place
     raise LadderError(
-        f"{rung.path.name} has no line that begins with {begins!r} after line {at}: the "
+        f"{_file(rung).name} has no line that begins with {begins!r} after line {at}: the "
         "inner_loop of its entry in gemmlab/lessons/ is out of date"
     )

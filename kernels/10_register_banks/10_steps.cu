@@ -1,143 +1,103 @@
-// 10  Steps to it: a measurement beside 10_register_banks.cu, no rung of the ladder
-// Idea:    what 10_register_banks.cu is not: steps on the way from 09 to it, and roads not taken. As
-//          the macros are set here, it is that kernel.
-//          STAGES 1: tiles go through registers into two buffers, and the warps of a block meet at a
-//          barrier after each. Any other value: the ring.
+// 10  The first step: a measurement beside 10_register_banks.cu, no rung of the ladder
+// Idea:    10_register_banks.cu without its pipeline, with STAGES 1: the next fragments are loaded
+//          ahead, and the FMAs have its order. Tiles go through registers into two buffers, and all
+//          warps of the block wait at a barrier after each, as in 09. Any other value of STAGES is
+//          10_register_banks.cu itself.
 //          ORDER 0: the FMAs of an outer product go row by row.
 //          PAIRS 1: a warp's lanes lie as in 08 and 09, where neighbours read the same in pairs.
 // Launch:  as 10_register_banks.cu, and it takes what that takes. STAGES 1: from any GPU on.
-
-#include "staging.cuh"
-#include "register_tiles.cuh"
 
 #ifndef ORDER
 #define ORDER 1                                  // of the FMAs. 0: row by row. 1: snaking columns
 #endif
 #ifndef PAIRS
-#define PAIRS 0                                  // 1: bits 0, 2, 3 of the lane go across
+#define PAIRS 0                                  // 1: bits 0, 2, 3 of the lane count columns
 #endif
-#define LINES (ORDER ? TN : TM)                  // of an outer product: its columns or its rows
 
-// Of the outer product, the lines from FIRST to END - 1.
-template <int FIRST, int END>
-__device__ __forceinline__ void multiply_lines(float (&sums)[TM][TN], const Operands& mine)
-{
-    #pragma unroll
-    for (int line = FIRST; line < END; ++line)
-        #pragma unroll
-        for (int n = 0; n < (ORDER ? TM : TN); ++n) {
-            const int i = ORDER ? (line % 2 ? n : TM - 1 - n) : line, j = ORDER ? line : n;
-            sums[i][j] += mine.a[i] * mine.b[j];
-        }
-}
+#if !defined(STAGES) || STAGES != 1
+#include "10_register_banks.cu"
+#else
+#include "register_tile_sizes.cuh"
+#include "register_tile_copies.cuh"              // for Inputs alone: nothing is copied here
+#include "register_tile_fragments.cuh"
+#include "register_tile_epilogue.cuh"
+#include "staging.cuh"
 
-// My part of a stage on its way from global memory, in registers.
-struct Parts {
-    float4 a[FOURS(BM * BK)], b[FOURS(BK * BN)];
+// This thread's part of a tile of A and of B, in registers.
+struct Staged {
+    float4 a[BM * BK / 4 / THREADS], b[BK * BN / 4 / THREADS];
 };
 
-template <bool INSIDE>
-__device__ __forceinline__ void bring(Parts& parts, const Inputs& in, int tile_k)
+template <bool IN_BOUNDS>
+__device__ __forceinline__ void load_tiles(Staged& staged, const Inputs& in, int tile_k)
 {
-    fetch_columns<INSIDE, THREADS, BM>(parts.a, in.A, in.top, tile_k, in.M, in.K);
-    fetch_rows<INSIDE, THREADS, BN>(parts.b, in.B, tile_k, in.left, in.K, in.N);
+    load_columns<IN_BOUNDS, THREADS, BM>(staged.a, in.A, in.tile_m, tile_k, in.M, in.K);
+    load_rows<IN_BOUNDS, THREADS, BN>(staged.b, in.B, tile_k, in.tile_n, in.K, in.N);
 }
 
-__device__ __forceinline__ void bring(Parts& parts, const Inputs& in, int tile_k)
+__device__ __forceinline__ void load_tiles(Staged& staged, const Inputs& in, int tile_k)
 {
-    if (in.whole && in.K % 4 == 0 && tile_k + BK <= in.K)
-        bring<true>(parts, in, tile_k);
+    if (in.in_bounds && in.K % 4 == 0 && tile_k + BK <= in.K)
+        load_tiles<true>(staged, in, tile_k);
     else
-        bring<false>(parts, in, tile_k);
+        load_tiles<false>(staged, in, tile_k);
 }
 
-__device__ __forceinline__ void keep(Tiles& tiles, const Parts& parts)
+__device__ __forceinline__ void store_tiles(Stage& buffer, const Staged& staged)
 {
-    keep_columns<THREADS, BM>(tiles.a, parts.a);
-    keep_rows<THREADS>(tiles.b, parts.b);
+    store_columns<THREADS, BM>(buffer.a, staged.a);
+    store_rows<THREADS>(buffer.b, staged.b);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 register_banks(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta)
 {
-    extern __shared__ __align__(128) Tiles tiles[];
-    const Inputs in = of_this_block(A, B, M, N, K);
-
+    extern __shared__ __align__(128) Stage buffers[];
+    const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int across = PAIRS ? lane % 2 + lane / 4 % 4 * 2 : lane % 8;
-    const int down = PAIRS ? lane / 2 % 2 + lane / 16 * 2 : lane / 8;
-    const int y = warp / (BN / WN) * WM + down * 4;
-    const int x = warp % (BN / WN) * WN + across * 4;
+    const int thread_n = first_col_of_thread(warp, lane);
+    const int thread_m = first_row_of_thread(warp, lane);
 
-    const int stages = max(1, (K + BK - 1) / BK);
-#if STAGES == 1
-    int place = 0;                               // the buffer that is multiplied
-    Parts parts;
-    bring(parts, in, 0);
-    keep(tiles[0], parts);
+    const int k_tiles = max(1, (K + BK - 1) / BK);
+    int buffer = 0;                              // the one that is multiplied
+    Staged staged;
+    load_tiles(staged, in, 0);
+    store_tiles(buffers[0], staged);
     __syncthreads();
-    if (stages > 1) bring(parts, in, BK);
-#else
-    __shared__ unsigned long long barriers[2 * STAGES];
-    Ring<STAGES> ring(barriers, THREADS);
-    Source from = source(in);
-    const auto fill = [&](int place) {
-        fetch(tiles, place, from, in);
-        ring.commit(place);
-    };
-    #pragma unroll 1
-    for (int place = 0; place < STAGES - 1 && place < stages; ++place) fill(place);
-    ring.wait();
-#endif
+    if (k_tiles > 1) load_tiles(staged, in, BK);
 
-    float sums[TM][TN] = {};
-    Operands mine[2];
-    const float *first_a = &tiles[0].a[0][y], *first_b = &tiles[0].b[0][x];
+    float accumulators[TM][TN] = {};
+    Fragments fragments[2];                      // for one k, and for the next
+    const float *first_a = &buffers[0].a[0][thread_m], *first_b = &buffers[0].b[0][thread_n];
     const float *a = first_a, *b = first_b;
-    read(mine[0], a, b);
-    multiply_lines<0, 1>(sums, mine[0]);
+    load_fragments(fragments[0], a, b);
+    multiply_first(accumulators, fragments[0]);
 
-    int stage = 0, chunks = BK / CHUNK;
+    int k_tile = 0, chunks = BK / CHUNK;         // chunks that are due in this buffer
     #pragma unroll 1
     while (true) {
-        #pragma unroll
-        for (int k = 0; k < CHUNK - 1; ++k) {
-            read(mine[(k + 1) % 2], a + (k + 1) * (BM + PAD), b + (k + 1) * BN);
-            if (k > 0) multiply_lines<0, 1>(sums, mine[k % 2]);
-            multiply_lines<1, LINES>(sums, mine[k % 2]);
-        }
-        multiply_lines<0, 1>(sums, mine[(CHUNK - 1) % 2]);
+        multiply_chunk(accumulators, fragments, a, b);
         a += CHUNK * (BM + PAD);
         b += CHUNK * BN;
         if (--chunks == 0) {
-            if (++stage == stages) break;
+            if (++k_tile == k_tiles) break;
             chunks = BK / CHUNK;
-#if STAGES == 1
             // The other buffer was read before the last barrier: it may be overwritten now.
-            place ^= 1;
-            keep(tiles[place], parts);
+            buffer ^= 1;
+            store_tiles(buffers[buffer], staged);
             __syncthreads();
-            if (stage + 1 < stages) bring(parts, in, (stage + 1) * BK);
-#else
-            ring.release(lane);
-            if (stage + STAGES - 2 < stages) fill(ring.acquire());
-            const int place = ring.wait();
-#endif
-            a = first_a + place * TILES_FLOATS;
-            b = first_b + place * TILES_FLOATS;
+            if (k_tile + 1 < k_tiles) load_tiles(staged, in, (k_tile + 1) * BK);
+            a = first_a + buffer * STAGE_FLOATS;
+            b = first_b + buffer * STAGE_FLOATS;
         }
-        read(mine[0], a, b);
-        multiply_lines<1, LINES>(sums, mine[(CHUNK - 1) % 2]);
-        multiply_lines<0, 1>(sums, mine[0]);
+        load_fragments(fragments[0], a, b);
+        multiply_rest(accumulators, fragments[LAST]);
+        multiply_first(accumulators, fragments[0]);
     }
-    multiply_lines<1, LINES>(sums, mine[(CHUNK - 1) % 2]);
+    multiply_rest(accumulators, fragments[LAST]);
 
-    const int row = in.top + y, col = in.left + x;
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        #pragma unroll
-        for (int q = 0; q < TN / 4; ++q)
-            store_four(C, row_of(row, i), col_of(col, q), M, N, &sums[i][4 * q], alpha, beta,
-                       in.whole);
+    const int row = in.tile_m + thread_m, col = in.tile_n + thread_n;
+    store_accumulators(C, row, col, M, N, accumulators, alpha, beta, in.in_bounds);
 }
+#endif

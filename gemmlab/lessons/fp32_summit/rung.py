@@ -55,9 +55,9 @@ def _only_to_compare(s: Settings) -> str | None:
 RUNG = Rung(
     name="22_fp32_summit",
     title="FP32 summit",
-    idea="warps that only bring, warps that only multiply, and all SMs at work to the end",
+    idea="warps that only copy, warps that only multiply, and all SMs at work to the end",
     inner_loop=(
-        ("for (int n = work.begin", "arrive_when_copied(told)"),
+        ("for (int k_tile = work.begin", "cp_async_arrive(full)"),
         ("if (--chunks == 0)", "b = &shared.b"),
     ),
     parameters=(

@@ -1,4 +1,3 @@
-#include "register_tiles.cuh"
 #include "stream_k.cuh"
 
 extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, int N, int K)
@@ -7,10 +6,10 @@ extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, in
     int count = 0;
     for (; work.next(); ++count) {
         if (count >= most) continue;
-        const Corner corner = work.corner();
+        const Origin origin = work.origin();
         int* part = parts + 4 * (blockIdx.x * most + count);
-        part[0] = corner.top;
-        part[1] = corner.left;
+        part[0] = origin.m;
+        part[1] = origin.n;
         part[2] = work.begin;
         part[3] = work.end;
     }

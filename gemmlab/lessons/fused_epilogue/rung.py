@@ -13,7 +13,7 @@ RUNG = Rung(
     name="11_fused_epilogue",
     title="Fused epilogue",
     idea="bias and activation while C is in registers: no pass over C for them",
-    inner_loop=(("if (bias) {", "1.0f, 0.0f, inside"),),
+    inner_loop=(("if (bias) {", "store_accumulators("),),
     parameters=(
         *PARAMETERS,
         Parameter(

@@ -35,7 +35,7 @@ def _whole_warps(s: Settings) -> str | None:
 
 def _a_row_of_b(s: Settings) -> str | None:
     if (threads := shapes.threads_of_tiles(s)) < s["BN"]:
-        return f"makes {threads} threads per block, too few to bring a row of {s['BN']} of B"
+        return f"makes {threads} threads per block, too few to copy a row of {s['BN']} of B"
     return None
 
 
@@ -52,7 +52,7 @@ CONSTRAINTS = (
     whole_block(shapes.threads_of_tiles),
     enough_registers(
         lambda s: s["TM"] * s["TN"] + 2 * (s["TM"] + s["TN"]),
-        lambda s: f"{s['TM']}×{s['TN']} sums, two columns, two rows",
+        lambda s: f"{s['TM']}×{s['TN']} accumulators, two columns, two rows",
         shapes.threads_of_tiles,
     ),
 )
@@ -73,7 +73,8 @@ RUNG = Rung(
     name="10_register_banks",
     title="Register banks",
     idea="nearly every issue slot an FMA, its operands in registers ahead of it",
-    inner_loop=(("while (true)", "multiply<0, 1>(sums, mine[0])"),),
+    inner_loop=(("while (true)", "multiply_first(accumulators, fragments[0])"),),
+    inner_loop_in="register_tile_mainloop.cuh",
     parameters=PARAMETERS,
     tile=shapes.tile,
     plan=plan("register_banks", PRODUCT),

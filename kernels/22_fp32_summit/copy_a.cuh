@@ -1,0 +1,29 @@
+// A's part of a stage, which the producers copy and transpose.
+#pragma once
+
+#include "cp_async.cuh"
+#include "stages.cuh"
+
+// Start this thread's copies of BM rows of A, from tile_m on, along BK k. Each is of one element: a
+// warp copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and
+// different banks in shared memory. Where A ends, zeros are stored.
+__device__ __forceinline__ void copy_a(unsigned stage, const Matrices& in, int tile_m, int k)
+{
+    const int t = threadIdx.x - THREADS, row = tile_m + t / 8, col = k + t % 8;
+    const float* source = in.A + (size_t)row * in.K + col;
+    const unsigned to = stage + 4 * (t % 8 * (BM + PAD) + t / 8);
+    if (tile_m + BM <= in.M && k + BK <= in.K) {
+        #pragma unroll
+        for (int r = 0; r < BM; r += PRODUCERS / 8)
+            #pragma unroll
+            for (int d = 0; d < BK; d += 8)
+                cp_async<4>(to + 4 * (d * (BM + PAD) + r), source + (size_t)r * in.K + d);
+    } else {
+        #pragma unroll 1
+        for (int r = 0; r < BM; r += PRODUCERS / 8)
+            #pragma unroll 1
+            for (int d = 0; d < BK; d += 8)
+                cp_async<4>(to + 4 * (d * (BM + PAD) + r), source + (size_t)r * in.K + d,
+                            row + r < in.M && col + d < in.K ? 4 : 0);
+    }
+}

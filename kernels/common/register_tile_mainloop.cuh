@@ -1,0 +1,65 @@
+// The prologue and the mainloop of rungs 10 and 11: all warps fill the stages of a pipeline, and
+// multiply from them.
+#pragma once
+
+#include "pipeline_cp_async.cuh"
+#include "register_tile_copies.cuh"
+#include "register_tile_fragments.cuh"
+
+// What this thread's copies need.
+struct Copies {
+    Stage* stages;
+    const Inputs& in;
+    CopySource& source;
+    const Pipeline<STAGES>& pipeline;
+
+    // Start the copies of the next piece along K.
+    __device__ __forceinline__ void copy_next(int stage) const
+    {
+        copy_stage(stages, stage, source, in);
+        pipeline.commit(stage);
+    }
+};
+
+// Fill all stages but one, and wait for the first.
+__device__ __forceinline__ void prologue(const Copies& copies, Pipeline<STAGES>& pipeline,
+                                         int k_tiles)
+{
+    #pragma unroll 1
+    for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_next(stage);
+    pipeline.wait();
+}
+
+// accumulators += the block's rows of A times its columns of B. The fragments are for one k, and
+// for the next.
+__device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragments (&fragments)[2],
+                                         const Copies& copies, Pipeline<STAGES>& pipeline,
+                                         int k_tiles, int lane, int thread_m, int thread_n)
+{
+    const float* first_a = &copies.stages[0].a[0][thread_m];
+    const float* first_b = &copies.stages[0].b[0][thread_n];
+    const float *a = first_a, *b = first_b;
+    load_fragments(fragments[0], a, b);
+    multiply_first(accumulators, fragments[0]);
+
+    int k_tile = 0, chunks = BK / CHUNK;         // chunks that are due in this stage
+    #pragma unroll 1
+    while (true) {
+        multiply_chunk(accumulators, fragments, a, b);
+        a += CHUNK * (BM + PAD);
+        b += CHUNK * BN;
+        if (--chunks == 0) {
+            if (++k_tile == k_tiles) break;
+            chunks = BK / CHUNK;
+            pipeline.release(lane);
+            if (k_tile + STAGES - 2 < k_tiles) copies.copy_next(pipeline.acquire());
+            const int stage = pipeline.wait();
+            a = first_a + stage * STAGE_FLOATS;
+            b = first_b + stage * STAGE_FLOATS;
+        }
+        load_fragments(fragments[0], a, b);
+        multiply_rest(accumulators, fragments[LAST]);
+        multiply_first(accumulators, fragments[0]);
+    }
+    multiply_rest(accumulators, fragments[LAST]);
+}
