@@ -203,7 +203,11 @@ def _ships_split(s: Settings) -> bool:
         return True
     if not SQUARE.items() <= s.items():
         return False
-    return s["SPLIT"] <= 4 if s["OP_A"] == s["OP_B"] == 0 else (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
+    return (
+        s["SPLIT"] <= 4
+        if s["OP_A"] == s["OP_B"] == 0
+        else (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
+    )
 
 
 RUNG = Rung(
