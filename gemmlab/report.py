@@ -7,9 +7,11 @@ page; nothing in it depends on the machine or the time.
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+SPACES = r'<span style="color: #BBB">(\s+)</span>'  # of a colour that nobody sees
 GROUND, INK, RULE, MARGIN = "#FCFCFA", "#222222", "#D9D9D5", "#767676"
 
 
@@ -140,7 +142,7 @@ class Listing:
         # Styles in place: they hold in every viewer, on a light ground also where the page is dark.
         lexer = get_lexer_by_name(self.language, stripnl=False, ensurenl=False)
         code = highlight(self.text, lexer, HtmlFormatter(noclasses=True, nowrap=True))
-        code = code.removesuffix("\n")
+        code = re.sub(SPACES, r"\1", code.removesuffix("\n"))
         if self.numbers:
             code = "\n".join(
                 f'<span style="color: {MARGIN}">{number}  </span>{line}'
