@@ -227,13 +227,13 @@ def test_c_is_stored_once_and_never_loaded_and_the_bias_once_by_every_thread(how
 
 # ---- planted mistakes ----------------------------------------------------------------------------
 
-LOAD = "const float4 four = load_four(bias, 0, col_of(col, q), 1, N, inside);"
-ADD = "for (int i = 0; i < TM; ++i) add(&sums[i][4 * q], 1.0f, four);"
+LOAD = "const float4 of_columns = load_float4(bias, 0, col_of(col, q), 1, N, in_bounds);"
+ADD = "for (int i = 0; i < TM; ++i) add(&accumulators[i][4 * q], 1.0f, of_columns);"
 ACTIVATE = """\
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
-        for (int j = 0; j < TN; ++j) sums[i][j] = activation(sums[i][j]);
+        for (int j = 0; j < TN; ++j) accumulators[i][j] = activation(accumulators[i][j]);
 """
 
 
@@ -245,17 +245,19 @@ def earlier(before):
 MISTAKES = {
     "the bias by rows": (
         (ADD, "for (int i = 0; i < TM; ++i) { const float b = bias[min(row_of(row, i), N - 1)]; "
-              "add(&sums[i][4 * q], 1.0f, make_float4(b, b, b, b)); }"),
+              "add(&accumulators[i][4 * q], 1.0f, make_float4(b, b, b, b)); }"),
     ),
     "the bias of the next four": ((LOAD, LOAD.replace("col_of(col, q)", "4 + col_of(col, q)")),),
-    "the bias read past its end": ((LOAD, LOAD.replace("inside", "true")),),
+    "the bias read past its end": ((LOAD, LOAD.replace("in_bounds", "true")),),
     "the bias times alpha": ((ADD, ADD.replace("1.0f", "alpha")),),
     "a bias that has to be there": (("    if (bias) {", "    {"),),
     "the bias after the activation": earlier("    if (bias) {\n"),
     "the activation before C is added": earlier("    if (beta != 0.0f) { "),
     "no activation": ((ACTIVATE, ""),),
-    "alpha forgotten": (("sums[i][j] *= alpha;", "sums[i][j] *= 1.0f;"),),
-    "beta forgotten": (("add(&sums[i][4 * q], beta,", "add(&sums[i][4 * q], 1.0f,"),),
+    "alpha forgotten": (("accumulators[i][j] *= alpha;", "accumulators[i][j] *= 1.0f;"),),
+    "beta forgotten": (
+        ("add(&accumulators[i][4 * q], beta,", "add(&accumulators[i][4 * q], 1.0f,"),
+    ),
     "C read where beta is 0": (("if (beta != 0.0f)", "if (beta != 7.0f)"),),
 }  # fmt: skip
 FORMS = {

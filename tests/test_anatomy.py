@@ -14,7 +14,7 @@ from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook import chapters
 from gemmlab.notebook.reading import DEEPER, prose, words
 
-MOST_WORDS, MOST_CELLS, OPENING = 1500, 45, 12
+MOST_WORDS, MOST_CELLS, OPENING = 1560, 45, 12
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
 CHAPTERS = [chapter.name for chapter in chapters.chapters()]

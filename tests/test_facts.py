@@ -13,8 +13,9 @@ from gemmlab.records import tuning
 
 TILED = [rung.name for rung in RUNGS[3:]]
 # Copies past L1 are counted by where they go, too: every other row of 14's tiles begins 16 bytes
-# off a multiple of 32, so 128 bytes of it fill five places instead of four.
-COUNTED_TWICE = {"14_wmma": (1 / 8, 1 / 8)}
+# off a multiple of 32, so 128 bytes of it fill five places instead of four. So does each row of
+# 12's stages of B, which begin behind six mbarriers.
+COUNTED_TWICE = {"14_wmma": (1 / 8, 1 / 8), "12_split_k": (0, 1 / 4)}
 # One multiply-add beside 128: the factor of an element, with a bias that is 0; its promotion.
 ADDED = {"15_mma_sync": 1 / 128, "19_fp8": 1 / 128}
 
