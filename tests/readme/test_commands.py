@@ -250,7 +250,7 @@ def names(line: str) -> dict[str, object]:
     A, B, C = square
     X = gl.random_matrix(256, 256, 3)
     bias, kernel = np.ones(64, np.float32), gl.load("03_shared_memory")
-    known = {"gl": gl, "A": A, "B": B, "C": C, "X": X, "bias": bias, "kernel": kernel,
+    known = {"gl": gl, "np": np, "A": A, "B": B, "C": C, "X": X, "bias": bias, "kernel": kernel,
              "M": M, "N": N, "K": K}  # fmt: skip
     for statement in PYTHON:
         if statement.startswith("from "):
