@@ -43,7 +43,7 @@ def check_blocks(kernel: ptx.Kernel, source: str, begins_unset: bool = False) ->
     at = [line for line in at if line.strip() != "}"]  # the end of what was put in for a call
     # The last: a call of a function of the kernel file or of a header.
     calls = "read|load|fetch|keep|store|multiply|put|take|add|combine|send|leave"
-    calls += "|copy|prologue|mainloop|epilogue|producer|consumer"
+    calls += "|copy|prologue|mainloop|epilogue|producer|consumer|apply"
     names_memory = re.compile(rf"\[|\*|\b({calls})\w*[<(]")
     assert sum(bool(names_memory.search(line)) for line in at) >= 0.9 * len(at)
 

@@ -12,7 +12,7 @@ from functools import partial
 
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import find
-from gemmlab.ladder.settings import LAST_ARRIVER
+from gemmlab.ladder.settings import EVERY_PART, LAST_ARRIVER
 from ptxsim.architectures import WARP
 from ptxsim.metrics import METRICS
 
@@ -64,8 +64,15 @@ def _predicated(trace: Trace) -> int:
 
 
 def _before_counting(trace: Trace) -> int:
-    """`@!PT LDS RZ, [RZ]` stands four times in the machine code of the one thread that counts."""
-    return 4 * math.prod(trace.grid) if trace.settings["JOIN"] == LAST_ARRIVER else 0
+    """`@!PT LDS RZ, [RZ]` stands four times before each count in the code of the one thread that
+    counts: on arrival, and where all wait also as a block leaves."""
+    counts = {LAST_ARRIVER: 1, EVERY_PART: 2}.get(trace.settings["JOIN"], 0)
+    return 4 * counts * math.prod(trace.grid)
+
+
+def _looks_at_arrivals(trace: Trace) -> int:
+    waits = trace.settings["JOIN"] == EVERY_PART
+    return LOOKS * math.prod(trace.grid) if waits else 0
 
 
 def _looks(trace: Trace, each: int) -> int:
@@ -90,9 +97,20 @@ DIFFERENCES = (
         rungs=("12_split_k",),
         metric="smsp__inst_executed_op_shared_ld.sum",
         more=_before_counting,
-        why="Explained: where the last arriver of 12_split_k adds, the H200 counts four loads of "
-        "shared memory more for each block, which no lane executes: the assembler puts them before "
-        "the addition by which a block counts itself.",
+        why="Explained: each time a block of 12_split_k counts itself, the H200 counts four loads "
+        "of shared memory more, which no lane executes: the assembler puts them before the "
+        "addition.",
+    ),
+    *(
+        Difference(
+            rungs=("12_split_k",),
+            metric=metric,
+            more=lambda trace: 0,
+            most=_looks_at_arrivals,
+            why="Explained: how often a block of 12_split_k looks at the counter until all parts "
+            "are there depends on time, and each look is a load from global memory.",
+        )
+        for metric in METRICS["global", "load"]
     ),
     Difference(
         rungs=("22_fp32_summit",),

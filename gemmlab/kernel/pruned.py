@@ -233,6 +233,8 @@ def _used(lines: list[Line], settings: set[str]) -> list[Line]:
     items = list(_items(lines))
     code = [item for item in items if item.is_code]
     kept = {item for item in code if not item.names or item.names & settings}
+    pasted = tuple(set(re.findall(r"(\w+)##", "".join(text for _, text in lines))))  # a name's part
+    kept |= {item for item in code if pasted and any(n.startswith(pasted) for n in item.names)}
     words: set[str] = set()
     found = kept
     while found:
