@@ -30,7 +30,7 @@ from gemmlab.ladder import (
     Target,
 )
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.products.estimate import seconds
+from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 
@@ -50,7 +50,6 @@ RULED = {
 }
 FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
-ALIGNED_BYTES = 16  # at multiples of which rows begin where they are loaded fastest
 COPYING_S, COPYING = 3e-6, 2.5e12  # of a copy into longer rows: its launches; bytes/s
 WORTH_COPYING = 0.9  # of a time by the rule
 
@@ -169,7 +168,7 @@ def _on_copies(problem: Problem, dtype: str, ruled: Chosen) -> Chosen | None:
     """The same product with N, and of 16 bits also K, at whole 16 bytes, where copying into such
     rows is worth its time by the rule. In float32 A is loaded by single elements anyway."""
     size = TYPES[dtype].a.bytes
-    elements = ALIGNED_BYTES // size
+    elements = ROW_BYTES // size
     k = problem.k if dtype == SINGLE.name else elements * ceil_div(problem.k, elements)
     padded = Problem(problem.m, elements * ceil_div(problem.n, elements), k)
     if problem.batch != 1 or padded.shape == problem.shape or 0 in padded.shape:
