@@ -32,7 +32,7 @@ from ptxsim.architectures import SIMULATED_ARCH
 from tools.site.interactive import LAB, RING_PLAYER, Call, calls
 
 FOLDER = "widgets"
-FARTHEST = 3  # settings that a view changes of those at which the sliders stand at first, at most
+FARTHEST = 2  # settings that a view changes of those at which the sliders stand at first, at most
 NOT_HERE = "{settings} go together, but this page has no picture of them: gl.lab in the notebook draws it."  # fmt: skip # noqa: E501
 NO_SCRIPT = "The sliders need JavaScript; the picture is that of the settings shown."
 
