@@ -230,26 +230,30 @@ def _sources(folder: Path) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
+def refuse_stale(name: str, now: Fingerprint, recorded: str) -> None:
+    """Raise StaleRecord unless the evidence `name` was recorded, with this code, for what is there
+    now."""
+    if str(now) != recorded:
+        raise stale(name, changed(name, now, recorded))
+
+
 def changed(name: str, now: Fingerprint, recorded: str) -> str:
     """What differs from the recorded evidence `name`, as a clause; "" where that is not known.
     recorded: its cell of the column `code`."""
     if now.files and recorded.partition("-")[0] == shortened(now.code):
         return "its launch has changed (grid, block, cluster, shared memory, arguments or boxes)"
-    kernel, *headers = now.files or [""]
+    kernel = next(iter(now.files), "")
     then = _sources(replayed()).get(name, {}).get(kernel)
     if then is None:
         return ""
-    files_then = then["files"]
-    if now.files[kernel] != files_then[kernel]:
-        return f"{kernel} has changed"
-    for header in headers:
-        if header not in files_then:
-            return f"its header {header} is new"
-        if now.files[header] != files_then[header]:
-            return f"its header {header} has changed"
-    for header in files_then:
-        if header not in now.files:
-            return f"its header {header} is no longer included"
+    for file in {**now.files, **then["files"]}:
+        which = file if file == kernel else f"its header {file}"
+        if file not in then["files"]:
+            return f"{which} is new"
+        if file not in now.files:
+            return f"{which} is no longer included"
+        if now.files[file] != then["files"][file]:
+            return f"{which} has changed"
     for setting, values in then["settings"].items():
         value = now.settings.get(setting, "not set")
         if value not in values:
@@ -336,14 +340,16 @@ class Evidence:
         raise NotImplementedError
 
 
+def problem_in(row: Any, ops: str) -> Problem:
+    """In a row of a table: its m, n and k, and its batch and ops where it has them."""
+    batch = getattr(row, "batch", 1)
+    return Problem(int(row.m), int(row.n), int(row.k), int(batch), getattr(row, "ops", ops))
+
+
 def of_row(rung: Rung, row: Any, on: Target) -> Fingerprint:
     """Of a rung with the settings and at the shape that stand in a row of a table."""
     settings = read_settings(row.settings)
-    problem = Problem(
-        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)),
-        getattr(row, "ops", rung.ops(settings)),
-    )  # fmt: skip
-    return of_rung(rung, settings, [problem], on)
+    return of_rung(rung, settings, [problem_in(row, rung.ops(settings))], on)
 
 
 def of_kernel(row: Any, on: Target) -> Fingerprint:
@@ -418,8 +424,8 @@ class Table(Evidence):
                 raise bad(path, str(error), self.name) from None
             if print_now is None:
                 former.add(row[:-1])
-            elif row.code != str(print_now):
-                raise stale(self.name, changed(self.name, print_now, row.code))
+            else:
+                refuse_stale(self.name, print_now, row.code)
         if former:
             there = rows[about].itertuples(index=False, name=None)
             rows = rows[[row not in former for row in there]].reset_index(drop=True)

@@ -16,38 +16,14 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab import files
+from gemmlab import files, ladder
 from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
-from gemmlab.ladder import (
-    IllegalSetting,
-    Precision,
-    Problem,
-    Rung,
-    Settings,
-    Target,
-    nearest_on,
-    settings_for,
-)
+from gemmlab.ladder import IllegalSetting, Precision, Problem, Rung, Settings, Target
 from gemmlab.measure.profiler import ncu_version
 from gemmlab.measure.timing import Measurement, Race, Spread, now, sweep, table
-from gemmlab.records.registry import (
-    RUNS,
-    BadRecord,
-    Evidence,
-    NoRecord,
-    Row,
-    Say,
-    again,
-    bad,
-    changed,
-    folders,
-    of_one_gpu,
-    replayed,
-    stale,
-    target,
-    text_of,
-)
+from gemmlab.records import registry
+from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, Say, bad
 
 if TYPE_CHECKING:
     import pandas
@@ -55,20 +31,13 @@ if TYPE_CHECKING:
     from gemmlab.kernel.kernel import Kernel
 
 SCHEMA = 1
-SPREAD_FIELDS = tuple(field.name for field in fields(Spread))
 RUN_FIELDS = tuple(field.name for field in fields(Measurement) if field.default is MISSING)
 
+# (M, N, K) of all shapes that are recorded, and of the squares among them.
 SQUARES = tuple((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384))
-"""(M, N, K) of the square shapes that are recorded."""
-
 SHAPES = (*SQUARES, (4096, 4096, 8192), (8192, 8192, 4096), (1024, 1024, 512), (1001, 777, 513))
-"""(M, N, K) of all shapes that are recorded."""
-
-LARGE = (4096, 4096, 4096)
-"""(M, N, K) at which rungs are compared with each other."""
-
-LIVE_SHAPES = SQUARES[2:7]
-"""(M, N, K) of what benchmark() measures where there is a GPU: 256 to 4096."""
+LARGE = (4096, 4096, 4096)  # at which rungs are compared with each other
+LIVE_SHAPES = SQUARES[2:7]  # that benchmark() measures where there is a GPU: 256 to 4096
 
 
 # ---- the format ----------------------------------------------------------------------------------
@@ -80,25 +49,30 @@ RUNG_FIELDS = (
 )  # fmt: skip
 
 
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < math.inf
+
+
+REQUIRED: dict[str, tuple[Callable[[Any], bool], str]] = {  # of fields with these names
+    **{field.name: (_positive, "a number above 0") for field in fields(Spread)},
+    "passed": (lambda value: value is True, "True"),
+    "verify": (lambda value: value == "pass", "'pass'"),
+}
+
+
 def validate(record: Any, path: Path) -> None:
     """Raise BadRecord, naming the file and the field, unless the record is complete and verified.
     Each run must be a Measurement that passed, and all medians and quartiles numbers above 0."""
 
-    def require(right: object, what: str) -> None:
-        if not right:
-            raise bad(path, what, "")
-
     def require_fields(value: Any, names: Iterable[str], field: str) -> None:
         for name in names:
-            require(isinstance(value, dict) and name in value, f"{field}.{name} is missing")
+            if name not in value:
+                raise bad(path, f"{field}.{name} is missing", "")
 
     def check(value: Any, field: str) -> None:
-        name = field.rpartition(".")[2]
-        if name in SPREAD_FIELDS:
-            number = isinstance(value, int | float) and 0 < value < math.inf
-            require(number, f"{field} is {value!r}, not a number above 0")
-        require(name != "passed" or value is True, f"{field} is {value!r}, not True")
-        require(name != "verify" or value == "pass", f"{field} is {value!r}, not 'pass'")
+        right, what = REQUIRED.get(field.rpartition(".")[2], (None, ""))
+        if right and not right(value):
+            raise bad(path, f"{field} is {value!r}, not {what}", "")
         if isinstance(value, dict):
             for key, item in value.items():
                 check(item, f"{field}.{key}".lstrip("."))
@@ -106,9 +80,9 @@ def validate(record: Any, path: Path) -> None:
             for at, item in enumerate(value):
                 check(item, f"{field}[{at}]")
 
-    schema = record.get("schema") if isinstance(record, dict) else None
-    require(schema == SCHEMA, f"schema is {schema!r}, not {SCHEMA}")
     try:
+        if record["schema"] != SCHEMA:
+            raise bad(path, f"schema is {record['schema']!r}, not {SCHEMA}", "")
         require_fields(record["gpu"], GPU_FIELDS, "gpu")
         for name, rung in record["rungs"].items():
             require_fields(rung, RUNG_FIELDS, f"rungs.{name}")
@@ -125,7 +99,7 @@ def validate(record: Any, path: Path) -> None:
 
 def load(path: Path) -> dict[str, Any]:
     """Read and check one records file. Raises NoRecord, BadRecord."""
-    text = text_of(path, "")
+    text = registry.text_of(path, "")
     _check_text(text, path)
     return json.loads(text)
 
@@ -157,7 +131,7 @@ def _six_digits(value: Any) -> Any:
 
 def current() -> dict[str, Any]:
     """The record that is replayed here. Raises NoRecord where there is none, BadRecord."""
-    return load(replayed() / RUNS)
+    return load(registry.replayed() / RUNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +162,12 @@ def provenance() -> dict[str, str | None]:
     """When, where and with what: gathered before the measuring starts. Raises NoGpu."""
     facts = {"recorded": now(), "gpu": require_gpu("Recording").name, "ncu": ncu_version()}
     return facts | software_versions()
+
+
+def kept_code(name: str, measured: Fingerprint) -> str:
+    """Of what was measured on the GPU here as `name`; what it is made of is kept."""
+    registry.keep_sources(name, registry.RESULTS / require_gpu("Recording").slug, [measured])
+    return str(measured)
 
 
 # ---- the line that a notebook shows --------------------------------------------------------------
@@ -223,7 +203,7 @@ def device() -> Device:
 def is_recorded(rung: Rung) -> bool:
     """Whether anything is recorded of a rung where records are read. Raises NoRecord where there
     are none at all."""
-    return any(rung.name in load(folder / RUNS)["rungs"] for folder in folders())
+    return any(rung.name in load(folder / RUNS)["rungs"] for folder in registry.folders())
 
 
 def entry(kernel: Kernel | Measured) -> dict[str, Any]:
@@ -232,7 +212,7 @@ def entry(kernel: Kernel | Measured) -> dict[str, Any]:
     Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
     the kernel or its default settings have changed since.
     """
-    return of_one_gpu(partial(_entry, kernel))
+    return registry.of_one_gpu(partial(_entry, kernel))
 
 
 def _entry(kernel: Kernel | Measured) -> dict[str, Any]:
@@ -241,27 +221,25 @@ def _entry(kernel: Kernel | Measured) -> dict[str, Any]:
         there = ", ".join(record["rungs"]) or "no rung"
         raise NoRecord(
             f"{name}: not recorded on {record['gpu']['name']}, where there is {there}; "
-            f"{again(name)} on a GPU."
+            f"{registry.again(name)} on a GPU."
         )
     rung_entry = record["rungs"][name]
-    now = kernel.fingerprint(problems_of(rung_entry), target())
-    by_default = kernel.settings == settings_for(kernel.rung, {})
+    now = kernel.fingerprint(problems_of(rung_entry), registry.target())
+    by_default = kernel.settings == ladder.settings_for(kernel.rung, {})
     recorded = rung_entry["settings"].items()  # a parameter may be newer than the record
     if not by_default and any(kernel.settings.get(name) != value for name, value in recorded):
         raise NoRecord(
-            f"{name}: recorded with {_listed(rung_entry['settings'])}, "
-            f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
+            f"{name}: recorded with {ladder.listed(rung_entry['settings'])}, "
+            f"not with {ladder.listed(kernel.settings)}; measuring that needs a GPU."
         )
-    if str(now) != rung_entry["code"]:
-        raise stale(name, changed(name, now, rung_entry["code"]))
+    registry.refuse_stale(name, now, rung_entry["code"])
     return rung_entry
 
 
-def problems_of(entry: dict[str, Any]) -> list[Problem]:
+def problems_of(entry: Row) -> list[Problem]:
     """At which a rung was timed or counted."""
     timed = [Measurement.from_dict(run).problem for run in entry["runs"]]
-    counted = [Problem(*shape_of(row)) for row in entry["counters"]]
-    return [*timed, *counted]
+    return timed + [Problem(*shape_of(row)) for row in entry["counters"]]
 
 
 @dataclass(frozen=True)
@@ -277,11 +255,11 @@ class Measured:
 
     @cached_property
     def settings(self) -> Settings:
-        wanted = settings_for(self.rung, {})
+        wanted = ladder.settings_for(self.rung, {})
         try:
             arch = arch_of(tuple(current()["gpu"]["compute_capability"]))
             runs = self.rung.runs_on(wanted, arch)
-            return wanted if runs else nearest_on(self.rung, wanted, arch)
+            return wanted if runs else ladder.nearest_on(self.rung, wanted, arch)
         except (NoRecord, BadRecord, IllegalSetting):  # nothing of it can be recorded
             return wanted
 
@@ -296,14 +274,7 @@ class Measured:
 def of_default(rung: Rung, row: Any, on: Target) -> Fingerprint:
     """Of a rung as it is recorded, at the shape that stands in a row of a table."""
     settings = Measured(rung).settings
-    problem = Problem(
-        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)), rung.ops(settings)
-    )
-    return of_rung(rung, settings, [problem], on)
-
-
-def _listed(settings: dict[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
+    return of_rung(rung, settings, [registry.problem_in(row, rung.ops(settings))], on)
 
 
 def replay(kernel: Kernel | Measured) -> list[Measurement]:
