@@ -152,10 +152,8 @@ def text_of(path: Path, name: str | None = None) -> str:
     except FileNotFoundError:
         what = _back(path) if name is None else f"{again(name)} on a GPU"
         raise NoRecord(f"{path} is not there; {what}.") from None
-    except UnicodeDecodeError:
-        raise bad(path, "it is no text", name) from None
-    except OSError as error:
-        raise bad(path, f"it cannot be read ({error.strerror})", name) from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise bad(path, f"it is no text that can be read ({error})", name) from None
 
 
 def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
@@ -165,9 +163,8 @@ def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
 
 
 def _back(path: Path) -> str:
-    if not IS_CHECKOUT:
-        return "install gemmlab again"
-    return f"bring it back with `git checkout -- {path}`"
+    back = f"bring it back with `git checkout -- {path}`"
+    return back if IS_CHECKOUT else "install gemmlab again"
 
 
 def stale(name: str, changes: str = "") -> StaleRecord:
@@ -316,11 +313,9 @@ WITH_CUBLAS = provenance("driver", "cuda", "nvrtc", "cublas")
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Something that is measured on a GPU and kept.
-
-    name: what `python -m gemmlab record` calls it. file: below results/<gpu>/. by_default: whether
-    that command measures it where it is given no name.
-    """
+    """Something that is measured on a GPU and kept, in a `file` below results/<gpu>/. `name`: for
+    `python -m gemmlab record`, which measures it without being given its name if it is
+    `by_default`."""
 
     name: str
     file: str
@@ -379,19 +374,17 @@ class Table(Evidence):
     def remake(self, say: Say) -> Path:
         """As Evidence.remake. Each row is on disk before the next one is measured, beside rows with
         other keys; when all are there, they replace what the file has of this evidence."""
-        import pandas
-
         slug, made_with = require_gpu("Recording").slug, self.made_with()
         rows: list[Row] = []
         prints: list[Fingerprint] = []
         for row in self.measure(say):
             rows.append(made_with | {"recorded": now()} | row)
             prints.append(self._print(SimpleNamespace(**rows[-1])))
-            self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
+            self._keep(rows, prints, slug, whole=False)
         if not rows:
             say(f"{self.name}: nothing was measured")
             return self.path_of(slug)
-        return self._keep(pandas.DataFrame(rows), prints, slug, whole=True)
+        return self._keep(rows, prints, slug, whole=True)
 
     def made_with(self) -> Row:
         """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
@@ -407,7 +400,7 @@ class Table(Evidence):
     def _read(self) -> pandas.DataFrame:
         path = replayed() / self.file
         table = self._parsed(text_of(path, self.name), path)
-        rows = table[self._own(table)].reset_index(drop=True)
+        rows = table[self._belongs(table)].reset_index(drop=True)
         if rows.empty:
             raise NoRecord(
                 f"{self.name}: nothing is recorded in {path}; {again(self.name)} on a GPU."
@@ -426,10 +419,8 @@ class Table(Evidence):
                 former.add(row[:-1])
             else:
                 refuse_stale(self.name, print_now, row.code)
-        if former:
-            there = rows[about].itertuples(index=False, name=None)
-            rows = rows[[row not in former for row in there]].reset_index(drop=True)
-        return rows
+        there = rows[about].itertuples(index=False, name=None)
+        return rows[[row not in former for row in there]].reset_index(drop=True)
 
     def write(self, rows: pandas.DataFrame, slug: str, whole: bool = True) -> Path:
         """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
@@ -447,24 +438,20 @@ class Table(Evidence):
         assert print_now is not None, "what is measured has a fingerprint"
         return print_now
 
-    def _keep(
-        self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool
-    ) -> Path:
+    def _keep(self, measured: Any, prints: list[Fingerprint], slug: str, whole: bool) -> Path:
         import pandas
 
-        path = self.path_of(slug)
-        rows = rows.assign(code=[str(fingerprint) for fingerprint in prints])
+        path, key = self.path_of(slug), list(self.key)
+        rows = pandas.DataFrame(measured).assign(code=list(map(str, prints)))
         if path.is_file() and (self.part or not whole):
             there = self._parsed(text_of(path, self.name), path)
-            replaced = self._own(there)
-            if not whole:
-                key = list(self.key)
-                new = set(
-                    rows.reindex(columns=key, fill_value=1).itertuples(index=False, name=None)
-                )
+            if whole:
+                others = there[~self._belongs(there)]
+            else:
+                new = rows.reindex(columns=key, fill_value=1)
+                keys = set(new.itertuples(index=False, name=None))
                 kept = there[key].itertuples(index=False, name=None)
-                replaced &= pandas.Series([row in new for row in kept], there.index)
-            others = there[~replaced]
+                others = there[[row not in keys for row in kept]]
             rows = pandas.concat([others, rows]) if len(others) else rows
         usual = {name: kind.unnamed for name, kind in self.columns.items() if kind.unnamed}
         rows = rows.reindex(columns=list(self.columns)).fillna(usual)
@@ -481,8 +468,8 @@ class Table(Evidence):
             raise bad(path, f"line {twice.argmax() + 2} is there twice", self.name)
         return table
 
-    def _own(self, table: pandas.DataFrame) -> pandas.Series:
-        """Which rows of the file belong to this evidence."""
+    def _belongs(self, table: pandas.DataFrame) -> pandas.Series:
+        """Whether each row of the file belongs to this evidence."""
         column, value = self.part or (self.key[0], table[self.key[0]])
         return table[column] == value
 
