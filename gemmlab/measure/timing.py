@@ -153,6 +153,10 @@ class Race:
         return Spread.of(self.our_ms, min)
 
     @property
+    def pairs(self) -> int:
+        return len(self.our_ms)
+
+    @property
     def ratio(self) -> Spread:
         """cuBLAS's time over ours, pair by pair."""
         return Spread.of([c / o for o, c in zip(self.our_ms, self.cublas_ms, strict=True)], max)

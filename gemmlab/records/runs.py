@@ -97,7 +97,7 @@ def validate(record: Any, path: Path) -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> Row:
     """Read and check one records file. Raises NoRecord, BadRecord."""
     text = registry.text_of(path, "")
     _check_text(text, path)
@@ -107,13 +107,12 @@ def load(path: Path) -> dict[str, Any]:
 @lru_cache(maxsize=4)  # read again and again: checking takes five times as long as reading
 def _check_text(text: str, path: Path) -> None:
     try:
-        record = json.loads(text)
+        validate(json.loads(text), path)
     except (json.JSONDecodeError, RecursionError) as error:
         raise bad(path, f"the file is not JSON ({error})", "") from error
-    validate(record, path)
 
 
-def save(record: dict[str, Any], path: Path) -> None:
+def save(record: Row, path: Path) -> None:
     """Check the record and write it. Numbers keep six digits. Raises BadRecord and NotWritten, and
     then leaves the file as it was."""
     validate(record, path)
@@ -129,7 +128,7 @@ def _six_digits(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def current() -> dict[str, Any]:
+def current() -> Row:
     """The record that is replayed here. Raises NoRecord where there is none, BadRecord."""
     return load(registry.replayed() / RUNS)
 
@@ -206,16 +205,14 @@ def is_recorded(rung: Rung) -> bool:
     return any(rung.name in load(folder / RUNS)["rungs"] for folder in registry.folders())
 
 
-def entry(kernel: Kernel | Measured) -> dict[str, Any]:
-    """What is recorded of this kernel's rung: RUNG_FIELDS.
-
-    Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
-    the kernel or its default settings have changed since.
-    """
+def entry(kernel: Kernel | Measured) -> Row:
+    """What is recorded of this kernel's rung: RUNG_FIELDS. Raises NoRecord if the rung, or this
+    choice of settings, was not recorded, and StaleRecord if the kernel or its default settings have
+    changed since."""
     return registry.of_one_gpu(partial(_entry, kernel))
 
 
-def _entry(kernel: Kernel | Measured) -> dict[str, Any]:
+def _entry(kernel: Kernel | Measured) -> Row:
     record, name = current(), kernel.rung.name
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
@@ -337,37 +334,33 @@ def benchmark(kernel: Kernel) -> pandas.DataFrame:
 def cells_of(run: Measurement | Race, problem: Problem) -> Row:
     """What tables keep of a kernel and cuBLAS in turn: microseconds, milliseconds, TFLOP/s, shares
     and noise in percent, the state of the GPU, and the problem."""
-    state: Measurement | GpuState = run if isinstance(run, Measurement) else run.state
+    state: Measurement | GpuState
     if isinstance(run, Race):
-        cublas_ms, noise, pairs = Spread.of(run.cublas_ms, min).median, None, len(run.our_ms)
+        state, cublas_ms, noise = run.state, Spread.of(run.cublas_ms, min).median, {}
     else:
-        cublas_ms, noise, pairs = run.cublas_ms.median, run.noise, run.pairs
+        state, cublas_ms, noise = run, run.cublas_ms.median, spread("noise", run.noise, 100)
     time_ms, tflop = run.time_ms, problem.flop / 1e12
     return {
         **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch, "ops": problem.ops,
         **spread("time_ms", time_ms), "us": 1e3 * time_ms.median, "cublas_ms": cublas_ms,
         "tflops": tflop / (time_ms.median / 1e3), "cublas_tflops": tflop / (cublas_ms / 1e3),
-        **spread("pct_cublas", run.ratio, 100), **(spread("noise", noise, 100) if noise else {}),
-        **{name: getattr(state, name) for name in STATE}, "pairs": pairs,
+        **spread("pct_cublas", run.ratio, 100), **noise,
+        **{name: getattr(state, name) for name in STATE}, "pairs": run.pairs,
     }  # fmt: skip
 
 
 def spread(column: str, of: Spread, factor: float = 1) -> Row:
     """The median and the quartiles: x with x_q1 and x_q3, x_ms with x_q1_ms and x_q3_ms."""
     stem, unit = (column[:-3], "_ms") if column.endswith("_ms") else (column, "")
-    return {
-        column: factor * of.median, f"{stem}_q1{unit}": factor * of.q1,
-        f"{stem}_q3{unit}": factor * of.q3,
-    }  # fmt: skip
+    columns = {column: of.median, f"{stem}_q1{unit}": of.q1, f"{stem}_q3{unit}": of.q3}
+    return {name: factor * value for name, value in columns.items()}
 
 
 def taken(kernel: Kernel) -> Row:
     """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
     entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
-    return {
-        "registers": entry.registers,
-        "spilled_bytes": entry.spill_store_bytes + entry.spill_load_bytes,
-    }
+    spilled_bytes = entry.spill_store_bytes + entry.spill_load_bytes
+    return {"registers": entry.registers, "spilled_bytes": spilled_bytes}
 
 
 def result_digest(
@@ -375,8 +368,6 @@ def result_digest(
 ) -> str:
     """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed. See
     operands.Operands.from_seed."""
-    import numpy
-
     given = kernel.operands(kernel.problem(m, n, k), seed)
     result = kernel(given.A, given.B, given.C, alpha, beta, given.bias, given.scales)
-    return hashlib.sha256(numpy.ascontiguousarray(result).tobytes()).hexdigest()
+    return hashlib.sha256(result.tobytes()).hexdigest()

@@ -56,7 +56,7 @@ def evidence(rung: ladder.Rung) -> registry.Table:
         return of_rung(rung, settings, [registry.problem_in(row, rung.ops(settings))], on)
 
     return registry.Table(
-        name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv", measure=partial(_swept, rung),
+        name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv", measure=partial(_measure, rung),
         key=(*names, *SIZES), columns=parameters | MEASURED, fingerprint_of=fingerprint_of,
     )  # fmt: skip
 
@@ -67,7 +67,7 @@ def recorded(name: str, **computed: int) -> pandas.DataFrame:
     `computed`: of a rung that is swept for several things that it computes, which, such as DTYPE=1;
     else the default. Columns: the rung's parameters, those of MEASURED, and gflops. Times are
     medians and quartiles in milliseconds, pct_cublas is the median ratio in percent, registers and
-    spilled_bytes are per thread. Raises LadderError, and what registry.Table.read raises.
+    spilled_bytes are per thread. Raises LadderError.
     """
     return _computing(ladder.find(name), _every_row(name), computed).reset_index(drop=True)
 
@@ -84,7 +84,7 @@ kept = lru_cache(_every_row)  # of all that the rung is swept for, read once; no
 
 
 def _computing(rung: ladder.Rung, table: pandas.DataFrame, given: Settings) -> pandas.DataFrame:
-    """The rows that compute what the settings say, those that are not given as by default."""
+    """The rows that compute what the settings say, and by default what they do not say."""
     computed = _computed(rung, given)
     return table[(table[list(computed)] == list(computed.values())).all(axis=1)]
 
@@ -222,24 +222,6 @@ def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def _swept(rung: ladder.Rung, say: Say) -> Iterator[Row]:
-    """The tuned settings that run on the architecture of the GPU here. What does not compile,
-    launch or pass is named, and the others go on. Raises GpuFault."""
-    import pandas
-
-    rows = []
-    for row in _measure(rung, say):
-        rows.append(row)
-        yield row
-    for computed in rung.computed if rows else ():
-        table = _computing(rung, pandas.DataFrame(rows), computed)
-        for shape in sorted(set(table[list(SIZES)].itertuples(index=False, name=None))):
-            row = best(table, shape)
-            settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
-            share = f"{row['pct_cublas']:.1f} % of cuBLAS"
-            say(f"{rung.name} {Problem.of(shape)}: {share} with {settings}")
-
-
 def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, ...]:
     """(M, N, K), or (M, N, K, batch), of the sweep of a rung that computes what settings say."""
     every = dict.fromkeys((*SHAPES, *rung.tuned_shapes))
@@ -258,26 +240,26 @@ def rung_parameters(rung: ladder.Rung) -> list[str]:
 
 
 def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
-    """A row for each shape and each setting that is tried there, runs here and passes."""
+    """A row for each shape and each setting that is tried there and runs on the architecture of the
+    GPU here. What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
+    """
     from tqdm.auto import tqdm
 
     here = require_gpu("A sweep")
-    tried = {
-        (shape, number): [
-            chosen for chosen in swept(rung, shape, computed) if rung.runs_on(chosen, here.arch)
-        ]
-        for number, computed in enumerate(rung.computed)
+    tried = [
+        (shape, [each for each in swept(rung, shape, computed) if rung.runs_on(each, here.arch)])
+        for computed in rung.computed
         for shape in shapes_of(rung, computed)
-    }
+    ]
     # NVRTC takes a second for each, so other processes compile ahead.
     with workers(get_context("spawn")) as pool:
-        every = {ladder.written(chosen): chosen for several in tried.values() for chosen in several}
+        every = {ladder.written(each): each for _, several in tried for each in several}
         compiled = {name: pool.submit(_compile, rung.name, every[name]) for name in every}
         kernels: dict[str, Kernel | None] = {}  # None: it failed
-        for (shape, _), several in tried.items():
+        for shape, several in tried:
             if not several:
                 continue
-            problem = Problem.of(shape, rung.ops(several[0]))
+            problem, rows = Problem.of(shape, rung.ops(several[0])), []
             with Arena(problem, rung.precision_of(several[0])) as arena:
                 for settings in tqdm(several, desc=f"{rung.name} {problem}", leave=False):
                     name = ladder.written(settings)
@@ -289,10 +271,16 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
                             require_verified(kernel)
                             kernels[name] = kernel
                         if (ready := kernels[name]) is not None:
-                            yield row_of(ready, arena)
+                            rows.append(row_of(ready, arena))
+                            yield rows[-1]
                     except failures() as error:
                         kernels[name] = None
                         say(f"{rung.name} with {name}: {error}; left out")
+            if rows:
+                fastest = min(rows, key=lambda row: row["time_ms"])
+                chosen = ladder.written({name: fastest[name] for name in rung_parameters(rung)})
+                share = f"{fastest['pct_cublas']:.1f} % of cuBLAS"
+                say(f"{rung.name} {problem}: {share} with {chosen}")
 
 
 def row_of(kernel: Kernel, arena: Arena) -> Row:
