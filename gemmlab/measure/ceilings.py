@@ -107,11 +107,13 @@ def time_launches(launch: Callable[[], None], work: int, label: str) -> Roof:
     return Roof(Spread.of([work / (each / 1000) for each in elapsed_ms], max), work, state)
 
 
-def whole_numbers(seed: int, *shapes: tuple[int, ...]) -> list[np.ndarray]:
-    """Float32 matrices of whole numbers from -7 to 7. All types hold them, and the sums over the
-    checks are exact, in any order."""
+def whole_numbers(
+    seed: int, a: tuple[int, ...], b: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A and B of these shapes: float32, whole numbers from -7 to 7. All types hold them, and the
+    sums over the checks are exact, in any order."""
     random = np.random.default_rng(seed)
-    return [random.integers(-7, 8, shape).astype("f4") for shape in shapes]
+    return random.integers(-7, 8, a).astype("f4"), random.integers(-7, 8, b).astype("f4")
 
 
 def _require_equal(got: Any, expected: Any, name: str) -> None:
@@ -208,8 +210,7 @@ def measure_mma(probe: probes.Probe, macros: Settings, precision: Precision) -> 
 def mma_operands(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
     """A (16, K) and B (chains, K, 8) of one mma.sync, as whole_numbers."""
     m, n, k = probes.mma_shape(precision)
-    a, b = whole_numbers(5, (m, k), (chains, k, n))
-    return a, b
+    return whole_numbers(5, (m, k), (chains, k, n))
 
 
 def mma_lanes(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
@@ -335,8 +336,7 @@ class WgmmaCeiling:
 def wgmma_operands(ceiling: WgmmaCeiling) -> tuple[np.ndarray, np.ndarray]:
     """A (M, K) and B by columns (N, K) of one step, as whole_numbers."""
     m, n, k = ceiling.step.shape
-    a, b = whole_numbers(17, (m, k), (n, k))
-    return a, b
+    return whole_numbers(17, (m, k), (n, k))
 
 
 def wgmma_chain(ceiling: WgmmaCeiling, steps: int) -> np.ndarray:

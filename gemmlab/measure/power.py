@@ -213,10 +213,6 @@ def _launch_ms(work: Work) -> float:
     """Of one launch, warm."""
     import cupy
 
-    stream = cupy.cuda.get_current_stream()
-    for _ in range(2):
-        start = stream.record()
-        work.launch()
-        end = stream.record()
-        end.synchronize()
-    return cupy.cuda.get_elapsed_time(start, end)
+    side = Side(work.launch, [()], cupy.cuda.get_current_stream())
+    side.elapsed_ms()
+    return side.elapsed_ms()

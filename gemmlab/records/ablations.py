@@ -331,8 +331,7 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
     TFLOP/s, and % of cuBLAS with its quartiles, are medians of the same pairs. Of one trip through
     the inner loop, from the cubin: the issue slots and the share of FFMAs in them; the shares of
     FFMAs that mark an operand for reuse, and that need two registers of one bank; and of all cycles
-    the share that is lost to waits for banks, as issue_slots.waits() counts them. Registers and
-    spilled bytes of a thread. cuBLAS TFLOP/s, SM clock in MHz, gpu, recorded.
+    the share that is lost to waits for banks. Registers and spilled bytes of a thread.
 
     Raises LadderError, and what Ablation.rows_of raises.
     """

@@ -2,10 +2,8 @@
 
     python -m gemmlab record best_by_shape/10_register_banks
 
-measures and writes results/<gpu>/best_by_shape.csv: a row for each shape, taken as any timing is,
-and for large squares two more, after a pause and under load for seconds. It takes the settings from
-the rung's recorded sweep. Rungs that take A and B transposed are measured in all four ways at some
-shapes, those that take batches at batches.
+writes results/<gpu>/best_by_shape.csv: a row for each shape, and for large squares two more, after
+a pause and under load for seconds. The settings are those of the rung's recorded sweep.
 """
 
 from __future__ import annotations

@@ -78,8 +78,6 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
 
 def _is_kept(piece: Evidence, folder: Path) -> bool:
     """Whether it is recorded of the GPU whose folder this is, as the code is now."""
-    if not (folder / RUNS).is_file():
-        return False
     try:
         with registry.records_of(folder.name):
             piece.read()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs.json"
 SOURCES = "sources.json"
+WANTED = "GEMMLAB_RECORDS"  # the environment variable that names a folder
 REFERENCE = "nvidia-h200"  # of which everything is recorded
 SHAPE = ("m", "n", "k", "batch", "ops")
 CUBLAS, LIBRARY = "cublas", "library"  # in the column `kernel`, and instead of a hash of its code
@@ -70,23 +71,21 @@ def gpus() -> list[str]:
 
 
 def replayed() -> Path:
-    """The folder that is read here first. Raises NoRecord where there is none, or not the one
-    wanted."""
+    """The folder that is read here first. Raises NoRecord."""
     return folders()[0]
 
 
 def folders() -> list[Path]:
-    """The folders that are read here, in this order. Raises as `replayed`."""
+    """The folders that are read here, in this order. Raises NoRecord where there is none, or not
+    the one wanted."""
     there, here = gpus(), gpu()
-    wanted = os.environ.get("GEMMLAB_RECORDS", "")
-    if wanted and wanted not in there:
-        raise NoRecord(
-            f"GEMMLAB_RECORDS={wanted!r} names no record; there is: {', '.join(there) or 'none'}."
-        )
+    if wanted := os.environ.get(WANTED):
+        if wanted not in there:
+            listed = ", ".join(there) or "none"
+            raise NoRecord(f"{WANTED}={wanted!r} names no record; there is: {listed}.")
+        return [RESULTS / wanted]
     if not there:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
-    if wanted:
-        return [RESULTS / wanted]
     of_this_gpu = [here.slug] if here is not None and here.slug in there else []
     return [RESULTS / slug for slug in dict.fromkeys((*of_this_gpu, there[0]))]
 
@@ -94,15 +93,12 @@ def folders() -> list[Path]:
 @contextmanager
 def records_of(slug: str) -> Iterator[None]:
     """Read those of this GPU, whatever GPU is here and GEMMLAB_RECORDS says."""
-    before = os.environ.get("GEMMLAB_RECORDS")
-    os.environ["GEMMLAB_RECORDS"] = slug
+    before = os.environ.get(WANTED, "")
+    os.environ[WANTED] = slug
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["GEMMLAB_RECORDS"]
-        else:
-            os.environ["GEMMLAB_RECORDS"] = before
+        os.environ[WANTED] = before  # "" names none
 
 
 def of_one_gpu(read: Callable[[], Found]) -> Found:
@@ -137,8 +133,7 @@ def target_here() -> Target:
 @lru_cache(maxsize=8)
 def _target(text: str) -> Target:
     facts = json.loads(text)["gpu"]
-    major, minor = facts["compute_capability"]
-    return Target(arch_of((major, minor)), facts["sm_count"])
+    return Target(arch_of(tuple(facts["compute_capability"])), facts["sm_count"])
 
 
 # ---- reading files -------------------------------------------------------------------------------

@@ -3,9 +3,8 @@
     python -m gemmlab record stalls                      # of every rung
     python -m gemmlab record stalls/02_coalescing        # of one
 
-One CSV file holds them, results/<gpu>/stalls.csv, a row for each rung and shape (see
-gemmlab.records.registry). They have a file of their own, and not a place among the counters of the
-runs, so that they can be counted without timing a rung again.
+They stand in results/<gpu>/stalls.csv, and not among the counters of the runs, so that they can be
+counted without timing a rung again.
 """
 
 from __future__ import annotations
