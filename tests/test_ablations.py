@@ -173,7 +173,7 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
         fp32_summit: {"_errors": lambda *_: {"error": 1e-7, "cublas_error": 1e-7}},
         mma_sync: {
             "bits_of": lambda kernel: "0" * 64,
-            "measure_mma_ceiling": lambda *_: roof,
+            "measure_mma": lambda *_: roof,
             "LOADS": dict.fromkeys(mma_sync.LOADS, lambda work: pace),
         },
         tma_wgmma: {

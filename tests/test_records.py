@@ -14,7 +14,7 @@ import gemmlab as gl
 from gemmlab.folders import RESULTS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, find, settings_for
-from gemmlab.measure import profiler, timing
+from gemmlab.measure import ceilings, profiler, timing
 from gemmlab.notebook import overview
 from gemmlab.records import recorder, registry, roofs, runs
 
@@ -238,7 +238,7 @@ def recording(tmp_path, monkeypatch):
                 yield timing.Measurement.from_dict(sample_record.run(m, n, k, 1.0))
 
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    sample_record.measure_on(monkeypatch, recorder, runs)
+    sample_record.measure_on(monkeypatch, recorder, roofs, runs)
     monkeypatch.setattr(runs, "ncu_version", lambda: "2025.3.1.0")
     monkeypatch.setattr(recorder, "by_default", by_default)
     monkeypatch.setattr(recorder, "require_verified", lambda kernel: SimpleNamespace(cases=[case]))
@@ -250,12 +250,13 @@ def recording(tmp_path, monkeypatch):
     state = device.GpuState(1755, 690.0, 50)
 
     def roof(rate, work):
-        return recorder.ceilings.Roof(timing.Spread(*(rate,) * 4), work, state)
+        return ceilings.Roof(timing.Spread(*(rate,) * 4), work, state)
 
-    both = SimpleNamespace(copy=roof(4e12, 2**32), fma=roof(6e13, 2**40))
-    monkeypatch.setattr(recorder.roofs, "measure_ceilings", lambda: both)
-    monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: roof(4e14, 2**40))
-    monkeypatch.setattr(recorder.ceilings, "measure_levels", lambda: {"L2": roof(5e12, 2**30)})
+    for name, measured in {
+        "measure_copy": roof(4e12, 2**32), "measure_fma": roof(6e13, 2**40),
+        "measure_tensor_ceiling": roof(4e14, 2**40), "measure_levels": {"L2": roof(5e12, 2**30)},
+    }.items():  # fmt: skip
+        monkeypatch.setattr(ceilings, name, lambda *_, measured=measured: measured)
     lessons = SimpleNamespace(EVIDENCE=(Unrecorded(name="10_fma_order", file="", by_default=True),))
     monkeypatch.setattr(recorder, "modules", lambda name: [lessons])
     return tmp_path / "nvidia-test" / "runs.json"

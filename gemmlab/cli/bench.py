@@ -150,7 +150,7 @@ def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
 
 
 def _lines(run: timing.Measurement) -> list[str]:
-    cublas = timing.gflops(run.m, run.n, run.k, run.cublas_ms.median)
+    cublas = run.problem.flop / (run.cublas_ms.median * 1e6)
     return [
         f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
         f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",

@@ -25,7 +25,7 @@ from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync.rung import RUNG
 from gemmlab.measure import profiler
-from gemmlab.measure.ceilings import measure_mma_ceiling
+from gemmlab.measure.ceilings import measure_mma
 from gemmlab.records import ablations, runs
 from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
@@ -170,8 +170,9 @@ bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 @cache
 def _ceiling(number: int) -> Row:
     """What is kept of mma.sync of a type. Raises CeilingsError."""
-    cells = cells_of_roof(measure_mma_ceiling(number, TYPES[number]))
-    code = shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros | {"DTYPE": number}))
+    macros = MMA_CEILINGS.macros | {"DTYPE": number}
+    cells = cells_of_roof(measure_mma(MMA_CEILINGS, macros, TYPES[number]))
+    code = shortened(code_hash(MMA_CEILINGS.path, macros))
     return {
         "ceiling_tflops": cells["tflops"], "ceiling_mhz": cells["sm_clock_mhz"],
         "ceiling_code": code,
