@@ -195,7 +195,7 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
     latches = {
         first: index
         for index, instruction in enumerate(instructions)
-        if (first := at.get(instruction.target, len(at))) < index
+        if instruction.target in at and (first := at[instruction.target]) < index
     }
 
     def inside(first: int) -> set[int]:

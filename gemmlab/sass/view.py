@@ -1,14 +1,14 @@
 """Instructions of an inner loop for a reader: which bank each register comes from, and the waits.
 
-With their control bits on request: see gemmlab.cuda.disassembler.
-
-The text and the HTML say the same; in the HTML the registers also have the colours of the banks.
+With their control bits on request: see gemmlab.cuda.disassembler. The text and the HTML say the
+same; in the HTML the registers also have the colours of the banks.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gemmlab.cuda.disassembler import Control, NoListing
@@ -37,9 +37,7 @@ class LoopView:
             raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
         if self.lines < 1:
             raise ValueError(f"lines is {self.lines}; it must be 1 or more")
-        if self.control and any(
-            instruction.control is None for instruction in self.loop.instructions
-        ):
+        if self.control and None in [listed.control for listed in self.loop.instructions]:
             raise NoListing("this listing was made without control bits")
 
     @property
@@ -51,8 +49,7 @@ class LoopView:
         """The issue slots that are shown."""
         first = self.start
         if first is None:
-            kinds = [class_of(instruction) for instruction in self.loop.instructions]
-            first = kinds.index(MULTIPLY_ADD)
+            first = list(map(class_of, self.loop.instructions)).index(MULTIPLY_ADD)
         return range(first, min(first + self.lines, len(self.loop)))
 
     @property
@@ -64,16 +61,12 @@ class LoopView:
         for slot in self.slots:
             instruction = trip[slot]
             banks = [
-                " ".join(
-                    f"R{register}" for register in sorted(fetched[slot]) if register % 2 == bank
-                )
+                _named(number for number in sorted(fetched[slot]) if number % BANKS == bank)
                 for bank in range(BANKS)
             ]
-            stays = [
-                read for read in instruction.reads if read.place in places[slot] and fetched[slot]
-            ]
-            stay = " ".join(f"R{read.register}" for read in stays)
-            row: tuple[str, ...] = str(slot), str(instruction), *banks, stay, str(lost[slot] or "")
+            stay = [r.register for r in instruction.reads if r.place in places[slot]]
+            kept = _named(stay if fetched[slot] else ())
+            row: tuple[str, ...] = str(slot), str(instruction), *banks, kept, str(lost[slot] or "")
             if self.control:  # in the order of CONTROL_HEADS; reuse stands with the operands
                 bits = instruction.control or Control()
                 waits_for = " ".join(map(str, bits.waits_for))
@@ -107,6 +100,10 @@ class LoopView:
             f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
+
+
+def _named(registers: Iterable[int]) -> str:
+    return " ".join(f"R{number}" for number in registers)
 
 
 def _colour(bank: int) -> str:
