@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gemmlab.kernel.trace import Trace
+from gemmlab.report import aligned
 
 if TYPE_CHECKING:
     import pandas
@@ -52,8 +53,7 @@ class Heat:
             table[kind] = [int(sums.get(line, 0)) for line in lines]
             total = table[kind].sum()
             table[f"{kind}_share"] = 100.0 * table[kind] / total if total else 0.0
-        return table[["line", "source", *(f"{kind}{part}" for kind in COUNTS
-                                          for part in ("", "_share"))]]  # fmt: skip
+        return table
 
     @property
     def caption(self) -> str:
@@ -88,17 +88,11 @@ class Heat:
         lines = [["line", *(word for kind in kinds for word in (kind, "share")), "source"]]
         for row in self._rows():
             if isinstance(row, int):
-                lines.append(["", *[""] * (2 * len(kinds)), _folded(row)])
+                lines.append([*[""] * (2 * len(kinds) + 1), _folded(row)])
             else:
                 numbers = [word for kind in kinds for word in _cell(row, kind)]
                 lines.append([str(row["line"]), *numbers, row["source"]])
-        *columns, _ = zip(*lines, strict=True)
-        widths = [*(max(map(len, column)) for column in columns), 0]
-        text = [
-            "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-            for cells in lines
-        ]
-        return "\n".join([self.caption, *(line.rstrip() for line in text)])
+        return f"{self.caption}\n{aligned(lines, left=[2 * len(kinds) + 1])}"
 
     def _repr_html_(self) -> str:
         from matplotlib.colors import to_hex

@@ -6,12 +6,12 @@ Every move loads the kernel with the new settings, traces one block of a small p
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import facts as facts_of
@@ -27,13 +27,13 @@ from gemmlab.plots.kernel_view import caption_of, panels, resources
 from gemmlab.plots.style import FAINT, VERMILION
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.roofs import Ceilings, ceilings
+from gemmlab.report import number
 from ptxsim import LaunchError
 from ptxsim.architectures import ARCHS, SIMULATED_ARCH
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.occupancy import OccupancyError
 
 DPI = 120  # of the picture: more take longer to draw
-LINES_TITLE = "The kernel's lines and what they cost"
 NUMBERS_TITLE = "All numbers"
 
 
@@ -67,18 +67,11 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
     facts = facts_of.of(kernel, arch)
     sentences = (caption_of(facts, roofs), *resources(facts), no_roofs)
     numbers = tuple(
-        (quantity, _words(value), unit)
+        (quantity, "not recorded" if pandas.isna(value) else number(value), unit)
         for quantity, value, unit in facts.table().itertuples(index=False)
     )
-    return View(
-        panels(facts, roofs, DPI), tuple(filter(None, sentences)), heat(facts.trace), numbers
-    )
-
-
-def _words(value: float | str | None) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "not recorded"
-    return value if isinstance(value, str) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
+    drawn = panels(facts, roofs, DPI)
+    return View(drawn, tuple(filter(None, sentences)), heat(facts.trace), numbers)
 
 
 @dataclass(frozen=True)
@@ -118,13 +111,12 @@ def reason_of(rung: Rung, settings: Settings) -> str:
 def _way_out(settings: Settings, changes: Settings, moved: Collection[str], of_all: bool) -> str:
     """What the nearest settings change, and whether they keep the last move."""
     wanted = ladder.listed({name: settings[name] for name in moved})
-    here = "" if of_all else " that this page has"
-    begin = f"The nearest with {wanted}{here}" if moved else f"The nearest{here}"
     if changes.keys() & set(moved):
-        nothing = (
-            f"Nothing legal has {wanted}" if of_all else f"This page has nothing with {wanted}"
-        )
-        begin = f"{nothing}. The nearest"
+        nothing = "Nothing legal has" if of_all else "This page has nothing with"
+        begin = f"{nothing} {wanted}. The nearest"
+    else:
+        here = "" if of_all else " that this page has"
+        begin = f"The nearest{f' with {wanted}' if moved else ''}{here}"
     steps = (f"from {name}={settings[name]} to {name}={value}" for name, value in changes.items())
     return f"{begin}: {', '.join(steps)}."
 
@@ -171,11 +163,8 @@ class Lab(ipywidgets.VBox):
         self._last = tuple(settings)  # the parameters of the last move
         self._offered: Settings = {}
         start = ladder.filled_in(rung, settings)
-        self.sliders = {
-            parameter.name: _slider(parameter, start[parameter.name])
-            for parameter in rung.parameters
-        }
-        self.labels = {parameter.name: ipywidgets.HTML() for parameter in rung.parameters}
+        self.sliders = {p.name: _slider(p, start[p.name]) for p in rung.parameters}
+        self.labels = {name: ipywidgets.HTML() for name in self.sliders}
         self.arch = ipywidgets.Dropdown(
             options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
             layout=ipywidgets.Layout(width="auto"),
@@ -184,10 +173,8 @@ class Lab(ipywidgets.VBox):
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
         self.picture = picture(PICTURE_WIDTH)
         self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
-        details = ipywidgets.Accordion(
-            [self.lines, self.numbers],
-            titles=(LINES_TITLE, NUMBERS_TITLE),
-        )
+        titles = ("The kernel's lines and what they cost", NUMBERS_TITLE)
+        details = ipywidgets.Accordion([self.lines, self.numbers], titles=titles)
         controls = [_control(self.labels[name], slider) for name, slider in self.sliders.items()]
         arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
         grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
@@ -196,7 +183,7 @@ class Lab(ipywidgets.VBox):
         self.add_class("gemmlab-lab")
         for control in (*self.sliders.values(), self.arch):
             control.observe(self._moved, names="value")
-        self.offer.on_click(self._take_offer)
+        self.offer.on_click(lambda _button: self.choose(self._offered))
         self._show()
 
     def __repr__(self) -> str:
@@ -266,9 +253,6 @@ class Lab(ipywidgets.VBox):
             self.labels[parameter.name].value = value
         self.offer.description = f"Use {ladder.listed(changes)}"
         self.offer.layout.display = None if changes else "none"
-
-    def _take_offer(self, _button: ipywidgets.Button) -> None:
-        self.choose(self._offered)
 
     def _say(self, words: str, colour: str = FAINT) -> None:
         self.message.value = status(words, colour)
