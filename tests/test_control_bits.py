@@ -11,7 +11,7 @@ from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
 from gemmlab.sass import listing, loops
-from gemmlab.sass.view import CONTROL_HEADS, HEADS
+from gemmlab.sass.loops import CONTROL_HEADS, HEADS
 
 BARRIER = st.none() | st.integers(0, BARRIERS - 1)
 CONTROLS = st.builds(

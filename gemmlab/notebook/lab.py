@@ -74,32 +74,23 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
     return View(drawn, tuple(filter(None, sentences)), heat(facts.trace), numbers)
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """`words`: the whole sentence. `changes`: the settings that cure it; none where none can."""
-
-    words: str
-    changes: Settings
-
-
 def refusal(
-    rung: Rung,
-    settings: Settings,
-    moved: Collection[str],
-    reason: str,
+    rung: Rung, settings: Settings, moved: Collection[str], reason: str,
     among: Collection[Settings] | None = None,
-) -> Refusal:
-    """Why there is no picture of these settings, and the nearest legal ones.
+) -> tuple[str, Settings]:  # fmt: skip
+    """Why there is no picture of these settings, in sentences, and which to change: none if none
+    help.
 
-    moved: the parameters of the last move, which these keep if they can. reason: a sentence.
-    among: the settings that a page has a picture of, where that is not all that are legal.
+    moved: the parameters of the last move, which the nearest legal settings keep if they can.
+    reason: a sentence. among: the settings that a page has a picture of, where that is not all that
+    are legal.
     """
     near = ladder.nearest(rung, settings, keep=moved, among=among)
     changes = {name: value for name, value in near.items() if value != settings[name]}
     words = f"No picture: {reason}"
     if changes:
         words += f" {_way_out(settings, changes, moved, among is None)}"
-    return Refusal(words, changes)
+    return words, changes
 
 
 def reason_of(rung: Rung, settings: Settings) -> str:
@@ -241,9 +232,9 @@ class Lab(ipywidgets.VBox):
         """No picture, the reason, and where sliders can cure it a button and what it changes."""
         self.picture.value, self.picture.layout.display = b"", "none"
         self.caption.value = self.lines.value = self.numbers.value = ""
-        refused = refusal(self.rung, self.settings, self._last, reason)
-        self._say(refused.words, VERMILION)
-        self._make_offer(refused.changes)
+        words, changes = refusal(self.rung, self.settings, self._last, reason)
+        self._say(words, VERMILION)
+        self._make_offer(changes)
 
     def _make_offer(self, changes: Settings) -> None:
         """Mark what a way out changes, and show its button; {} for none."""

@@ -50,8 +50,9 @@ def chapters() -> list[Chapter]:
 
 def titles() -> dict[str, str]:
     """The title of each notebook with a number, by name, in the order of the series."""
-    others = {kernel.name: kernel.title for kernel in (*RUNGS, *chapters())}
-    return dict(sorted({CEILINGS.name: CEILINGS_TITLE, **others}.items()))
+    every = {CEILINGS.name: CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
+    every |= {chapter.name: chapter.title for chapter in chapters()}
+    return dict(sorted(every.items()))
 
 
 def names() -> list[str]:

@@ -87,19 +87,25 @@ class Loop:
     def waits(self, *, reuse: bool = True) -> int:
         """Cycles of one trip that are lost to register banks, see the function waits().
 
-        Without `reuse` every operand comes from its bank. The trip is one of many: banks may still
-        be busy from the trip before.
+        Without `reuse` every operand comes from its bank.
         """
-        return sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
+        return sum(self.waits_by_slot(reuse=reuse))
+
+    def waits_by_slot(self, *, reuse: bool = True) -> list[int]:
+        """The trip is one of many: banks may still be busy from the trip before."""
+        return waits(self.instructions * 2, reuse=reuse)[len(self) :]
 
     @cached_property
+    def fetched(self) -> list[set[int]]:
+        """As the function fetches() of the trip."""
+        return fetches(self.instructions)
+
+    @property
     def bank_reads(self) -> list[list[int]]:
-        """For each FFMA, how many registers each bank must deliver."""
-        fetched = zip(self.instructions, fetches(self.instructions), strict=True)
+        """For each instruction, how many registers each bank must deliver to an FFMA."""
         return [
             [sum(register % BANKS == bank for register in registers) for bank in range(BANKS)]
-            for instruction, registers in fetched
-            if instruction.operation == "FFMA"
+            for registers in self.fetched
         ]
 
     def three_in_a_bank(self) -> int:
