@@ -46,12 +46,8 @@ def climb(last: str | None = None) -> Picture:
 
 
 def shares(last: str | None = None) -> Picture:
-    """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
-
-    If None, up to the summit in float32. Of rungs with its precision alone, for cuBLAS is another
-    at another precision. Rungs before it without a current record are left out, and named. Raises
-    LadderError for a name that is not there, NoRecord and StaleRecord for `last`, BadRecord.
-    """
+    """Figure: the recorded share of cuBLAS at 4096³ of the rungs that `climb` shows, and the
+    sources'. Raises what `climb` raises."""
     from gemmlab import plots
 
     return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
@@ -95,7 +91,7 @@ def ladder_steps() -> list[Step]:
     return sorted(steps, key=lambda step: step.name)
 
 
-def _speed(rung: ladder.Rung) -> tuple[str, ...]:
+def _speed(rung: ladder.Rung) -> tuple[str, str, str]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
     try:
         if (problem := rung.shown_at) is None:
@@ -106,7 +102,7 @@ def _speed(rung: ladder.Rung) -> tuple[str, ...]:
         rate = f"{row['tflops']:.2f} at {problem}"
         return rate, f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
     except NoRecord:
-        return "not recorded", ""
+        return "not recorded", "", ""
 
 
 def day_of(recorded: str) -> str:
