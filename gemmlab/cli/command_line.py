@@ -118,11 +118,9 @@ def _complain(problem: object, code: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gemmlab",
-        description=DESCRIPTION,
-        epilog=EPILOG,
+        prog="python -m gemmlab", description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"gemmlab {__version__}")
     commands = Commands(parser)
     for command in COMMANDS:

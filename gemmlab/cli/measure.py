@@ -228,11 +228,10 @@ def _sweep(options: argparse.Namespace) -> int:
     code = OK
     for name in names:
         try:
-            rows += (
-                _auto_runs(options.dtype or ladder.SINGLE.name)
-                if name == AUTO
-                else map(timing.timed, _runs(load(name)))
-            )
+            if name == AUTO:
+                rows += _auto_runs(options.dtype or ladder.SINGLE.name)
+            else:
+                rows += map(timing.timed, _runs(load(name)))
         except (NoRecord, StaleRecord, IllegalSetting) as error:
             say(f"gemmlab: left out: {error}")
             if isinstance(error, StaleRecord):
@@ -265,10 +264,8 @@ def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
     if gpu() is None:
         rows = taken(dtype).values()
         if not rows:
-            again = registry.again("best_by_shape")
-            raise NoRecord(
-                f"nothing is recorded of what {AUTO} takes in {dtype}; {again} on a GPU."
-            )
+            again = f"{registry.again('best_by_shape')} on a GPU"
+            raise NoRecord(f"nothing is recorded of what {AUTO} takes in {dtype}; {again}.")
         yield from map(_replayed, rows)
         return
     from tqdm.auto import tqdm

@@ -110,11 +110,8 @@ def check_kernel(
     but = [f"there is a {case.message.split('; ')[0]}" for case in checked if not case.passed]
     if not but and conflicts and (more := _conflicts(kernel)):
         but = [f"of the wavefronts of one tile {more} are bank conflicts"]
-    print(
-        f"Not yet: all {count} cases pass, but {but[0]}."
-        if but
-        else f"Right: all {count} cases pass."
-    )
+    passed = f"all {count} cases pass"
+    print(f"Not yet: {passed}, but {but[0]}." if but else f"Right: {passed}.")
 
 
 def _conflicts(kernel: Kernel) -> int:
@@ -181,9 +178,8 @@ def find_mistake(kernel: Kernel, line: int | None) -> None:
     if line in changed_lines(original, kernel.text):
         print(f"Right: {mistake.what}. {mistake.seen[0].upper()}{mistake.seen[1:]}.")
     else:
-        print(
-            f"Not yet: line {line} is as it should be. {mistake.hint[0].upper()}{mistake.hint[1:]}"
-        )
+        hint = mistake.hint[0].upper() + mistake.hint[1:]
+        print(f"Not yet: line {line} is as it should be. {hint}")
 
 
 def changed_lines(before: str, after: str) -> set[int]:

@@ -63,22 +63,18 @@ class Heat:
         parts = []
         for kind, where in COUNTS.items():
             counts = self.table[kind]
-            if not counts.any():
-                elsewhere = int(self.trace.lines[kind].sum()) if len(self.trace.lines) else 0
-                parts.append(
-                    f"all {elsewhere:,} {kind} of {where} memory are of a kernel in a header"
-                    if elsewhere
-                    else f"no line touches {where} memory"
-                )
-                continue
+            memory = f"of {where} memory"
             most = self.table[counts == counts.max()]
             lines = listed([str(line) for line in most["line"]])
             each = f"{percent(most[f'{kind}_share'].iloc[0])} of {counts.sum():,} {kind}"
-            parts.append(
-                f"line {lines} costs most of {where} memory, {each}"
-                if len(most) == 1
-                else f"lines {lines} cost most of {where} memory, each {each}"
-            )
+            if not counts.any():
+                elsewhere = int(self.trace.lines[kind].sum()) if len(self.trace.lines) else 0
+                header = f"all {elsewhere:,} {kind} {memory} are of a kernel in a header"
+                parts.append(header if elsewhere else f"no line touches {where} memory")
+            elif len(most) == 1:
+                parts.append(f"line {lines} costs most {memory}, {each}")
+            else:
+                parts.append(f"lines {lines} cost most {memory}, each {each}")
         trace = self.trace
         where = f"{trace.kernel_name} at {shape_label(trace.m, trace.n, trace.k)}"
         return f"{where}: {'; '.join(parts)}."
@@ -106,10 +102,9 @@ class Heat:
         code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
         heads = [("line", number), *((word, number) for kind in kinds for word in (kind, "share")),
                  ("source", code)]  # fmt: skip
+        below = f"border: 0; border-bottom: 1px solid {GRID}"
         head = "".join(
-            f'<th scope="col" style="{style}; border: 0; border-bottom: 1px solid {GRID}">'
-            f"{word}</th>"
-            for word, style in heads
+            f'<th scope="col" style="{look}; {below}">{word}</th>' for word, look in heads
         )
         body = []
         for row in self._rows():

@@ -30,13 +30,12 @@ def ladder() -> Shown:
     steps = overview.ladder_steps()
     below = (KEY, overview.ladder_source(), series.FORMULA)
     heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes")
+    notes = (f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
     markup = (
         f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto">'
         f'<table style="border-collapse: collapse; border: 0; font-size: 14px; {PAPER}">'
         f'<thead><tr style="{PAPER}">{"".join(map(_head, heads))}</tr></thead>'
-        f"<tbody>{''.join(map(_row, steps))}</tbody></table>"
-        + "".join(f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
-        + "</div>"
+        f"<tbody>{''.join(map(_row, steps))}</tbody></table>{''.join(notes)}</div>"
     )
     rows = [(s.name, s.title, s.idea, *_numbers(s)) for s in steps]
     table = aligned([("notebook", "title", "idea", *heads[2:]), *rows], left=(0, 1, 2))
@@ -64,15 +63,13 @@ def ways() -> Shown:
 def routes() -> dict[str, list[str]]:
     """Names of notebooks for each way. Raises what series.needed raises."""
     every = [series.HOST_CODE, *series.names()]
-    goals = {
+    fp32 = series.with_needed(rung.name for rung in RUNGS if rung.precision is SINGLE)
+    tensor = series.with_needed(rung.name for rung in RUNGS if rung.precision.on_tensor_cores)
+    return {
         "All": every,
-        "FP32, with what it needs": [rung.name for rung in RUNGS if rung.precision is SINGLE],
-        "Tensor cores, with what they need": [
-            rung.name for rung in RUNGS if rung.precision.on_tensor_cores
-        ],
+        "FP32, with what it needs": [name for name in every if name in fp32],
+        "Tensor cores, with what they need": [name for name in every if name in tensor],
     }
-    way_to = {title: series.with_needed(names) for title, names in goals.items()}
-    return {title: [name for name in every if name in way] for title, way in way_to.items()}
 
 
 def label(name: str) -> str:
@@ -99,11 +96,10 @@ def _head(words: str) -> str:
 
 def alt(name: str) -> str:
     """What is to be seen in a thumbnail, for those who cannot see it."""
-    if name == CEILINGS.name:
-        return "A slope that ends in a flat roof."
-    for chapter in series.chapters():
-        if chapter.name == name:
-            return chapter.alt
+    known = {CEILINGS.name: "A slope that ends in a flat roof."}
+    known |= {chapter.name: chapter.alt for chapter in series.chapters()}
+    if name in known:
+        return known[name]
     rung = find(name)
     rows, columns = rung.tile(rung.defaults)
     return f"A block computes {rows} × {columns} elements of C."
@@ -115,16 +111,9 @@ def _row(step: overview.Step) -> str:
         raise NoRecord(f"{path.relative_to(ROOT)} is not there: run `make readme`")
     # In the page itself, so that every viewer of the notebook shows it.
     data = base64.b64encode(path.read_bytes()).decode("ascii")
-    picture = (
-        f'<img src="data:image/png;base64,{data}" alt="{alt(step.name)}" '
-        f'width="{THUMBNAIL}" height="{THUMBNAIL}">'
-    )
+    size = f'width="{THUMBNAIL}" height="{THUMBNAIL}"'
+    picture = f'<img src="data:image/png;base64,{data}" alt="{alt(step.name)}" {size}>'
     words = f"<b>{link(step.name, label(step.name))}</b><br>{html.escape(step.idea)}"
-    return (
-        f'<tr style="{PAPER}"><td style="{CELL}">{picture}</td>'
-        f'<td style="text-align: left; {CELL}">{words}</td>'
-        + "".join(
-            f'<td style="text-align: right; {CELL}">{number}</td>' for number in _numbers(step)
-        )
-        + "</tr>"
-    )
+    cells = [f'<td style="{CELL}">{picture}</td><td style="text-align: left; {CELL}">{words}</td>']
+    cells += [f'<td style="text-align: right; {CELL}">{text}</td>' for text in _numbers(step)]
+    return f'<tr style="{PAPER}">{"".join(cells)}</tr>'

@@ -137,11 +137,10 @@ def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
     places: list[set[int]] = []
     marked: set[tuple[int, int]] = set()
     for instruction in instructions:
-        places.append(
-            {read.place for read in instruction.reads if (read.place, read.register) in marked}
-        )
+        reads = instruction.reads
+        places.append({read.place for read in reads if (read.place, read.register) in marked})
         if class_of(instruction) not in (SHARED_LOAD, COPY, CONTROL):
-            marked = {(read.place, read.register) for read in instruction.reads if read.reuse}
+            marked = {(read.place, read.register) for read in reads if read.reuse}
     return places
 
 
@@ -149,11 +148,10 @@ def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[
     """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
     reuses = reused(instructions) if reuse else [set()] * len(instructions)
     return [
-        {read.register for read in instruction.reads if read.place not in places}
-        if instruction.operation == "FFMA"
-        else set()
-        for instruction, places in zip(instructions, reuses, strict=True)
-    ]
+        {read.register for read in listed.reads if listed.operation == "FFMA"
+         and read.place not in places}
+        for listed, places in zip(instructions, reuses, strict=True)
+    ]  # fmt: skip
 
 
 def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[int]:
