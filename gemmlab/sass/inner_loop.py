@@ -76,13 +76,13 @@ class Loop:
 
     @property
     def multiply_adds(self) -> list[Instruction]:
-        return [added for added in self.instructions if class_of(added) == MULTIPLY_ADD]
+        return [fma for fma in self.instructions if class_of(fma) == MULTIPLY_ADD]
 
     @property
     def reuse_share(self) -> float:
         """The share of multiply-adds that mark an operand for reuse."""
         adds = self.multiply_adds
-        return sum(any(read.reuse for read in added.reads) for added in adds) / len(adds)
+        return sum(any(read.reuse for read in fma.reads) for fma in adds) / len(adds)
 
     def waits(self, *, reuse: bool = True) -> int:
         """Cycles of one trip that are lost to register banks, see the function waits().
@@ -148,9 +148,9 @@ def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[
     """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
     reuses = reused(instructions) if reuse else [set()] * len(instructions)
     return [
-        {read.register for read in listed.reads if listed.operation == "FFMA"
-         and read.place not in places}
-        for listed, places in zip(instructions, reuses, strict=True)
+        {read.register for read in instruction.reads if read.place not in places}
+        if instruction.operation == "FFMA" else set()
+        for instruction, places in zip(instructions, reuses, strict=True)
     ]  # fmt: skip
 
 

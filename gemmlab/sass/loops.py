@@ -178,7 +178,7 @@ class LoopView:
             raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
         if self.lines < 1:
             raise ValueError(f"lines is {self.lines}; it must be 1 or more")
-        if self.control and None in [listed.control for listed in self.loop.instructions]:
+        if self.control and any(slot.control is None for slot in self.loop.instructions):
             raise NoListing("this listing was made without control bits")
 
     @property
