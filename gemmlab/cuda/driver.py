@@ -50,7 +50,7 @@ class PackedLaunch:
     ) -> None:  # fmt: skip
         self._values = [np.atleast_1d(value).copy() for value in args]
         self._addresses = (ctypes.c_void_p * len(args))(*(v.ctypes.data for v in self._values))
-        self.cells = [  # None of a structure
+        self.cells: list[Any] = [  # None of a structure
             None if value.dtype.kind == "V"
             else np.ctypeslib.as_ctypes_type(value.dtype).from_buffer(value)
             for value in self._values
