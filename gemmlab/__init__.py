@@ -28,8 +28,8 @@ from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from gemmlab.report import Listing
 
-# What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
-# it is meant, where that is not the module itself.
+# What needs pandas and matplotlib is loaded only when it is used: name -> its module, and the item
+# in it, None for the module itself.
 _LATER = {
     "best_by_shape": ("records.best_by_shape", None),
     "ceilings": ("records.roofs", "ceilings"),
@@ -65,32 +65,11 @@ _LATER = {
 }
 
 __all__ = [
-    "CEILINGS",
-    "HALF",
-    "RUNGS",
-    "ArgumentError",
-    "CompileError",
-    "GpuFault",
-    "IllegalSetting",
-    "Kernel",
-    "KernelMistake",
-    "LadderError",
-    "Listing",
-    "NoGpu",
-    "NoRecord",
-    "Problem",
-    "VerificationError",
-    "device",
-    "error_bound",
-    "folders",
-    "from_source",
-    "heat",
-    "load",
-    "random_matrix",
-    "reference",
-    "simulator",
-    *_LATER,
-]
+    "CEILINGS", "HALF", "RUNGS", "ArgumentError", "CompileError", "GpuFault", "IllegalSetting",
+    "Kernel", "KernelMistake", "LadderError", "Listing", "NoGpu", "NoRecord", "Problem",
+    "VerificationError", "device", "error_bound", "folders", "from_source", "heat", "load",
+    "random_matrix", "reference", "simulator", *_LATER,
+]  # fmt: skip
 
 
 def load_ipython_extension(ipython: Any) -> None:

@@ -11,14 +11,14 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
-from gemmlab.notebook import chapters
-from gemmlab.notebook.reading import DEEPER, prose, words
+from gemmlab.notebook import series
+from gemmlab.notebook.series import DEEPER, prose, words
 
 MOST_WORDS, MOST_CELLS, OPENING = 1560, 45, 12
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
-CHAPTERS = [chapter.name for chapter in chapters.chapters()]
-NAMES = chapters.names()
+CHAPTERS = [chapter.name for chapter in series.chapters()]
+NAMES = series.names()
 # Numbers that need no cell: small ones, powers of two and their like in shapes and settings, warps.
 PLAIN = {*range(17), 20, 24, 100, *(2**n for n in range(4, 15)), 48, 96, 1000}
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")

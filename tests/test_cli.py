@@ -13,7 +13,7 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, ladder
 from gemmlab.analysis import known_differences
-from gemmlab.cli import bench, doctor, sweep
+from gemmlab.cli import doctor, measure
 from gemmlab.cli import ladder as ladder_table
 from gemmlab.kernel import verify
 from gemmlab.ladder import RUNGS, Problem
@@ -62,12 +62,12 @@ def machine(tmp_path, monkeypatch):
 
 
 def loaded_by(monkeypatch, load):
-    for command in (bench, sweep, ladder_table):
+    for command in (measure, ladder_table):
         monkeypatch.setattr(command, "load", load)
 
 
 def only(monkeypatch, rungs):
-    for command in (sweep, ladder_table):
+    for command in (measure, ladder_table):
         monkeypatch.setattr(command, "RUNGS", rungs)
 
 
@@ -313,7 +313,7 @@ def test_sweep_prints_csv_and_nothing_else(machine, capsys):
 @pytest.fixture
 def one_does_not_run(machine, monkeypatch):
     """Two rungs, of which the second needs another GPU."""
-    first = sweep.load
+    first = measure.load
 
     def load(name, *others, **settings):
         if name == "02_coalescing":

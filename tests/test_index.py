@@ -13,12 +13,12 @@ from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.loading import load
-from gemmlab.notebook import chapters, glossary, index, overview, reading
+from gemmlab.notebook import glossary, index, overview, series
 from gemmlab.plots import style, thumbnails
 from gemmlab.records.registry import NoRecord
 from tools import readme
 
-NAMES = chapters.names()
+NAMES = series.names()
 MOST_BYTES = 300_000
 
 
@@ -32,7 +32,7 @@ def links(markup):
 @pytest.fixture
 def notebook(tmp_path, monkeypatch):
     """Writes a notebook of (kind, source) and names it."""
-    monkeypatch.setattr(reading, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(series, "NOTEBOOKS", tmp_path)
 
     def write(*cells):
         made = [{"cell_type": kind, "source": source.splitlines(True)} for kind, source in cells]
@@ -49,36 +49,36 @@ def test_the_main_path_ends_where_it_goes_deeper(notebook):
         ("markdown", "## Going deeper"),
     ]
     name = notebook(*before, ("markdown", "# Going deeper\nmore"), ("code", "1"))
-    assert ["".join(cell["source"]) for cell in reading.main_path(name)] == [s for _, s in before]
-    assert len(reading.main_path(notebook(*before))) == len(before)
+    assert ["".join(cell["source"]) for cell in series.main_path(name)] == [s for _, s in before]
+    assert len(series.main_path(notebook(*before))) == len(before)
 
 
 def test_minutes_count_the_words_and_the_code_of_the_main_path(notebook):
     words = ("markdown", "word " * 400)
     deeper = ("markdown", "# Going deeper")
-    assert reading.minutes(notebook(words)) == 2
-    assert reading.minutes(notebook(words, ("code", "a b c"), ("code", "d"))) == 3
-    assert reading.minutes(notebook(words, deeper, words, ("code", "d"))) == 2
-    assert reading.minutes(notebook(words, ("markdown", "one more"))) == 3
+    assert series.minutes(notebook(words)) == 2
+    assert series.minutes(notebook(words, ("code", "a b c"), ("code", "d"))) == 3
+    assert series.minutes(notebook(words, deeper, words, ("code", "d"))) == 2
+    assert series.minutes(notebook(words, ("markdown", "one more"))) == 3
 
 
 def test_what_is_needed_are_the_links_after_those_words(notebook):
     text = "[a](01_a.ipynb)\n**You need** [c](03_c.ipynb), [b](02_b.ipynb), [c](03_c.ipynb)"
-    assert reading.needed(notebook(("markdown", "# x"), ("markdown", text))) == ["03_c", "02_b"]
-    assert reading.needed(notebook(("markdown", "# x"))) == []
+    assert series.needed(notebook(("markdown", "# x"), ("markdown", text))) == ["03_c", "02_b"]
+    assert series.needed(notebook(("markdown", "# x"))) == []
 
 
 def test_what_is_needed_comes_with_what_it_needs_itself(monkeypatch):
     links = {"a": ["b"], "b": ["c"], "c": [], "d": ["a"]}
-    monkeypatch.setattr(reading, "needed", links.get)
-    assert reading.with_needed(["a"]) == {"a", "b", "c"}
-    assert reading.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
+    monkeypatch.setattr(series, "needed", links.get)
+    assert series.with_needed(["a"]) == {"a", "b", "c"}
+    assert series.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
 
 
 def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
-    monkeypatch.setattr(reading, "IS_CHECKOUT", False)
+    monkeypatch.setattr(folders, "IS_CHECKOUT", False)
     with pytest.raises(folders.NoCheckout, match="the notebooks are in the repository"):
-        reading.minutes("01_naive")
+        series.minutes("01_naive")
 
 
 # ---- the ladder and the ways ---------------------------------------------------------------------
@@ -90,9 +90,9 @@ def test_the_ladder_links_every_notebook_and_has_its_numbers():
     rows = {row.split()[0]: row for row in repr(shown).splitlines() if row[:1].isdigit()}
     assert list(rows) == NAMES
     for step in overview.ladder_steps():
-        numbers = f"{step.tflops} {step.share} {reading.minutes(step.name)}".split()
+        numbers = f"{step.tflops} {step.share} {series.minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
-    assert reading.FORMULA in repr(shown)
+    assert series.FORMULA in repr(shown)
 
 
 def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
@@ -104,16 +104,16 @@ def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
 def test_a_way_has_what_its_notebooks_need_and_nothing_else():
     routes = index.routes()
     every, fp32, tensor = routes.values()
-    assert every == [reading.HOST_CODE, *NAMES]
+    assert every == [series.HOST_CODE, *NAMES]
     goals = ({rung.name for rung in RUNGS if rung.precision is SINGLE},
              {rung.name for rung in RUNGS if rung.precision.on_tensor_cores})  # fmt: skip
     for way, goal in zip((fp32, tensor), goals, strict=True):
         assert goal <= set(way) and way == [name for name in every if name in way]
         assert way != every, "a way leaves something out"
-        asked = [word for name in way for word in reading.needed(name)]
+        asked = [word for name in way for word in series.needed(name)]
         assert set(asked) <= set(way) <= {*asked, *goal}
         for name in way:  # whoever reads in this order has read what a notebook needs
-            assert set(reading.needed(name)) <= set(way[: way.index(name)]), name
+            assert set(series.needed(name)) <= set(way[: way.index(name)]), name
     shown = index.ways()
     assert links(shown.markup) == [f"{name}.ipynb" for names in routes.values() for name in names]
     assert all(
@@ -167,7 +167,7 @@ def text_of(name):
 
 @pytest.mark.parametrize("term", glossary.TERMS, ids=lambda term: term.name)
 def test_a_term_is_used_where_it_is_explained(term):
-    known = [*NAMES, reading.HOST_CODE]
+    known = [*NAMES, series.HOST_CODE]
     assert term.notebook in known
     assert term.is_in(text_of(term.notebook)), f"{term.notebook} does not say {term.name!r}"
 

@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS
-from gemmlab.notebook import chapters
+from gemmlab.notebook import series
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 PAGES = ["host_code", "index"]  # notebooks that belong to no rung
@@ -38,8 +38,8 @@ def outputs(path):
 
 
 def test_there_is_one_notebook_for_each_rung_and_each_chapter():
-    assert {CEILINGS.name, *(rung.name for rung in RUNGS)} < set(chapters.names())
-    assert [path.stem for path in PATHS] == [*chapters.names(), *PAGES]
+    assert {CEILINGS.name, *(rung.name for rung in RUNGS)} < set(series.names())
+    assert [path.stem for path in PATHS] == [*series.names(), *PAGES]
 
 
 @every_notebook
@@ -94,8 +94,8 @@ def imported(source: str) -> set[str]:
 
 def foreign(name: str, source: str) -> list[str]:
     """What a cell of a notebook takes from inside of the core, or from a lesson after its own."""
-    lessons = [one.partition("_")[2] for one in chapters.names()]
-    own = chapters.names().index(name) + 1 if name in chapters.names() else 0
+    lessons = [one.partition("_")[2] for one in series.names()]
+    own = series.names().index(name) + 1 if name in series.names() else 0
     allowed = {*lessons[:own], *LATER.get(name, ())}
     return [
         module

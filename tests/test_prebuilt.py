@@ -10,7 +10,7 @@ import pytest
 
 from gemmlab import cli
 from gemmlab.analysis import issue_slots
-from gemmlab.cli import compile as compiling
+from gemmlab.cli import code
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
@@ -194,7 +194,7 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
 
 def test_damaged_files_are_stale_to_the_check(spoil, capsys, monkeypatch):
     spoil(prebuilt.path_of("00_ceilings"), cut_off)
-    monkeypatch.setattr(compiling, "RUNGS", ())
+    monkeypatch.setattr(code, "RUNGS", ())
     monkeypatch.setattr(prebuilt, "NAMES", ("00_ceilings",))
     assert cli.main(["compile", "--check"]) == 1
     assert "00_ceilings.json.xz: stale, run `make compiled`" in capsys.readouterr().out

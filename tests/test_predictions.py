@@ -13,7 +13,7 @@ import pytest
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.exercises import WAITING, unanswered
-from gemmlab.notebook.reading import DEEPER
+from gemmlab.notebook.series import DEEPER
 
 CALL, PLACE = "exercises.prediction(", re.compile(r"^prediction\w* *= *None\b", re.M)
 FOLD = re.compile(r"<details>.*?</details>", re.S)

@@ -12,7 +12,7 @@ from PIL import Image
 from gemmlab.folders import KERNELS, NOTEBOOKS, RESULTS, ROOT, kernel_files
 from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
-from gemmlab.notebook.reading import DEEPER
+from gemmlab.notebook.series import DEEPER
 from gemmlab.records import registry
 from tools.site.pages import code, links, lists, notebook, prose, terms
 from tools.site.tables import speeds

@@ -225,8 +225,8 @@ def _answers(call: Call, views: Mapping[Values, View]) -> dict[str, tuple[str, s
                 if tuple(moved.values()) in views or place in answers:
                     continue
                 reason = reason_of(rung, moved) or NOT_HERE.format(settings=ladder.listed(moved))
-                refused = refusal(rung, moved, [parameter.name], reason, among=shown)
-                answers[place] = refused.words, _place((moved | refused.changes).values())
+                words, changes = refusal(rung, moved, [parameter.name], reason, among=shown)
+                answers[place] = words, _place((moved | changes).values())
     return answers
 
 

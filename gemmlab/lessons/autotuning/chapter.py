@@ -6,7 +6,7 @@ from PIL import Image
 
 from gemmlab.lessons.autotuning import space as landscape
 from gemmlab.lessons.autotuning.space import recorded
-from gemmlab.notebook.chapters import Chapter
+from gemmlab.notebook.series import Chapter
 from gemmlab.plots import thumbnails
 from gemmlab.records import runs
 

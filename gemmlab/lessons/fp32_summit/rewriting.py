@@ -143,7 +143,7 @@ def with_control(cubin: bytes, entry: str, slot: int, **fields) -> bytes:
     if not 0 <= slot < len(trip):
         raise ValueError(f"slot is {slot}; this trip has the issue slots 0 to {len(trip) - 1}")
     line = lines[trip[slot].address // INSTRUCTION_BYTES]
-    line.set_control(line.one.control.but(**fields))
+    line.set_control(replace(line.one.control, **fields))
     made = bytearray(cubin)
     struct.pack_into("<QQ", made, start + line.was * INSTRUCTION_BYTES, line.lower, line.upper)
     return bytes(made)
@@ -297,13 +297,13 @@ def _forget_before_loads(part: list[Line]) -> None:
     """Let no multiply-add keep a source for the next one where a load lies between."""
     for line, following in pairwise(part):
         if class_of(line.one) == MULTIPLY_ADD and class_of(following.one) == SHARED_LOAD:
-            line.set_control(line.one.control.but(reuse=()))
+            line.set_control(replace(line.one.control, reuse=()))
 
 
 def _let_yield(part: list[Line], every: int) -> None:
     adds = [line for line in part if class_of(line.one) == MULTIPLY_ADD]
     for line in adds[every - 1 :: every]:
-        line.set_control(line.one.control.but(yields=True))
+        line.set_control(replace(line.one.control, yields=True))
 
 
 def _mend(part: list[Line], allowed: dict[tuple[str, str], int]) -> None:
@@ -311,7 +311,7 @@ def _mend(part: list[Line], allowed: dict[tuple[str, str], int]) -> None:
     while early := hazards.too_soon([line.one for line in part], allowed):
         at, lack = early[0]
         control = part[at].one.control
-        part[at].set_control(control.but(stall=control.stall + lack))
+        part[at].set_control(replace(control, stall=control.stall + lack))
 
 
 def _behind(lines: list[Line], runs: list[tuple[int, int]]) -> list[Line]:

@@ -8,7 +8,7 @@ from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu.in_turn import holdings
 from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.schedules import summa
-from gemmlab.notebook.chapters import Chapter
+from gemmlab.notebook.series import Chapter
 from gemmlab.plots import thumbnails
 
 
