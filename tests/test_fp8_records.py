@@ -27,16 +27,18 @@ def test_every_step_is_recorded_and_nothing_that_is_no_step():
     table = measure.BY_STEPS.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
     assert recorded == {
-        (one.title, written(one.all_settings), *shape)
-        for one in measure.STEPS
-        for shape in one.shapes
+        (step.title, written(step.all_settings), *shape)
+        for step in measure.STEPS
+        for shape in step.shapes
     }
     assert list(dict.fromkeys(measure.steps(measure.BY_ROWS, measure.TENSORS)["step"])) == [
         "scales of rows", "scales of tensors",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("quantizer", measure.QUANTIZERS, ids=lambda one: written(one.macros))
+@pytest.mark.parametrize(
+    "quantizer", measure.QUANTIZERS, ids=lambda quantizer: written(quantizer.macros)
+)
 def test_quantizers_have_the_bits_of_the_gpu(quantizer):
     table = measure.QUANTIZING.read()
     rows = table[table.settings == written(quantizer.macros)]

@@ -58,7 +58,7 @@ def test_a_road_that_was_not_taken_has_the_same_bits(step):
 
 def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
     """By the corners of the tiles that a single block sends, of a C of 8×8 tiles."""
-    (step,) = (one for one in ROADS if one.changes)
+    (step,) = (road for road in ROADS if road.changes)
     kernel = Kernel(
         step.rung, ladder.settings_for(step.rung, {"BM": 64, "BN": 64, "CLUSTER": 1}), "sm_90a",
         step.source,
@@ -118,14 +118,16 @@ ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent la
 TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
 
 
-@pytest.mark.parametrize("marked", MARKED, ids=lambda one: str(one.settings) + one.rung.name)
+@pytest.mark.parametrize(
+    "marked", MARKED, ids=lambda marked: str(marked.settings) + marked.rung.name
+)
 def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
-    found = compile_kernel(
+    compiled = compile_kernel(
         marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
     )
-    taken = found.entries[marked.rung.entry(marked.all_settings)]
+    taken = compiled.entries[marked.rung.entry(marked.all_settings)]
     assert taken.spill_store_bytes == taken.spill_load_bytes == 0
-    assert found.ptx.count("%smid") == 2 and found.ptx.count("%clock64") >= 5
+    assert compiled.ptx.count("%smid") == 2 and compiled.ptx.count("%clock64") >= 5
 
 
 def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():

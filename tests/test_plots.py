@@ -99,11 +99,11 @@ def shape_shares():
     return pandas.DataFrame(
         {
             "group": group, "kernel": RUNG_OF[group], "dtype": "float32",
-            "m": one.m, "n": one.n, "k": one.k, "batch": one.batch,
+            "m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch,
             "pct_cublas": 96.0 + 3.3 * at, "gpu": GPU, "recorded": DAY,
         }
         for group in RUNG_OF
-        for at, one in enumerate(GROUPS[group])
+        for at, problem in enumerate(GROUPS[group])
     )  # fmt: skip
 
 
@@ -114,11 +114,11 @@ def rung_choices():
     grids += [("K = 4096", Problem(m, n, 4096)) for m in sizes for n in sizes]
     return pandas.DataFrame(
         {
-            "panel": panel, "m": one.m, "n": one.n, "k": one.k,
-            "kernel": "10_register_banks" if one.m * one.n >= 2**20 else "12_split_k",
-            "recorded": (one.m, one.n) in ((64, 4096), (1024, 1024)),
+            "panel": panel, "m": problem.m, "n": problem.n, "k": problem.k,
+            "kernel": "10_register_banks" if problem.m * problem.n >= 2**20 else "12_split_k",
+            "recorded": (problem.m, problem.n) in ((64, 4096), (1024, 1024)),
         }
-        for panel, one in grids
+        for panel, problem in grids
     )  # fmt: skip
 
 
@@ -276,8 +276,8 @@ def test_block_map_gives_every_warp_its_elements(name, traces):
     assert first == (0, 0) and stored[0] == [0, 0]
     last = math.prod(trace.block) - 1
     row, column = trace.warp_access("C", op="store").elements[1][0].tolist()
-    said = {word.removesuffix(" and 63 more") for word in words(figure)}
-    assert {"C[0, 0]", f"C[{row}, {column}]", str(last)} <= said
+    shown = {word.removesuffix(" and 63 more") for word in words(figure)}
+    assert {"C[0, 0]", f"C[{row}, {column}]", str(last)} <= shown
 
 
 def test_block_map_leaves_out_threads_beyond_the_edge_of_c(traces):
@@ -340,9 +340,9 @@ def test_speeds_have_a_line_for_every_kernel_with_its_name(draw, column, shown):
     lines = {line.get_label(): line for line in ax.lines if line.get_gid() != "cublas"}
     assert lines.keys() == set(table["kernel"])
     for name, line in lines.items():
-        own = table[table["kernel"] == name]
-        assert line.get_xdata().tolist() == own["m"].tolist()
-        assert line.get_ydata().tolist() == own[column].tolist()
+        rows = table[table["kernel"] == name]
+        assert line.get_xdata().tolist() == rows["m"].tolist()
+        assert line.get_ydata().tolist() == rows[column].tolist()
     assert {style.kernel_label(name) for name in lines} <= {text.get_text() for text in ax.texts}
     looks = {(line.get_marker(), line.get_linestyle()) for line in lines.values()}
     assert len(looks) == len(lines), "told apart without colour"
@@ -353,10 +353,10 @@ def test_gflops_draws_a_bar_for_every_other_shape():
     table = measured(shapes=OTHERS)
     table = table[(table["kernel"] != "01_naive") | (table["m"] != 8192)]
     figure = plots.gflops(table)
-    for shape, own in table.groupby(["m", "n", "k"]):
+    for shape, rows in table.groupby(["m", "n", "k"]):
         bars = by_gid(axes(figure, f"shape {' × '.join(map(str, shape))}"), "bar")
         drawn = {bar.get_gid()[4:]: bar.get_width() for bar in bars}
-        assert drawn == dict(zip(own["kernel"], own["gflops"], strict=True))
+        assert drawn == dict(zip(rows["kernel"], rows["gflops"], strict=True))
     assert words(figure).count("not measured") == 1
 
 
@@ -413,8 +413,8 @@ def test_shares_draws_every_rung_and_every_source_of_it():
     figure = plots.shares(climbed(), published.shares(), (4096,) * 3)
     ax = axes(figure, "shares")
     at = climbed()[lambda rows: (rows["m"] == 4096) & (rows["n"] == 4096) & (rows["k"] == 4096)]
-    own = at.set_index("kernel")["pct_cublas"].drop("cublas")
-    assert {bar.get_gid()[4:]: bar.get_width() for bar in by_gid(ax, "bar")} == own.to_dict()
+    shown = at.set_index("kernel")["pct_cublas"].drop("cublas")
+    assert {bar.get_gid()[4:]: bar.get_width() for bar in by_gid(ax, "bar")} == shown.to_dict()
     reported = published.shares()[lambda rows: rows["rung"].isin(CLIMB)]
     marks = by_gid(ax, "source")
     assert {mark.get_gid(): mark.get_xdata()[0] for mark in marks} == {
@@ -422,7 +422,7 @@ def test_shares_draws_every_rung_and_every_source_of_it():
     }
     assert len({mark.get_marker() for mark in marks}) == reported["source"].nunique()
     boxes = [mark.get_window_extent() for mark in marks]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert not any(box.overlaps(other_box) for box, other_box in itertools.combinations(boxes, 2))
     assert not {mark.get_markeredgecolor() for mark in marks} & set(style.ARRAYS.values())
 
 
@@ -464,13 +464,13 @@ def test_every_shape_has_a_bar_of_its_share_in_its_rung_s_colour():
 def test_the_map_has_a_cell_for_every_shape_and_dots_where_rungs_were_measured():
     table = rung_choices()
     figure = plots.rung_map(table)
-    for panel, own in table.groupby("panel"):
+    for panel, choices in table.groupby("panel"):
         ax = axes(figure, f"map {panel}")
         cells = {cell.get_gid(): (cell.get_x(), cell.get_y()) for cell in by_gid(ax, "cell ")}
-        assert cells.keys() == {f"cell {r.m}×{r.n}×{r.k} {r.kernel}" for r in own.itertuples()}
-        assert len(set(cells.values())) == len(own)
+        assert cells.keys() == {f"cell {r.m}×{r.n}×{r.k} {r.kernel}" for r in choices.itertuples()}
+        assert len(set(cells.values())) == len(choices)
         dots = {dot.get_gid() for dot in by_gid(ax, "dot ")}
-        assert dots == {f"dot {r.m}×{r.n}×{r.k}" for r in own[own.recorded].itertuples()}
+        assert dots == {f"dot {r.m}×{r.n}×{r.k}" for r in choices[choices.recorded].itertuples()}
     assert axes(figure, "map square C").get_ylabel() == "K"
     assert axes(figure, "map K = 4096").get_xlabel() == "N"
 
@@ -506,11 +506,11 @@ def test_roofline_places_points_and_roofs_where_they_were_measured():
 
 def test_roofline_has_the_same_axes_whatever_it_shows():
     """So that two notebooks can be compared; only what lies beyond them widens them."""
-    one, other = (
+    of_one_point, of_several = (
         axes(plots.roofline(shown, ALL_ROOFS), "roofline") for shown in (CROWDED[:1], MIXED)
     )
-    limits = one.get_xlim(), one.get_ylim()
-    assert (other.get_xlim(), other.get_ylim()) == limits
+    limits = of_one_point.get_xlim(), of_one_point.get_ylim()
+    assert (of_several.get_xlim(), of_several.get_ylim()) == limits
     beyond = points(("01_naive", 4096, 20.0, 40000.0, 0.02))
     wide = axes(plots.roofline(beyond, ALL_ROOFS), "roofline")
     assert wide.get_xlim()[0] < 0.02 and wide.get_xlim()[1] > 40000

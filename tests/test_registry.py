@@ -181,16 +181,16 @@ def test_a_cell_that_cannot_be_is_named_with_its_line(table, column, cell):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"\xff\xfe\x00garbage", "is no text"),
         (b'"never closed\n1,2\n', "is no table|lacks"),
         (b"<html>\n<p>a, b, c\n", "is no table|lacks"),
     ],
 )
-def test_what_is_no_table_is_refused(table, content, says):
+def test_what_is_no_table_is_refused(table, content, message):
     table.write_bytes(content)
-    with pytest.raises(BadRecord, match=says):
+    with pytest.raises(BadRecord, match=message):
         evidence().read()
     refused(table)
 

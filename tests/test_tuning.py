@@ -132,7 +132,7 @@ def made_up(tmp_path, monkeypatch):
     `tried`: the settings that were compiled. `said`: what was told. `run()`: the rows written.
     `rung` and `arch` may be set before.
     """
-    made = SimpleNamespace(tried=[], said=[], fails=lambda settings: None)
+    made = SimpleNamespace(tried=[], lines=[], fails=lambda settings: None)
     rung = ladder.find("09_double_buffering")
     path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
     resources = Resources(64, 0, 0, 0, 0)
@@ -165,7 +165,7 @@ def made_up(tmp_path, monkeypatch):
             return timing.Race(times, times, device.GpuState(1980, 400.0, 50))
 
     def run():
-        tuning.evidence(made.rung).remake(made.said.append)
+        tuning.evidence(made.rung).remake(made.lines.append)
         return pandas.read_csv(path)
 
     here = device.Gpu("NVIDIA Test", (7, 5), "sm_75", 40, 1, 1, "1", "1")
@@ -201,7 +201,7 @@ def test_a_setting_that_fails_is_named_and_the_others_go_on(made_up, error):
     table = made_up.run()
     failed = [settings for settings in made_up.tried if settings["BK"] == 8]
     assert failed and set(table["BK"]) == {16}
-    left_out = [line for line in made_up.said if line.endswith("; left out")]
+    left_out = [line for line in made_up.lines if line.endswith("; left out")]
     assert left_out == [
         f"{made_up.rung.name} with {ladder.written(s)}: {error}; left out" for s in failed
     ]

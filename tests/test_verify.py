@@ -56,12 +56,12 @@ def small_shapes(monkeypatch):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_found_and_placed(name, small_shapes):
-    old, new, says = MISTAKES[name]
+    old, new, message = MISTAKES[name]
     assert SOURCE.count(old) == 1
     report = from_source(SOURCE.replace(old, new), like="02_coalescing").verify()
     assert not report.passed
     failed = "\n".join(str(case) for case in report.cases if not case.passed)
-    assert re.search(says, failed), failed
+    assert re.search(message, failed), failed
     with pytest.raises(verify.VerificationError, match="cases fail"):
         report.require()
 

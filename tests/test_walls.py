@@ -33,18 +33,18 @@ def floor(module: str) -> str:
 def imports(path: Path, text: str) -> list[tuple[int, str]]:
     """Line and full name of what a file imports of gemmlab, wherever it does."""
     package = ["gemmlab", *path.relative_to(HOUSE).parts[:-1]]
-    found = []
+    imported = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found += [(node.lineno, one.name) for one in node.names]
+            imported += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             source = ".".join([*base, *filter(None, [node.module])])
             if source == "gemmlab":
-                found += [(node.lineno, f"gemmlab.{one.name}") for one in node.names]
+                imported += [(node.lineno, f"gemmlab.{alias.name}") for alias in node.names]
             else:
-                found.append((node.lineno, source))
-    return [(line, name) for line, name in found if name.split(".")[0] == "gemmlab"]
+                imported.append((node.lineno, source))
+    return [(line, name) for line, name in imported if name.split(".")[0] == "gemmlab"]
 
 
 def breaches(path: Path, text: str) -> list[str]:
@@ -70,7 +70,7 @@ def may_import(importer: tuple[str, ...], name: str) -> bool:
 
 
 def test_every_entry_has_its_floor():
-    entries = {one.stem for one in HOUSE.iterdir() if one.suffix == ".py" or (one / "__init__.py").is_file()}  # fmt: skip # noqa: E501
+    entries = {entry.stem for entry in HOUSE.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").is_file()}  # fmt: skip # noqa: E501
     assert entries == set(FLOORS)
 
 
@@ -122,14 +122,14 @@ def test_no_module_imports_itself_through_others():
     for name, path in names.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         top = ast.Module(
-            [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)], []
+            [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], []
         )
-        found = set()
+        imported = set()
         for node in top.body:
             for _, source in imports(path, ast.unparse(node)):
-                whole = [f"{source}.{one.name}" for one in getattr(node, "names", ())]
-                found |= {one for one in (*whole, source) if one in names}
-        edges[name] = found - {name}
+                whole = [f"{source}.{alias.name}" for alias in getattr(node, "names", ())]
+                imported |= {module for module in (*whole, source) if module in names}
+        edges[name] = imported - {name}
     done, way = set(), []
 
     def visit(name: str) -> None:
