@@ -159,7 +159,7 @@ def sentence_of(action) -> str:
 @pytest.mark.parametrize("name", EDITS)
 def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, capsys):
     rung, text = edited(name)
-    settings, says = SETTINGS[rung], EDITS[name][3] or ("pass" if name in RIGHT else "FAIL")
+    settings, message = SETTINGS[rung], EDITS[name][3] or ("pass" if name in RIGHT else "FAIL")
     A, B = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(61, 71), (71, 67)]))
 
     def kernel():
@@ -180,6 +180,6 @@ def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, cap
         if name in LAUNCHED:
             del sentences["verify on a GPU"]
     for how, words in sentences.items():
-        assert re.search(says, words, re.S), (how, words)
-    if says.endswith(LINE) and name not in SEEN_BY_CHECKS_ALONE:
+        assert re.search(message, words, re.S), (how, words)
+    if message.endswith(LINE) and name not in SEEN_BY_CHECKS_ALONE:
         assert re.search(LINE, printed), printed

@@ -227,7 +227,7 @@ def test_epilogues_have_their_rungs():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ((5,), r"a problem is a gl.Problem, or \(M, N, K\)"),
         (((5, 7),), r"a problem is a gl.Problem, or \(M, N, K\)"),
@@ -235,8 +235,8 @@ def test_epilogues_have_their_rungs():
         (((5, 7, 3), "float64"), "dtype is 'float64'; it must be one of float32, float16, bfl"),
     ],
 )
-def test_what_is_no_problem_is_refused(arguments, says):
-    with pytest.raises(IllegalSetting, match=says):
+def test_what_is_no_problem_is_refused(arguments, message):
+    with pytest.raises(IllegalSetting, match=message):
         gl.choose(*arguments)
 
 

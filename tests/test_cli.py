@@ -97,7 +97,7 @@ def test_help_teaches(capsys, command):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("fly",), "fly"),
         (("bench", "01_naive", "64", "64"), "K"),
@@ -113,13 +113,13 @@ def test_help_teaches(capsys, command):
         (("sass", "01_naive", "--arch", "sm_50"), "those are sm_75"),
     ],
 )
-def test_a_request_that_cannot_be_read_is_2(capsys, arguments, says):
+def test_a_request_that_cannot_be_read_is_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments)
-    assert code == 2 and says in err and out == ""
+    assert code == 2 and message in err and out == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ("bench 01_naive 64 64 64 --set NOTHING=1", "01_naive has no parameter NOTHING"),
         ("bench 01_naive 64 64 64 --dtype float16", "--dtype is for auto; 01_naive multiplies"),
@@ -127,9 +127,9 @@ def test_a_request_that_cannot_be_read_is_2(capsys, arguments, says):
         ("sweep 99_nothing", "no rung '99_nothing'"),
     ],
 )
-def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments, says):
+def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments.split())
-    assert code == 2 and out == "" and err.startswith("gemmlab: ") and says in err
+    assert code == 2 and out == "" and err.startswith("gemmlab: ") and message in err
 
 
 @pytest.mark.parametrize(
@@ -177,16 +177,16 @@ def test_too_few_gpus_are_3_and_a_rank_that_died_is_1(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("asked", "message"),
     [
         (("100", "100", "100"), "recorded are, as MxNxK: 512x512x512, 4096x4096x4096."),
         (("512", "512", "512", "--set", "BLOCK_X=16"), "at 512×512×512 with these settings"),
     ],
 )
-def test_bench_of_what_was_not_recorded_verifies_and_says_so(machine, capsys, asked, says):
+def test_bench_of_what_was_not_recorded_verifies_and_says_so(machine, capsys, asked, message):
     code, out, err = run(capsys, "bench", "01_naive", *asked)
     assert (code, err) == (0, "") and "pass (3 cases)" in out and "ms" not in out
-    assert out.splitlines()[-1].startswith("  no time to show: ") and says in out
+    assert out.splitlines()[-1].startswith("  no time to show: ") and message in out
     machine.passes = False
     code, out, err = run(capsys, "bench", "01_naive", *asked)
     assert code == 1 and "C[3, 4] is NaN" in err

@@ -353,7 +353,7 @@ FROZEN.flags.writeable = False
 
 
 @pytest.mark.parametrize(
-    ("arguments", "how", "says"),
+    ("arguments", "how", "message"),
     [
         ((A.tolist(), B), {}, "A is builtins.list: gl.matmul takes NumPy arrays"),
         ((A, None), {}, "B is None"),
@@ -404,6 +404,6 @@ FROZEN.flags.writeable = False
         ),
     ],
 )
-def test_what_it_does_not_take(arguments, how, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_what_it_does_not_take(arguments, how, message):
+    with pytest.raises(ArgumentError, match=message):
         gl.matmul(*arguments, **how)

@@ -16,8 +16,8 @@ def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
     assert list(table.index) == list(changes)
     assert table.loc["no fence", "check() finds"] == "missing wgmma.fence"
     assert table.loc["a comment", "check() finds"] == "nothing"
-    for told in table["right"]:
-        right, _, every = told.partition(" of ")
+    for count in table["right"]:
+        right, _, every = count.partition(" of ")
         assert right == every
 
 

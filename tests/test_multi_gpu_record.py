@@ -81,14 +81,14 @@ def measured(tmp_path):
 def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp_path):
     gpus.count = 4
     table, lines = measured(tmp_path)
-    wanted = {
+    expected = {
         (name, case.rung.name, way, ranks, *problem.shape)
         for case in measuring.CASES for ranks in (2, 4) for problem in case.shapes(ranks)
         for name in measuring.MAKERS for way in (NCCL, DMA_ENGINES)
     }  # fmt: skip
     columns = ("schedule", "kernel", "moved_by", "ranks", "m", "n", "k")
-    assert set(zip(*(table[name] for name in columns), strict=True)) == wanted
-    assert len(table) == len(wanted) and "8 GPUs" not in " ".join(lines)
+    assert set(zip(*(table[name] for name in columns), strict=True)) == expected
+    assert len(table) == len(expected) and "8 GPUs" not in " ".join(lines)
     assert set(table["all_reduce_gbytes"]) == {300.0} and set(table["peer_copy_gbytes"]) == {400.0}
     checked = [way for problem, way in gpus.ran if problem == measuring.SMALL]
     both = 2 * len(measuring.CASES) * len(measuring.MAKERS)
@@ -118,10 +118,10 @@ def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
     schedule = measuring.MAKERS[make.SUMMA](measuring.CUBE, 2)
     read = recorded.timeline(schedule, RUNG)
-    wanted = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
-    assert len(read.steps) == len(wanted.steps)
-    assert read.ms == pytest.approx(wanted.ms, rel=1e-5)
-    assert read.hidden == pytest.approx(wanted.hidden, rel=1e-4)
+    expected = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
+    assert len(read.steps) == len(expected.steps)
+    assert read.ms == pytest.approx(expected.ms, rel=1e-5)
+    assert read.hidden == pytest.approx(expected.hidden, rel=1e-4)
     assert read.source.startswith(f"{RUNG}, moved by NCCL, measured on 2 × NVIDIA Test, ")
     with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks by 18_persistent, moved by NCCL"):  # fmt: skip # noqa: E501
         recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)

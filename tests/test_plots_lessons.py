@@ -158,7 +158,7 @@ def orders():
         )
         for group in (1, 4)
     }  # fmt: skip
-    return {group: schedule(one, 520, 512, 64, sm_count=8) for group, one in kernels.items()}
+    return {group: schedule(kernel, 520, 512, 64, sm_count=8) for group, kernel in kernels.items()}
 
 
 @cache

@@ -49,18 +49,18 @@ def test_the_picture_of_holdings_has_a_panel_of_each_matrix_of_each_rank():
 
 
 def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():
-    found = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
-    figure = multi_gpu_figures.rank_timeline(found)
+    timeline = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
+    figure = multi_gpu_figures.rank_timeline(timeline)
     bars = figure.axes[0].patches
     spans = {look: 0.0 for look in multi_gpu_figures.LOOKS}
     for bar in bars:
         spans[bar.get_gid()] += bar.get_width()
-    hidden = sum(found.hidden_ms(rank) for rank in range(2))
-    moving = sum(found.moving_ms(rank) for rank in range(2))
+    hidden = sum(timeline.hidden_ms(rank) for rank in range(2))
+    moving = sum(timeline.moving_ms(rank) for rank in range(2))
     assert spans[multi_gpu_figures.HIDDEN] == pytest.approx(hidden)
     assert spans[multi_gpu_figures.OPEN] == pytest.approx(moving - hidden)
     assert spans[multi_gpu_figures.MULTIPLIES] == pytest.approx(
-        sum(one.ms for one in found.steps if one.kind == "product")
+        sum(step.ms for step in timeline.steps if step.kind == "product")
     )
     assert "75.0 % of moving is behind products" in figure.caption
     assert figure.caption.endswith("A model, not measured: 600 TFLOP/s a GPU, 300 GB/s a link one way.")  # fmt: skip # noqa: E501

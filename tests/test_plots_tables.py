@@ -256,10 +256,10 @@ def test_lines_go_over_the_loads_filled_with_the_level_that_keeps_the_order(figu
     for order in ORDERS[:3]:
         faces = []
         for level in ("-O1", "-O3"):
-            own = rows[(rows["order"] == order) & (rows["ptxas"] == level)]
+            chosen = rows[(rows["order"] == order) & (rows["ptxas"] == level)]
             line = the_one(figures["FMA order"], f"loads {order} {level}")
             assert line.get_xdata().tolist() == list(range(7))
-            assert line.get_ydata().tolist() == own["measured TFLOP/s"].tolist()
+            assert line.get_ydata().tolist() == chosen["measured TFLOP/s"].tolist()
             faces.append(line.get_markerfacecolor() == line.get_color())
         assert faces == [True, False]
     slots_alone = the_one(figures["FMA order"], "slots alone").get_ydata()
@@ -315,9 +315,9 @@ def test_every_way_to_join_stands_at_its_share_in_the_row_of_its_shape(figures):
             looks.add((mark.get_color(), mark.get_marker()))
         assert heights == sorted(set(heights)), "no way hides another"
     assert len(looks) == len(JOINS)
-    said = "\n".join(words(figure)).split("\n")
-    assert {"64×64×65536", "1001×777×513"} <= set(said)
-    assert said.count("tiles 64×128, 4 parts") == len(SHAPES)
+    labels = "\n".join(words(figure)).split("\n")
+    assert {"64×64×65536", "1001×777×513"} <= set(labels)
+    assert labels.count("tiles 64×128, 4 parts") == len(SHAPES)
     assert "At 1001×777×513 one block for each tile reaches 50.0 %" in figure.caption
     assert "stream-K, 180.0 %: 3.60 times" in figure.caption
     assert "The least gain is at 64×64×65536: 2.40 times" in figure.caption
@@ -333,8 +333,8 @@ def test_a_bar_goes_from_the_step_kept_before_to_its_own_share(figures):
     heights = [bar.get_y() for bar in bars]
     assert heights == sorted(heights), "from above, in the order of the path"
     assert [bool(bar.get_hatch()) for bar in bars] == [not step[2] for step in STEPS[1:]]
-    said = [line.replace("\n", " ") for line in words(figure)]
-    assert {"+4.4", "−13.4", "+14.5", *(step[0] for step in STEPS)} <= set(said)
+    labels = [line.replace("\n", " ") for line in words(figure)]
+    assert {"+4.4", "−13.4", "+14.5", *(step[0] for step in STEPS)} <= set(labels)
     assert figure.caption == (
         "2 steps change the speed by +18.9 points of cuBLAS's, each measured beside it; together "
         "48.4 TFLOP/s become 58.0 TFLOP/s; and 1 road not taken."

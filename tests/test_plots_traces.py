@@ -195,8 +195,8 @@ def test_each_element_is_loaded_once_and_read_as_often_as_a_tile_is_wide(tile, s
     assert cells(figure, "C", "block") == box(range(tile), range(tile))
     amount = tile * shape[2]
     assert f"each of the {amount:,} elements of A 1× from global memory" in figure.caption
-    said = " ".join(words(figure))
-    assert f"{amount:,} loads" in said and f"{tile * amount:,} reads" in said
+    text = " ".join(words(figure))
+    assert f"{amount:,} loads" in text and f"{tile * amount:,} reads" in text
     counts = [text.get_text() for text, _ in texts(figure) if "count A" in (text.get_gid() or "")]
     assert counts == (["8"] * 8 * 16 if tile == 8 else []), "where there is room for them"
 
@@ -259,9 +259,9 @@ def test_each_register_of_a_meets_each_of_b_and_others_wait(name, waiting, trace
     assert {gid for gid in gids if gid.startswith("C")} == products
     if name != THREE:  # where a load of 03 brings four k of one row
         assert gids.count("waiting A") == waiting
-    said = words(figure)
-    assert {*map(str, rows), *map(str, columns), f"{across}×", f"{down}×"} <= set(said)
-    assert f"{down * across} multiply-adds for one k" in " ".join(said)
+    labels = words(figure)
+    assert {*map(str, rows), *map(str, columns), f"{across}×", f"{down}×"} <= set(labels)
+    assert f"{down * across} multiply-adds for one k" in " ".join(labels)
 
 
 def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
@@ -307,10 +307,10 @@ def test_every_lane_stands_at_the_bytes_it_loads(name, traces):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "sentence"),
     [(SIX, "8 banks of 32 and takes 4 wavefronts"), (SEVEN, "32 banks of 32 and takes 1 wave")],
 )
-def test_every_lane_stores_where_it_was_traced(name, said, traces):
+def test_every_lane_stores_where_it_was_traced(name, sentence, traces):
     trace = traces(name, (128, 128, 32))
     figure = staging(trace)
     traced = [a for a in trace.run.accesses((0, 0, 0), 0) if a.array == "shared memory"][:4]
@@ -321,7 +321,7 @@ def test_every_lane_stores_where_it_was_traced(name, said, traces):
             cell = the_one(figure, f"store {number} lane {lane}")
             assert cell.get_xy() == (byte // 4, rows.index(row))
     counted = int(wavefronts(traced[0].addresses[None], traced[0].active[None], 4, 1)[0, 0])
-    assert said in figure.caption and f"takes {counted} wavefront" in figure.caption
+    assert sentence in figure.caption and f"takes {counted} wavefront" in figure.caption
     names = [label.get_text() for label in axes(figure, "banks").get_yticklabels()]
     assert names == [f"A[:, {k}], byte {512 * k:,}" for k in range(16)]
     if name == SIX:
@@ -396,8 +396,8 @@ def test_tiles_are_loaded_ahead_and_every_barrier_is_drawn(traces):
         buffers = [text.get_text() for text in ax.texts if "buffer" in text.get_text()]
         assert buffers == [f"{tile}, buffer {tile % (ahead + 1)}" for tile in range(TILES)]
     start = "multiply-adds of a thread while a tile is on its way: "
-    said = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
-    assert said == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
+    labels = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
+    assert labels == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
     assert f"0 in {EIGHT}, {PER_TILE} in {NINE}, STAGES=1 and" in figure.caption
 
 
@@ -469,7 +469,7 @@ def test_outlines_and_numbers_of_a_step_are_those_of_its_frame(name, walks):
             assert drawn(array, "loaded") == loaded and drawn(array, "read") == read
             assert arriving <= drawn(array, "arriving") | loaded
             shown = [text.get_text() for text in axes(figure, f"map {array}").texts]
-            buffers = {int(one) for one in np.unique(frame.kept[array]) if one >= 0}
+            buffers = {int(number) for number in np.unique(frame.kept[array]) if number >= 0}
             assert {word for word in shown if word.isdigit()} == set(map(str, buffers))
         assert drawn("C", "written") == set(map(tuple, np.argwhere(frame.written).tolist()))
         progress = the_one(figure, "progress").get_text()
@@ -485,7 +485,7 @@ def test_shared_memory_is_drawn_where_its_tiles_and_sums_lie(walks):
     starts = sorted(part.get_x() for part in ax.patches)
     assert starts == [0, a, 2 * a, 3 * a, 3 * a + b, 3 * a + 2 * b]
     labels = {text.get_text() for text in ax.texts}
-    assert {f"{one}, {k}" for one in "AB" for k in ("k 0 to 7", "k 16 to 23")} <= labels
+    assert {f"{array}, {k}" for array in "AB" for k in ("k 0 to 7", "k 16 to 23")} <= labels
     assert f"Shared memory, {4 * 3 * (a + b):,} bytes in use" in words(figure)
     frames = walks("14_wmma")
     piece = the_one(axes(plots.step(frames, len(frames) - 1, "Its sums."), "memory"), "piece C")

@@ -34,8 +34,8 @@ def test_the_restrictions_leave_what_the_ladder_calls_legal(name):
     values = {name: list(some) for name, some in space.values.items()}
     legal = Searchspace(values, tuner.restrictions(space), THREADS).list
     settings = {tuple(space.settings(point).items()) for point in legal}
-    wanted = {tuple(settings.items()) for settings in ladder.tuned_settings(ladder.find(name))}
-    assert settings == wanted and len(legal) == len(wanted) == len(space.legal()) < space.every
+    expected = {tuple(settings.items()) for settings in ladder.tuned_settings(ladder.find(name))}
+    assert settings == expected and len(legal) == len(expected) == len(space.legal()) < space.every
 
 
 def test_the_cache_holds_the_record(known, tmp_path):
@@ -43,14 +43,14 @@ def test_the_cache_holds_the_record(known, tmp_path):
         tuner.write_cache(tmp_path / "a.json", known.space, known.times_ms).read_text()
     )
     rows = tuning.at(tuning.recorded(NINE), SQUARE)
-    wanted = {
+    expected = {
         tuple(row[list(known.space.names)].astype(int)): row["time_ms"]
         for _, row in rows.iterrows()
     }
     assert {
         tuple(result[n] for n in known.space.names): result["time"]
         for result in written["cache"].values()
-    } == wanted
+    } == expected
     assert all(
         key == ",".join(str(result[n]) for n in known.space.names)
         for key, result in written["cache"].items()

@@ -151,7 +151,7 @@ def conda_requirements() -> dict[str, SpecifierSet]:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "pinned",
     [
         *(
             extra
@@ -161,10 +161,10 @@ def conda_requirements() -> dict[str, SpecifierSet]:
         *CONSTRAINTS,
     ],
 )
-def test_the_conda_route_asks_for_the_same(wanted):
-    requirement = Requirement(wanted)
+def test_the_conda_route_asks_for_the_same(pinned):
+    requirement = Requirement(pinned)
     name = CONDA_NAMES.get(requirement.name, requirement.name)
-    assert conda_requirements().get(name) == requirement.specifier, wanted
+    assert conda_requirements().get(name) == requirement.specifier, pinned
 
 
 def test_the_conda_route_asks_for_nothing_else():

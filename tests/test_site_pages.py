@@ -309,9 +309,9 @@ def test_the_table_of_speeds_has_a_row_for_every_run_and_a_link_to_every_file():
         for name, entry in record["rungs"].items():
             for run in entry["runs"]:
                 flop = 2 * run["m"] * run["n"] * run["k"] * run.get("batch", 1)
-                wanted = (name, f"{flop / run['time_ms']['median'] / 1e9:.2f}",
+                expected = (name, f"{flop / run['time_ms']['median'] / 1e9:.2f}",
                           f"{100 * run['ratio']['median']:.1f}", run["gpu"])  # fmt: skip
-                assert wanted in {(row[0], *row[3:6]) for row in cells}
+                assert expected in {(row[0], *row[3:6]) for row in cells}
         for path in (RESULTS / slug).rglob("*.csv"):
             assert f"](../{path.relative_to(ROOT).as_posix()})" in linked
 

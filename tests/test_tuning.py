@@ -49,10 +49,10 @@ def test_every_tuned_setting_was_measured_at_every_shape(rung, computed):
     dtype = rung.precision_of(rung.defaults | computed).name
     assert set(table["dtype"]) == {dtype} and tuning.shapes_of(rung, computed)
     for shape in tuning.shapes_of(rung, computed):
-        wanted = {tuple(settings.values()) for settings in tuning.swept(rung, shape, computed)}
+        expected = {tuple(settings.values()) for settings in tuning.swept(rung, shape, computed)}
         rows = tuning.at(table, shape)
-        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == wanted
-        assert len(rows) == len(wanted) and rows["time_ms"].is_monotonic_increasing
+        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == expected
+        assert len(rows) == len(expected) and rows["time_ms"].is_monotonic_increasing
 
 
 @for_large_products
@@ -181,9 +181,11 @@ def made_up(tmp_path, monkeypatch):
 
 def test_only_what_runs_on_the_gpu_is_tried(made_up):
     table = made_up.run()
-    wanted = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
-    assert made_up.tried == wanted and 0 < len(wanted) < len(ladder.tuned_settings(made_up.rung))
-    assert len(table) == len(wanted) * len(tuning.SHAPES) and set(table["STAGES"]) == {1}
+    expected = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
+    assert made_up.tried == expected and 0 < len(expected) < len(
+        ladder.tuned_settings(made_up.rung)
+    )
+    assert len(table) == len(expected) * len(tuning.SHAPES) and set(table["STAGES"]) == {1}
 
 
 @pytest.mark.parametrize(
@@ -213,13 +215,13 @@ def test_a_setting_that_fails_is_named_and_the_others_go_on(made_up, error):
     ids=lambda error: type(error).__name__,
 )
 def test_what_ends_a_sweep_leaves_the_rows_that_were_measured(made_up, error):
-    wanted = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
-    made_up.fails = lambda settings: error if settings == wanted[5] else None
+    expected = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
+    made_up.fails = lambda settings: error if settings == expected[5] else None
     with pytest.raises(type(error)):
         made_up.run()
     table = pandas.read_csv(made_up.path)
     assert len(table) == 5  # of the first shape
-    made_up.fails = lambda settings: error if settings == wanted[2] else None
+    made_up.fails = lambda settings: error if settings == expected[2] else None
     with pytest.raises(type(error)):
         made_up.run()
     assert len(pandas.read_csv(made_up.path)) == len(table)  # what it had of others stays

@@ -356,7 +356,7 @@ def test_a_cluster_of_one_block():
 
 
 @pytest.mark.parametrize(
-    ("array", "box", "how", "says"),
+    ("array", "box", "how", "message"),
     [
         (np.zeros(64, "complex64"), (4,), {}, "complex64 cannot be made"),
         (X.T, (4, 4), {}, "not contiguous"),
@@ -370,8 +370,8 @@ def test_a_cluster_of_one_block():
         (X.astype(">f4"), (4, 4), {}, "of >f4, whose bytes are in the order of another machine"),
     ],
 )  # fmt: skip
-def test_a_map_that_cannot_be_made_says_why(array, box, how, says):
-    with pytest.raises(ValueError, match=says):
+def test_a_map_that_cannot_be_made_says_why(array, box, how, message):
+    with pytest.raises(ValueError, match=message):
         ptxsim.TensorMap(array, box, **how)
 
 

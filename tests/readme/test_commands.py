@@ -111,7 +111,7 @@ def shell(command: str, folder: Path, **more: str) -> subprocess.CompletedProces
 # ---- commands ------------------------------------------------------------------------------------
 
 
-def wanted(command: str) -> int:
+def expected(command: str) -> int:
     """The exit code without a GPU."""
     words = command.split()
     measures = words[:3] == ["python", "-m", "gemmlab"] and words[3] in ("record", "tune")
@@ -148,8 +148,8 @@ def test_it_does_what_the_page_says(copy, command):
         return
     with two_notebooks(copy) if command == "make notebooks" else nullcontext():
         done = shell(filled(command), copy)
-    assert done.returncode == wanted(command), done.stderr
-    if wanted(command) == NEEDS_GPU:
+    assert done.returncode == expected(command), done.stderr
+    if expected(command) == NEEDS_GPU:
         assert re.search(r"^gemmlab: .* needs? .*GPU", done.stderr, re.M) and not done.stdout
     if command == "make readme":
         for page in GENERATED:
