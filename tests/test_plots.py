@@ -14,7 +14,6 @@ import pytest
 from figures import axes, by_gid, test_it_can_be_read, the_one, words
 from hypothesis import given
 from hypothesis import strategies as st
-from matplotlib.colors import same_color
 from matplotlib.image import imread
 
 import gemmlab
@@ -310,13 +309,6 @@ def test_address_map_draws_every_lane_and_sector(name, traces):
     assert "load of B climbs 4 bytes from lane to lane (4 sectors)" in caption
 
 
-def test_traffic_bars_are_as_long_as_the_counts(traces):
-    figure = traffic(traces["naive"], traces["coalescing"])
-    drawn = sorted(bar.get_width() for bar in by_gid(axes(figure, "traffic"), "bar"))
-    counted = [traces[name].lines["sectors_per_request"] for name in ("naive", "coalescing")]
-    assert drawn == sorted(pandas.concat(counted).astype(float))
-
-
 @pytest.mark.parametrize("draw", [plots.warp_map, plots.block_map])
 def test_a_trace_figure_refuses_what_is_no_trace(draw):
     with pytest.raises(TypeError, match=f"{draw.__name__} takes a trace, .* not 'trace'"):
@@ -349,17 +341,6 @@ def test_speeds_have_a_line_for_every_kernel_with_its_name(draw, column, shown):
     assert ax.get_yscale() == ("log" if draw is plots.gflops else "linear")
 
 
-def test_gflops_draws_a_bar_for_every_other_shape():
-    table = measured(shapes=OTHERS)
-    table = table[(table["kernel"] != "01_naive") | (table["m"] != 8192)]
-    figure = plots.gflops(table)
-    for shape, rows in table.groupby(["m", "n", "k"]):
-        bars = by_gid(axes(figure, f"shape {' × '.join(map(str, shape))}"), "bar")
-        drawn = {bar.get_gid()[4:]: bar.get_width() for bar in bars}
-        assert drawn == dict(zip(rows["kernel"], rows["gflops"], strict=True))
-    assert words(figure).count("not measured") == 1
-
-
 def test_gflops_of_several_tables_takes_the_fastest_of_cublas_and_says_where_and_when():
     slow = measured({"01_naive": 500.0}, SQUARES, cublas=40000.0)
     fast = measured({"02_coalescing": 6250.0}, SQUARES, cublas=51000.0, recorded="2026-11-23T00:00")
@@ -380,12 +361,6 @@ def test_captions_of_speeds_have_the_numbers_of_the_largest_common_shape():
     caption = plots.climb(climbed()).caption
     assert "01_naive has no record at 8192 and 16384." in caption
     assert caption.count("no record") == 1 and "At M=N=K=4096: 01_naive 511 GFLOP/s" in caption
-
-
-def test_small_shares_have_an_axis_and_ticks_of_their_own():
-    ax = axes(plots.cublas_share(measured({"01_naive": 500.0})), "square products")
-    labels = [ax.yaxis.get_major_formatter()(value, None) for value in ax.get_yticks()]
-    assert len(set(labels)) == len(labels) and ax.get_ylim()[1] < 50
 
 
 @pytest.mark.parametrize("draw", [plots.gflops, plots.cublas_share])
@@ -443,36 +418,6 @@ def test_the_sources_are_shares_of_rungs():
     assert reported["pct_cublas"].between(0, 100, inclusive="right").all()
     assert not reported.duplicated(["rung", "source"]).any()
     assert set(reported["rung"]) <= {rung.name for rung in RUNGS}
-
-
-def test_every_shape_has_a_bar_of_its_share_in_its_rung_s_colour():
-    table = shape_shares()
-    figure = plots.shape_shares(table)
-    bars = {bar.get_gid(): bar for bar in by_gid(figure, "bar ")}
-    assert len(bars) == len(table)
-    for row in table.itertuples():
-        shape = f"{row.m}³" if row.m == row.n == row.k else f"{row.m}×{row.n}×{row.k}"
-        bar = bars[f"bar {shape}" if row.batch == 1 else f"bar {row.batch:,} × {shape}"]
-        assert bar.get_width() == row.pct_cublas
-        assert same_color(bar.get_edgecolor(), style.kernel_style(row.kernel)["color"])
-    thin = table.query("group == 'thin'")["pct_cublas"]
-    assert f"thin {style.percent(numpy.exp(numpy.log(thin).mean()))}" in figure.caption
-    least = table.loc[table["pct_cublas"].idxmin()]
-    assert f"The least is 96.0 %, at {least['m']}" in figure.caption
-
-
-def test_the_map_has_a_cell_for_every_shape_and_dots_where_rungs_were_measured():
-    table = rung_choices()
-    figure = plots.rung_map(table)
-    for panel, choices in table.groupby("panel"):
-        ax = axes(figure, f"map {panel}")
-        cells = {cell.get_gid(): (cell.get_x(), cell.get_y()) for cell in by_gid(ax, "cell ")}
-        assert cells.keys() == {f"cell {r.m}×{r.n}×{r.k} {r.kernel}" for r in choices.itertuples()}
-        assert len(set(cells.values())) == len(choices)
-        dots = {dot.get_gid() for dot in by_gid(ax, "dot ")}
-        assert dots == {f"dot {r.m}×{r.n}×{r.k}" for r in choices[choices.recorded].itertuples()}
-    assert axes(figure, "map square C").get_ylabel() == "K"
-    assert axes(figure, "map K = 4096").get_xlabel() == "N"
 
 
 # ---- roofline ------------------------------------------------------------------------------------
@@ -539,22 +484,6 @@ def test_roofline_names_shapes_and_caches_only_where_they_matter():
 def test_roofline_refuses(shown, ceilings, error, message):
     with pytest.raises(error, match=message):
         plots.roofline(shown, ceilings)
-
-
-# ---- spread --------------------------------------------------------------------------------------
-
-
-def test_spread_draws_every_time_and_every_median():
-    samples = {"cold": [2.0, 3.0, 10.0], "warm": [0.2, 0.21, 0.22, 0.2]}
-    figure = spread(samples)
-    for label, times in samples.items():
-        assert the_one(figure, f"times {label}").get_xdata().tolist() == times
-    medians = [line.get_segments()[0][0][0] for line in axes(figure, "spread").collections]
-    assert medians == [3.0, pytest.approx(0.205)]
-    assert axes(figure, "spread").get_xscale() == "log"
-    assert "cold 3.00 ms, from 2.00 to 10.0" in figure.caption
-    alike = axes(spread({"a": [1.0, 1.1], "b": [1.2]}), "spread")
-    assert alike.get_xscale() == "linear" and alike.get_xlim()[0] == 0
 
 
 # ---- style ---------------------------------------------------------------------------------------
