@@ -23,7 +23,6 @@ TWO, THREE, SIX = "02_coalescing", "03_shared_memory", "06_vectorized_loads"
 SETTINGS = {TWO: {}, THREE: {"TILE": 16, "BK": 16}, SIX: {"BM": 64, "BN": 64, "TM": 4, "TN": 4}}
 STORE = "C[index] = alpha * sum;"
 SUM = "    float sum = 0.0f;"
-LOOP = "for (int k = 0; k < K; ++k)"
 BARRIER = "__syncthreads();                         // both tiles are complete"
 LINE = r"line \d+"
 

@@ -11,8 +11,6 @@ from gemmlab import ladder
 from gemmlab.plots import style
 from ptxsim.metrics import BULK_METRICS, MATRIX_METRICS, METRICS, WGMMA_METRICS
 
-SHAPES = {"01_naive": (64, 64, 48), "03_shared_memory": (64, 64, 128)}
-
 
 @pytest.fixture(scope="module")
 def heats():

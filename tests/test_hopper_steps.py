@@ -114,10 +114,6 @@ def test_blocks_are_in_their_order_on_each_sm():
     ]  # fmt: skip
 
 
-ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
-TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
-
-
 @pytest.mark.parametrize(
     "marked", MARKED, ids=lambda marked: str(marked.settings) + marked.rung.name
 )

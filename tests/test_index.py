@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gemmlab import folders
 from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.loading import load
 from gemmlab.notebook import chapters, glossary, index, overview, reading
 from gemmlab.plots import style, thumbnails
-from gemmlab.records.registry import NoRecord
 from tools import readme
 
 NAMES = chapters.names()
-MOST_BYTES = 300_000
 
 
 def links(markup):
@@ -75,12 +72,6 @@ def test_what_is_needed_comes_with_what_it_needs_itself(monkeypatch):
     assert reading.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
 
 
-def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
-    monkeypatch.setattr(reading, "IS_CHECKOUT", False)
-    with pytest.raises(folders.NoCheckout, match="the notebooks are in the repository"):
-        reading.minutes("01_naive")
-
-
 # ---- the ladder and the ways ---------------------------------------------------------------------
 
 
@@ -93,12 +84,6 @@ def test_the_ladder_links_every_notebook_and_has_its_numbers():
         numbers = f"{step.tflops} {step.share} {reading.minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
     assert reading.FORMULA in repr(shown)
-
-
-def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(overview, "PICTURES", folders.RESULTS / "not there")
-    with pytest.raises(NoRecord, match=r"01_naive.png is not there: run `make readme`"):
-        index._row(overview.Step("01_naive", "", "", "", ""))
 
 
 def test_a_way_has_what_its_notebooks_need_and_nothing_else():
@@ -180,11 +165,6 @@ def test_a_term_is_found_as_a_word():
 def test_every_item_of_the_list_is_a_term():
     text = Path(glossary.__file__).with_name("glossary.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^- ", text, re.MULTILINE)) == len(glossary.TERMS)
-
-
-def test_every_word_stands_for_one_term():
-    words = [word.lower() for term in glossary.TERMS for word in (term.name, *term.also)]
-    assert sorted(set(words)) == sorted(words)
 
 
 def test_every_term_is_there_once_with_one_sentence():

@@ -14,7 +14,7 @@ from gemmlab.lessons.multi_gpu.lab import ranks_lab
 from gemmlab.lessons.multi_gpu.schedules import schedule_lines
 from gemmlab.lessons.multi_gpu.timeline import Machine
 
-LARGE, SMALL = Problem(16384, 16384, 16384), Problem(20, 12, 16)
+LARGE = Problem(16384, 16384, 16384)
 MACHINE = Machine(676e12, 4e12, 450e9, 50e9)
 
 

@@ -23,7 +23,7 @@ from gemmlab.records.registry import NoRecord
 
 HERE = SimpleNamespace(name="NVIDIA Test", slug="nvidia-test")
 MACHINE = Machine(500e12, 4e12, 300e9)
-RUNG, OTHER = "18_persistent", "17_warp_specialized"
+RUNG = "18_persistent"
 
 
 @pytest.fixture

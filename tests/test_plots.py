@@ -3,8 +3,6 @@
 import io
 import itertools
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import matplotlib
@@ -206,11 +204,6 @@ def test_a_caption_of_ones_own_is_wrapped_and_nothing_in_it_is_mathematics():
     figure = plots.cublas_share(measured(), caption=sentence)
     test_it_can_be_read(figure)
     assert figure.caption == sentence
-
-
-def test_importing_gemmlab_does_not_import_matplotlib():
-    code = "import sys, gemmlab; assert 'matplotlib' not in sys.modules; gemmlab.plots.gflops"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # ---- maps ----------------------------------------------------------------------------------------

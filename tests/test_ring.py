@@ -6,7 +6,7 @@ import gemmlab
 from gemmlab.lessons.register_banks import ring
 from ptxsim import LaunchError
 
-BK, TILES, PLACES, WARPS = 16, 6, 3, 4
+BK, TILES, PLACES = 16, 6, 3
 SHAPE = (64, 64, BK * TILES)
 SETTINGS = {"BM": 64, "BN": 64, "BK": BK, "TM": 4, "TN": 8}
 

@@ -16,7 +16,7 @@ from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.space import space_of
 from gemmlab.records import tuning
 
-SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
+SQUARE = (4096, 4096, 4096)
 NINE, TEN = "09_double_buffering", "10_register_banks"
 THREADS = 1 << 30  # no limit of Kernel Tuner's own
 

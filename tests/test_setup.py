@@ -358,15 +358,6 @@ def test_other_settings_in_pyproject_install_the_projects_alone(checkout, folder
     assert checkout() == []
 
 
-def test_a_stamp_of_an_older_version_installs_the_projects_again(checkout):
-    checkout()
-    stamp = checkout.venv / install.STAMP
-    known = json.loads(stamp.read_text())
-    del known["projects"]
-    stamp.write_text(json.dumps(known))
-    assert "--editable" in checkout() and len(checkout.commands) == 1
-
-
 def test_a_new_gpu_makes_it_anew_and_a_missing_one_does_not(checkout):
     checkout()
     assert locks_in(checkout(cuda=(13, 0))) == {"lab.txt", "cupy-cuda13.txt"}
@@ -478,32 +469,6 @@ def test_without_a_network_the_script_fails_and_leaves_nothing(tmp_path):
     assert done.returncode == 1
     assert "the package index was not reached" in done.stderr and "Traceback" not in done.stderr
     assert not (tmp_path / ".venv").exists()
-
-
-def make(*arguments):
-    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # of the make that may be running this test
-    return subprocess.run(
-        ["make", "--no-print-directory", *arguments],
-        cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if name not in outer},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_make_says_which_python_is_missing():
-    done = make("lab", "PYTHON=python3.99")
-    assert done.returncode != 0
-    assert done.stderr.startswith("gemmlab: There is no python3.99 here: install Python 3.10")
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_make_alone_lists_the_commands():
-    done = make()
-    assert done.returncode == 0
-    for command in ("lab", "test", "notebooks", "site", "lock", "clean"):
-        assert f"make {command} " in done.stdout
 
 
 def test_no_list_names_an_index():

@@ -283,11 +283,6 @@ def test_the_ladder_has_every_rung_in_order():
     assert of_rungs == [rung.name for rung in RUNGS]
 
 
-def test_a_speed_has_its_unit_behind_the_number():
-    for speed in re.findall(r"\| ([^|]*TFLOP/s</span>[^|]*) \|", lists.ladder()):
-        assert re.match(r'[\d.]+<span class="unit"> TFLOP/s</span>( at [\d×*³ ]+)?$', speed), speed
-
-
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(prose, "ROOT", tmp_path)
     monkeypatch.setitem(prose.MADE, "kernels", lambda: "| made |")

@@ -12,7 +12,7 @@ import sample_record
 from cupy.cuda import runtime
 
 import gemmlab as gl
-from gemmlab import ladder, plots
+from gemmlab import ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.folders import RESULTS
 from gemmlab.kernel.compiler import Compiled, CompileError, Resources
@@ -129,7 +129,7 @@ class Inline:
 def made_up(tmp_path, monkeypatch):
     """Rung 09 on a GPU of sm_75. What `fails` says of settings is raised; measuring costs nothing.
 
-    `tried`: the settings that were compiled. `said`: what was told. `run()`: the rows written.
+    `tried`: the settings that were compiled. `lines`: what it printed. `run()`: the rows written.
     `rung` and `arch` may be set before.
     """
     made = SimpleNamespace(tried=[], lines=[], fails=lambda settings: None)
@@ -268,23 +268,3 @@ def test_a_shape_at_which_another_kernel_is_launched_says_nothing_of_this_one():
     near = tuning.for_shape(rung, (1024, 776, 512), "sm_90a")
     assert near.note.endswith("at 1024×1024×1024")
     assert tuning.for_shape(rung, (1003, 779, 515), "sm_90a").note.endswith("at 1001×777×513")
-
-
-def texts(figure):
-    (ax,) = (ax for ax in figure.axes if ax.get_gid() == "sweep")
-    return [text.get_text() for text in ax.texts]
-
-
-def test_the_figure_names_the_fastest_choice_of_every_pair():
-    table = tuning.recorded("08_warp_tiling")
-    figure = plots.sweep(table, "WM", "WN")
-    assert len(texts(figure)) == 2 * 4
-    at = tuning.at(table, tuning.SHAPES[0])
-    for (wm, wn), rows in at.groupby(["WM", "WN"]):
-        assert any(text == plots.style.rate(rows["gflops"].max()) for text in texts(figure)), (
-            wm,
-            wn,
-        )
-    best = at.iloc[0]
-    assert f"WM={best['WM']}, WN={best['WN']}" in figure.caption
-    assert plots.style.rate(best["gflops"]) in figure.caption

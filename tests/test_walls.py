@@ -111,10 +111,6 @@ def test_a_package_says_what_it_is_for_and_is_not_crowded(package):
     assert len(modules) <= MOST_MODULES
 
 
-def modules_of(text: str, path: Path) -> set[str]:
-    return {name for _, name in imports(path, text)}
-
-
 def test_no_module_imports_itself_through_others():
     """At import: what is imported inside of functions may wait."""
     names = {".".join(("gemmlab", *path.relative_to(HOUSE).with_suffix("").parts)): path for path in FILES}  # fmt: skip # noqa: E501
