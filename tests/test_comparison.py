@@ -22,10 +22,7 @@ def edited(name, old, new, **settings):
 PAIRS = {
     "two rungs": lambda: (gl.load("02_coalescing"), gl.load(SHARED)),
     "two tiles": lambda: (gl.load(SHARED, TILE=8), gl.load(SHARED)),
-    "a swizzle": lambda: (
-        gl.load("07_bank_conflicts", SWIZZLE=0),
-        gl.load("07_bank_conflicts"),
-    ),
+    "a swizzle": lambda: (gl.load("07_bank_conflicts", SWIZZLE=0), gl.load("07_bank_conflicts")),
     "an edited one": lambda: (
         gl.load("08_warp_tiling", MIN_BLOCKS=2),
         edited(

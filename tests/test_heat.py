@@ -8,7 +8,6 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.plots import style
 from ptxsim.metrics import BULK_METRICS, MATRIX_METRICS, METRICS, WGMMA_METRICS
 
 
@@ -103,25 +102,6 @@ def test_what_is_shown_and_what_is_folded_is_the_whole_code(name, settings, heat
             counts = [f"{row[kind]:,}" for kind in ("sectors", "wavefronts") if row[kind]]
             assert set(counts) <= set(shown[row["line"]])
     assert head[0][0] == "line" and head[0][-1] == "source"
-
-
-def test_a_tint_is_there_where_a_number_is_and_grows_with_it(heats):
-    heat = heats("03_shared_memory", (64, 64, 128))
-    _, (_, *rows) = parsed(heat)
-    for column, colour in ((2, style.BLUE), (4, style.VERMILION)):
-        tints = {}
-        for texts, grounds in rows:
-            if len(texts) == 6:
-                assert (grounds[column] is not None) == bool(texts[column])
-                if texts[column]:
-                    tints[float(texts[column].split()[0])] = brightness(grounds[column])
-        ordered = [tints[share] for share in sorted(tints)]
-        assert ordered == sorted(ordered, reverse=True)
-        assert min(ordered) > brightness(colour)
-
-
-def brightness(colour):
-    return sum(bytes.fromhex(colour[1:]))
 
 
 def test_source_is_escaped():

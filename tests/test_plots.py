@@ -344,18 +344,6 @@ def test_gflops_of_several_tables_takes_the_fastest_of_cublas_and_says_where_and
     assert the_one(figure, "footer").get_text() == f"{GPU}, recorded {DAY} to 2026-11-23"
 
 
-def test_captions_of_speeds_have_the_numbers_of_the_largest_common_shape():
-    table = measured({"01_naive": 500.0}, SQUARES)
-    table = table[(table["kernel"] == "cublas") | (table["m"] <= 4096)]
-    row = table[(table["kernel"] == "01_naive") & (table["m"] == 4096)].iloc[0]
-    caption = plots.gflops(table).caption
-    assert f"At M=N=K=4096, 01_naive reaches {row['gflops']:.0f} GFLOP/s" in caption
-    assert f"{row['pct_cublas']:.2f} % of cuBLAS" in caption
-    caption = plots.climb(climbed()).caption
-    assert "01_naive has no record at 8192 and 16384." in caption
-    assert caption.count("no record") == 1 and "At M=N=K=4096: 01_naive 511 GFLOP/s" in caption
-
-
 @pytest.mark.parametrize("draw", [plots.gflops, plots.cublas_share])
 @pytest.mark.parametrize(
     ("table", "error", "message"),

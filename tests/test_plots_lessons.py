@@ -1,6 +1,6 @@
 """Figures of lessons draw what their tables, readings and schedules say, and can be read."""
 
-from functools import cache, partial
+from functools import cache
 
 import pandas
 import pytest
@@ -13,7 +13,6 @@ from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp8 import figures as fp8_figures
-from gemmlab.lessons.fp8 import scales
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.figures import BEGINS, GOES_ON, WHOLE
 from gemmlab.lessons.fp32_summit.rung import BM, BN
@@ -25,10 +24,9 @@ from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import schedule
 from gemmlab.lessons.split_k.figures import waves
 from gemmlab.lessons.split_k.work import work
-from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
 from gemmlab.lessons.tma_wgmma import tables as tma_wgmma_tables
-from gemmlab.lessons.warp_specialized import figures, turns
+from gemmlab.lessons.warp_specialized import turns
 from gemmlab.lessons.wmma import fragments
 
 # ---- copies of a warp ----------------------------------------------------------------------------
@@ -63,15 +61,6 @@ def test_another_layout_of_fragments_is_noticed(monkeypatch):
     moved = {**by_wmma, "B": by_wmma["B"][::-1]}
     monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
     assert fragments.as_documented() == {"A": True, "B": False, "C": True}
-
-
-def test_the_reach_of_scales_is_drawn_as_it_is():
-    reach = scales.every_kind(partial(gl.load, "19_fp8"), 32, 256, 384, 9, 40)
-    figure = fp8_figures.scale_reach(*reach)
-    of_b = next(ax for ax in figure.axes if ax.get_gid() == "blocks B")
-    boxes = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in of_b.patches]
-    assert boxes == [(0, at, 128, 128) for at in (0, 128, 256)]
-    assert "3 and 3 of blocks" in figure.caption
 
 
 @pytest.mark.parametrize("interval, count", ((128, 7), (256, 4)))
@@ -125,23 +114,6 @@ def ways_to_share():
 def tile_order():
     named = ((f"GROUP={group}", order) for group, order in orders().items())
     return persistent_figures.tile_order(*named)
-
-
-def test_tiles_have_the_number_of_their_block_and_what_a_round_needs_is_dark():
-    figure = tile_order()
-    first, second = (
-        next(ax for ax in figure.axes if ax.get_gid() == f"{order.settings} C")
-        for order in orders().values()
-    )
-    for ax, tile in ((first, (0, 3)), (second, (3, 0))):
-        box = the_one(ax, "block 3 round 0")
-        assert (box.get_y(), box.get_x()) == tile
-        middle = (tile[1] + 0.5, tile[0] + 0.5)
-        assert [t.get_text() for t in ax.texts if t.get_position() == middle] == ["3"]
-    strips = [ax for ax in figure.axes if str(ax.get_gid()).endswith((" A", " B"))]
-    needed = [sum("needed" in item.get_gid() for item in ax.patches) for ax in strips]
-    assert needed == [1, 8, 4, 2]  # of A and B, row by row and in groups
-    assert any("64 rows of A and 512 columns of B" in text for text in words(figure))
 
 
 def test_what_both_blocks_of_a_cluster_get_stands_in_both_shared_memories():
@@ -219,17 +191,6 @@ def test_bars_lie_where_the_clock_was_read():
     assert by_gid(axes(figure, "changes 17_warp_specialized"), "warpgroup 0 sent 2")
     assert "17_warp_specialized: 3,000 cycles without products" in words(figure)
     assert f"18_persistent, {TOGETHER}: 1,100 cycles without products" in words(figure)
-
-
-def test_waits_are_drawn_from_their_readings():
-    marks = clock_readings.marks()
-    figure = figures.waits(marks, first=20, steps=4)
-    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waits ")]
-    assert len(panels) == 2
-    lead = marks[(marks.kernel == "16_tma_wgmma") & (marks.role == "warpgroup 0")].set_index("step")
-    (bar,) = (p for p in panels[0].patches if p.get_gid() == "goes_on 21" and p.get_y() < 1)
-    assert bar.get_x() == lead.loc[21, "goes_on"] - lead.loc[20, "waits"]
-    assert bar.get_width() == lead.loc[21, "done"] - lead.loc[21, "goes_on"]
 
 
 # ---- layouts and registers -----------------------------------------------------------------------

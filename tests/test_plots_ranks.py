@@ -1,6 +1,5 @@
 """The figures of several GPUs: what they draw is what schedules and timelines say."""
 
-import numpy as np
 import pytest
 
 from gemmlab.ladder import Problem
@@ -11,7 +10,6 @@ from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, NONE, holdings
 from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.timeline import Machine
-from gemmlab.plots.style import ARRAYS, to_rgb
 
 SMALL, LARGE = Problem(12, 8, 6), Problem(8192, 8192, 8192)
 MACHINE = Machine(600e12, 4e12, 300e9, 50e9)
@@ -34,18 +32,6 @@ def test_parts_of_sums_for_others_and_panels_are_told_apart():
     assert (corner.C[6:, 4:] == HOLDS).all() and (corner.C == HOLDS).sum() == 24
     assert (corner.A[6:, :3] == COMES).all() and (corner.A[6:, 3:] == HOLDS).all()
     assert (corner.A[:6] == NONE).all() and (corner.B[:3, 4:] == COMES).all()
-
-
-def test_the_picture_of_holdings_has_a_panel_of_each_matrix_of_each_rank():
-    figure = multi_gpu_figures.rank_holdings(make.summa(SMALL, Grid(2, 2), 2))
-    panels = {axes.get_gid(): axes for axes in figure.axes}
-    assert set(panels) == {f"rank {rank} {name}" for rank in range(4) for name in "ABC"}
-    pixels = panels["rank 3 C"].images[0].get_array()
-    assert np.allclose(pixels[6:, 4:], to_rgb(ARRAYS["C"])) and (pixels[:6] == 1).all()
-    assert "Rank 0 holds 25 % of A and 25 % of B; from others comes 25 % of A" in figure.caption
-    row = multi_gpu_figures.rank_holdings(make.row_parallel(SMALL, 2))
-    assert "from others comes nothing" in row.caption
-    assert "computes parts of the sums for 50 % of C besides" in row.caption
 
 
 def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():
