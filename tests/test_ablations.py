@@ -19,7 +19,7 @@ from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import Roof
 from gemmlab.measure.power import Pace
 from gemmlab.measure.timing import Measurement, Spread
-from gemmlab.records import ablations, best_by_shape, registry, runs
+from gemmlab.records import ablations, best_by_shape, registry
 from gemmlab.records.ablations import SQUARES, AblationStep, path_to
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -60,12 +60,8 @@ def follow(monkeypatch, *steps):
 @pytest.fixture
 def csv(tmp_path, monkeypatch):
     """A path of two steps with what was recorded of them, on a machine without a GPU."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     follow(monkeypatch, FIRST, SECOND)
-    runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
-    path = tmp_path / "nvidia-test" / "path.csv"
+    path = sample_record.put(monkeypatch, tmp_path).with_name("path.csv")
     rows = [recorded(step, shape) for step in (SECOND, FIRST) for shape in SQUARES]
     rows[0] |= {"tflops": 55.0, "pct_cublas": 107.8}
     table = pandas.DataFrame(rows)

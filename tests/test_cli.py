@@ -52,12 +52,9 @@ def machine(tmp_path, monkeypatch):
         kernel.trace = lambda *shape: SimpleNamespace(counters=fake.counters, kernel_name=name)
         return Hashable(vars(kernel))
 
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     loaded_by(monkeypatch, load)
     only(monkeypatch, RUNGS[:1])
-    runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
+    sample_record.put(monkeypatch, tmp_path)
     return fake
 
 

@@ -10,6 +10,7 @@ from gemmlab.analysis.comparison import NOT_RECORDED, compare
 from gemmlab.records import runs, tuning
 
 SHARED = "03_shared_memory"
+SMALL = {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32}
 
 
 def edited(name, old, new, **settings):
@@ -25,16 +26,7 @@ PAIRS = {
     "a swizzle": lambda: (gl.load("07_bank_conflicts", SWIZZLE=0), gl.load("07_bank_conflicts")),
     "an edited one": lambda: (
         gl.load("08_warp_tiling", MIN_BLOCKS=2),
-        edited(
-            "09_double_buffering",
-            "buffer ^= 1;",
-            "buffer = 1 - buffer;",
-            BM=64,
-            BN=64,
-            BK=16,
-            WM=32,
-            WN=32,
-        ),
+        edited("09_double_buffering", "buffer ^= 1;", "buffer = 1 - buffer;", **SMALL),
     ),
     "the same": lambda: (gl.load(SHARED), gl.load(SHARED)),
     "no ratio": lambda: (

@@ -92,12 +92,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    path = tmp_path / "nvidia-test" / "runs.json"
-    runs.save(RECORD, path)
-    return path
+    return sample_record.put(monkeypatch, tmp_path)
 
 
 def test_recorded_runs_are_replayed_with_gpu_and_date(results):

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pandas
 import pytest
+from test_sass import SOURCE as CHAIN
 
 from gemmlab import ladder
 from gemmlab.cuda.disassembler import NoListing
@@ -205,16 +206,7 @@ def test_a_branch_that_is_not_aimed_anew_is_found(cubin, monkeypatch):
 
 
 def test_a_loop_of_another_form_is_refused():
-    source = """
-extern "C" __global__ void chain(float* x, int n)
-{
-    float a = x[0], b = x[1], c = x[2];
-    #pragma unroll 4
-    for (int i = 0; i < n; ++i) c = fmaf(a, c, b);
-    x[3] = c;
-}
-"""
-    program = nvrtc.compile_anew(source, "chain.cu", arch="sm_90a")
+    program = nvrtc.compile_anew(CHAIN, "chain.cu", arch="sm_90a")
     assert rewritten(program.cubin, "chain", Change()) == program.cubin
     with pytest.raises(NoListing, match="stretches; 2 can be rewritten"):
         rewritten(program.cubin, "chain", Change(behind=True))
