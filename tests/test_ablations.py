@@ -97,7 +97,7 @@ def test_a_step_is_the_rung_s_file_with_other_macros():
     assert len({*map(code_of, (FIRST, SECOND, elsewhere))}) == 3
 
 
-def test_what_is_not_recorded_is_refused(csv, monkeypatch):
+def test_missing_or_stale_paths_are_refused(csv, monkeypatch):
     with pytest.raises(ladder.LadderError, match=r"no path to '09'.* there is one to 10_register"):
         gl.path("09")
     with pytest.raises(registry.NoRecord, match=r"not measured at \(1, 2, 3\); measured are"):
@@ -115,7 +115,7 @@ def test_what_is_not_recorded_is_refused(csv, monkeypatch):
         gl.path(NAME)
 
 
-def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
+def test_the_measured_path_is_the_path_that_is_shown(csv, monkeypatch):
     """With rows that nobody measured, and nothing compiled."""
 
     def rows(step, kernel, shape):

@@ -78,7 +78,7 @@ def test_nan_stays_nan(activation):
 
 @every_activation
 @given(st.floats(-20, 20), st.floats(0, 2), st.floats(-1, 1))
-def test_what_an_error_becomes_is_within_what_is_said(activation, x, error, share):
+def test_an_error_in_x_grows_no_more_than_error_after_says(activation, x, error, share):
     exact, moved = activate(np.array([x, x + share * error]), activation)
     assert abs(moved - exact) <= error_after(x, error, activation) + 1e-15 * abs(x)
 
@@ -110,7 +110,7 @@ def test_all_over_the_numbers_the_kernel_is_within_its_bound(activation):
 @every_activation
 @settings(max_examples=15)
 @given(st.lists(numbers, min_size=1, max_size=64))
-def test_so_it_is_at_any_numbers(activation, values):
+def test_at_any_numbers_the_kernel_is_within_its_bound(activation, values):
     x = np.array(values, np.float32)
     assert_within(through(fused(activation), x), x, activation)
 
@@ -188,7 +188,7 @@ def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
         (random_matrix(67, 2, 3)[:, 0], r"bias is not row-major .* np.ascontiguousarray\(bias\)"),
     ],
 )
-def test_what_is_no_bias_is_named(bias, message):
+def test_an_invalid_bias_is_refused(bias, message):
     with pytest.raises(ArgumentError, match=message):
         fused("ReLU")(A, B, bias=bias)
 
@@ -199,7 +199,7 @@ def test_a_rung_without_bias_says_which_has_one(name):
         gl.load(name)(A, B, bias=BIAS)
 
 
-def test_no_mistake_hides_in_it():
+def test_the_checks_find_nothing_in_the_fused_kernel():
     report = fused("GELU by erf").check()
     assert report.passed and all(case.biased for case in report.cases), report
 

@@ -103,7 +103,7 @@ def test_every_recorded_counter_and_every_bit_of_recorded_results_is_the_same(ru
         assert runs.result_digest(kernel, *product) == digest, product
 
 
-def test_so_is_that_of_a_large_product():
+def test_results_and_counters_of_a_large_product_are_the_same():
     kernel = load("01_naive")
     _, counted = runs.counters_at(kernel, 4096, 4096, 4096)
     assert_counted(kernel, (4096, 4096, 4096), counted)

@@ -176,7 +176,7 @@ def test_the_figure_of_boxes_has_all_of_a_step_and_says_how_many(first_block):
     assert [(p.get_width(), p.get_height()) for p in ax.patches] == [(256, STEP)]
 
 
-def test_the_figure_of_factors_tells_what_descriptors_say(first_block):
+def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
     figure = tma_wgmma_figures.factors(first_block)
     words = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
     assert "begin at bytes 0, 32, 64 and 96 of it" in words and "8,192 from 64 columns" in words
@@ -195,7 +195,7 @@ def test_kernels_without_boxes_are_refused():
 # ---- what each wait and fence is for -------------------------------------------------------------
 
 
-def test_whatever_is_left_out_is_found():
+def test_every_left_out_wait_or_fence_is_found():
     text = gl.load("16_tma_wgmma").text
     assert all(text.count(old) == 1 for old in left_out.LEFT_OUT["old"])
     finding_without = left_out.left_out()["the checks find"]

@@ -156,7 +156,7 @@ def sentence_of(action) -> str:
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, capsys):
+def test_every_way_to_try_an_edit_reports_the_mistake(name, fake_gpu, capsys):
     rung, text = edited(name)
     settings, message = SETTINGS[rung], EDITS[name][3] or ("pass" if name in RIGHT else "FAIL")
     A, B = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(61, 71), (71, 67)]))

@@ -85,7 +85,7 @@ def test_a_grid_numbers_its_ranks_along_the_rows():
         (lambda: make.summa(UNEVEN, Grid(1, 1), True), "panels is True"),
     ],
 )
-def test_what_is_no_number_of_ranks_is_refused(call, message):
+def test_an_invalid_number_of_ranks_is_refused(call, message):
     with pytest.raises(ScheduleError, match=message):
         call()
 

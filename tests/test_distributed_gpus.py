@@ -421,7 +421,7 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
         ]
 
 
-def test_what_lacks_is_said_before_anything_starts(monkeypatch):
+def test_missing_gpus_and_nccl_are_reported_before_anything_starts(monkeypatch):
     from cupy.cuda import nccl, runtime
 
     schedule = make.column_parallel(EVEN, 2)
@@ -455,12 +455,12 @@ def work(how, rank):
         ("stands still", 1, "of 2 ranks these did not end in 1 s: 0, 1"),
     ],
 )
-def test_a_rank_that_does_not_end_well_ends_all(how, limit_s, message):
+def test_a_rank_that_fails_ends_all_ranks(how, limit_s, message):
     before = set(multiprocessing.active_children())
     with pytest.raises(RankFailed, match=message):
         run_ranks(work, [(how, 0), (how, 1)], limit_s)
     assert set(multiprocessing.active_children()) <= before
 
 
-def test_what_ranks_return_comes_in_their_order():
+def test_results_of_ranks_come_in_their_order():
     assert run_ranks(work, [("ends", 0), ("ends", 1)], 50) == [0, 10]

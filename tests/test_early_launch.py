@@ -54,7 +54,7 @@ def test_arguments_are_passed_by_value_and_arrays_by_address(driver):
     assert given[4] == bytes(8)
 
 
-def test_one_that_may_not_begin_early_has_no_attribute(driver):
+def test_a_launch_that_must_not_begin_early_has_no_attribute(driver):
     prepared(early=False)(99)
     assert driver.calls[0][0].attribute_count == 0
 

@@ -154,7 +154,7 @@ def test_numbers_go_through_the_epilogue_of_a_kernel():
     assert stored.dtype == np.float32 and stored[:3].tolist() == [0, 0, 3] and np.isnan(stored[3])
 
 
-def test_counted_bytes_stand_beside_those_of_the_passes(table):
+def test_counted_bytes_are_near_those_predicted_from_passes(table):
     moved = epilogue_costs.dram(table)
     row = moved.loc["ReLU", epilogues.BY_FOUR]
     assert row["written, predicted"] == 2 * C_MIB

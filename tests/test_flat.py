@@ -47,7 +47,7 @@ def test_an_expression_has_the_value_that_c_gives_it(expression, value):
         ("* 3", r"before '\*'"),
     ],
 )  # fmt: skip
-def test_what_is_no_expression_is_refused(expression, message):
+def test_an_invalid_expression_is_refused(expression, message):
     with pytest.raises(BadCondition, match=message):
         value_of(expression, MACROS)
 
@@ -116,7 +116,7 @@ def test_a_setting_that_is_needed_before_its_definition_goes_below_the_head():
     )
 
 
-def test_of_branches_the_one_that_holds_stays():
+def test_of_several_branches_only_the_true_one_stays():
     text = """\
 #if KIND == 0
 int zero;
@@ -158,7 +158,7 @@ int NOTHING;
     )
 
 
-def test_what_nothing_mentions_is_gone_with_its_comments():
+def test_unused_definitions_are_removed_with_their_comments():
     text = """\
 // ---- sums ----
 
@@ -320,7 +320,7 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
         ("#define\n", "it defines nothing"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_named(headers, text, message):
+def test_malformed_directives_are_named(headers, text, message):
     headers(itself='#include "itself.cuh"\n')
     with pytest.raises(NotFlat, match=message):
         left(text)

@@ -41,7 +41,7 @@ def instructions(text: str, macros: Settings) -> dict[str, list[str]]:
     cases(),
     ids=lambda value: value.name[:2] if isinstance(value, Rung) else "",
 )
-def test_it_is_the_same_code(rung, settings):
+def test_the_flat_text_compiles_to_the_same_instructions(rung, settings):
     text, shown = rung.path.read_text(encoding="utf-8"), flat(rung.path, settings)
     # What comes compiled with the project is free. NVRTC leaves a little more to chance than the
     # order: a text with a line more is compiled anew.

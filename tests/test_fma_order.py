@@ -198,7 +198,7 @@ def test_costs_come_back_from_cycles_that_have_them():
     assert costs.left == pytest.approx(0, abs=1e-9)
 
 
-def test_a_budget_goes_down_from_the_roof():
+def test_the_budget_subtracts_losses_from_the_roof():
     kernel = gemmlab.load("10_register_banks", "sm_90a")
     table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, left=0.0))
     roof = gemmlab.recorded_ceilings().flop_per_second / 1e12

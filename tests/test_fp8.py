@@ -50,7 +50,7 @@ def test_every_form_is_right_at_all_widths(settings):
     "settings", ({}, {"SCALES": 2, "CLUSTER": 2, "STAGES": 2}, {**SMALL, "PROMOTE": 0}),
     ids=ladder.written,
 )  # fmt: skip
-def test_nothing_is_found_by_the_checks(settings):
+def test_the_checks_find_nothing_in_the_kernel(settings):
     assert kernel(**settings).check().passed
 
 

@@ -23,7 +23,7 @@ def test_the_simulator_has_the_bits_of_the_gpu(step):
     assert set(rows.sha256) == {measure.bits_of(step.kernel())}
 
 
-def test_every_step_is_recorded_and_nothing_that_is_no_step():
+def test_every_step_is_recorded_and_nothing_else():
     table = measure.BY_STEPS.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
     assert recorded == {
@@ -61,7 +61,7 @@ def test_errors_are_those_of_the_simulator():
 # ---- errors beside cuBLASLt's --------------------------------------------------------------------
 
 
-def test_sums_are_as_wrong_as_those_of_cublaslt():
+def test_sums_have_the_errors_of_cublaslt():
     """Every case is there; one sum of all products would be many times as wrong."""
     rows = errors.CUBLAS_ERRORS.read()
     ratio = rows["cublas_sum_error"] / rows["sum_error"]
@@ -145,6 +145,6 @@ def test_zeros_nan_infinity_and_what_is_too_small():
         (np.zeros((2, 2), f4), {"element": "int8"}, "element is 'int8'"),
     ),
 )
-def test_what_is_refused(X, how, message):
+def test_invalid_quantizer_arguments_are_refused(X, how, message):
     with pytest.raises(ArgumentError, match=message):
         quantize(X, **how)

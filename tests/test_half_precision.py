@@ -27,7 +27,7 @@ ways = pytest.mark.parametrize("how", [PLAIN, SMALL], ids=["plain", "staged"])
 
 
 @ways
-def test_halves_in_and_halves_out(how):
+def test_float16_operands_give_a_float16_result_within_the_bound(how):
     kernel = gl.load("14_wmma", **how)
     A, B, C = (random_matrix(*shape, 4, "float16") for shape in ((20, 30), (30, 10), (20, 10)))
     before = C.copy()
@@ -86,7 +86,7 @@ def test_no_tensor_core_leaves_the_bound(seed, k, group, scale, positive):
     assert error <= error_bound(a, b, None, 1.0, 0.0, HALF)[0, 0]
 
 
-def test_the_bound_is_near_what_halves_can_tell_and_far_from_a_sum_in_halves():
+def test_the_bound_is_near_one_rounding_to_float16_and_far_below_sums_in_float16():
     A, B = random_matrix(40, 64, 1, "float16"), random_matrix(64, 30, 2, "float16")
     exact = reference(A, B, None, 1.0, 0.0)
     bound = error_bound(A, B, None, 1.0, 0.0, HALF)
@@ -152,7 +152,7 @@ def test_fragments_lie_as_ptx_documents_them():
 
 
 @pytest.mark.parametrize("macros", [ladder.TENSOR_CEILING.macros, {"CHAINS": 3, "UNROLL": 2}])
-def test_the_chain_of_products_is_its_twin_s(macros):
+def test_the_chain_of_products_equals_its_numpy_twin(macros):
     probe = ladder.TENSOR_CEILING
     out = np.full(2 * 64, np.nan, np.float32)
     run = ptxsim.launch(

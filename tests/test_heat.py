@@ -129,6 +129,6 @@ def test_a_kernel_in_a_header_is_not_said_to_touch_nothing():
     assert "no line touches" not in caption
 
 
-def test_anything_else_is_refused():
+def test_anything_but_a_trace_is_refused():
     with pytest.raises(TypeError, match="heat takes a trace"):
         gl.heat("01_naive")

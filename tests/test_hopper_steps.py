@@ -75,7 +75,7 @@ def test_a_change_of_a_line_that_is_not_there_is_refused():
         _ = replace(WAY[-1], changes=(("nothing", ""),)).source
 
 
-def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
+def test_every_step_and_type_is_recorded_and_nothing_else():
     table = hopper_steps.TABLE.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
 

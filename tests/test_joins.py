@@ -44,7 +44,7 @@ def test_results_are_compared_by_their_bits():
     assert joins._compared([first, second, first]) == {"results": 2, "elements": 1, "most_ulps": 1}
 
 
-def test_on_the_recorded_gpu_only_atomics_do_not_repeat():
+def test_in_the_record_only_atomics_give_results_that_differ():
     table = joins.REPEATS.read().set_index("join")
     differ = table["results"] > 1
     assert differ[JOINS[ATOMICS]] and differ.sum() == 1

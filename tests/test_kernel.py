@@ -57,7 +57,7 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
         ((A, B, C.T.copy(), 1.0, 0.5), "C is 3×5, A @ B is 5×3"),
     ],
 )
-def test_what_a_kernel_does_not_take_is_named(kernel, arguments, message):
+def test_wrong_arguments_are_refused_with_the_reason(kernel, arguments, message):
     with pytest.raises(ArgumentError, match=message):
         kernel(*arguments)
 
@@ -82,7 +82,7 @@ def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
         ((2, 3, "4"), "k is '4'"),
     ],
 )
-def test_a_trace_of_what_is_no_shape_is_refused(kernel, shape, message):
+def test_a_trace_of_an_invalid_shape_is_refused(kernel, shape, message):
     with pytest.raises(ArgumentError, match=message):
         kernel.trace(*shape)
 
@@ -96,7 +96,7 @@ def test_a_trace_of_what_is_no_shape_is_refused(kernel, shape, message):
         ("my kernels/mine.cu", r"name of a file, 'my kernels/mine.cu': .*Path"),
     ],
 )
-def test_a_source_that_is_no_text_is_refused(source, message):
+def test_a_source_that_is_not_text_is_refused(source, message):
     with pytest.raises(ArgumentError, match=message):
         gl.from_source(source, like="01_naive")
 
@@ -311,7 +311,7 @@ def test_a_small_product_is_given_up_soon_and_a_waiting_reader_waits(monkeypatch
     assert np.allclose(kernel(A, B), 4000 * (A @ B), rtol=1e-2, atol=1)
 
 
-def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made():
+def test_a_product_far_beyond_the_time_limit_is_refused_before_memory_is_allocated():
     kernel = gl.load("03_shared_memory")
     huge = np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))  # which nobody may look at
     with pytest.raises(TakesTooLong, match=r"more than 137 minutes .* limit of 120 seconds"):

@@ -144,7 +144,7 @@ def test_a_compile_error_stops_and_shows_the_lines_around_it(right):
         ("row >= M || col >= N", "false", "out-of-bounds write"),
     ],
 )  # fmt: skip
-def test_whatever_is_wrong_is_a_sentence(right, old, new, message):
+def test_every_mistake_is_reported_as_a_sentence(right, old, new, message):
     judged = judge(change(right, old, new), NAME, **SMALL)
     assert not judged.passed and message in repr(judged)
     assert "Traceback" not in repr(judged)

@@ -185,7 +185,7 @@ def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are
 
 @pytest.mark.parametrize("value", [np.bool_(True), np.float64(16), 16.0, "16", None, -1, [16]])
 @pytest.mark.parametrize("other", [8, "8"])
-def test_what_is_no_legal_number_is_refused_whatever_the_others_are(value, other):
+def test_an_illegal_number_is_refused_whatever_the_other_settings_are(value, other):
     with pytest.raises(IllegalSetting, match=r"BLOCK_X=.* is not legal, the values are 1, 2, 4"):
         ladder.settings_for(NAIVE, {"BLOCK_X": value, "BLOCK_Y": other})
 
@@ -271,6 +271,6 @@ def test_a_number_a_beginning_or_a_misspelling_gets_a_suggestion(name, meant):
 
 
 @pytest.mark.parametrize("name", ["", "0", "99", "xyz"])
-def test_what_may_mean_several_or_none_gets_no_suggestion(name):
+def test_an_ambiguous_or_unknown_name_gets_no_suggestion(name):
     with pytest.raises(LadderError, match=f"no rung '{name}': The ladder has 01_naive"):
         ladder.find(name)

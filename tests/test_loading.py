@@ -14,7 +14,7 @@ NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
 
 
-def test_completion_offers_all_that_is_there_before_it_is_used():
+def test_completion_offers_names_that_are_loaded_lazily():
     """In a new process, for what was used once is there."""
     program = (
         "import gemmlab as gl; print(set(gl.__all__) <= set(dir(gl)), 'pandas' in sys.modules)"
@@ -44,7 +44,7 @@ def test_a_shape_and_parameters_together_are_refused():
 @pytest.mark.parametrize(
     "shape", [(1, 2), (0, 5, 5), (2.5, 1, 1), (True, 1, 1), (1, 1, 1, 1), 4096, ("8", 8, 8)]
 )
-def test_what_is_no_shape_is_refused(shape):
+def test_an_invalid_shape_is_refused(shape):
     with pytest.raises(IllegalSetting, match="three whole numbers from 1 on, not"):
         gl.load(NAME, shape=shape)
 
@@ -54,7 +54,7 @@ FUSED = "11_fused_epilogue"
 
 @pytest.mark.parametrize("shape", [(8192, 8192, 64), (4096, 4096, 4096), (1024, 1024, 64)])
 @pytest.mark.parametrize("activation", [0, 3])
-def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
+def test_untuned_parameters_can_be_given_with_a_shape(shape, activation):
     """The tile of the sweep, whatever activation it was swept with."""
     best = tuning.best(tuning.recorded(FUSED), shape)
     tile = {name: int(best[name]) for name in tuning.rung_parameters(ladder.find(FUSED))}
@@ -85,7 +85,7 @@ def printed(capsys):
     return lambda: capsys.readouterr().err
 
 
-def test_what_is_taken_in_place_of_the_default_is_said_once(printed):
+def test_a_replaced_default_is_reported_once(printed):
     first = gl.load(NAME, arch="sm_86")
     assert first.note == (
         "the nearest to the default that runs on sm_86; "

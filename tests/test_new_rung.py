@@ -106,7 +106,7 @@ def test_four_files_are_a_rung(checkout):
     assert any("recorded on NVIDIA H200" in line for line in printed) and printed[-1] == "0"
 
 
-def test_the_copy_is_what_ran(checkout):
+def test_the_test_ran_the_copy(checkout):
     root, _ = checkout
     code = "import gemmlab; print(gemmlab.__file__)"
     done = subprocess.run(

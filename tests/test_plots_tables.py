@@ -321,7 +321,7 @@ def test_shares_are_those_of_the_record_in_groups():
         assert row.group == (in_set[0] if in_set else "large")
 
 
-def test_the_map_is_of_choices():
+def test_the_map_shows_what_choose_returns():
     rungs = chosen.chosen_rungs()
     assert len(rungs) == len(chosen.SQUARES) * len(chosen.DEPTHS) + len(chosen.SIDES) ** 2
     assert set(rungs["kernel"]) <= {rung.name for rung in ladder.RUNGS}

@@ -54,7 +54,7 @@ def test_every_setting_that_ships_is_there_and_the_default_for_every_architectur
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
+def test_a_rung_runs_without_a_compiler_as_with_one(rung, no_compiler):
     kernel = load(rung.name, **prebuilt.all_settings(rung.name)[-1])
     assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
     assert kernel.trace(20, 30, 10).counters

@@ -207,7 +207,7 @@ def test_an_answer_is_found_in_an_output_and_above_the_question(text):
 
 
 @pytest.mark.parametrize("text", NOT)
-def test_other_numbers_and_what_is_folded_give_nothing_away(text):
+def test_other_numbers_and_folded_text_reveal_no_answer(text):
     table = nbformat.v4.new_output("display_data", {"text/html": text})
     assert said_in_its_outputs(of_outputs(table)) == []
     if "<pre>" not in text:

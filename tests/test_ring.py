@@ -45,7 +45,7 @@ def test_every_tile_is_copied_awaited_and_read_in_this_order(warp_ring):
     )
 
 
-def test_a_place_is_filled_again_after_it_was_read_and_found_empty(warp_ring):
+def test_a_place_is_refilled_only_after_it_was_read_and_released(warp_ring):
     for tile in range(PLACES, TILES):
         read, released, waited, copied = (
             at(warp_ring, ring.READS, tile - PLACES),

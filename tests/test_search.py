@@ -104,7 +104,7 @@ def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
     assert again.evaluated == search.evaluated
 
 
-def test_what_cannot_be_searched_is_refused(known, monkeypatch):
+def test_unknown_strategies_and_empty_budgets_are_refused(known, monkeypatch):
     with pytest.raises(IllegalSetting, match="no strategy 'greedy'; there are exhaustive, random"):
         tuner.replay(known, "greedy", 3)
     with pytest.raises(IllegalSetting, match="budget is 0"):

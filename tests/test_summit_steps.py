@@ -69,7 +69,7 @@ def test_all_cycles_are_told_and_agree_with_the_recorded_speed():
         summit_way.cycles({"18_persistent": 0.0})
 
 
-def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
+def test_the_speedup_by_counts_is_the_product_of_both_ratios(rows):
     TABLE.write(pandas.DataFrame(rows), "nvidia-x")  # every step 1 TFLOP/s
     names = [WAY[0].rung.name, WAY[-1].rung.name]
     slots = pandas.DataFrame([[110, 100]], index=["issue slots"], columns=names)

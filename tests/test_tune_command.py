@@ -125,7 +125,7 @@ def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
         ([TEN, "--budget", "5"], cli.USAGE, "--budget is for a search"),
     ],
 )
-def test_what_cannot_be_searched_is_said(arguments, code, message, capsys):
+def test_requests_that_cannot_be_searched_are_refused(arguments, code, message, capsys):
     assert cli.main(["tune", *arguments]) == code
     assert message in capsys.readouterr().err
 

@@ -69,7 +69,7 @@ def test_the_default_setting_is_the_fastest_recorded(rung):
 
 
 @for_large_products
-def test_sweep_and_record_tell_the_same_of_the_default_setting(rung):
+def test_sweep_and_record_agree_on_the_default_setting(rung):
     """Within a few percent: more of them where the GPU, at its limit of power, lowers its clock."""
     run = runs.replay_at(gl.load(rung.name), 4096, 4096, 4096)
     best = tuning.best(tuning.recorded(rung.name))
@@ -97,7 +97,7 @@ def test_a_sweep_of_other_code_is_not_shown(sweep_file):
         tuning.recorded("03_shared_memory")
 
 
-def test_what_is_not_there_is_named(sweep_file):
+def test_missing_sweeps_columns_and_shapes_are_named(sweep_file):
     table, path = sweep_file
     with pytest.raises(registry.NoRecord, match="record tuning/03_shared_memory"):
         tuning.recorded("03_shared_memory")

@@ -54,14 +54,14 @@ def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
             assert len(arrived) == 2 and all(turn.begin < copies.begin for turn in arrived)
 
 
-def test_of_16_all_meet_before_a_stage_is_filled_again(together):
+def test_in_16_all_warps_meet_before_a_stage_is_refilled(together):
     for step in range(3, STEPS):
         (copies,) = together.of(turns.COPIES, step)
         met = together.of(turns.MEETS, step - 2)  # with the step after the one that was there
         assert len(met) == 2 and all(turn.begin < copies.begin for turn in met)
 
 
-def test_of_22_a_producer_copies_and_each_warp_arrives_for_itself():
+def test_in_22_a_producer_copies_and_each_warp_arrives_for_itself():
     trace = gl.load("22_fp32_summit").scheduled_for(1).trace(*TILE, STEPS * turns.STEP)
     of_summit = turns.of(trace)
     assert set(of_summit.roles) == {"producer", "warp 0", "warp 4"}
@@ -104,12 +104,12 @@ def test_the_player_moves_through_moments_and_stages():
         ring_player("17")
 
 
-def test_what_has_no_turns_is_said_in_place_of_the_picture():
+def test_a_kernel_without_turns_gets_a_sentence_instead_of_a_picture():
     player = ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
     assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in caption_of(player)
 
 
-def test_what_one_role_gives_back_the_other_takes():
+def test_registers_that_one_role_releases_go_to_the_other():
     kernel = gl.load("17_warp_specialized")
     producer, consumers = register_budget.register_budget(kernel)
     assert producer.threads + consumers.threads == 384 and consumers.threads == 256
@@ -121,7 +121,7 @@ def test_what_one_role_gives_back_the_other_takes():
     assert kernel.resources("sm_90a").iloc[0]["registers per thread"] == producer.at_launch
 
 
-def test_kernels_that_move_none_are_refused():
+def test_kernels_that_move_no_registers_are_refused():
     for kernel in (gl.load("16_tma_wgmma"), gl.load("17_warp_specialized", BM=64, BN=128)):
         with pytest.raises(ValueError, match="moves no registers"):
             register_budget.register_budget(kernel)

@@ -68,7 +68,7 @@ class Ends(ByKernel):
 
 
 @pytest.mark.parametrize("maker", cases.MAKERS.values(), ids=cases.MAKERS)
-def test_both_ways_give_the_same_bits_and_they_are_right(maker):
+def test_both_ways_of_moving_data_give_the_same_right_bits(maker):
     schedule, given = maker(UNEVEN, 2), Operands.from_seed(UNEVEN, SINGLE, 3)
     jobs = [Job(schedule, given.A, given.B, repeats=3, moved_by=way) for way in WAYS]
     by_nccl, by_dma = runner.run(jobs, partial(ByKernel.of, "10_register_banks"))

@@ -119,7 +119,7 @@ def test_guard_cells_see_what_a_gpu_lets_pass():
 
 
 @pytest.mark.parametrize("which", ["A", "B"])
-def test_an_input_that_is_changed_on_a_gpu_is_told(which):
+def test_a_kernel_that_writes_to_its_input_on_a_gpu_is_found(which):
     class Overwrites(Careless):
         def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
             super().launch_into(A, B, C, alpha, beta)

@@ -110,7 +110,7 @@ def test_a_read_only_array_is_named():
         (ONE, (32, 1.5), "block is (32, 1.5): pass an integer"),
     ],
 )
-def test_a_shape_that_no_gpu_takes(grid, block, what):
+def test_a_shape_that_no_gpu_takes_is_refused(grid, block, what):
     assert what in refused("scale", grid, block, [ones(), 2.0, 4])
 
 
@@ -501,6 +501,6 @@ def test_an_error_in_a_header_names_the_header(project):
         (None, "source is None"),
     ],
 )
-def test_a_source_that_is_no_text_is_refused(source, message):
+def test_a_source_that_is_not_text_is_refused(source, message):
     with pytest.raises(LaunchError, match=message):
         ptxsim.launch(source, "add", 1, 32, [])

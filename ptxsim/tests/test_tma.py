@@ -447,6 +447,6 @@ def test_a_source_that_is_read_is_not_yet_stored():
         ("fence(); box[1][t] += 1.0f;", "", True),
     ],
 )
-def test_some_fence_stands_between_the_writes_and_the_store(before, after, raced):
+def test_a_store_after_writes_needs_a_fence(before, after, raced):
     *_, kinds = groups("0", before, after)
     assert kinds == ({"async-proxy race"} if raced else set())
