@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
-from gemmlab.loading import load
 from gemmlab.notebook import chapters, glossary, index, overview, reading
-from gemmlab.plots import style, thumbnails
 from tools import readme
 
 NAMES = chapters.names()
@@ -115,25 +112,6 @@ def test_the_thumbnails_are_those_of_the_kernels():
     for path, picture in drawn.items():
         kept = np.asarray(Image.open(path).convert("RGB"))
         assert np.array_equal(kept, np.asarray(picture)), f"{path.name}: run `make readme`"
-
-
-def test_a_thumbnail_shows_block_warp_and_thread_in_proportion():
-    """Of 80×80 elements of C the block has 8 rows of 64, its first warp 32 of one, a thread one."""
-    picture = np.asarray(
-        thumbnails.thumbnail(facts.of(load("02_coalescing", BLOCK_X=64, BLOCK_Y=8)))
-    )
-    far = thumbnails.SHORT + thumbnails.GAP + 1
-    c = picture[far : far + thumbnails.LONG, far : far + thumbnails.LONG]
-    scale = thumbnails.LONG // 80
-
-    def area(*colour):
-        return int((c == colour).all(axis=2).sum()) / scale**2
-
-    rgb = [round(255 * part) for part in style.to_rgb(style.ARRAYS["C"])]
-    assert area(0, 0, 0) == 1
-    assert area(*rgb) == 32 - 1
-    pale = [round(255 * part) for part in style.tint(style.ARRAYS["C"], 0.16)]
-    assert area(*pale) == 8 * 64 - 32
 
 
 # ---- the glossary --------------------------------------------------------------------------------

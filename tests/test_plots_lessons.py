@@ -24,8 +24,6 @@ from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import schedule
 from gemmlab.lessons.split_k.figures import waves
 from gemmlab.lessons.split_k.work import work
-from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
-from gemmlab.lessons.tma_wgmma import tables as tma_wgmma_tables
 from gemmlab.lessons.warp_specialized import turns
 from gemmlab.lessons.wmma import fragments
 
@@ -116,17 +114,6 @@ def tile_order():
     return persistent_figures.tile_order(*named)
 
 
-def test_what_both_blocks_of_a_cluster_get_stands_in_both_shared_memories():
-    figure = persistent_figures.multicast(of_clusters())
-    for block in (0, 1):
-        there = next(ax for ax in figure.axes if ax.get_gid() == f"shared memory {block}")
-        assert len(by_gid(there, "B ")) == 4 and len(by_gid(there, "A ")) == 1
-        assert the_one(there, f"A ({128 * block}, 0) asked by {block} in {block}")
-        for column in range(0, 256, 64):
-            assert the_one(there, f"B (0, {column}) asked by {column // 128} in {block}")
-    assert "ask for 64 KiB and get 96 KiB" in figure.caption
-
-
 def shares():
     caption = "Two ways to spread a product over 5 SMs, stage by stage."
     return fp32_summit_figures.sharing(*ways_to_share().items(), caption=caption)
@@ -193,16 +180,7 @@ def test_bars_lie_where_the_clock_was_read():
     assert f"18_persistent, {TOGETHER}: 1,100 cycles without products" in words(figure)
 
 
-# ---- layouts and registers -----------------------------------------------------------------------
-
-
-def test_layouts_show_the_chosen_ones_and_say_what_they_are():
-    boxes = {name: tma_wgmma_tables.in_shared_memory(name) for name in ("none", "128B")}
-    figure = tma_wgmma_figures.swizzles(boxes)
-    assert "4 without and 32 with 128 bytes" in figure.caption
-    dark = tma_wgmma_figures.warpgroup_sums(tma_wgmma_tables.sums(), thread=37)
-    assert "lane 5 of warp 1" in dark.caption and "rows 17 and 25" in dark.caption
-    assert sum(patch.get_width() == 1 for patch in dark.axes[0].patches) == 32
+# ---- every figure --------------------------------------------------------------------------------
 
 
 @pytest.fixture(

@@ -50,12 +50,3 @@ def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end(
     )
     assert "75.0 % of moving is behind products" in figure.caption
     assert figure.caption.endswith("A model, not measured: 600 TFLOP/s a GPU, 300 GB/s a link one way.")  # fmt: skip # noqa: E501
-
-
-def test_one_rank_moves_nothing_and_many_are_cut():
-    figure = multi_gpu_figures.rank_timeline(clock.modelled(make.one_rank(LARGE), MACHINE, BRAIN))
-    assert "nothing is moved" in figure.caption
-    many = clock.modelled(make.column_parallel(LARGE, 16, 2), MACHINE, BRAIN)
-    figure = multi_gpu_figures.rank_timeline(many, title="Sixteen of them")
-    assert "The first 8 are shown" in figure.caption
-    assert "Sixteen of them" in {text.get_text() for text in figure.texts}

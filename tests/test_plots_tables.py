@@ -231,29 +231,6 @@ def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figures):
 # ---- joins, paths --------------------------------------------------------------------------------
 
 
-def test_every_way_to_join_stands_at_its_share_in_the_row_of_its_shape(figures):
-    figure, looks = figures["joins"], set()
-    for at in range(len(SHAPES)):
-        heights = []
-        for join, name in enumerate(JOINS):
-            if (at, join) == (0, CLUSTER):
-                assert not by_gid(figure, f"{name} {at}")
-                continue
-            mark = the_one(figure, f"{name} {at}")
-            (x,), (y,) = mark.get_data()
-            assert x == join_share(at, join) and at < y < at + 1
-            heights.append(y)
-            looks.add((mark.get_color(), mark.get_marker()))
-        assert heights == sorted(set(heights)), "no way hides another"
-    assert len(looks) == len(JOINS)
-    labels = "\n".join(words(figure)).split("\n")
-    assert {"64×64×65536", "1001×777×513"} <= set(labels)
-    assert labels.count("tiles 64×128, 4 parts") == len(SHAPES)
-    assert "At 1001×777×513 one block for each tile reaches 50.0 %" in figure.caption
-    assert "stream-K, 180.0 %: 3.60 times" in figure.caption
-    assert "The least gain is at 64×64×65536: 2.40 times" in figure.caption
-
-
 def test_a_bar_goes_from_the_step_kept_before_to_its_own_share(figures):
     figure = figures["path"]
     start, *bars = [the_one(figure, f"step {step[0]}") for step in STEPS]

@@ -205,14 +205,6 @@ def test_sliders_stand_where_the_cell_shows_them(made):
     ]
 
 
-def test_sliders_that_compute_say_where_they_work(made):
-    view = {"model_id": "1"}
-    words_of = "Sliders for a search: budget, seed. Run this cell to move them."
-    page = made(ran("gl.search_lab()", **{notebook._WIDGET: view, "text/plain": [words_of]}))
-    assert "Sliders for a search: budget, seed. They compute anew" in shown(page)
-    assert "Run this cell" not in shown(page) and 'href="../running.html"' in shown(page)
-
-
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*_*.ipynb")), ids=lambda path: path.stem)
 def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(path):
     page = notebook.page(path.stem, AnyWidget())
