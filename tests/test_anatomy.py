@@ -121,9 +121,8 @@ def test_every_number_of_the_main_path_is_computed(name):
 
 
 def test_a_number_that_no_cell_shows_is_found():
-    assert unsupported("It takes 33 sectors and 18.5 % of 9,216 bytes.", {"33", "18.53"}) == [
-        "9216"
-    ]
+    text = "It takes 33 sectors and 18.5 % of 9,216 bytes."
+    assert unsupported(text, {"33", "18.53"}) == ["9216"]
     assert unsupported("Rung 03 at 4096, twice 32.", set()) == []
     assert unsupported("It takes 18.6 %.", {"18.53"}) == ["18.6"]
 

@@ -53,9 +53,8 @@ def test_what_scales_reach_is_what_their_definition_says():
         assert all(region.rows[0] <= row < region.rows[1] for region in reached.a)
         assert sum(region.rows[1] - region.rows[0] for region in reached.b) == k
         assert all(region.columns[0] <= column < region.columns[1] for region in reached.b)
-    assert reached.a[2] == Region((9, 10), (256, 300)) and reached.b[2] == Region(
-        (256, 300), (0, 128)
-    )
+    assert reached.a[2] == Region((9, 10), (256, 300))
+    assert reached.b[2] == Region((256, 300), (0, 128))
 
 
 def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_refused():

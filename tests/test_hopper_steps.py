@@ -35,9 +35,8 @@ KINDS = {  # one step for each way to read A and B and to write C
 
 def row_of(step):
     table = hopper_steps.TABLE.read()
-    return table[(table.step == step.title) & (table.settings == written(step.all_settings))].iloc[
-        0
-    ]
+    settings = written(step.all_settings)
+    return table[(table.step == step.title) & (table.settings == settings)].iloc[0]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)

@@ -40,9 +40,8 @@ def test_every_tile_is_copied_awaited_and_read_in_this_order(warp_ring):
     for tile in range(TILES):
         order = [at(warp_ring, kind, tile) for kind in kinds]
         assert order == sorted(order)
-    assert [event.tile for event in warp_ring.events if event.kind == ring.READS] == list(
-        range(TILES)
-    )
+    reads = [event.tile for event in warp_ring.events if event.kind == ring.READS]
+    assert reads == list(range(TILES))
 
 
 def test_a_place_is_refilled_only_after_it_was_read_and_released(warp_ring):

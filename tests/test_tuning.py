@@ -182,9 +182,8 @@ def made_up(tmp_path, monkeypatch):
 def test_only_what_runs_on_the_gpu_is_tried(made_up):
     table = made_up.run()
     expected = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
-    assert made_up.tried == expected and 0 < len(expected) < len(
-        ladder.tuned_settings(made_up.rung)
-    )
+    assert made_up.tried == expected
+    assert 0 < len(expected) < len(ladder.tuned_settings(made_up.rung))
     assert len(table) == len(expected) * len(tuning.SHAPES) and set(table["STAGES"]) == {1}
 
 
