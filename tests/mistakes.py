@@ -201,7 +201,7 @@ def base(name: str):
 
 
 def planted(mistake: Mistake) -> str:
-    """The text with the mistake in it, and in place of #include the headers of kernels/.
+    """The text with the mistake in it, and instead of #include the headers of kernels/.
 
     Raises ValueError where the text that it replaces does not stand there exactly once.
     """

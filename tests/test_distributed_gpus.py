@@ -214,7 +214,7 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch):
-    """Puts the stand-in of a seed in place of CuPy's parts."""
+    """Puts the stand-in of a seed instead of CuPy's parts."""
     import cupy
     from cupy.cuda import nccl
 
@@ -358,7 +358,7 @@ def test_both_flags_of_a_copy_are_needed(host, monkeypatch, kind):
     kept = DmaEngines._flag
 
     def changed(moves, at_kind, *where):
-        """A flag that is set from the beginning, in place of those of this kind."""
+        """A flag that is set from the beginning, instead of those of this kind."""
         return always.data.ptr if at_kind == kind else kept(moves, at_kind, *where)
 
     always = np.full(1, 99, np.uint32).view(Array)

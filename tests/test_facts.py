@@ -1,4 +1,4 @@
-"""What is told of a kernel: against formulas, the compiler's own report, and the records."""
+"""The facts of a kernel: against formulas, the compiler's own report, and the records."""
 
 import pytest
 

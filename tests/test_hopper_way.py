@@ -154,7 +154,7 @@ def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
     alone = schedule(kernel(CLUSTER=1), 256, 512, 72, sm_count=2)
     both, each = moved(of_clusters), moved(alone)
     assert both["bytes that arrive"] == each["bytes that arrive"] == each["bytes asked for"]
-    # Of each step of a cluster's tile: A for two blocks, and B once in place of twice.
+    # Of each step of a cluster's tile: A for two blocks, and B once instead of twice.
     a, b, steps = 128 * 64 * 2, 256 * 64 * 2, 2 * 2
     assert each["bytes asked for"] == steps * 2 * (a + b)
     assert both["bytes asked for"] == steps * (2 * a + b)

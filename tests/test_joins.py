@@ -1,4 +1,4 @@
-"""Ways to join the parts of K: which settings are compared, what is the same, what is told."""
+"""Ways to join the parts of K: which settings are compared, which bits agree, what is recorded."""
 
 import numpy as np
 import pandas

@@ -158,7 +158,7 @@ def test_settings_that_do_not_go_together_are_refused_with_the_reason(settings, 
 def explained(settings, row):
     """What the GPU counts otherwise: the machine code that the assembler makes of PTX differs.
 
-    In GELU by erf it fuses a product and a difference, as PTX lets it: 7 FFMA in place of 6. With
+    In GELU by erf it fuses a product and a difference, as PTX lets it: 7 FFMA instead of 6. With
     FP16 and a bias alone it predicates the load of a sum where the code branches around it: each
     element of whole tiles is counted.
     """
