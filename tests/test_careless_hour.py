@@ -116,7 +116,7 @@ def quick(monkeypatch, request):
 
 
 class FakeGpu:
-    """Where a kernel is launched instead of a GPU: its launches run in the simulator."""
+    """Stands in for a GPU: its launches run in the simulator."""
 
     def __init__(self, monkeypatch):
         self.launches, self.faults = 0, set()

@@ -214,7 +214,7 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch):
-    """Puts the stand-in of a seed instead of CuPy's parts."""
+    """Replaces parts of CuPy by the stand-in of a seed."""
     import cupy
     from cupy.cuda import nccl
 

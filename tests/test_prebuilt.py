@@ -157,7 +157,7 @@ def cut_off(content):
 
 @pytest.fixture
 def spoil(tmp_path, monkeypatch):
-    """A function that puts a damaged copy instead of a file in kernels/compiled/."""
+    """A function that replaces a file in kernels/compiled/ by a damaged copy."""
 
     def spoil(path, damage):
         (tmp_path / path.name).write_bytes(damage(path.read_bytes()))
