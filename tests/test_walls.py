@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_package import vague_names
 
 import gemmlab
 from gemmlab.folders import NOTEBOOKS
@@ -84,6 +85,12 @@ def test_the_package_needs_no_tools():
     for path in FILES:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"^\s*(from|import) tools\b", text, re.MULTILINE), path
+
+
+@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
+def test_names_say_what_they_hold(folder):
+    texts = {path: path.read_text("utf-8") for path in (HOUSE.parent / folder).rglob("*.py")}
+    assert {path.name: names for path in texts if (names := vague_names(texts[path]))} == {}
 
 
 def test_an_import_from_above_is_found():
