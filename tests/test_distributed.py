@@ -240,10 +240,10 @@ def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
     element, terms, count = precision.c, 3, 700
     values = random_matrix(terms, count, 5) * 10.0 ** np.arange(terms)[:, None]
     stored = element.encode(values.astype("f4"), element.storage)
-    wanted = np.empty(count, element.storage)
+    expected = np.empty(count, element.storage)
     by = ByKernel.of(RUNG)
     by.precision = precision
-    by.total(list(stored), wanted)
+    by.total(list(stored), expected)
     into = np.zeros(count, element.storage)
     addresses = ptxsim.Pointers(stored, count * np.arange(terms))
     options = rank_sum.options_for(rank_sum.macros(terms, element))
@@ -251,4 +251,4 @@ def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
         rank_sum.PATH, rank_sum.ENTRY, (2, 1, 1), (rank_sum.THREADS, 1, 1),
         [addresses, into, np.int64(count)], options=options,
     )  # fmt: skip
-    assert (into.view(element.bits) == wanted.view(element.bits)).all()
+    assert (into.view(element.bits) == expected.view(element.bits)).all()

@@ -114,9 +114,9 @@ def test_every_bit_is_that_of_the_definition(scales, which, transpose):
         X = matrix(*shape)
         given = np.ascontiguousarray(X.T) if transpose else X
         Q, scale = quantize(given, scales, which, transpose=transpose, element=element)
-        wanted_Q, wanted_scale = by_definition(X, scales, which, element)
-        assert (scale == wanted_scale).all() and scale.shape == wanted_scale.shape
-        assert (wanted_Q == Q).all()
+        expected_Q, expected_scale = by_definition(X, scales, which, element)
+        assert (scale == expected_scale).all() and scale.shape == expected_scale.shape
+        assert (expected_Q == Q).all()
 
 
 def test_zeros_nan_infinity_and_what_is_too_small():

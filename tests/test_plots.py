@@ -480,21 +480,21 @@ def test_42_kernels_differ_in_colour_or_marker_and_in_colour_or_hatch():
 
 
 @given(
-    wanted=st.lists(st.floats(-10, 10), min_size=1, max_size=12),
+    desired=st.lists(st.floats(-10, 10), min_size=1, max_size=12),
     gap=st.floats(0.01, 0.5),
 )
-def test_labels_are_spread_out_in_order_and_inside(wanted, gap):
-    placed = style.spread_out(wanted, gap, -10, 10)
-    order = sorted(range(len(wanted)), key=lambda at: wanted[at])
+def test_labels_are_spread_out_in_order_and_inside(desired, gap):
+    placed = style.spread_out(desired, gap, -10, 10)
+    order = sorted(range(len(desired)), key=lambda at: desired[at])
     for before, after in itertools.pairwise(order):
         assert placed[after] - placed[before] >= gap - 1e-6
     assert min(placed) >= -10 - 1e-6
     assert max(placed) <= 10 + 1e-6
 
 
-@given(wanted=st.lists(st.integers(-10, 10), min_size=1, max_size=12, unique=True))
-def test_labels_that_have_room_stay_where_they_are(wanted):
-    assert style.spread_out(wanted, 0.9, -10, 10) == pytest.approx(wanted)
+@given(desired=st.lists(st.integers(-10, 10), min_size=1, max_size=12, unique=True))
+def test_labels_that_have_room_stay_where_they_are(desired):
+    assert style.spread_out(desired, 0.9, -10, 10) == pytest.approx(desired)
 
 
 @given(words=st.text(st.sampled_from("ab c"), max_size=200))
