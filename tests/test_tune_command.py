@@ -42,8 +42,8 @@ FAKE = textwrap.dedent('''
         row |= {"time_ms": known.times_ms[known.space.point(settings)]}
         return settings | row
 
-    found = searching.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
-    print(len(found.evaluated), found.best)
+    search = searching.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
+    print(len(search.evaluated), search.best)
 ''')  # fmt: skip
 
 
