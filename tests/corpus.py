@@ -23,7 +23,7 @@ OWN_HEADER = re.compile(r'^#include "(\w+\.cuh)"\n', re.M)
 
 
 def self_contained(text: str) -> str:
-    """CUDA C++ `text` with the headers of kernels/ in place of their first #include."""
+    """CUDA C++ `text` with the headers of kernels/ instead of their first #include."""
     there = set()
 
     def header(match: re.Match) -> str:

@@ -114,7 +114,7 @@ def test_a_bracket_that_is_never_closed_is_told_first_and_where_it_was_opened():
 
 @pytest.fixture
 def places(tmp_path, monkeypatch):
-    """Folders of headers in place of those of this machine; what is in each is for the test."""
+    """Folders of headers instead of those of this machine; what is in each is for the test."""
     folders = [tmp_path / name for name in ("wheel", "toolkit")]
     for folder in folders:
         (folder / "crt").mkdir(parents=True)

@@ -39,11 +39,11 @@ def test_what_is_put_into_a_word_is_read_from_it_and_nothing_else_changes(contro
         (0x001FEA0003C00000, Control(stall=5, waits_for=(0,))),
     ),
 )
-def test_words_of_nvdisasm(upper, control):
+def test_the_words_that_nvdisasm_prints_are_decoded(upper, control):
     assert Control.of(upper) == control
 
 
-def test_what_there_is_not_is_refused():
+def test_impossible_control_bits_are_refused():
     for fields, message in (
         ({"stall": 16}, "stall is 16; it must be 0 to 15"),
         ({"write_barrier": 6}, "no barrier 6; they are 0 to 5"),

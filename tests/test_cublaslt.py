@@ -95,13 +95,13 @@ class Library:
             return 15
         self.now_ms += ms
         self.launched.append(algorithm[0])
-        wanted = self.made[product.value]
+        attributes = self.made[product.value]
         first, second, result = (
             floats(address, *self.made[layout.value])
             for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout))
         )
-        bias = floats(wanted[8], len(result), 1)
-        result[...] = activate((first.astype(float) @ second + bias), EPILOGUES[wanted[7]])
+        bias = floats(attributes[8], len(result), 1)
+        result[...] = activate((first.astype(float) @ second + bias), EPILOGUES[attributes[7]])
         return 0
 
 

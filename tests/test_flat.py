@@ -36,7 +36,7 @@ def test_an_expression_has_the_value_that_c_gives_it(expression, value):
 
 
 @pytest.mark.parametrize(
-    ("expression", "says"),
+    ("expression", "message"),
     [
         ("", "a number is missing before 'the end'"), ("1 +", "before 'the end'"),
         ("(1", r"'\)' is missing"), ("1 2", "'2' is not expected"), ("1 ? 2", "':' is missing"),
@@ -47,8 +47,8 @@ def test_an_expression_has_the_value_that_c_gives_it(expression, value):
         ("* 3", r"before '\*'"),
     ],
 )  # fmt: skip
-def test_what_is_no_expression_is_refused(expression, says):
-    with pytest.raises(BadCondition, match=says):
+def test_an_invalid_expression_is_refused(expression, message):
+    with pytest.raises(BadCondition, match=message):
         value_of(expression, MACROS)
 
 
@@ -116,7 +116,7 @@ def test_a_setting_that_is_needed_before_its_definition_goes_below_the_head():
     )
 
 
-def test_of_branches_the_one_that_holds_stays():
+def test_of_several_branches_only_the_true_one_stays():
     text = """\
 #if KIND == 0
 int zero;
@@ -135,8 +135,8 @@ int more;  /* #if
 const char* text = "#endif // no comment"; int last;
 """
     for kind, name in enumerate(("zero", "one", "two", "more")):
-        found = re.findall(r"int (\w+)", left(text, KIND=kind))
-        assert found == [name, "last"]
+        declared = re.findall(r"int (\w+)", left(text, KIND=kind))
+        assert declared == [name, "last"]
     assert "int wide" in left(text, KIND=1, WIDE=0) and "// no comment" in left(text)
 
 
@@ -158,7 +158,7 @@ int NOTHING;
     )
 
 
-def test_what_nothing_mentions_is_gone_with_its_comments():
+def test_unused_definitions_are_removed_with_their_comments():
     text = """\
 // ---- sums ----
 
@@ -308,7 +308,7 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('#include "nothing.cuh"', 'the text: #include "nothing.cuh": it is in no folder'),
         ('#include "itself.cuh"', 'itself.cuh: #include "itself.cuh": it includes itself'),
@@ -320,9 +320,9 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
         ("#define\n", "it defines nothing"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_named(headers, text, says):
+def test_malformed_directives_are_named(headers, text, message):
     headers(itself='#include "itself.cuh"\n')
-    with pytest.raises(NotFlat, match=says):
+    with pytest.raises(NotFlat, match=message):
         left(text)
     if text.startswith("#include"):  # where it does not count it may be anything
         assert left(f"#if 0\n{text}\n#endif\nint x;\n") == "int x;\n"
@@ -344,14 +344,14 @@ def test_a_kernel_lists_itself_for_its_settings():
 
 def test_the_command_prints_it_and_counts_lines(capsys):
     assert cli.main(["show", "03_shared_memory", "TILE=16"]) == 0
-    shown, said = capsys.readouterr()
+    shown, err = capsys.readouterr()
     assert shown == gl.load("03_shared_memory", TILE=16).listing().text + "\n"
-    assert said == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
+    assert err == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
     assert cli.main(["show", "00_sm_clock"]) == 0 and "read_clocks" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ("03_shared", "did you mean 03_shared_memory"),
         ("03_shared_memory TILE=7", "TILE=7 is not legal"),
@@ -359,10 +359,10 @@ def test_the_command_prints_it_and_counts_lines(capsys):
         ("03_shared_memory --arch sm_1", "sm_1"),
     ],
 )
-def test_the_command_checks_what_it_is_given(capsys, arguments, says):
+def test_the_command_checks_what_it_is_given(capsys, arguments, message):
     assert cli.main(["show", *arguments.split()]) == 2
-    shown, said = capsys.readouterr()
-    assert shown == "" and says in said
+    shown, err = capsys.readouterr()
+    assert shown == "" and message in err
 
 
 def test_lines_of_code_are_those_without_comments_and_blanks():

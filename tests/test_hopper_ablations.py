@@ -88,8 +88,8 @@ def test_each_round_has_a_sample_of_each_side_with_the_clock_around_it(monkeypat
     samples = power.in_rounds([side(2.0, 3), side(3.0, 2)], 4, 0.3)
     assert slept == [0.3] * 4
     for taken, ms in zip(samples, (2.0, 3.0), strict=True):
-        assert [one.ms for one in taken] == pytest.approx([ms] * 4)
-        assert [one.cycles for one in taken] == pytest.approx([1500e3 * ms] * 4, rel=1e-6)
+        assert [sample.ms for sample in taken] == pytest.approx([ms] * 4)
+        assert [sample.cycles for sample in taken] == pytest.approx([1500e3 * ms] * 4, rel=1e-6)
 
 
 @pytest.fixture

@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gemmlab import folders
-from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
-from gemmlab.loading import load
 from gemmlab.notebook import glossary, index, overview, series
-from gemmlab.plots import style, thumbnails
-from gemmlab.records.registry import NoRecord
 from tools import readme
 
 NAMES = series.names()
-MOST_BYTES = 300_000
 
 
 def links(markup):
@@ -75,12 +69,6 @@ def test_what_is_needed_comes_with_what_it_needs_itself(monkeypatch):
     assert series.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
 
 
-def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
-    monkeypatch.setattr(folders, "IS_CHECKOUT", False)
-    with pytest.raises(folders.NoCheckout, match="the notebooks are in the repository"):
-        series.minutes("01_naive")
-
-
 # ---- the ladder and the ways ---------------------------------------------------------------------
 
 
@@ -93,12 +81,6 @@ def test_the_ladder_links_every_notebook_and_has_its_numbers():
         numbers = f"{step.tflops} {step.share} {series.minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
     assert series.FORMULA in repr(shown)
-
-
-def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(overview, "PICTURES", folders.RESULTS / "not there")
-    with pytest.raises(NoRecord, match=r"01_naive.png is not there: run `make readme`"):
-        index._row(overview.Step("01_naive", "", "", "", ""))
 
 
 def test_a_way_has_what_its_notebooks_need_and_nothing_else():
@@ -132,25 +114,6 @@ def test_the_thumbnails_are_those_of_the_kernels():
         assert np.array_equal(kept, np.asarray(picture)), f"{path.name}: run `make readme`"
 
 
-def test_a_thumbnail_shows_block_warp_and_thread_in_proportion():
-    """Of 80×80 elements of C the block has 8 rows of 64, its first warp 32 of one, a thread one."""
-    picture = np.asarray(
-        thumbnails.thumbnail(facts.of(load("02_coalescing", BLOCK_X=64, BLOCK_Y=8)))
-    )
-    far = thumbnails.SHORT + thumbnails.GAP + 1
-    c = picture[far : far + thumbnails.LONG, far : far + thumbnails.LONG]
-    scale = thumbnails.LONG // 80
-
-    def area(*colour):
-        return int((c == colour).all(axis=2).sum()) / scale**2
-
-    rgb = [round(255 * part) for part in style.to_rgb(style.ARRAYS["C"])]
-    assert area(0, 0, 0) == 1
-    assert area(*rgb) == 32 - 1
-    pale = [round(255 * part) for part in style.tint(style.ARRAYS["C"], 0.16)]
-    assert area(*pale) == 8 * 64 - 32
-
-
 # ---- the glossary --------------------------------------------------------------------------------
 
 
@@ -180,11 +143,6 @@ def test_a_term_is_found_as_a_word():
 def test_every_item_of_the_list_is_a_term():
     text = Path(glossary.__file__).with_name("glossary.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^- ", text, re.MULTILINE)) == len(glossary.TERMS)
-
-
-def test_every_word_stands_for_one_term():
-    words = [word.lower() for term in glossary.TERMS for word in (term.name, *term.also)]
-    assert sorted(set(words)) == sorted(words)
 
 
 def test_every_term_is_there_once_with_one_sentence():

@@ -54,7 +54,7 @@ def test_every_setting_that_ships_is_there_and_the_default_for_every_architectur
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
+def test_a_rung_runs_without_a_compiler_as_with_one(rung, no_compiler):
     kernel = load(rung.name, **prebuilt.all_settings(rung.name)[-1])
     assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
     assert kernel.trace(20, 30, 10).counters
@@ -157,7 +157,7 @@ def cut_off(content):
 
 @pytest.fixture
 def spoil(tmp_path, monkeypatch):
-    """A function that puts a damaged copy in place of a file in kernels/compiled/."""
+    """A function that replaces a file in kernels/compiled/ by a damaged copy."""
 
     def spoil(path, damage):
         (tmp_path / path.name).write_bytes(damage(path.read_bytes()))

@@ -37,7 +37,7 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "says"),
+    ("at", "value", "reason"),
     [
         ("gpu.sm_count", None, "gpu.sm_count is missing"),
         ("rungs.01_naive.code", None, "rungs.01_naive.code is missing"),
@@ -51,7 +51,7 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
         ("ceilings.copy.bytes_per_second.best", "fast", "best is 'fast', not a number above 0"),
     ],
 )
-def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, value, says):
+def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, value, reason):
     """None: the field is not there at all."""
     record = copy.deepcopy(RECORD)
     *way, last = (int(part) if part.isdigit() else part for part in at.split("."))
@@ -67,7 +67,7 @@ def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, 
     with pytest.raises(registry.BadRecord) as caught:
         runs.replay(sample_record.kernel())
     message = str(caught.value)
-    assert message.startswith(str(results)) and says in message
+    assert message.startswith(str(results)) and reason in message
     assert f"git checkout -- {results}" in message and "python -m gemmlab record`" in message
 
 
@@ -92,12 +92,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    path = tmp_path / "nvidia-test" / "runs.json"
-    runs.save(RECORD, path)
-    return path
+    return sample_record.put(monkeypatch, tmp_path)
 
 
 def test_recorded_runs_are_replayed_with_gpu_and_date(results):

@@ -192,9 +192,8 @@ def test_how_long_a_second_gpu_takes():
     assert began < min(dates)
     spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(began)
     assert spent < timedelta(minutes=6)
-    assert "two experiments and the rungs up to 07 took less than six minutes" in page(
-        "recording.md"
-    )
+    sentence = "two experiments and the rungs up to 07 took less than six minutes"
+    assert sentence in page("recording.md")
 
 
 def test_what_a_call_costs_the_host():

@@ -6,7 +6,7 @@ import gemmlab
 from gemmlab.lessons.register_banks import ring
 from ptxsim import LaunchError
 
-BK, TILES, PLACES, WARPS = 16, 6, 3, 4
+BK, TILES, PLACES = 16, 6, 3
 SHAPE = (64, 64, BK * TILES)
 SETTINGS = {"BM": 64, "BN": 64, "BK": BK, "TM": 4, "TN": 8}
 
@@ -17,46 +17,48 @@ def trace():
 
 
 @pytest.fixture(scope="module")
-def found(trace):
+def warp_ring(trace):
     return ring.of(trace)
 
 
-def at(found, kind, tile):
+def at(warp_ring, kind, tile):
     """Where in the order a warp does this with a tile; it does it once."""
     (place,) = [
-        n for n, one in enumerate(found.events) if (one.kind, one.tile) == (kind, tile)
+        n for n, event in enumerate(warp_ring.events) if (event.kind, event.tile) == (kind, tile)
     ]  # fmt: skip
     return place
 
 
-def test_tiles_take_the_places_in_turn(found):
-    assert found.places == PLACES
-    for event in found.events:
+def test_tiles_take_the_places_in_turn(warp_ring):
+    assert warp_ring.places == PLACES
+    for event in warp_ring.events:
         assert event.place == event.tile % PLACES
 
 
-def test_every_tile_is_copied_awaited_and_read_in_this_order(found):
+def test_every_tile_is_copied_awaited_and_read_in_this_order(warp_ring):
     kinds = ring.COPIES, ring.LEAVES_FULL, ring.AWAITS_FULL, ring.READS
     for tile in range(TILES):
-        order = [at(found, kind, tile) for kind in kinds]
+        order = [at(warp_ring, kind, tile) for kind in kinds]
         assert order == sorted(order)
-    assert [one.tile for one in found.events if one.kind == ring.READS] == list(range(TILES))
+    reads = [event.tile for event in warp_ring.events if event.kind == ring.READS]
+    assert reads == list(range(TILES))
 
 
-def test_a_place_is_filled_again_after_it_was_read_and_found_empty(found):
+def test_a_place_is_refilled_only_after_it_was_read_and_released(warp_ring):
     for tile in range(PLACES, TILES):
-        read, told, waited, copied = (
-            at(found, ring.READS, tile - PLACES), at(found, ring.ARRIVES_EMPTY, tile - PLACES),
-            at(found, ring.AWAITS_EMPTY, tile), at(found, ring.COPIES, tile),
+        read, released, waited, copied = (
+            at(warp_ring, ring.READS, tile - PLACES),
+            at(warp_ring, ring.ARRIVES_EMPTY, tile - PLACES),
+            at(warp_ring, ring.AWAITS_EMPTY, tile), at(warp_ring, ring.COPIES, tile),
         )  # fmt: skip
-        assert read < told < waited < copied
+        assert read < released < waited < copied
 
 
-def test_one_tile_is_read_between_its_neighbours_copies_and_its_wait(found):
+def test_one_tile_is_read_between_its_neighbours_copies_and_its_wait(warp_ring):
     """Two tiles ahead: one lies ready or is on its way while another is read."""
     for tile in range(TILES - PLACES + 1):
-        assert at(found, ring.READS, tile) < at(found, ring.COPIES, tile + 2)
-        assert at(found, ring.COPIES, tile + 2) < at(found, ring.READS, tile + 1)
+        assert at(warp_ring, ring.READS, tile) < at(warp_ring, ring.COPIES, tile + 2)
+        assert at(warp_ring, ring.COPIES, tile + 2) < at(warp_ring, ring.READS, tile + 1)
 
 
 def test_the_ring_of_a_batch_goes_on_from_product_to_product():

@@ -72,7 +72,7 @@ def record(tmp_path, monkeypatch):
     return run
 
 
-def test_an_interrupted_record_goes_on_with_what_lacks(record):
+def test_an_interrupted_record_continues_with_the_missing_rungs(record):
     with pytest.raises(KeyboardInterrupt):
         record(failing={"two": KeyboardInterrupt()})
     measured, lines = record()

@@ -42,8 +42,8 @@ FAKE = textwrap.dedent('''
         row |= {"time_ms": known.times_ms[known.space.point(settings)]}
         return settings | row
 
-    found = searching.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
-    print(len(found.evaluated), found.best)
+    search = searching.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
+    print(len(search.evaluated), search.best)
 ''')  # fmt: skip
 
 
@@ -116,7 +116,7 @@ def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--strategy", "random"], cli.USAGE, "a search is of one kernel, not of 0"),
         ([TEN, "09_double_buffering", "--strategy", "random"], cli.USAGE, "not of 2"),
@@ -125,9 +125,9 @@ def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
         ([TEN, "--budget", "5"], cli.USAGE, "--budget is for a search"),
     ],
 )
-def test_what_cannot_be_searched_is_said(arguments, code, said, capsys):
+def test_requests_that_cannot_be_searched_are_refused(arguments, code, message, capsys):
     assert cli.main(["tune", *arguments]) == code
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 # ---- the journal ---------------------------------------------------------------------------------
