@@ -6,7 +6,9 @@ import pytest
 
 from gemmlab import folders
 from gemmlab.cuda import options
-from gemmlab.kernel.compiler import CompileError, code_hash, compile_kernel
+from gemmlab.kernel.compiler import compile_kernel
+from gemmlab.kernel.fingerprint import code_hash
+from ptxsim import CompileError
 from ptxsim.compile import headers as cuda_headers
 from ptxsim.compile import nvrtc
 

@@ -11,22 +11,8 @@ from dataclasses import dataclass
 
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
-from gemmlab.kernel.fingerprint import code_hash
+from ptxsim import NoCompiler
 from ptxsim.compile import nvrtc, use_store
-from ptxsim.compile.nvrtc import CompileError, NoCompiler
-
-__all__ = [
-    "CompileError",
-    "Compiled",
-    "NoCompiler",
-    "Resources",
-    "code_hash",
-    "compile_kernel",
-    "require_compiles",
-    "resources",
-    "resources_of",
-]
-
 
 use_store(prebuilt.find)
 

@@ -22,13 +22,12 @@ from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of
 from gemmlab.kernel.compiler import (
     Compiled,
     Resources,
-    code_hash,
     compile_kernel,
     options_for,
     require_compiles,
     resources_of,
 )
-from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
 from gemmlab.kernel.operands import Operands, random_values, unwritten

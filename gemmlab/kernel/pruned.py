@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from gemmlab.kernel.conditions import BadCondition, Macros, value_of
 
 Line = tuple[str, str]  # of which file, and the text; one that ends with \ has the next one, too
+Branch = tuple[str, list[Line]]  # the condition, "" of the last else, and what it is for
 
 COMMENT = r"//[^\n]*|/\*.*?\*/"
 LITERAL = r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
@@ -37,16 +38,6 @@ def pruned(lines: list[Line], settings: dict[str, str]) -> list[Line]:
 # ---- if, of constants ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Branch:
-    """Of an `if` that begins in line `at`. condition: "" of the last else."""
-
-    at: int
-    condition: str
-    body: list[Line]
-    in_braces: bool
-
-
 def _decided(lines: list[Line], settings: dict[str, str]) -> list[Line]:
     """Relies on lines that are indented by four spaces for each level; else an `if` stays."""
     lines, at = list(lines), 0
@@ -65,7 +56,7 @@ def _decided(lines: list[Line], settings: dict[str, str]) -> list[Line]:
             known.pop(match[1], None)
         elif (head := _parts(text))["if"] and not head["else"] and _is_first(lines[:at]):
             branches, end = _chain(lines, at)
-            if (left := _left(lines, branches, end, known)) is not None:
+            if (left := _left(branches, known, _indent(lines[at]))) is not None:
                 lines[at:end] = left
                 continue  # with the first of these
         at += 1
@@ -89,10 +80,10 @@ def _indent(line: Line) -> int:
     return len(line[1]) - len(line[1].lstrip())
 
 
-def _chain(lines: list[Line], at: int) -> tuple[list[_Branch], int]:
+def _chain(lines: list[Line], at: int) -> tuple[list[Branch], int]:
     """The branches of the `if` in line `at`, and where it ends; none if they cannot be told."""
     indent = _indent(lines[at])
-    branches: list[_Branch] = []
+    branches: list[Branch] = []
     while at < len(lines) and _indent(lines[at]) == indent:
         file, text = lines[at]
         match = _parts(PIECE.sub(lambda piece: piece["literal"] or "", text).rstrip())
@@ -105,13 +96,13 @@ def _chain(lines: list[Line], at: int) -> tuple[list[_Branch], int]:
         comment = next((piece[0] for piece in PIECE.finditer(text) if piece["comment"]), "")
         if comment:
             body.insert(0, (file, f"{'':{indent + 4}}{comment}"))
-        begin, at = at, at + 1
+        at += 1
         while at < len(lines) and (
             _indent(lines[at]) > indent or (rest == "{" and not lines[at][1])
         ):
             body.append(lines[at])
             at += 1
-        branches.append(_Branch(begin, condition, body, rest == "{"))
+        branches.append((condition, body))
         code = bare("\n".join(text for _, text in body))
         if code.count("{") != code.count("}"):
             return [], at
@@ -143,27 +134,18 @@ def _parted(text: str) -> tuple[str, str]:
     return "", text
 
 
-def _left(lines: list[Line], branches: list[_Branch], end: int, known: Macros) -> list[Line] | None:
-    """What is left of an `if`; None if all of it."""
-    values = [(_number(branch.condition, known) if branch.condition else 1) for branch in branches]
-    count = next((at for at, value in enumerate(values) if value != 0), len(values))
-    if count == len(values):
-        return [] if values else None
-    branch = branches[count]
-    if values[count] is None:
-        if count == 0:
+def _left(branches: list[Branch], known: Macros, indent: int) -> list[Line] | None:
+    """What is left of an `if`; None if all of it, as where a name that is declared within might be
+    one of those around."""
+    for condition, body in branches:
+        value = _number(condition, known) if condition else 1
+        if value is None:
             return None
-        file, text = lines[branch.at]
-        first = re.sub(r"^( *)(?:\} )?else ", r"\1", text)
-        return [(file, first), *lines[branch.at + 1 : end]]
-    indent = _indent(lines[branch.at])
-    body = [(file, text[4:]) for file, text in branch.body]
-    ends = end == len(lines) or _indent(lines[end]) < indent
-    own = any(DECLARATION.match(line[1]) and _indent(line) == indent for line in body)
-    if branch.in_braces and own and not ends:
-        file = lines[branch.at][0]
-        return [(file, f"{'':{indent}}{{"), *branch.body, (file, f"{'':{indent}}}}")]
-    return body
+        if value:
+            left = [(file, text[4:]) for file, text in body]
+            declares = any(_indent(line) == indent and DECLARATION.match(line[1]) for line in left)
+            return None if declares else left
+    return [] if branches else None
 
 
 # ---- what is used --------------------------------------------------------------------------------
