@@ -57,7 +57,7 @@ def check_product(
     findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
     message = str(KernelMistake(findings))
     return Case(
-        m, n, k, alpha, beta, seed, not message, message, np.inf if message else 0.0, findings,
+        m, n, k, alpha, beta, seed, message, np.inf if message else 0.0, findings,
         operands.bias is not None, problem.batch, gap,
     )  # fmt: skip
 

@@ -16,7 +16,10 @@ LITERAL = r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\
 PIECE = re.compile(rf"(?P<comment>{COMMENT})|(?P<literal>{LITERAL})", re.S)
 DEFINITION = re.compile(r"\s*#\s*define\s+(\w+)(\()?\s*(.*)", re.S)
 UNDEFINITION = re.compile(r"\s*#\s*undef\s+(\w+)")
-BRANCH = re.compile(r" *(?:\} )?(?P<else>else\b ?)?(?P<if>if (?:constexpr )?\()?(?P<rest>.*)")
+NESTED = r"[^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*"
+BRANCH = re.compile(
+    rf" *(?:\}} )?(?P<else>else\b ?)?(?:if (?:constexpr )?\((?P<if>{NESTED})\) ?)?(?P<rest>.*)"
+)
 CONSTANTS = re.compile(r"constexpr (?:int|bool|unsigned) ([^;]*);")
 HEADING = "// ----"
 DECLARATION = re.compile(
@@ -54,7 +57,7 @@ def _decided(lines: list[Line], settings: dict[str, str]) -> list[Line]:
                     known[name] = str(number)
         elif match := UNDEFINITION.match(text):
             known.pop(match[1], None)
-        elif (head := _parts(text))["if"] and not head["else"] and _is_first(lines[:at]):
+        elif re.match(r" *if\b", text) and _is_first(lines[:at]):
             branches, end = _chain(lines, at)
             if (left := _left(branches, known, _indent(lines[at]))) is not None:
                 lines[at:end] = left
@@ -86,16 +89,14 @@ def _chain(lines: list[Line], at: int) -> tuple[list[Branch], int]:
     branches: list[Branch] = []
     while at < len(lines) and _indent(lines[at]) == indent:
         file, text = lines[at]
-        match = _parts(PIECE.sub(lambda piece: piece["literal"] or "", text).rstrip())
-        if branches and not match["else"]:
+        match = BRANCH.match(PIECE.sub(lambda piece: piece["literal"] or "", text).rstrip())
+        if match is None or (branches and not match["else"]):
             break
-        condition, rest = _parted(match["rest"]) if match["if"] else ("", match["rest"])
-        if match["if"] and not condition:
+        condition, rest = match["if"] or "", match["rest"]
+        if rest.startswith("if "):  # its condition has more lines
             return [], at
-        body = [(file, f"{'':{indent + 4}}{rest}")] if rest not in ("", "{") else []
         comment = next((piece[0] for piece in PIECE.finditer(text) if piece["comment"]), "")
-        if comment:
-            body.insert(0, (file, f"{'':{indent + 4}}{comment}"))
+        body = [(file, f"{'':{indent + 4}}{part}") for part in (comment, rest) if part.strip("{")]
         at += 1
         while at < len(lines) and (
             _indent(lines[at]) > indent or (rest == "{" and not lines[at][1])
@@ -116,22 +117,6 @@ def _chain(lines: list[Line], at: int) -> tuple[list[Branch], int]:
         if not condition:
             break
     return branches, at
-
-
-def _parts(text: str) -> re.Match[str]:
-    match = BRANCH.match(text)
-    assert match  # it matches whatever there is
-    return match
-
-
-def _parted(text: str) -> tuple[str, str]:
-    """What stands before the parenthesis that closes, and behind it."""
-    depth = 1
-    for at, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0:
-            return text[:at], text[at + 1 :].strip()
-    return "", text
 
 
 def _left(branches: list[Branch], known: Macros, indent: int) -> list[Line] | None:
