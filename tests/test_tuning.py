@@ -136,7 +136,7 @@ def made_up(tmp_path, monkeypatch):
     made = SimpleNamespace(tried=[], said=[], fails=lambda settings: None)
     rung = ladder.find("09_double_buffering")
     path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
-    resources = Resources(64, 0, 0, 0, 0)
+    resources = Resources(64, 0, 0, 0)
 
     def compiled(name, settings):
         made.tried.append(settings)

@@ -24,7 +24,6 @@ class Resources:
     registers: int
     spill_store_bytes: int
     spill_load_bytes: int
-    stack_bytes: int
     shared_bytes: int
 
 
@@ -79,7 +78,6 @@ def resources(log: str) -> dict[str, Resources]:
             registers=number(r"Used (\d+) registers", paragraph),
             spill_store_bytes=number(r"(\d+) bytes spill stores", paragraph),
             spill_load_bytes=number(r"(\d+) bytes spill loads", paragraph),
-            stack_bytes=number(r"(\d+) bytes stack frame", paragraph),
             shared_bytes=number(r"(\d+) bytes smem", paragraph),
         )
         for paragraph in log.split("Compiling entry function ")[1:]

@@ -270,8 +270,8 @@ class Kernel:
     def packed(self, operands: Operands) -> on_gpu.PackedLaunches:
         """On a GPU: the launches for C not empty, of a rung as it is shipped, packed for arrays
         that lie as these do."""
-        launches = self.launches(operands.problem)
-        return self._on_gpu().packed(launches, self._values(operands, 1.0, 0.0))
+        launches, values = self.launches(operands.problem), self._values(operands, 1.0, 0.0)
+        return on_gpu.PackedLaunches(self._on_gpu(), launches, values)
 
     def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for on the GPU."""
