@@ -1,7 +1,6 @@
 """One `.cu` file and its settings to a compiled kernel: PTX, cubin, registers, spills.
 
-NVRTC does the work (see ptxsim.compile), with or without a GPU. Where there is no NVRTC, what
-prebuilt.py holds takes its place.
+NVRTC does the work (see ptxsim.compile), with or without a GPU; without NVRTC, prebuilt.py has it.
 """
 
 from __future__ import annotations

@@ -202,12 +202,10 @@ def _used(lines: list[Line], settings: set[str]) -> list[Line]:
     kept = {item for item in code if not item.names or item.names & settings}
     pasted = tuple(set(re.findall(r"(\w+)##", "".join(text for _, text in lines))))  # a name's part
     kept |= {item for item in code if pasted and any(n.startswith(pasted) for n in item.names)}
-    words: set[str] = set()
-    found = kept
-    while found:
-        words = words.union(*(item.words for item in found))
-        found = {item for item in code if item not in kept and item.names & words}
-        kept |= found
+    words: set[str] = set().union(*(item.words for item in kept))
+    while mentioned := {item for item in code if item not in kept and item.names & words}:
+        kept |= mentioned
+        words = words.union(*(item.words for item in mentioned))
     paragraphs = {item.paragraph for item in code} - {item.paragraph for item in kept}
     files = {item.lines[0][0] for item in kept}.union(file for file, _ in lines[:1])
     left: list[Line] = []  # the last one first
