@@ -15,7 +15,6 @@ from gemmlab._version import __version__ as __version__
 from gemmlab.cuda.device import NoGpu
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.in_simulator import KernelMistake
 from gemmlab.kernel.kernel import Kernel, from_source
@@ -27,6 +26,7 @@ from gemmlab.notebook.heat import heat
 from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from gemmlab.report import Listing
+from ptxsim import CompileError
 
 # What needs pandas and matplotlib is loaded only when it is used: name -> its module, and the item
 # in it, None for the module itself.

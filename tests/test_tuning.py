@@ -15,13 +15,14 @@ import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.folders import RESULTS
-from gemmlab.kernel.compiler import Compiled, CompileError, Resources
+from gemmlab.kernel.compiler import Compiled, Resources
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.measure import timing
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import registry, roofs, runs, tuning
+from ptxsim import CompileError
 
 device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
 
@@ -135,7 +136,7 @@ def made_up(tmp_path, monkeypatch):
     made = SimpleNamespace(tried=[], lines=[], fails=lambda settings: None)
     rung = ladder.find("09_double_buffering")
     path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
-    resources = Resources(64, 0, 0, 0, 0)
+    resources = Resources(64, 0, 0, 0)
 
     def compiled(name, settings):
         made.tried.append(settings)

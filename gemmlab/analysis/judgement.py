@@ -11,7 +11,6 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.analysis import facts
-from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.kernel import Kernel, KernelMistake, assembled
 from gemmlab.kernel.verify import Case, Report
@@ -19,6 +18,7 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
 from gemmlab.report import Sheet, number, ratio, times
 from ptxsim import Finding, FirstLines, LaunchError, PtxError, UnknownInstruction
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.metrics import FMA_METRIC, HMMA_METRIC, IMMA_METRIC, MATRIX_METRICS, METRICS
 from ptxsim.occupancy import OccupancyError
 

@@ -16,7 +16,6 @@ from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import NoCheckout
-from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.flat import NotFlat
 from gemmlab.kernel.verify import VerificationError
@@ -24,6 +23,7 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.lessons import modules
 from gemmlab.measure import profiler, timing
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from ptxsim import CompileError, NoCompiler
 
 COMMANDS = (doctor, ladder, measure, code, *modules("command"))
 EXIT_CODES: dict[type[Exception], int] = {

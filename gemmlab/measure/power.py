@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.device import GpuState, energy_j, gpu_state, require_gpu
-from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder.probes import SM_CLOCK
 from gemmlab.measure.in_turn import NVML_PERIOD_S, Side, typical

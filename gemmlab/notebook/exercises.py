@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gemmlab import ladder
-from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.ladder.rung import Planted
 from gemmlab.report import Shown
-from ptxsim import LaunchError, PtxError, UnknownInstruction, launch
+from ptxsim import CompileError, LaunchError, PtxError, UnknownInstruction, launch
 from ptxsim.metrics import METRICS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.compiler import Compiled, CompileError
+from gemmlab.kernel.compiler import Compiled
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel, arch_here
 from gemmlab.kernel.verify import VerificationError
@@ -25,6 +25,7 @@ from gemmlab.processes import workers
 from gemmlab.records import registry
 from gemmlab.records.registry import BATCH, POSITIVE, SIZE, TEXT, WHOLE, NoRecord, Row, Say
 from gemmlab.records.runs import LARGE, cells_of, taken
+from ptxsim import CompileError
 
 if TYPE_CHECKING:
     import pandas

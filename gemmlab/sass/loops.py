@@ -22,7 +22,8 @@ from gemmlab.cuda.disassembler import (
     section,
 )
 from gemmlab.kernel import prebuilt
-from gemmlab.kernel.compiler import code_hash, options_for
+from gemmlab.kernel.compiler import options_for
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, Rung, Settings, require_arch, settings_for
 from gemmlab.ladder.probes import mma_shape

@@ -16,7 +16,7 @@ from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
 from gemmlab.kernel import faults, in_simulator, on_gpu
 from gemmlab.kernel.arguments import ArgumentError, kind_of
-from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import Launch, Problem, Settings
 from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32, ElementType

@@ -17,8 +17,7 @@ from functools import cache, partial
 import pandas
 
 from gemmlab import ladder
-from gemmlab.kernel.compiler import code_hash
-from gemmlab.kernel.fingerprint import shortened
+from gemmlab.kernel.fingerprint import code_hash, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Settings
 from gemmlab.ladder.probes import MMA_CEILINGS
