@@ -191,7 +191,7 @@ def test_costs_come_back_from_cycles_that_have_them():
     )  # fmt: skip
     found = fma_orders.costs(table)
     assert (found.wait, found.load) == pytest.approx((0.5, 1.25))
-    assert found.left == pytest.approx(0, abs=1e-9)
+    assert found.residual == pytest.approx(0, abs=1e-9)
 
 
 def test_a_budget_goes_down_from_the_roof():

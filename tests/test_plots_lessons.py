@@ -132,7 +132,7 @@ def test_the_reach_of_scales_is_drawn_as_it_is():
 @pytest.mark.parametrize("interval, count", ((128, 7), (256, 4)))
 def test_sets_of_sums_are_filled_in_turn_and_each_is_added_once(interval, count):
     steps = turns.of(gl.load("19_fp8", PROMOTE=interval).trace(128, 128, 7 * 128))
-    figure = fp8_figures.sums_in_turn(steps)
+    figure = fp8_figures.accumulators_in_turn(steps)
     boxes = {patch.get_gid(): patch for patch in figure.axes[0].patches}
     assert set(boxes) == {f"{what} {n}" for what in ("products", "added") for n in range(count)}
     for n in range(count):
@@ -349,7 +349,7 @@ def test_layouts_show_the_chosen_ones_and_say_what_they_are():
     boxes = {name: tma_wgmma_tables.in_shared_memory(name) for name in ("none", "128B")}
     figure = tma_wgmma_figures.swizzles(boxes)
     assert "4 without and 32 with 128 bytes" in figure.caption
-    dark = tma_wgmma_figures.warpgroup_sums(tma_wgmma_tables.sums(), thread=37)
+    dark = tma_wgmma_figures.warpgroup_accumulators(tma_wgmma_tables.accumulators(), thread=37)
     assert "lane 5 of warp 1" in dark.caption and "rows 17 and 25" in dark.caption
     assert sum(patch.get_width() == 1 for patch in dark.axes[0].patches) == 32
 

@@ -135,7 +135,7 @@ def broken(cubin, change):
     start, lines = rewriting._lines(cubin, ENTRY)
     trip = {one.address for one in analyse(cubin, ENTRY).instructions}
     for at, line in enumerate(lines):
-        if line.one.address in trip and (words := change(line)) is not None:
+        if line.parsed.address in trip and (words := change(line)) is not None:
             made = bytearray(cubin)
             struct.pack_into("<QQ", made, start + 16 * at, *words)
             return bytes(made)
@@ -144,19 +144,19 @@ def broken(cubin, change):
 
 def other_sum(line):
     """A multiply-add into the register that it reads first."""
-    if line.one.operation == "FFMA":
+    if line.parsed.operation == "FFMA":
         source = line.lower >> 24 & 255
         return line.lower & ~(255 << 16) | source << 16, line.upper
 
 
 def other_address(line):
-    if class_of(line.one) == SHARED_LOAD:
+    if class_of(line.parsed) == SHARED_LOAD:
         return line.lower + (16 << 40), line.upper
 
 
 def no_wait(line):
-    if line.one.operation == "FFMA" and line.one.control.waits_for:
-        return line.lower, line.one.control.but(waits_for=()).put_into(line.upper)
+    if line.parsed.operation == "FFMA" and line.parsed.control.waits_for:
+        return line.lower, line.parsed.control.but(waits_for=()).put_into(line.upper)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,8 @@ def test_a_loop_that_computes_something_else_is_refused(cubin, change, message):
 
 
 def test_control_bits_of_one_slot_are_changed_and_no_others(cubin):
-    slot = next(
-        n for n, one in enumerate(analyse(cubin, ENTRY).instructions) if one.control.waits_for
-    )
+    trip = analyse(cubin, ENTRY).instructions
+    slot = next(at for at, instruction in enumerate(trip) if instruction.control.waits_for)
     changed = with_control(cubin, ENTRY, slot, waits_for=())
     before, after = (analyse(one, ENTRY).instructions for one in (cubin, changed))
     others = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]

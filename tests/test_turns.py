@@ -57,7 +57,7 @@ def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
 def test_of_16_all_meet_before_a_stage_is_filled_again(together):
     for step in range(3, STEPS):
         (copies,) = together.of(turns.COPIES, step)
-        met = together.of(turns.MEETS, step - 2)  # with the step after the one that was there
+        met = together.of(turns.SYNCS, step - 2)  # with the step after the one that was there
         assert len(met) == 2 and all(one.begin < copies.begin for one in met)
 
 
@@ -69,7 +69,7 @@ def test_of_22_a_producer_copies_and_each_warp_arrives_for_itself():
     kinds = {role: {turn.kind for turn in every} for role, every in found.roles.items()}
     assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
     assert kinds["warp 0"] == kinds["warp 4"]
-    assert kinds["warp 0"] == {turns.AWAITS_FULL, turns.STARTS, turns.ARRIVES, turns.SENDS}
+    assert kinds["warp 0"] == {turns.AWAITS_FULL, turns.STARTS, turns.ARRIVES, turns.STORES_C}
     for step in range(2, STEPS):
         (copies,) = found.of(turns.COPIES, step)
         assert all(one.begin < copies.begin for one in found.of(turns.ARRIVES, step - 2))

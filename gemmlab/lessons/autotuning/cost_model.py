@@ -88,7 +88,7 @@ class Terms:
         return max(every, key=every.__getitem__).replace("_", " ")
 
 
-Own = Callable[[Counts, Problem, Machine], float]
+ExtraTerm = Callable[[Counts, Problem, Machine], float]
 """A term of the reader's: seconds, from the counts of the settings, the problem and the rates."""
 
 
@@ -147,8 +147,8 @@ def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
     )  # fmt: skip
 
 
-def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = None) -> Terms:
-    """Seconds of each thing at a problem. `own`: a term of the reader's beside them.
+def terms(counted: Counts, problem: Problem, gpu: Machine, extra: ExtraTerm | None = None) -> Terms:
+    """Seconds of each thing at a problem. `extra`: a term of the reader's beside them.
 
     Blocks of few warps leave some of an SM's four schedulers without multiply-adds.
     """
@@ -164,7 +164,7 @@ def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = Non
         l2=counted.blocks(problem) * steps * counted.bytes / gpu.l2_bytes,
         dram=problem.least_bytes(SINGLE) / gpu.dram_bytes,
     )
-    return result if own is None else replace(result, more=own(counted, problem, gpu))
+    return result if extra is None else replace(result, more=extra(counted, problem, gpu))
 
 
 def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, int]]:
@@ -176,11 +176,11 @@ def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, i
     return [(times, together) for times, together in every if times and together]
 
 
-def predictions(known: Recorded, own: Own | None = None) -> dict[Point, Terms]:
+def predictions(known: Recorded, extra: ExtraTerm | None = None) -> dict[Point, Terms]:
     """Of every recorded point what the model says. Raises what `counts` and `machine` raise."""
     space, gpu = known.space, machine()
     return {
-        point: terms(counts(space.rung, space.settings(point)), space.problem, gpu, own)
+        point: terms(counts(space.rung, space.settings(point)), space.problem, gpu, extra)
         for point in known.times_ms
     }
 

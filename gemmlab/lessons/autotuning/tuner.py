@@ -136,7 +136,7 @@ def search(
             restrictions=restrictions(space), cache=str(path), simulation_mode=True,
             strategy=watched, strategy_options=options,
         )  # fmt: skip
-    return Search(space, strategy, seed, tuple(watched.found.items()))
+    return Search(space, strategy, seed, tuple(watched.times_ms.items()))
 
 
 def restrictions(space: Space) -> list:
@@ -182,7 +182,7 @@ class _Watched:
     def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
         self.strategy, self.space, self.budget = strategy, space, budget
         self.measure, self.evaluated = measure, evaluated
-        self.found: dict[Point, float | None] = {}
+        self.times_ms: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
         with suppress(_kernel_tuner().util.StopCriterionReached):  # some let it through
@@ -205,16 +205,16 @@ class _Runner:
     def _run_one(self, point: Point, options):
         watched = self._watched
         key = key_of(point)
-        if point in watched.found:
+        if point in watched.times_ms:
             return dict(options.cache[key])
-        if len(watched.found) >= watched.budget:
+        if len(watched.times_ms) >= watched.budget:
             return None  # as Kernel Tuner says that the budget is spent
         if key not in options.cache and watched.measure is not None:
             failed = _kernel_tuner().util.RuntimeFailedConfig()
             options.cache[key] = _entry(watched.space, point, watched.measure(point), failed)
         (result,) = self._runner.run([point], options)
         if result is not None:
-            watched.found[point] = options.cache[key]["time"]
+            watched.times_ms[point] = options.cache[key]["time"]
             watched.evaluated()
         return result
 
@@ -279,8 +279,8 @@ def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> T
     """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
     shares = numpy.zeros((seeds, budget))
     for seed, row in enumerate(shares):
-        found = replay(known, strategy, budget, seed)
-        best = [known.best_ms / time_ms for time_ms in found.best_so_far()]
+        result = replay(known, strategy, budget, seed)
+        best = [known.best_ms / time_ms for time_ms in result.best_so_far()]
         row[: len(best)] = best
         row[len(best) :] = best[-1]  # of one that ends before the budget
     return Trials(known, strategy, shares)

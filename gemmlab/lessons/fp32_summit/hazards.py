@@ -68,7 +68,7 @@ ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
 class Load:
     """A load from shared memory under way: what it will write, and what it has yet to read."""
 
-    one: Instruction
+    instruction: Instruction
     results: frozenset[str]
     address: frozenset[str]
 
@@ -88,7 +88,7 @@ def under_way(trip: Sequence[Instruction]) -> list[str]:
             if used:
                 names = ", ".join(sorted(used))
                 uses.append(
-                    f"slot {at - len(trip)}, {instruction}: {names} is in use by {load.one}"
+                    f"slot {at - len(trip)}, {instruction}: {names} is in use by {load.instruction}"
                 )
         if is_load:
             loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
@@ -99,9 +99,9 @@ def _after(loads: list[Load], barrier: int) -> list[Load]:
     """The loads that are still in use once a barrier is at 0."""
     wrote = read = 0
     for at, load in enumerate(loads, 1):
-        if load.one.control.write_barrier == barrier:
+        if load.instruction.control.write_barrier == barrier:
             wrote = at
-        if load.one.control.read_barrier == barrier:
+        if load.instruction.control.read_barrier == barrier:
             read = at
     return [
         replace(load, address=frozenset()) if at < read else load

@@ -95,7 +95,7 @@ def _power(exponent: int) -> str:
 
 # ---- errors --------------------------------------------------------------------------------------
 
-SUMS = {  # promote -> colour, marker
+PROMOTIONS = {  # promote -> colour, marker
     128: (style.PURPLE, "o"), 256: (style.SKY, "^"), 512: (style.ORANGE, "D"),
     0: (style.BLACK, "s"),
 }  # fmt: skip
@@ -130,7 +130,7 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
     fig = page(title, TOP + HEIGHT + 0.65, caption)
     wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
     for x, gid, rows, by, error, looks, words in (
-        (LEFT, "sums", even, "promote", "sum_error", SUMS, "The sums alone, by promotion"),
+        (LEFT, "sums", even, "promote", "sum_error", PROMOTIONS, "The sums alone, by promotion"),
         (LEFT + wide + BETWEEN, "scales", uneven, "scales", "whole_error", KINDS,
          "Quantizing too, by scales, on uneven data"),
     ):  # fmt: skip
@@ -167,7 +167,7 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     """
     key = [
         (_every(promote), {"color": colour, "linewidth": 2.5})
-        for promote, (colour, _) in SUMS.items()
+        for promote, (colour, _) in PROMOTIONS.items()
     ]
     sign = {"color": style.FAINT, "linestyle": ""}
     key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
@@ -193,7 +193,7 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
         ):
             alike = rows.drop_duplicates("k").sort_values("k")
             look = HOLLOW if data == "uneven" else {}
-            look = {"color": SUMS[promote][0], "marker": KINDS[scales][1], **look}
+            look = {"color": PROMOTIONS[promote][0], "marker": KINDS[scales][1], **look}
             ax.plot(alike["k"], alike[error], **look)
         look = {"markersize": 14, "markerfacecolor": "none", "markeredgewidth": 1.4}
         ax.plot(last["k"], last[error], "o", color=style.INK, gid="last", **look)
@@ -276,7 +276,7 @@ MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 
 
 @styled
-def sums_in_turn(kernel: Turns) -> Picture:
+def accumulators_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
     kernel: as turns.of(trace) gives, of rung 19 with promotion. Left to right is

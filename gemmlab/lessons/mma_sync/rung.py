@@ -150,7 +150,7 @@ RUNG = Rung(
             "DTYPE",
             0,
             tuple(range(len(TYPES))),
-            ", ".join(f"{value}: {one.name}" for value, one in enumerate(TYPES)),
+            ", ".join(f"{value}: {precision.name}" for value, precision in enumerate(TYPES)),
             tuned=False,
         ),
         Parameter("OUT32", 0, (0, 1), "1: C is float32 where A and B are of 16 bits", tuned=False),

@@ -53,15 +53,15 @@ def check_reduce_scatter(ring: Ring) -> None:
         if (rounds := _rounds(ring, ranks)) is None:
             return
         # Of each rank and part, how often each rank's own number is in the sum.
-        sums = [[[int(one == rank) for one in range(ranks)] for _ in range(ranks)]
+        counts = [[[int(source == rank) for source in range(ranks)] for _ in range(ranks)]
                 for rank in range(ranks)]  # fmt: skip
         for at in range(ranks - 1):
-            sent = [(rounds[rank][at], sums[rank][rounds[rank][at]]) for rank in range(ranks)]
+            sent = [(rounds[rank][at], counts[rank][rounds[rank][at]]) for rank in range(ranks)]
             for rank, (part, numbers) in enumerate(sent):
                 to = (rank + 1) % ranks
-                sums[to][part] = [a + b for a, b in zip(sums[to][part], numbers, strict=True)]
+                counts[to][part] = [a + b for a, b in zip(counts[to][part], numbers, strict=True)]
         for rank in range(ranks):
-            for other, times in enumerate(sums[rank][rank]):
+            for other, times in enumerate(counts[rank][rank]):
                 if times != 1:
                     print(
                         f"Not yet: of {ranks} ranks, rank {rank} ends with the number of rank "
@@ -111,13 +111,13 @@ def find_event(schedule: Schedule, rank: int | None, step: str | None, event: st
         print("Not answered yet: put rank, step and event in place of None and run it again.")
         return
     try:
-        left = order.findings(schedule.with_event(rank, step, event))
+        remaining = order.findings(schedule.with_event(rank, step, event))
     except ScheduleError as error:
         print(f"Not yet: {error}.")
         return
     before = len(order.findings(schedule))
-    if left:
-        print(f"Not yet: of {before} findings {len(left)} are left. {left[0]}.")
+    if remaining:
+        print(f"Not yet: of {before} findings {len(remaining)} are left. {remaining[0]}.")
     else:
         print(f"Right: {step!r} of rank {rank} waits for {event!r} now, and nothing races.")
         if (rank, step, event) != PLANTED:

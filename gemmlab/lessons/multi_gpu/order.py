@@ -32,13 +32,13 @@ def in_order(schedule: Schedule) -> list[Unit]:
     steps = {(rank, step.name): step for rank, step in schedule}
     done: set[tuple[int, str]] = set()
     units: list[Unit] = []
-    left = list(steps)
-    while left:
+    remaining = list(steps)
+    while remaining:
         ready = {
-            key for key in left if all((key[0], name) in done for name in waiting[key])
+            key for key in remaining if all((key[0], name) in done for name in waiting[key])
         }  # fmt: skip
         before = len(done)
-        for rank, name in [key for key in left if key in ready]:
+        for rank, name in [key for key in remaining if key in ready]:
             if (rank, name) in done:
                 continue
             work = steps[rank, name].work
@@ -47,20 +47,20 @@ def in_order(schedule: Schedule) -> list[Unit]:
                 units.append([(member, steps[member, name]) for member in members])
                 done |= {(member, name) for member in members}
         if len(done) == before:
-            raise Stuck(_why_stuck(steps, waiting, done, left, ready))
-        left = [key for key in left if key not in done]
+            raise Stuck(_why_stuck(steps, waiting, done, remaining, ready))
+        remaining = [key for key in remaining if key not in done]
     return units
 
 
 def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:
     """The names of the steps that this one directly comes after."""
-    same = [one.name for one in steps[: steps.index(step)] if one.stream == step.stream]
+    same = [other.name for other in steps[: steps.index(step)] if other.stream == step.stream]
     return (*same[-1:], *step.after)
 
 
-def _why_stuck(steps, waiting, done, left, ready) -> str:
+def _why_stuck(steps, waiting, done, remaining, ready) -> str:
     """Who waits in which collective for whom; else for which steps of its own."""
-    for rank, name in left:
+    for rank, name in remaining:
         if (rank, name) not in ready:
             continue
         missing = [
@@ -73,7 +73,7 @@ def _why_stuck(steps, waiting, done, left, ready) -> str:
             held = next(n for n in waiting[other, name] if (other, n) not in done)
             why = f"which waits for {held!r} before it"
         return f"rank {rank} would wait for ever in {name!r} for rank {other}, {why}"
-    rank, name = left[0]
+    rank, name = remaining[0]
     held = next(event for event in waiting[rank, name] if (rank, event) not in done)
     return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
 
@@ -94,7 +94,7 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
         for rank, step in unit:
             sources = ()
             if isinstance(step.work, Collective):
-                sources = {one.source for one in step.work.kept_by(rank)}
+                sources = {message.source for message in step.work.kept_by(rank)}
             before[rank, step.name] = before_on_rank[rank].union(
                 *(before_on_rank[source] for source in sources)
             )
@@ -109,12 +109,12 @@ def findings(schedule: Schedule) -> list[str]:
         given[held.rank].append(held.part)
     sentences = []
     for rank, steps in enumerate(schedule.steps):
-        for one, other in combinations(steps, 2):
-            ordered = (rank, one.name) in before[rank, other.name] or (
-                (rank, other.name) in before[rank, one.name]
+        for first, second in combinations(steps, 2):
+            ordered = (rank, first.name) in before[rank, second.name] or (
+                (rank, second.name) in before[rank, first.name]
             )
             if not ordered:
-                sentences += _races(rank, one, other)
+                sentences += _races(rank, first, second)
         for step in steps:
             written = given[rank] + [
                 part

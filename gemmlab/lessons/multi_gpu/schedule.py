@@ -269,8 +269,8 @@ class Schedule:
     def same_bits(self) -> bool:
         """Whether each element of C comes of one product over the whole of K, as on one rank."""
         products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
-        sums = any(isinstance(step.work, Sum) for _, step in self)
-        return not sums and all(
+        has_sums = any(isinstance(step.work, Sum) for _, step in self)
+        return not has_sums and all(
             not product.add and self.width(rank, product.a) == self.problem.k
             for rank, product in products
         )

@@ -28,12 +28,12 @@ def by_k(kernel: Kernel, ks: Iterable[int], array: str = "A") -> pandas.DataFram
 
 def _spread(trace: Trace, array: str) -> dict[str, float]:
     loads = [trace.warp_access(array, occurrence=k).addresses for k in range(trace.k)]
-    met: set[int] = set()
+    seen: set[int] = set()
     new = []
     for addresses in loads:
         touched = set((addresses // SECTOR_BYTES).tolist())
-        new.append(len(touched - met))
-        met |= touched
+        new.append(len(touched - seen))
+        seen |= touched
     first = [count for count in new if count]
     return {
         "sectors": _mean_distinct(loads, SECTOR_BYTES),

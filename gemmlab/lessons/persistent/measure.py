@@ -45,7 +45,7 @@ MOST = 2048  # tiles of the product
 MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 # A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
 # the first boxes of a tile, and "ends" when it has it for the last ones.
-ROOM = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
+EXPECT = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
 DONE = "wgmma_wait<0>();"
 K_TILES = {WARP_SPECIALIZED: "range.count", PERSISTENT: "k_tiles"}
 SENDS_17 = SEND
@@ -63,7 +63,7 @@ def _marked(
 ) -> AblationStep:
     """A rung with marks. tile: at which one a thread is, before: at which it was."""
     in_both = (
-        (ROOM, f"BEGINS(k_tile == 0) MARK(2, k_tile == {K_TILES[rung]} - 1) {ROOM}"),
+        (EXPECT, f"BEGINS(k_tile == 0) MARK(2, k_tile == {K_TILES[rung]} - 1) {EXPECT}"),
         (DONE, f"{DONE} MARK(2, true)"),
     )
     which = f"#define TILE ({tile})\n#define TILE_BEFORE ({before})"

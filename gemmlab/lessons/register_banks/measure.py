@@ -132,14 +132,15 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     of_b = operands[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
     quads = numpy.concatenate([of_a, of_b], axis=1)  # row of numbers, quad, lane, element
     mine = [quads[0].copy(), quads[1].copy()]
-    sums = numpy.zeros((32, rows, columns), numpy.float32)
+    accumulators = numpy.zeros((32, rows, columns), numpy.float32)
     for step in range(iterations * STEPS):
         mine[(step + 1) % 2][: variant.loads] = quads[(step + 1) % len(quads)][: variant.loads]
         lanes = mine[step % 2].transpose(1, 0, 2).reshape(32, -1).astype(numpy.float64)
         products = lanes[:, :rows, None] * lanes[:, None, rows:]
-        sums = (sums + products).astype(numpy.float32)  # exact in float64, so rounded once
+        # exact in float64, so rounded once
+        accumulators = (accumulators + products).astype(numpy.float32)
     total = numpy.zeros(32, numpy.float32)
-    for addends in sums.reshape(32, -1).T:
+    for addends in accumulators.reshape(32, -1).T:
         total += addends
     return total
 

@@ -111,7 +111,7 @@ def _stretches(
     """(product, row, column) of each tile of one block, with its first step and the one after."""
     m, n, k = trace.m, trace.n, trace.k
     # Of each step: (product, which tile, step along K).
-    met: list[dict[str, set[tuple[int, int, int]]]] = []
+    steps_read: list[dict[str, set[tuple[int, int, int]]]] = []
     for access in trace.run.accesses(block, 0):
         if access.array not in ("A", "B"):
             continue
@@ -124,14 +124,14 @@ def _stretches(
             number, at = np.divmod(at, k * n)
             along, side = (at // n, at % n) if trace.ops[1] == "N" else (at % k, at // k)
             side = side // columns
-        if access.array == "A" and (not met or met[-1]["B"]):
-            met.append({"A": set(), "B": set()})
+        if access.array == "A" and (not steps_read or steps_read[-1]["B"]):
+            steps_read.append({"A": set(), "B": set()})
         where = zip(number, side, along // step, strict=True)
-        met[-1][access.array].update(tuple(map(int, one)) for one in where)
+        steps_read[-1][access.array].update(tuple(map(int, place)) for place in where)
     stretches: list[tuple[tuple[int, int, int], int, int]] = []
-    for one in met:
-        (number, row, along), *more = one["A"]
-        (beside, column, as_far), *others = one["B"]
+    for read in steps_read:
+        (number, row, along), *more = read["A"]
+        (beside, column, as_far), *others = read["B"]
         if more or others or (number, along) != (beside, as_far):
             raise TraceError(
                 f"{trace.kernel_name}: block {block} does not read A and B step by step"

@@ -78,13 +78,13 @@ class RingPlayer(Player):
         stages, shown = self.stages.value, self.slider.value
         if stages in self._turns:
             self.picture.value = self.drawn(stages, shown)
-            self.say(self.told(stages, shown))
+            self.say(self.description(stages, shown))
 
     def drawn(self, stages: int, shown: int) -> bytes:
         """A moment, from 1 on, as a PNG file."""
         return turns(self._turns[stages], shown=shown).png()
 
-    def told(self, stages: int, shown: int) -> str:
+    def description(self, stages: int, shown: int) -> str:
         every = moments(self._turns[stages])
         words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
         return f"Moment {shown} of {len(every)}: {words}."

@@ -18,7 +18,7 @@ PRODUCT, MULTIPLY_ADD, SHARED_READ = "wgmma.mma", "fma", "ld.shared"  # how opco
 # What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
 # the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
 # of the step before and arrives at empty; it meets the others at a barrier; it brings C on its way.
-AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, MEETS, SENDS = (
+AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, SYNCS, STORES_C = (
     "waits until empty", "starts copies", "waits until full", "starts products",
     "waits for products", "arrives at empty", "meets the others", "sends C",
 )  # fmt: skip
@@ -115,9 +115,9 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
     for step in executed:
         opcode, at = step.opcode, step.at
         if opcode.startswith("stmatrix") or any(access.array == "C" for access in step.accesses):
-            while turns[-1].kind == MEETS:  # those of a warpgroup, on the way to C
+            while turns[-1].kind == SYNCS:  # those of a warpgroup, on the way to C
                 turns.pop()
-            put(SENDS, OF_C, at, executed[-1].at)
+            put(STORES_C, OF_C, at, executed[-1].at)
             break
         if opcode.startswith("mbarrier.try_wait"):
             begun, until = at if begun is None else begun, at
@@ -142,6 +142,6 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
             put(ARRIVES, count(ARRIVES), at, at)
         elif opcode.startswith("bar.sync"):
             if met and count(STARTS):
-                put(MEETS, count(STARTS) - 1, at, at)
+                put(SYNCS, count(STARTS) - 1, at, at)
             met = True
     return tuple(turns)
