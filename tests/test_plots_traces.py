@@ -14,7 +14,7 @@ from gemmlab.analysis import facts, k_steps, roofline
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.lessons.fp32_summit.figures import SLOTS, loads_under_way
 from gemmlab.lessons.register_banks import figures as register_banks
-from gemmlab.lessons.register_banks import ring
+from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
 from gemmlab.lessons.warp_tiling.figures import levels
@@ -112,8 +112,8 @@ def view(name, **settings):
     return plots.kernel_view(facts.of(gl.load(name, **settings)), recorded_ceilings())
 
 
-def small_ring():
-    return ring.of(gl.load(TEN, **SMALL).trace(64, 64, 96))
+def small_pipeline():
+    return pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 96))
 
 
 FIGURES = {
@@ -139,7 +139,7 @@ FIGURES = {
         caption="The three levels of a tile of C, of warp 3 and its lane 17.",
     ),
     "timeline": lambda t, w: order_of_execution(t),
-    "ring": lambda t, w: register_banks.ring(small_ring()),
+    "ring": lambda t, w: register_banks.pipeline(small_pipeline()),
     **{f"steps {name}": lambda t, w, name=name: plots.steps(w(name)) for name in WALKS},
     **{
         f"step {number} {name}": lambda t, w, name=name, number=number: plots.step(
@@ -276,7 +276,7 @@ def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
     with pytest.raises(ValueError, match="columns are too many"):
         plots.timeline(gl.load(EIGHT).trace(128, 128, 128))
     with pytest.raises(ValueError, match="20 tiles do not fit"):
-        register_banks.ring(ring.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
+        register_banks.pipeline(pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
     with pytest.raises(ValueError, match="shared memory"):
         plots.bank_map({"A": next(a for a in flat.run.accesses() if a.space == "global")})
     trace = traces(FOUR, (64, 64, 32))
@@ -416,13 +416,13 @@ def left(artist):
 
 
 def test_a_ring_has_every_event_in_its_order_and_in_the_row_of_its_place():
-    traced = small_ring()
-    figure = register_banks.ring(traced)
+    traced = small_pipeline()
+    figure = register_banks.pipeline(traced)
     places = [left(the_one(figure, f"{event.kind} {event.tile}")) for event in traced.events]
     assert places == sorted(set(places)), "from left to right, each once"
     tops = defaultdict(set)
     for event in traced.events:
-        if event.kind in (ring.COPIES, ring.READS):
+        if event.kind in (pipeline.COPIES, pipeline.READS):
             tops[event.place].add(the_one(figure, f"{event.kind} {event.tile}").get_y())
     assert len(tops) == traced.places and all(len(ys) == 1 for ys in tops.values())
     for way in by_gid(axes(figure, "ring"), "way "):
@@ -435,17 +435,17 @@ def test_a_ring_has_every_event_in_its_order_and_in_the_row_of_its_place():
 
 def test_a_ring_of_a_batch_has_a_colour_for_each_product_and_a_row_for_c():
     kernel = gl.load("13_batched", RESIDENT=1).scheduled_for(2)
-    of_batch = ring.of(kernel.trace(64, 64, 32, batch=6))
-    figure = register_banks.ring(of_batch)
+    of_batch = pipeline.of(kernel.trace(64, 64, 32, batch=6))
+    figure = register_banks.pipeline(of_batch)
     colours = defaultdict(set)
     for event in of_batch.events:
-        if event.kind in (ring.READS, ring.STORES):
+        if event.kind in (pipeline.READS, pipeline.STORES):
             cell = the_one(figure, f"{event.kind} {event.tile}")
             colours[of_batch.product(event.tile)[0]].add(cell.get_facecolor())
     assert len(set().union(*colours.values())) == len(colours) == 3
     assert {"product 0", "product 2", "product 4", "C"} <= set(words(figure))
     stores, reads = ({cell.get_y() for cell in by_gid(figure, kind)}
-                     for kind in (ring.STORES, ring.READS))  # fmt: skip
+                     for kind in (pipeline.STORES, pipeline.READS))  # fmt: skip
     assert len(stores) == 1 and min(stores) > max(reads)
 
 

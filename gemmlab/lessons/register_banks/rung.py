@@ -22,7 +22,7 @@ STAGES = 3  # as in the kernels' header; steps on the way to 10 have others
 
 
 def _shared_bytes(s: Settings) -> int:
-    """A ring of tiles of floats; A's have four more in a row, against bank conflicts."""
+    """A pipeline of tiles of floats; A's have four more in a row, against bank conflicts."""
     places = max(2, s.get("STAGES", STAGES))
     return places * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
 

@@ -1,9 +1,9 @@
-"""A ring of tiles, read out of a trace: who fills a place and who reads it, and in which order."""
+"""A pipeline of tiles, read out of a trace: who fills and reads a place, and in which order."""
 
 import pytest
 
 import gemmlab
-from gemmlab.lessons.register_banks import ring
+from gemmlab.lessons.register_banks import pipeline
 from ptxsim import LaunchError
 
 BK, TILES, PLACES, WARPS = 16, 6, 3, 4
@@ -18,7 +18,7 @@ def trace():
 
 @pytest.fixture(scope="module")
 def found(trace):
-    return ring.of(trace)
+    return pipeline.of(trace)
 
 
 def at(found, kind, tile):
@@ -36,53 +36,55 @@ def test_tiles_take_the_places_in_turn(found):
 
 
 def test_every_tile_is_copied_awaited_and_read_in_this_order(found):
-    kinds = ring.COPIES, ring.LEAVES_FULL, ring.AWAITS_FULL, ring.READS
+    kinds = pipeline.COPIES, pipeline.LEAVES_FULL, pipeline.AWAITS_FULL, pipeline.READS
     for tile in range(TILES):
         order = [at(found, kind, tile) for kind in kinds]
         assert order == sorted(order)
-    assert [one.tile for one in found.events if one.kind == ring.READS] == list(range(TILES))
+    assert [one.tile for one in found.events if one.kind == pipeline.READS] == list(range(TILES))
 
 
 def test_a_place_is_filled_again_after_it_was_read_and_found_empty(found):
     for tile in range(PLACES, TILES):
-        read, told, waited, copied = (
-            at(found, ring.READS, tile - PLACES), at(found, ring.ARRIVES_EMPTY, tile - PLACES),
-            at(found, ring.AWAITS_EMPTY, tile), at(found, ring.COPIES, tile),
-        )  # fmt: skip
-        assert read < told < waited < copied
+        read, arrived, waited, copied = (
+            at(found, pipeline.READS, tile - PLACES),
+            at(found, pipeline.ARRIVES_EMPTY, tile - PLACES),
+            at(found, pipeline.AWAITS_EMPTY, tile),
+            at(found, pipeline.COPIES, tile),
+        )
+        assert read < arrived < waited < copied
 
 
 def test_one_tile_is_read_between_its_neighbours_copies_and_its_wait(found):
     """Two tiles ahead: one lies ready or is on its way while another is read."""
     for tile in range(TILES - PLACES + 1):
-        assert at(found, ring.READS, tile) < at(found, ring.COPIES, tile + 2)
-        assert at(found, ring.COPIES, tile + 2) < at(found, ring.READS, tile + 1)
+        assert at(found, pipeline.READS, tile) < at(found, pipeline.COPIES, tile + 2)
+        assert at(found, pipeline.COPIES, tile + 2) < at(found, pipeline.READS, tile + 1)
 
 
 def test_the_ring_of_a_batch_goes_on_from_product_to_product():
     """Copies of the next product start before the last tile of one is read, and C is stored after
     that. With layouts and sizes in which no two matrices are indexed alike."""
     kernel = gemmlab.load("13_batched", OP_A=1, OP_B=1, RESIDENT=1).scheduled_for(2)
-    of_batch = ring.of(kernel.trace(64, 48, 2 * BK, batch=6))
-    order = [of_batch.product(e.tile) for e in of_batch.events if e.kind == ring.READS]
+    of_batch = pipeline.of(kernel.trace(64, 48, 2 * BK, batch=6))
+    order = [of_batch.product(e.tile) for e in of_batch.events if e.kind == pipeline.READS]
     assert order == [(product, tile) for product in (0, 2, 4) for tile in (0, 1)]
     for before, product in ((0, 2), (2, 4)):
-        last_read = at(of_batch, ring.READS, 2 * before + 1)
-        assert at(of_batch, ring.COPIES, 2 * product) < last_read
-        assert last_read < at(of_batch, ring.STORES, 2 * before + 1)
+        last_read = at(of_batch, pipeline.READS, 2 * before + 1)
+        assert at(of_batch, pipeline.COPIES, 2 * product) < last_read
+        assert last_read < at(of_batch, pipeline.STORES, 2 * before + 1)
     assert of_batch.places == 3 and of_batch.elements == (64 + 48) * BK
     with pytest.raises(ValueError, match="of a batch, C is one tile of 64×64"):
-        ring.of(kernel.trace(65, 64, 16, batch=2))
+        pipeline.of(kernel.trace(65, 64, 16, batch=2))
 
 
-def test_ring_refuses(trace):
-    with pytest.raises(TypeError, match="ring takes a trace"):
-        ring.of("10_register_banks")
+def test_pipeline_refuses(trace):
+    with pytest.raises(TypeError, match="pipeline takes a trace"):
+        pipeline.of("10_register_banks")
     with pytest.raises(ValueError, match="has no BK"):
-        ring.of(gemmlab.load("02_coalescing").trace(32, 32, 8))
+        pipeline.of(gemmlab.load("02_coalescing").trace(32, 32, 8))
     with pytest.raises(ValueError, match="wait for no mbarrier"):
-        ring.of(gemmlab.load("09_double_buffering", STAGES=3).trace(128, 128, 16))
+        pipeline.of(gemmlab.load("09_double_buffering", STAGES=3).trace(128, 128, 16))
     with pytest.raises(ValueError, match="warps 0 to 3, no 9"):
-        ring.of(trace, warp=9)
+        pipeline.of(trace, warp=9)
     with pytest.raises(LaunchError, match="not in the grid"):
-        ring.of(trace, block=(7, 0, 0))
+        pipeline.of(trace, block=(7, 0, 0))
