@@ -196,7 +196,7 @@ def test_costs_come_back_from_cycles_that_have_them():
 
 def test_a_budget_goes_down_from_the_roof():
     kernel = gemmlab.load("10_register_banks", "sm_90a")
-    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, left=0.0))
+    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, residual=0.0))
     roof = gemmlab.recorded_ceilings().flop_per_second / 1e12
     assert table["TFLOP/s"].iloc[0] == pytest.approx(roof)
     assert table["TFLOP/s"].iloc[:-1].is_monotonic_decreasing

@@ -18,7 +18,7 @@ from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.lessons.fused_epilogue.measure import epilogue
 from gemmlab.lessons.multi_gpu import measure as cases
-from gemmlab.lessons.multi_gpu import recorded
+from gemmlab.lessons.multi_gpu import measure as several_gpus
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
 from gemmlab.lessons.persistent.tables import recordings
@@ -171,7 +171,7 @@ def test_what_fp8_reaches():
 
 
 def test_what_two_gpus_gain():
-    table = recorded.scaling()
+    table = several_gpus.scaling()
     table = table[(table.schedule == make.COLUMN) & (table.moved_by == DMA_ENGINES)]
     fp32, bf16 = (
         table[(table.kernel == kernel) & (table.m == 16384) & (table.n == 16384)].iloc[0]

@@ -18,7 +18,8 @@ import pandas
 from gemmlab import ladder
 from gemmlab.cuda.device import arch_of
 from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings
-from gemmlab.lessons.autotuning.space import Point, Recorded
+from gemmlab.lessons.autotuning.space import Point, Recorded, recorded
+from gemmlab.lessons.autotuning.tuner import NEAR
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
@@ -185,31 +186,26 @@ def predictions(known: Recorded, extra: ExtraTerm | None = None) -> dict[Point, 
     }
 
 
-def ranked(predicted: dict[Point, Terms]) -> list[Point]:
-    return sorted(predicted, key=lambda point: predicted[point].seconds)
-
-
 @dataclass(frozen=True)
 class Ranking:
     """What a ranking is worth, by recorded times.
 
     `correlation`: Spearman's, of predicted and measured times; 0 if all predictions are equal.
     `until_near`: settings measured in its order until one has 98 % of the best's speed.
-    `best_after`: the share of that speed after so many. `best_at`: the place of the fastest.
+    `best_after`: the share of that speed after so many.
     """
 
     settings: int
     correlation: float
     until_near: int
     best_after: tuple[float, ...]
-    best_at: int
 
 
-def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -> Ranking:
-    """Hold predictions against the recorded times of the same points."""
+def judged(known: Recorded, predicted: dict[Point, Terms]) -> Ranking:
+    """Compare predictions with the recorded times of the same points."""
     from scipy.stats import spearmanr
 
-    order = ranked(predicted)
+    order = sorted(predicted, key=lambda point: predicted[point].seconds)
     shares, best = [], 0.0
     for point in order:
         best = max(best, known.share(point))
@@ -222,9 +218,8 @@ def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -
     return Ranking(
         settings=len(order),
         correlation=correlation,
-        until_near=next(at for at, share in enumerate(shares, 1) if share >= near),
+        until_near=next(at for at, share in enumerate(shares, 1) if share >= NEAR),
         best_after=tuple(shares),
-        best_at=order.index(known.best) + 1,
     )
 
 
@@ -233,8 +228,6 @@ def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -
 
     "best of": the best of the `keep` first in the model's order, as a share of the fastest.
     """
-    from gemmlab.lessons.autotuning.space import recorded
-
     rows = []
     for name in names:
         known = recorded(name, shape)

@@ -25,7 +25,6 @@ from gemmlab.ladder import Constraint, IllegalSetting, Settings
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space
 
 if TYPE_CHECKING:
-    import numpy
     import pandas
 
 Times = Mapping[Point, float | None]
@@ -177,45 +176,41 @@ def key_of(point: Sequence[int]) -> str:
 
 
 class _Watched:
-    """A strategy whose runner notes what is evaluated, and measures what the cache lacks."""
+    """A strategy that is also its own runner: notes what is evaluated, measures what is missing.
+
+    All else that Kernel Tuner wants of a runner is that of its simulation mode.
+    """
 
     def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
-        self.strategy, self.space, self.budget = strategy, space, budget
-        self.measure, self.evaluated = measure, evaluated
+        self._strategy, self._space, self._budget = strategy, space, budget
+        self._measure, self._evaluated = measure, evaluated
         self.times_ms: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
+        self._runner = runner
         with suppress(_kernel_tuner().util.StopCriterionReached):  # some let it through
-            self.strategy.tune(searchspace, _Runner(runner, self), options)
+            self._strategy.tune(searchspace, self, options)
         return []
-
-
-class _Runner:
-    """Kernel Tuner's runner of its simulation mode, that measures first what it does not know."""
-
-    def __init__(self, runner, watched: _Watched) -> None:
-        self._runner, self._watched = runner, watched
 
     def __getattr__(self, name: str):
         return getattr(self._runner, name)
 
     def run(self, points, options) -> list:
-        return [self._run_one(tuple(map(int, point)), options) for point in points]
+        return [self._result(tuple(map(int, point)), options) for point in points]
 
-    def _run_one(self, point: Point, options):
-        watched = self._watched
+    def _result(self, point: Point, options):
         key = key_of(point)
-        if point in watched.times_ms:
+        if point in self.times_ms:
             return dict(options.cache[key])
-        if len(watched.times_ms) >= watched.budget:
+        if len(self.times_ms) >= self._budget:
             return None  # as Kernel Tuner says that the budget is spent
-        if key not in options.cache and watched.measure is not None:
+        if key not in options.cache and self._measure is not None:
             failed = _kernel_tuner().util.RuntimeFailedConfig()
-            options.cache[key] = _entry(watched.space, point, watched.measure(point), failed)
+            options.cache[key] = _entry(self._space, point, self._measure(point), failed)
         (result,) = self._runner.run([point], options)
         if result is not None:
-            watched.times_ms[point] = options.cache[key]["time"]
-            watched.evaluated()
+            self.times_ms[point] = options.cache[key]["time"]
+            self._evaluated()
         return result
 
 

@@ -18,7 +18,7 @@ from gemmlab.lessons.ceilings import pitfalls
 from gemmlab.measure import ceilings
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, Row, Say, Table, provenance
 from gemmlab.records.roofs import cells_of_roof
-from ptxsim.architectures import WARP
+from ptxsim.architectures import LIMITS, WARP
 
 NAME = "00_chains"
 CHAINS = (1, 2, 4, 8, 16)
@@ -64,6 +64,11 @@ TABLE = Table(
     fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 EVIDENCE = (TABLE, pitfalls.PART)
+
+
+def fp32_units(arch: str) -> int:
+    """FP32 multiply-adds that an SM of an architecture such as "sm_90" can start in a cycle."""
+    return LIMITS[arch].fp32_lanes
 
 
 def rates() -> pandas.DataFrame:

@@ -219,30 +219,24 @@ def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
 NONE, COMES, HOLDS = 0, 1, 2
 
 
-@dataclass(frozen=True)
-class Holdings:
-    """Of one rank a number for each element of A, B and C, in arrays of their shapes.
+def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
+    """Of each rank a number for each element of "A", "B" and "C". Raises Stuck.
 
     HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: of A and B,
-    another sends it; of C, it computes a part of its sum for another.
+    another sends it; of C, it computes a part of its sum for another. Messages move the numbers of
+    elements, so take a small product.
     """
-
-    A: np.ndarray
-    B: np.ndarray
-    C: np.ndarray
-
-
-def holdings(schedule: Schedule) -> list[Holdings]:
-    """Of each rank. Messages move the numbers of elements. Raises Stuck. Draw a small product."""
     problem = schedule.problem
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
-    by_rank = [Holdings(*(np.zeros(shape, np.int8) for shape in shapes)) for _ in schedule.steps]
+    by_rank = [
+        {name: np.zeros(shape, np.int8) for name, shape in zip("ABC", shapes, strict=True)}
+        for _ in schedule.steps
+    ]
     places = _Places()
     A, B, C = (np.arange(m * n).reshape(m, n) for m, n in shapes)
     ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
     for held in (*schedule.inputs, *schedule.outputs):
-        matrix = getattr(by_rank[held.rank], held.matrix)
-        matrix[slice(*held.rows), slice(*held.columns)] = HOLDS
+        by_rank[held.rank][held.matrix][slice(*held.rows), slice(*held.columns)] = HOLDS
     for unit in in_order(schedule):
         rank, step = unit[0]
         work, buffers = step.work, ranks[rank]
@@ -252,11 +246,11 @@ def holdings(schedule: Schedule) -> list[Holdings]:
                 kept[...] = rows_of(ranks[message.source], message.sent)
         elif isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-            _mark(by_rank[rank].A, a)
-            _mark(by_rank[rank].B, b)
+            _mark(by_rank[rank]["A"], a)
+            _mark(by_rank[rank]["B"], b)
             if a.size and b.size:
                 c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
-                _mark(by_rank[rank].C, c)
+                _mark(by_rank[rank]["C"], c)
         elif isinstance(work, Sum):
             rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
     return by_rank

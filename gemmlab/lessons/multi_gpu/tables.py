@@ -11,7 +11,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import in_turn, measure, recorded
+from gemmlab.lessons.multi_gpu import in_turn, measure
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
@@ -79,7 +79,7 @@ def traffic(
 
 def recorded_link() -> float:
     """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
-    table = recorded.scaling()
+    table = measure.scaling()
     return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
 
 
@@ -89,7 +89,7 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
     A row for each rung, schedule, way of moving and number of GPUs.
     """
     rows = {}
-    for row in recorded.scaling().itertuples():
+    for row in measure.scaling().itertuples():
         if (row.m, row.n, row.k) != problem.shape:
             continue
         model = _model(row)
@@ -118,7 +118,7 @@ def grown() -> pandas.DataFrame:
 
     A row for each rung, schedule, way of moving and number of GPUs that was measured so.
     """
-    table, rows = recorded.scaling(), {}
+    table, rows = measure.scaling(), {}
     for case in filter(lambda case: case.grown, measure.CASES):
         of_one = case.grown
         of_rung = table[
@@ -138,7 +138,7 @@ def grown() -> pandas.DataFrame:
 def alone() -> pandas.DataFrame:
     """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
     NaN where a rung was not measured at a shape."""
-    table = recorded.scaling().drop_duplicates(["kernel", "m", "n", "k"])
+    table = measure.scaling().drop_duplicates(["kernel", "m", "n", "k"])
     rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():
         problem = Problem(row.m, row.n, row.k)
@@ -148,13 +148,13 @@ def alone() -> pandas.DataFrame:
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     """Milliseconds of the recorded run of a schedule, of GPU 0, by rung and way of moving."""
-    table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
+    table, rows, (m, n, k) = measure.scaling(), {}, schedule.problem.shape
     for case in measure.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
         one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
         for way in table.moved_by[same].unique():
-            run = recorded.timeline(schedule, kernel, way)
+            run = measure.timeline(schedule, kernel, way)
             multiplies = sum(step.ms for step in run.of(0, PRODUCT))
             rows[kernel, way] = {
                 "all": run.ms, "products": multiplies,

@@ -218,9 +218,3 @@ OVERLAP = {  # by shape: see the lesson below
     FEW_ROWS: overlap_of(PERSISTENT, FEW_ROWS, NARROW | ALONE),
     MANY_ROWS: overlap_of(PERSISTENT, MANY_ROWS, NARROW | {"BM": 128, "CLUSTER": 4, "SHARE_A": 1}),
 }
-
-
-def paces(dtype: str = HALF.name) -> pandas.DataFrame:
-    """As recorded of one type, with the clock that the SMs counted."""
-    table = POWER.read()
-    return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]

@@ -19,7 +19,6 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Launch, Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
-from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
 from gemmlab.measure.power import sustained
@@ -29,7 +28,6 @@ from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS
 
 WARP_SPECIALIZED = ladder.find("17_warp_specialized")
 PERSISTENT = ladder.find("18_persistent")
-HOPPER = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 PAIRS = 8  # of samples, in turn with cuBLAS
 BITS_SHAPE, BITS_SEED = (200, 328, 264), 18  # of the product whose bits are kept, tiles with edges
 PACED, COUNTED = "paced", "counted"  # what else is measured of a step, at HUGE
