@@ -23,7 +23,7 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
 from gemmlab.lessons.persistent.tables import recordings
 from gemmlab.lessons.tma_wgmma import tables as hopper_tables
-from gemmlab.lessons.warp_specialized import single_changes
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized.comparisons import LOADED, RESTED
 from gemmlab.records import registry, runs
 from gemmlab.records.best_by_shape import IN_TURN
@@ -137,7 +137,7 @@ def test_what_wgmma_reaches(name):
 
 def test_what_18_reaches_without_overlap():
     for load, when in ((RESTED, "after a rest"), (LOADED, "without a rest")):
-        table = single_changes.changes("registers", load).query("variant == '18, registers move'")
+        table = comparisons.changes("registers", load).query("variant == '18, registers move'")
         for column, whose in (
             ("% of cuBLAS", "cuBLAS's first choice"),
             ("% of cuBLASLt", "the fastest of cuBLASLt's proposals"),

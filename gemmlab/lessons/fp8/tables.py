@@ -15,8 +15,7 @@ from gemmlab.lessons.fp8 import measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
-from gemmlab.lessons.warp_specialized import single_changes
-from gemmlab.lessons.warp_specialized.comparisons import LOADED
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE, SQUARES
 from ptxsim.architectures import WARP
@@ -157,7 +156,7 @@ def at_its_clock() -> pandas.DataFrame:
 
     The SMs counted the clock; the full rate is 8,192 FLOP for each SM and cycle of it.
     """
-    table = single_changes.changes("accumulators", LOADED).loc[str(Problem(*HUGE))]
+    table = comparisons.changes("accumulators", comparisons.LOADED).loc[str(Problem(*HUGE))]
     table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
     cycles = runs.current()["gpu"]["sm_count"] * 1e6 * table["SM clock, MHz"]
     table["% of full rate"] = 100e12 * table["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
