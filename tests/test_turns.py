@@ -75,11 +75,9 @@ def test_of_22_a_producer_copies_and_each_warp_arrives_for_itself():
         assert all(one.begin < copies.begin for one in found.of(turns.ARRIVES, step - 2))
 
 
-def test_other_kernels_and_other_things_are_refused():
+def test_other_kernels_are_refused():
     with pytest.raises(ValueError, match="does not copy by tensor maps"):
         turns.of(gl.load("03_shared_memory").trace(32, 32, 32))
-    with pytest.raises(TypeError, match="turns takes a trace"):
-        turns.of("17_warp_specialized")
 
 
 def said(player):
@@ -123,5 +121,3 @@ def test_kernels_that_move_none_are_refused():
     for one in (gl.load("16_tma_wgmma"), gl.load("17_warp_specialized", BM=64, BN=128)):
         with pytest.raises(ValueError, match="moves no registers"):
             register_budget.register_budget(one)
-    with pytest.raises(TypeError, match="takes a kernel"):
-        register_budget.register_budget("17_warp_specialized")

@@ -169,9 +169,7 @@ def terms(counted: Counts, problem: Problem, gpu: Machine, extra: ExtraTerm | No
 
 
 def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, int]]:
-    """How many rounds there are of so many blocks on an SM at a time; the last round shares the
-    rest.
-    """
+    """How many rounds of how many blocks on an SM; the last round shares the rest."""
     full, rest = divmod(counted.blocks(problem), gpu.sms * counted.resident)
     every = ((full, counted.resident), (1, ceil(rest / gpu.sms)))
     return [(times, together) for times, together in every if times and together]

@@ -33,8 +33,7 @@ def _line_of_near(ax: Axes) -> None:
 
 @styled
 def landscape(land: Landscape, beside: Recorded) -> Picture:
-    """Left, all settings from the fastest on; right, a column for each valley with those that end
-    there.
+    """Left, all settings from the fastest on; right, a column for each valley and its members.
 
     beside: the same rung at another shape, drawn into the left panel too.
     """

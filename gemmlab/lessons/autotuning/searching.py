@@ -87,8 +87,7 @@ def journal_path(wanted: Wanted, slug: str) -> Path:
 
 
 def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> Search:
-    """Search a space with a journal at `path`: what is there, of the same code, is not measured
-    again.
+    """Search a space; what the journal at `path` has, of the same code, is not measured again.
 
     A setting for which `timer` raises one of tuning.failures() is noted with its reason.
     """

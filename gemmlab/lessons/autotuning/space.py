@@ -111,9 +111,7 @@ class Recorded:
 
 
 def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
-    """The recorded points of a rung at a shape (M, N, K). Raises LadderError, NoRecord,
-    StaleRecord.
-    """
+    """A rung's recorded points at (M, N, K). Raises LadderError, NoRecord, StaleRecord."""
     rung = ladder.find(name)
     rows = tuning.at(tuning.recorded(name), shape)
     space = space_of(name, shape)
@@ -189,8 +187,7 @@ def landscape(known: Recorded) -> Landscape:
 
 
 def neighbours(space: Space, point: Point, among) -> tuple[Point, ...]:
-    """Of a point those in `among` that differ in one parameter, by the next value up or down that
-    is there."""
+    """The points in `among` one value up or down from a point, in one parameter."""
     near = []
     for at, values in enumerate(space.values.values()):
         place = values.index(point[at])
@@ -206,8 +203,7 @@ def shares(known: Recorded) -> list[float]:
 
 
 def best_by_two(known: Recorded, down: str, across: str) -> dict[tuple[int, int], float]:
-    """For values of two parameters the best share that the others allow; nothing where no point
-    is legal."""
+    """The best share for each legal pair of values of two parameters."""
     rows, columns = known.space.names.index(down), known.space.names.index(across)
     best: dict[tuple[int, int], float] = {}
     for point in known.times_ms:

@@ -40,8 +40,7 @@ def launch(warps: int, sm_count: int) -> Launch:
 
 
 def _measure(say: Say) -> list[Row]:
-    """All of CHAINS with all of WARPS: a list, for half of them would be no record. Raises
-    CeilingsError."""
+    """A row for each of CHAINS and WARPS, all or none. Raises CeilingsError."""
     sm_count, rows = require_gpu("Measuring chains").sm_count, []
     for chains in CHAINS:
         for warps in WARPS:
@@ -72,6 +71,5 @@ def fp32_units(arch: str) -> int:
 
 
 def rates() -> pandas.DataFrame:
-    """The recorded rates in TFLOP/s: a row for each number of chains in a thread, a column for each
-    number of warps of an SM."""
+    """Recorded TFLOP/s: a row for each chains in a thread, a column for each warps of an SM."""
     return TABLE.read().pivot(index="chains", columns="warps", values="tflops")

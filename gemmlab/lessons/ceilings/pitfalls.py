@@ -44,13 +44,8 @@ def recorded() -> Samples:
 def measure() -> Samples:
     """Take the samples on the GPU here, in a new process."""
     require_gpu("Timing examples")
-    done = subprocess.run(
-        [sys.executable, "-m", "gemmlab.lessons.ceilings.pitfalls"],
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT_S,
-        check=True,
-    )
+    command = [sys.executable, "-m", "gemmlab.lessons.ceilings.pitfalls"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 

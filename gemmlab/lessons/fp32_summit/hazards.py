@@ -111,9 +111,7 @@ def _after(loads: list[Load], barrier: int) -> list[Load]:
 
 
 def distances(trip: Sequence[Instruction]) -> list[tuple[int, int, int]]:
-    """Results of fixed latency that are used soon, in one trip of many: producer, user, cycles
-    between.
-    """
+    """Results of fixed latency used soon, in one trip of many: producer, user, cycles between."""
     wrote: dict[str, tuple[int, int]] = {}
     used_soon, now = [], 0
     for at, instruction in enumerate((*trip, *trip)):
@@ -142,8 +140,7 @@ def shortest(trip: Sequence[Instruction]) -> dict[tuple[str, str], int]:
 def too_soon(
     trip: Sequence[Instruction], allowed: dict[tuple[str, str], int]
 ) -> list[tuple[int, int]]:
-    """Results that are used before they are there: producer's slot, and the cycles that are
-    missing.
+    """Results that are used too early: the producer's slot and the missing cycles.
 
     `allowed`: as `shortest` found it in a listing of the assembler; ENOUGH for other pairs.
     """

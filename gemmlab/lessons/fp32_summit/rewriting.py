@@ -76,15 +76,8 @@ def compiled_here(kernel: Kernel) -> bytes:
     return nvrtc.compile_anew(kernel.text, name, arch=kernel.arch, options=options).cubin
 
 
-def nvrtc_version() -> str:
-    """Of the NVRTC that is installed, such as "13.0". Raises NoCompiler."""
-    return nvrtc.version()
-
-
 def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
-    """The cubin with kernel `entry`'s inner loop changed, and checked. Raises NoListing,
-    NotTheSame.
-    """
+    """The cubin with `entry`'s inner loop changed and checked. Raises NoListing, NotTheSame."""
     start, lines = _lines(cubin, entry)
     trip = inner_loop([line.parsed for line in lines]).instructions
     allowed = hazards.shortest(trip)

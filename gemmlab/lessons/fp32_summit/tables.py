@@ -147,9 +147,7 @@ def lasting() -> pandas.DataFrame:
 
 
 def errors() -> pandas.DataFrame:
-    """At LARGE³: |C - float64| as a share of its length, beside that of cuBLAS; a row for each
-    step.
-    """
+    """At LARGE³: |C - float64| over its length, beside that of cuBLAS; a row for each step."""
     table = measure.TABLE.read()
     table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")
     names = [step.title for step in measure.WAY if step.title in table.index]

@@ -58,11 +58,11 @@ class Case:
         return ladder.settings_for(FP8, {**how, **tiles_of(self.promote)})
 
 
-def cases() -> list[Case]:
+def cases(intervals: tuple[int, ...] = INTERVALS) -> list[Case]:
     return [
         Case(data, dtype, scales, promote, k)
         for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
-        for promote in INTERVALS if not SCALES[scales].depth or promote == BLOCK for k in DEPTHS
+        for promote in intervals if not SCALES[scales].depth or promote == BLOCK for k in DEPTHS
     ]  # fmt: skip
 
 
@@ -132,10 +132,7 @@ def _measure(say: Say) -> list[Row]:
     return rows
 
 
-CASES_OF_CUBLAS = tuple(
-    Case(data, dtype, scales, BLOCK, k)
-    for data in DATA for dtype in range(len(TYPES)) for scales in range(len(SCALES)) for k in DEPTHS
-)  # fmt: skip
+CASES_OF_CUBLAS = cases((BLOCK,))
 
 
 def _measure_cublas(say: Say) -> Iterator[Row]:

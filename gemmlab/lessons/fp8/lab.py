@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import ipywidgets
 import pandas
 
@@ -33,7 +35,6 @@ class ErrorSliders(ipywidgets.VBox):
 
     def __init__(self) -> None:
         self._tried: list[dict] = []
-        self._rows: dict[Case, dict] = {}
         self.sliders = {
             "dtype": _slider("types", enumerate(errors.TYPES), 0),
             "scales": _slider("scales of", enumerate(kind.name for kind in SCALES), 0),
@@ -64,7 +65,7 @@ class ErrorSliders(ipywidgets.VBox):
             self._say(f"Not multiplied: {ladder.listed(settings)} {broken}.")
             return
         try:
-            row = self._row(case)
+            row = _row(case)
         except REASONS as reason:
             self._say(f"Not multiplied: {reason}")
             return
@@ -73,18 +74,17 @@ class ErrorSliders(ipywidgets.VBox):
         self.picture.value, self.caption.value = drawn.png(), status(drawn.caption)
         self._say("")
 
-    def _row(self, case: Case) -> dict:
-        if case not in self._rows:
-            by_sums, by_all = errors.errors(case, load(FP8.name, **case.settings))
-            self._rows[case] = {
-                "data": case.data, "types": errors.TYPES[case.dtype],
-                "scales": SCALES[case.scales].name, "promote": case.promote, "k": case.k,
-                "sum_error": by_sums, "whole_error": by_all,
-            }  # fmt: skip
-        return self._rows[case]
-
     def _say(self, words: str) -> None:
         self.message.value = status(words, VERMILION)
+
+
+@cache
+def _row(case: Case) -> dict:
+    by_sums, by_all = errors.errors(case, load(FP8.name, **case.settings))
+    return {
+        "data": case.data, "types": errors.TYPES[case.dtype], "scales": SCALES[case.scales].name,
+        "promote": case.promote, "k": case.k, "sum_error": by_sums, "whole_error": by_all,
+    }  # fmt: skip
 
 
 def _slider(name: str, options, value) -> ipywidgets.SelectionSlider:

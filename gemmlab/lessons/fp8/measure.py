@@ -35,7 +35,13 @@ from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized import measure as warp_specialized
 from gemmlab.lessons.warp_specialized.comparisons import bits_of
-from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
+from gemmlab.lessons.warp_specialized.measure import (
+    FEW_ROWS,
+    MANY_ROWS,
+    NARROW,
+    overlap_of,
+    registers_of,
+)
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
@@ -202,6 +208,10 @@ OVERLAP = {
 }
 
 
+HOPPER = WARP_SPECIALIZED, PERSISTENT, RUNG
+OVERLAPS = warp_specialized.OVERLAP, persistent.OVERLAP, OVERLAP
+
+
 def error_of(step: AblationStep) -> float:
     """How wrong the sums of a step of 19 are: see errors.errors_of, at K=ERROR_DEPTH."""
     settings = step.all_settings
@@ -211,17 +221,7 @@ def error_of(step: AblationStep) -> float:
 
 EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
-    comparisons.asked(
-        "registers",
-        [*map(warp_specialized.registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))],
-    ),
-    comparisons.asked(
-        "overlap",
-        [
-            every[shape]
-            for shape in (LARGE, FEW_ROWS, MANY_ROWS)
-            for every in (warp_specialized.OVERLAP, persistent.OVERLAP, OVERLAP)
-        ],
-    ),
+    comparisons.asked("registers", [registers_of(rung) for rung in HOPPER]),
+    comparisons.asked("overlap", [overlap[shape] for shape in OVERLAP for overlap in OVERLAPS]),
     BY_STEPS, *errors.EVIDENCE, QUANTIZING,
 )  # fmt: skip

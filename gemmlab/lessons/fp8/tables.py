@@ -67,8 +67,7 @@ COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 
 
 def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
-    """What a block does for 128 of K, traced, first and last steps left out; a column for each
-    kernel.
+    """What a block does for 128 of K, traced, without first and last steps; a column a kernel.
 
     For kernels by wgmma, of 8 and 16 bits. Cycles of the tensor cores are at their full rate, those
     of additions of each of the SM's schedulers.
@@ -131,8 +130,7 @@ def by_kind() -> pandas.DataFrame:
 
 
 def beside_the_product() -> pandas.DataFrame:
-    """Microseconds of quantizing A and a B stored K×N, from bfloat16, beside the product of
-    squares.
+    """Microseconds of quantizing bfloat16 A and B, stored K×N, beside the product of squares.
 
     A row for each kind of scales and square; 18 in BF16 needs no quantizing.
     """

@@ -104,9 +104,7 @@ def without_an_event() -> Schedule:
 
 
 def find_event(schedule: Schedule, rank: int | None, step: str | None, event: str | None) -> None:
-    """Say whether `step` of `rank` must wait for `event`, so that nothing races. None: no answer
-    yet.
-    """
+    """Say whether nothing races once `step` of `rank` waits for `event`. None: no answer yet."""
     if rank is None or step is None or event is None:
         print("Not answered yet: put rank, step and event in place of None and run it again.")
         return

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemmlab.kernel.bounds import error_bound
-from gemmlab.kernel.kernel import Kernel, by_default
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
 from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
@@ -63,9 +63,7 @@ class ByKernel:
     @classmethod
     def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
         """By a rung's name and its macros, or its defaults: what can be sent to another process."""
-        if settings is None:
-            return cls(by_default(find(rung)))
-        chosen = settings_for(find(rung), {}) | settings
+        chosen = settings_for(find(rung), {}) | (settings or {})
         return cls(Kernel(find(rung), chosen, None, find(rung).path))
 
     def element(self, matrix: str) -> ElementType:
@@ -86,9 +84,7 @@ class ByKernel:
         self.kernel.launch_into(a, b, c, 1.0, float(add))
 
     def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
-        """Multiplies these each time it is called, on the current stream; its arguments are made
-        once.
-        """
+        """Multiplies these on the current stream at each call, with arguments made once."""
         if not c.size:
             return lambda: None
         return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, float(add))

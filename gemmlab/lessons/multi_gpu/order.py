@@ -10,7 +10,7 @@ the ACM 21 (7), 1978.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import combinations
 
 from gemmlab.lessons.multi_gpu.schedule import Collective, Part, Schedule, ScheduleError, Step
@@ -35,8 +35,10 @@ def in_order(schedule: Schedule) -> list[Unit]:
     remaining = list(steps)
     while remaining:
         ready = {
-            key for key in remaining if all((key[0], name) in done for name in waiting[key])
-        }  # fmt: skip
+            (rank, name)
+            for rank, name in remaining
+            if all((rank, event) in done for event in waiting[rank, name])
+        }
         before = len(done)
         for rank, name in [key for key in remaining if key in ready]:
             if (rank, name) in done:
@@ -63,10 +65,8 @@ def _why_stuck(steps, waiting, done, remaining, ready) -> str:
     for rank, name in remaining:
         if (rank, name) not in ready:
             continue
-        missing = [
-            member for member in steps[rank, name].work.members if (member, name) not in ready
-        ]
-        other = missing[0]
+        members = steps[rank, name].work.members
+        other = next(member for member in members if (member, name) not in ready)
         if (other, name) not in steps:
             why = "which has no such step"
         else:
@@ -131,32 +131,27 @@ def findings(schedule: Schedule) -> list[str]:
     return sentences
 
 
-def _races(rank: int, step: Step, other: Step) -> Iterator[str]:
-    pairs = (
+def _races(rank: int, step: Step, other: Step) -> list[str]:
+    """A sentence if one of them writes rows that the other touches."""
+    for parts, other_parts, does, other_does in (
         (step.writes(rank), other.writes(rank), "write", "writes"),
         (step.writes(rank), other.reads(rank), "write", "reads"),
         (step.reads(rank), other.writes(rank), "read", "writes"),
-    )
-    for firsts, seconds, first_does, second_does in pairs:
-        for rows in _shared(firsts, seconds):
-            yield (
-                f"rank {rank}: {other.name!r} {second_does} {rows} while {step.name!r} may "
-                f"{first_does} it: no event orders the two"
-            )
-            return
-
-
-def _shared(firsts: Iterable[Part], seconds: tuple[Part, ...]) -> Iterator[Part]:
-    for first in firsts:
-        for second in seconds:
-            if (rows := first.shared(second)) is not None:
-                yield rows
+    ):
+        shared = (part.shared(other_part) for part in parts for other_part in other_parts)
+        if rows := next(filter(None, shared), None):
+            return [
+                f"rank {rank}: {other.name!r} {other_does} {rows} while {step.name!r} may {does} "
+                "it: no event orders the two"
+            ]
+    return []
 
 
 def _covered(part: Part, written: Iterable[Part]) -> bool:
     """Whether each row of it is in one of the written parts."""
     reached = part.start
-    for rows in sorted(filter(None, (part.shared(other) for other in written)), key=lambda p: p.start):  # fmt: skip # noqa: E501
+    shared = filter(None, map(part.shared, written))
+    for rows in sorted(shared, key=lambda rows: rows.start):
         if rows.start > reached:
             break
         reached = max(reached, rows.stop)

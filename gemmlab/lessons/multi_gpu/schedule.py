@@ -246,8 +246,7 @@ class Schedule:
         return self.buffers[rank][part.buffer].columns
 
     def flop(self, rank: int, work: Product) -> int:
-        """Of one product: a multiplication and an addition for each element of A and column of
-        B."""
+        """A multiplication and an addition for each element of A and column of B."""
         return 2 * work.c.rows * self.width(rank, work.a) * self.width(rank, work.b)
 
     def received_bytes(self, rank: int, precision: Precision) -> int:

@@ -102,8 +102,7 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
 
 
 def _model(row) -> Timeline:
-    """Of a recorded row: with the rate that one GPU had in the same recording, and the link by what
-    moved its parts."""
+    """Of a recorded row, with the recorded rates of one GPU and of the link that was used."""
     problem = Problem(row.m, row.n, row.k)
     rate = problem.flop / (row.one_gpu_ms / MS)
     memory = roofs.recorded_ceilings().bytes_per_second
@@ -136,8 +135,7 @@ def grown() -> pandas.DataFrame:
 
 
 def alone() -> pandas.DataFrame:
-    """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
-    NaN where a rung was not measured at a shape."""
+    """Recorded TFLOP/s of one GPU: a row for each rung, a column for each shape, else NaN."""
     table = measure.scaling().drop_duplicates(["kernel", "m", "n", "k"])
     rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():

@@ -177,14 +177,13 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
     best = rows[SHARE_PREDICTED].idxmax()
     reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
     nearest, most = reached.idxmax(), percent(100 * reached.max())
-    words = (
+    caption = (
         f"Cycles of one trip through the inner loop, as the compiled code has them: {best} gives "
         f"multiply-adds {percent(rows[SHARE_PREDICTED][best])} of them, the largest share. The "
         f"measured speed of {nearest} comes nearest to its prediction, with {most} of it."
     )
     if over := list(reached.index[reached > 1]):
-        words += f" Faster than predicted: {style.listed(over)}."
-    caption = words
+        caption += f" Faster than predicted: {style.listed(over)}."
     source = style.provenance(table)
     fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
     top, names = fig.top + 0.2, list(table["kernel"])

@@ -69,12 +69,10 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
     """The pipeline as this warp uses it, from what it executed.
 
     A tile is known by the elements that are copied and read, a place by its address, lowest first;
-    a wait by what the warp does next in a place, an arrival by what it did last. Raises TypeError
-    for anything but a trace, LaunchError for a block that is not there, and ValueError for a warp
-    that is not there, a kernel without a pipeline, and a batch of products with several tiles of C.
+    a wait by what the warp does next in a place, an arrival by what it did last. Raises LaunchError
+    for a block that is not there, and ValueError for a warp that is not there, a kernel without a
+    pipeline, and a batch of products with several tiles of C.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"pipeline takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     if "BK" not in trace.settings:
         raise ValueError(f"pipeline: {trace.kernel_name} has no BK, so no tiles along K.")
     rows, columns = (trace.settings[name] for name in ("BM", "BN"))

@@ -73,8 +73,7 @@ def parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Param
 
 
 def _resident(s: Settings, target: Target) -> int:
-    """Blocks that run on an SM at a time: by registers, as the header's MIN_BLOCKS has them, and
-    by shared memory."""
+    """Blocks that fit on an SM by registers (the header's MIN_BLOCKS) and shared memory."""
     accumulators = s["TM"] * s["TN"]
     threads = 256 if accumulators > 64 else 512 if accumulators > 32 else 768
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])

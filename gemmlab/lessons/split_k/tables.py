@@ -23,19 +23,13 @@ def times() -> pandas.DataFrame:
     wide = wide.reindex(index=table["shape"].unique(), columns=[*JOINS])
     of_shape = table.groupby("shape", sort=False)
     wide["cuBLAS"] = of_shape["cublas_ms"].median() * MICROSECONDS
-    settings = table.assign(**_settings(table)).groupby("shape", sort=False)
-    wide.insert(0, "tile", settings["tile"].first())
-    wide.insert(1, "parts", settings["parts"].max())
+    settings = table["settings"].map(read_settings)
+    tiles = settings.map(lambda chosen: f"{chosen['BM']}×{chosen['BN']}")
+    parts = settings.map(lambda chosen: chosen["SPLIT"])
+    wide.insert(0, "tile", tiles.groupby(table["shape"], sort=False).first())
+    wide.insert(1, "parts", parts.groupby(table["shape"], sort=False).max())
     wide.columns.name = None
     return wide
-
-
-def _settings(table: pandas.DataFrame) -> dict[str, list]:
-    every = [read_settings(text) for text in table["settings"]]
-    return {
-        "tile": [f"{settings['BM']}×{settings['BN']}" for settings in every],
-        "parts": [settings["SPLIT"] for settings in every],
-    }
 
 
 def bits() -> pandas.DataFrame:

@@ -41,9 +41,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """A product, or a batch, on the SMs of a GPU. `tiles`: rows and columns of C; `steps`: of a
-    tile.
-    """
+    """A product or a batch on a GPU. `tiles`: rows and columns of C; `steps`: of a tile."""
 
     name: str
     settings: dict[str, int]

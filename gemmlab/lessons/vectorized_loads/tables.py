@@ -33,9 +33,7 @@ def parts(name: str) -> dict[str, Kernel]:
 
 
 def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
-    """The rung `name` with pieces of its text replaced: {old: new}. Raises ValueError for no such
-    text.
-    """
+    """A rung with pieces of its text replaced: {old: new}. Raises ValueError for no such text."""
     text = ladder.find(name).path.read_text(encoding="utf-8")
     for old, new in changes.items():
         if old not in text:
@@ -47,8 +45,7 @@ def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
 def side_by_side(
     kernels: Mapping[str, Kernel], m: int, n: int, k: int, *, path: str = ""
 ) -> pandas.DataFrame:
-    """What kernels take of an SM, and what they request of memory, a column for each under its
-    name.
+    """What kernels take of an SM and request of memory, a column for each under its name.
 
     Counts: of a product of this shape (M, N, K), simulated, per warp FMA. TFLOP/s: from the sweep
     of settings, or from the path to the rung `path`. Raises LadderError.

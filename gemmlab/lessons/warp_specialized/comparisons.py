@@ -204,9 +204,7 @@ def changes(name: str, load: str = RESTED) -> pandas.DataFrame:
 
 
 def roles(load: str = RESTED) -> pandas.DataFrame:
-    """Cycles of an SM with and without 17's two changes: a row for each shape and ALL_THREADS or
-    ROLES, the columns STORED and SENT.
-    """
+    """Cycles of an SM without and with 17's two changes, by shape and loop; STORED and SENT."""
     table = changes("roles", load).reset_index()
     table[["loop", "C"]] = [GRID[variant] for variant in table["variant"]]
     return table.pivot(index=["M×N×K", "loop"], columns="C", values="cycles")[[STORED, SENT]]

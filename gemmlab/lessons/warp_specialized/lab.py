@@ -51,28 +51,22 @@ class RingPlayer(Player):
         return tuple(sorted({each[STAGES] for each in legal if others.items() <= each.items()}))
 
     def _begin(self, _change=None) -> None:
-        stages = self.stages.value
         try:
-            last = self.moments(stages)
+            self.end_at(self.moments(self.stages.value))
         except REASONS as reason:
             self.say(f"No picture: {reason}", VERMILION)
             return
-        self.end_at(last)
         self.show()
 
     def moments(self, stages: int) -> int:
         """How many there are with so many stages. Raises REASONS."""
         if stages not in self._turns:
-            self._turns[stages] = self._traced(stages)
+            # On one SM, so that a block that shares tiles with others has a whole one.
+            kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
+            rows, columns = kernel.rung.tile(kernel.settings)
+            trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[(0, 0, 0)])
+            self._turns[stages] = traced.of(trace)
         return len(moments(self._turns[stages]))
-
-    def _traced(self, stages: int) -> traced.Turns:
-        # On one SM, so that a block that shares tiles with others has a whole one.
-        kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
-        rows, columns = kernel.rung.tile(kernel.settings)
-        block = (0, 0, 0)
-        trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
-        return traced.of(trace, block)
 
     def show(self) -> None:
         stages, shown = self.stages.value, self.slider.value

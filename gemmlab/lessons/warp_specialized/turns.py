@@ -64,11 +64,9 @@ class Turns:
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
     """The turns of this block's warpgroups, from what they executed.
 
-    A stage is known by where its copies go in shared memory. Raises TypeError for anything but a
-    trace, LaunchError for a block that is not there, ValueError for a kernel without tensor maps.
+    A stage is known by where its copies go in shared memory. Raises LaunchError for a block that is
+    not there, ValueError for a kernel without tensor maps.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"turns takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     threads = trace.block[0]
     executed = [
         trace.run.instructions(tuple(block), warp) for warp in range(0, threads // 32, WARPS)

@@ -101,14 +101,8 @@ def run(jobs: Sequence[Job], arithmetic: Callable[[], ByKernel]) -> list[Measure
     arguments = [(rank, jobs, arithmetic, ids) for rank in range(count)]
     runs = sum(job.repeats + 1 for job in jobs)
     by_rank = run_ranks(_rank, arguments, START_S + runs * LIMIT_S)
-    names = {name for _, name in by_rank}
-    if len(names) > 1:
-        raise RankFailed(
-            f"the ranks have GPUs of {len(names)} kinds: {', '.join(sorted(names))}. All have "
-            "parts of one size, so the slowest counts: choose some of one kind, by "
-            "CUDA_VISIBLE_DEVICES"
-        )
-    source = f"Measured on {count} × {names.pop()}, by events"
+    names = sorted({name for _, name in by_rank})
+    source = f"Measured on {count} × {' and '.join(names)}, by events"
     return [
         _measured(job, [results[at] for results, _ in by_rank], arithmetic, source)
         for at, job in enumerate(jobs)
