@@ -7,7 +7,9 @@ being equal.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 
 from gemmlab import ladder
 from gemmlab.ladder import Constraint, Problem, Rung, Settings
@@ -42,10 +44,7 @@ class Space:
     @property
     def every(self) -> int:
         """How many combinations there were without restrictions."""
-        count = 1
-        for values in self.values.values():
-            count *= len(values)
-        return count
+        return prod(map(len, self.values.values()))
 
     def settings(self, point: Point) -> Settings:
         """All parameters of the rung, as a point sets them."""
@@ -112,19 +111,10 @@ class Recorded:
 
 def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
     """A rung's recorded points at (M, N, K). Raises LadderError, NoRecord, StaleRecord."""
-    rung = ladder.find(name)
-    rows = tuning.at(tuning.recorded(name), shape)
-    space = space_of(name, shape)
-    times = {
-        space.point({parameter.name: row[parameter.name] for parameter in rung.parameters}): float(
-            row["time_ms"]
-        )
-        for row in rows.to_dict("records")
-    }
-    first = rows.iloc[0]
-    return Recorded(
-        space_of(name, shape, times), times, str(first["gpu"]), str(rows["recorded"].max())
-    )
+    rows, space = tuning.at(tuning.recorded(name), shape), space_of(name, shape)
+    times = {space.point(row): float(row["time_ms"]) for row in rows.to_dict("records")}
+    gpu, last = str(rows["gpu"].iloc[0]), str(rows["recorded"].max())
+    return Recorded(space_of(name, shape, times), times, gpu, last)
 
 
 def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]):
@@ -142,15 +132,12 @@ def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES
             "legal": len(space.legal()), "recorded": "not yet", "best TFLOP/s": "",
             "median of it": "",
         }  # fmt: skip
-        try:
+        with suppress(NoRecord):
             known = recorded(name, shape)
-        except NoRecord:
-            rows.append(row)
-            continue
-        shares = sorted(map(known.share, known.times_ms))
-        row["recorded"] = str(len(known.times_ms))
-        row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
-        row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
+            shares = sorted(map(known.share, known.times_ms))
+            row["recorded"] = str(len(shares))
+            row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
+            row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
         rows.append(row)
     return pandas.DataFrame(rows)
 

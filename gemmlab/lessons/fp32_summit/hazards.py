@@ -9,7 +9,7 @@ sources.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gemmlab.cuda.disassembler import Instruction
@@ -32,9 +32,9 @@ class Effect:
 
 def results_of(instruction: Instruction) -> int:
     """How many of its operands, the first ones, are written."""
-    return (
-        0 if instruction.operation in NO_RESULT else 2 if instruction.operation in COMPARES else 1
-    )
+    if instruction.operation in NO_RESULT:
+        return 0
+    return 2 if instruction.operation in COMPARES else 1
 
 
 def effect(instruction: Instruction) -> Effect:
@@ -66,32 +66,44 @@ ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
 
 @dataclass(frozen=True)
 class Load:
-    """A load from shared memory under way: what it will write, and what it has yet to read."""
+    """A load from shared memory under way: its slot in two trips, what it writes, and its address.
+
+    `address`: registers that it has yet to read.
+    """
 
     instruction: Instruction
+    slot: int
     results: frozenset[str]
     address: frozenset[str]
 
 
-def under_way(trip: Sequence[Instruction]) -> list[str]:
-    """Uses of what loads have not brought yet, in one trip of many; empty where there are none."""
-    uses: list[str] = []
+def _two_trips(
+    trip: Sequence[Instruction],
+) -> Iterator[tuple[int, Instruction, list[Load], list[Load]]]:
+    """Each slot, its instruction, the loads under way there, and those it has waited for."""
     loads: list[Load] = []
     for at, instruction in enumerate((*trip, *trip)):
+        before = loads
         for barrier in instruction.control.waits_for:
             loads = _after(loads, barrier)
+        yield at, instruction, loads, before[: len(before) - len(loads)]
+        if class_of(instruction) == SHARED_LOAD:
+            done = effect(instruction)
+            loads = [*loads, Load(instruction, at, frozenset(done.writes), frozenset(done.reads))]
+
+
+def under_way(trip: Sequence[Instruction]) -> list[str]:
+    """Uses of results that loads have not delivered yet, in one trip of many."""
+    uses: list[str] = []
+    for at, instruction, loads, _ in _two_trips(trip):
         done, is_load = effect(instruction), class_of(instruction) == SHARED_LOAD
         for load in loads if at >= len(trip) else ():
             used = load.results & {*done.reads, *done.writes}
             if not is_load:  # which would write only after this one has read its address
                 used |= load.address & {*done.writes}
             if used:
-                names = ", ".join(sorted(used))
-                uses.append(
-                    f"slot {at - len(trip)}, {instruction}: {names} is in use by {load.instruction}"
-                )
-        if is_load:
-            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
+                where, names = at - len(trip), ", ".join(sorted(used))
+                uses.append(f"slot {where}, {instruction}: {names} is in use by {load.instruction}")
     return uses
 
 
@@ -157,18 +169,5 @@ def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
 
     The second counts on into the next trip. Loads that nothing waits for are left out.
     """
-    loads: list[Load] = []
-    began: dict[int, int] = {}  # by identity: the same load comes again with the next trip
-    slots = []
-    for at, instruction in enumerate((*trip, *trip)):
-        for barrier in instruction.control.waits_for:
-            rest = _after(loads, barrier)
-            for load in loads[: len(loads) - len(rest)]:
-                if (slot := began[id(load.results)]) < len(trip):
-                    slots.append((slot, at))
-            loads = rest
-        if class_of(instruction) == SHARED_LOAD:
-            done = effect(instruction)
-            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
-            began[id(loads[-1].results)] = at
-    return sorted(slots)
+    waited = ((load.slot, at) for at, _, _, loads in _two_trips(trip) for load in loads)
+    return sorted((slot, at) for slot, at in waited if slot < len(trip))

@@ -345,8 +345,7 @@ BAR = 0.2  # of the room of a shape
 def fp8_speeds(table: pandas.DataFrame) -> Picture:
     """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
 
-    table: as tables.speeds gives. A marker is a median, its line the middle half of all
-    pairs.
+    table: as tables.speeds gives. A marker is a median, its line the middle half of all pairs.
     """
     shapes = list(dict.fromkeys(zip(table["m"], table["n"], table["k"], strict=True)))
     by_shape = table.set_index(["m", "n", "k"])

@@ -24,7 +24,6 @@ from gemmlab.lessons.multi_gpu.schedule import (
     Schedule,
     ScheduleError,
     Sum,
-    Work,
 )
 
 Array = Any  # NumPy or CuPy
@@ -161,14 +160,20 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     received = [0] * schedule.ranks
     for unit in units:
         rank, step = unit[0]
-        if isinstance(step.work, Collective):
-            for message in step.work.messages:
+        work, buffers = step.work, ranks[rank]
+        if isinstance(work, Collective):
+            for message in work.messages:
                 kept = rows_of(ranks[message.target], message.kept)
                 kept[...] = rows_of(ranks[message.source], message.sent)
                 if message.source != message.target:
                     received[message.target] += kept.nbytes
+        elif isinstance(work, Product):
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            if c.size:
+                arithmetic.multiply(a, b, c, work.add)
         else:
-            compute(step.work, ranks[rank], arithmetic)
+            terms = [rows_of(buffers, part) for part in work.terms]
+            arithmetic.total(terms, rows_of(buffers, work.into))
     return Result(gathered(schedule, ranks, arithmetic), tuple(received))
 
 
@@ -190,17 +195,6 @@ def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
             cut = np.ascontiguousarray(array[slice(*held.rows), slice(*held.columns)])
             put(arithmetic.encoded(cut, held.matrix), rows_of(buffers, held.part))
     return buffers
-
-
-def compute(work: Work, buffers: Buffers, arithmetic) -> None:
-    """A product or a sum, on buffers of its rank."""
-    if isinstance(work, Product):
-        a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-        if c.size:
-            arithmetic.multiply(a, b, c, work.add)
-    else:
-        terms = [rows_of(buffers, part) for part in work.terms]
-        arithmetic.total(terms, rows_of(buffers, work.into))
 
 
 def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:

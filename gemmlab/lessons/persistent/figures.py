@@ -25,8 +25,7 @@ NEEDED, REST = 0.6, 0.08  # of the colours of A and B
 def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     """Which block computes which tile of C, in which round; what the first round needs is dark.
 
-    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
-    shape.
+    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one shape.
     """
     room = (WIDTH - MARGIN) / 2 - 0.3
     side = room - STRIP - GAP

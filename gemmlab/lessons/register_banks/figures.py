@@ -228,10 +228,9 @@ ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
 def pipeline(traced: Pipeline) -> Picture:
     """The places of a pipeline of tiles, one below the other, as one warp fills and reads them.
 
-    traced: as pipeline.of(trace) gives. Left to right is the order in which the warp
-    does it, not time; a cell has the number of its tile. Of a batch, a colour is a product, tiles
-    are counted in each, and a row below shows when C is stored. Raises ValueError for more than
-    fits.
+    traced: as pipeline.of(trace) gives. Left to right is the order in which the warp does it, not
+    time; a cell has the number of its tile. Of a batch, a colour is a product, tiles are counted in
+    each, and a row below shows when C is stored. Raises ValueError for more than fits.
     """
     widths = [WIDTHS.get(event.kind, NARROW) for event in traced.events]
     starts, end = list(accumulate(widths, initial=0.0)), sum(widths)

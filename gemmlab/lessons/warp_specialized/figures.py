@@ -242,9 +242,8 @@ PHASE_LOOKS = {phase: swatch(*shade) for phase, shade in zip(PHASES, SHADES, str
 def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float) -> Picture:
     """Above, SM 0 through a product, block by block; below, the mean cycles of a block's phases.
 
-    blocks: as clock_readings.blocks() gives; means: as
-    tables.phases() does of them; full_rate: the cycles in which the tensor
-    cores can do the products, marked below.
+    blocks: as clock_readings.blocks() gives; means: as tables.phases() does of them; full_rate: the
+    cycles in which the tensor cores can do the products, marked below.
     """
     of_sm = blocks[blocks["sm"] == 0]
     kernels = list(means.index)
