@@ -86,7 +86,7 @@ def test_each_move_multiplies_once_and_what_was_tried_stays():
     assert "Sliders for the errors" in repr(sliders) and sliders.picture.value
     sliders.sliders["k"].value = 256
     assert [row["k"] for row in sliders._tried] == [1024, 256]
-    row = errors.recorded_errors().set_index(["data", "types", "scales", "promote", "k"])
+    row = errors.ERRORS.read().set_index(["data", "types", "scales", "promote", "k"])
     wanted = row.loc[("even", "E4M3", "tensors", 128, 256)]
     assert sliders._tried[-1]["sum_error"] == pytest.approx(wanted.sum_error, rel=1e-5)
     assert "K = 256" in sliders.caption.value and "role" in sliders.message.value

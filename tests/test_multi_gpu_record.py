@@ -74,7 +74,7 @@ def measured(tmp_path):
     lines = []
     path = measuring.SPEEDS.remake(lines.append)
     (path.parent / registry.RUNS).write_text("{}")
-    return measuring.scaling(), lines
+    return measuring.SPEEDS.read(), lines
 
 
 def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp_path):
@@ -166,7 +166,7 @@ def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, mo
     path = tmp_path / "sum.cu"
     path.write_text(measuring.rank_sum.PATH.read_text() + "// and a comment\n")
     monkeypatch.setattr(measuring.rank_sum, "PATH", path)
-    measuring.scaling()
+    measuring.SPEEDS.read()
     path.write_text(measuring.rank_sum.PATH.read_text().replace("sum +=", "sum -="))
     with pytest.raises(registry.StaleRecord):
-        measuring.scaling()
+        measuring.SPEEDS.read()

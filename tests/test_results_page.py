@@ -16,7 +16,7 @@ from gemmlab.lessons.fp8 import measure as fp8_steps
 from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
-from gemmlab.lessons.fused_epilogue.measure import epilogue
+from gemmlab.lessons.fused_epilogue.measure import TABLE as EPILOGUES
 from gemmlab.lessons.multi_gpu import measure as cases
 from gemmlab.lessons.multi_gpu import measure as several_gpus
 from gemmlab.lessons.multi_gpu import schedules as make
@@ -78,7 +78,7 @@ def test_what_22_reaches():
 
 
 def test_what_an_epilogue_costs():
-    table = epilogue()
+    table = EPILOGUES.read()
     ratio = table.set_index(["m", "n", "k", "activation", "way"])["ratio"]
 
     def lost(shape, activation):
@@ -171,7 +171,7 @@ def test_what_fp8_reaches():
 
 
 def test_what_two_gpus_gain():
-    table = several_gpus.scaling()
+    table = several_gpus.SPEEDS.read()
     table = table[(table.schedule == make.COLUMN) & (table.moved_by == DMA_ENGINES)]
     fp32, bf16 = (
         table[(table.kernel == kernel) & (table.m == 16384) & (table.n == 16384)].iloc[0]

@@ -38,7 +38,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.3, 3.6  # inches
 def batches(table: pandas.DataFrame) -> Picture:
     """The time of one product over the number of them, a panel for each size of square products.
 
-    table: as measure.batches() gives; of its ways those in LOOKS. Both axes are logarithmic.
+    table: as measure.TABLE has it; of its ways those in LOOKS. Both axes are logarithmic.
     """
     rows = table[table["way"].isin(LOOKS) & (table["m"] == table["n"]) & (table["n"] == table["k"])]
     rows = rows.assign(product_us=1e3 * rows["time_ms"] / rows["batch"])

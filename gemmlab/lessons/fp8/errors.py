@@ -197,11 +197,6 @@ CUBLAS_ERRORS = Table(
 EVIDENCE = (ERRORS, CUBLAS_ERRORS)
 
 
-def recorded_errors() -> pandas.DataFrame:
-    """A row for each case: data, types, scales, promote, k, and both errors as shares."""
-    return ERRORS.read()
-
-
 def by_scales() -> pandas.DataFrame:
     """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
 

@@ -113,7 +113,7 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
 
     Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
     takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
-    table: as errors.recorded_errors gives; types: one of its column of that name.
+    table: as errors.ERRORS has it; types: one of its column of that name.
     """
     chosen = table[table["types"] == types]
     even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]

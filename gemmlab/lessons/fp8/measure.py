@@ -35,13 +35,7 @@ from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized import measure as warp_specialized
 from gemmlab.lessons.warp_specialized.comparisons import bits_of
-from gemmlab.lessons.warp_specialized.measure import (
-    FEW_ROWS,
-    MANY_ROWS,
-    NARROW,
-    overlap_of,
-    registers_of,
-)
+from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.in_turn import Side, input_sets
 from gemmlab.measure.timing import Spread, arena_of
@@ -221,7 +215,7 @@ def error_of(step: AblationStep) -> float:
 
 EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
-    comparisons.asked("registers", [registers_of(rung) for rung in HOPPER]),
+    comparisons.asked("registers", [warp_specialized.registers_of(rung) for rung in HOPPER]),
     comparisons.asked("overlap", [overlap[shape] for shape in OVERLAP for overlap in OVERLAPS]),
     BY_STEPS, *errors.EVIDENCE, QUANTIZING,
 )  # fmt: skip

@@ -38,7 +38,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
 def epilogue(table: pandas.DataFrame) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
-    table: as measure.epilogue() gives: rows of CURVE_OF with M = N, and of those the sizes with
+    table: as measure.TABLE has it: rows of CURVE_OF with M = N, and of those the sizes with
     two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
     11. Where cuBLAS with one kernel by float4 passes it, the K between are marked: the crossover.
     """

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-import pandas
-
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.cublaslt import CublasLt
@@ -41,17 +39,11 @@ SEED = 2024
 END_OF_PART = "end_of_part"  # the kernel that end_part launches
 
 
-def epilogue() -> pandas.DataFrame:
-    """The recorded rows: milliseconds, medians and quartiles.
-
-    fused_ms: rung 11 beside this way; ratio: of this way to it, pair by pair, for rung 11 the
-    noise.
-    """
-    return TABLE.read()
-
-
 def _measured(say: Say) -> Iterator[Row]:
-    """All ways. Raises VerificationError, and CountersUnavailable without Nsight Compute."""
+    """All ways, in milliseconds. ratio: to rung 11, pair by pair; for rung 11 itself the noise.
+
+    Raises VerificationError, and CountersUnavailable without Nsight Compute.
+    """
     wanted = [(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE]
     wanted += [
         (shape, activation)

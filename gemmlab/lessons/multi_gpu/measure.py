@@ -282,11 +282,6 @@ TIMELINES = _Timelines(
 EVIDENCE = (SPEEDS, TIMELINES)
 
 
-def scaling() -> pandas.DataFrame:
-    """A row for each schedule, rung, way of moving, number of GPUs and shape: COLUMNS."""
-    return SPEEDS.read()
-
-
 def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
     """The recorded median run of a schedule of MAKERS, its products by a rung of CASES.
 

@@ -79,7 +79,7 @@ def traffic(
 
 def recorded_link() -> float:
     """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
-    table = measure.scaling()
+    table = measure.SPEEDS.read()
     return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
 
 
@@ -89,7 +89,7 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
     A row for each rung, schedule, way of moving and number of GPUs.
     """
     rows = {}
-    for row in measure.scaling().itertuples():
+    for row in measure.SPEEDS.read().itertuples():
         if (row.m, row.n, row.k) != problem.shape:
             continue
         model = _model(row)
@@ -117,7 +117,7 @@ def grown() -> pandas.DataFrame:
 
     A row for each rung, schedule, way of moving and number of GPUs that was measured so.
     """
-    table, rows = measure.scaling(), {}
+    table, rows = measure.SPEEDS.read(), {}
     for case in filter(lambda case: case.grown, measure.CASES):
         of_one = case.grown
         of_rung = table[
@@ -136,7 +136,7 @@ def grown() -> pandas.DataFrame:
 
 def alone() -> pandas.DataFrame:
     """Recorded TFLOP/s of one GPU: a row for each rung, a column for each shape, else NaN."""
-    table = measure.scaling().drop_duplicates(["kernel", "m", "n", "k"])
+    table = measure.SPEEDS.read().drop_duplicates(["kernel", "m", "n", "k"])
     rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():
         problem = Problem(row.m, row.n, row.k)
@@ -146,7 +146,7 @@ def alone() -> pandas.DataFrame:
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     """Milliseconds of the recorded run of a schedule, of GPU 0, by rung and way of moving."""
-    table, rows, (m, n, k) = measure.scaling(), {}, schedule.problem.shape
+    table, rows, (m, n, k) = measure.SPEEDS.read(), {}, schedule.problem.shape
     for case in measure.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
