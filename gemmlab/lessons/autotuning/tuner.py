@@ -300,17 +300,17 @@ def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> panda
     import pandas
 
     rows = []
-    for trials_of_strategy in every:
-        middle = trials_of_strategy.quartiles()[1]
-        needed = trials_of_strategy.needed()
-        got = [count for count in needed if count is not None]
-        row = {"strategy": trials_of_strategy.strategy}
-        row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
+    for searched in every:
+        middle, needed, budget = (
+            searched.quartiles()[1],
+            searched.needed(),
+            searched.shares.shape[1],
+        )
         # Of all seeds, those that did not get there being the last.
-        half = sorted(count or trials_of_strategy.shares.shape[1] + 1 for count in needed)
-        middle_needed = median(half)
-        within = middle_needed <= trials_of_strategy.shares.shape[1]
-        row[f"to {100 * NEAR:.0f} %"] = f"{middle_needed:.0f}" if within else "more"
-        row["seeds there"] = f"{len(got)} of {len(needed)}"
+        half = median(budget + 1 if count is None else count for count in needed)
+        row = {"strategy": searched.strategy}
+        row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
+        row[f"to {100 * NEAR:.0f} %"] = f"{half:.0f}" if half <= budget else "more"
+        row["seeds there"] = f"{len(needed) - needed.count(None)} of {len(needed)}"
         rows.append(row)
     return pandas.DataFrame(rows)

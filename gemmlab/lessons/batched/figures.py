@@ -111,11 +111,11 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     height = down + 3 * SMALL * LINE / 72 + 0.15
     key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
     key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
-    parts = [
-        f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
-        f"{_banks_in_words(copy)}"
+    costs = {
+        name: f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}"
         for name, copy in by_name.items()
-    ]
+    }
+    parts = [f"{name}, {costs[name]} and {_banks_in_words(copy)}" for name, copy in by_name.items()]
     caption = (
         f"One copy of warp 0 from the matrix above into shared memory below, traced: "
         f"{'; '.join(parts)}. Lines in the matrix part sectors of {SECTOR_BYTES} bytes."
@@ -139,7 +139,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
         ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
         ax.tick_params(length=0, pad=1)
         notes = (
-            f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}",
+            costs[name],
             _banks_in_words(copy),
             f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import pandas
 
@@ -52,11 +51,9 @@ def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
 def _settings(step: measure.SummitStep) -> str:
     """Which rung it is, and what is not its default; of another loop what its Change sets."""
     if step.change is not None:
-        ordinary = asdict(Change())
-        return " ".join(
-            f"{name}={value}"
-            for name, value in asdict(step.change).items()
-            if value != ordinary[name]
+        ordinary, changed = vars(Change()), vars(step.change)
+        return ladder.written(
+            {name: changed[name] for name in changed if changed[name] != ordinary[name]}
         )
     defaults = step.rung.defaults
     changed = {name: value for name, value in step.settings.items() if defaults[name] != value}

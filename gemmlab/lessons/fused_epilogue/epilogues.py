@@ -255,9 +255,7 @@ def make(way: str, cublas: Cublas, lt: CublasLt, fused: Kernel, shape: tuple[int
 def plain_with(fused: ladder.Settings) -> tuple[ladder.Rung, ladder.Settings]:
     """Rung 10, with what these settings of 11 are without an activation."""
     rung = ladder.find(PLAIN)
-    return rung, ladder.settings_for(
-        rung, {name: value for name, value in fused.items() if name != "ACTIVATION"}
-    )
+    return rung, ladder.settings_for(rung, {name: fused[name] for name in rung.defaults})
 
 
 def launcher(launched: Way) -> Callable:

@@ -120,9 +120,9 @@ def findings(schedule: Schedule) -> list[str]:
                 part
                 for earlier_rank, name in before[rank, step.name]
                 if earlier_rank == rank
-                for part in next(s for s in steps if s.name == name).writes(rank)
+                for part in next(s for s in steps if s.name == name).work.writes(rank)
             ]
-            for part in step.reads(rank):
+            for part in step.work.reads(rank):
                 if not _covered(part, written):
                     sentences.append(
                         f"rank {rank}: {step.name!r} reads {part}, of which some rows nobody has "
@@ -134,9 +134,9 @@ def findings(schedule: Schedule) -> list[str]:
 def _races(rank: int, step: Step, other: Step) -> list[str]:
     """A sentence if one of them writes rows that the other touches."""
     for parts, other_parts, does, other_does in (
-        (step.writes(rank), other.writes(rank), "write", "writes"),
-        (step.writes(rank), other.reads(rank), "write", "reads"),
-        (step.reads(rank), other.writes(rank), "read", "writes"),
+        (step.work.writes(rank), other.work.writes(rank), "write", "writes"),
+        (step.work.writes(rank), other.work.reads(rank), "write", "reads"),
+        (step.work.reads(rank), other.work.writes(rank), "read", "writes"),
     ):
         shared = (part.shared(other_part) for part in parts for other_part in other_parts)
         if rows := next(filter(None, shared), None):

@@ -183,7 +183,7 @@ def seconds(
     if isinstance(work, Product):
         moved = sum(
             part.rows * schedule.width(rank, part) * schedule.element_bytes(rank, part, precision)
-            for part in (*work.reads, *work.writes)
+            for part in (*work.reads(rank), *work.writes(rank))
         )
         flop = schedule.flop(rank, work)
         return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)

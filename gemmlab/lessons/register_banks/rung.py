@@ -81,9 +81,5 @@ RUNG = Rung(
     constraints=CONSTRAINTS,
     model_bytes=shapes.tile_reuse,
     needs_arch=needs_arch,
-    tuned_shapes=(
-        *((size,) * 3 for size in (512, 1024, 2048)),
-        (1024, 1024, 512),
-        (128, 4096, 4096),
-    ),
+    tuned_shapes=(*((n, n, n) for n in (512, 1024, 2048)), (1024, 1024, 512), (128, 4096, 4096)),
 )

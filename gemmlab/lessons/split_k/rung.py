@@ -199,15 +199,10 @@ def _is_tried(problem: Problem, s: Settings) -> bool:
 
 def _ships_split(s: Settings) -> bool:
     """What a sweep tries somewhere, and the default tile with all ways to join and layouts."""
-    if s["OP_A"] == s["OP_B"] == 0 and any(_is_tried(Problem(*shape), s) for shape in TRIED):
-        return True
-    if not SQUARE.items() <= s.items():
-        return False
-    return (
-        s["SPLIT"] <= 4
-        if s["OP_A"] == s["OP_B"] == 0
-        else (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
-    )
+    square = SQUARE.items() <= s.items()
+    if s["OP_A"] or s["OP_B"]:
+        return square and (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
+    return (square and s["SPLIT"] <= 4) or any(_is_tried(Problem(*shape), s) for shape in TRIED)
 
 
 RUNG = Rung(
