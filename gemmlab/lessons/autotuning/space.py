@@ -1,7 +1,6 @@
 """What a search looks through: settings, their recorded times, and who is whose neighbour.
 
-Two settings are neighbours where one parameter has the next value that is legal there, the others
-being equal.
+Two settings are neighbours if they differ in one parameter, by one value that is legal there.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ class Space:
     """The legal settings of a rung for a problem, as a search sees them.
 
     `values`: of each tuned parameter those that are legal by themselves. `fixed`: the other
-    parameters. `restrictions`: constraints under which values go together. `among`: the known
-    points, if not all.
+    parameters. `restrictions`: which values go together. `among`: the known points, if not all.
     """
 
     rung: Rung

@@ -91,8 +91,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     """One copy of a warp from each of some matrices, beside each other.
 
     Above, the piece of the matrix as it is stored: a box is what one lane copies, paler for lane 0,
-    darker for lane 31. Below, shared memory in rows of 32 words, one in each bank, with the same
-    boxes where they go.
+    darker for lane 31. Below, shared memory in rows of 32 words, one a bank, with the same boxes.
 
     by_name: by name, what tables.copy_of(trace, array) gives, one to four.
     """

@@ -214,8 +214,7 @@ def _side(every: list[Batch], way: str, stream) -> Side:
 def _require_product(side: Side, every: list[Batch], way: str) -> None:
     """Every product of the first and the last input is there after a sample of all.
 
-    Raises VerificationError where C is off by more than twice the error of k sums of numbers below
-    1.
+    Raises VerificationError where C is off by more than twice the error of k sums below 1.
     """
     import cupy
 

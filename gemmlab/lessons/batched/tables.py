@@ -34,8 +34,7 @@ def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:
 def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
     """How the tiles of recorded batches are shared among the blocks that stay, on the GPU recorded.
 
-    rows: of best_by_shape.tuned("13_batched"). turns taken: of the blocks' turns, those with a
-    tile.
+    rows: of best_by_shape.tuned("13_batched"). turns taken: those with a tile.
     """
     rung, rounds_of = ladder.find(batches.RUNG), {}
     gpu = runs.current()["gpu"]

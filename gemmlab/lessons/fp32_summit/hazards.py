@@ -2,8 +2,7 @@
 
 Hardware checks neither. A barrier counts until the result of a load from shared memory is there, or
 its address is read; loads are done in their order. Of all else the assembler knows the cycles.
-Registers are "R12", predicates "P0". A value is the text of the operation on the values of its
-sources.
+Registers are "R12", predicates "P0". A value is the text of an operation on its sources' values.
 """
 
 from __future__ import annotations

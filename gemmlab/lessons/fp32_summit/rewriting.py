@@ -1,8 +1,7 @@
 """A loop of a cubin written anew: the same instructions, in other places, with other control bits.
 
 It is tied to the listing that one version of NVRTC makes of one source; NoListing says why another
-cannot be rewritten. `rewritten` checks what it made: a mistake would be a wrong result on a GPU, or
-a hang.
+cannot be rewritten. `rewritten` checks its result: a mistake would be a wrong result, or a hang.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ class Change:
     `spacing`: multiply-adds from one shared load of a step to the next; None as ptxas put them.
     `first`: multiply-adds by which a step's first load moves. `behind`: the change of stage lies
     behind the loop, which then has no meeting point of threads. `reuse`: whether sources are kept
-    for reuse across a load. `yields`: after every so many multiply-adds another warp goes first; 0
-    for none.
+    for reuse across a load. `yields`: multiply-adds after which another warp goes first; 0: never.
     """
 
     spacing: int | None = None

@@ -90,8 +90,7 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
     `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The last
     row is the recorded speed as a share of two FLOP a lane and cycle, at the clock that was read.
-    Raises LadderError, ValueError for a rung that is not in float32, NoRecord, StaleRecord,
-    BadRecord.
+    Raises LadderError, ValueError for a rung not in float32, NoRecord, StaleRecord, BadRecord.
     """
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})

@@ -101,8 +101,7 @@ def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
 def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]:
     """Root mean squares, over C, of errors as shares of |A| @ |B|.T: of the sums, and of all.
 
-    The first: from float64 on the same 8-bit numbers; the second: on what they were made from. C:
-    (SIDE, SIDE).
+    From float64 on the same 8-bit numbers, and on what they were made from. C: (SIDE, SIDE).
     """
     C = C.astype(np.float64)
     wide_a, wide_b, _ = given.numbers()

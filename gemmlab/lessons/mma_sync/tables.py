@@ -99,8 +99,7 @@ def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
 def tensor_paces(*names: str) -> pandas.DataFrame:
     """14 and 15 at LARGE in FP16, in a burst and sustained: a row for each rung and load.
 
-    The SMs counted the clock. products: at the ceiling of mma.sync. L2: bytes of a counted launch,
-    at the recorded speed.
+    The SMs counted the clock. products: at the ceiling of mma.sync. L2: of a counted launch.
     """
     steps, roofs = measure.steps().set_index("step"), recorded_ceilings()
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)

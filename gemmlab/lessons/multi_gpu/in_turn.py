@@ -101,8 +101,7 @@ class Bounded:
     """Float64 products and how far those of a kernel of this precision may be from them.
 
     An array is (2, rows, columns): values, and bounds of their errors. Each product adds the bound
-    of kernel.bounds; a sum of p terms in float32 adds p - 1 roundings, and the one to the type of
-    C.
+    of kernel.bounds; a sum of p terms in float32 adds p - 1 roundings and the one to C's type.
     """
 
     def __init__(self, precision: Precision):

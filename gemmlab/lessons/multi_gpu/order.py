@@ -3,8 +3,7 @@
 A step happens before another if the other comes later on the same stream, waits for it, or keeps
 what was sent after it; and so on through further steps. Steps of one rank without such an order may
 run at the same time: if both touch the same rows, and one writes, they race. The order is that of
-L. Lamport, "Time, clocks, and the ordering of events in a distributed system", Communications of
-the ACM 21 (7), 1978.
+L. Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 21 (7), 1978.
 """
 
 from __future__ import annotations

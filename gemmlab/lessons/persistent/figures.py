@@ -205,8 +205,7 @@ BEFORE, AFTER = 3000, 7000  # cycles around it
 def tile_changes(marks: pandas.DataFrame) -> Picture:
     """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
 
-    marks: as measure.tiles gives. Cycle 0 is when the last warpgroup has all products of the tile
-    number TURN.
+    marks: as measure.tiles gives. In cycle 0 the last warpgroup has all products of tile TURN.
     """
     roles = list(dict.fromkeys(marks["role"]))
     panels = []  # the name of a kernel, its marks, and the cycles without products

@@ -256,8 +256,7 @@ def fma_order() -> pandas.DataFrame:
     of a bank leave out operands that are reused; waits: see Loop.waits(). TFLOP/s: slots alone, the
     roof times FFMA over slots; predicted, over slots and waits; measured, the median. issue active:
     of the cycles in which a scheduler has warps, those in which it issues; active: of the cycles of
-    the launch, those in which it has warps; dispatch stall: warps that wait for the dispatcher, per
-    issue.
+    the launch, those in which it has warps; dispatch stall: warps waiting to dispatch, per issue.
     """
     table = TABLE.read()
     active = table.cycles_active.astype(float)

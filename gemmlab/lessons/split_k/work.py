@@ -22,8 +22,7 @@ class Part:
     """Steps along K, from `first` up to `end`, of a tile of C that one block computes.
 
     `tile`: row and column, in the matrix of `product`. `sm` and `start`: where and after how many
-    steps it begins, if blocks go to the SM that is free first, one to an SM, and steps take equally
-    long.
+    steps it begins, if a block goes to the first free SM, and steps take equally long.
     """
 
     block: tuple[int, int, int]

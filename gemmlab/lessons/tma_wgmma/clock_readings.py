@@ -185,7 +185,6 @@ def marks() -> pandas.DataFrame:
 def blocks() -> pandas.DataFrame:
     """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
 
-    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way, or
-    written.
+    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way.
     """
     return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

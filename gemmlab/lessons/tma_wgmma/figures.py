@@ -273,8 +273,7 @@ SIDE, BETWEEN, ZOOM = 3.9, 0.5, 16  # inches; rows and columns that are shown la
 def warpgroup_accumulators(held: np.ndarray, *, thread: int = 0) -> Picture:
     """Which thread of a warpgroup holds which sums of 64 rows of C; one thread's are dark.
 
-    held: int (128, places), row * columns + column of each sum that a thread has: see
-    tables.accumulators.
+    held: int (128, places), row * columns + column of each: see tables.accumulators.
     """
     threads, places = held.shape
     rows = 64
@@ -342,8 +341,7 @@ ROW, PANEL_GAP = 0.3, 0.22  # inches
 def power(table: pandas.DataFrame) -> Picture:
     """Kernels beside cuBLAS under each load: their speed, the clock of the SMs, their energy.
 
-    table: as lessons.persistent.measure.POWER.read() gives. A row of the figure for each type,
-    data and load.
+    table: as persistent.measure.POWER has it. A row of the figure for each type, data and load.
     """
     looks = {}
     for name in sorted(set(table["kernel"]), key=lambda name: (name != "cublas", name)):

@@ -75,8 +75,7 @@ def question(name: str) -> Ablation:
 
     race: its first variant, of which pct_first is. launches: whether those of a kernel overlap, or
     each begins when the one before has ended. pct_cublas: of cuBLAS's first choice, of 8 bits of
-    the fastest of cuBLASLt's proposals; both are medians over rounds. cycles: of an SM, by the
-    clock that it counted.
+    the fastest of cuBLASLt's proposals; medians over rounds. cycles: of an SM, as it counted.
     """
     every = (table for lesson in modules("measure") for table in lesson.EVIDENCE)
     return {table.name: table for table in every}[f"{NAME}/{name}"]
@@ -186,8 +185,7 @@ def changes(name: str, load: str = RESTED) -> pandas.DataFrame:
 
     The first is the first variant of the same race; from and to are the quartiles of that share.
     cycles: of an SM, for one launch, by the clock that it counted. % of cuBLAS: of its first
-    choice, NaN of 8 bits; % of cuBLASLt: of the fastest of its proposals. Raises NoRecord,
-    StaleRecord.
+    choice, NaN of 8 bits; % of cuBLASLt: of its fastest proposal. Raises NoRecord, StaleRecord.
     """
     table = question(name).read()
     table = table[table["load"] == load]

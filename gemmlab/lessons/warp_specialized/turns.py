@@ -1,8 +1,7 @@
 """Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
 
 For kernels whose tiles of B, at least, come by tensor maps. A warpgroup is followed by its first
-warp, in the order in which the simulator executed the block: one of the many that the mbarriers
-allow, and no times.
+warp, in the order in which the simulator executed the block: one of many, and no times.
 """
 
 from __future__ import annotations
