@@ -47,7 +47,7 @@ def test_the_kernel_stores_what_its_twin_says(variant):
     out = numpy.full(blocks * THREADS, numpy.nan, numpy.float32)
     run = ptxsim.launch(
         PATH, ENTRY, (blocks, 1, 1), (THREADS, 1, 1), [out, fma_order.numbers(variant), 3],
-        options=variant.options, check=True,
+        options=fma_order.options_for(variant.settings), check=True,
     )  # fmt: skip
     assert not run.findings
     expected = fma_order.totals(variant, 3)

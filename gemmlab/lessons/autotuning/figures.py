@@ -253,10 +253,7 @@ def _draw_times(ax: Axes, known: Recorded, predictions: Predicted) -> None:
 
 # ---- rules ---------------------------------------------------------------------------------------
 
-LOOKS = (
-    (style.FAINT, "x"), (style.VERMILION, "s"), (style.PURPLE, "^"), (style.BLUE, "o"),
-    (style.GREEN, "D"), (style.BLACK, "*"),
-)  # fmt: skip
+LOOKS = (style.FAINT, "x"), (style.VERMILION, "s"), (style.PURPLE, "^"), (style.BLUE, "o")
 
 
 @styled

@@ -107,7 +107,8 @@ def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> 
                     row = timer(settings) | {"failed": ""}
                 except tuning.failures() as error:
                     say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
-                    row = _failed(space, settings, str(error))
+                    why = " ".join(str(error).split())
+                    row = settings | dict.fromkeys(tuning.MEASURED, "") | {"failed": why}
                 append(row | {"code": _code(space, settings)})
                 return float(row["time_ms"]) if row["time_ms"] != "" else None
 
@@ -152,11 +153,6 @@ def _kept(space: Space, rows: list[dict[str, str]]) -> Iterator[tuple[Point, flo
         settings = {name: int(row[name]) for name in space.rung.defaults}
         if row["code"] == _code(space, settings):
             yield space.point(settings), float(row["time_ms"]) if row["time_ms"] else None
-
-
-def _failed(space: Space, settings: Settings, why: str) -> Row:
-    blank = dict.fromkeys(tuning.MEASURED, "")
-    return {**settings, **blank, "failed": " ".join(why.split())}
 
 
 def _code(space: Space, settings: Settings) -> str:

@@ -51,10 +51,6 @@ class Quantizer:
             "IN32": SOURCES.index(self.source), "DTYPE": int(self.element is E5M2),
         }  # fmt: skip
 
-    def code_hash(self) -> str:
-        """What a record of it belongs to: its code and settings."""
-        return code_hash(PATH, self.macros)
-
     def shapes(self, rows: int, cols: int) -> tuple[tuple[int, int], tuple[int, ...]]:
         """Of the matrix that is made of one of rows × cols, and of its scales."""
         lines, depth = (cols, rows) if self.transpose else (rows, cols)
@@ -112,7 +108,8 @@ class Quantizer:
 @lru_cache(maxsize=64)
 def _loaded(quantizer: Quantizer, arch: str) -> on_gpu.GpuKernels:
     text = PATH.read_text(encoding="utf-8")
-    return on_gpu.loaded(text, PATH.name, arch, quantizer.macros, quantizer.code_hash())
+    code = code_hash(PATH, quantizer.macros)
+    return on_gpu.loaded(text, PATH.name, arch, quantizer.macros, code)
 
 
 def quantize(

@@ -48,7 +48,6 @@ MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 EXPECT = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
 DONE = "wgmma_wait<0>();"
 K_TILES = {WARP_SPECIALIZED: "range.count", PERSISTENT: "k_tiles"}
-SENDS_17 = SEND
 GONE_17 = "if (leader) tma_store_wait();"
 SENDS_18 = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
                                warpgroup);"""
@@ -75,7 +74,7 @@ def _marked(
 
 OF_17 = (
     (FULL_17, f"{FULL_17} BEGINS(k_tile == 0)"),
-    (MEMORY, f"{MEMORY} MARK(0, true)"), (SENDS_17, f"MARK(3, true) {SENDS_17} MARK(4, true)"),
+    (MEMORY, f"{MEMORY} MARK(0, true)"), (SEND, f"MARK(3, true) {SEND} MARK(4, true)"),
     (GONE_17, f"{GONE_17} MARK(5, true)"),
 )  # fmt: skip
 OF_18 = (

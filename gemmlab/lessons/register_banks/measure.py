@@ -90,10 +90,6 @@ class Variant:
     def settings(self) -> Settings:
         return {**self.macros, LEVEL: self.level}
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        return options_for(self.settings)
-
     def launch(self, sm_count: int) -> Launch:
         """As many blocks as run at a time: 128 sums a thread leave room for one on each SM."""
         resident = 1 if self.rows * self.columns == 128 else 2
@@ -148,7 +144,7 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
 def compiled(variant: Variant, arch: str) -> nvrtc.Program:
     """Compiled anew. Raises CompileError, NoCompiler."""
     text = PATH.read_text(encoding="utf-8")
-    return nvrtc.compile_anew(text, PATH.name, arch=arch, options=variant.options)
+    return nvrtc.compile_anew(text, PATH.name, arch=arch, options=options_for(variant.settings))
 
 
 def _measured(say: Say) -> list[Row]:

@@ -88,7 +88,11 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
             f"pipeline: warps of {trace.kernel_name} wait for no mbarrier; steps shows its tiles."
         )
     played.require_reads("pipeline")
-    tiles = {id(move.access): _tile(played, move) for move in played.moves if _in_pipeline(move)}
+    tiles = {
+        id(move.access): _tile(played, move)
+        for move in played.moves
+        if move.kind in (COPY, READ) and move.moves_elements
+    }
     places = _places(played, tiles)
     events = {warp: _events(played, warp, tiles, places) for warp in warps}
     copied, read, elements = (
@@ -98,10 +102,6 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
     return Pipeline(
         trace, tuple(block), warp, events[warp], len(warps), alike, elements, copied, read
     )  # fmt: skip
-
-
-def _in_pipeline(move: Move) -> bool:
-    return move.kind in (COPY, READ) and move.moves_elements
 
 
 def _tile(played: Played, move: Move) -> int:

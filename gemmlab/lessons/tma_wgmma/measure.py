@@ -63,11 +63,9 @@ AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ende
 # Of some rows: what readers see instead of the step.
 TITLES = {"a warp that only copies": "C sent by tensor map; a warp that only copies"}
 HILBERT = (
-    (
-        '#include "cluster_tiles.cuh"',
-        '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"',
-    ),
-)
+    ('#include "cluster_tiles.cuh"',
+     '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"'),
+)  # fmt: skip
 CHANGES = {"tiles by Hilbert's curve": HILBERT}
 PLANS = {
     "a block on each SM": _on_all_sms, "warpgroups in turn, each with its tile": _ping_pong,

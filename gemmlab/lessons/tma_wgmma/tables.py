@@ -134,8 +134,6 @@ def accumulators() -> np.ndarray:
 
 
 SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
-
-
 # A piece that stands once in the kernel's file, what is there instead, and what may happen then.
 LEFT_OUT = pandas.read_csv(Path(__file__).with_name("left_out.csv"), keep_default_na=False)
 
