@@ -14,7 +14,6 @@ from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp8 import figures as fp8_figures
-from gemmlab.lessons.fp8 import scales
 from gemmlab.lessons.fp8 import tables as fp8_tables
 from gemmlab.lessons.fp8.quantize import ELEMENTS
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
@@ -121,7 +120,7 @@ def test_numbers_and_roundings_are_drawn_as_they_are():
 
 
 def test_the_reach_of_scales_is_drawn_as_it_is():
-    reach = scales.every_kind(partial(gl.load, "19_fp8"), 32, 256, 384, 9, 40)
+    reach = fp8_tables.every_kind(partial(gl.load, "19_fp8"), 32, 256, 384, 9, 40)
     figure = fp8_figures.scale_reach(*reach)
     of_b = next(ax for ax in figure.axes if ax.get_gid() == "blocks B")
     boxes = [(p.get_x(), p.get_y(), p.get_width(), p.get_height()) for p in of_b.patches]

@@ -9,7 +9,7 @@ import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
-from gemmlab.lessons.fp8.scales import Reach, Region
+from gemmlab.lessons.fp8.tables import Reach, Region
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
@@ -220,7 +220,7 @@ PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
 def scale_reach(*reaches: Reach) -> Picture:
     """A panel for each kind of scales: what of A and B they reach that go into one element of C.
 
-    reaches: as scales.reach gives. Regions that lie behind one another along K have
+    reaches: as tables.reach gives. Regions that lie behind one another along K have
     scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
     """
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]

@@ -9,7 +9,7 @@ from gemmlab.lessons.multi_gpu import order
 from gemmlab.lessons.multi_gpu.schedule import Schedule, ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import column_parallel
 
-COUNTS = (2, 3, 4, 7)
+COUNTS, NAMED_COUNTS = (2, 3, 4, 7), "2, 3, 4 and 7"
 PLANTED = (1, "gather 3", "product 1")  # rank, step, and the event that it lacks
 Ring = Callable[[int, int], Sequence[int]]
 
@@ -40,7 +40,7 @@ def check_all_gather(ring: Ring) -> None:
             if lacks := sorted(set(range(ranks)) - parts):
                 print(f"Not yet: of {ranks} ranks, rank {rank} lacks part {lacks[0]} at the end.")
                 return
-    print(f"Right: with {_listed(COUNTS)} ranks all have all parts after one round less.")
+    print(f"Right: with {NAMED_COUNTS} ranks all have all parts after one round less.")
 
 
 def check_reduce_scatter(ring: Ring) -> None:
@@ -68,7 +68,7 @@ def check_reduce_scatter(ring: Ring) -> None:
                         f"{other} {times} times in its sum."
                     )
                     return
-    print(f"Right: with {_listed(COUNTS)} ranks each has the whole sum of its part.")
+    print(f"Right: with {NAMED_COUNTS} ranks each has the whole sum of its part.")
 
 
 def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
@@ -92,10 +92,6 @@ def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
             return None
         rounds.append([int(part) for part in parts])
     return rounds
-
-
-def _listed(counts: Sequence[int]) -> str:
-    return f"{', '.join(map(str, counts[:-1]))} and {counts[-1]}"
 
 
 def without_an_event() -> Schedule:

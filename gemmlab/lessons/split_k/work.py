@@ -7,7 +7,6 @@ that its first warp reads tell which tiles of C it works on, and how far along K
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -74,7 +73,8 @@ def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) 
     rows, columns, step = (-(-size // tile) for size, tile in zip((m, n, k), sizes, strict=True))
     free = [(0, sm) for sm in range(sm_count)]  # when, and which
     parts = []
-    for block in _in_order(trace.grid):
+    for z, y, x in product(*map(range, reversed(trace.grid))):  # along x first
+        block = (x, y, z)
         start, sm = heapq.heappop(free)
         for (number, *tile), first, end in _stretches(trace, block, *sizes):
             parts.append(Part(block, tuple(tile), first, end, sm, start, number))
@@ -94,12 +94,6 @@ def launch_by_launch(product: Work, batch: int) -> Work:
         for part in product.parts
     ]
     return replace(product, parts=tuple(parts), batch=batch)
-
-
-def _in_order(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Blocks as a GPU starts them: along x first, then y, then z."""
-    for z, y, x in product(*(range(size) for size in reversed(grid))):
-        yield x, y, z
 
 
 def _stretches(

@@ -142,10 +142,6 @@ def _swept(problem: Problem, s: Settings) -> bool:
     return problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE
 
 
-def _ops(s: Settings) -> str:
-    return ops({"OP_A": 0, **s})
-
-
 common = {
     "tile": tile,
     "depth": lambda s: SQUARE,
@@ -153,7 +149,7 @@ common = {
     "needs_arch": lambda s: ARCH,
     "precision": HALF,
     "by_type": precision,
-    "ops": _ops,
+    "ops": lambda s: ops({"OP_A": 0, **s}),
     "ships": _ships,
     "swept": _swept,
     "by_wgmma": True,

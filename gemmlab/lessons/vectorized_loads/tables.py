@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import pandas
 
@@ -50,14 +49,13 @@ def side_by_side(
     Counts: of a product of this shape (M, N, K), simulated, per warp FMA. TFLOP/s: from the sweep
     of settings, or from the path to the rung `path`. Raises LadderError.
     """
-    rate = partial(ablations.rate_of, path) if path else _rate_in_sweep
+
+    def rate(kernel: Kernel) -> float:
+        return ablations.rate_of(path, kernel) if path else tuning.of(kernel)["gflops"] / 1e3
+
     return pandas.DataFrame(
         {name: _of(kernel, (m, n, k), rate) for name, kernel in kernels.items()}
     )
-
-
-def _rate_in_sweep(kernel: Kernel) -> float:
-    return tuning.of(kernel)["gflops"] / 1e3
 
 
 def _of(
