@@ -10,7 +10,7 @@ from gemmlab.lessons.autotuning.cost_model import Counts, Machine
 
 GPU = Machine(sms=10, instructions=100.0, wavefronts=50.0, l2_bytes=1000.0, dram_bytes=500.0)
 BLOCK = Counts(
-    settings={}, instructions=8.0, wavefronts=2.0, bytes=4.0, tile=(64, 64), depth=16, warps=4,
+    instructions=8.0, wavefronts=2.0, bytes=4.0, tile=(64, 64), depth=16, warps=4,
     resident=2,
 )  # fmt: skip
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)

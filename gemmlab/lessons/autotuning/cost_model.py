@@ -41,7 +41,6 @@ class Counts:
     a step. `warps`: of a block.
     """
 
-    settings: Settings
     instructions: float
     wavefronts: float
     bytes: float
@@ -139,7 +138,6 @@ def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
         counted[METRICS[access][0]] for access in (*METRICS,) if access != ("global", "store")
     )
     return Counts(
-        settings=dict(settings),
         instructions=(counted[FMA_METRIC] / WARP + accesses) / STEPS,
         wavefronts=wavefronts / STEPS,
         bytes=SECTOR_BYTES * counted[METRICS["global", "load"][1]] / STEPS,

@@ -23,7 +23,6 @@ KINDS = {  # of scales -> colour, marker
     "tensors": (style.BLACK, "s"), "rows": (style.ORANGE, "D"), "blocks": (style.PURPLE, "o"),
 }  # fmt: skip
 
-
 # ---- numbers -------------------------------------------------------------------------------------
 
 ELEMENTS = {"float8_e4m3": ("E4M3", style.PURPLE), "float8_e5m2": ("E5M2", style.ORANGE)}

@@ -59,7 +59,6 @@ THIN = (8192, 8192, 256)
 WITH_ALL = (LARGE, THIN)
 """(M, N, K) at which all activations are measured."""
 
-
 # The activations once more, as a C++ expression of x for CuPy's elementwise kernels.
 EXPRESSIONS = {
     "none": "x",

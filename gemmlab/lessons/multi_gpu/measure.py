@@ -203,16 +203,9 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
 
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
-    summed, copied = runner.link_rates(ranks)
-    rates = {
-        "all_reduce_gbytes": statistics.median(summed) / 1e9,
-        "peer_copy_gbytes": statistics.median(copied) / 1e9,
-    }
-    say(
-        f"{NAME}: {ranks} GPUs, all-reduce {rates['all_reduce_gbytes']:.0f} GB/s, "
-        f"peer copy {rates['peer_copy_gbytes']:.0f} GB/s"
-    )
-    return rates
+    summed, copied = (statistics.median(rates) / 1e9 for rates in runner.link_rates(ranks))
+    say(f"{NAME}: {ranks} GPUs, all-reduce {summed:.0f} GB/s, peer copy {copied:.0f} GB/s")
+    return {"all_reduce_gbytes": summed, "peer_copy_gbytes": copied}
 
 
 def _median(measured: Measured) -> Timeline:

@@ -8,7 +8,6 @@ L. Lamport, "Time, clocks, and the ordering of events in a distributed system", 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from itertools import combinations
 
@@ -103,9 +102,6 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
 def findings(schedule: Schedule) -> list[str]:
     """A sentence for each race, and for each read of rows that nobody wrote. Raises Stuck."""
     before = earlier(schedule)
-    given: dict[int, list[Part]] = defaultdict(list)
-    for held in schedule.inputs:
-        given[held.rank].append(held.part)
     sentences = []
     for rank, steps in enumerate(schedule.steps):
         for first, second in combinations(steps, 2):
@@ -115,7 +111,7 @@ def findings(schedule: Schedule) -> list[str]:
             if not ordered:
                 sentences += _races(rank, first, second)
         for step in steps:
-            written = given[rank] + [
+            written = [held.part for held in schedule.inputs if held.rank == rank] + [
                 part
                 for earlier_rank, name in before[rank, step.name]
                 if earlier_rank == rank

@@ -25,15 +25,15 @@ YES = {True: "yes", False: "no"}
 AT = measure.CUBE.shape  # whose recorded rate the model takes
 
 
-def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
+def machine(rung: str, link: float, network: float | None = None) -> Machine:
     """A GPU with the recorded rates of a rung at AT and of a copy, and with links as given.
 
-    `link`, `network`: bytes a second one way, to GPUs of its host, which has `hosts_of`, and to
-    others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
+    `link`, `network`: bytes a second one way, to GPUs of its host of 8 and to others. Raises
+    LadderError, NoRecord, StaleRecord and ScheduleError.
     """
     run = runs.replay_at(Measured(ladder.find(rung)), *AT)
     memory = roofs.recorded_ceilings().bytes_per_second
-    return Machine(1e9 * run.gflops, memory, link, network, hosts_of)
+    return Machine(1e9 * run.gflops, memory, link, network)
 
 
 def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> pandas.DataFrame:
@@ -165,13 +165,12 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
 def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
     """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
     steps = {step.name: step for step in run.of(0)}
-    rows = {
-        at: {
-            f"{kind} {what}": value
-            for kind in ("gather", "product")
-            for step in [steps[f"{kind} {at}"]]
-            for what, value in (("from", step.start_ms), ("to", step.end_ms), ("ms", step.ms))
-        }
-        for at in range(chunks)
-    }  # fmt: skip
+    rows = {}
+    for at in range(chunks):
+        gather, product = steps[f"gather {at}"], steps[f"product {at}"]
+        rows[at] = {
+            "gather from": gather.start_ms, "gather to": gather.end_ms, "gather ms": gather.ms,
+            "product from": product.start_ms, "product to": product.end_ms,
+            "product ms": product.ms,
+        }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("chunk")

@@ -50,7 +50,6 @@ MEMORY = "extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];"
 FULL_16 = "mbarrier_wait(full + MBARRIER_BYTES * (k_tile % STAGES), k_tile / STAGES % 2);"
 FULL_17 = "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);"
 
-
 Marks = tuple[tuple[str, str], ...]  # lines of a kernel, and what stands after them
 
 

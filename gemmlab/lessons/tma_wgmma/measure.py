@@ -89,7 +89,6 @@ OF_PACE = (
     "joules_per_tflop",
 )  # fmt: skip
 
-
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 
 

@@ -89,7 +89,6 @@ WHAT = (
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
 
-
 TILES = ("BM", "BN", "STAGES", "CLUSTER")
 OTHERS = ({"GROUP"}, {"OP_B", "DTYPE", "OUT32"}, {"SEND_LATER"}, {"EARLY_LAUNCH"})
 USUAL = {
