@@ -30,7 +30,7 @@ def test_every_way_is_verified_and_measured_on_a_gpu(batch):
 
 @pytest.fixture(scope="module")
 def table():
-    return batches.batches()
+    return batches.TABLE.read()
 
 
 def test_every_way_is_recorded_at_every_batch_once(table):

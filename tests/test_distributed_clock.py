@@ -105,7 +105,6 @@ def test_hidden_is_what_lies_under_products_of_the_rank_that_hides_least():
     [
         ({"link_bytes_per_second": 0}, "a rate is 0; it must be above 0"),
         ({"network_bytes_per_second": -1.0}, "a rate is -1.0"),
-        ({"latency_s": -1}, "latency_s is -1"),
         ({"gpus_per_host": 0}, "gpus_per_host is 0"),
     ],
 )

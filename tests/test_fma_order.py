@@ -47,7 +47,7 @@ def test_the_kernel_stores_what_its_twin_says(variant):
     out = numpy.full(blocks * THREADS, numpy.nan, numpy.float32)
     run = ptxsim.launch(
         PATH, ENTRY, (blocks, 1, 1), (THREADS, 1, 1), [out, fma_order.numbers(variant), 3],
-        options=variant.options, check=True,
+        options=fma_order.options_for(variant.settings), check=True,
     )  # fmt: skip
     assert not run.findings
     expected = fma_order.totals(variant, 3)
@@ -195,12 +195,12 @@ def test_costs_come_back_from_cycles_that_have_them():
     )  # fmt: skip
     costs = fma_orders.costs(table)
     assert (costs.wait, costs.load) == pytest.approx((0.5, 1.25))
-    assert costs.left == pytest.approx(0, abs=1e-9)
+    assert costs.residual == pytest.approx(0, abs=1e-9)
 
 
 def test_the_budget_subtracts_losses_from_the_roof():
     kernel = gemmlab.load("10_register_banks", "sm_90a")
-    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, left=0.0))
+    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, residual=0.0))
     roof = gemmlab.recorded_ceilings().flop_per_second / 1e12
     assert table["TFLOP/s"].iloc[0] == pytest.approx(roof)
     assert table["TFLOP/s"].iloc[:-1].is_monotonic_decreasing

@@ -8,9 +8,9 @@ import pytest
 import gemmlab as gl
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import errors, scales, tables
+from gemmlab.lessons.fp8 import errors, tables
 from gemmlab.lessons.fp8.lab import error_sliders
-from gemmlab.lessons.fp8.scales import Region
+from gemmlab.lessons.fp8.tables import Region
 
 NAME = "19_fp8"
 
@@ -42,7 +42,7 @@ def test_a_value_becomes_the_nearest_number(element):
 def test_what_scales_reach_is_what_their_definition_says():
     """Of each kind: the factors of a row of A and of a column of B, spread out."""
     m, n, k, row, column = 32, 256, 300, 9, 40
-    for reached in scales.every_kind(partial(gl.load, NAME, BM=64, STAGES=6), m, n, k, row, column):
+    for reached in tables.every_kind(partial(gl.load, NAME, BM=64, STAGES=6), m, n, k, row, column):
         shape = reached.scales.shape_of_a(reached.problem)
         number = 1 + np.arange(np.prod(shape)).reshape(shape)
         wide = np.broadcast_to(reached.scales.spread_over_a(number, reached.problem), (m, k))
@@ -59,9 +59,9 @@ def test_what_scales_reach_is_what_their_definition_says():
 
 def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_refused():
     with pytest.raises(ValueError, match=r"C\[9, 128\] is not in the first tile of C, 128×128"):
-        scales.reach(gl.load(NAME), 32, 256, 384, 9, 128)
+        tables.reach(gl.load(NAME), 32, 256, 384, 9, 128)
     with pytest.raises(ValueError, match="18_persistent takes no scales"):
-        scales.reach(gl.load("18_persistent"), 32, 256, 384, 9, 40)
+        tables.reach(gl.load("18_persistent"), 32, 256, 384, 9, 40)
 
 
 # ---- sums ----------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def test_each_move_multiplies_once_and_what_was_tried_stays():
     assert "Sliders for the errors" in repr(sliders) and sliders.picture.value
     sliders.sliders["k"].value = 256
     assert [row["k"] for row in sliders._tried] == [1024, 256]
-    row = errors.recorded_errors().set_index(["data", "types", "scales", "promote", "k"])
+    row = errors.ERRORS.read().set_index(["data", "types", "scales", "promote", "k"])
     expected = row.loc[("even", "E4M3", "tensors", 128, 256)]
     assert sliders._tried[-1]["sum_error"] == pytest.approx(expected.sum_error, rel=1e-5)
     assert "K = 256" in sliders.caption.value and "role" in sliders.message.value

@@ -47,7 +47,7 @@ def test_quantizers_have_the_bits_of_the_gpu(quantizer):
 
 
 def test_errors_are_those_of_the_simulator():
-    table = errors.recorded_errors().set_index(["data", "types", "scales", "promote", "k"])
+    table = errors.ERRORS.read().set_index(["data", "types", "scales", "promote", "k"])
     assert len(table) == len(errors.cases())
     for case in (
         errors.Case("even", 0, 0, 128, 256), errors.Case("uneven", 0, 2, 128, 256),

@@ -10,7 +10,6 @@ from gemmlab.kernel.compiler import resources_of
 from gemmlab.lessons.fp8 import measure as fp8_measure
 from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
 from gemmlab.lessons.warp_specialized import comparisons
-from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
 from gemmlab.lessons.warp_specialized.comparisons import (
     FASTEST_PROPOSAL,
     FIRST_CHOICE,
@@ -152,7 +151,7 @@ def test_a_race_is_kept_beside_what_was_recorded_before(dry):
 
 def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
     question("roles").remake(lambda line: None)
-    table = hopper_changes.changes("roles").loc["8192×8192×8192"].set_index("variant")
+    table = comparisons.changes("roles").loc["8192×8192×8192"].set_index("variant")
     assert list(table.index) == list(BY_TITLE), "no library"
     assert table["% of the first"]["16"] == 100
     row = table.loc["17"]  # the sixth: after two libraries and three other variants
@@ -160,4 +159,4 @@ def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
     assert row["from"] <= row["% of the first"] <= row["to"]
     assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
     assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
-    assert set(hopper_changes.changes("roles", LOADED)["SM clock, MHz"]) == {1400}
+    assert set(comparisons.changes("roles", LOADED)["SM clock, MHz"]) == {1400}

@@ -208,7 +208,7 @@ def test_with_a_swizzle_a_column_of_a_box_lies_in_all_banks():
 
 
 def test_each_sum_is_held_once_where_the_kernels_look_for_it():
-    held = warpgroup_layouts.sums()
+    held = warpgroup_layouts.accumulators()
     assert sorted(held.ravel()) == list(range(64 * 64))
     # As accumulator_row and accumulator_column of kernels/common/wgmma.cuh.
     thread, i = np.indices(held.shape)

@@ -1,5 +1,7 @@
 """Ways to join the parts of K: which settings are compared, which bits agree, what is recorded."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas
 import pytest
@@ -62,7 +64,8 @@ def test_the_gain_is_that_of_the_fastest_way_with_equal_parts(monkeypatch):
         row(deep, STREAM_K, 1.0, 1), row(square, ALONE, 5.0, 1), row(square, CLUSTER, 4.0, 2),
         row((64, 64, 64), STREAM_K, 1.0, 1),
     ]  # fmt: skip
-    monkeypatch.setattr(cuts, "joins", lambda: pandas.DataFrame(rows))
+    table = SimpleNamespace(read=lambda: pandas.DataFrame(rows))
+    monkeypatch.setattr(cuts, "TIMES_OF_JOINS", table)
     table = cuts.gains(sm_count=50)
     assert table.index.tolist() == ["64×128×4096", "640×640×640"]
     assert table.loc["64×128×4096"].tolist() == [

@@ -12,7 +12,6 @@ from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import measure as measuring
-from gemmlab.lessons.multi_gpu import recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
 from gemmlab.lessons.multi_gpu import timeline as clock
@@ -75,7 +74,7 @@ def measured(tmp_path):
     lines = []
     path = measuring.SPEEDS.remake(lines.append)
     (path.parent / registry.RUNS).write_text("{}")
-    return recorded.scaling(), lines
+    return measuring.SPEEDS.read(), lines
 
 
 def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp_path):
@@ -117,14 +116,14 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
 def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
     schedule = measuring.MAKERS[make.SUMMA](measuring.CUBE, 2)
-    read = recorded.timeline(schedule, RUNG)
+    read = measuring.timeline(schedule, RUNG)
     expected = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
     assert len(read.steps) == len(expected.steps)
     assert read.ms == pytest.approx(expected.ms, rel=1e-5)
     assert read.hidden == pytest.approx(expected.hidden, rel=1e-4)
     assert read.source.startswith(f"{RUNG}, moved by NCCL, measured on 2 × NVIDIA Test, ")
     with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks by 18_persistent, moved by NCCL"):  # fmt: skip # noqa: E501
-        recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
+        measuring.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
 
 
 def test_a_wrong_product_is_not_timed(gpus):
@@ -138,7 +137,7 @@ def test_recorded_runs_keep_what_their_schedule_orders():
     for name, maker in measuring.MAKERS.items():
         schedule = maker(measuring.CUBE, 2)
         for case, way in product(measuring.CASES, (NCCL, DMA_ENGINES)):
-            run = recorded.timeline(schedule, case.rung.name, way)
+            run = measuring.timeline(schedule, case.rung.name, way)
             for rank, ordered in enumerate(schedule.steps):
                 ran = {step.name: step for step in run.of(rank)}
                 for step in ordered:
@@ -167,7 +166,7 @@ def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, mo
     path = tmp_path / "sum.cu"
     path.write_text(measuring.rank_sum.PATH.read_text() + "// and a comment\n")
     monkeypatch.setattr(measuring.rank_sum, "PATH", path)
-    recorded.scaling()
+    measuring.SPEEDS.read()
     path.write_text(measuring.rank_sum.PATH.read_text().replace("sum +=", "sum -="))
     with pytest.raises(registry.StaleRecord):
-        recorded.scaling()
+        measuring.SPEEDS.read()

@@ -64,7 +64,7 @@ def test_another_layout_of_fragments_is_noticed(monkeypatch):
 @pytest.mark.parametrize("interval, count", ((128, 7), (256, 4)))
 def test_sets_of_sums_are_filled_in_turn_and_each_is_added_once(interval, count):
     steps = turns.of(gl.load("19_fp8", PROMOTE=interval).trace(128, 128, 7 * 128))
-    figure = fp8_figures.sums_in_turn(steps)
+    figure = fp8_figures.accumulators_in_turn(steps)
     boxes = {patch.get_gid(): patch for patch in figure.axes[0].patches}
     assert set(boxes) == {f"{what} {n}" for what in ("products", "added") for n in range(count)}
     for n in range(count):

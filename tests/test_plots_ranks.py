@@ -17,21 +17,21 @@ MACHINE = Machine(600e12, 4e12, 300e9, 50e9)
 
 def test_what_ranks_hold_is_traced_through_the_messages():
     first, second = holdings(make.column_parallel(SMALL, 2, 3))
-    assert (first.A[:6] == HOLDS).all() and (first.A[6:] == COMES).all()
-    assert (first.B[:, :4] == HOLDS).all() and (first.B[:, 4:] == NONE).all()
-    assert (first.C[:, :4] == HOLDS).all() and (first.C[:, 4:] == NONE).all()
-    assert (second.A == HOLDS).sum() == 36 and (second.C[:, 4:] == HOLDS).all()
+    assert (first["A"][:6] == HOLDS).all() and (first["A"][6:] == COMES).all()
+    assert (first["B"][:, :4] == HOLDS).all() and (first["B"][:, 4:] == NONE).all()
+    assert (first["C"][:, :4] == HOLDS).all() and (first["C"][:, 4:] == NONE).all()
+    assert (second["A"] == HOLDS).sum() == 36 and (second["C"][:, 4:] == HOLDS).all()
 
 
 def test_parts_of_sums_for_others_and_panels_are_told_apart():
     first, second = holdings(make.row_parallel(SMALL, 2))
-    assert (first.A[:, :3] == HOLDS).all() and (first.A[:, 3:] == NONE).all()
-    assert (first.C[:6] == HOLDS).all() and (first.C[6:] == COMES).all()
-    assert (second.C[:6] == COMES).all() and (second.C[6:] == HOLDS).all()
+    assert (first["A"][:, :3] == HOLDS).all() and (first["A"][:, 3:] == NONE).all()
+    assert (first["C"][:6] == HOLDS).all() and (first["C"][6:] == COMES).all()
+    assert (second["C"][:6] == COMES).all() and (second["C"][6:] == HOLDS).all()
     corner = holdings(make.summa(SMALL, Grid(2, 2), 2))[3]
-    assert (corner.C[6:, 4:] == HOLDS).all() and (corner.C == HOLDS).sum() == 24
-    assert (corner.A[6:, :3] == COMES).all() and (corner.A[6:, 3:] == HOLDS).all()
-    assert (corner.A[:6] == NONE).all() and (corner.B[:3, 4:] == COMES).all()
+    assert (corner["C"][6:, 4:] == HOLDS).all() and (corner["C"] == HOLDS).sum() == 24
+    assert (corner["A"][6:, :3] == COMES).all() and (corner["A"][6:, 3:] == HOLDS).all()
+    assert (corner["A"][:6] == NONE).all() and (corner["B"][:3, 4:] == COMES).all()
 
 
 def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():

@@ -13,7 +13,7 @@ from gemmlab.analysis import facts, k_steps
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.lessons.fp32_summit.figures import SLOTS, loads_under_way
 from gemmlab.lessons.register_banks import figures as register_banks
-from gemmlab.lessons.register_banks import ring
+from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
 from gemmlab.lessons.warp_tiling.figures import levels
@@ -110,8 +110,8 @@ def view(name, **settings):
     return plots.kernel_view(facts.of(gl.load(name, **settings)), recorded_ceilings())
 
 
-def small_ring():
-    return ring.of(gl.load(TEN, **SMALL).trace(64, 64, 96))
+def small_pipeline():
+    return pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 96))
 
 
 FIGURES = {
@@ -137,7 +137,7 @@ FIGURES = {
         caption="The three levels of a tile of C, of warp 3 and its lane 17.",
     ),
     "timeline": lambda t, w: order_of_execution(t),
-    "ring": lambda t, w: register_banks.ring(small_ring()),
+    "ring": lambda t, w: register_banks.pipeline(small_pipeline()),
     **{f"steps {name}": lambda t, w, name=name: plots.steps(w(name)) for name in WALKS},
     **{
         f"step {number} {name}": lambda t, w, name=name, number=number: plots.step(
@@ -256,7 +256,7 @@ def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
     with pytest.raises(ValueError, match="columns are too many"):
         plots.timeline(gl.load(EIGHT).trace(128, 128, 128))
     with pytest.raises(ValueError, match="20 tiles do not fit"):
-        register_banks.ring(ring.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
+        register_banks.pipeline(pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
     with pytest.raises(ValueError, match="shared memory"):
         plots.bank_map({"A": next(a for a in flat.run.accesses() if a.space == "global")})
     trace = traces(FOUR, (64, 64, 32))
@@ -396,13 +396,13 @@ def left(artist):
 
 
 def test_a_ring_has_every_event_in_its_order_and_in_the_row_of_its_place():
-    traced = small_ring()
-    figure = register_banks.ring(traced)
+    traced = small_pipeline()
+    figure = register_banks.pipeline(traced)
     places = [left(the_one(figure, f"{event.kind} {event.tile}")) for event in traced.events]
     assert places == sorted(set(places)), "from left to right, each once"
     tops = defaultdict(set)
     for event in traced.events:
-        if event.kind in (ring.COPIES, ring.READS):
+        if event.kind in (pipeline.COPIES, pipeline.READS):
             tops[event.place].add(the_one(figure, f"{event.kind} {event.tile}").get_y())
     assert len(tops) == traced.places and all(len(ys) == 1 for ys in tops.values())
     for way in by_gid(axes(figure, "ring"), "way "):

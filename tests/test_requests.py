@@ -4,7 +4,7 @@ import pytest
 
 import gemmlab
 from gemmlab.kernel.trace import TraceError
-from gemmlab.lessons.naive import tables as requests
+from gemmlab.lessons.naive import measure as requests
 from gemmlab.lessons.vectorized_loads.tables import shared_access, wavefronts
 from gemmlab.loading import load
 

@@ -141,7 +141,7 @@ def broken(cubin, change):
     start, lines = rewriting._lines(cubin, ENTRY)
     trip = {instruction.address for instruction in analyse(cubin, ENTRY).instructions}
     for at, line in enumerate(lines):
-        if line.one.address in trip and (words := change(line)) is not None:
+        if line.parsed.address in trip and (words := change(line)) is not None:
             made = bytearray(cubin)
             struct.pack_into("<QQ", made, start + 16 * at, *words)
             return bytes(made)
@@ -150,19 +150,19 @@ def broken(cubin, change):
 
 def other_sum(line):
     """A multiply-add into the register that it reads first."""
-    if line.one.operation == "FFMA":
+    if line.parsed.operation == "FFMA":
         source = line.lower >> 24 & 255
         return line.lower & ~(255 << 16) | source << 16, line.upper
 
 
 def other_address(line):
-    if class_of(line.one) == SHARED_LOAD:
+    if class_of(line.parsed) == SHARED_LOAD:
         return line.lower + (16 << 40), line.upper
 
 
 def no_wait(line):
-    if line.one.operation == "FFMA" and line.one.control.waits_for:
-        return line.lower, replace(line.one.control, waits_for=()).put_into(line.upper)
+    if line.parsed.operation == "FFMA" and line.parsed.control.waits_for:
+        return line.lower, replace(line.parsed.control, waits_for=()).put_into(line.upper)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from gemmlab.folders import ROOT
 from gemmlab.ladder import find
 from gemmlab.lessons.autotuning import searching, tuner
 from gemmlab.lessons.autotuning import space as recorded
-from gemmlab.lessons.autotuning.journal import Journal
 from gemmlab.lessons.autotuning.searching import Wanted
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import tuning
@@ -91,8 +90,7 @@ def test_a_search_that_is_killed_goes_on_where_it_was(known, tmp_path):
     assert out.split("\n")[0] == f"{len(straight.evaluated)} {straight.best}"
     after = asked.read_text()[len(first) :].splitlines()
     assert len(after) == len(straight.evaluated) - kept and len(set(after)) == len(after)
-    rows = Journal(path, (*known.space.rung.defaults, *tuning.MEASURED, "failed")).rows()
-    assert len(rows) == len(straight.evaluated)
+    assert path.read_text().count("\n") - 1 == len(straight.evaluated)
 
 
 def test_a_setting_that_fails_is_noted_and_not_tried_again(known, tmp_path):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.colors import to_rgb
@@ -67,10 +66,10 @@ def roofs_thumbnail(ceilings: Ceilings) -> Image.Image:
     return picture
 
 
-def ranks_thumbnail(holdings: Any) -> Image.Image:
+def ranks_thumbnail(holdings: Mapping[str, np.ndarray]) -> Image.Image:
     """What a rank has of A, B and C in full colour, and what comes to it from others pale.
 
-    holdings: 0, 1 (it comes) or 2 (it is there) for each element, in its A, B and C.
+    holdings: 0, 1 (it comes) or 2 (it is there) for each element of "A", "B" and "C".
     """
     picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
     pen = ImageDraw.Draw(picture)
@@ -78,7 +77,7 @@ def ranks_thumbnail(holdings: Any) -> Image.Image:
     far = side + 2 + GAP
     for name, x, y in (("A", 0, far), ("B", far, 0), ("C", far, far)):
         shades = [style.tint(style.ARRAYS[name], share) for share in (0.0, 0.28, 1.0)]
-        level = _fit(getattr(holdings, name), side, side)
+        level = _fit(holdings[name], side, side)
         pixels = np.round(255 * np.array(shades)[level]).astype(np.uint8)
         picture.paste(Image.fromarray(pixels), (x + 1, y + 1))
         pen.rectangle((x, y, x + side + 1, y + side + 1), outline=style.FAINT)

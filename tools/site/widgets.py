@@ -128,7 +128,7 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
         return {tuple(settings.values()): view}
     if call.function == RING_PLAYER:
         player, stages = ring_player.RingPlayer(kernel), settings[ring_player.STAGES]
-        drawn, words = partial(player.drawn, stages), partial(player.told, stages)
+        drawn, words = partial(player.drawn, stages), partial(player.description, stages)
         return {
             (stages, number): View(webp(drawn(number)), (words(number),))
             for number in range(1, player.moments(stages) + 1)

@@ -34,9 +34,9 @@ def _c_columns(s: Settings) -> int:
 
 def _shared_bytes(s: Settings) -> int:
     """Pairs of tiles, squares of each warpgroup's part of C, two mbarriers for each pair."""
-    rooms = 2 if s["BN"] > _c_columns(s) else 1
+    buffers = 2 if s["BN"] > _c_columns(s) else 1
     stages = s["STAGES"] * ((s["BM"] + s["BN"]) * ROW_BYTES + 2 * tma_wgmma.BARRIER_BYTES)
-    return stages + s["BM"] // GROUP_ROWS * rooms * tma_wgmma.SQUARE_BYTES
+    return stages + s["BM"] // GROUP_ROWS * buffers * tma_wgmma.SQUARE_BYTES
 
 
 def _has_maps(problem: Problem) -> bool:

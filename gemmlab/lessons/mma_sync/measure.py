@@ -80,10 +80,10 @@ def counted(step: AblationStep, shape: Shape, metrics: dict[str, str]) -> Row:
     """Counters of one launch at LARGE, by column; 0 at other shapes."""
     if shape != LARGE:
         return dict.fromkeys(metrics, 0)
-    (found,) = profiler.counters(
+    (counted,) = profiler.counters(
         step.rung, step.all_settings, [shape], tuple(metrics.values()), step.path
     )
-    return {name: found[metric] for name, metric in metrics.items()}
+    return {name: counted[metric] for name, metric in metrics.items()}
 
 
 BY_STEPS = ablation(

@@ -25,8 +25,7 @@ NEEDED, REST = 0.6, 0.08  # of the colours of A and B
 def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     """Which block computes which tile of C, in which round; what the first round needs is dark.
 
-    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
-    shape.
+    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one shape.
     """
     room = (WIDTH - MARGIN) / 2 - 0.3
     side = room - STRIP - GAP
@@ -44,26 +43,20 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     title = "Which block computes which tile of C, and when"
     _, first = orders[0]
     m, n, k = first.shape
-    needs = [
-        f"{name} {len(order.brought(0, 'A')):,} rows of A and {len(order.brought(0, 'B')):,} "
-        "columns of B"
-        for name, order in orders
-    ]
+    counts = [[len(order.brought(0, array)) for array in "AB"] for _, order in orders]
+    needs = [f"{rows:,} rows of A and {columns:,} columns of B" for rows, columns in counts]
+    named = [f"{name} {needed}" for (name, _), needed in zip(orders, needs, strict=True)]
     caption = (
         f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'block')} that stay, with tiles "
         f"of {first.tile[0]}×{first.tile[1]}, as the copies tell that their threads ask for. "
         f"A block computes a tile in each of {style.plural(first.rounds, 'round')}. The first "
-        f"round needs: {'; '.join(needs)}."
+        f"round needs: {'; '.join(named)}."
     )
     fig = page(title, 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12, caption, key=key)
     for at, (name, order) in enumerate(orders):
         left = MARGIN + at * (room + 0.45)
         fig.text_at(left, fig.top, name, size=NORMAL, weight="bold")
-        words = (
-            f"round 0 needs {len(order.brought(0, 'A')):,} rows of A and "
-            f"{len(order.brought(0, 'B')):,} columns of B"
-        )
-        fig.text_at(left, fig.top + 0.21, words, size=SMALL)
+        fig.text_at(left, fig.top + 0.21, f"round 0 needs {needs[at]}", size=SMALL)
         _draw(fig, order, left, fig.top + 0.44, side)
     return fig
 
@@ -212,8 +205,7 @@ BEFORE, AFTER = 3000, 7000  # cycles around it
 def tile_changes(marks: pandas.DataFrame) -> Picture:
     """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
 
-    marks: as measure.tiles gives. Cycle 0 is when the last warpgroup has all products of the tile
-    number TURN.
+    marks: as measure.tiles gives. In cycle 0 the last warpgroup has all products of tile TURN.
     """
     roles = list(dict.fromkeys(marks["role"]))
     panels = []  # the name of a kernel, its marks, and the cycles without products

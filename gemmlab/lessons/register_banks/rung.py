@@ -22,7 +22,7 @@ STAGES = 3  # as in the kernels' header; steps on the way to 10 have others
 
 
 def _shared_bytes(s: Settings) -> int:
-    """A ring of tiles of floats; A's have four more in a row, against bank conflicts."""
+    """A pipeline of tiles of floats; A's have four more in a row, against bank conflicts."""
     places = max(2, s.get("STAGES", STAGES))
     return places * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
 
@@ -81,9 +81,5 @@ RUNG = Rung(
     constraints=CONSTRAINTS,
     model_bytes=shapes.tile_reuse,
     needs_arch=needs_arch,
-    tuned_shapes=(
-        *((size,) * 3 for size in (512, 1024, 2048)),
-        (1024, 1024, 512),
-        (128, 4096, 4096),
-    ),
+    tuned_shapes=(*((n, n, n) for n in (512, 1024, 2048)), (1024, 1024, 512), (128, 4096, 4096)),
 )

@@ -153,7 +153,7 @@ LANE = 0.125  # of a row: how far one way stands below the other
 def joins(table: pandas.DataFrame) -> Picture:
     """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
 
-    table: as measure.joins() gives, its shapes in their order there.
+    table: as measure.TIMES_OF_JOINS has it, its shapes in their order there.
     """
     shapes = [of_shape for _, of_shape in table.groupby(["m", "n", "k"], sort=False)]
     key = [

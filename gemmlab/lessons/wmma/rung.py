@@ -87,8 +87,8 @@ RUNG = Rung(
     constraints=(
         Constraint("one warp", _one_warp),
         *(
-            one.where(_is_staged)
-            for one in (
+            constraint.where(_is_staged)
+            for constraint in (
                 Constraint("large enough to stage", _too_small),
                 whole_block(shapes.threads_of_warps),
                 Constraint("even shares", _uneven),
