@@ -45,7 +45,7 @@ _LATER = {
     "gpus_side_by_side": ("analysis.recorded", "gpus_side_by_side"),
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),
-    "issue_slots": ("analysis.issue_slots", "issue_slots"),
+    "issue_slots": ("analysis.recorded", "issue_slots"),
     "k_steps": ("analysis.k_steps", None),
     "lab": ("notebook.lab", "lab"),
     "matmul": ("products.call", "matmul"),

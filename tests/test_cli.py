@@ -339,7 +339,7 @@ def test_what_does_not_run_here_is_a_row_of_the_ladder_with_its_reason(one_does_
 def known(machine, monkeypatch):
     """Of 01_naive the GPU is known to count five sectors more."""
     difference = known_differences.Difference(
-        ("01_naive",), SECTORS, lambda trace: 5, "Nobody knows why."
+        "01_naive", SECTORS, lambda trace: 5, "Nobody knows why."
     )
     monkeypatch.setattr(known_differences, "DIFFERENCES", (difference,))
     return machine

@@ -9,7 +9,7 @@ from figures import axes, by_gid, test_it_can_be_read, the_one, words  # noqa: F
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.element_types import E5M2
+from gemmlab.ladder.precision import E5M2
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of

@@ -279,7 +279,8 @@ class ThreadReads:
         """What the thread gets with each of its loads that bring an element of this k. "A" and "B":
         of each load the elements, int (words, 2), as row and column."""
         trace = self.trace
-        of_a, loads = trace.m * trace.k, {"A": [], "B": []}
+        loads: dict[str, list[np.ndarray]] = {"A": [], "B": []}
+        of_a = trace.m * trace.k
         for load in self.loads:
             words = load[self.lane]
             if k in self.played.along(words):

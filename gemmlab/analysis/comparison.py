@@ -35,7 +35,7 @@ def compare(a: Kernel, b: Kernel, arch: str | None = None) -> Comparison:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """The facts of two kernels. Show it, or its `table`, or its `picture()`."""
+    """The facts of two kernels. Show it, or its `table`."""
 
     a: Facts
     b: Facts
@@ -56,19 +56,20 @@ class Comparison:
     def table(self) -> pandas.DataFrame:
         """Columns: quantity, one for each kernel, ratio (of b to a), unit. ratio is NaN where a
         value is 0, a word or not recorded."""
-        table, other = self.a.table(), self.b.table()
-        pairs = list(zip(table["value"], other["value"], strict=True))
-        first, second = self.names
-        ratios = pandas.Series([ratio(*pair) for pair in pairs], dtype=float)
+        a, b = self.a.table(), self.b.table()
+        ratios = pandas.Series(map(ratio, a["value"], b["value"]), dtype=float)
         if self.mixed:  # shares of different cuBLAS products are not one quantity
-            ratios[table["quantity"] == OF_CUBLAS] = math.nan
+            ratios[a["quantity"] == OF_CUBLAS] = math.nan
+        columns = dict(zip(self.names, (a["value"], b["value"]), strict=True))
         return pandas.DataFrame(
             {
-                "quantity": table["quantity"],
-                first: [_or_not_recorded(value) for value, _ in pairs],
-                second: [_or_not_recorded(value) for _, value in pairs],
+                "quantity": a["quantity"],
+                **{
+                    name: [NOT_RECORDED if value is None else value for value in column]
+                    for name, column in columns.items()
+                },
                 "ratio": ratios,
-                "unit": table["unit"],
+                "unit": a["unit"],
             }
         )
 
@@ -76,19 +77,14 @@ class Comparison:
     def sentences(self) -> list[str]:
         """What was traced, and where the speed comes from."""
         both = (self.a, self.b)
-        products = [f"{facts.trace.m}×{facts.trace.n}×{facts.trace.k}" for facts in both]
-        where = [
-            f"{'×'.join(map(str, facts.speed.shape))}: {facts.speed.where}"
-            for facts in both
-            if facts.speed
-        ]
-        traced = " and ".join(dict.fromkeys(products))
-        sentences = [f"Counted in the simulator: one block, at {traced}."]
+        shapes = dict.fromkeys(f"{each.trace.m}×{each.trace.n}×{each.trace.k}" for each in both)
+        sentences = [f"Counted in the simulator: one block, at {' and '.join(shapes)}."]
         if self.mixed:
-            each = " and ".join(f"{facts.kernel.name} {facts.kernel.dtype}" for facts in both)
-            sentences.append(f"{each}: each share is of cuBLAS in the same precision.")
-        if where:
-            sentences.append(f"Speed at {'; at '.join(dict.fromkeys(where))}.")
+            types = " and ".join(f"{each.kernel.name} {each.kernel.dtype}" for each in both)
+            sentences.append(f"{types}: each share is of cuBLAS in the same precision.")
+        at = "×".join(map(str, facts.SPEED_AT))
+        if where := dict.fromkeys(f"{at}: {each.speed.where}" for each in both if each.speed):
+            sentences.append(f"Speed at {'; at '.join(where)}.")
         return sentences
 
     def __repr__(self) -> str:
@@ -110,17 +106,12 @@ class Comparison:
         return sheet
 
 
-def _or_not_recorded(value: object) -> object:
-    return NOT_RECORDED if value is None else value
-
-
 def _name(kernel: Kernel, other: Kernel) -> str:
     """The rung, the settings that the other has otherwise, and those it lacks if not as usual."""
-    usual = {parameter.name: parameter.default for parameter in kernel.rung.parameters}
     shown = [
         f"{name}={value}"
         for name, value in kernel.settings.items()
-        if value != other.settings.get(name, usual[name])
+        if value != other.settings.get(name, kernel.rung.defaults[name])
     ]
     edited = kernel.text != kernel.rung.path.read_text(encoding="utf-8")
     return " ".join([kernel.name, *shown]) + (" edited" if edited else "")

@@ -211,7 +211,7 @@ def _groups(played: Played, in_shared: bool) -> list[list[Move]]:
 
 def _phases(played: Played) -> dict[int, int]:
     """{id of an access: how many barriers its warp had passed before}."""
-    phases = {}
+    phases: dict[int, int] = {}
     for warp in {move.warp for move in played.moves}:
         passed = 0
         for step in played.trace.run.instructions(played.block, warp):

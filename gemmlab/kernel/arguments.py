@@ -10,9 +10,8 @@ import numpy as np
 from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
-from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import MATRICES
-from gemmlab.ladder.precision import Scales
+from gemmlab.ladder.precision import FLOAT32, ElementType, Scales
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -26,9 +26,8 @@ from gemmlab.ladder.choices import (
     tuned_settings,
 )
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
-from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, Precision
+from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, ElementType, Precision
 from gemmlab.ladder.probes import (
     CEILINGS,
     CEILINGS_NAME,

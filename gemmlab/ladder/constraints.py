@@ -45,12 +45,12 @@ def whole_block(threads: Number) -> Constraint:
     return Constraint("threads per block", broken)
 
 
-def static_shared_memory(floats: Number) -> Constraint:
-    """So many floats fit into what a block has without asking for more."""
+def shared_memory(needed: Number, most: int) -> Constraint:
+    """A block needs at most so many bytes of shared memory."""
 
     def broken(s: Settings) -> str | None:
-        if (needed := FLOAT_BYTES * floats(s)) > STATIC_SHARED_BYTES:
-            return f"needs {needed} bytes of shared memory, a block has {STATIC_SHARED_BYTES}"
+        if (count := needed(s)) > most:
+            return f"needs {count} bytes of shared memory, a block has {most}"
         return None
 
     return Constraint("shared memory", broken)
@@ -96,7 +96,7 @@ def fits(
 
     return (
         whole_block(threads),
-        static_shared_memory(shared_floats),
+        shared_memory(lambda s: FLOAT_BYTES * shared_floats(s), STATIC_SHARED_BYTES),
         enough_registers(needed, contents, threads, blocks),
     )
 

@@ -111,13 +111,13 @@ class Rung:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
         launches = self.plan(problem, settings, target)
         for launch in launches:
-            for blocks, limit, axis in zip(launch.grid, MAX_GRID, "xyz", strict=True):
+            axes = zip(launch.grid, MAX_GRID, launch.cluster, "xyz", strict=True)
+            for blocks, limit, together, axis in axes:
                 if blocks > limit:
                     raise IllegalSetting(
                         f"{self.name} at {problem} needs {blocks} blocks along {axis}, "
                         f"a grid has at most {limit}: choose larger blocks"
                     )
-            for blocks, together, axis in zip(launch.grid, launch.cluster, "xyz", strict=True):
                 if blocks % together:
                     raise IllegalSetting(
                         f"{self.name} at {problem}: {blocks} blocks along {axis} are no whole "

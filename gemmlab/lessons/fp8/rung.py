@@ -6,9 +6,16 @@ from itertools import product
 
 from gemmlab.ladder import precision as precisions
 from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32
 from gemmlab.ladder.launch import Launch, MapOf, Target
-from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
+from gemmlab.ladder.precision import (
+    BFLOAT16,
+    E4M3,
+    E5M2,
+    FLOAT32,
+    PROMOTED,
+    Precision,
+    by_warpgroups,
+)
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Parameter, Settings

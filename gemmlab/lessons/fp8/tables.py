@@ -9,8 +9,7 @@ import pandas
 
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
-from gemmlab.ladder.element_types import ElementType
-from gemmlab.ladder.precision import BLOCK
+from gemmlab.ladder.precision import BLOCK, ElementType
 from gemmlab.lessons.fp8 import measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
