@@ -5,7 +5,7 @@ things: its kernel, `kernels/NN_name.cu`; its entry, RUNG in `gemmlab/lessons/na
 is found there; its record, `python -m gemmlab tune` and `record` on a GPU; its notebook.
 
 Read rung first, for what an entry says, and launch, for what its `plan` makes: grid, block,
-arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings, constraints: what
+arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings: what
 these are made of. choices is for those who ask.
 """
 # ruff: noqa: F401
@@ -25,7 +25,6 @@ from gemmlab.ladder.choices import (
     stored_as,
     tuned_settings,
 )
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, ElementType, Precision
 from gemmlab.ladder.probes import (
@@ -39,6 +38,7 @@ from gemmlab.ladder.probes import (
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import (
+    Constraint,
     IllegalSetting,
     Parameter,
     Settings,

@@ -174,6 +174,7 @@ class Scales:
 OF_TENSORS = Scales("tensors", 0, 0)
 OF_ROWS = Scales("rows", 1, 1)
 OF_BLOCKS = Scales("blocks", 1, BLOCK, BLOCK)
+SCALES = (OF_TENSORS, OF_ROWS, OF_BLOCKS)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmlab.folders import KERNELS, NOTEBOOKS
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.settings import Constraint, IllegalSetting, Parameter, Settings
 from ptxsim.architectures import LIMITS, STATIC_SHARED_BYTES, base
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z

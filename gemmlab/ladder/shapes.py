@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gemmlab.ladder.constraints import Constraint, shared_memory
 from gemmlab.ladder.launch import Triple
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, shared_memory
 from ptxsim.architectures import LIMITS, WARP, base
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from gemmlab.ladder import precision as precisions
 from gemmlab.ladder import shapes
 from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
 from gemmlab.ladder.precision import HALF, Precision
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, enough_registers
 from ptxsim.architectures import WARP
 
 FP8 = (precisions.FP8_E4M3, precisions.FP8_E5M2)
