@@ -36,7 +36,7 @@ _LATER = {
     "choose": ("products.choosing", "choose"),
     "chosen_rungs": ("analysis.recorded", "chosen_rungs"),
     "chosen_shares": ("analysis.recorded", "chosen_shares"),
-    "compare": ("analysis.comparison", "compare"),
+    "compare": ("analysis.facts", "compare"),
     "counters": ("analysis.counters", None),
     "exercises": ("notebook.exercises", None),
     "facts": ("analysis.facts", None),

@@ -47,7 +47,7 @@ def operands_of(
     name, precision = rung.name, rung.precision_of(settings)
     kind = precision.scales
     if bias is not None and not rung.takes_bias(settings):
-        also = " with these settings" if rung.bias else "; rung 11_fused_epilogue does"
+        also = " with these settings" if "BIAS" in settings else "; rung 11_fused_epilogue does"
         raise ArgumentError(f"{name} takes no bias{also}")
     if scales is None and kind is not None:
         raise ArgumentError(f"{name} needs scales, a float32 array for A and one for B: {kind}")

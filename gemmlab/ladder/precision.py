@@ -124,7 +124,7 @@ CUT = 2.0**-10  # the largest relative error of a float32 of which 10 bits of th
 PROMOTED = 128  # products of one sum of the tensor cores, where CUTLASS and cuBLASLt promote it
 FP8_SUM = 2.0**-12  # twice the unit of a sum with 13 bits of the fraction, for it is cut off
 
-BLOCK = 128
+BLOCK = 128  # rows, columns or k of block scales
 
 
 @dataclass(frozen=True)

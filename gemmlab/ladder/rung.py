@@ -73,8 +73,8 @@ class Rung:
     families: tuple[Settings, ...] = ()
     # The settings whose compiled code comes with the project, the defaults among them.
     ships: Callable[[Settings], bool] = lambda settings: True
-    bias: bool = False  # takes a bias for each column, and has a parameter ACTIVATION ...
-    biased: Callable[[Settings], bool] = lambda settings: True  # ... with these settings
+    # Whether it takes a bias for each column, and has a parameter ACTIVATION.
+    takes_bias: Callable[[Settings], bool] = lambda settings: False
     ops: Callable[[Settings], str] = lambda settings: "NN"  # how it takes A and B, see Problem
     batch: int = 1  # products of the launch that is verified; more than 1 if it takes batches
     shown_at: Problem | None = None  # in its row of the ladder, instead of at a large square
@@ -157,10 +157,6 @@ class Rung:
     def precision_of(self, settings: Settings) -> Precision:
         """Of A, B, C and the sums with these settings."""
         return self.precision if self.by_type is None else self.by_type(settings)
-
-    def takes_bias(self, settings: Settings) -> bool:
-        """Whether it takes a bias with these settings."""
-        return self.bias and self.biased(settings)
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

@@ -271,10 +271,10 @@ def _plan(
     if activation is not None and activation not in ACTIVATIONS:
         there = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"there is no activation {activation!r}; there are {there}, and None")
+    _check_kinds(A, B)
     view = None
-    if dtype is None and getattr(getattr(A, "dtype", None), "name", "") == BRAIN.name:
+    if dtype is None and A.dtype.name == BRAIN.name:
         dtype, view = BRAIN.name, A.dtype
-        _check_kinds(A, B)
         if B.dtype != view:
             raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
         A, B = A.view(BRAIN.a.storage), B.view(BRAIN.a.storage)
@@ -371,7 +371,6 @@ def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
     # Their own type says what they are, but for the bits of bfloat16.
     allowed = set(TYPES) - {BRAIN.name} if dtype is None else {dtype}
     stored = sorted(TYPES[name].a.storage for name in allowed)
-    _check_kinds(A, B)
     for name, array in (("A", A), ("B", B)):
         if array.dtype.name not in stored:
             raise ArgumentError(

@@ -36,5 +36,5 @@ RUNG = Rung(
         (8192, 8192, 256),
         (8192, 8192, 1024),
     ),
-    bias=True,
+    takes_bias=lambda s: True,
 )

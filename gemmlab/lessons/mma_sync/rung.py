@@ -186,7 +186,6 @@ RUNG = Rung(
     tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),
     swept=_swept,
     computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
-    bias=True,
-    biased=lambda s: s["BIAS"] == 1,
+    takes_bias=lambda s: s["BIAS"] == 1,
     planted=Planted.beside(__file__),
 )
