@@ -48,10 +48,10 @@ LEVELS = {
     "DRAM": ("dram__bytes_read.sum", "dram__bytes_write.sum"),
 }
 SHARED = {
-    f"{what} of {operation}s" if what else f"{operation}s": metric
+    what.format(f"{operation}s"): metric
     for operation in ("load", "store")
     for what, metric in zip(
-        ("", "wavefronts", "conflicts"), METRICS["shared", operation], strict=True
+        ("{}", "wavefronts of {}", "conflicts of {}"), METRICS["shared", operation], strict=True
     )
 }
 ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"

@@ -32,7 +32,10 @@ TAKEN: dict[str, Callable[[Any], str]] = {  # column of kernel.resources() -> ho
     "occupancy": "{:.1%}".format,
     "limited by": str,
 }
-REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
+REFUSALS = (
+    LadderError, IllegalSetting, CompileError, NoCompiler, LaunchError, KernelMistake,
+    OccupancyError, GpuFault,
+)  # fmt: skip
 MOST_FINDINGS = 8
 MOST_PRINTED = 20  # lines, of all launches together
 
@@ -65,15 +68,11 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
         ladder.settings_for(ladder.find(like), settings)  # a name such as arch is no setting
         before = load(like, None, None, **settings)
         kernel = judgement.kernel = assembled(source, like, **before.settings)
-    except REFUSALS as error:
-        judgement.stopped = str(error)
-        return judgement
-    try:
         with closing(FirstLines(sys.stdout, MOST_PRINTED)) as printed, redirect_stdout(printed):
             _run(before, kernel, judgement)
     except (UnknownInstruction, PtxError) as error:
         judgement.stopped = f"The simulator does not know what it uses. {error}"
-    except (LaunchError, KernelMistake, OccupancyError, GpuFault) as error:
+    except REFUSALS as error:
         judgement.stopped = str(error)
     return judgement
 
@@ -164,7 +163,7 @@ class Judgement:
         self._say_results(sheet)
         if self.checked is not None:
             self._say_findings(sheet, len(self.checked.cases), self.kernel.text.splitlines())
-        if self.shape:
+        if self.counters and self.shape:
             self._say_counters(sheet, "×".join(map(str, self.shape)))
         if self.resources:
             self._say_resources(sheet, self.kernel.arch)

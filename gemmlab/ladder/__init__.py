@@ -5,8 +5,8 @@ things: its kernel, `kernels/NN_name.cu`; its entry, RUNG in `gemmlab/lessons/na
 is found there; its record, `python -m gemmlab tune` and `record` on a GPU; its notebook.
 
 Read rung first, for what an entry says, and launch, for what its `plan` makes: grid, block,
-arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings: what
-these are made of. choices is for those who ask.
+arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings: what these are made
+of. choices is for those who ask.
 """
 # ruff: noqa: F401
 

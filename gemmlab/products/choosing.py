@@ -19,17 +19,7 @@ from functools import lru_cache
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import arch_here
-from gemmlab.ladder import (
-    BRAIN,
-    HALF,
-    SIMULATED,
-    SINGLE,
-    IllegalSetting,
-    Problem,
-    Rung,
-    Settings,
-    Target,
-)
+from gemmlab.ladder import BRAIN, HALF, SINGLE, IllegalSetting, Problem, Rung, Settings
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
@@ -191,8 +181,8 @@ def _seconds(chosen: Chosen, problem: Problem) -> float:
     return seconds(ladder.find(chosen.rung), chosen.settings, problem, _target())
 
 
-def _target() -> Target:
-    return Target(arch_here(), (gpu() or SIMULATED).sm_count)
+def _target() -> ladder.Target:
+    return ladder.Target(arch_here(), (gpu() or ladder.SIMULATED).sm_count)
 
 
 # ---- from records --------------------------------------------------------------------------------
@@ -400,7 +390,7 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     return _chosen(rung, settings, problem, why)
 
 
-def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -> list[str]:
+def _entries(rung: Rung, settings: Settings, problem: Problem, target: ladder.Target) -> list[str]:
     """The kernels that multiply a problem, A and B as they are stored; none where it cannot."""
     stored = settings | ladder.stored_as(rung, problem.ops)
     if rung.broken(stored):
