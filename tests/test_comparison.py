@@ -6,7 +6,7 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.analysis import facts
-from gemmlab.analysis.comparison import NOT_RECORDED, compare
+from gemmlab.analysis.facts import NOT_RECORDED, compare
 from gemmlab.records import runs, tuning
 
 SHARED = "03_shared_memory"

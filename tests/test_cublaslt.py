@@ -11,7 +11,7 @@ from gemmlab.cuda import cublas, cublaslt
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, SixteenBitProduct
 from gemmlab.ladder.activations import activate
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
 from gemmlab.lessons.fused_epilogue.epilogues import FusedProduct, NoFusedEpilogue
 
 M, N, K = 5, 7, 3

@@ -18,7 +18,7 @@ import pytest
 
 from gemmlab.cuda.device import NoGpu
 from gemmlab.ladder import Problem
-from gemmlab.ladder.element_types import FLOAT32
+from gemmlab.ladder.precision import FLOAT32
 from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner

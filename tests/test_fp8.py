@@ -10,8 +10,7 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import IllegalSetting, Problem
-from gemmlab.ladder.element_types import E4M3
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS
+from gemmlab.ladder.precision import E4M3, OF_BLOCKS, OF_ROWS
 from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 

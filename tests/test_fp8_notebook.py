@@ -7,7 +7,7 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.kernel.operands import random_values
-from gemmlab.ladder.element_types import E4M3, E5M2
+from gemmlab.ladder.precision import E4M3, E5M2
 from gemmlab.lessons.fp8 import errors, tables
 from gemmlab.lessons.fp8.lab import error_sliders
 from gemmlab.lessons.fp8.tables import Region

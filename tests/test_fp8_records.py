@@ -7,7 +7,7 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import written
-from gemmlab.ladder.element_types import E4M3
+from gemmlab.ladder.precision import E4M3
 from gemmlab.lessons.fp8 import errors, measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8

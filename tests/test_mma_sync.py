@@ -14,8 +14,7 @@ from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2
-from gemmlab.ladder.precision import INTEGER, TF32
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.shapes import ceil_div

@@ -5,7 +5,6 @@ import pytest
 from figures import axes, by_gid, test_it_can_be_read, the_one, words  # noqa: F401
 
 from gemmlab import ladder, plots
-from gemmlab.analysis import issue_slots as slots
 from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
@@ -140,7 +139,7 @@ def figures(nine, searched):
         "batches": batched.batches(batch_table()),
         "epilogue": fused.epilogue(epilogue_table()),
         "FMA order": register_banks.fma_order(order_table()),
-        "issue slots": register_banks.issue_slots(slots.issue_slots()),
+        "issue slots": register_banks.issue_slots(chosen.issue_slots()),
         "joins": split_k.joins(join_table()),
         "path": plots.path(path_table()),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gemmlab import cli
-from gemmlab.analysis import issue_slots
+from gemmlab.analysis import recorded
 from gemmlab.cli import code
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
@@ -184,8 +184,8 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
     def fail(*_, **__):
         raise missing("It is not here.")
 
-    kernel = load(issue_slots.FIRST)
-    path = spoil(loops.path_of(issue_slots.FIRST), cut_off)
+    kernel = load(recorded.FIRST)
+    path = spoil(loops.path_of(recorded.FIRST), cut_off)
     at = (loops.nvrtc, "compile_anew") if missing is NoCompiler else (loops, "disassemble")
     monkeypatch.setattr(*at, fail)
     with pytest.raises(missing, match=f"It is not here. {path} is damaged"):

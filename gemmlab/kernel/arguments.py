@@ -10,9 +10,8 @@ import numpy as np
 from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
-from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import MATRICES
-from gemmlab.ladder.precision import Scales
+from gemmlab.ladder.precision import FLOAT32, ElementType, Scales
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -48,7 +47,7 @@ def operands_of(
     name, precision = rung.name, rung.precision_of(settings)
     kind = precision.scales
     if bias is not None and not rung.takes_bias(settings):
-        also = " with these settings" if rung.bias else "; rung 11_fused_epilogue does"
+        also = " with these settings" if "BIAS" in settings else "; rung 11_fused_epilogue does"
         raise ArgumentError(f"{name} takes no bias{also}")
     if scales is None and kind is not None:
         raise ArgumentError(f"{name} needs scales, a float32 array for A and one for B: {kind}")

@@ -14,9 +14,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from gemmlab.kernel import layout
-from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import LEADING, MATRICES, POINTERS, STRIDES
-from gemmlab.ladder.precision import Precision, Scales
+from gemmlab.ladder.precision import FLOAT32, ElementType, Precision, Scales
 from gemmlab.ladder.problem import Problem
 
 ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")

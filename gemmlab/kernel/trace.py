@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gemmlab.ladder import Problem
-from gemmlab.ladder.element_types import FLOAT32
+from gemmlab.ladder.precision import FLOAT32
 from ptxsim import Run
 from ptxsim.metrics import SECTOR_BYTES, sectors
 

@@ -21,8 +21,7 @@ from gemmlab.kernel.in_simulator import KernelMistake
 from gemmlab.kernel.operands import Launchable, Operands, unwritten
 from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
-from gemmlab.ladder.element_types import ElementType
-from gemmlab.ladder.precision import PRECISIONS, Precision
+from gemmlab.ladder.precision import PRECISIONS, ElementType, Precision
 from ptxsim import Finding
 
 if TYPE_CHECKING:

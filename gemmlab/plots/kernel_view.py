@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from gemmlab.analysis.facts import SHARED, Facts
+from gemmlab.analysis.facts import SHARED, SPEED_AT, Facts
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import listed
 from gemmlab.plots import style
@@ -94,9 +94,9 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
 
 def _settings(facts: Facts, room: float) -> str:
     """All settings if they fit into so many inches, else without what is computed as by default."""
-    if style.text_width(facts.settings, NORMAL) <= room:
-        return facts.settings
     settings = facts.kernel.settings
+    if style.text_width(listed(settings), NORMAL) <= room:
+        return listed(settings)
     return listed({
         parameter.name: settings[parameter.name]
         for parameter in facts.kernel.rung.parameters
@@ -417,7 +417,7 @@ def resources(facts: Facts) -> list[str]:
     sentences = [line]
     if facts.speed:
         sentences.append(
-            f"{facts.speed.where}, {style.shape_label(*facts.speed.shape)}; "
+            f"{facts.speed.where}, {style.shape_label(*SPEED_AT)}; "
             "black line: its roofs, dotted: cuBLAS, dashed: without caches"
         )
     return sentences

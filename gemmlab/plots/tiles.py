@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 
-from gemmlab.analysis.block_replay import NOTHING, Played
-from gemmlab.analysis.thread_reads import ThreadReads
+from gemmlab.analysis.block_replay import LOAD, NOTHING, READ, Played, ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import (
@@ -54,8 +53,8 @@ def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pict
     require_trace(trace, "tile_reuse")
     played = Played.of(trace, block)
     played.require_reads("tile_reuse")
-    read = played.matrices(np.concatenate([move.elements.ravel() for move in played.reads]))
-    counts = dict(zip("AB", zip(played.split(played.loaded), read, strict=True), strict=True))
+    both = [played.split(played.moved(played.moves, kind)) for kind in (LOAD, READ)]
+    counts = {name: [counted[name] for counted in both] for name in "AB"}
     mine = played.owner != NOTHING
     m, n, k = trace.m, trace.n, trace.k
     notes = {f"{math.prod(trace.block):,} threads": [f"compute {mine.sum():,} elements of C"]}
@@ -154,7 +153,7 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     nothing, or a kernel without shared memory.
     """
     require_trace(trace, "thread_tile")
-    reads = ThreadReads.of(trace, (0, 0, 0), thread, "thread_tile")
+    reads = ThreadReads.of(trace, thread, "thread_tile")
     rows, columns = (
         range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)
     )

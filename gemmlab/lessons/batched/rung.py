@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from gemmlab.ladder import launch, shapes
-from gemmlab.ladder.constraints import enough_registers
 from gemmlab.ladder.launch import Launch, Target
 from gemmlab.ladder.problem import BATCHES, Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Parameter, Settings, enough_registers
 from gemmlab.lessons.split_k.rung import SQUARE, families, parameters, stages_bytes
 
 

@@ -25,8 +25,7 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import Settings, Target, written
-from gemmlab.ladder.element_types import BFLOAT16, E4M3
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.precision import BFLOAT16, E4M3, OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.lessons.fp8 import errors
 from gemmlab.lessons.fp8.quantize import PATH, Quantizer
 from gemmlab.lessons.fp8.rung import RUNG

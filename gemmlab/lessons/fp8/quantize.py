@@ -19,12 +19,11 @@ from gemmlab.kernel.arguments import ArgumentError, kind_of
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import Launch, Problem, Settings
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32, ElementType
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS, Scales
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, FLOAT32, SCALES, ElementType, Scales
 
 PATH = kernel_file("19_quantize.cu")
 TILE, THREADS = 128, 256  # of a block: rows and columns, and threads
-KINDS = {scales.name: scales for scales in (OF_TENSORS, OF_ROWS, OF_BLOCKS)}
+KINDS = {kind.name: kind for kind in SCALES}
 ELEMENTS = {element.name: element for element in (E4M3, E5M2)}
 SOURCES = (BFLOAT16, FLOAT32)  # by the value of IN32
 

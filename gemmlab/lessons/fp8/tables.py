@@ -11,8 +11,7 @@ import pandas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
-from gemmlab.ladder.element_types import ElementType
-from gemmlab.ladder.precision import BLOCK, Scales
+from gemmlab.ladder.precision import BLOCK, ElementType, Scales
 from gemmlab.lessons.fp8 import measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES

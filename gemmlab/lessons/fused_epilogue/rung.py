@@ -34,5 +34,5 @@ RUNG = Rung(
         for side, depths in ((1024, (64, 1024)), (8192, (64, 256, 1024)))
         for depth in depths
     ),
-    bias=True,
+    takes_bias=lambda s: True,
 )

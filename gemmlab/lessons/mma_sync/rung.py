@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from gemmlab.ladder import precision as precisions
 from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
 from gemmlab.ladder.precision import HALF, Precision
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, enough_registers
 from gemmlab.lessons.fused_epilogue.rung import activation
 from ptxsim.architectures import WARP
 
@@ -176,7 +175,6 @@ RUNG = Rung(
     tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),
     swept=_swept,
     computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
-    bias=True,
-    biased=lambda s: s["BIAS"] == 1,
+    takes_bias=lambda s: s["BIAS"] == 1,
     planted=Planted.beside(__file__),
 )

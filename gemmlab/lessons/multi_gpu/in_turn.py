@@ -15,7 +15,7 @@ import numpy as np
 from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
-from gemmlab.ladder.element_types import FLOAT32, ElementType
+from gemmlab.ladder.precision import FLOAT32, ElementType
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
 from gemmlab.lessons.multi_gpu.schedule import (
     Collective,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
+from gemmlab.ladder import settings, shapes
 from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Parameter, Settings, listed
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, enough_registers, whole_block
 
 LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16}  # for large products
 
@@ -41,7 +40,7 @@ def _a_row_of_b(s: Settings) -> str | None:
 
 def _only_to_compare(s: Settings) -> str | None:
     if s["PTXAS"] == 3 and any(s[name] != value for name, value in LARGE.items()):
-        return f"is there to compare: PTXAS=3 only with {listed(LARGE)}"
+        return f"is there to compare: PTXAS=3 only with {settings.listed(LARGE)}"
     return None
 
 

@@ -7,7 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 from gemmlab.ladder import launch, shapes
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
@@ -20,6 +19,7 @@ from gemmlab.ladder.settings import (
     LAST_ARRIVER,
     SECOND_KERNEL,
     STREAM_K,
+    Constraint,
     IllegalSetting,
     Parameter,
     Settings,
