@@ -132,11 +132,10 @@ def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
     title = "One access of one warp, over the banks"
     parts = [f"“{name}” takes {met.cost.replace(', ', ' and ')}" for name, met in banks.items()]
     how = ""
-    together = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
-    for lanes in sorted(together):
-        if lanes < WARP:
-            moves = WARP * BANK_BYTES // lanes
-            how += f" Where a lane moves {moves} bytes, {lanes} lanes go at a time."
+    for size in sorted({met.access.size for met in banks.values()}, reverse=True):
+        if size > BANK_BYTES:
+            lanes = WARP * BANK_BYTES // size
+            how += f" Where a lane moves {size} bytes, {lanes} lanes go at a time."
     if any(
         len(group.lanes) * met.access.size > BANKS * BANK_BYTES
         for met in banks.values()

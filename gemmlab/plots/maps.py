@@ -17,9 +17,9 @@ from gemmlab.plots.cells import (
     bare,
     box,
     draw_grid,
+    extent,
     plate,
     rectangles,
-    require_trace,
     write,
 )
 from gemmlab.plots.page import Picture, page, styled, swatch
@@ -46,12 +46,9 @@ def address_map(*accesses: Access) -> Picture:
     """
     starts = [int(access.addresses.min()) // SECTOR_BYTES * SECTOR_BYTES for access in accesses]
     ends = [int(access.addresses.max()) + access.width for access in accesses]
-    span = max(end - start for start, end in zip(starts, ends, strict=True))
-    span = math.ceil(span / SECTOR_BYTES) * SECTOR_BYTES
-    step = SECTOR_BYTES
-    while span / step > 8:
-        step *= 2
-
+    longest = max(end - start for start, end in zip(starts, ends, strict=True))
+    span = math.ceil(longest / SECTOR_BYTES) * SECTOR_BYTES
+    step = 2 ** max(5, math.ceil(math.log2(span / 8)))  # a sector, or more for at most 8 ticks
     head, height, left, gap = 0.75, 2.7, 0.75, 0.3
     width = (WIDTH - MARGIN - left - gap * (len(accesses) - 1)) / len(accesses)
     fig = page("", head + height + 0.65 - 0.12, _address_caption(accesses))
@@ -61,11 +58,12 @@ def address_map(*accesses: Access) -> Picture:
         _draw_addresses(ax, access, start, span)
         margin = span * 0.03
         ax.set(xlim=(-1, WARP), ylim=(-margin, span + margin), xlabel="lane")
-        ax.set_xticks([0, 8, 16, 24, 31])
-        ticks = range(0, span + 1, step)
-        ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks] if at == 0 else [""] * len(ticks))
+        ax.set(xticks=[0, 8, 16, 24, 31], yticks=range(0, span + 1, step))
+        ax.yaxis.set_major_formatter("{x:,.0f}")
         if at == 0:
             ax.set_ylabel("bytes from the first sector touched")
+        else:
+            ax.tick_params(labelleft=False)
         title = f"{access.array}: {access.op}, {plural(access.sectors, 'sector')}"
         fig.text_at(x, 0.15, title, size=LARGE, weight="bold")
         fig.text_at(x, 0.4, f"0 is byte {start:,} of {access.array}", size=SMALL)
@@ -88,20 +86,14 @@ def _draw_addresses(ax: Axes, access: Access, start: int, span: int) -> None:
 
 
 def _address_caption(accesses: Sequence[Access]) -> str:
-    def course(addresses: np.ndarray) -> str:
-        steps = set(np.diff(addresses).tolist())
-        if steps <= {0}:
-            return "stays at one address"
-        if len(steps) == 1:
-            step = steps.pop()
-            return f"{'climbs' if step > 0 else 'falls'} {abs(step):,} bytes from lane to lane"
-        return "jumps between lanes"
-
-    parts = [
-        f"the {access.op} of {access.array} {course(access.addresses)} "
-        f"({plural(access.sectors, 'sector')})"
-        for access in accesses
-    ]
+    parts = []
+    for access in accesses:
+        step, *others = set(np.diff(access.addresses).tolist()) or {0}
+        course = f"{'climbs' if step > 0 else 'falls'} {abs(step):,} bytes from lane to lane"
+        if others or not step:
+            course = "jumps between lanes" if others else "stays at one address"
+        sectors = plural(access.sectors, "sector")
+        parts.append(f"the {access.op} of {access.array} {course} ({sectors})")
     return (
         f"Byte addresses of the lanes of one warp in one instruction: {style.listed(parts)}. "
         "Every band is a sector of 32 bytes that has to be moved."
@@ -118,10 +110,8 @@ def warp_map(trace: Trace) -> Picture:
     Dark cells are the elements that lanes request, with the lane's number where it fits; pale
     cells share a 32-byte sector with them. A and B are loads, C is a store.
 
-    Raises TypeError for anything but a trace, and TraceError for a warp that does not load A and B
-    from global memory.
+    Raises TraceError for a warp that does not load A and B from global memory.
     """
-    require_trace(trace, "warp_map")
     loads = [trace.warp_access("A"), trace.warp_access("B")]
     accesses = [*loads, trace.warp_access("C", op="store")]
     pieces = [_pieces(access) for access in accesses]
@@ -277,10 +267,8 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     Warp 0 is dark, with the lane in each cell where it fits. Beside the map, the elements of a few
     threads in numbers.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for a block that stores nothing.
+    Raises LaunchError for a block that is not there, and ValueError for one that stores nothing.
     """
-    require_trace(trace, "block_map")
     played = Played.of(trace, block)
     owner = played.owner
     if (owner == NOTHING).all():
@@ -297,11 +285,11 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     warps = plural(math.ceil(threads / WARP), "warp")
     caption = (
         f"Block {block} of {trace.kernel_name} has {threads:,} threads in {warps} and computes "
-        f"{_extent(owner != NOTHING)} of C."
+        f"{extent(owner != NOTHING)} of C."
     )
     first = (owner != NOTHING) & (owner < WARP)
     if first.any():
-        caption += f" Warp 0, dark, computes {_extent(first)}."
+        caption += f" Warp 0, dark, computes {extent(first)}."
     fig = page(title, head + max(height, 2.0) + 0.25, caption)
     words = "each cell is an element, each pattern a warp"
     if (len(rows), len(columns)) != tuple(map(len, frame)):
@@ -358,15 +346,15 @@ def _label_warp(
 def _number_ends(ax: Axes, part: tuple[int, int, int, int], first: int, last: int) -> None:
     """The first and the last lane at the ends of a strip, where there is no room for all."""
     x, y, across, down = part
-    ends: tuple[tuple[float, float, str, str, int, int, str], ...]
+    look: style.Look = {"color": "white", "ha": "center", "va": "center"}
     if down > across:
-        ends = ((x + across / 2, y, "center", "top", 0, -3, f"{first}"),
-                (x + across / 2, y + down, "center", "bottom", 0, 3, f"{last}"))  # fmt: skip
+        middle = x + across / 2
+        note(ax, f"{first}", (middle, y), (0, -3), **{**look, "va": "top"})
+        note(ax, f"{last}", (middle, y + down), (0, 3), **{**look, "va": "bottom"})
     else:
-        ends = ((x, y + down / 2, "left", "center", 3, 0, f"lane {first}"),
-                (x + across, y + down / 2, "right", "center", -3, 0, f"lane {last}"))  # fmt: skip
-    for at_x, at_y, ha, va, aside, up, words in ends:
-        note(ax, words, (at_x, at_y), (aside, up), color="white", ha=ha, va=va)
+        middle = y + down / 2
+        note(ax, f"lane {first}", (x, middle), (3, 0), **{**look, "ha": "left"})
+        note(ax, f"lane {last}", (x + across, middle), (-3, 0), **{**look, "ha": "right"})
 
 
 def _thread_table(fig: Picture, trace: Trace, owner: np.ndarray, left: float, top: float) -> None:
@@ -384,12 +372,3 @@ def _thread_table(fig: Picture, trace: Trace, owner: np.ndarray, left: float, to
         for at, words in enumerate(column[1:], 1):
             fig.text_at(left, top + at * 0.2, words, size=SMALL)
         left += style.widest(column, SMALL, "bold") + 0.16
-
-
-def _extent(cells: np.ndarray) -> str:
-    """ "rows 0 to 15, column 3"."""
-    spans = []
-    for name, indices in zip(("row", "column"), np.nonzero(cells), strict=True):
-        low, high = indices.min(), indices.max()
-        spans.append(f"{name} {low}" if low == high else f"{name}s {low} to {high}")
-    return ", ".join(spans)

@@ -35,7 +35,7 @@ def path(table: pandas.DataFrame) -> Picture:
     """
     rows = [
         (row, style.wrap(row["step"], WORDS, NORMAL), style.wrap(row["predicted"], WORDS, SMALL))
-        for row in _with_differences(table)
+        for row in _with_differences(table).to_dict("records")
     ]
     heights = [
         max(BAR, (len(name) * NORMAL + len(guess) * SMALL) * LINE / 72) + GAP
@@ -67,7 +67,7 @@ def path(table: pandas.DataFrame) -> Picture:
     end = None  # of the step kept before: its share, how far down it is
     for (row, name, guess), tall in zip(rows, heights, strict=True):
         middle, gid, change = y + tall / 2, f"step {row['step']}", row["change"]
-        if change is None:
+        if pandas.isna(change):
             at = [middle - BAR / 2, middle + BAR / 2]
             ax.plot([row[SHARE]] * 2, at, color=style.BLACK, linewidth=1.6, gid=gid)
         else:
@@ -81,7 +81,7 @@ def path(table: pandas.DataFrame) -> Picture:
             ax.plot([end[0]] * 2, [end[1], middle], **look)
         if row["taken"]:
             end = row[SHARE], middle
-        numbers = style.digits(row[RATE]), "" if change is None else _signed(change)
+        numbers = style.digits(row[RATE]), "" if pandas.isna(change) else _signed(change)
         for value, x in zip(numbers, edges, strict=True):
             fig.text_at(x, top + middle, value, size=NORMAL, ha="right", va="center")
         start = top + y + GAP / 2
@@ -92,23 +92,17 @@ def path(table: pandas.DataFrame) -> Picture:
     return fig
 
 
-def _with_differences(table: pandas.DataFrame) -> list[dict]:
+def _with_differences(table: pandas.DataFrame) -> pandas.DataFrame:
     """The rows, with `before`: the share to compare it with, `change` from it, and what `came`.
 
-    Of the first step all are None.
+    Of the first step they are not known.
     """
-    rows = table.to_dict("records")
-    last = [row[SHARE] for row in rows if row["taken"]][-1]
-    before = None
-    for row in rows:
-        row["before"] = before if row["taken"] else last
-        known = row["before"] is not None
-        row["change"] = row[SHARE] - row["before"] if known else None
-        row["came"] = NOT_TAKEN
-        if row["taken"]:
-            row["came"] = (SLOWER if row["change"] < 0 else FASTER) if known else None
-            before = row[SHARE]
-    return rows
+    taken = table["taken"].astype(bool)
+    kept = table[SHARE].where(taken).ffill()  # the share of the last step kept so far
+    before = kept.shift().where(taken, kept.iloc[-1])
+    change = table[SHARE] - before
+    came = change.map(lambda points: SLOWER if points < 0 else FASTER).where(taken, NOT_TAKEN)
+    return table.assign(before=before, change=change, came=came.where(change.notna()))
 
 
 def _signed(change: float) -> str:

@@ -55,6 +55,17 @@ def at_edge(ax: Axes, row: float, words: str, **look: Any) -> None:
     note(ax, words, (1, row + 0.5), (6, 0), **look)
 
 
+def lanes_of(spans: Mapping[Any, tuple[float, float]]) -> dict[Any, int]:
+    """A lane for each (start, end), from 0 on and in their order, so that none overlap in it."""
+    ends: list[float] = []  # of the last span in each lane
+    lanes = {}
+    for name, (start, end) in spans.items():
+        lane = next((lane for lane, free in enumerate(ends) if free <= start), len(ends))
+        ends[lane : lane + 1] = [end]
+        lanes[name] = lane
+    return lanes
+
+
 def stripes(ax: Axes, rows: int) -> None:
     """A pale ground behind every second row."""
     for row in range(0, rows, 2):

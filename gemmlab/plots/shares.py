@@ -10,7 +10,7 @@ import pandas
 from gemmlab.plots import style
 from gemmlab.plots.cells import box
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import at_edge, bar, line_of_cublas, note, rows_of
+from gemmlab.plots.rows import at_edge, bar, lanes_of, line_of_cublas, note, rows_of
 from gemmlab.plots.speeds import at_shape, measured
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, percent
 
@@ -49,11 +49,14 @@ def shares(
     left = MARGIN + style.widest(rungs) + 0.12
     right = MARGIN + style.widest(map(percent, chosen["pct_cublas"][there]), NORMAL, "bold") + 0.1
     most = 1.02 * max(100.0, chosen["pct_cublas"][there].max(), sources["pct_cublas"].max())
-    inch = (WIDTH - left - right) / most  # of one percent
-    lanes = {name: _lanes(sources[sources["rung"] == name], inch) for name in rungs}
-    bars, height = {}, GAP  # where each rung's bar begins, below the markers of its sources
+    apart = (SIZE / 72 + 0.02) * most / (WIDTH - left - right)  # in percent
+    height, lanes = GAP, {}
+    bars = {}  # where each rung's bar begins, below the markers of its sources
     for name in rungs:
-        bars[name] = height + (1 + max(lanes[name], default=-1)) * LANE
+        reported = sources[sources["rung"] == name]["pct_cublas"].sort_values()
+        of_rung = lanes_of({at: (share, share + apart) for at, share in reported.items()})
+        lanes |= of_rung
+        bars[name] = height + (1 + max(of_rung.values(), default=-1)) * LANE
         height = bars[name] + BAR + GAP
     ours = f"Bars: this ladder on {chosen['gpu'].iloc[0]}, {style.shape_label(*shape)}."
     key = [(ours + (" Markers:" if looks else ""), None), *looks.items()]
@@ -63,12 +66,10 @@ def shares(
     size = (WIDTH - left - right, height)
     ax = fig.add_axes_at(left, fig.top + 0.24, *size, gid="shares")
     ax.set(xlim=(0, most), ylim=(height, 0), xlabel="share of cuBLAS, %")
+    for row in sources.itertuples():
+        y, gid = bars[row.rung] - (lanes[row.Index] + 0.5) * LANE, f"source {row.rung} {row.source}"
+        ax.plot(row.pct_cublas, y, zorder=3, gid=gid, **looks[row.source])
     for name in rungs:
-        given = sources[sources["rung"] == name]
-        for row, lane in zip(given.itertuples(), lanes[name], strict=True):
-            look: style.Look = {"zorder": 3, "gid": f"source {row.rung} {row.source}"}
-            look |= looks[row.source]
-            ax.plot(row.pct_cublas, bars[name] - (lane + 0.5) * LANE, **look)
         middle = bars[name] + BAR / 2
         if name not in chosen.index:
             note(ax, "not measured", (0, middle), (6, 0), va="center", color=style.FAINT)
@@ -82,19 +83,6 @@ def shares(
     ax.tick_params(axis="y", length=0, labelsize=NORMAL)
     ax.grid(axis="x")
     return fig
-
-
-def _lanes(given: pandas.DataFrame, inch: float) -> list[int]:
-    """A lane for each source of one rung, 0 the lowest, so that no marker lies on another."""
-    ends: list[float] = []  # where the last marker of each lane ends
-    wide = SIZE / 72 + 0.02
-    of_source = {}
-    for at, share in given["pct_cublas"].reset_index(drop=True).sort_values().items():
-        begin = share * inch - wide / 2
-        lane = next((lane for lane, end in enumerate(ends) if begin >= end), len(ends))
-        ends[lane : lane + 1] = [begin + wide]
-        of_source[at] = lane
-    return [of_source[at] for at in range(len(given))]
 
 
 def _caption(
@@ -133,8 +121,11 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
     table: a row for each shape, as gl.chosen_shares() gives; its groups stand in their order
     there.
     """
-    columns = _two_columns(dict(table["group"].value_counts(sort=False)))
-    height = max(sum(HEAD + ROW * count for count in column.values()) for column in columns)
+    groups = [(name, list(rows.itertuples())) for name, rows in table.groupby("group", sort=False)]
+    heights = [HEAD + ROW * len(rows) for _, rows in groups]
+    cuts = range(1, max(2, len(groups)))
+    cut = min(cuts, key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
+    height = max(sum(heights[:cut]), sum(heights[cut:]))
     means = [
         f"{group} {percent(geometric_mean(rows['pct_cublas']))}"
         for group, rows in table.groupby("group", sort=False)
@@ -151,13 +142,13 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
     fig = page("Share of cuBLAS, shape by shape", height + 0.55, caption, footer, key=key)
     left = style.widest(map(_label, table.itertuples()), SMALL) + 0.1
     right = style.text_width(percent(table["pct_cublas"].max()), SMALL, "bold") + 0.1
+    columns = [groups[:cut], groups[cut:]] if groups[cut:] else [groups]
     wide = (WIDTH - 2 * MARGIN - COLUMN_GAP * (len(columns) - 1)) / len(columns)
     most = max(100.0, table["pct_cublas"].max()) * 1.03
     for at, column in enumerate(columns):
         x, y = MARGIN + at * (wide + COLUMN_GAP), fig.top
-        for group, count in column.items():
+        for group, chosen in column:
             fig.text_at(x, y + 0.08, group, size=NORMAL, weight="bold")
-            chosen = list(table[table["group"] == group].itertuples())
             ax = rows_of(
                 fig, [_label(row) for row in chosen], y + HEAD, ROW, left=x + left,
                 right=x + wide - right, size=SMALL, gid=f"shares {group}", xlim=(0, most),
@@ -168,22 +159,11 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
                 bar(ax, place, 0, row.pct_cublas, gid=gid, **_swatch_of(row.kernel))
                 weight = "bold" if row.pct_cublas >= 100 else "normal"
                 at_edge(ax, place, percent(row.pct_cublas), size=SMALL, weight=weight)
-            if group == list(column)[-1]:
-                ax.set_xlabel("share of cuBLAS, %; dashed: cuBLAS")
-            else:
-                ax.tick_params(axis="x", length=0, labelbottom=False)
-            y += HEAD + ROW * count
+            ax.tick_params(axis="x", length=0, labelbottom=False)
+            y += HEAD + ROW * len(chosen)
+        ax.set_xlabel("share of cuBLAS, %; dashed: cuBLAS")
+        ax.tick_params(axis="x", length=3.5, labelbottom=True)
     return fig
-
-
-def _two_columns(counts: dict[str, int]) -> list[dict[str, int]]:
-    """How many shapes each group has, in two columns of about the same height; or in one."""
-    groups = list(counts.items())
-    if len(groups) < 2:
-        return [counts]
-    heights = [HEAD + ROW * count for count in counts.values()]
-    cut = min(range(1, len(groups)), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
-    return [dict(groups[:cut]), dict(groups[cut:])]
 
 
 def _label(row: pandas.Series) -> str:

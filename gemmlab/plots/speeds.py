@@ -14,25 +14,23 @@ from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.rows import bar, note, rows_of
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, SMALL, WIDTH, percent, rate
 
-MEASURED = ("kernel", "dtype", "m", "n", "k", "gflops", "pct_cublas", "gpu", "recorded")
 BAR = 0.2  # inches from bar to bar
 SHAPES_ABREAST = 4
 SINCE = 512  # the smallest product of which a share is drawn: below, the time of a launch decides
 MILLION = 1e6  # GFLOP/s: such numbers are longer
+IS_SQUARE = "m == n == k"
 SQUARES, OTHERS = "Square products", "Other shapes, M × N × K"
 
 
 def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
-    """The table, checked; of several rows for one kernel and shape only the fastest.
+    """The table; of several rows for one kernel and shape, as cuBLAS may have, only the fastest.
 
-    cuBLAS has such rows where the tables of several kernels are put together.
+    Raises ValueError unless it is of one GPU and one precision.
     """
-    style.require_table(table, MEASURED, who)
-    style.require_positive(table, ("m", "n", "k", "gflops", "pct_cublas"), who)
     for column, noun in (("gpu", "GPU"), ("dtype", "precision")):
-        if len(values := sorted(set(table[column]))) > 1:
+        if len(values := sorted(set(table[column]))) != 1:
             raise ValueError(
-                f"{who} shows one {noun}, the table has {', '.join(values)}; "
+                f"{who} shows one {noun}, the table has {', '.join(values) or 'no rows'}; "
                 f"choose the rows of one {noun} first."
             )
     fastest = table.sort_values("gflops", ascending=False, kind="stable")
@@ -45,10 +43,6 @@ def at_shape(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
     return rows[(rows["m"] == m) & (rows["n"] == n) & (rows["k"] == k)]
 
 
-def _of_squares(rows: pandas.DataFrame) -> pandas.Series:
-    return (rows["m"] == rows["n"]) & (rows["n"] == rows["k"])
-
-
 @styled
 def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None = None) -> Picture:
     """Speed over the size of square products, and bars for the other shapes of the table.
@@ -57,10 +51,10 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     with pandas.concat, and of rows for one kernel and shape the fastest counts. scale: of the
     rates of square products, "log" shows slow kernels, "linear" tells fast ones apart.
 
-    Raises TypeError and ValueError for anything else, also for more than one GPU or precision.
+    Raises ValueError for a table without rows, or of more than one GPU or precision.
     """
     rows = measured(table, "gflops")
-    square, other = rows[_of_squares(rows)], rows[~_of_squares(rows)]
+    square, other = rows.query(IS_SQUARE), rows.query(f"not ({IS_SQUARE})")
     lines = 3.3 + 0.62 if len(square) else 0.0
     kernels = style.ladder_order(other["kernel"])
     shapes = list(other[["m", "n", "k"]].drop_duplicates().itertuples(index=False, name=None))
@@ -85,8 +79,7 @@ def climb(table: pandas.DataFrame) -> Picture:
 
     table: as for gflops, with square products.
     """
-    rows = measured(table, "climb")
-    rows = rows[_of_squares(rows)]
+    rows = measured(table, "climb").query(IS_SQUARE)
     return gflops(rows, scale="linear", caption=_climb_caption(rows))
 
 
@@ -94,11 +87,10 @@ def climb(table: pandas.DataFrame) -> Picture:
 def cublas_share(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     """The share of cuBLAS that kernels reach over the size of square products, from SINCE on.
 
-    table: as for gflops. Raises TypeError and ValueError for anything else, also where nothing is
-    left to draw.
+    table: as for gflops. Raises ValueError where nothing is left to draw.
     """
     rows = measured(table, "cublas_share")
-    ours = rows[_of_squares(rows) & (rows["m"] >= SINCE) & (rows["kernel"] != "cublas")]
+    ours = rows.query(f"{IS_SQUARE} and m >= {SINCE} and kernel != 'cublas'")
     if ours.empty:
         raise ValueError(f"cublas_share: the table has no square product of {SINCE} or more.")
     caption = caption or _share_caption(ours)
@@ -164,10 +156,9 @@ def _draw_shapes(
             value, of_kernel = chosen[name], style.kernel_style(name)
             look = swatch(of_kernel["color"], 0.4, hatch=of_kernel["hatch"], gid=f"bar {name}")
             bar(ax, row, 0, value, share=0.84, **look)
-            inside = value > 0.5 * most  # the number stands in a bar that is long
-            aside, ha = (-6, "right") if inside else (5, "left")
-            place = (value, row + 0.5)
-            note(ax, rate(value), place, (aside, 0), ha=ha, va="center", bbox=plate(0.8))
+            aside, ha = (-6, "right") if value > 0.5 * most else (5, "left")  # in a long bar
+            look = {"ha": ha, "va": "center", "bbox": plate(0.8)}
+            note(ax, rate(value), (value, row + 0.5), (aside, 0), **look)
 
 
 # ---- captions ------------------------------------------------------------------------------------
@@ -177,15 +168,11 @@ def _speed_caption(rows: pandas.DataFrame, scale: str) -> str:
     """The rates of up to four kernels at the largest shape that most of them were measured at."""
     counts = rows.groupby(["m", "n", "k"]).size()
     shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
-    chosen = at_shape(rows, shape).set_index("kernel")
-    ours = [name for name in style.ladder_order(chosen.index) if name != "cublas"]
+    ours = at_shape(rows, shape).query("kernel != 'cublas'")
     parts = [
-        f"{name} reaches {style.rate(chosen['gflops'][name])}, "
-        f"{percent(chosen['pct_cublas'][name])} of cuBLAS"
-        for name in sorted(ours, key=lambda name: -chosen["gflops"][name])[:4]
+        f"{row.kernel} reaches {rate(row.gflops)}, {percent(row.pct_cublas)} of cuBLAS"
+        for row in ours.sort_values("gflops", ascending=False)[:4].itertuples()
     ]
-    if not parts:
-        parts = [f"cuBLAS reaches {style.rate(chosen['gflops']['cublas'])}"]
     words = (
         f"Floating-point operations per second. At {style.shape_label(*shape)}, {'; '.join(parts)}."
     )

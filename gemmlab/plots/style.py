@@ -1,12 +1,11 @@
-"""What all figures share: the palette, how text is set, and checks of what figures are given."""
+"""What all figures share: the palette, how text is set, and words for numbers."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
-from numbers import Real
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -45,6 +44,7 @@ TILE_COLOURS = (ORANGE, SKY, PURPLE, FAINT)  # of tiles, steps and products in t
 
 Look = dict[str, Any]  # keyword arguments of matplotlib
 FONT = "DejaVu Sans"
+RENDERER = RendererAgg(1, 1, DPI)  # that measures text
 RC = {
     "font.family": FONT,
     "font.size": NORMAL,
@@ -96,12 +96,7 @@ def wrap(words: str, width: float, size: float) -> list[str]:
 def text_width(words: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in inches, as it is drawn at 100 dots an inch."""
     font = FontProperties(family=FONT, size=size, weight=weight)
-    return _renderer().get_text_width_height_descent(words, font, ismath=False)[0] / DPI
-
-
-@cache
-def _renderer() -> RendererAgg:
-    return RendererAgg(1, 1, DPI)
+    return RENDERER.get_text_width_height_descent(words, font, ismath=False)[0] / DPI
 
 
 def widest(words: Iterable[str], size: float = NORMAL, weight: str = "normal") -> float:
@@ -135,7 +130,7 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_minor_locator(NullLocator())
 
 
-# ---- how things look -----------------------------------------------------------------------------
+# ---- looks and words -----------------------------------------------------------------------------
 
 
 def kernel_label(name: str) -> str:
@@ -196,35 +191,6 @@ def plural(count: int, noun: str) -> str:
 def listed(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-# ---- what figures are given ----------------------------------------------------------------------
-
-
-def require_table(table: Any, columns: Sequence[str], who: str) -> pandas.DataFrame:
-    """The table, if it is one with these columns and a row. Raises TypeError, ValueError."""
-    if not isinstance(table, pandas.DataFrame):
-        raise TypeError(f"{who} takes a pandas table, not {type(table).__name__}.")
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise ValueError(
-            f"{who} needs a table with the columns {', '.join(columns)}; "
-            f"missing: {', '.join(missing)}."
-        )
-    if table.empty:
-        raise ValueError(f"{who} was given a table without rows; there is nothing to draw.")
-    return table
-
-
-def require_positive(table: pandas.DataFrame, columns: Sequence[str], who: str) -> None:
-    """Raise ValueError, naming the row, unless these columns hold finite numbers above 0."""
-    for name in columns:
-        for at, value in table[name].items():
-            if not (isinstance(value, Real) and 0 < float(value) < math.inf):
-                raise ValueError(
-                    f"{who}: {name} is {value!r} in row {at} ({table.at[at, 'kernel']}); "
-                    "it must be a finite number above 0."
-                )
 
 
 def provenance(table: pandas.DataFrame) -> str:

@@ -39,11 +39,10 @@ def sweep(
     Each cell has the rate of the best choice of all others that differ, and that choice. The best
     of all has a thick frame, and pairs that no legal setting has stay empty.
 
-    Raises TypeError and ValueError for a table without these columns, NoRecord for a shape that
-    was not measured.
+    Raises NoRecord for a shape that was not measured.
     """
     chosen = [rows, columns] if beside is None else [rows, columns, beside]
-    names = _parameters(table, *chosen)
+    names = list(table.columns[: list(table.columns).index("m")])  # all parameters of the sweep
     at = tuning.at(table, shape)  # the fastest first
     best = at.groupby(chosen, sort=True).first()
     downs, acrosses = sorted(set(table[rows])), sorted(set(table[columns]))
@@ -95,20 +94,6 @@ def sweep(
         ax.set_yticks([y + 0.5 for y in range(len(downs))], down)
         number_above(ax, labelsize=NORMAL, pad=3.5)
     return fig
-
-
-def _parameters(table: pandas.DataFrame, *chosen: str) -> list[str]:
-    """The parameters of the sweep: what stands before the shape. Raises TypeError, ValueError."""
-    style.require_table(table, ("m", "n", "k", "gflops", "gpu", "recorded"), "sweep")
-    names = list(table.columns[: list(table.columns).index("m")])
-    for name in chosen:
-        if name not in names:
-            raise ValueError(f"sweep: {name} is no parameter of this kernel: {', '.join(names)}.")
-        if chosen.count(name) > 1:
-            raise ValueError(
-                f"sweep: two of rows, columns and beside are both {name}; each takes another one."
-            )
-    return names
 
 
 def _look(share: float | None, first: bool) -> style.Look:

@@ -18,11 +18,11 @@ from gemmlab.plots.cells import (
     bare,
     box,
     draw_grid,
+    extent,
     fill,
     name_above,
     product_axes,
     rectangles,
-    require_trace,
     write,
 )
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
@@ -48,10 +48,8 @@ def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pict
     element of C. Coloured is what the block touches, tile by tile along K; each element carries
     how often threads read it from shared memory, where the number fits.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for a kernel without shared memory.
+    Raises LaunchError for a block that is not there, ValueError for a kernel without shared memory.
     """
-    require_trace(trace, "tile_reuse")
     played = Played.of(trace, block)
     played.require_reads("tile_reuse")
     read = played.matrices(np.concatenate([move.elements.ravel() for move in played.reads]))
@@ -150,10 +148,9 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     the thread owns, and reads for the first k; hatched what it reads in the rest of the step. Where
     the warp lies in the first block is at the right.
 
-    Raises TypeError for anything but a trace, and ValueError for a thread that is not there or owns
-    nothing, or a kernel without shared memory.
+    Raises ValueError for a thread that is not there or owns nothing, and for a kernel without
+    shared memory.
     """
-    require_trace(trace, "thread_tile")
     reads = ThreadReads.of(trace, (0, 0, 0), thread, "thread_tile")
     rows, columns = (
         range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)
@@ -325,25 +322,9 @@ def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> No
     bare(ax, len(columns), len(rows)).spines[:].set(visible=True, color=style.INK)
     window = np.ix_(rows, columns)
     colour = ARRAYS["C"]
-    fill(
-        ax,
-        (reads.lanes != NOTHING)[window],
-        "warp",
-        facecolor=style.tint(colour, LATER),
-        edgecolor="none",
-    )
+    look = {"facecolor": style.tint(colour, LATER), "edgecolor": "none"}
+    fill(ax, (reads.lanes != NOTHING)[window], "warp", **look)
     fill(ax, reads.owned[window], "thread", zorder=2, facecolor=colour, edgecolor="none")
-
-
-def _extent(cells: np.ndarray, axis: int, name: str) -> str:
-    """ "row 3", "rows 0 to 15", or how many where they are not neighbours."""
-    indices = np.flatnonzero(cells.any(axis=1 - axis))
-    first, last = indices[0], indices[-1]
-    if first == last:
-        return f"{name} {first}"
-    if last - first + 1 == len(indices):
-        return f"{name}s {first} to {last}"
-    return f"{len(indices)} {name}s from {first} to {last}"
 
 
 def _counted(reads: ThreadReads) -> tuple[dict[str, int], dict[str, int], int]:
@@ -362,9 +343,7 @@ def _notes(reads: ThreadReads) -> dict[str, list[str]]:
             f"threadIdx {index}",
             f"warp {reads.warp}, lane {reads.lane}",
         ],
-        f"C: {plural(owned, 'element')}": [
-            f"{_extent(reads.owned, 0, 'row')}, {_extent(reads.owned, 1, 'column')}"
-        ],
+        f"C: {plural(owned, 'element')}": [extent(reads.owned)],
         "For each k": [
             f"{now['A']} + {now['B']} elements feed {plural(owned, 'multiply-add')}",
         ],

@@ -12,6 +12,7 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
+from gemmlab.plots.rows import lanes_of
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
 MOST_COLUMNS = 80  # more would be too narrow for a number
@@ -63,13 +64,7 @@ class _Order:
     @property
     def lanes(self) -> dict[int, int]:
         """A lane for each tile: those on their way at the same time lie below each other."""
-        lanes: dict[int, int] = {}
-        ends: list[int] = []
-        for tile, (start, use) in self.flights.items():
-            lane = next((at for at, end in enumerate(ends) if end <= start), len(ends))
-            ends[lane : lane + 1] = [use]
-            lanes[tile] = lane
-        return lanes
+        return lanes_of(self.flights)
 
     @property
     def height(self) -> float:

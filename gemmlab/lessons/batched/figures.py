@@ -116,8 +116,8 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     below = max(rows for _, rows in stretches.values()) * cell
     down = NAMES + above + PANEL_GAP + below + 0.22
     height = down + 3 * SMALL * LINE / 72 + 0.15
-    key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
-    key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
+    shades = [{"facecolor": _shade(style.FAINT, lane)} for lane in range(0, WARP, 10)]
+    key = [("a box is what one lane copies, from lane 0 (pale) to lane 31", shades)]
     parts = [
         f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
         f"{_banks_in_words(copy)}"

@@ -354,7 +354,7 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     key = [("Scales:", None)]
     for kind, (colour, marker) in KINDS.items():
         sign = {"color": colour, "marker": marker, "linestyle": ""}
-        key += [("", swatch(colour, 0.35)), (f"of {kind}", sign)]
+        key.append((f"of {kind}", [swatch(colour, 0.35), sign]))
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
     kinds = table[table["scales"] != BF16]

@@ -52,7 +52,8 @@ def fma_order(table: pandas.DataFrame) -> Picture:
     loaded = table[(table["tile"] == tile) & table["order"].isin(orders)]
     key = []
     for order, (colour, marker) in LOOKS.items():
-        key += [("", swatch(colour)), (order, {"color": colour, "marker": marker, "linestyle": ""})]
+        mark = {"color": colour, "marker": marker, "linestyle": ""}
+        key.append((order, [swatch(colour), mark]))
     ink = {"color": style.INK, "marker": "o", "linestyle": ""}
     key += [
         ("expected of slots and waits for register banks", PREDICTED_LOOK),
