@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -48,8 +47,8 @@ def kernel_view(facts: Facts, ceilings: Ceilings | None) -> Picture:
     facts: as gemmlab.analysis.facts.of(kernel) gives; ceilings: as gl.ceilings() gives, or None
     where they are not known: then there is no roofline.
     """
-    wrapped = (style.wrap(line, WIDTH - 2 * MARGIN, SMALL) for line in resources(facts))
-    lines = [*itertools.chain(*wrapped)]
+    room = WIDTH - 2 * MARGIN
+    lines = [line for words in resources(facts) for line in style.wrap(words, room, SMALL)]
     height = BOTTOM + 0.13 + len(lines) * SMALL * LINE / 72
     fig = page("", height, caption_of(facts, ceilings))
     _draw(fig, facts, ceilings)

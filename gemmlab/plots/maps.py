@@ -22,8 +22,8 @@ from gemmlab.plots.cells import (
     rectangles,
     write,
 )
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 

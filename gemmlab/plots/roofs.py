@@ -13,8 +13,8 @@ from matplotlib.transforms import Bbox
 
 from gemmlab.ladder import RUNGS
 from gemmlab.plots import style
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, percent
 from gemmlab.records.roofs import Ceilings
 

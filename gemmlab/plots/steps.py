@@ -20,7 +20,7 @@ from gemmlab.plots.cells import (
     rectangles,
     write,
 )
-from gemmlab.plots.curves import inches_of
+from gemmlab.plots.charts import inches_of
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
 

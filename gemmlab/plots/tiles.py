@@ -25,8 +25,8 @@ from gemmlab.plots.cells import (
     rectangles,
     write,
 )
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 

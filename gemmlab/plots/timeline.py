@@ -11,26 +11,21 @@ from gemmlab.analysis.block_replay import COPY, KEEP, WRITE, Played
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
+from gemmlab.plots.charts import lanes_of
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
-from gemmlab.plots.rows import lanes_of
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
 MOST_COLUMNS = 80  # more would be too narrow for a number
 ROW = 0.24  # inches
 ROWS = ("start loading", "store", "multiply")
 DARK, PALE = 0.45, 0.3  # of a tile's colour: where it is loaded and stored, and its product
-LOAD, STORE, BARRIER, WAIT, PRODUCT = "load", "store", "barrier", "wait", "product"
-OF_WARP, MBARRIER = "warp's barrier", "mbarrier"
-LINES = {  # of what a warp waits for: words of the key, line style, width
-    BARRIER: ("barrier of the block", "-", 1.6),
-    OF_WARP: ("barrier of the warp", "-", 0.6),
-    WAIT: ("wait for copies", ":", 1.6),
-    MBARRIER: ("wait at an mbarrier", "--", 1.6),
+LOAD, STORE, PRODUCT = "load", "store", "product"
+LINES = {  # of what a warp waits for: how opcodes begin, words of the key, line style, width
+    "barrier": (("bar.sync", "barrier"), "barrier of the block", "-", 1.6),
+    "warp's barrier": ("bar.warp", "barrier of the warp", "-", 0.6),
+    "wait": ("cp.async.wait", "wait for copies", ":", 1.6),
+    "mbarrier": (("mbarrier.try", "mbarrier.test"), "wait at an mbarrier", "--", 1.6),
 }
-OPCODES = (
-    (OF_WARP, "bar.warp"), (BARRIER, "bar"), (WAIT, "cp.async.wait"),
-    (MBARRIER, ("mbarrier.try_wait", "mbarrier.test_wait")),
-)  # fmt: skip
 BLOCK = (0, 0, 0)
 GAP = 0.5  # inches, below a panel
 ON_ITS_WAY = {"linestyle": (0, (2, 1)), "linewidth": 2.2}
@@ -62,13 +57,8 @@ class _Order:
         return any(event.kind == STORE for event in self.events)
 
     @property
-    def lanes(self) -> dict[int, int]:
-        """A lane for each tile: those on their way at the same time lie below each other."""
-        return lanes_of(self.flights)
-
-    @property
     def height(self) -> float:
-        return (max(self.lanes.values()) + 1 + self.stores + 1) * ROW + 0.1
+        return (max(lanes_of(self.flights).values()) + 1 + self.stores + 1) * ROW + 0.1
 
     @property
     def meanwhile(self) -> int:
@@ -114,7 +104,7 @@ def timeline(*traces: Trace) -> Picture:
     ]
     key += [
         (words, {"color": style.BLACK, "linestyle": dashes, "linewidth": wide})
-        for kind, (words, dashes, wide) in LINES.items()
+        for kind, (_, words, dashes, wide) in LINES.items()
         if kind in kinds
     ]
     height = sum(order.height + GAP for order in orders.values())
@@ -158,8 +148,8 @@ def _order(trace: Trace) -> _Order:
     for step in trace.run.instructions(BLOCK, 0):
         if any(access.array == "C" for access in step.accesses):
             break
-        if line := next((kind for kind, opcodes in OPCODES if step.opcode.startswith(opcodes)), ""):
-            put(line)
+        if wait := [kind for kind, (begin, *_) in LINES.items() if step.opcode.startswith(begin)]:
+            put(wait[0])
         elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
             events[-1].fmas += 1
         for access in step.accesses:
@@ -205,7 +195,7 @@ def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def _draw(ax: Axes, order: _Order) -> None:
-    lanes = order.lanes
+    lanes = lanes_of(order.flights)  # those on their way at the same time lie below each other
     store_top = (max(lanes.values()) + 1) * ROW
     product_top = store_top + ROW * order.stores + 0.05
     labels = {store_top / 2: ROWS[0], product_top + ROW / 2: ROWS[2]}
@@ -217,7 +207,7 @@ def _draw(ax: Axes, order: _Order) -> None:
     columns: dict[int, list[int]] = {}  # of each tile's products
     for at, event in enumerate(order.events):
         if event.kind in LINES:
-            _, dashes, wide = LINES[event.kind]
+            *_, dashes, wide = LINES[event.kind]
             look = {"color": style.BLACK, "linewidth": wide, "linestyle": dashes, "zorder": 1}
             ax.axvline(at + 0.5, gid=event.kind, **look)
             continue

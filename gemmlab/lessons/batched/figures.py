@@ -21,9 +21,8 @@ from gemmlab.lessons.batched.measure import (
 from gemmlab.lessons.batched.tables import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.cells import SECTOR_BYTES, bare, box
-from gemmlab.plots.curves import Curve, draw_curves
+from gemmlab.plots.charts import Curve, draw_curves, note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from gemmlab.lessons.persistent.schedule import Schedule
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes, write
+from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, rows_of
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 from ptxsim import BoxCopy
 

@@ -13,8 +13,8 @@ from gemmlab.lessons.register_banks.ring import Ring
 from gemmlab.lessons.register_banks.tables import uneven
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate
+from gemmlab.plots.charts import at_edge, bar, note, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import at_edge, bar, note, rows_of
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, TILE_COLOURS, WIDTH, percent, plural
 from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
 
