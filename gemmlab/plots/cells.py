@@ -17,9 +17,6 @@ SECTOR_BYTES = 32
 CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
 
 
-# ---- boxes ---------------------------------------------------------------------------------------
-
-
 def box(
     ax: Axes, x: float, y: float, width: float, height: float, words: str = "",
     text: Mapping[str, Any] | None = None, **look: Any,
@@ -85,9 +82,6 @@ def number_banks(ax: Axes, banks: int) -> None:
     marks = [*range(0, banks, 4), banks - 1]
     ax.set_xticks([bank + 0.5 for bank in marks], [str(bank) for bank in marks])
     number_above(ax)
-
-
-# ---- cells of a matrix ---------------------------------------------------------------------------
 
 
 def draw_grid(

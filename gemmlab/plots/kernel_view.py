@@ -292,7 +292,7 @@ def _bank_cells(banks: Banks) -> np.ndarray:
     width = max(1, banks.access.size // BANK_BYTES)
     rows = []
     for group in banks.groups:
-        cells = np.zeros((max(1, group.wavefronts), BANKS), np.uint8)
+        cells = np.zeros((group.wavefronts, BANKS), np.uint8)
         for place, stack in group.stacks.items():
             cells[: len(stack), place * width : (place + 1) * width] = WAITING
             cells[0, place * width : (place + 1) * width] = GOING

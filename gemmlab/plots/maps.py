@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -118,10 +119,9 @@ def warp_map(trace: Trace) -> Picture:
     rows = min(LEAST_CELLS, max(access.shape[0] for access in accesses))
     columns = LEAST_CELLS
     for of_access in pieces:
-        touched_rows = [row for _, row in of_access]
-        first, last = zip(*of_access.values(), strict=True)
-        rows = max(rows, min(MOST_CELLS, max(touched_rows) - min(touched_rows) + 1))
-        columns = max(columns, min(MOST_CELLS, max(last) - min(first) + 1))
+        touched = [row for _, row in of_access], [*itertools.chain(*of_access.values())]
+        down, across = (min(MOST_CELLS, max(cells) - min(cells) + 1) for cells in touched)
+        rows, columns = max(rows, down), max(columns, across)
     pitch = (WIDTH - 2 * MARGIN) / 3
     left, head = 0.42, 0.43  # room for the row numbers, and for a name and column numbers
     width = (pitch - left - 0.12) / columns  # of a cell, in inches
@@ -138,12 +138,11 @@ def warp_map(trace: Trace) -> Picture:
         f"at M={trace.m}, N={trace.n}, K={trace.k}: {style.listed(parts)}. "
         "Each sector moves 32 bytes, whether one lane asks for a part of it or all do."
     )
-    fig = page(
-        f"{trace.kernel_name}: block (0, 0, 0), warp 0",
-        head + size[1] + max(map(len, notes)) * SMALL * LINE / 72 + 0.3, caption,
-        key=[("asked for by a lane", swatch(style.FAINT, 1.0)),
-             ("the rest of its 32-byte sector", swatch(style.FAINT, 0.25))],
-    )  # fmt: skip
+    title = f"{trace.kernel_name}: block (0, 0, 0), warp 0"
+    body = head + size[1] + max(map(len, notes)) * SMALL * LINE / 72 + 0.3
+    asked, rest = swatch(style.FAINT, 1.0), swatch(style.FAINT, 0.25)
+    key = [("asked for by a lane", asked), ("the rest of its 32-byte sector", rest)]
+    fig = page(title, body, caption, key=key)
     for at, (access, of_access, window) in enumerate(zip(accesses, pieces, windows, strict=True)):
         (m, n), x = access.shape, MARGIN + at * pitch + left
         ax = fig.add_axes_at(x, fig.top + head, *size, gid=f"map {access.array}")
@@ -206,35 +205,36 @@ def _draw_access(
     """Sectors pale, elements dark, and the lanes: in their cells, or beside or below a sector."""
     colour = style.ARRAYS[access.array]
     (top, *_), (left, *_) = window
-    lanes_of: dict[tuple[int, int], list[int]] = {}
-    for lane, words in zip(access.lanes.tolist(), access.elements.tolist(), strict=True):
-        for row, column in words:
-            lanes_of.setdefault((row, column), []).append(lane)
+    lanes_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for lane, elements in zip(access.lanes.tolist(), access.elements.tolist(), strict=True):
+        for row, column in elements:
+            lanes_of[row, column].append(lane)
     for (sector, row), (first, last) in pieces.items():
         place = first - left, row - top, last + 1 - first, 1
         box(ax, *place, facecolor=style.tint(colour, 0.25), linewidth=0, gid=f"sector {sector}")
         box(ax, *place, fill=False, edgecolor=style.INK, linewidth=0.9, zorder=1.5)
     number_fits = cell[0] >= style.text_width("00", SMALL) and cell[1] >= SMALL / 72
-    unnamed: dict[tuple[int, int], set[int]] = {}  # piece of a sector: lanes still to name
+    unnamed: dict[tuple[int, int], set[int]] = defaultdict(set)  # piece of a sector: its lanes
     for (row, column), lanes in lanes_of.items():
+        if row not in window[0] or column not in window[1]:
+            continue
         words = str(lanes[0]) if number_fits and len(lanes) == 1 else ""
         look = {"facecolor": colour, "linewidth": 0.5, "gid": f"cell {row} {column}"}
-        if row in window[0] and column in window[1]:
-            text = {"color": "white", "zorder": 2}
-            box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
-            if not words:
-                sector = (row * access.shape[1] + column) // access.sector_elements
-                unnamed.setdefault((sector, row), set()).update(lanes)
-    neighbours = {row: [piece for piece in pieces if piece[1] == row] for _, row in pieces}
-    for piece, unnamed_lanes in unnamed.items():
-        (first, last), row = pieces[piece], piece[1]
+        text = {"color": "white", "zorder": 2}
+        box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
+        if not words:
+            sector = (row * access.shape[1] + column) // access.sector_elements
+            unnamed[sector, row].update(lanes)
+    in_row = Counter(row for _, row in pieces)
+    for (sector, row), unnamed_lanes in unnamed.items():
+        first, last = pieces[sector, row]
         words = lanes_in_words(sorted(unnamed_lanes))
         right = last + 1 - left + 0.06 / cell[0]
         look = {"linespacing": 1.1, "bbox": plate(0.6, 1), "zorder": 3}
         room = (ax.get_xlim()[1] - right) * cell[0]
-        if len(neighbours[row]) == 1 and style.text_width(words, SMALL) <= room:
+        if in_row[row] == 1 and style.text_width(words, SMALL) <= room:
             write(ax, right, row - top + 0.5, words, ha="left", **look)
-        elif row + 1 in window[0] and row + 1 not in neighbours:
+        elif row + 1 in window[0] and row + 1 not in in_row:
             stacked = words.replace(" ", "\n", 1)
             below = row - top + 1 + 0.04 / cell[1]
             write(ax, (first + last + 1) / 2 - left, below, stacked, va="top", **look)

@@ -45,14 +45,12 @@ def at_shape(rows: pandas.DataFrame, shape: Sequence[int]) -> pandas.DataFrame:
 
 
 @styled
-def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None = None) -> Picture:
+def gflops(table: pandas.DataFrame) -> Picture:
     """Speed over the size of square products, and bars for the other shapes of the table.
 
     table: the columns of timing.COLUMNS, as kernel.benchmark() gives; several may be put together
-    with pandas.concat, and of rows for one kernel and shape the fastest counts. scale: of the
-    rates of square products, "log" shows slow kernels, "linear" tells fast ones apart.
-
-    Raises ValueError for a table without rows, or of more than one GPU or precision.
+    with pandas.concat, and of rows for one kernel and shape the fastest counts. Raises ValueError
+    for a table without rows, or of more than one GPU or precision.
     """
     rows = measured(table, "gflops")
     square, other = rows.query(IS_SQUARE), rows.query(f"not ({IS_SQUARE})")
@@ -62,12 +60,10 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     tiers = [shapes[at : at + SHAPES_ABREAST] for at in range(0, len(shapes), SHAPES_ABREAST)]
     tier = 0.3 + len(kernels) * BAR + 0.1
     between = 0.42 if len(square) and tiers else 0.0  # for a second title
-    caption = caption or _speed_caption(rows, scale)
-    title = SQUARES if len(square) else OTHERS
-    height = lines + between + len(tiers) * tier
-    fig = page(title, height, caption, style.provenance(rows))
+    title, height = SQUARES if len(square) else OTHERS, lines + between + len(tiers) * tier
+    fig = page(title, height, _speed_caption(rows), style.provenance(rows))
     if len(square):
-        draw_sizes(fig, square, fig.top, 3.3, scale)
+        _draw_sizes(fig, square, 3.3, "log")
     if between:
         fig.text_at(MARGIN, fig.top + lines + 0.12, OTHERS, size=LARGE, weight="bold")
     for at, abreast in enumerate(tiers):
@@ -75,13 +71,16 @@ def gflops(table: pandas.DataFrame, *, scale: str = "log", caption: str | None =
     return fig
 
 
+@styled
 def climb(table: pandas.DataFrame) -> Picture:
     """Speed over the size of square products, on a linear scale: how far apart the rungs are.
 
     table: as for gflops, with square products.
     """
     rows = measured(table, "climb").query(IS_SQUARE)
-    return gflops(rows, scale="linear", caption=_climb_caption(rows))
+    fig = page(SQUARES, 3.3 + 0.62, _climb_caption(rows), style.provenance(rows))
+    _draw_sizes(fig, rows, 3.3, "linear")
+    return fig
 
 
 @styled
@@ -97,17 +96,17 @@ def cublas_share(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
     caption = caption or _share_caption(ours)
     fig = page("Share of cuBLAS, square products", 2.9 + 0.62, caption, style.provenance(ours))
     near = ours["pct_cublas"].max() > 40  # else cuBLAS's line would press the kernels together
-    most = 100.0 if near else 0.0
-    ax = draw_sizes(fig, ours, fig.top, 2.9, "linear", "pct_cublas", "% of cuBLAS", most)
+    ax = _draw_sizes(fig, ours, 2.9, "linear", "pct_cublas", most=100.0 * near)
+    ax.set_ylabel("% of cuBLAS")
     if near:
         ax.axhline(100, color=style.BLACK, linestyle="--", linewidth=1.4, gid="cublas")
         note(ax, "cuBLAS", (ours["m"].min(), 100), (0, 4), size=NORMAL, va="bottom")
     return fig
 
 
-def draw_sizes(
-    fig: Picture, rows: pandas.DataFrame, top: float, height: float, scale: str,
-    column: str = "gflops", unit: str = "GFLOP/s", most: float = 0.0,
+def _draw_sizes(
+    fig: Picture, rows: pandas.DataFrame, height: float, scale: str, column: str = "gflops",
+    most: float = 0.0,
 ) -> Axes:  # fmt: skip
     """Lines of a column over the size of square products, each with its name at its end.
 
@@ -125,9 +124,9 @@ def draw_sizes(
         given.append(Curve(style.kernel_label(name), list(chosen["m"]), list(chosen[column]), look))
     left = 0.8 if rows[column].max() < MILLION / 1.8 else 0.98  # room for the numbers
     width = WIDTH - MARGIN - left - room_for(curve.name for curve in given)
-    ax = fig.add_axes_at(left, top, width, height, gid="square products")
+    ax = fig.add_axes_at(left, fig.top, width, height, gid="square products")
     draw_curves(ax, given, scale=scale, most=most)
-    ax.set(xlabel="M = N = K", ylabel=unit)
+    ax.set(xlabel="M = N = K", ylabel="GFLOP/s")
     return ax
 
 
@@ -162,10 +161,7 @@ def _draw_shapes(
             note(ax, rate(value), (value, row + 0.5), (aside, 0), **look)
 
 
-# ---- captions ------------------------------------------------------------------------------------
-
-
-def _speed_caption(rows: pandas.DataFrame, scale: str) -> str:
+def _speed_caption(rows: pandas.DataFrame) -> str:
     """The rates of up to four kernels at the largest shape that most of them were measured at."""
     counts = rows.groupby(["m", "n", "k"]).size()
     shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
@@ -177,7 +173,7 @@ def _speed_caption(rows: pandas.DataFrame, scale: str) -> str:
     words = (
         f"Floating-point operations per second. At {style.shape_label(*shape)}, {'; '.join(parts)}."
     )
-    if rows["m"].nunique() > 1 and scale == "log":
+    if rows["m"].nunique() > 1:
         words += " Both axes of the lines are logarithmic: equal steps are equal factors."
     return words
 
@@ -253,11 +249,10 @@ def sweep(
     room = WIDTH - MARGIN - left - PANEL_GAP * (len(panels) - 1)
     cell = min(MOST_CELL_WIDTH, room / (len(panels) * len(acrosses)))
     settings = {
-        place: _in_lines([f"{name} {row[name]:.0f}" for name in others], cell - 0.22)
+        place: style.wrap(" ".join(f"{name}={row[name]:.0f}" for name in others), cell - 0.2, SMALL)
         for place, row in best.iterrows()
     }
-    most = max(text.count("\n") + 1 for text in settings.values())
-    more = LINE_HEIGHT * max(0, most - SETTING_LINES)
+    more = LINE_HEIGHT * max(0, max(map(len, settings.values())) - SETTING_LINES)
     head, height = 0.2 + 0.25 * (beside is not None), CELL_HEIGHT + more
     caption = caption or _sweep_caption(fastest, at, names, chosen, shape)
     key = [
@@ -275,17 +270,17 @@ def sweep(
         for (y, down), (x, across) in itertools.product(enumerate(downs), enumerate(acrosses)):
             place = (down, across, *panel)
             middle = x + 0.5
+            corner = (x + 0.03, y + 0.04, 0.94, 0.92)
             if place not in best.index:
-                box(ax, x + 0.03, y + 0.04, 0.94, 0.92, "not legal", {"color": style.FAINT},
-                    **_cell_look(None, False))  # fmt: skip
+                box(ax, *corner, "not legal", {"color": style.FAINT}, **_cell_look(None, False))
                 continue
             rate = best.loc[place]["gflops"]
             look = _cell_look(rate / fastest["gflops"], place == first)
-            box(ax, x + 0.03, y + 0.04, 0.94, 0.92, **look)
+            box(ax, *corner, **look)
             above, below = y + CELL_INSET / height, y + 1 - (CELL_INSET + more / 2) / height
             look = {"va": "center", "weight": "bold" if place == first else "normal"}
             write(ax, middle, above, style.rate(rate), size=NORMAL, **look)
-            write(ax, middle, below, settings[place], va="center", linespacing=1.15)
+            write(ax, middle, below, "\n".join(settings[place]), va="center", linespacing=1.15)
         across = [f"{columns} = {value}" for value in acrosses]
         ax.set_xticks([x + 0.5 for x in range(len(acrosses))], across)
         down = [f"{rows} = {value}" if number == 0 else "" for value in downs]
@@ -301,17 +296,6 @@ def _cell_look(share: float | None, first: bool) -> style.Look:
         "facecolor": face, "edgecolor": style.BLACK if first else style.GRID,
         "linewidth": 2.2 if first else 0.8, "hatch": ".." if share is None else None,
     }  # fmt: skip
-
-
-def _in_lines(words: list[str], width: float) -> str:
-    """The settings in as many lines as they need in a cell, about as many in each."""
-    parts: list[str] = []
-    for lines in range(1, len(words) + 1):
-        each = -(-len(words) // lines)
-        parts = [" ".join(words[at : at + each]) for at in range(0, len(words), each)]
-        if all(style.text_width(part, SMALL) <= width for part in parts):
-            break
-    return "\n".join(parts)
 
 
 def _sweep_caption(

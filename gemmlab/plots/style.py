@@ -74,9 +74,6 @@ RC = {
 }
 
 
-# ---- text and axes -------------------------------------------------------------------------------
-
-
 def wrap(words: str, width: float, size: float) -> list[str]:
     """Lines of text no wider than `width` inches when set in `size` points."""
     lines: list[str] = []
@@ -128,9 +125,6 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,), numticks=20))
     axis.set_major_formatter(lambda value, _: f"{value:,.10g}" if value >= 1 else f"{value:.2g}")
     axis.set_minor_locator(NullLocator())
-
-
-# ---- looks and words -----------------------------------------------------------------------------
 
 
 def kernel_label(name: str) -> str:

@@ -120,9 +120,6 @@ def timeline(*traces: Trace) -> Picture:
     return fig
 
 
-# ---- what was executed ---------------------------------------------------------------------------
-
-
 def _names(traces: Sequence[Trace]) -> list[str]:
     """The kernels' names, with the settings that tell two traces of one kernel apart."""
     names = []
@@ -189,9 +186,6 @@ def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
                 lowest[tile] = min(lowest.get(tile, begin), begin)
     places = sorted(set(lowest.values()))
     return tiles, {tile: places.index(low) for tile, low in lowest.items()}
-
-
-# ---- drawing -------------------------------------------------------------------------------------
 
 
 def _draw(ax: Axes, order: _Order) -> None:
