@@ -317,12 +317,6 @@ def test_traffic_bars_are_as_long_as_the_counts(traces):
     assert drawn == sorted(pandas.concat(counted).astype(float))
 
 
-@pytest.mark.parametrize("draw", [plots.warp_map, plots.block_map])
-def test_a_trace_figure_refuses_what_is_no_trace(draw):
-    with pytest.raises(TypeError, match=f"{draw.__name__} takes a trace, .* not 'trace'"):
-        draw("trace")
-
-
 # ---- speeds --------------------------------------------------------------------------------------
 
 
@@ -390,19 +384,15 @@ def test_small_shares_have_an_axis_and_ticks_of_their_own():
 
 @pytest.mark.parametrize("draw", [plots.gflops, plots.cublas_share])
 @pytest.mark.parametrize(
-    ("table", "error", "message"),
+    ("table", "message"),
     [
-        ([], TypeError, "takes a pandas table, not list"),
-        (measured()[:0], ValueError, "without rows"),
-        (measured().drop(columns=["gflops", "gpu"]), ValueError, "missing: gflops, gpu"),
-        (measured(gflops=math.nan), ValueError, r"gflops is nan in row 0 \(01_naive\)"),
-        (measured(gflops=-1.0), ValueError, r"gflops is -1.0 in row 0 \(01_naive\)"),
-        (pandas.concat([measured(), measured(gpu="Other")]), ValueError, "one GPU, the table has"),
-        (pandas.concat([measured(), measured(dtype="float16")]), ValueError, "one precision"),
+        (measured()[:0], "no rows"),
+        (pandas.concat([measured(), measured(gpu="Other")]), "one GPU, the table has"),
+        (pandas.concat([measured(), measured(dtype="float16")]), "one precision"),
     ],
 )
-def test_a_table_figure_refuses(draw, table, error, message):
-    with pytest.raises(error, match=message):
+def test_a_table_figure_refuses(draw, table, message):
+    with pytest.raises(ValueError, match=message):
         draw(table)
 
 
@@ -527,18 +517,11 @@ def test_roofline_names_shapes_and_caches_only_where_they_matter():
     assert "hollow marker above" in above.caption
 
 
-@pytest.mark.parametrize(
-    ("shown", "ceilings", "error", "message"),
-    [
-        (None, ALL_ROOFS, TypeError, "takes a pandas table, not NoneType"),
-        (CROWDED.assign(dram_intensity=math.inf), ALL_ROOFS, ValueError, "dram_intensity is inf"),
-        (CROWDED.assign(gpu="Another"), ALL_ROOFS, ValueError, "those of NVIDIA Test, the points"),
-        (MIXED, replace(ALL_ROOFS, tensor=None), NoRecord, "record 00_tensor_ceiling"),
-    ],
-)
-def test_roofline_refuses(shown, ceilings, error, message):
-    with pytest.raises(error, match=message):
-        plots.roofline(shown, ceilings)
+def test_roofline_refuses_points_of_another_gpu_and_roofs_that_are_not_known():
+    with pytest.raises(ValueError, match="those of NVIDIA Test, the points of Another"):
+        plots.roofline(CROWDED.assign(gpu="Another"), ALL_ROOFS)
+    with pytest.raises(NoRecord, match="record 00_tensor_ceiling"):
+        plots.roofline(MIXED, replace(ALL_ROOFS, tensor=None))
 
 
 # ---- spread --------------------------------------------------------------------------------------

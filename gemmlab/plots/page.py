@@ -88,7 +88,6 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
 
 
 TITLE_TOP, KEY_ROW = 0.12, 0.22  # inches
-BOLD = 0.88  # a line of the title may be so much of the page wide, since it is bold
 SIGN, NEXT_SIGN = 0.2, 0.23  # inches: a swatch, from it to the next one of the same words
 SIGN_GAP, KEY_GAP = 0.08, 0.24  # inches: from a swatch to its words, to the next entry
 Sign = Mapping[str, Any]
@@ -108,7 +107,7 @@ def page(
     width = right - MARGIN
     key_width = max((end for *_, end in _places(key, 0.0, math.inf)), default=0.0)
     beside = not key or style.text_width(title, LARGE, "bold") + 0.4 + key_width <= width
-    title_lines = style.wrap(title, BOLD * width, LARGE)
+    title_lines = style.wrap(title, 0.88 * width, LARGE)  # it is bold
     below_title = TITLE_TOP + (len(title_lines) * LARGE * LINE / 72 + 0.11 if title else 0.0)
     rows = 0 if beside else 1 + max(row for row, *_ in _places(key, MARGIN, right))
     top = below_title + KEY_ROW * rows + (0.08 if rows else 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 
 import pandas
@@ -161,59 +162,53 @@ def _draw_shapes(
             note(ax, rate(value), (value, row + 0.5), (aside, 0), **look)
 
 
-def _speed_caption(rows: pandas.DataFrame) -> str:
-    """The rates of up to four kernels at the largest shape that most of them were measured at."""
+def _common(rows: pandas.DataFrame) -> tuple[str, pandas.DataFrame]:
+    """The largest shape that most kernels have, square if one is: its name, its rows by kernel."""
     counts = rows.groupby(["m", "n", "k"]).size()
-    shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], s[0] * s[1] * s[2]))
-    ours = at_shape(rows, shape).query("kernel != 'cublas'")
+    shape = max(counts.index, key=lambda s: (counts[s], s[0] == s[1] == s[2], math.prod(s)))
+    at = at_shape(rows, shape).set_index("kernel")
+    return style.shape_label(*shape), at.loc[style.ladder_order(at.index)]
+
+
+def _speed_caption(rows: pandas.DataFrame) -> str:
+    """The rates of up to four kernels at a shape that most have."""
+    shape, at = _common(rows)
+    fastest = at.drop("cublas", errors="ignore").sort_values("gflops", ascending=False)[:4]
     parts = [
-        f"{row.kernel} reaches {rate(row.gflops)}, {percent(row.pct_cublas)} of cuBLAS"
-        for row in ours.sort_values("gflops", ascending=False)[:4].itertuples()
+        f"{row.Index} reaches {rate(row.gflops)}, {percent(row.pct_cublas)} of cuBLAS"
+        for row in fastest.itertuples()
     ]
-    words = (
-        f"Floating-point operations per second. At {style.shape_label(*shape)}, {'; '.join(parts)}."
-    )
+    words = f"Floating-point operations per second. At {shape}, {'; '.join(parts)}."
     if rows["m"].nunique() > 1:
         words += " Both axes of the lines are logarithmic: equal steps are equal factors."
     return words
 
 
 def _climb_caption(rows: pandas.DataFrame) -> str:
-    """Who is fastest at the largest size that all have, and who has no number where."""
-    names = style.ladder_order(rows["kernel"])
-    sizes = {name: set(rows[rows["kernel"] == name]["m"]) for name in names}
-    every = set().union(*sizes.values())
+    """The rates of all kernels at a size that most have, and who has no number where."""
+    shape, at = _common(rows)
+    parts = [f"{style.kernel_label(row.Index)} {rate(row.gflops)}" for row in at.itertuples()]
     words = "Square products of all rungs so far, on a linear scale."
-    if common := set.intersection(*sizes.values()):
-        size = max(common)
-        at = rows[rows["m"] == size].set_index("kernel")["gflops"]
-        parts = [f"{style.kernel_label(name)} {rate(at[name])}" for name in names]
-        words += f" At M=N=K={size}: {style.listed(parts)}."
-    for name in names:
-        if missing := sorted(every - sizes[name]):
+    words += f" At {shape}: {style.listed(parts)}."
+    for name in style.ladder_order(rows["kernel"]):
+        if missing := sorted(set(rows["m"]) - set(rows[rows["kernel"] == name]["m"])):
             words += f" {name} has no record at {style.listed([str(size) for size in missing])}."
     return words
 
 
 def _share_caption(rows: pandas.DataFrame) -> str:
-    """The shares of all kernels at the largest size that all of them have."""
-    sizes = rows.groupby("kernel")["m"].agg(set)
-    common = set.intersection(*sizes) or set.union(*sizes)
-    size = max(common)
-    chosen = at_shape(rows, (size, size, size)).set_index("kernel")["pct_cublas"]
-    parts = [f"{name} reaches {percent(chosen[name])}" for name in style.ladder_order(chosen.index)]
-    return f"Of cuBLAS at {style.shape_label(size, size, size)}, {style.listed(parts)}."
+    """The shares of all kernels at a size that most have."""
+    shape, at = _common(rows)
+    parts = [f"{row.Index} reaches {percent(row.pct_cublas)}" for row in at.itertuples()]
+    return f"Of cuBLAS at {shape}, {style.listed(parts)}."
 
 
 # ---- over settings -------------------------------------------------------------------------------
 
-CELL_HEIGHT = 0.62  # inches
+RATE_HEIGHT, LINE_HEIGHT = 0.32, 0.15  # inches: of a cell's rate, and of each line of settings
 MOST_CELL_WIDTH = 2.1
 PANEL_GAP = 0.2  # inches, between tables side by side
 SHADES = (0.5, 0.75, 0.9, 1.0)  # shares of the fastest whose shades the key shows
-SETTING_LINES = 2  # of the settings that a cell names and has room for as it is
-LINE_HEIGHT = 0.15  # inches, of each further one
-CELL_INSET = 0.186  # inches, from the edge of a cell to the middle of its rate, and of its settings
 
 
 @styled
@@ -252,8 +247,8 @@ def sweep(
         place: style.wrap(" ".join(f"{name}={row[name]:.0f}" for name in others), cell - 0.2, SMALL)
         for place, row in best.iterrows()
     }
-    more = LINE_HEIGHT * max(0, max(map(len, settings.values())) - SETTING_LINES)
-    head, height = 0.2 + 0.25 * (beside is not None), CELL_HEIGHT + more
+    height = RATE_HEIGHT + LINE_HEIGHT * max(2, *map(len, settings.values()))
+    head = 0.2 + 0.25 * (beside is not None)
     caption = caption or _sweep_caption(fastest, at, names, chosen, shape)
     key = [
         ("the fastest" if share == 1 else f"{share:.0%} of it", _cell_look(share, share == 1))
@@ -277,7 +272,7 @@ def sweep(
             rate = best.loc[place]["gflops"]
             look = _cell_look(rate / fastest["gflops"], place == first)
             box(ax, *corner, **look)
-            above, below = y + CELL_INSET / height, y + 1 - (CELL_INSET + more / 2) / height
+            above, below = y + 0.186 / height, y + 0.5 + 0.12 / height
             look = {"va": "center", "weight": "bold" if place == first else "normal"}
             write(ax, middle, above, style.rate(rate), size=NORMAL, **look)
             write(ax, middle, below, "\n".join(settings[place]), va="center", linespacing=1.15)

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import COPY, KEEP, WRITE, Played
 from gemmlab.kernel.trace import Trace
+from gemmlab.ladder import listed
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.charts import lanes_of
@@ -124,13 +125,10 @@ def _names(traces: Sequence[Trace]) -> list[str]:
     """The kernels' names, with the settings that tell two traces of one kernel apart."""
     names = []
     for trace in traces:
-        others = [other for other in traces if other.kernel_name == trace.kernel_name]
-        telling = [
-            f"{key}={value}"
-            for key, value in trace.settings.items()
-            if any(other.settings[key] != value for other in others)
-        ]
-        names.append(", ".join([trace.kernel_name, *telling]))
+        alike = [other.settings for other in traces if other.kernel_name == trace.kernel_name]
+        telling = {key: value for key, value in trace.settings.items()
+                   if any(settings[key] != value for settings in alike)}  # fmt: skip
+        names.append(", ".join(filter(None, [trace.kernel_name, listed(telling)])))
     return names
 
 
@@ -161,10 +159,8 @@ def _order(trace: Trace) -> _Order:
                 put(LOAD, tile)
     flights = {}
     for tile in sorted(buffers):
-        first: dict[str, int] = {}
-        for at, event in enumerate(events):
-            if event.tile == tile:
-                first.setdefault(event.kind, at)
+        places = [(event.kind, at) for at, event in enumerate(events) if event.tile == tile]
+        first = dict(reversed(places))
         use = first.get(STORE, first.get(PRODUCT))  # no store where it is copied past registers
         if LOAD in first and use is not None:
             flights[tile] = first[LOAD], use
