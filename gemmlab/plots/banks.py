@@ -131,10 +131,10 @@ def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
     title = "One access of one warp, over the banks"
     parts = [f"“{name}” takes {met.cost.replace(', ', ' and ')}" for name, met in banks.items()]
     how = ""
-    for size in sorted({met.access.size for met in banks.values()}, reverse=True):
-        if size > BANK_BYTES:
-            lanes = WARP * BANK_BYTES // size
-            how += f" Where a lane moves {size} bytes, {lanes} lanes go at a time."
+    for moves in sorted({met.access.size for met in banks.values()}, reverse=True):
+        if moves > BANK_BYTES:
+            lanes = WARP * BANK_BYTES // moves
+            how += f" Where a lane moves {moves} bytes, {lanes} lanes go at a time."
     moved = (len(group.lanes) * met.access.size for met in banks.values() for group in met.groups)
     if max(moved) > BANKS * BANK_BYTES:
         how += " Twice as many go where each reads the same as the next, or the next but one."

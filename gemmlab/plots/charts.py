@@ -9,11 +9,10 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 from matplotlib.ticker import NullLocator
 
 from gemmlab.plots import style
-from gemmlab.plots.cells import write
+from gemmlab.plots.cells import box
 from gemmlab.plots.page import Picture
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH
 
@@ -130,10 +129,7 @@ def bar(
     text: Mapping[str, Any] | None = None, **look: Any,
 ) -> None:  # fmt: skip
     """A bar in the middle of a row, as high as that share of it, with words in its middle."""
-    look = {"linewidth": 0.8, **look}
-    ax.add_patch(Rectangle((low, row + (1 - share) / 2), high - low, share, **look))
-    if words:
-        write(ax, (low + high) / 2, row + 0.5, words, **(text or {}))
+    box(ax, low, row + (1 - share) / 2, high - low, share, words, text, **look)
 
 
 def note(ax: Axes, words: str, at: tuple, shift: tuple[float, float], **look: Any) -> None:

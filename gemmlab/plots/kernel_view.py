@@ -14,7 +14,6 @@ from matplotlib.colors import ListedColormap
 
 from gemmlab.analysis.facts import SHARED, Facts
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import listed
 from gemmlab.plots import style
 from gemmlab.plots.banks import COUNTED, Banks
 from gemmlab.plots.cells import box
@@ -74,7 +73,8 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
     kernel = facts.kernel
     _words(ax, MARGIN, 0.12, kernel.name, size=style.LARGE, weight="bold")
     left = MARGIN + style.text_width(kernel.name, style.LARGE, "bold") + 0.2
-    _words(ax, left, 0.13, _settings(facts, WIDTH - MARGIN - left), size=NORMAL)
+    settings = style.wrap(facts.settings, WIDTH - MARGIN - left, NORMAL)
+    _words(ax, left, 0.13, "\n".join(settings), size=NORMAL)
     levels = touched(facts)
     _draw_matrix(ax, "A", levels["A"], facts, (A_LEFT, C_TOP, SHORT, LONG))
     _draw_matrix(ax, "B", levels["B"], facts, (C_LEFT, TOP, LONG, SHORT))
@@ -82,18 +82,6 @@ def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
     _draw_key(ax, facts)
     _draw_banks(ax, facts)
     _draw_roofline(fig, ax, facts, ceilings)
-
-
-def _settings(facts: Facts, room: float) -> str:
-    """All settings if they fit into so many inches, else without what is computed as by default."""
-    if style.text_width(facts.settings, NORMAL) <= room:
-        return facts.settings
-    settings = facts.kernel.settings
-    return listed({
-        parameter.name: settings[parameter.name]
-        for parameter in facts.kernel.rung.parameters
-        if parameter.tuned or settings[parameter.name] != parameter.default
-    })  # fmt: skip
 
 
 def _words(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:

@@ -40,7 +40,7 @@ def shares(
     there = [name for name in rungs if name in chosen.index]
     names = list(dict.fromkeys(sources["source"]))
     sources = sources[sources["rung"].isin(rungs)]
-    looks = {
+    looks: dict[str, style.Look] = {
         name: {"color": colour, "marker": marker, "markersize": SIZE, "linestyle": "",
                "markerfacecolor": style.tint(colour, 0.35)}
         for name, (marker, colour) in zip(names, LOOKS, strict=False)
@@ -50,7 +50,8 @@ def shares(
     right = MARGIN + style.widest(map(percent, chosen["pct_cublas"][there]), NORMAL, "bold") + 0.1
     most = 1.02 * max(100.0, chosen["pct_cublas"][there].max(), sources["pct_cublas"].max())
     apart = (SIZE / 72 + 0.02) * most / (WIDTH - left - right)  # in percent
-    height, lanes = GAP, {}
+    height = GAP
+    lanes: dict[int, int] = {}  # of the sources
     bars = {}  # where each rung's bar begins, below the markers of its sources
     for name in rungs:
         reported = sources[sources["rung"] == name]["pct_cublas"].sort_values()

@@ -176,8 +176,8 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
             ("read", frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
         ]
     tints = 1 - shares[..., None] * (1 - np.array(style.tint(colour, 1)))
-    look = {"extent": (0, columns, rows, 0), "aspect": "auto", "interpolation": "nearest"}
-    ax.imshow(tints, zorder=0, **look)
+    extent = (0, columns, rows, 0)
+    ax.imshow(tints, extent=extent, aspect="auto", interpolation="nearest", zorder=0)
     for height, (gid, mask, look) in enumerate(outlines):
         fill(ax, mask, gid, zorder=1 + height, facecolor="none", clip_on=False, **look)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
@@ -234,7 +234,8 @@ def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
     if len(out := np.flatnonzero(frame.sums)):  # with the padding between them
         pieces.append(("C", "sums of C", out[0], out[-1] + 1))
     for name, label, at, end in pieces:
-        share, look = THERE, {"edgecolor": ARRAYS[name], "linewidth": 1.0}
+        share = THERE
+        look: style.Look = {"edgecolor": ARRAYS[name], "linewidth": 1.0}
         if name != "C":
             inside = frame.memory[at:end]
             inside = inside[inside != NOTHING]
@@ -243,7 +244,8 @@ def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
             elif (loaded | stored)[inside].all():
                 look["hatch"] = LOADED
             if read[inside].any():
-                share, look = READ, {**look, "edgecolor": style.BLACK, "linewidth": 1.8}
+                share = READ
+                look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
         look |= {"facecolor": style.tint(ARRAYS[name], share), "clip_on": False, "zorder": 2}
         fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
         box(ax, at, 0, end - at, 1, label * fits, OVER_ALL, gid=f"piece {name}", **look)

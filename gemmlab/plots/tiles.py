@@ -253,7 +253,7 @@ def _that_fit(
 
 
 def _draw_warp(
-    ax: Axes, name: str, reads: ThreadReads, window: tuple[range, range], cell: tuple[float, float]
+    ax: Axes, name: str, reads: ThreadReads, window: list[range], cell: tuple[float, float]
 ) -> None:
     """What the warp touches of a matrix pale, what the thread touches dark or hatched.
 

@@ -21,7 +21,8 @@ ROW = 0.24  # inches
 ROWS = ("start loading", "store", "multiply")
 DARK, PALE = 0.45, 0.3  # of a tile's colour: where it is loaded and stored, and its product
 LOAD, STORE, PRODUCT = "load", "store", "product"
-LINES = {  # of what a warp waits for: how opcodes begin, words of the key, line style, width
+# What a warp waits for: how opcodes begin, words of the key, line style, width.
+LINES: dict[str, tuple[str | tuple[str, ...], str, str, float]] = {
     "barrier": (("bar.sync", "barrier"), "barrier of the block", "-", 1.6),
     "warp's barrier": ("bar.warp", "barrier of the warp", "-", 0.6),
     "wait": ("cp.async.wait", "wait for copies", ":", 1.6),
