@@ -35,6 +35,7 @@ LEVELS = {  # of memory: its column, how its marker is filled, and what that mea
 }
 HALF = 0.09  # inches, of a marker
 CLOSE = 1.6  # of two roofs no further apart the words stand above both
+CACHES = ("L2", "L1")  # whose roofs are those of reading
 Unit = tuple[str, bool]  # a key of UNITS
 
 
@@ -60,7 +61,8 @@ def roofline(
             f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."
         )
     slope = ceilings.bytes_per_second / 1e9
-    slopes = {level: roof.per_second.median / 1e9 for level, roof in ceilings.reads.items()}
+    reads = [level for level in CACHES if level in ceilings.reads]
+    slopes = {level: ceilings.reads[level].per_second.median / 1e9 for level in reads}
     units = {("float32", False), *map(_unit, points.itertuples())}
     tops = {unit: ceilings.arithmetic(*unit) / 1e9 for unit in UNITS if unit in units}
     caption = caption or _roofline_caption(points, slope, tops, slopes.get("L2"))
@@ -187,7 +189,7 @@ def _draw_points(
         note(
             ax, words, (row.dram_intensity, row.gflops), (72 * (x - xs[0]), 72 * lift * high),
             gid="label", va="center_baseline", zorder=4,
-            arrowprops=leader if abs(lift) > 1 else None,  # where it is not beside it
+            arrowprops=leader if abs(lift) >= 1 else None,  # where it is not beside it
         )  # fmt: skip
 
 
