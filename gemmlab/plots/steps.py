@@ -143,7 +143,8 @@ def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:
         key.append(("the number is its buffer", {"facecolor": "none"}))
     key.append(("read for products now", read))
     key.append(("was here before", {"facecolor": style.tint(grey, PAST)}))
-    key.append(("what the block needs in all", {"linestyle": CUT, **hatched}))
+    needed = {"facecolor": "none", "linestyle": CUT, "edgecolor": grey}
+    key.append(("what the block needs in all", needed))
     return key
 
 
