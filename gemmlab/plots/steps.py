@@ -249,7 +249,8 @@ def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
                 look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
         look |= {"facecolor": style.tint(ARRAYS[name], share), "clip_on": False, "zorder": 2}
         fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
-        box(ax, at, 0, end - at, 1, label * fits, OVER_ALL, gid=f"piece {name}", **look)
+        label = label if fits else ""
+        box(ax, at, 0, end - at, 1, label, OVER_ALL, gid=f"piece {name}", **look)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
