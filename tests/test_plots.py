@@ -350,7 +350,7 @@ def test_gflops_of_several_tables_takes_the_fastest_of_cublas_and_says_where_and
     [
         ([], TypeError, "takes a pandas table, not list"),
         (measured()[:0], ValueError, "without rows"),
-        (measured().drop(columns=["gflops", "gpu"]), ValueError, "missing: gflops, gpu"),
+        (measured().drop(columns=["gflops", "gpu"]), ValueError, "missing: gpu, gflops"),
         (measured(gflops=math.nan), ValueError, r"gflops is nan in row 0 \(01_naive\)"),
         (measured(gflops=-1.0), ValueError, r"gflops is -1.0 in row 0 \(01_naive\)"),
         (pandas.concat([measured(), measured(gpu="Other")]), ValueError, "one GPU, the table has"),

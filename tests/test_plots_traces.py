@@ -17,7 +17,7 @@ from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
 from gemmlab.lessons.warp_tiling.figures import levels
-from gemmlab.plots.kernel_view import RIGHT, RIGHT_WIDTH, _patterns
+from gemmlab.plots.kernel_view import INTENSITIES, _patterns
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
@@ -451,7 +451,7 @@ def test_what_is_not_known_has_no_point():
     assert seen.speed.gflops > seen.intensity * known.bytes_per_second / 1e9
     first, last = the_one(figure, "somewhere").get_xdata()
     assert the_one(figure, "asked").get_xdata()[0] < first, "there the roof is lower than the speed"
-    assert last == pytest.approx(RIGHT + RIGHT_WIDTH)
+    assert last == INTENSITIES[1]
     assert "not counted" in the_one(figure, "point label").get_text()
     bare = plots.kernel_view(facts.of(gl.load(THREE)), None)
     assert "TFLOP/s" in the_one(bare, "speed label").get_text()

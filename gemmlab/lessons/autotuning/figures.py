@@ -15,8 +15,8 @@ from gemmlab.lessons.autotuning.shape_rule import Judged
 from gemmlab.lessons.autotuning.space import Landscape, Point, Recorded
 from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
 from gemmlab.plots import style
+from gemmlab.plots.charts import line_of_cublas, note, rows_of
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import line_of_cublas, note, rows_of
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH
 
 HIGH = 3.0  # inches

@@ -12,9 +12,8 @@ from gemmlab.lessons.batched import measure as ways
 from gemmlab.lessons.batched.tables import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.cells import SECTOR_BYTES, bare, box
-from gemmlab.plots.curves import Curve, draw_curves
+from gemmlab.plots.charts import Curve, draw_curves, note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
@@ -108,8 +107,8 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     below = max(rows for _, rows in stretches.values()) * cell
     down = NAMES + above + PANEL_GAP + below + 0.22
     height = down + 3 * SMALL * LINE / 72 + 0.15
-    key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
-    key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
+    shades = [{"facecolor": _shade(style.FAINT, lane)} for lane in range(0, WARP, 10)]
+    key = [("a box is what one lane copies, from lane 0 (pale) to lane 31", shades)]
     costs = {
         name: f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}"
         for name, copy in by_name.items()

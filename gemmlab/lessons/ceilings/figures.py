@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from gemmlab.plots import style
+from gemmlab.plots.charts import rows_of
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import rows_of
 
 PITCH = 0.62  # inches, from one series to the next
 

@@ -14,9 +14,8 @@ from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate, product_axes, write
-from gemmlab.plots.curves import Curve, draw_curves, size_ticks
+from gemmlab.plots.charts import Curve, bar, draw_curves, note, rows_of, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, note, rows_of
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH, plural
 
 KINDS = {  # of scales -> colour, marker
@@ -352,7 +351,7 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     key = [("Scales:", None)]
     for kind, (colour, marker) in KINDS.items():
         sign = {"color": colour, "marker": marker, "linestyle": ""}
-        key += [("", swatch(colour, 0.35)), (f"of {kind}", sign)]
+        key.append((f"of {kind}", [swatch(colour, 0.35), sign]))
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
     kinds = table[table["scales"] != BF16]

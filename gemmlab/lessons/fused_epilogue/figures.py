@@ -8,9 +8,8 @@ import pandas
 
 from gemmlab.lessons.fused_epilogue import epilogues as ways
 from gemmlab.plots import style
-from gemmlab.plots.curves import Curve, draw_curves
+from gemmlab.plots.charts import Curve, draw_curves, note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, MARGIN, WIDTH
 
 OF_10 = style.kernel_style(ways.PLAIN)

@@ -40,9 +40,8 @@ def rank_holdings(schedule: Schedule) -> Picture:
         (1.0, "holds: A and B at the beginning, C at the end"),
         (PALE, "A and B: comes from another rank; C: computes a part of the sum for another"),
     ):
-        for name in "ABC":
-            look = {"facecolor": style.tint(ARRAYS[name], share), "edgecolor": FAINT}
-            key.append((words if name == "C" else "", look))
+        tints = [style.tint(ARRAYS[name], share) for name in "ABC"]
+        key.append((words, [{"facecolor": tint, "edgecolor": FAINT} for tint in tints]))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
     height = down * (HEAD + side + 0.2)
     fig = page(title, height, _of_holdings(schedule, by_rank), key=key)

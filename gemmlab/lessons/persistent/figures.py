@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from gemmlab.lessons.persistent.schedule import Schedule
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes, write
+from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, rows_of
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 from ptxsim import BoxCopy
 
@@ -33,11 +33,11 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
         order.tiles[0] * order.tile[0] / (order.tiles[1] * order.tile[1]) for _, order in orders
     )
     key = [
-        (words, {"facecolor": style.tint(ARRAYS[array], share)})
-        for array, share, words in (
+        (words, [{"facecolor": style.tint(ARRAYS[array], share)} for array in arrays])
+        for arrays, share, words in (
             ("C", SHOWN[0], "round 0, the first tile of every block: its number"),
             ("C", SHOWN[1], "round 1"), ("C", LATER[1], "later rounds"),
-            ("A", NEEDED, ""), ("B", NEEDED, "brought in round 0"),
+            ("AB", NEEDED, "brought in round 0"),
         )
     ]  # fmt: skip
     title = "Which block computes which tile of C, and when"
@@ -105,10 +105,12 @@ def multicast(schedule: Schedule) -> Picture:
     """
     asked = [_first_step(schedule, block) for block in range(schedule.cluster)]
     key = [
-        (f"asked for by block {block}" if array == "B" else "",
-         {"facecolor": style.tint(ARRAYS[array], share)})
-        for block, share in enumerate(SHARES) for array in "AB"
-    ]  # fmt: skip
+        (
+            f"asked for by block {block}",
+            [{"facecolor": style.tint(ARRAYS[array], share)} for array in "AB"],
+        )
+        for block, share in enumerate(SHARES)
+    ]
     title = "One step of a cluster: who asks for which box, and who gets it"
     arrived = [_arrived(asked, block) for block in range(schedule.cluster)]
     asks = sum(_bytes(schedule, box) for boxes in asked for box in boxes)

@@ -13,8 +13,8 @@ from gemmlab.lessons.register_banks.pipeline import Pipeline
 from gemmlab.lessons.register_banks.tables import uneven
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate
+from gemmlab.plots.charts import at_edge, bar, note, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import at_edge, bar, note, rows_of
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, TILE_COLOURS, WIDTH, percent, plural
 from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
 
@@ -52,7 +52,8 @@ def fma_order(table: pandas.DataFrame) -> Picture:
     loaded = table[(table["tile"] == tile) & table["order"].isin(orders)]
     key = []
     for order, (colour, marker) in LOOKS.items():
-        key += [("", swatch(colour)), (order, {"color": colour, "marker": marker, "linestyle": ""})]
+        mark = {"color": colour, "marker": marker, "linestyle": ""}
+        key.append((order, [swatch(colour), mark]))
     ink = {"color": style.INK, "marker": "o", "linestyle": ""}
     key += [
         ("expected of slots and waits for register banks", PREDICTED_LOOK),

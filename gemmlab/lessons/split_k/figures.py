@@ -13,8 +13,8 @@ from gemmlab.ladder.settings import ALONE, JOINS
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
+from gemmlab.plots.charts import bar, line_of_cublas, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import bar, line_of_cublas, rows_of, stripes
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, percent, plural
 
 SHARES = (0.45, 0.22)  # of a colour, for the first tiles and for the next ones

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, draw_grid, number_above, product_axes, write
+from gemmlab.plots.charts import note, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import note, rows_of, stripes
 from gemmlab.plots.style import ARRAYS, LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim import BoxCopy, FactorRead
 from ptxsim.architectures import WARP

@@ -13,8 +13,8 @@ from gemmlab.lessons.warp_specialized.tables import Share
 from gemmlab.lessons.warp_specialized.turns import Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, plate, write
+from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, rows_of
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 from ptxsim.architectures import REGISTERS_PER_SM
 
