@@ -87,7 +87,7 @@ def test_the_package_needs_no_tools():
         assert not re.search(r"^\s*(from|import) tools\b", text, re.MULTILINE), path
 
 
-@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
+@pytest.mark.parametrize("folder", ["gemmlab", "tests", "tools", "benchmarks"])
 def test_names_say_what_they_hold(folder):
     texts = {path: path.read_text("utf-8") for path in (HOUSE.parent / folder).rglob("*.py")}
     assert {path.name: names for path in texts if (names := vague_names(texts[path]))} == {}
