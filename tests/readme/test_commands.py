@@ -31,10 +31,11 @@ LIMIT_S = 3600
 SHELL = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pip|python) .+")
 # What stands for a name of the reader's own.
 PLACES = {"NN_name": "05_thread_tile_2d", "NAME": "epilogue"}
-# Tested elsewhere: by the same run, by test_site_hosted.py, and by test_prebuilt.py for a sample of
-# what takes many minutes to compile.
+# Tested elsewhere: by the same run, by test_site_hosted.py, by test_cli.py for some rungs of the
+# ladder, and by test_prebuilt.py for a sample of what takes many minutes to compile.
 ELSEWHERE = re.compile(
     r"make test(-all)?|make lab|(\S+=\S+ )?make site|make compiled|python -m gemmlab compile|pip .*"
+    r"|python -m gemmlab ladder|python -m pytest --nbval .*"
 )
 NEEDS_GPU = 3
 TWO_NOTEBOOKS = ("01_naive.ipynb", "host_code.ipynb")  # `make test-all` executes all of them
