@@ -93,12 +93,14 @@ def folders() -> list[Path]:
 @contextmanager
 def records_of(slug: str) -> Iterator[None]:
     """Read those of this GPU, whatever GPU is here and GEMMLAB_RECORDS says."""
-    before = os.environ.get(WANTED, "")
+    before = os.environ.get(WANTED)
     os.environ[WANTED] = slug
     try:
         yield
     finally:
-        os.environ[WANTED] = before  # "" names none
+        del os.environ[WANTED]
+        if before is not None:
+            os.environ[WANTED] = before
 
 
 def of_one_gpu(read: Callable[[], Found]) -> Found:
