@@ -5,8 +5,8 @@
 
 `measure`, on a GPU, times all kernels of `tiles` with all variants that suit a shape, at
 shapes.drawn(SEED, COUNT), for at most so many seconds. `fit` finds the coefficients of
-gemmlab.products.model by least squares of the relative error, and prints what the
-choice by them is worth on shapes that were left out of the fit, in five parts.
+gemmlab.products.model by least squares of the relative error, and prints what the choice
+by them is worth on shapes that were left out of the fit, in five parts.
 """
 
 from __future__ import annotations
@@ -26,24 +26,22 @@ from shapes import drawn
 
 import gemmlab as gl
 from gemmlab import ladder
+from gemmlab.cuda.device import gpu
 from gemmlab.ladder import HALF, SINGLE, Problem, Settings
 from gemmlab.lessons.autotuning.kernels import KERNELS
 from gemmlab.lessons.split_k.rung import SPLIT_FAMILIES
 from gemmlab.lessons.tma_wgmma.rung import TRIED
+from gemmlab.measure.timing import now
 from gemmlab.products.model import COSTS, VARIED, Curve, counts
 from ptxsim.compile import nvrtc
 
-COLUMNS = ("family", "m", "n", "k", "dtype", "rung", "settings", "us", "cublas_us")
-APART = {
-    *VARIED,
-    "COPY_A",
-    "COPY_B",
-    "VECTOR_A",
-    "VECTOR_B",
-    "OP_A",
-    "OP_B",
-    "DTYPE",
-}  # settings: see Curve
+COLUMNS = (
+    "family", "m", "n", "k", "dtype", "rung", "settings", "us", "cublas_us", "gpu",
+    "recorded",
+)  # fmt: skip
+# Settings that are not of a Curve.
+APART = {*VARIED, "COPY_A", "COPY_B", "VECTOR_A", "VECTOR_B", "OP_A", "OP_B", "DTYPE"}
+UNKNOWN_US = 1e6  # of a cost that was never counted: what has it is not chosen
 LONGEST = {SINGLE.name: 1e12, HALF.name: 4.4e12}  # operations of a shape that is measured
 MOST_BYTES = 3 << 34  # of memory in use after a shape
 PARTS, MOST_PARTS_MB = COSTS.index("parts_mb"), 300
@@ -168,19 +166,10 @@ def _measure(seed: int, count: int, dtype: str, kept: Any, limit: float) -> None
                 if not error <= ERROR[dtype]:
                     print("wrong:", m, n, k, name, variant, error, flush=True)
                 fastest = min(fastest, us)
-                rows.append(
-                    (
-                        shape.family,
-                        m,
-                        n,
-                        k,
-                        dtype,
-                        name,
-                        ladder.written(variant),
-                        round(us, 3),
-                        round(reference, 3),
-                    )
-                )
+                rows.append((
+                    shape.family, m, n, k, dtype, name, ladder.written(variant), round(us, 3),
+                    round(reference, 3), gpu().name, now(),
+                ))  # fmt: skip
         kept.writerows(rows[written_rows:])
         written_rows = len(rows)
         if cupy.get_default_memory_pool().used_bytes() > MOST_BYTES:  # workspaces of all kernels
@@ -219,7 +208,7 @@ def fit(sweeps: list[str], path: str) -> None:
     part = np.random.default_rng(0).integers(0, 5, shape.max() + 1)[shape]
 
     def fitted(rows: np.ndarray) -> np.ndarray:
-        """The logarithms of the coefficients. Large errors count less, as of times by few calls."""
+        """The coefficients, in µs. Large errors count less, as of times by few calls."""
         counted, times = features[rows], us[rows]
         start, _ = nnls(counted / times[:, None], np.ones(len(rows)))
         smallest = 1e-4 * times.min() / np.maximum(counted.max(axis=0), 1e-9)
@@ -228,7 +217,8 @@ def fit(sweeps: list[str], path: str) -> None:
         def errors(x: np.ndarray) -> np.ndarray:
             return np.append(np.log(counted @ np.exp(x) / times), 0.003 * (x - start))
 
-        return np.exp(least_squares(errors, start, loss="soft_l1", f_scale=0.1, max_nfev=60).x)
+        x = least_squares(errors, start, loss="soft_l1", f_scale=0.1, max_nfev=60).x
+        return np.where(counted.any(axis=0), np.exp(x), UNKNOWN_US)
 
     predicted = np.full(len(table), np.inf)
     rows = []
@@ -239,7 +229,8 @@ def fit(sweeps: list[str], path: str) -> None:
             if len(known) > len(COSTS):
                 predicted[asked] = features[asked] @ fitted(known)
         if len(at) > len(COSTS):
-            rows.append((*key, *(f"{c * 1e-6:.4g}" for c in fitted(at))))
+            coefficients = (f"{c * 1e-6:.4g}" for c in fitted(at))
+            rows.append((*key, *coefficients, *table.loc[at, ["gpu", "recorded"]].max()))
     table["predicted"] = predicted
     for dtype, part_of in table.groupby("dtype"):
         by_shape = part_of.groupby(["family", "m", "n", "k"])
@@ -249,7 +240,7 @@ def fit(sweeps: list[str], path: str) -> None:
         _print_shares(chosen["cublas_us"] / chosen["us"], f"{dtype}, the chosen")
     with open(path, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(
-            [("dtype", "rung", "settings", *COSTS), *rows]
+            [("dtype", "rung", "settings", *COSTS, "gpu", "recorded"), *rows]
         )
 
 

@@ -38,7 +38,7 @@ OLDEST = "14_wmma"  # on tensor cores: it runs where no kernel of the model does
 FAR_LESS = 0.8  # of a measured time: then the model is believed instead
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 COPYING_S, COPYING = 3e-6, 2.5e12  # of a copy into longer rows: its launches; bytes/s
-WORTH_COPYING = 0.9  # of a time by the rule
+WORTH_COPYING = 0.9  # of a time by the model
 
 
 @dataclass(frozen=True)

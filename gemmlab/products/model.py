@@ -33,8 +33,6 @@ COSTS = (
 VARIED = {  # settings that one Curve covers, and the values that are tried
     "WORKERS": (0, 1, 2, 3, 4, 5, 6), "SPLIT": (1, 2, 3, 4, 8, 16, 64),
 }  # fmt: skip
-
-
 WIDE_C = 4  # elements of C in a store, where its rows allow that
 # Beyond these no kernel was timed: operations of the largest product, those from which tiles have
 # at least so many elements, and up to which a kernel without shared memory is tried.
@@ -55,7 +53,7 @@ class Curve:
 
     def variants(self, dtype: str, problem: Problem) -> list[Settings]:
         """Its settings for a product of a type, with each legal value of those that are varied,
-        and copies as wide as the rows allow. None where its tile is out of all proportion."""
+        and copies as wide as the rows allow. Empty where its tile is out of all proportion."""
         rung = self.rung
         settings = rung.defaults | self.settings | (ladder.of_type(rung, dtype) or {})
         settings |= ladder.stored_as(rung, problem.ops) | rung.suited(problem, settings)
