@@ -287,7 +287,7 @@ def test_moves_of_the_search_s_sliders_are_searches():
 
 def test_shares_are_those_of_the_record_in_groups():
     shares = chosen.chosen_shares()
-    problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
+    problems = set(choosing.taken())
     assert set(shares["dtype"]) == {"float32"}
     assert len(shares) == len(problems) and list(shares["group"])[-1] in ("large", "batches")
     for row in shares.itertuples():
