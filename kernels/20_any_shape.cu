@@ -39,7 +39,7 @@
 #define COPY_B 8                                 // the same of B
 #endif
 #ifndef MIN_BLOCKS
-#define MIN_BLOCKS 1                             // that must fit on one SM
+#define MIN_BLOCKS 2                             // that must fit on one SM
 #endif
 
 #if __CUDA_ARCH__ < 900
@@ -68,7 +68,7 @@ static_assert(STAGES >= 2, "one stage is read while another is filled");
 template <int ROWS, int ROW>
 struct Tile {
     static constexpr int CHUNKS = ROW / CHUNK;
-    static constexpr int ROWS_OF_BANKS = CHUNKS < 8 ? 8 / CHUNKS : 1;        // that fill all banks once
+    static constexpr int ROWS_OF_BANKS = CHUNKS < 8 ? 8 / CHUNKS : 1;    // that fill all banks once
     static constexpr int BYTES = ROWS * ROW * (int)sizeof(Element);
 
     // In bytes, of a chunk.
@@ -97,7 +97,8 @@ __device__ __forceinline__ void cp_async_8(unsigned to, const void* from, int va
 // This thread's copies of a tile, COPY elements each: by cp.async, zeros outside of the matrix.
 template <int ROWS, int ROW, int COPY>
 struct Copies {
-    static constexpr int PER_ROW = ROW / COPY, STEP = THREADS / PER_ROW, COUNT = ROWS > STEP ? ROWS / STEP : 1;
+    static constexpr int PER_ROW = ROW / COPY, STEP = THREADS / PER_ROW;
+    static constexpr int COUNT = ROWS > STEP ? ROWS / STEP : 1;
     static_assert(THREADS % PER_ROW == 0 && (STEP > ROWS || ROWS % STEP == 0), "whole rows");
 
     static __device__ __forceinline__ void start(unsigned tile, const Source& source)
@@ -131,7 +132,8 @@ __device__ __forceinline__ unsigned load_element(const Element* from, bool valid
 // Rows that begin at odd elements: through registers, two neighbours at a time.
 template <int ROWS, int ROW>
 struct Copies<ROWS, ROW, 1> {
-    static constexpr int PER_ROW = ROW / 2, STEP = THREADS / PER_ROW, COUNT = ROWS > STEP ? ROWS / STEP : 1;
+    static constexpr int PER_ROW = ROW / 2, STEP = THREADS / PER_ROW;
+    static constexpr int COUNT = ROWS > STEP ? ROWS / STEP : 1;
     static_assert(THREADS % PER_ROW == 0 && (STEP > ROWS || ROWS % STEP == 0), "whole rows");
     unsigned pairs[COUNT];
 
@@ -402,7 +404,7 @@ __device__ __forceinline__ void add_over_warps(Accumulators& accumulators, float
 
 // ---- shares of the work -------------------------------------------------------------------------
 
-// The work is all k tiles of all tiles of C, of which `extra` workers have one more than the others.
+// The work is all k tiles of all tiles of C. `extra` workers have one more than the others.
 struct Work {
     int k_tiles, per_worker, extra;
 

@@ -17,16 +17,16 @@
 #define TM 1                                     // rows of C that a lane computes
 #endif
 #ifndef TN
-#define TN 1                                     // columns
+#define TN 2                                     // columns
 #endif
 #ifndef LANES_N
-#define LANES_N 8                                // lanes side by side along N, a power of two
+#define LANES_N 4                                // lanes side by side along N, a power of two
 #endif
 #ifndef LANES_K
-#define LANES_K 1                                // lanes that share K; all others lie along M
+#define LANES_K 8                                // lanes that share K; all others lie along M
 #endif
 #ifndef WARPS
-#define WARPS 4                                  // of a block, along M
+#define WARPS 2                                  // of a block, along M
 #endif
 #ifndef WARPS_K
 #define WARPS_K 1                                // warps that share K
@@ -41,7 +41,7 @@
 #define ONE_COLUMN 0                             // N is 1: B too is loaded VECTOR_A along K
 #endif
 #ifndef UNROLL
-#define UNROLL 4                                 // loads of a row of A at once
+#define UNROLL 8                                 // loads of a row of A at once
 #endif
 
 #if __CUDA_ARCH__ < 900

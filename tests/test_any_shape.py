@@ -1,5 +1,6 @@
 """Kernels for shapes that nobody tuned: right for any shape and type; the model that chooses."""
 
+import re
 from itertools import product
 from types import SimpleNamespace
 
@@ -79,6 +80,14 @@ def test_a_shape_that_the_settings_do_not_suit_is_refused(name, chosen, shape, m
     dtype = kernel.precision.a.storage
     with pytest.raises(IllegalSetting, match=message):
         kernel(np.ones((m, k), dtype), np.ones((k, n), dtype))
+
+
+@pytest.mark.parametrize("rung", [ANY_SHAPE, DIRECT], ids=lambda rung: rung.name)
+def test_the_defaults_of_the_file_are_those_of_its_entry(rung):
+    text = rung.path.read_text(encoding="utf-8")
+    for name, value in rung.macros(rung.defaults).items():
+        if name != "DTYPE" or rung is DIRECT:  # mma_instruction.cuh has the other's
+            assert re.search(rf"^#define {name} {value}\b", text, re.M), name
 
 
 def test_more_workers_than_fit_are_refused():

@@ -71,8 +71,8 @@ def judged_sentence() -> str:
              if family == "all"]  # fmt: skip
     count = len(judged[["m", "n", "k"]].drop_duplicates())
     return (
-        f"At {count} shapes that were drawn at random after the choice was fixed, cuBLAS's time "
-        f"over that of `gl.matmul` is in the geometric mean {plots.style.listed(means)} "
+        f"At {count} shapes that were drawn at random after the choice was fixed, the geometric "
+        f"mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
         f"({plots.style.provenance(judged)})."
     )
 

@@ -45,8 +45,8 @@ def shares(table: pandas.DataFrame) -> Picture:
     types = list(table["dtype"].unique())
     caption = (
         f"cuBLAS's time over gl.matmul's at {len(table) // len(types)} shapes that were drawn at "
-        "random after the choice was fixed, over cuBLAS's time. Above the dashed line gl.matmul is "
-        "faster."
+        "random after the choice was fixed, against cuBLAS's time. Above the dashed line gl.matmul "
+        "is faster."
     )
     fig = page("Shapes that nobody tuned", 3.1, caption, style.provenance(table))
     wide = (WIDTH - 2 * MARGIN - 0.5) / len(types)
