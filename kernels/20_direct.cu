@@ -127,7 +127,7 @@ __device__ __forceinline__ unsigned rounded(float first, float second)
 #endif
 }
 
-// Where a lane reads next: its rows of A, and its columns of B. `k_left`: how far K goes from there.
+// Where a lane reads next: its rows of A, and its columns of B. `k_left`: of K, from there on.
 struct NextLoads {
     const Element* rows[TM];
     const Element* columns[GROUPS];
