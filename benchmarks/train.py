@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import csv
 import multiprocessing
+import os
 import sys
 import time
 from collections import defaultdict
@@ -32,15 +33,13 @@ from gemmlab.lessons.autotuning.kernels import KERNELS
 from gemmlab.lessons.split_k.rung import SPLIT_FAMILIES
 from gemmlab.lessons.tma_wgmma.rung import TRIED
 from gemmlab.measure.timing import now
-from gemmlab.products.model import COSTS, VARIED, Curve, counts
+from gemmlab.products.model import COSTS, Curve, counts
 from ptxsim.compile import nvrtc
 
 COLUMNS = (
     "family", "m", "n", "k", "dtype", "rung", "settings", "us", "cublas_us", "gpu",
     "recorded",
 )  # fmt: skip
-# Settings that are not of a Curve.
-APART = {*VARIED, "COPY_A", "COPY_B", "VECTOR_A", "VECTOR_B", "OP_A", "OP_B", "DTYPE"}
 UNKNOWN_US = 1e6  # of a cost that was never counted: what has it is not chosen
 LONGEST = {SINGLE.name: 1e12, HALF.name: 4.4e12}  # operations of a shape that is measured
 MOST_BYTES = 3 << 34  # of memory in use after a shape
@@ -50,12 +49,19 @@ ERROR = {SINGLE.name: 2e-4, HALF.name: 4e-3}  # of the largest element, beside c
 
 
 def tiles(dtype: str) -> list[tuple[str, Settings]]:
-    """Rungs with settings, without those that are varied: each gets a Curve."""
+    """Rungs with settings, without those that are varied: each gets a Curve. ONLY, a variable of
+    the environment: names of rungs, if not all."""
+    only = os.environ.get("ONLY", "").split()
+    return [tile for tile in _all_tiles(dtype) if not only or tile[0] in only]
+
+
+def _all_tiles(dtype: str) -> list[tuple[str, Settings]]:
     every = [
-        (rung.name, family)
+        (rung.name, family | extra)
         for rung in KERNELS
         if ladder.of_type(rung, dtype) is not None
         for family in rung.families
+        for extra in ([{}, {"CUT": 0}] if "CUT" in rung.defaults else [{}])
     ]
     if dtype == SINGLE.name:
         every += [
@@ -72,12 +78,22 @@ def tiles(dtype: str) -> list[tuple[str, Settings]]:
     of_tiles = {tuple(tried[name] for name in ("BM", "BN", "STAGES")) for tried in TRIED}
     for bm, bn, stages in sorted(of_tiles):
         tile = {"BM": bm, "BN": bn, "STAGES": stages}
-        every.append(("17_warp_specialized", tile))
+        every += [("17_warp_specialized", tile | {"SPLIT": split}) for split in (1, 2, 4, 8)]
         every += [
             ("18_persistent", tile | {"CLUSTER": cluster, "SHARE_A": shared})
             for cluster, shared in ((1, 0), (2, 0), (2, 1), (4, 1))
         ]
     return every
+
+
+def _tile_of(dtype: str, rung: str, settings: Settings) -> str:
+    """Of `tiles` the one with these settings: the one that says most of them."""
+    every = (
+        tile
+        for name, tile in tiles(dtype)
+        if name == rung and all(settings[what] == value for what, value in tile.items())
+    )
+    return ladder.written(max(every, key=len))
 
 
 def candidates(dtype: str, problem: Problem, target: ladder.Target) -> list[tuple[Curve, Settings]]:
@@ -196,13 +212,16 @@ def fit(sweeps: list[str], path: str) -> None:
 
     table = pandas.concat(map(pandas.read_csv, sweeps), ignore_index=True)
     target = ladder.SIMULATED
-    of_curve = defaultdict(list)
-    features = []
+    of_curve, features, chosen = defaultdict(list), [], []
     for at, row in enumerate(table.itertuples()):
         rung, settings = ladder.find(row.rung), ladder.read_settings(row.settings)
-        features.append(counts(rung, settings, Problem(row.m, row.n, row.k), target))
-        fixed = {name: value for name, value in settings.items() if name not in APART}
-        of_curve[row.dtype, row.rung, ladder.written(fixed)].append(at)
+        counted = counts(rung, settings, Problem(row.m, row.n, row.k), target)
+        if counted is not None:
+            key = row.dtype, row.rung, _tile_of(row.dtype, row.rung, settings)
+            of_curve[key].append(len(features))
+            features.append(counted)
+            chosen.append(at)
+    table = table.loc[chosen].reset_index(drop=True)
     features, us = np.array(features, float), table["us"].to_numpy()
     shape = table.groupby(["m", "n", "k"]).ngroup().to_numpy()
     part = np.random.default_rng(0).integers(0, 5, shape.max() + 1)[shape]

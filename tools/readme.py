@@ -56,11 +56,17 @@ def judged_table() -> str:
     judged = drawn_shapes.recorded()
     table = drawn_shapes.by_family(judged).unstack(level=0)
     types = table.columns.unique(level=1)
-    lines = [f"| shapes | number | {' | '.join(types)} |", "|---" * (2 + len(types)) + "|"]
+    lines = [f"| shapes | {' | '.join(types)} |", "|---" * (1 + len(types)) + "|"]
     for family, row in table.iterrows():
-        cells = (f"{row['mean', dtype]:.2f}, least {row['least', dtype]:.2f}" for dtype in types)
-        lines.append(f"| {family} | {row['shapes', types[0]]:.0f} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"{plots.style.provenance(judged)}, seed {judged['seed'][0]}."])
+        cells = (
+            f"{row['mean', dtype]:.2f} ({row['below 0.9', dtype] / row['shapes', dtype]:.0%}, "
+            f"{row['least', dtype]:.2f})"
+            for dtype in types
+        )
+        lines.append(f"| {family} | {' | '.join(cells)} |")
+    seeds = judged.groupby("dtype")["seed"].first()
+    drawn = plots.style.listed([f"{seed} for {dtype}" for dtype, seed in seeds.items()])
+    return "\n".join([*lines, "", f"{plots.style.provenance(judged)}; the seed is {drawn}."])
 
 
 def judged_sentence() -> str:
@@ -69,9 +75,9 @@ def judged_sentence() -> str:
     means = [f"{row['mean']:.2f} in {dtype}"
              for (dtype, family), row in drawn_shapes.by_family(judged).iterrows()
              if family == "all"]  # fmt: skip
-    count = len(judged[["m", "n", "k"]].drop_duplicates())
+    count = judged.groupby("dtype").size().min()
     return (
-        f"At {count} shapes that were drawn at random after the choice was fixed, the geometric "
+        f"At {count} shapes of each type, drawn at random after the choice was fixed, the geometric "
         f"mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
         f"({plots.style.provenance(judged)})."
     )

@@ -55,6 +55,9 @@ class Rung:
     model_bytes: Callable[[Problem, Settings], int]  # what its idea requests of global memory
     # How far along K a block goes with one step, 0 where it takes none.
     depth: Callable[[Settings], int] = lambda settings: settings.get("BK", 0)
+    # Of a rung whose workers share tiles of C along K: (workers, tiles that are cut, workers that
+    # share those); a worker is a cluster, and computes the tiles of one.
+    divided: Callable[[Problem, Settings, Target], tuple[int, int, int]] | None = None
     # Tiles, down and across, that the blocks of a cluster compute side by side.
     cluster_tiles: Callable[[Settings], tuple[int, int]] = lambda settings: (1, 1)
     # The architecture that the settings need, "" for any: "sm_80" is that or a newer one, "sm_90a"

@@ -339,10 +339,16 @@ def _repeated(matrix: Any, batch: int) -> Any:
 
 
 def _in_longer_rows(X: Any, shape: tuple[int, int], turned: bool) -> Any:
-    """A copy of a matrix, or of its transpose, with zeros behind its rows and below."""
-    matrix, copy = X.T if turned else X, _module_of(X).zeros(shape, X.dtype)
-    copy[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return copy
+    """The matrix, or its transpose, with zeros behind its rows and below: a copy, where need be."""
+    matrix = X.T if turned else X
+    if matrix.shape == shape and matrix.flags.c_contiguous:
+        return matrix
+    rows, columns = matrix.shape
+    longer = _module_of(X).empty(shape, X.dtype)
+    longer[:rows, :columns] = matrix
+    longer[rows:] = 0
+    longer[:, columns:] = 0
+    return longer
 
 
 def _both(first: Callable | None, then: Callable | None) -> Callable | None:

@@ -38,7 +38,7 @@ OLDEST = "14_wmma"  # on tensor cores: it runs where no kernel of the model does
 FAR_LESS = 0.8  # of a measured time: then the model is believed instead
 BELIEVED = 0.9  # of the time by the model: where the rule says less, it is believed
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
-COPYING_S, COPYING = 3e-6, 2.5e12  # of a copy into longer rows: its launches; bytes/s
+COPYING_S, COPYING = 3e-6, 2.5e11  # of a copy into longer rows: its launches; elements/s
 WORTH_COPYING = 0.9  # of a time by the model
 
 
@@ -174,7 +174,7 @@ def _on_copies(problem: Problem, dtype: str, seconds_here: float) -> Chosen | No
     copies = [(padded.k, padded.n), (padded.m, padded.n)]
     if padded.k != problem.k:
         copies.append((padded.m, padded.k))
-    copying = sum(COPYING_S + 2 * size * rows * columns / COPYING for rows, columns in copies)
+    copying = sum(COPYING_S + rows * columns / COPYING for rows, columns in copies)
     seconds_there, chosen = _fastest(padded, dtype)
     if seconds_there + copying >= WORTH_COPYING * seconds_here:
         return None

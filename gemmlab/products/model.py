@@ -14,6 +14,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
+import math
 from math import prod
 
 from gemmlab import ladder
@@ -30,22 +31,29 @@ COSTS = (
     "launch", "k_tile", "narrow_k_tile", "k_tile_of_sm", "narrow_k_tile_of_sm", "store",
     "memory_mb", "tiles_mb", "narrow_c_mb", "join", "worker", "parts_mb",
 )  # fmt: skip
-VARIED = {  # settings that one Curve covers, and the values that are tried
-    "WORKERS": (0, 1, 2, 3, 4, 5, 6), "SPLIT": (1, 2, 3, 4, 8, 16, 64),
+VARIED = {  # what one Curve covers, where its settings do not say it: the values that are tried
+    "WORKERS": (0, 1, 2, 3, 4, 5, 6), "SPLIT": (1, 2, 3, 4, 8, 16, 64), "CUT": (1, 2, 3, 4),
 }  # fmt: skip
 WIDE_C = 4  # elements of C in a store, where its rows allow that
+# Tiles that are cut into fewer parts, unevenly, get out of step, and read A and B at different
+# times: not chosen for a product of more bytes than L2 holds.
+FEW_PARTS, IN_L2 = 4, 40e6
 # Beyond these no kernel was timed: operations of the largest product, those from which tiles have
 # at least so many elements, and up to which a kernel without shared memory is tried.
 MOST_FLOP = 4.4e12
 LEAST_TILES = (1e11, 64 * 64), (2e12, 128 * 128)
 MOST_DIRECT = 3e8
 LEAST_ROWS, LEAST_COLUMNS = 16, 32  # of the largest tile for less, of which half may be empty
+# Of all SMs, those that clusters of so many blocks fill: one lies in one part of the GPU, and on an
+# NVIDIA H200 times show 30 clusters of 4 side by side, and 15 of 8.
+CLUSTERED = {4: 120 / 132, 8: 120 / 132}
+LEAST_OF_WGMMA = 64  # of both: it multiplies so many rows at once
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A kernel with its tile. `settings`: without those of VARIED and of how wide copies are.
-    `coefficients`: seconds for each of COSTS."""
+    """A kernel with its tile. `settings`: those that differ from its defaults, and are neither
+    varied nor how wide copies are. `coefficients`: seconds for each of COSTS."""
 
     rung: Rung
     settings: Settings
@@ -57,9 +65,9 @@ class Curve:
         rung = self.rung
         settings = rung.defaults | self.settings | (ladder.of_type(rung, dtype) or {})
         settings |= ladder.stored_as(rung, problem.ops) | rung.suited(problem, settings)
-        if not _suits(problem, *rung.tile(settings), direct=rung.name == DIRECT):
+        if not _suits(problem, rung, *rung.tile(settings)):
             return []
-        return _variants(rung, tuple(settings.items()))
+        return _variants(rung, tuple(settings.items()), tuple(VARIED.keys() - self.settings))
 
     def seconds(self, problem: Problem, settings: Settings, target: Target) -> float | None:
         """By the model; None where the rung takes no such problem."""
@@ -69,17 +77,20 @@ class Curve:
         return sum(c * n for c, n in zip(self.coefficients, counted, strict=True))
 
 
-def _suits(problem: Problem, rows: int, columns: int, direct: bool) -> bool:
+def _suits(problem: Problem, rung: Rung, rows: int, columns: int) -> bool:
     if any(problem.flop > flop and rows * columns < least for flop, least in LEAST_TILES):
         return False
-    if direct and problem.flop > MOST_DIRECT and min(problem.m, problem.n) > 1:
+    if rung.name == DIRECT and problem.flop > MOST_DIRECT and min(problem.m, problem.n) > 1:
         return False
-    return rows < 2 * max(LEAST_ROWS, problem.m) and columns < 2 * max(LEAST_COLUMNS, problem.n)
+    least = (LEAST_OF_WGMMA,) * 2 if rung.by_wgmma else (LEAST_ROWS, LEAST_COLUMNS)
+    return rows < 2 * max(least[0], problem.m) and columns < 2 * max(least[1], problem.n)
 
 
 @cache
-def _variants(rung: Rung, fixed: tuple[tuple[str, int], ...]) -> list[Settings]:
-    varied = [name for name in VARIED if name in rung.defaults]
+def _variants(
+    rung: Rung, fixed: tuple[tuple[str, int], ...], apart: tuple[str, ...]
+) -> list[Settings]:
+    varied = [name for name in VARIED if name in apart and name in rung.defaults]
     every = (
         dict(fixed) | dict(zip(varied, values, strict=True))
         for values in product(*(VARIED[name] for name in varied))
@@ -90,6 +101,12 @@ def _variants(rung: Rung, fixed: tuple[tuple[str, int], ...]) -> list[Settings]:
 def _is_legal(rung: Rung, settings: Settings) -> bool:
     values = {parameter.name: parameter.legal for parameter in rung.parameters}
     return all(settings[name] in values[name] for name in settings) and not rung.broken(settings)
+
+
+def _cuts(settings: Settings) -> bool:
+    """Of the rungs without `divided`: whether blocks may share a tile."""
+    by_blocks = settings.get("WORKERS") or settings.get("STREAM_K")
+    return bool(by_blocks) or settings.get("JOIN") == STREAM_K
 
 
 def counts(
@@ -109,29 +126,43 @@ def counts(
     tiles_across = across * ceil_div(problem.n, columns * across)
     tiles, blocks = max(1, tiles_down * tiles_across), max(1, prod(launch.grid))  # C may be empty
     k_tiles = max(1, ceil_div(problem.k, rung.depth(settings) or problem.k or 1))
-    cuts = settings.get("WORKERS") or settings.get("STREAM_K") or settings.get("JOIN") == STREAM_K
-    if cuts or blocks > tiles:
+    part = rows * columns
+    least_bytes = problem.least_bytes(rung.precision_of(settings))
+    if rung.divided:
+        workers, cut, sharing = rung.divided(problem, settings, target)
+        if settings.get("CUT") and not cut:  # as with CUT=0
+            return None
+        whole = ceil_div(tiles // (down * across) - cut, workers) * k_tiles
+        length = whole + (ceil_div(cut * k_tiles, sharing) if cut else 0)
+        shared, share = cut > 0, sharing / max(1, cut)
+        if cut and sharing % cut and share < FEW_PARTS and least_bytes > IN_L2:
+            return None
+        part = min(rows, ceil_div(problem.m, 16) * 16) * min(columns, ceil_div(problem.n, 8) * 8)
+        parts = sharing * down * across
+    elif _cuts(settings) or blocks > tiles:
         length, shared = ceil_div(tiles * k_tiles, blocks), tiles % blocks != 0
+        share, parts = blocks / tiles, blocks
     else:
         length, shared = ceil_div(tiles, blocks) * k_tiles, False
+        share = parts = 0
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
     by_memory = limits.shared_bytes // (launch.shared_bytes + limits.reserved_bytes)
     most = settings.get("MIN_BLOCKS", limits.threads // prod(launch.block))
     resident = max(1, min(by_memory, most))
-    busiest = ceil_div(blocks, target.sm_count)
-    rounds = ceil_div(blocks, target.sm_count * resident)
+    sm_count = CLUSTERED.get(prod(launch.cluster), 1.0) * target.sm_count
+    busiest = math.ceil(blocks / sm_count)
+    rounds = math.ceil(blocks / (sm_count * resident))
     size, megabyte = rung.precision_of(settings).a.bytes, 1e6
     tile_bytes = size * problem.k * (tiles_across * problem.m + tiles_down * problem.n)
     narrow = sum(8 / settings.get(name, 8) - 1 for name in ("COPY_A", "COPY_B"))
     narrow_c = WIDE_C // max(width for width in (1, 2, 4) if problem.n % width == 0) - 1
-    parts_bytes = 4 * rows * columns * blocks
     alone, of_sm = rounds * length, busiest * length
     return (
         len(every), alone, alone * narrow, of_sm, of_sm * narrow,
         busiest * max(1.0, length / k_tiles),
-        problem.least_bytes(rung.precision_of(settings)) / megabyte, tile_bytes / megabyte,
+        least_bytes / megabyte, tile_bytes / megabyte,
         narrow_c * size * problem.m * problem.n / megabyte, shared,
-        shared * max(1.0, blocks / tiles), shared * parts_bytes / megabyte,
+        shared * max(1.0, share), shared * 4 * part * parts / megabyte,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@
 // the same for each column; stored K×N, a square of 64 rows along K for each 64 columns.
 struct Stage {
     char a[BM * ROW_BYTES];
-    char b[BN * ROW_BYTES];
+    char b[(BN + 63) / 64 * SQUARE_BYTES];       // whole squares
 };
 
 // Start to multiply a stage: the warpgroup's 64 rows of A with B.

@@ -10,7 +10,8 @@
 
 constexpr int PIECE_COLUMNS = ROW_BYTES / (int)sizeof(ElementC);
 constexpr int PIECES = BN / PIECE_COLUMNS;
-constexpr int STORE_BUFFERS = PIECES > 1 ? 2 : 1;      // one is filled while another is stored
+// One is filled while another is stored, where the pieces alternate and there is room for two.
+constexpr int STORE_BUFFERS = PIECES % 2 == 0 && BM <= 128 ? 2 : 1;
 
 typedef char StoreBuffer[SQUARE_BYTES];
 typedef PairC Rounded[ACCUMULATORS / 2];

@@ -33,8 +33,12 @@ template <bool TRANSPOSE_B, int COUNT>
 __device__ __forceinline__ void wgmma(float (&accumulators)[COUNT], Descriptor a, Descriptor b,
                                       int accumulate)
 {
-    static_assert(COUNT == 32 || COUNT == 64 || COUNT == 128, "64, 128 or 256 columns");
     if constexpr (COUNT == 32) WGMMA("64", 32, "%32", "%33", "%34", "%35");
+    if constexpr (COUNT == 48) WGMMA("96", 48, "%48", "%49", "%50", "%51");
     if constexpr (COUNT == 64) WGMMA("128", 64, "%64", "%65", "%66", "%67");
+    if constexpr (COUNT == 80) WGMMA("160", 80, "%80", "%81", "%82", "%83");
+    if constexpr (COUNT == 96) WGMMA("192", 96, "%96", "%97", "%98", "%99");
     if constexpr (COUNT == 128) WGMMA("256", 128, "%128", "%129", "%130", "%131");
+    static_assert(COUNT % 16 == 0 && COUNT != 16 && COUNT != 112 && COUNT <= 128,
+                  "64, 96, 128, 160, 192 or 256 columns");
 }

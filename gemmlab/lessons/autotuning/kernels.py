@@ -5,12 +5,23 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from gemmlab.ladder.launch import PRODUCT, Launch, Target, Workspace
+from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Constraint, IllegalSetting, Parameter, Settings
-from gemmlab.ladder.shapes import ceil_div, tile, tile_reuse
+from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
+from gemmlab.lessons.tma_wgmma.rung import (
+    ARCH,
+    BARRIER_BYTES,
+    GROUP_ROWS,
+    GROUP_THREADS,
+    ROW_BYTES,
+    SQUARE,
+    SQUARE_BYTES,
+    has_maps,
+    maps_of,
+)
 from ptxsim.architectures import LIMITS, base
 
 LEAST = 4  # k tiles of a worker, at least: fewer are not worth joining another tile
@@ -207,4 +218,99 @@ DIRECT = Rung(
     suited=_vectors,
 )  # fmt: skip
 
-KERNELS = (ANY_SHAPE, DIRECT)
+
+# ---- stream-K on tensor cores --------------------------------------------------------------------
+
+SQUARES = _families("squares.csv")
+CUTS = {
+    0: "tiles are whole", 1: "the last round's tiles are cut, each into equally many parts",
+    2: "they are cut evenly among all workers", 3: "those of the last two rounds are",
+    4: "each tile of the last round into half as many parts as 1",
+}  # fmt: skip
+
+
+def _cluster_tiles(s: Settings) -> tuple[int, int]:
+    return (1, s["CLUSTER"]) if s["SHARE_A"] else (s["CLUSTER"], 1)
+
+
+def _stream_k_bytes(s: Settings) -> int:
+    """Stages, whose columns of B come in whole squares, buffers for C, two mbarriers a stage."""
+    columns = ceil_div(s["BN"], SQUARE) * SQUARE
+    stage, groups = (s["BM"] + columns) * ROW_BYTES, s["BM"] // GROUP_ROWS
+    buffers = 2 if s["BN"] // SQUARE % 2 == 0 and s["BM"] <= 2 * GROUP_ROWS else 1
+    return s["STAGES"] * (stage + 2 * BARRIER_BYTES) + groups * buffers * SQUARE_BYTES
+
+
+def _divided(problem: Problem, s: Settings, target: Target) -> tuple[int, int, int]:
+    """(workers, cut tiles, workers that share them); a worker is a cluster, its tiles are one."""
+    down, across = _cluster_tiles(s)
+    tiles = ceil_div(problem.m, s["BM"] * down) * ceil_div(problem.n, s["BN"] * across)
+    most = max(1, target.sm_count * s["MIN_BLOCKS"] // s["CLUSTER"])
+    length, last = ceil_div(problem.k, SQUARE), tiles % most
+    sharing, cut = 0, last
+    if last and s["CUT"] in (1, 4):
+        parts = most // last // (2 if s["CUT"] == 4 else 1)
+        sharing = last * min(parts, length // LEAST)
+    elif last and s["CUT"] == 2:
+        sharing = min(most, last * length // LEAST)
+    elif last and s["CUT"] == 3 and tiles > most and (last + most) * length >= most * LEAST:
+        sharing, cut = most, last + most
+    if sharing <= last:
+        return max(1, ceil_div(tiles, ceil_div(tiles, most))), 0, 0
+    return (most if tiles > cut else sharing), cut, sharing
+
+
+def _stream_k(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    if not has_maps(problem):
+        raise IllegalSetting(
+            "20_stream_k takes a K above 0 and rows that begin at multiples of 16 bytes, not "
+            f"K={problem.k}, N={problem.n}"
+        )
+    workers, cut, sharing = _divided(problem, s, target)
+    down, across = _cluster_tiles(s)
+    a, b = maps_of({"OP_B": 0}, s["BM"] // across, s["BN"] // down)
+    parts = 8 * s["BM"] * s["BN"] * s["CLUSTER"] * sharing
+    return [
+        Launch(
+            "stream_k", (workers * s["CLUSTER"], 1, 1),
+            (GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1), 1, 1), _stream_k_bytes(s),
+            args=(a, b, MapOf("C", (SQUARE, SQUARE), "128B"), *PRODUCT[2:], cut, sharing,
+                  Workspace("parts", max(16, parts)),
+                  Workspace("arrived", 4 * max(1, cut) * s["CLUSTER"], zeroed=True)),
+            cluster=(s["CLUSTER"], 1, 1), early=True,
+        )
+    ]  # fmt: skip
+
+
+STREAM_K = Rung(
+    name="20_stream_k",
+    title="Stream-K on tensor cores",
+    idea="tiles that fill no round of all SMs are cut evenly among them",
+    parameters=(
+        *_parameters(SQUARES, {
+            "BM": "rows of C that a block computes", "BN": "columns", "STAGES": "of the pipeline",
+            "MIN_BLOCKS": "blocks that fit on an SM", "CLUSTER": "blocks that share B",
+            "SHARE_A": "1: they share A, their tiles side by side",
+        }),
+        Parameter(
+            "CUT", 1, tuple(CUTS), "; ".join(f"{c}: {what}" for c, what in CUTS.items()),
+            macro=False,
+        ),
+        Parameter("DTYPE", 0, (0, 1), "A, B and C: 0 float16, 1 bfloat16", tuned=False),
+    ),
+    families=SQUARES,
+    ships=lambda s: False,
+    tile=tile,
+    depth=lambda s: SQUARE,
+    cluster_tiles=_cluster_tiles,
+    divided=_divided,
+    plan=_stream_k,
+    constraints=(fits(_stream_k_bytes, ARCH),),
+    model_bytes=lambda problem, s: tile_reuse(problem, s, TYPES[s["DTYPE"]]),
+    needs_arch=lambda s: ARCH,
+    precision=HALF,
+    by_type=lambda s: TYPES[s["DTYPE"]],
+    by_wgmma=True,
+)  # fmt: skip
+
+KERNELS = (ANY_SHAPE, DIRECT, STREAM_K)
