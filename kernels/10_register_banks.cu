@@ -13,8 +13,9 @@
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
 //          multiples of 16 bytes. Where N is no multiple of 4, B is copied by single elements. From
 //          sm_80 on.
-// It is assembled with ptxas -O1 (the option PTXAS): higher levels reorder the FMAs that are written
-// here. 10_steps.cu is half of it: these FMAs and fragments loaded ahead, but 09's barriers.
+// It is assembled with ptxas -O1 (the option PTXAS): higher levels reorder the FMAs that are
+// written here. 10_steps.cu is half of it: these FMAs and fragments loaded ahead, but 09's
+// barriers.
 
 #include "register_tile_sizes.cuh"
 #include "register_tile_copies.cuh"

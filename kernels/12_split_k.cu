@@ -4,7 +4,7 @@
 //          one SPLIT-th of the tile over all parts, and stores it to C.
 // Before:  10_register_banks.cu gave each tile to one block, however few tiles there are.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT): the parts of a tile are neighbours,
-//          which start together, as they wait for one another: SPLIT is at most what runs at a time.
+//          which start together, as they wait for one another: at most as many as run at a time.
 //          STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and, for
 //          CLUSTER, a tile of C.
 // Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements
@@ -60,7 +60,8 @@ struct Stream {
         next_k += BK;
     }
 
-    // The mainloop has read a stage: release it, start copies into a free one, and wait for the next.
+    // The mainloop has read a stage: release it, start copies into a free one, and wait for the
+    // next.
     __device__ __forceinline__ int next_stage()
     {
         pipeline.release(threadIdx.x % 32);      // the last one too: another part may follow

@@ -1,15 +1,15 @@
 // 13  Batched products
-// Idea:    many small products in one launch. A block computes tile after tile, and its pipeline does
-//          not stop between them: while one tile is multiplied and stored, the copies of the next
-//          one, often of the next product, are under way.
+// Idea:    many small products in one launch. A block computes tile after tile, and its pipeline
+//          does not stop between them: while one tile is multiplied and stored, the copies of the
+//          next one, often of the next product, are under way.
 // Before:  10_register_banks.cu launched a block for each tile of one product. Each began with an
 //          empty pipeline, and a small product was over before it was full.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (RESIDENT * SMs, or the number of tiles of the batch
 //          if it is less); the stages are in dynamic shared memory.
 // Takes:   any M, N, K and batch; float32, row-major. C = alpha * op(A) @ op(B) + beta * C for each
-//          product. Rows are lda, ldb, ldc elements apart, the matrices of a batch stride_a, stride_b,
-//          stride_c; with POINTERS, A, B and C are arrays of their addresses instead. OP_A, OP_B: 0
-//          as it is, 1 stored transposed.
+//          product. Rows are lda, ldb, ldc elements apart, the matrices of a batch stride_a,
+//          stride_b, stride_c; with POINTERS, A, B and C are arrays of their addresses instead.
+//          OP_A, OP_B: 0 as it is, 1 stored transposed.
 //          Rows that do not all begin at multiples of 16 bytes are copied by single elements. From
 //          sm_80 on.
 // tile_product.cuh has the copies, the mainloop and the epilogue of a tile.
@@ -49,8 +49,8 @@ struct BatchTile {
     int product, row, col;
 };
 
-// The tiles of all products, one product after the other. Blocks take them in turn: block b those of
-// numbers b, b + gridDim.x, and so on.
+// The tiles of all products, one product after the other. Blocks take them in turn: block b those
+// of numbers b, b + gridDim.x, and so on.
 struct TileOrder {
     int tile_rows, tile_cols;                    // of one product
     BatchTile step;                              // gridDim.x tiles, as products, rows and columns
@@ -76,8 +76,8 @@ struct TileOrder {
     }
 };
 
-// Copies are STAGES - LAG stages ahead of the mainloop: with LAG, the stage that is filled next is the
-// one that was read before this one, so that a warp need not wait until all have read this one.
+// Copies are STAGES - LAG stages ahead of the mainloop: with LAG, the stage that is filled next is
+// the one that was read before this one, so that a warp need not wait until all have read this one.
 constexpr int LAG = THREADS > 32 && STAGES > 2;
 
 // The stages of all tiles of a block, one tile after the other. The tile that is copied is ahead of
@@ -96,7 +96,8 @@ struct Stream {
     Pipeline<STAGES>& pipeline;
     int k_left;                                  // of the tile that is multiplied
 
-    // Start this thread's copies of the next stage, after a tile's last one of the block's next tile.
+    // Start this thread's copies of the next stage, after a tile's last one of the block's next
+    // tile.
     __device__ __forceinline__ void copy_stage(int stage)
     {
         if (copied_k >= copied_matrices.K) {
@@ -126,8 +127,8 @@ struct Stream {
         }
     }
 
-    // The mainloop has read a stage: release it, start copies into a free one, and wait for the tile's
-    // next one. After the last one, the kernel waits for the first one of the next tile.
+    // The mainloop has read a stage: release it, start copies into a free one, and wait for the
+    // tile's next one. After the last one, the kernel waits for the first one of the next tile.
     __device__ __forceinline__ int next_stage()
     {
         pipeline.release(threadIdx.x % 32);
@@ -142,15 +143,15 @@ batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda,
         long long stride_a, long long stride_b, long long stride_c, int batch,
         float alpha, float beta)
 {
-    extern __shared__ __align__(128) Stage stages[];           // 128 bytes of B's rows are 4 sectors
+    extern __shared__ __align__(128) Stage stages[];           // 128 bytes of B: 4 sectors
     __shared__ unsigned long long barriers[2 * STAGES];
     Pipeline<STAGES> pipeline = make_pipeline(barriers);
 
     const TileOrder tile_order(M, N);
     BatchTile tile = tile_order.at(blockIdx.x), next_tile = tile;
     Matrices matrices = {nullptr, nullptr, M, N, K, lda, ldb};
-    Copies copies(matrices, true, 0, 0, 0, 0);   // the first copy_stage() sets both, as all of K is
-    matrices.A = matrix(A, stride_a, 0);         // copied of the tile before; this is for is_aligned
+    Copies copies(matrices, true, 0, 0, 0, 0);   // the first copy_stage() sets both, as K is
+    matrices.A = matrix(A, stride_a, 0);         // copied of none; these are for is_aligned
     matrices.B = matrix(B, stride_b, 0);
     const bool aligned = is_aligned(matrices) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
                          (!CopyB::BY_FOUR || stride_b % 4 == 0);

@@ -1,9 +1,9 @@
 // 18  Persistent blocks and clusters
 // Idea:    as many blocks as there are SMs compute one tile of C after the other: stages for the
 //          next one are copied while this one is multiplied, and its results are stored, piece by
-//          piece, while the next one is multiplied. The CLUSTER blocks of a cluster, whose tiles lie
-//          below one another, copy a part of B each, and every part goes to all of them: so each
-//          loads less of B from L2.
+//          piece, while the next one is multiplied. The CLUSTER blocks of a cluster, whose tiles
+//          lie below one another, copy a part of B each, and every part goes to all of them: so
+//          each loads less of B from L2.
 // Before:  17_warp_specialized.cu began anew with each tile, and each block copied all of B.
 // Launch:  block (2 * BM + 128), grid: whole clusters, at most a block for each SM, and no more
 //          clusters than there are tiles for them; dynamic shared memory as 17. Rows off 16 bytes:

@@ -30,7 +30,8 @@ __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, f
     return {C, M, N, ldc, alpha, beta, (above + within % rows) * BM, within / rows * BN};
 }
 
-// Store float4 number n of the tile's sums to C: where the thread that had it has its rows and columns.
+// Store float4 number n of the tile's sums to C: where the thread that had it has its rows and
+// columns.
 __device__ __forceinline__ void store_to_c(const Output& out, int n, float4 sums)
 {
     const int thread = n % THREADS, nth = n / THREADS;

@@ -1,6 +1,6 @@
 // A share of a tile where it has many parts, SPLIT: part of join.cuh. LANES lanes add one float4
-// together, each every LANES-th part, and then their sums. So many that a share is about a float4 for
-// LANES threads.
+// together, each every LANES-th part, and then their sums. So many that a share is about a float4
+// for LANES threads.
 #pragma once
 
 __device__ __forceinline__ constexpr int power_of_two(int n)    // up to n

@@ -70,8 +70,8 @@ __device__ __forceinline__ void copy_chunk(uint4* to, const Element* from, bool 
     cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
 }
 
-// Start the part of this thread's copies that goes with this k_step. Rows of A and B begin at multiples of 16 bytes, so that
-// each chunk is inside or outside as a whole.
+// Start the part of this thread's copies that goes with this k_step. Rows of A and B begin at
+// multiples of 16 bytes, so that each chunk is inside or outside as a whole.
 __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, int k_step)
 {
     const bool k_in_bounds = next.k + threadIdx.x % A_CHUNKS * CHUNK < next.K;

@@ -13,8 +13,8 @@ struct Inputs {
 };
 
 // Blocks of neighbouring numbers run at the same time, and should share rows of A and columns of B
-// in L2. So tiles are numbered down the first column of GROUP tiles, down the next column, and so on
-// to the right; then come the next GROUP rows.
+// in L2. So tiles are numbered down the first column of GROUP tiles, down the next column, and so
+// on to the right; then come the next GROUP rows.
 __device__ __forceinline__ Inputs inputs_of_block(const float* A, const float* B,
                                                   int M, int N, int K)
 {
@@ -37,8 +37,8 @@ struct CopySource {
 // begins at a multiple of 16 bytes.
 __device__ __forceinline__ int b_width(int N) { return N % 4 ? 1 : 4; }
 
-// Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. Of B, as many threads copy
-// a row as it has copies.
+// Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. Of B, as many threads
+// copy a row as it has copies.
 __device__ __forceinline__ CopySource first_copies(const Inputs& in)
 {
     const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = b_width(in.N);
@@ -49,9 +49,9 @@ __device__ __forceinline__ CopySource first_copies(const Inputs& in)
 }
 
 // Start this thread's copies of one stage, WIDTH elements of B each. A is transposed on the way, so
-// each copy is of one element: cp.async writes what it reads to neighbouring addresses. A warp copies
-// 8 neighbours along K of 4 rows, which are whole sectors in global memory and different banks in
-// shared memory. Unless IN_BOUNDS, zeros are written for what is outside.
+// each copy is of one element: cp.async writes what it reads to neighbouring addresses. A warp
+// copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and different
+// banks in shared memory. Unless IN_BOUNDS, zeros are written for what is outside.
 template <bool IN_BOUNDS, int WIDTH>
 __device__ __forceinline__ void start_copies(unsigned address, const CopySource& source,
                                              const Inputs& in)

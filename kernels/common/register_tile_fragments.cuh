@@ -4,9 +4,9 @@
 
 #include "register_tile_sizes.cuh"
 
-// The first row and the first column of the block's tile that this thread computes. Its rows come in
-// groups of four neighbours, and so do its columns; between its groups lie those of other lanes. The
-// lanes are in row order, so the eight of a row read 128 neighbouring bytes of B.
+// The first row and the first column of the block's tile that this thread computes. Its rows come
+// in groups of four neighbours, and so do its columns; between its groups lie those of other lanes.
+// The lanes are in row order, so the eight of a row read 128 neighbouring bytes of B.
 #if PAIRS
 #include "lanes_in_pairs.cuh"                    // a road not taken
 #else
@@ -52,8 +52,8 @@ __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
 }
 
 // An outer product comes in two parts: its first column and the others. At a loop's branch the
-// assembler waits for all loads that nothing has used yet. The first column of the next product uses
-// them, and comes before the branch: so the wait is for what is needed at once.
+// assembler waits for all loads that nothing has used yet. The first column of the next product
+// uses them, and comes before the branch: so the wait is for what is needed at once.
 #if defined(ORDER) && ORDER == 0
 #include "fma_by_rows.cuh"                       // a road not taken
 #else
@@ -70,10 +70,10 @@ __device__ __forceinline__ void multiply_rest(float (&accumulators)[TM][TN],
 }
 #endif
 
-// CHUNK steps of k from a and b on: for each, load the fragments of the next k, then multiply those of
-// this one. Before the call, fragments[0] is loaded and its first column multiplied. After it, the
-// first column of fragments[LAST] is multiplied; the caller multiplies the rest, while it loads the
-// fragments of the next chunk.
+// CHUNK steps of k from a and b on: for each, load the fragments of the next k, then multiply those
+// of this one. Before the call, fragments[0] is loaded and its first column multiplied. After it,
+// the first column of fragments[LAST] is multiplied; the caller multiplies the rest, while it loads
+// the fragments of the next chunk.
 #define LAST ((CHUNK - 1) % 2)
 
 __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],

@@ -30,7 +30,8 @@ __device__ __forceinline__ void prologue(const Copies& copies, int k_tiles)
 }
 
 // accumulators += the block's rows of A times its columns of B. The fragments are for one k and for
-// the next; they are declared by the caller: if they were local, ptxas would assign other registers.
+// the next; they are declared by the caller: if they were local, ptxas would assign other
+// registers.
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragments (&fragments)[2],
                                          const Copies& copies, int k_tiles, int lane, int thread_m,
                                          int thread_n)

@@ -32,7 +32,8 @@
 #define WM (LANES_M * TM)                        // rows of C that a warp computes
 #define WN (LANES_N * TN)                        // columns
 #define THREADS ((BM / TM) * (BN / TN))
-// Blocks that must fit on one SM: as many as leave each thread enough registers for its accumulators.
+// Blocks that must fit on one SM: as many as leave each thread enough registers for its
+// accumulators.
 #define RESIDENT_THREADS (TM * TN == 128 ? 256 : 512)
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
 

@@ -30,18 +30,18 @@ struct Matrices {
 
 // ---- copies into shared memory ------------------------------------------------------------------
 
-// One copy of WIDTH elements, of which the first `count` are in the matrix, or all if IN_BOUNDS; zeros
-// for the others. `count` may be negative, or more than WIDTH.
+// One copy of WIDTH elements, of which the first `count` are in the matrix, or all if IN_BOUNDS;
+// zeros for the others. `count` may be negative, or more than WIDTH.
 template <bool IN_BOUNDS, int WIDTH>
 __device__ __forceinline__ void copy(unsigned to, const float* from, int count)
 {
     cp_async<4 * WIDTH>(to, from, IN_BOUNDS ? 4 * WIDTH : 4 * max(0, min(count, WIDTH)));
 }
 
-// One thread's copies of an operand whose neighbours in memory are neighbours along K, such as A; the
-// block's tile has SIZE of its rows. The tile is transposed in shared memory: [k][row], so each copy is
-// of one element. A warp copies 8 neighbours of 4 rows: these are whole sectors, and, as rows of the
-// tile are 4 elements longer than SIZE, different banks.
+// One thread's copies of an operand whose neighbours in memory are neighbours along K, such as A;
+// the block's tile has SIZE of its rows. The tile is transposed in shared memory: [k][row], so each
+// copy is of one element. A warp copies 8 neighbours of 4 rows: these are whole sectors, and, as
+// rows of the tile are 4 elements longer than SIZE, different banks.
 template <int SIZE>
 struct CopyTransposed {
     static constexpr int ROWS = BK, PITCH = SIZE + 4;    // of the tile in shared memory
@@ -83,9 +83,9 @@ struct CopyTransposed {
     }
 };
 
-// The same for an operand whose neighbours in memory are neighbouring columns of the tile, such as B.
-// The tile stays as it is stored: [k][column]. WIDTH: 4, or 1 where not all rows begin at multiples of
-// 16 bytes.
+// The same for an operand whose neighbours in memory are neighbouring columns of the tile, such as
+// B. The tile stays as it is stored: [k][column]. WIDTH: 4, or 1 where not all rows begin at
+// multiples of 16 bytes.
 template <int SIZE>
 struct CopyAsStored {
     static constexpr int ROWS = BK, PITCH = SIZE;
@@ -153,7 +153,8 @@ struct Copies {
     CopyB b;
     bool in_bounds, aligned;                     // the tile is inside C; rows begin at 16 bytes
 
-    // For the tile of C at (tile_m, tile_n), from k on. Elements from k = `end` on are taken as zero.
+    // For the tile of C at (tile_m, tile_n), from k on. Elements from k = `end` on are taken as
+    // zero.
     __device__ __forceinline__ Copies(const Matrices& x, bool aligned, int tile_m, int tile_n,
                                       int k, int end)
         : in_bounds(tile_m + BM <= x.M && tile_n + BN <= x.N), aligned(aligned)
@@ -200,8 +201,8 @@ __device__ __forceinline__ bool is_aligned(const Matrices& x)
            (!CopyB::BY_FOUR || (x.ldb % 4 == 0 && (size_t)x.B % 16 == 0));
 }
 
-// The mbarriers' addresses go through an empty asm, which hides where they come from; otherwise they
-// would be computed anew at each wait.
+// The mbarriers' addresses go through an empty asm, which hides where they come from; otherwise
+// they would be computed anew at each wait.
 __device__ __forceinline__ Pipeline<STAGES> make_pipeline(
     unsigned long long (&barriers)[2 * STAGES])
 {
@@ -274,9 +275,9 @@ __device__ __forceinline__ void load_first(Fragments& fragments, const StageView
     load_fragments(fragments.a[0], fragments.b[0], view, 0);
 }
 
-// Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`, which
-// may be another stage. Rows snake, to the left the even ones and to the right the odd ones, so that
-// every FMA shares an operand with the one before.
+// Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`,
+// which may be another stage. Rows snake, to the left the even ones and to the right the odd ones,
+// so that every FMA shares an operand with the one before.
 template <bool LOAD_NEXT>
 __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragments& fragments, int k,
                                          const StageView& next, int next_k)
@@ -295,10 +296,10 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
 
 // ---- the mainloop -------------------------------------------------------------------------------
 
-// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung has a
-// Stream that says what follows: next_stage() releases the stage that was read, starts copies into a
-// free one, and waits for the tile's next one. It returns how many floats after stage 0 that begins;
-// a negative number after the last one.
+// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung has
+// a Stream that says what follows: next_stage() releases the stage that was read, starts copies
+// into a free one, and waits for the tile's next one. It returns how many floats after stage 0 that
+// begins; a negative number after the last one.
 template <typename Stream>
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const StageView& first,
                                          int stage, Stream& stream)
