@@ -19,16 +19,18 @@ ROOT = Path(__file__).parent
 # Files that take long: `make test` leaves them out, `make test-all` runs them, too.
 THOROUGH = {
     *(f"notebooks/{name}.ipynb" for name in (
-        "06_vectorized_loads", "11_fused_epilogue", "12_split_k", "13_batched", "14_wmma",
-        "15_mma_sync", "16_tma_wgmma", "17_warp_specialized", "18_persistent", "19_fp8",
-        "20_autotuning", "22_fp32_summit",
+        "06_vectorized_loads", "09_double_buffering", "10_register_banks", "11_fused_epilogue",
+        "12_split_k", "13_batched", "14_wmma", "15_mma_sync", "16_tma_wgmma",
+        "17_warp_specialized", "18_persistent", "19_fp8", "20_autotuning", "21_multi_gpu",
+        "22_fp32_summit",
     )),
     *(f"tests/test_{name}.py" for name in (
-        "against_hardware", "browser", "cost_model", "exercises", "flat_rungs", "fp32_summit",
-        "fp8", "hopper", "hopper_ablations", "hopper_steps", "interrupt", "irregular", "mma_sync",
+        "ablations", "against_hardware", "boxes", "browser", "cost_model", "exercises",
+        "flat_rungs", "fp32_summit", "fp8", "fp8_notebook", "hopper", "hopper_ablations",
+        "hopper_steps", "hopper_way", "interrupt", "irregular", "joins", "mma_sync",
         "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",
         "simulator_mistakes", "simulator_rungs", "site_profiler", "site_widgets", "sliders",
-        "summit_steps", "tuning", "variants",
+        "stalls", "summit_steps", "tuning", "turns", "variants",
     )),
     "tests/readme/test_commands.py", "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
 }  # fmt: skip

@@ -15,7 +15,6 @@ from gemmlab._version import __version__ as __version__
 from gemmlab.cuda.device import NoGpu
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
-from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.in_simulator import KernelMistake
 from gemmlab.kernel.kernel import Kernel, from_source
@@ -27,16 +26,17 @@ from gemmlab.notebook.heat import heat
 from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from gemmlab.report import Listing
+from ptxsim import CompileError
 
-# What needs pandas and matplotlib is loaded only when it is used: name -> its module, and what of
-# it is meant, where that is not the module itself.
+# What needs pandas and matplotlib is loaded only when it is used: name -> its module, and the item
+# in it, None for the module itself.
 _LATER = {
     "best_by_shape": ("records.best_by_shape", None),
     "ceilings": ("records.roofs", "ceilings"),
     "choose": ("products.choosing", "choose"),
     "chosen_rungs": ("analysis.recorded", "chosen_rungs"),
     "chosen_shares": ("analysis.recorded", "chosen_shares"),
-    "compare": ("analysis.comparison", "compare"),
+    "compare": ("analysis.facts", "compare"),
     "counters": ("analysis.counters", None),
     "exercises": ("notebook.exercises", None),
     "facts": ("analysis.facts", None),
@@ -45,7 +45,7 @@ _LATER = {
     "gpus_side_by_side": ("analysis.recorded", "gpus_side_by_side"),
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),
-    "issue_slots": ("analysis.issue_slots", "issue_slots"),
+    "issue_slots": ("analysis.recorded", "issue_slots"),
     "k_steps": ("analysis.k_steps", None),
     "lab": ("notebook.lab", "lab"),
     "matmul": ("products.call", "matmul"),
@@ -65,32 +65,11 @@ _LATER = {
 }
 
 __all__ = [
-    "CEILINGS",
-    "HALF",
-    "RUNGS",
-    "ArgumentError",
-    "CompileError",
-    "GpuFault",
-    "IllegalSetting",
-    "Kernel",
-    "KernelMistake",
-    "LadderError",
-    "Listing",
-    "NoGpu",
-    "NoRecord",
-    "Problem",
-    "VerificationError",
-    "device",
-    "error_bound",
-    "folders",
-    "from_source",
-    "heat",
-    "load",
-    "random_matrix",
-    "reference",
-    "simulator",
-    *_LATER,
-]
+    "CEILINGS", "HALF", "RUNGS", "ArgumentError", "CompileError", "GpuFault", "IllegalSetting",
+    "Kernel", "KernelMistake", "LadderError", "Listing", "NoGpu", "NoRecord", "Problem",
+    "VerificationError", "device", "error_bound", "folders", "from_source", "heat", "load",
+    "random_matrix", "reference", "simulator", *_LATER,
+]  # fmt: skip
 
 
 def load_ipython_extension(ipython: Any) -> None:

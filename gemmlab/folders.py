@@ -33,14 +33,14 @@ def kernel_files() -> list[Path]:
 
 
 class NoCheckout(Exception):
-    """Something is to be written that belongs into a checkout. The message says what to do."""
+    """This needs the repository, which is not here. The message says what to do."""
 
 
-def require_checkout(purpose: str) -> None:
+def require_checkout(subject: str, needs: str = "writes into the repository") -> None:
     """Raise NoCheckout where the package was installed without its repository."""
     if not IS_CHECKOUT:
         raise NoCheckout(
-            f"{purpose} writes into the repository, and gemmlab was installed without it, in "
+            f"{subject} {needs}, and gemmlab was installed without it, in "
             f"{PACKAGE}: clone the repository and install that with pip "
             'install -e ./ptxsim -e ".[simulator]".'
         )

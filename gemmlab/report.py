@@ -37,10 +37,9 @@ class Sheet:
     def say(self, words: str, *, strong: bool = False) -> None:
         """A sentence, bold where `strong`."""
         self._text.append(words)
-        self._html.append(
-            f'<p style="margin: 0.35em 0; font-weight: {"600" if strong else "400"}; '
-            f'white-space: pre-wrap">{html.escape(words)}</p>'
-        )
+        weight = "600" if strong else "400"
+        style = f"margin: 0.35em 0; font-weight: {weight}; white-space: pre-wrap"
+        self._html.append(f'<p style="{style}">{html.escape(words)}</p>')
 
     def code(self, text: str) -> None:
         """Lines that keep their spaces, such as those around a compile error."""
@@ -125,14 +124,10 @@ class Listing:
     numbers: tuple[int | None, ...] | None = None
 
     def __repr__(self):
-        return (
-            "\n".join(
-                f"{number}  {line}".rstrip() if number.strip() or line else ""
-                for number, line in zip(self._margin(), self.text.split("\n"), strict=True)
-            )
-            if self.numbers
-            else self.text
-        )
+        if not self.numbers:
+            return self.text
+        lines = zip(self._margin(), self.text.split("\n"), strict=True)
+        return "\n".join(f"{number}  {line}".rstrip() for number, line in lines)
 
     def _repr_html_(self):
         from pygments import highlight
@@ -144,10 +139,10 @@ class Listing:
         code = highlight(self.text, lexer, HtmlFormatter(noclasses=True, nowrap=True))
         code = re.sub(SPACES, r"\1", code.removesuffix("\n"))
         if self.numbers:
-            code = "\n".join(
-                f'<span style="color: {MARGIN}">{number}  </span>{line}'
-                for number, line in zip(self._margin(), code.split("\n"), strict=True)
+            margin = (
+                f'<span style="color: {MARGIN}">{number}  </span>' for number in self._margin()
             )
+            code = "\n".join(map("".join, zip(margin, code.split("\n"), strict=True)))
         paper = f"font-family: monospace; line-height: 1.3; color: {INK}; background: {GROUND}"
         return (
             f'<div style="background: {GROUND}; overflow-x: auto">'

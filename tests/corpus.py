@@ -23,7 +23,7 @@ OWN_HEADER = re.compile(r'^#include "(\w+\.cuh)"\n', re.M)
 
 
 def self_contained(text: str) -> str:
-    """CUDA C++ `text` with the headers of kernels/ in place of their first #include."""
+    """CUDA C++ `text` with the headers of kernels/ instead of their first #include."""
     there = set()
 
     def header(match: re.Match) -> str:
@@ -60,11 +60,12 @@ def rung(name: str, **given: int) -> RungProduct:
     """An FP32 rung of the ladder with these settings, and its defaults for the others."""
     entry = ladder.find(name)
     settings = ladder.settings_for(entry, given)
+    has_bias_pointer = entry.takes_bias(settings) or "BIAS" in settings
     return RungProduct(
         f"{name} {ladder.written(settings)}", entry.path, entry.entry(settings), settings,
         entry.block(settings), shared_bytes=entry.shared_bytes(settings),
         tile=entry.tile(settings),
-        arguments=without_bias if entry.bias else plain_arguments,
+        arguments=without_bias if has_bias_pointer else plain_arguments,
     )  # fmt: skip
 
 

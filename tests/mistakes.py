@@ -124,13 +124,13 @@ def _row_ends() -> Sample:
 
 def _scaled() -> Sample:
     x = random_matrix(3, 150, 36)
-    wanted = x.astype(np.float64) / np.abs(x).max(axis=1, keepdims=True)
+    expected = x.astype(np.float64) / np.abs(x).max(axis=1, keepdims=True)
     return Sample(
         text_of("scaled"),
         (3, 1, 1),
         (64, 1, 1),
         lambda: [x.copy(), np.zeros((3, 150), f4), 150],
-        lambda args: {1: (wanted, 2.0**-22)},
+        lambda args: {1: (expected, 2.0**-22)},
     )
 
 
@@ -138,12 +138,12 @@ def _pieces(source: str, threads: int) -> Sample:
     """The sum of pieces of 128, each times its number and turned round."""
     pieces = 7
     x = np.random.default_rng(38).integers(-9, 9, (pieces, 128)).astype(f4)
-    wanted = (np.arange(1, pieces + 1)[:, None] * x).sum(axis=0)[::-1].astype(f4)
+    expected = (np.arange(1, pieces + 1)[:, None] * x).sum(axis=0)[::-1].astype(f4)
 
     def args():
         return [x.copy(), np.zeros(128, f4), pieces]
 
-    return Sample(source, (1, 1, 1), (threads, 1, 1), args, lambda args: {1: wanted})
+    return Sample(source, (1, 1, 1), (threads, 1, 1), args, lambda args: {1: expected})
 
 
 OWN = {
@@ -201,7 +201,7 @@ def base(name: str):
 
 
 def planted(mistake: Mistake) -> str:
-    """The text with the mistake in it, and in place of #include the headers of kernels/.
+    """The text with the mistake in it, and instead of #include the headers of kernels/.
 
     Raises ValueError where the text that it replaces does not stand there exactly once.
     """
@@ -274,10 +274,10 @@ def prepare(mistake: Mistake, shape) -> Prepared:
 
     elif isinstance(kernel, corpus.Other):
         entry, arch, options = kernel.entry, kernel.arch, kernel.options
-        grid, args, wanted = kernel.case(shape)
+        grid, args, expected = kernel.case(shape)
 
         def right():
-            return matches([a for a in args if isinstance(a, np.ndarray)][-1], wanted)
+            return matches([a for a in args if isinstance(a, np.ndarray)][-1], expected)
 
     else:
         entry, arch, options = kernel.entry, kernel.arch, kernel.options

@@ -11,6 +11,7 @@ from gemmlab.cuda.device import Gpu
 from gemmlab.kernel.fingerprint import code_hash, of_rung
 from gemmlab.ladder import Problem, Target, find, settings_for
 from gemmlab.measure import profiler
+from gemmlab.measure.ceilings import of_ceilings
 from gemmlab.records import registry, runs
 
 device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device is a function
@@ -124,6 +125,11 @@ def put(monkeypatch, folder: Path, **how) -> Path:
     path = folder / "nvidia-test" / registry.RUNS
     runs.save(record(**how), path)
     return path
+
+
+def put_with_ceilings(monkeypatch, folder: Path) -> Path:
+    """The same, with ceilings that are current."""
+    return put(monkeypatch, folder, ceilings_code=str(of_ceilings(GPU.sm_count)))
 
 
 def measure_on(monkeypatch, *modules, gpu: Gpu = GPU, **versions: str) -> None:

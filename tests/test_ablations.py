@@ -19,7 +19,7 @@ from gemmlab.measure import profiler
 from gemmlab.measure.ceilings import Roof
 from gemmlab.measure.power import Pace
 from gemmlab.measure.timing import Measurement, Spread
-from gemmlab.records import ablations, best_by_shape, registry, runs
+from gemmlab.records import ablations, best_by_shape, registry
 from gemmlab.records.ablations import SQUARES, AblationStep, path_to
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -60,12 +60,8 @@ def follow(monkeypatch, *steps):
 @pytest.fixture
 def csv(tmp_path, monkeypatch):
     """A path of two steps with what was recorded of them, on a machine without a GPU."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     follow(monkeypatch, FIRST, SECOND)
-    runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
-    path = tmp_path / "nvidia-test" / "path.csv"
+    path = sample_record.put(monkeypatch, tmp_path).with_name("path.csv")
     rows = [recorded(step, shape) for step in (SECOND, FIRST) for shape in SQUARES]
     rows[0] |= {"tflops": 55.0, "pct_cublas": 107.8}
     table = pandas.DataFrame(rows)
@@ -101,7 +97,7 @@ def test_a_step_is_the_rung_s_file_with_other_macros():
     assert len({*map(code_of, (FIRST, SECOND, elsewhere))}) == 3
 
 
-def test_what_is_not_recorded_is_refused(csv, monkeypatch):
+def test_missing_or_stale_paths_are_refused(csv, monkeypatch):
     with pytest.raises(ladder.LadderError, match=r"no path to '09'.* there is one to 10_register"):
         gl.path("09")
     with pytest.raises(registry.NoRecord, match=r"not measured at \(1, 2, 3\); measured are"):
@@ -119,7 +115,7 @@ def test_what_is_not_recorded_is_refused(csv, monkeypatch):
         gl.path(NAME)
 
 
-def test_what_is_measured_is_the_path_that_is_shown(csv, monkeypatch):
+def test_the_measured_path_is_the_path_that_is_shown(csv, monkeypatch):
     """With rows that nobody measured, and nothing compiled."""
 
     def rows(step, kernel, shape):
@@ -173,7 +169,7 @@ def on_a_gpu_that_is_made_up(tmp_path, monkeypatch):
         fp32_summit: {"_errors": lambda *_: {"error": 1e-7, "cublas_error": 1e-7}},
         mma_sync: {
             "bits_of": lambda kernel: "0" * 64,
-            "measure_mma_ceiling": lambda *_: roof,
+            "measure_mma": lambda *_: roof,
             "LOADS": dict.fromkeys(mma_sync.LOADS, lambda work: pace),
         },
         tma_wgmma: {

@@ -60,8 +60,8 @@ def by_hand(x, activation):
 @every_activation
 @given(st.floats(-1e9, 1e9))
 def test_activations_are_those_of_the_formulas(activation, x):
-    (found,) = activate(np.array([x]), activation)
-    assert found == pytest.approx(by_hand(x, activation), rel=1e-13, abs=1e-15 * abs(x))
+    (value,) = activate(np.array([x]), activation)
+    assert value == pytest.approx(by_hand(x, activation), rel=1e-13, abs=1e-15 * abs(x))
 
 
 @given(st.floats(-1e9, 1e9))
@@ -78,7 +78,7 @@ def test_nan_stays_nan(activation):
 
 @every_activation
 @given(st.floats(-20, 20), st.floats(0, 2), st.floats(-1, 1))
-def test_what_an_error_becomes_is_within_what_is_said(activation, x, error, share):
+def test_an_error_in_x_grows_no_more_than_error_after_says(activation, x, error, share):
     exact, moved = activate(np.array([x, x + share * error]), activation)
     assert abs(moved - exact) <= error_after(x, error, activation) + 1e-15 * abs(x)
 
@@ -94,12 +94,12 @@ WIDE = np.concatenate(
 ).astype(np.float32)
 
 
-def assert_within(found, x, activation):
+def assert_within(computed, x, activation):
     x = x.astype(np.float64)
-    error = abs(found - activate(x, activation))
+    error = abs(computed - activate(x, activation))
     bound = error_after(x, np.zeros_like(x), activation) + SMALLEST_NORMAL
     worst = np.argmax(np.where(error <= bound, 0, 1))
-    assert (error <= bound).all(), (x[worst], found[worst], error[worst], bound[worst])
+    assert (error <= bound).all(), (x[worst], computed[worst], error[worst], bound[worst])
 
 
 @every_activation
@@ -110,7 +110,7 @@ def test_all_over_the_numbers_the_kernel_is_within_its_bound(activation):
 @every_activation
 @settings(max_examples=15)
 @given(st.lists(numbers, min_size=1, max_size=64))
-def test_so_it_is_at_any_numbers(activation, values):
+def test_at_any_numbers_the_kernel_is_within_its_bound(activation, values):
     x = np.array(values, np.float32)
     assert_within(through(fused(activation), x), x, activation)
 
@@ -124,15 +124,15 @@ def test_the_bound_tells_the_forms_of_gelu_apart():
 
 def unfused(x, activation):
     """As NumPy evaluates the expressions in float32, one operation after the other."""
-    half, one = np.float32(0.5), np.float32(1)
+    half, unit = np.float32(0.5), np.float32(1)
     with np.errstate(invalid="ignore", over="ignore"):
         if activation == "ReLU":
             return np.where(x < 0, np.float32(0), x)
         if activation == "GELU by tanh":
-            return half * x * (one + np.tanh(np.float32(0.7978846) * (x + x * x * x * half)))
+            return half * x * (unit + np.tanh(np.float32(0.7978846) * (x + x * x * x * half)))
         if activation == "GELU by erf":
             erf = np.array([math.erf(value) for value in x], np.float32)
-            return half * x * (one + erf)
+            return half * x * (unit + erf)
     return x
 
 
@@ -140,10 +140,10 @@ def unfused(x, activation):
 def test_infinity_and_nan_become_what_they_do_in_numpy(activation):
     """-inf becomes NaN by both forms of GELU, which multiply it by 0."""
     x = np.array([np.inf, -np.inf, np.nan], np.float32)
-    found = through(fused(activation), x)
-    assert np.array_equal(found, unfused(x, activation), equal_nan=True)
+    activated = through(fused(activation), x)
+    assert np.array_equal(activated, unfused(x, activation), equal_nan=True)
     below = {"none": -np.inf, "ReLU": 0.0}.get(activation, np.nan)
-    assert np.array_equal(found, [np.inf, below, np.nan], equal_nan=True)
+    assert np.array_equal(activated, [np.inf, below, np.nan], equal_nan=True)
 
 
 def test_a_relu_that_loses_nan_is_seen():
@@ -172,12 +172,12 @@ def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
     A, B, C = (random_matrix(*size, 7) for size in ((m, k), (k, n), (m, n)))
     plain, bare = gl.load("10_register_banks", **how), fused("none", how)
     for alpha, beta in ((1.0, 0.0), (-1.5, 0.0), (0.0, 0.75), (-1.0, 2.0)):
-        found, before = (kernel(A, B, C, alpha=alpha, beta=beta) for kernel in (bare, plain))
-        assert np.array_equal(found.view(np.uint32), before.view(np.uint32))
+        without, of_plain = (kernel(A, B, C, alpha=alpha, beta=beta) for kernel in (bare, plain))
+        assert np.array_equal(without.view(np.uint32), of_plain.view(np.uint32))
 
 
 @pytest.mark.parametrize(
-    ("bias", "says"),
+    ("bias", "message"),
     [
         (BIAS[:-1], r"bias has 66 elements, A @ B has 67 columns"),
         (random_matrix(1, 70, 3)[0], r"bias has 70 elements, A @ B has 67 columns"),
@@ -188,8 +188,8 @@ def test_without_epilogue_it_is_rung_10_bit_for_bit(how, shape):
         (random_matrix(67, 2, 3)[:, 0], r"bias is not row-major .* np.ascontiguousarray\(bias\)"),
     ],
 )
-def test_what_is_no_bias_is_named(bias, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_an_invalid_bias_is_refused(bias, message):
+    with pytest.raises(ArgumentError, match=message):
         fused("ReLU")(A, B, bias=bias)
 
 
@@ -199,7 +199,7 @@ def test_a_rung_without_bias_says_which_has_one(name):
         gl.load(name)(A, B, bias=BIAS)
 
 
-def test_no_mistake_hides_in_it():
+def test_the_checks_find_nothing_in_the_fused_kernel():
     report = fused("GELU by erf").check()
     assert report.passed and all(case.biased for case in report.cases), report
 

@@ -73,13 +73,13 @@ def test_every_recorded_counter_and_every_bit_of_recorded_results_is_the_same(ru
     kernel = load(rung.name)
     recorded = runs.entry(kernel)
     results = {tuple(r[name] for name in PRODUCT): r["sha256"] for r in recorded["results"]}
-    assert {asked[:3] for asked in results} >= {ODD, (5, 7, 0), (1, 1, 1)}
+    assert {product[:3] for product in results} >= {ODD, (5, 7, 0), (1, 1, 1)}
     assert len(results) == len(recorded["results"])
 
     small = {(c["m"], c["n"], c["k"]): c["metrics"] for c in recorded["counters"]}
     small = {shape: metrics for shape, metrics in small.items() if shape[0] <= LARGEST}
     assert len(small) >= 2 and ODD in small
-    seed = next(asked[-1] for asked in results if asked[:5] == (*ODD, 1.0, 0.0))
+    seed = next(product[-1] for product in results if product[:5] == (*ODD, 1.0, 0.0))
     launched = []  # the arguments, as the kernel left them
 
     def launch(*how, **more):
@@ -95,15 +95,15 @@ def test_every_recorded_counter_and_every_bit_of_recorded_results_is_the_same(ru
             assert_counted(kernel, shape, metrics, seed)
         if shape == ODD:
             C = launched[0][2]
-            wanted = results.pop((*ODD, 1.0, 0.0, seed))
-            assert hashlib.sha256(C.tobytes()).hexdigest() == wanted
-    results = {asked: wanted for asked, wanted in results.items() if asked[:3] != ODD}
+            digest = results.pop((*ODD, 1.0, 0.0, seed))
+            assert hashlib.sha256(C.tobytes()).hexdigest() == digest
+    results = {product: digest for product, digest in results.items() if product[:3] != ODD}
     monkeypatch.setattr(ptxsim.grid, "THREADS", 2)
-    for asked, wanted in results.items():
-        assert runs.result_digest(kernel, *asked) == wanted, asked
+    for product, digest in results.items():
+        assert runs.result_digest(kernel, *product) == digest, product
 
 
-def test_so_is_that_of_a_large_product():
+def test_results_and_counters_of_a_large_product_are_the_same():
     kernel = load("01_naive")
     _, counted = runs.counters_at(kernel, 4096, 4096, 4096)
     assert_counted(kernel, (4096, 4096, 4096), counted)

@@ -11,20 +11,18 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
-from gemmlab.notebook import chapters
-from gemmlab.notebook.reading import DEEPER, prose, words
+from gemmlab.notebook import series
+from gemmlab.notebook.series import DEEPER, prose, words
 
 MOST_WORDS, MOST_CELLS, OPENING = 1560, 45, 12
 FOLDED = "jp-MarkdownHeadingCollapsed"
 RUNGS = [rung.name for rung in gl.RUNGS]
-CHAPTERS = [chapter.name for chapter in chapters.chapters()]
-NAMES = chapters.names()
+CHAPTERS = [chapter.name for chapter in series.chapters()]
+NAMES = series.names()
 # Numbers that need no cell: small ones, powers of two and their like in shapes and settings, warps.
 PLAIN = {*range(17), 20, 24, 100, *(2**n for n in range(4, 15)), 48, 96, 1000}
 NUMBER = re.compile(r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?![\w-])")
 
-every_rung = pytest.mark.parametrize("name", RUNGS)
-every_chapter = pytest.mark.parametrize("name", CHAPTERS)
 every_notebook = pytest.mark.parametrize("name", NAMES)
 
 
@@ -90,21 +88,13 @@ def test_what_goes_deeper_is_folded(name):
         assert len(lines) <= 1, lines
 
 
-@every_rung
-def test_idea_picture_and_inner_loop_stand_in_the_first_cells(name):
+@pytest.mark.parametrize("name", [*RUNGS, *CHAPTERS])
+def test_idea_picture_and_a_rung_s_inner_loop_stand_in_the_first_cells(name):
     opening = cells(name)[:OPENING]
+    code = [cell for cell in opening if cell.cell_type == "code"]
     assert any("## The idea" in cell.source for cell in opening)
-    assert any("inner_loop(" in cell.source for cell in opening if cell.cell_type == "code")
-    outputs = [output for cell in opening if cell.cell_type == "code" for output in cell.outputs]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
-
-
-@every_chapter
-def test_idea_and_picture_of_a_chapter_stand_in_the_first_cells(name):
-    opening = cells(name)[:OPENING]
-    assert any("## The idea" in cell.source for cell in opening)
-    outputs = [output for cell in opening if cell.cell_type == "code" for output in cell.outputs]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert name in CHAPTERS or any("inner_loop(" in cell.source for cell in code)
+    assert any("image/png" in output.get("data", {}) for cell in code for output in cell.outputs)
 
 
 @every_notebook
@@ -131,9 +121,8 @@ def test_every_number_of_the_main_path_is_computed(name):
 
 
 def test_a_number_that_no_cell_shows_is_found():
-    assert unsupported("It takes 33 sectors and 18.5 % of 9,216 bytes.", {"33", "18.53"}) == [
-        "9216"
-    ]
+    text = "It takes 33 sectors and 18.5 % of 9,216 bytes."
+    assert unsupported(text, {"33", "18.53"}) == ["9216"]
     assert unsupported("Rung 03 at 4096, twice 32.", set()) == []
     assert unsupported("It takes 18.6 %.", {"18.53"}) == ["18.6"]
 

@@ -30,17 +30,17 @@ def test_every_way_is_verified_and_measured_on_a_gpu(batch):
 
 @pytest.fixture(scope="module")
 def table():
-    return batches.batches()
+    return batches.TABLE.read()
 
 
 def test_every_way_is_recorded_at_every_batch_once(table):
-    wanted = [
+    expected = [
         (size, batch, way)
         for size, batch in product(batches.SIZES, batches.BATCHES)
         for way in batches.ways(batch)
     ]
-    found = [(row.m, row.batch, row.way) for row in table.itertuples()]
-    assert sorted(found) == sorted(wanted)
+    recorded = [(row.m, row.batch, row.way) for row in table.itertuples()]
+    assert sorted(recorded) == sorted(expected)
     assert (table["m"] == table["n"]).all() and (table["n"] == table["k"]).all()
 
 
@@ -49,7 +49,7 @@ SMALL = {"BM": 32, "BN": 32, "BK": BK, "TM": 8, "TN": 4, "STAGES": 2}
 
 
 @pytest.fixture(scope="module")
-def found():
+def moves():
     traces = [
         gl.load(NAME, **SMALL, OP_A=which, OP_B=which).trace(32, 32, BK, batch=1)
         for which in (0, 1)
@@ -61,29 +61,29 @@ def found():
     }
 
 
-def test_what_goes_along_k_is_copied_by_elements_and_all_else_by_sixteen_bytes(found):
+def test_what_goes_along_k_is_copied_by_elements_and_all_else_by_sixteen_bytes(moves):
     for name in ("A, N", "B, T"):
-        assert found[name].along_k and found[name].access.width == 4
-        assert found[name].requests == 32 * BK // 32
+        assert moves[name].along_k and moves[name].access.width == 4
+        assert moves[name].requests == 32 * BK // 32
     for name in ("A, T", "B, N"):
-        assert not found[name].along_k and found[name].access.width == 16
-        assert found[name].requests == 32 * BK // (4 * 32)
+        assert not moves[name].along_k and moves[name].access.width == 16
+        assert moves[name].requests == 32 * BK // (4 * 32)
 
 
-def test_no_byte_of_a_sector_is_copied_in_vain_and_all_banks_have_as_much(found):
-    for one in found.values():
-        assert one.access.sectors * 32 == 32 * one.access.width
-        assert set(one.banks) == {one.access.width // 4}
+def test_no_byte_of_a_sector_is_copied_in_vain_and_all_banks_have_as_much(moves):
+    for move in moves.values():
+        assert move.access.sectors * 32 == 32 * move.access.width
+        assert set(move.banks) == {move.access.width // 4}
 
 
-def test_neighbours_stay_neighbours_or_go_to_the_same_column_of_the_tile(found):
+def test_neighbours_stay_neighbours_or_go_to_the_same_column_of_the_tile(moves):
     """K goes down the tile in shared memory, whichever way it goes through the matrix."""
-    for name, one in found.items():
-        row = 36 if one.along_k else 32  # of the tile, in words
-        for elements, places in zip(one.access.elements, one.words, strict=True):
+    for name, move in moves.items():
+        row = 36 if move.along_k else 32  # of the tile, in words
+        for elements, places in zip(move.access.elements, move.words, strict=True):
             for (down, across), place in zip(elements, places, strict=True):
-                k, side = (across, down) if one.along_k else (down, across)
-                first = one.words.min()
+                k, side = (across, down) if move.along_k else (down, across)
+                first = move.words.min()
                 assert place - first == k * row + side, name
 
 

@@ -46,12 +46,12 @@ def test_one_thread_brings_the_rows_and_columns_of_the_block_once(copied):
 
 
 def test_boxes_are_counted_at_their_lines(copied):
-    lines = [one for one in copied.run.lines if one.operation == "bulk load"]
-    assert {one.array: one.requests for one in lines} == {"A": 2, "B": 2 * 256 // 64}
-    assert {one.array: one.bytes_asked for one in lines} == {"A": 2 * 2**14, "B": 2 * 2**15}
-    assert sum(one.units for one in lines) == copied.counters[BROUGHT]
+    lines = [line for line in copied.run.lines if line.operation == "bulk load"]
+    assert {line.array: line.requests for line in lines} == {"A": 2, "B": 2 * 256 // 64}
+    assert {line.array: line.bytes_asked for line in lines} == {"A": 2 * 2**14, "B": 2 * 2**15}
+    assert sum(line.units for line in lines) == copied.counters[BROUGHT]
     text = copied.text.splitlines()
-    assert all(re.search("tma_load|copy_b", text[one.line - 1]) for one in lines)
+    assert all(re.search("tma_load|copy_b", text[line.line - 1]) for line in lines)
 
 
 def test_a_box_stands_at_the_instruction_that_started_it(copied):
@@ -94,20 +94,20 @@ def test_what_is_copied_across_an_edge_is_clipped_and_still_counted():
 )
 def test_the_intensity_is_that_of_the_tile(name, settings, tile):
     """By hand: each element of the tile takes 2 FLOP for each k, each row and column 2 bytes."""
-    found = facts.of(gl.load(name, **settings))
+    known = facts.of(gl.load(name, **settings))
     rows, columns = tile
-    assert found.intensity == pytest.approx(2 * rows * columns / (2 * (rows + columns)))
-    assert found.conflicts == 0 and found.units_per_request("shared", "load") > 0
-    level = touched(found)
-    assert (level["A"] > 0).sum() == rows * found.trace.k
-    assert (level["B"] > 0).sum() == columns * found.trace.k
+    assert known.intensity == pytest.approx(2 * rows * columns / (2 * (rows + columns)))
+    assert known.conflicts == 0 and known.units_per_request("shared", "load") > 0
+    level = touched(known)
+    assert (level["A"] > 0).sum() == rows * known.trace.k
+    assert (level["B"] > 0).sum() == columns * known.trace.k
     assert (level["C"] > 0).sum() == rows * columns
     assert (level["A"] >= 2).sum() == rows * STEP and (level["B"] >= 2).sum() == columns * STEP
 
 
 def test_blocks_of_a_cluster_have_a_tile_each_in_what_is_looked_at():
-    found = facts.of(gl.load("18_persistent"))
-    assert found.trace.m == 2 * 128 and (touched(found)["C"] > 0).sum() == 128 * 256
+    known = facts.of(gl.load("18_persistent"))
+    assert known.trace.m == 2 * 128 and (touched(known)["C"] > 0).sum() == 128 * 256
 
 
 def test_a_cluster_that_is_traced_counts_as_all():
@@ -127,23 +127,23 @@ def test_products_read_the_boxes_that_were_brought_for_them(copied):
     boxes, step = copied.run.boxes((1, 0, 0)), 2**14 + 2**15  # bytes of a pair of tiles
     for group in (0, 1):
         factors = copied.run.factors((1, 0, 0), group)
-        assert [one.factor for one in factors] == ["A", "B"] * 2 * (STEP // 16)
-        for at, one in enumerate(factors):
+        assert [factor.factor for factor in factors] == ["A", "B"] * 2 * (STEP // 16)
+        for at, factor in enumerate(factors):
             (base,) = {b.place // step * step for b in boxes if b.place // step == at // 8}
-            inside = one.places - base
-            if one.factor == "A":
-                assert set(np.unique(inside // 8192)) == {group} and one.places.shape == (64, 2)
+            inside = factor.places - base
+            if factor.factor == "A":
+                assert set(np.unique(inside // 8192)) == {group} and factor.places.shape == (64, 2)
             else:
                 assert inside.min() >= 2**14 and inside.max() < step
-                assert one.transposed and one.places.shape == (16, 256 // 8)
-        of_a = np.concatenate([one.places.ravel() for one in factors if one.factor == "A"])
+                assert factor.transposed and factor.places.shape == (16, 256 // 8)
+        of_a = np.concatenate([factor.places.ravel() for factor in factors if factor.factor == "A"])
         assert len(set(of_a)) == len(of_a) == 2 * 64 * 8  # each chunk once
 
 
 def test_descriptors_name_where_the_first_unit_lies(copied):
-    for one in copied.run.factors((1, 0, 0), 0)[:2]:
-        assert (one.descriptor & 0x3FFF) * 16 == one.places[0, 0]
-        assert one.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
+    for factor in copied.run.factors((1, 0, 0), 0)[:2]:
+        assert (factor.descriptor & 0x3FFF) * 16 == factor.places[0, 0]
+        assert factor.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
 
 
 def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
@@ -151,9 +151,9 @@ def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
 
     other = device.Gpu("NVIDIA X", (8, 9), "sm_89", 4, 1, 1, "1", "1")
     monkeypatch.setattr(kernels, "gpu", lambda: other)
-    one = gl.load("16_tma_wgmma", BM=64, BN=64)
-    assert one.arch == "sm_90a" and not one.on_gpu
-    assert verify.check(one, 72, 72, 72, 1.0, 0.0, seed=1).passed
+    kernel = gl.load("16_tma_wgmma", BM=64, BN=64)
+    assert kernel.arch == "sm_90a" and not kernel.on_gpu
+    assert verify.check(kernel, 72, 72, 72, 1.0, 0.0, seed=1).passed
     assert gl.load("01_naive").arch == "sm_89" and gl.load("01_naive").on_gpu
 
 
@@ -167,20 +167,20 @@ def first_block():
 
 def test_the_figure_of_boxes_has_all_of_a_step_and_says_how_many(first_block):
     figure = tma_wgmma_figures.boxes(first_block)
-    (ax,) = (one for one in figure.axes if one.get_gid() == "boxes stage")
+    (ax,) = (axes for axes in figure.axes if axes.get_gid() == "boxes stage")
     assert sum(patch.get_width() for patch in ax.patches) == 2**14 + 2**15
     assert "thread 0 asks for 5 boxes: 1 of A of 128×64 and 4 of B of 64×64" in figure.caption
     turned = tma_wgmma_figures.boxes(gl.load("17_warp_specialized", OP_B=1).trace(128, 256, STEP))
     assert "thread 256 asks for 2 boxes" in turned.caption
-    (ax,) = (one for one in turned.axes if one.get_gid() == "map B")
+    (ax,) = (axes for axes in turned.axes if axes.get_gid() == "map B")
     assert [(p.get_width(), p.get_height()) for p in ax.patches] == [(256, STEP)]
 
 
-def test_the_figure_of_factors_tells_what_descriptors_say(first_block):
+def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
     figure = tma_wgmma_figures.factors(first_block)
-    said = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
-    assert "begin at bytes 0, 32, 64 and 96 of it" in said and "8,192 from 64 columns" in said
-    drawn = {one.get_gid(): one.images[0].get_array() for one in figure.axes if one.images}
+    words = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
+    assert "begin at bytes 0, 32, 64 and 96 of it" in words and "8,192 from 64 columns" in words
+    drawn = {axes.get_gid(): axes.images[0].get_array() for axes in figure.axes if axes.images}
     for name in "AB":  # each of the four reads a quarter of what is drawn
         _, counts = np.unique(drawn[f"factors {name}"].reshape(-1, 3), axis=0, return_counts=True)
         assert list(counts) == 4 * [64 * 8 // 4]
@@ -195,10 +195,10 @@ def test_kernels_without_boxes_are_refused():
 # ---- what each wait and fence is for -------------------------------------------------------------
 
 
-def test_whatever_is_left_out_is_found():
+def test_every_left_out_wait_or_fence_is_found():
     text = gl.load("16_tma_wgmma").text
     assert all(text.count(old) == 1 for old in left_out.LEFT_OUT["old"])
-    found = left_out.left_out()["the checks find"]
-    assert "nothing" not in set(found)
-    assert found["wgmma.fence"] == "missing wgmma.fence"
-    assert found["fence.proxy.async"] == "async-proxy race"
+    finding_without = left_out.left_out()["the checks find"]
+    assert "nothing" not in set(finding_without)
+    assert finding_without["wgmma.fence"] == "missing wgmma.fence"
+    assert finding_without["fence.proxy.async"] == "async-proxy race"

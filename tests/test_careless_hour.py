@@ -23,7 +23,6 @@ TWO, THREE, SIX = "02_coalescing", "03_shared_memory", "06_vectorized_loads"
 SETTINGS = {TWO: {}, THREE: {"TILE": 16, "BK": 16}, SIX: {"BM": 64, "BN": 64, "TM": 4, "TN": 4}}
 STORE = "C[index] = alpha * sum;"
 SUM = "    float sum = 0.0f;"
-LOOP = "for (int k = 0; k < K; ++k)"
 BARRIER = "__syncthreads();                         // both tiles are complete"
 LINE = r"line \d+"
 
@@ -117,7 +116,7 @@ def quick(monkeypatch, request):
 
 
 class FakeGpu:
-    """Where a kernel is launched in place of a GPU: its launches run in the simulator."""
+    """Stands in for a GPU: its launches run in the simulator."""
 
     def __init__(self, monkeypatch):
         self.launches, self.faults = 0, set()
@@ -157,9 +156,9 @@ def sentence_of(action) -> str:
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, capsys):
+def test_every_way_to_try_an_edit_reports_the_mistake(name, fake_gpu, capsys):
     rung, text = edited(name)
-    settings, says = SETTINGS[rung], EDITS[name][3] or ("pass" if name in RIGHT else "FAIL")
+    settings, message = SETTINGS[rung], EDITS[name][3] or ("pass" if name in RIGHT else "FAIL")
     A, B = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(61, 71), (71, 67)]))
 
     def kernel():
@@ -180,6 +179,6 @@ def test_every_way_to_try_an_edit_says_what_is_wrong_with_it(name, fake_gpu, cap
         if name in LAUNCHED:
             del sentences["verify on a GPU"]
     for how, words in sentences.items():
-        assert re.search(says, words, re.S), (how, words)
-    if says.endswith(LINE) and name not in SEEN_BY_CHECKS_ALONE:
+        assert re.search(message, words, re.S), (how, words)
+    if message.endswith(LINE) and name not in SEEN_BY_CHECKS_ALONE:
         assert re.search(LINE, printed), printed

@@ -227,7 +227,7 @@ def test_epilogues_have_their_rungs():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ((5,), r"a problem is a gl.Problem, or \(M, N, K\)"),
         (((5, 7),), r"a problem is a gl.Problem, or \(M, N, K\)"),
@@ -235,8 +235,8 @@ def test_epilogues_have_their_rungs():
         (((5, 7, 3), "float64"), "dtype is 'float64'; it must be one of float32, float16, bfl"),
     ],
 )
-def test_what_is_no_problem_is_refused(arguments, says):
-    with pytest.raises(IllegalSetting, match=says):
+def test_an_invalid_problem_is_refused(arguments, message):
+    with pytest.raises(IllegalSetting, match=message):
         gl.choose(*arguments)
 
 
@@ -270,7 +270,7 @@ def test_the_rule_has_the_fp32_summit_where_it_runs_and_there_is_enough_to_do(mo
     assert choosing.by_rule(large).rung != "22_fp32_summit"
 
 
-def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
+def test_among_swept_settings_the_rule_takes_a_fast_one():
     """It loses a few percent to the fastest, and at no shape a fifth."""
     rungs = [ladder.find(name) for name in choosing.RULED["float32"]]
     losses = []
@@ -287,7 +287,7 @@ def test_of_what_a_sweep_tried_the_rule_takes_what_is_fast():
     assert geometric_mean(losses) < 1.05
 
 
-def test_of_what_the_sweep_of_15_tried_the_rule_takes_what_is_fast():
+def test_among_settings_swept_for_15_the_rule_takes_a_fast_one():
     losses = []
     for computed in MMA_SYNC.computed[:2]:  # of 16 bits
         sweep = tuning.recorded(MMA_SYNC.name, **computed)

@@ -13,7 +13,7 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, ladder
 from gemmlab.analysis import known_differences
-from gemmlab.cli import bench, doctor, sweep
+from gemmlab.cli import doctor, measure
 from gemmlab.cli import ladder as ladder_table
 from gemmlab.kernel import verify
 from gemmlab.ladder import RUNGS, Problem
@@ -52,22 +52,19 @@ def machine(tmp_path, monkeypatch):
         kernel.trace = lambda *shape: SimpleNamespace(counters=fake.counters, kernel_name=name)
         return Hashable(vars(kernel))
 
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
     loaded_by(monkeypatch, load)
     only(monkeypatch, RUNGS[:1])
-    runs.save(sample_record.record(), tmp_path / "nvidia-test" / "runs.json")
+    sample_record.put(monkeypatch, tmp_path)
     return fake
 
 
 def loaded_by(monkeypatch, load):
-    for command in (bench, sweep, ladder_table):
+    for command in (measure, ladder_table):
         monkeypatch.setattr(command, "load", load)
 
 
 def only(monkeypatch, rungs):
-    for command in (sweep, ladder_table):
+    for command in (measure, ladder_table):
         monkeypatch.setattr(command, "RUNGS", rungs)
 
 
@@ -97,7 +94,7 @@ def test_help_teaches(capsys, command):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         (("fly",), "fly"),
         (("bench", "01_naive", "64", "64"), "K"),
@@ -113,13 +110,13 @@ def test_help_teaches(capsys, command):
         (("sass", "01_naive", "--arch", "sm_50"), "those are sm_75"),
     ],
 )
-def test_a_request_that_cannot_be_read_is_2(capsys, arguments, says):
+def test_an_unreadable_request_exits_with_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments)
-    assert code == 2 and says in err and out == ""
+    assert code == 2 and message in err and out == ""
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ("bench 01_naive 64 64 64 --set NOTHING=1", "01_naive has no parameter NOTHING"),
         ("bench 01_naive 64 64 64 --dtype float16", "--dtype is for auto; 01_naive multiplies"),
@@ -127,15 +124,15 @@ def test_a_request_that_cannot_be_read_is_2(capsys, arguments, says):
         ("sweep 99_nothing", "no rung '99_nothing'"),
     ],
 )
-def test_a_request_that_the_ladder_refuses_is_2(capsys, arguments, says):
+def test_a_request_that_the_ladder_refuses_exits_with_2(capsys, arguments, message):
     code, out, err = run(capsys, *arguments.split())
-    assert code == 2 and out == "" and err.startswith("gemmlab: ") and says in err
+    assert code == 2 and out == "" and err.startswith("gemmlab: ") and message in err
 
 
 @pytest.mark.parametrize(
     "command", ["doctor", "ladder", "sweep", "tune", "compile --check", "bench 01_naive 8 8 8"]
 )
-def test_a_device_that_is_not_known_is_2_with_every_command(capsys, monkeypatch, command):
+def test_an_unknown_device_exits_with_2_for_every_command(capsys, monkeypatch, command):
     monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
     code, out, err = run(capsys, *command.split())
     assert code == 2 and out == "" and "GEMMLAB_DEVICE='tpu' is not known: 'simulator' is" in err
@@ -163,7 +160,7 @@ def test_bench_without_a_gpu_verifies_and_replays_with_a_label(machine, capsys):
     assert "median 0.5 ms" in out and "25.00 %" in out
 
 
-def test_too_few_gpus_are_3_and_a_rank_that_died_is_1(monkeypatch, capsys):
+def test_too_few_gpus_exit_with_3_and_a_dead_rank_with_1(monkeypatch, capsys):
     for error, code in (
         (NotEnoughGpus("2 ranks need a GPU each"), 3), (RankFailed("rank 1 of 2 died"), 1),
     ):  # fmt: skip
@@ -177,16 +174,18 @@ def test_too_few_gpus_are_3_and_a_rank_that_died_is_1(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("asked", "message"),
     [
         (("100", "100", "100"), "recorded are, as MxNxK: 512x512x512, 4096x4096x4096."),
         (("512", "512", "512", "--set", "BLOCK_X=16"), "at 512×512×512 with these settings"),
     ],
 )
-def test_bench_of_what_was_not_recorded_verifies_and_says_so(machine, capsys, asked, says):
+def test_bench_without_a_record_verifies_and_says_that_no_time_is_known(
+    machine, capsys, asked, message
+):
     code, out, err = run(capsys, "bench", "01_naive", *asked)
     assert (code, err) == (0, "") and "pass (3 cases)" in out and "ms" not in out
-    assert out.splitlines()[-1].startswith("  no time to show: ") and says in out
+    assert out.splitlines()[-1].startswith("  no time to show: ") and message in out
     machine.passes = False
     code, out, err = run(capsys, "bench", "01_naive", *asked)
     assert code == 1 and "C[3, 4] is NaN" in err
@@ -232,7 +231,7 @@ def test_bench_shows_the_default_where_only_that_is_recorded(replayed, capsys):
         (["--set", "BN=128"], lambda: gl.load(TUNED, BN=128).settings),
     ],
 )
-def test_bench_on_a_gpu_measures_what_is_given_or_suits(
+def test_bench_on_a_gpu_measures_the_given_settings_or_those_for_the_shape(
     replayed, capsys, monkeypatch, options, settings
 ):
     measured = []
@@ -264,7 +263,9 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("command", [BENCH, ("sweep",), ("ladder",), ("doctor",)])
-def test_a_damaged_record_is_1_and_named_with_what_to_do(machine, capsys, command, damage):
+def test_a_damaged_record_exits_with_1_and_the_message_says_what_to_do(
+    machine, capsys, command, damage
+):
     path = machine.results / "nvidia-test" / "runs.json"
     text = path.read_text()
     path.write_text(DAMAGE[damage](text))
@@ -287,7 +288,7 @@ def test_the_doctor_finds_a_choice_of_no_gpu_and_what_is_stale(machine, capsys, 
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_output_onto_a_full_disk_is_1_in_a_line():
+def test_output_to_a_full_disk_exits_with_1_and_one_line():
     command = [sys.executable, "-m", "gemmlab", "sweep", "01_naive"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -313,7 +314,7 @@ def test_sweep_prints_csv_and_nothing_else(machine, capsys):
 @pytest.fixture
 def one_does_not_run(machine, monkeypatch):
     """Two rungs, of which the second needs another GPU."""
-    first = sweep.load
+    first = measure.load
 
     def load(name, *others, **settings):
         if name == "02_coalescing":
@@ -325,7 +326,7 @@ def one_does_not_run(machine, monkeypatch):
     return machine
 
 
-def test_what_does_not_run_here_is_a_row_of_the_ladder_with_its_reason(one_does_not_run, capsys):
+def test_a_rung_that_does_not_run_here_has_a_row_with_the_reason(one_does_not_run, capsys):
     one_does_not_run.note = "the nearest to the default that runs on sm_86"
     code, out, _ = run(capsys, "ladder")
     header, refused, other = out.splitlines()[1:]
@@ -339,7 +340,7 @@ def test_what_does_not_run_here_is_a_row_of_the_ladder_with_its_reason(one_does_
 def known(machine, monkeypatch):
     """Of 01_naive the GPU is known to count five sectors more."""
     difference = known_differences.Difference(
-        ("01_naive",), SECTORS, lambda trace: 5, "Nobody knows why."
+        "01_naive", SECTORS, lambda trace: 5, "Nobody knows why."
     )
     monkeypatch.setattr(known_differences, "DIFFERENCES", (difference,))
     return machine
@@ -368,9 +369,7 @@ def test_the_ladder_of_named_rungs_runs_kernels_that_copy_tiles(capsys, monkeypa
         assert str(round(recorded.gflops)) in row
 
 
-def test_what_goes_wrong_with_a_rung_is_its_note_and_the_rows_after_it_are_shown(
-    machine, capsys, monkeypatch
-):
+def test_an_error_in_a_rung_becomes_its_note_and_later_rows_are_shown(machine, capsys, monkeypatch):
     only(monkeypatch, RUNGS[1::-1])
     load = ladder_table.load
 

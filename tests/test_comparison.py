@@ -6,10 +6,11 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.analysis import facts
-from gemmlab.analysis.comparison import NOT_RECORDED, compare
+from gemmlab.analysis.facts import NOT_RECORDED, compare
 from gemmlab.records import runs, tuning
 
 SHARED = "03_shared_memory"
+SMALL = {"BM": 64, "BN": 64, "BK": 16, "WM": 32, "WN": 32}
 
 
 def edited(name, old, new, **settings):
@@ -22,22 +23,10 @@ def edited(name, old, new, **settings):
 PAIRS = {
     "two rungs": lambda: (gl.load("02_coalescing"), gl.load(SHARED)),
     "two tiles": lambda: (gl.load(SHARED, TILE=8), gl.load(SHARED)),
-    "a swizzle": lambda: (
-        gl.load("07_bank_conflicts", SWIZZLE=0),
-        gl.load("07_bank_conflicts"),
-    ),
+    "a swizzle": lambda: (gl.load("07_bank_conflicts", SWIZZLE=0), gl.load("07_bank_conflicts")),
     "an edited one": lambda: (
         gl.load("08_warp_tiling", MIN_BLOCKS=2),
-        edited(
-            "09_double_buffering",
-            "buffer ^= 1;",
-            "buffer = 1 - buffer;",
-            BM=64,
-            BN=64,
-            BK=16,
-            WM=32,
-            WN=32,
-        ),
+        edited("09_double_buffering", "buffer ^= 1;", "buffer = 1 - buffer;", **SMALL),
     ),
     "the same": lambda: (gl.load(SHARED), gl.load(SHARED)),
     "no ratio": lambda: (
@@ -111,6 +100,6 @@ def test_the_names_are_the_rungs_and_the_settings_that_differ(a, b, names):
     assert compare(*(gl.load(name, **settings) for name, settings in (a, b))).names == names
 
 
-def test_what_is_no_kernel_is_refused():
+def test_anything_but_two_kernels_is_refused():
     with pytest.raises(TypeError, match=r"takes two kernels.*'03_shared_memory'"):
         gl.compare(gl.load(SHARED), SHARED)

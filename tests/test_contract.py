@@ -203,7 +203,7 @@ def overlapping(shape, strides):
 
 
 @pytest.mark.parametrize(
-    ("A", "says"),
+    ("A", "message"),
     [
         (overlapping((2, 5, 7), (40, 6, 1)), "A has rows of 7 elements that begin 6 apart"),
         (overlapping((2, 5, 7), (0, 7, 1)), "A has matrices of 35 elements that begin 0 apart"),
@@ -214,13 +214,13 @@ def overlapping(shape, strides):
         (normal(2, 5, 14)[..., ::2], "the elements of a row do not follow one another"),
     ],
 )
-def test_what_overlaps_or_is_stored_otherwise_is_refused(A, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_what_overlaps_or_is_stored_otherwise_is_refused(A, message):
+    with pytest.raises(ArgumentError, match=message):
         generally()(A, normal(2, 7, 3))
 
 
 @pytest.mark.parametrize(
-    ("right", "wrong", "says"),
+    ("right", "wrong", "message"),
     [
         ("row * lda + k]", "row * K + k]", "is nan, .*never written, or made from"),
         ("k * ldb + col]", "k * N + col]", "is nan, .*never written, or made from"),
@@ -228,10 +228,10 @@ def test_what_overlaps_or_is_stored_otherwise_is_refused(A, says):
         ("z * stride_c", "z * M * N", "wrote between the rows of C"),
     ],
 )
-def test_a_dense_stride_is_no_leading_dimension(right, wrong, says):
+def test_a_dense_stride_is_no_leading_dimension(right, wrong, message):
     kernel = generally(lambda text: text.replace(right, wrong))
     case = verify.check(kernel, 17, 19, 6, 1.0, 0.0, seed=7, gap=5)
-    assert not case.passed and re.search(says, case.message)
+    assert not case.passed and re.search(message, case.message)
 
 
 WIDE = """

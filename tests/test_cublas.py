@@ -128,7 +128,7 @@ def test_a_batch_by_strides_and_by_addresses(ops, gap, pointers):
 
 
 @pytest.mark.parametrize("ops", OPS)
-def test_halves(ops):
+def test_products_in_float16(ops):
     got, expected = launched(Problem(5, 3, 7, ops=ops), precision=HALF)
     assert got.dtype == np.float16 and np.allclose(got, expected, atol=1e-2)
     with pytest.raises(CublasError, match="batches are multiplied in float32"):

@@ -11,7 +11,7 @@ from gemmlab.cuda import cublas, cublaslt
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, SixteenBitProduct
 from gemmlab.ladder.activations import activate
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
 from gemmlab.lessons.fused_epilogue.epilogues import FusedProduct, NoFusedEpilogue
 
 M, N, K = 5, 7, 3
@@ -95,13 +95,13 @@ class Library:
             return 15
         self.now_ms += ms
         self.launched.append(algorithm[0])
-        wanted = self.made[product.value]
+        attributes = self.made[product.value]
         first, second, result = (
             floats(address, *self.made[layout.value])
             for address, layout in ((a, a_layout), (b, b_layout), (d, d_layout))
         )
-        bias = floats(wanted[8], len(result), 1)
-        result[...] = activate((first.astype(float) @ second + bias), EPILOGUES[wanted[7]])
+        bias = floats(attributes[8], len(result), 1)
+        result[...] = activate((first.astype(float) @ second + bias), EPILOGUES[attributes[7]])
         return 0
 
 

@@ -26,8 +26,8 @@ def every(problem):
     """One rank; both parallel products on 1 to 5 ranks in 1 to 4 chunks; SUMMA on grids."""
     made = [make.one_rank(problem)]
     made += [
-        one(problem, ranks, chunks)
-        for one in (make.column_parallel, make.row_parallel)
+        maker(problem, ranks, chunks)
+        for maker in (make.column_parallel, make.row_parallel)
         for ranks, chunks in product((1, 2, 3, 5), (1, 2, 3, 4))
     ]
     grids = [(1, 1), (1, 2), (2, 2), (2, 3), (3, 1)]
@@ -62,10 +62,10 @@ class Whole:
 
 def test_parts_cover_all_and_differ_by_one():
     for size, count in product(range(12), range(1, 6)):
-        found = parts(size, count, start=3)
-        assert found[0][0] == 3 and found[-1][1] == size + 3
-        assert all(one[1] == other[0] for one, other in pairwise(found))
-        lengths = list(map(length, found))
+        ranges = parts(size, count, start=3)
+        assert ranges[0][0] == 3 and ranges[-1][1] == size + 3
+        assert all(before[1] == after[0] for before, after in pairwise(ranges))
+        lengths = list(map(length, ranges))
         assert max(lengths) - min(lengths) <= 1 and lengths == sorted(lengths, reverse=True)
 
 
@@ -77,7 +77,7 @@ def test_a_grid_numbers_its_ranks_along_the_rows():
 
 
 @pytest.mark.parametrize(
-    ("call", "says"),
+    ("call", "message"),
     [
         (lambda: Grid(0, 2), "rows of the grid is 0; it must be a whole number, 1 or more"),
         (lambda: make.column_parallel(UNEVEN, 0), "ranks is 0"),
@@ -85,8 +85,8 @@ def test_a_grid_numbers_its_ranks_along_the_rows():
         (lambda: make.summa(UNEVEN, Grid(1, 1), True), "panels is True"),
     ],
 )
-def test_what_is_no_number_of_ranks_is_refused(call, says):
-    with pytest.raises(ScheduleError, match=says):
+def test_an_invalid_number_of_ranks_is_refused(call, message):
+    with pytest.raises(ScheduleError, match=message):
         call()
 
 
@@ -96,7 +96,7 @@ def test_what_is_no_number_of_ranks_is_refused(call, says):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_schedule_gives_the_product_of_any_shape(shape):
     problem, random = Problem(*shape), np.random.default_rng(1)
-    A, B = (random.integers(-9, 9, one).astype(float) for one in (shape[::2], shape[:0:-1]))
+    A, B = (random.integers(-9, 9, sizes).astype(float) for sizes in (shape[::2], shape[:0:-1]))
     for schedule in every(problem):
         result = in_turn.run(schedule, Whole(), A, B)
         assert (result.C == A @ B).all(), schedule
@@ -166,10 +166,10 @@ def test_bytes_that_come_in_are_those_of_the_formulas(ranks):
         result = in_turn.run(schedule, by, A, B)
         assert set(result.received) == {4 * elements}
     grid = squarest(ranks)
-    found = in_turn.run(make.summa(problem, grid, ranks), by, A, B)
+    outcome = in_turn.run(make.summa(problem, grid, ranks), by, A, B)
     of_a = (grid.columns - 1) / grid.columns * m / grid.rows * k
     of_b = (grid.rows - 1) / grid.rows * n / grid.columns * k
-    assert set(found.received) == {4 * (of_a + of_b)}
+    assert set(outcome.received) == {4 * (of_a + of_b)}
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def test_a_missing_event_is_named():
     schedule = make.column_parallel(UNEVEN, 2, 3)
     unread = schedule.without(0, "product 1", "gather 1")
     assert any(
-        "rank 0: 'product 1' reads A slot 1[0:6] while 'gather 1' may write it" in one
-        for one in order.findings(unread)
+        "rank 0: 'product 1' reads A slot 1[0:6] while 'gather 1' may write it" in finding
+        for finding in order.findings(unread)
     )
     overtaken = schedule.without(1, "gather 2", "product 0")
     with pytest.raises(
@@ -221,12 +221,12 @@ def test_a_missing_event_is_named():
 
 def test_ranks_that_never_meet_are_named():
     schedule = make.column_parallel(UNEVEN, 2, 2)
-    own = tuple(one for one in schedule.steps[1] if one.name != "gather 1")
-    own = tuple(replace(one, after=()) for one in own)
+    unmet = tuple(step for step in schedule.steps[1] if step.name != "gather 1")
+    unmet = tuple(replace(step, after=()) for step in unmet)
     with pytest.raises(order.Stuck, match="rank 0 would wait for ever in 'gather 1' for rank 1, which has no"):  # fmt: skip # noqa: E501
-        order.in_order(replace(schedule, steps=(schedule.steps[0], own)))
+        order.in_order(replace(schedule, steps=(schedule.steps[0], unmet)))
     steps = list(schedule.steps[1])
-    at = [one.name for one in steps].index("gather 1")
+    at = [step.name for step in steps].index("gather 1")
     steps.insert(0, steps.pop(at))
     with pytest.raises(order.Stuck, match="rank 0 would wait for ever in 'gather 0' for rank 1, which waits for 'gather 1'"):  # fmt: skip # noqa: E501
         order.in_order(replace(schedule, steps=(schedule.steps[0], tuple(steps))))
@@ -235,15 +235,15 @@ def test_ranks_that_never_meet_are_named():
 # ---- the sum's kernel -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("precision", [SINGLE, HALF, BRAIN], ids=lambda one: one.name)
+@pytest.mark.parametrize("precision", [SINGLE, HALF, BRAIN], ids=lambda precision: precision.name)
 def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
     element, terms, count = precision.c, 3, 700
     values = random_matrix(terms, count, 5) * 10.0 ** np.arange(terms)[:, None]
     stored = element.encode(values.astype("f4"), element.storage)
-    wanted = np.empty(count, element.storage)
+    expected = np.empty(count, element.storage)
     by = ByKernel.of(RUNG)
     by.precision = precision
-    by.total(list(stored), wanted)
+    by.total(list(stored), expected)
     into = np.zeros(count, element.storage)
     addresses = ptxsim.Pointers(stored, count * np.arange(terms))
     options = rank_sum.options_for(rank_sum.macros(terms, element))
@@ -251,4 +251,4 @@ def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
         rank_sum.PATH, rank_sum.ENTRY, (2, 1, 1), (rank_sum.THREADS, 1, 1),
         [addresses, into, np.int64(count)], options=options,
     )  # fmt: skip
-    assert (into.view(element.bits) == wanted.view(element.bits)).all()
+    assert (into.view(element.bits) == expected.view(element.bits)).all()

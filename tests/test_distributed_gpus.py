@@ -18,7 +18,7 @@ import pytest
 
 from gemmlab.cuda.device import NoGpu
 from gemmlab.ladder import Problem
-from gemmlab.ladder.element_types import FLOAT32
+from gemmlab.ladder.precision import FLOAT32
 from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
@@ -152,12 +152,14 @@ class Host:
         calls, self.group = self.group, None
         if calls:
             communicator, stream = calls[0][0], calls[0][1]
-            communicator._enqueue(stream, [one[2] for one in calls])
+            communicator._enqueue(stream, [call[2] for call in calls])
 
     def run(self):
         """Everything, in a random order that is allowed. What cannot go on stays."""
         while True:
-            ready = [one for one in self.streams.values() if one.queue and self._ready(one)]
+            ready = [
+                stream for stream in self.streams.values() if stream.queue and self._ready(stream)
+            ]
             if not ready:
                 return
             stream = ready[self.random.integers(len(ready))]
@@ -183,17 +185,19 @@ class Host:
         return True
 
     def _members(self, key):
-        heads = [one for one in self.streams.values() if one.queue]
-        return [one for one in heads if one.queue[0][0] == "meet" and one.queue[0][1] == key]
+        heads = [stream for stream in self.streams.values() if stream.queue]
+        return [
+            stream for stream in heads if stream.queue[0][0] == "meet" and stream.queue[0][1] == key
+        ]
 
     def _meet(self, key):
         streams = self._members(key)
         calls = {}
-        for one in streams:
-            _, _, me, own = one.queue.pop(0)
-            calls[me] = own
-        for me, own in calls.items():
-            for at, call in enumerate(own):
+        for stream in streams:
+            _, _, me, rank_calls = stream.queue.pop(0)
+            calls[me] = rank_calls
+        for me, rank_calls in calls.items():
+            for at, call in enumerate(rank_calls):
                 if call[0] == "gather":
                     for root, other in calls.items():
                         move(other[at][1], call[2] + root * call[3], call[3])
@@ -210,7 +214,7 @@ class Host:
 
 @pytest.fixture
 def host(monkeypatch):
-    """Puts the stand-in of a seed in place of CuPy's parts."""
+    """Replaces parts of CuPy by the stand-in of a seed."""
     import cupy
     from cupy.cuda import nccl
 
@@ -270,14 +274,14 @@ def on_streams(host, schedule, A, B, moved_by=NCCL):
     groups = runner._groups([runner.Job(schedule)])
     made, by, ranks = [], Whole(host), range(schedule.ranks)
     placed = [in_turn.placed(schedule, rank, by, A, B) for rank in ranks]
-    placed = [{name: one.view(Array) for name, one in own.items()} for own in placed]
+    placed = [{name: array.view(Array) for name, array in buffers.items()} for buffers in placed]
     shape = dma_engines.flags_shape(schedule)
     flags = [np.zeros(shape, np.uint32).view(Array) for _ in ranks]
     shown = [{"flags": flags[rank], **placed[rank]} for rank in ranks]
-    there = {r: {name: one.data.ptr for name, one in shown[r].items()} for r in ranks}
+    there = {r: {name: array.data.ptr for name, array in shown[r].items()} for r in ranks}
     for rank in ranks:
         connected = {g: Communicator(host, g, g.index(rank)) for g in groups if rank in g}
-        others = {other: found for other, found in there.items() if other != rank}
+        others = {other: pointers for other, pointers in there.items() if other != rank}
         moves = Collectives(rank, connected)
         if moved_by == DMA_ENGINES:
             everyone = connected[tuple(ranks)]
@@ -317,11 +321,11 @@ def test_in_any_order_that_streams_and_events_allow_the_product_is_right(host, p
             for streams, _ in ranks:
                 streams.enqueue()
             machine.run()
-            ran = [one for streams, _ in ranks for one in streams.finish()]
+            ran = [step for streams, _ in ranks for step in streams.finish()]
             C = in_turn.gathered(schedule, [buffers for _, buffers in ranks], Whole(machine))
             assert (C == A @ B).all(), schedule
-        assert {(one.rank, one.name) for one in ran} == {(r, s.name) for r, s in schedule}
-        assert all(0 < one.start_ms < one.end_ms for one in ran)
+        assert {(step.rank, step.name) for step in ran} == {(r, s.name) for r, s in schedule}
+        assert all(0 < step.start_ms < step.end_ms for step in ran)
         assert (machine.used == {"copy"}) == (moved_by == DMA_ENGINES)
 
 
@@ -353,9 +357,9 @@ def test_both_flags_of_a_copy_are_needed(host, monkeypatch, kind):
     assert wrong_orders(host, schedule, DMA_ENGINES) == 0
     kept = DmaEngines._flag
 
-    def changed(own, at_kind, *where):
-        """A flag that is set from the beginning, in place of those of this kind."""
-        return always.data.ptr if at_kind == kind else kept(own, at_kind, *where)
+    def changed(moves, at_kind, *where):
+        """A flag that is set from the beginning, instead of those of this kind."""
+        return always.data.ptr if at_kind == kind else kept(moves, at_kind, *where)
 
     always = np.full(1, 99, np.uint32).view(Array)
     monkeypatch.setattr(DmaEngines, "_flag", changed)
@@ -382,7 +386,7 @@ def test_a_collective_that_does_not_end_is_given_up_with_a_sentence(host, moved_
     monkeypatch.setattr(runner, "LIMIT_S", 0.01)
     with pytest.raises(RankFailed, match=r"'gather 0' did not end in 0.01 s .* One of ranks 0, 1"):
         first.finish()
-    assert all(one.aborted for one in first._connected.values())
+    assert all(communicator.aborted for communicator in first._connected.values())
     if moved_by == DMA_ENGINES:  # then nothing waits any more
         assert (first._moves.flags > 2**30).all()
 
@@ -398,7 +402,7 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
         (cupy.cuda, "Device", lambda rank=0: nothing),
         (cupy, "get_default_memory_pool", lambda: pool),
         (runtime, "getDeviceProperties", lambda rank: {"name": b"A GPU"}),
-        (nccl, "NcclCommunicator", lambda n, one, me: Communicator(machine, tuple(range(n)), me)),
+        (nccl, "NcclCommunicator", lambda n, _, me: Communicator(machine, tuple(range(n)), me)),
     ):  # fmt: skip
         monkeypatch.setattr(where, name, value, raising=False)
     A, B = matrices(EVEN)
@@ -406,16 +410,18 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
         runner.Job(make.one_rank(EVEN), A, B, repeats=2),
         runner.Job(make.row_parallel(EVEN, 1, 3), A, B),
     ]
-    found, name = runner._rank(0, jobs, partial(Whole, machine), {(0,): None})
+    results, name = runner._rank(0, jobs, partial(Whole, machine), {(0,): None})
     assert name == "A GPU"
-    for (kept, runs), job in zip(found, jobs, strict=True):
+    for (kept, runs), job in zip(results, jobs, strict=True):
         C = in_turn.gathered(job.schedule, [kept], Whole(machine))
         assert (C == A @ B).all()
         assert len(runs) == job.repeats
-        assert [one.name for one in runs[0]] == [step.name for step in job.schedule.steps[0]]
+        assert [step.name for step in runs[0]] == [
+            ordered.name for ordered in job.schedule.steps[0]
+        ]
 
 
-def test_what_lacks_is_said_before_anything_starts(monkeypatch):
+def test_missing_gpus_and_nccl_are_reported_before_anything_starts(monkeypatch):
     from cupy.cuda import nccl, runtime
 
     schedule = make.column_parallel(EVEN, 2)
@@ -442,19 +448,19 @@ def work(how, rank):
 
 
 @pytest.mark.parametrize(
-    ("how", "limit_s", "said"),
+    ("how", "limit_s", "message"),
     [
         ("dies", 50, "rank 1 of 2 died"),
         ("fails", 50, "rank 1 of 2 failed: ValueError: no such rung"),
         ("stands still", 1, "of 2 ranks these did not end in 1 s: 0, 1"),
     ],
 )
-def test_a_rank_that_does_not_end_well_ends_all(how, limit_s, said):
+def test_a_rank_that_fails_ends_all_ranks(how, limit_s, message):
     before = set(multiprocessing.active_children())
-    with pytest.raises(RankFailed, match=said):
+    with pytest.raises(RankFailed, match=message):
         run_ranks(work, [(how, 0), (how, 1)], limit_s)
     assert set(multiprocessing.active_children()) <= before
 
 
-def test_what_ranks_return_comes_in_their_order():
+def test_results_of_ranks_come_in_their_order():
     assert run_ranks(work, [("ends", 0), ("ends", 1)], 50) == [0, 10]

@@ -47,14 +47,14 @@ def test_arguments_are_passed_by_value_and_arrays_by_address(driver):
     prepared()(99)
     ((_, _, pointers, _),) = driver.calls
     sizes = (128, 8, 4, 4, 8)
-    given = [ctypes.string_at(one, size) for one, size in zip(pointers, sizes, strict=True)]
+    given = [ctypes.string_at(address, size) for address, size in zip(pointers, sizes, strict=True)]
     assert given[0] == bytes(range(128))
     assert int.from_bytes(given[1], "little") == ADDRESS
     assert np.frombuffer(given[2], np.int32) == -7 and np.frombuffer(given[3], np.float32) == 0.5
     assert given[4] == bytes(8)
 
 
-def test_one_that_may_not_begin_early_has_no_attribute(driver):
+def test_a_launch_that_must_not_begin_early_has_no_attribute(driver):
     prepared(early=False)(99)
     assert driver.calls[0][0].attribute_count == 0
 

@@ -34,7 +34,7 @@ AFTER_CUBLAS = (BY_FOUR, ONE_KERNEL, SEPARATE)
 
 @pytest.fixture(scope="module")
 def table():
-    return epilogue_timing.epilogue()
+    return epilogue_timing.TABLE.read()
 
 
 # ---- passes over C -------------------------------------------------------------------------------
@@ -49,11 +49,11 @@ class Interpreter:
     def do(self, operation: str) -> tuple[int, int]:
         """What one operation reads and writes: "T = C * C", or "T + C", which changes T."""
         target, _, expression = operation.rpartition(" = ")
-        names = [one.id for one in ast.walk(ast.parse(expression)) if isinstance(one, ast.Name)]
+        names = [node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)]
         matrices = [name for name in names if name in self.values]
         functions = {"maximum": np.maximum, "tanh": np.tanh, "erf": np.vectorize(math.erf)}
-        found = eval(expression, functions, {**self.values, "bias": self.bias})
-        self.last = self.values[target or matrices[0]] = found
+        value = eval(expression, functions, {**self.values, "bias": self.bias})
+        self.last = self.values[target or matrices[0]] = value
         return len(set(matrices)), 1
 
 
@@ -82,19 +82,19 @@ def test_bytes_of_a_product_of_2_by_3_with_5_products_each():
 
 
 def test_every_shape_activation_and_way_is_there_once(table):
-    wanted = {(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE}
-    wanted |= {(shape, one) for shape in epilogues.WITH_ALL for one in ACTIVATIONS}
-    found = [((r.m, r.n, r.k), r.activation, r.way) for r in table.itertuples()]
-    every = {(*one, way) for one in wanted for way in epilogues.ways(one[1])}
-    assert sorted(found) == sorted(every)
+    expected = {(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE}
+    expected |= {(shape, activation) for shape in epilogues.WITH_ALL for activation in ACTIVATIONS}
+    measured = [((r.m, r.n, r.k), r.activation, r.way) for r in table.itertuples()]
+    every = {(*case, way) for case in expected for way in epilogues.ways(case[1])}
+    assert sorted(measured) == sorted(every)
 
 
 def counted(table, *ways):
     """The rows with bytes of DRAM, each with what is predicted to be read and written."""
     rows = table[table.dram_read_bytes.notna() & table.way.isin(ways)]
     assert set(rows.way) == set(ways)
-    for activation, own in rows.groupby("activation"):
-        assert set(own.way) == set(ways) & set(epilogues.ways(activation))
+    for activation, of_activation in rows.groupby("activation"):
+        assert set(of_activation.way) == set(ways) & set(epilogues.ways(activation))
     for row in rows.itertuples():
         yield row, *epilogues.predicted_bytes(row.way, row.activation, row.m, row.n, row.k)
 
@@ -150,11 +150,11 @@ C_MIB = 4 * SIDE * SIDE / MIB
 
 def test_numbers_go_through_the_epilogue_of_a_kernel():
     kernel = gl.load(epilogues.NAME, ACTIVATION=1)
-    found = epilogue_costs.through(kernel, [-2, 0, 3, np.nan])
-    assert found.dtype == np.float32 and found[:3].tolist() == [0, 0, 3] and np.isnan(found[3])
+    stored = epilogue_costs.through(kernel, [-2, 0, 3, np.nan])
+    assert stored.dtype == np.float32 and stored[:3].tolist() == [0, 0, 3] and np.isnan(stored[3])
 
 
-def test_counted_bytes_stand_beside_those_of_the_passes(table):
+def test_counted_bytes_are_near_those_predicted_from_passes(table):
     moved = epilogue_costs.dram(table)
     row = moved.loc["ReLU", epilogues.BY_FOUR]
     assert row["written, predicted"] == 2 * C_MIB

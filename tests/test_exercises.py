@@ -32,20 +32,20 @@ PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "message"),
     [
         (None, "Not answered"), (8, "Right"), (np.float32(8), "Right"), (7, "too small"),
         (9, "too large"), ("sixteen", "'sixteen' is not a number"), (True, "True is not a number"),
         (float("nan"), "nan is not a number"),
     ],
 )  # fmt: skip
-def test_a_number_is_judged(answer, says, capsys):
+def test_a_number_is_judged(answer, message, capsys):
     check(answer, 8)
-    assert says in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("yours", "says"),
+    ("yours", "message"),
     [
         ("some", "'some' is not a number, such as 16 or 2.5."),
         (1024, "sectors: 1,024, as you predicted."),
@@ -54,9 +54,9 @@ def test_a_number_is_judged(answer, says, capsys):
         (0, "Your 0 is too small."),
     ],
 )
-def test_a_prediction_is_held_against_the_count(yours, says, capsys):
+def test_a_prediction_is_held_against_the_count(yours, message, capsys):
     prediction(yours, 1024, "sectors")
-    assert says in capsys.readouterr().out
+    assert message in capsys.readouterr().out
 
 
 def test_without_a_prediction_a_terminal_does_not_have_the_answer(capsys):
@@ -86,17 +86,17 @@ def test_a_kernel_is_judged(capsys):
 
 
 def test_a_launch_is_judged(capsys):
-    def says(body):
+    def printed_for(body):
         source = f"""extern "C" __global__ void twice(const float* x, float* y, int n)
         {{ const int i = blockIdx.x * blockDim.x + threadIdx.x; {body} }}"""
         x, y = np.arange(40, dtype=np.float32), np.zeros(40, np.float32)
         check_launch(source, "twice", (2, 1, 1), (32, 1, 1), [x, y, 40], 2 * x)
         return capsys.readouterr().out
 
-    assert says("if (i < n) y[i] = 2 * x[i];").startswith("Right: all 40")
-    assert says("").startswith("Not yet: 39 of 40")
-    assert "out-of-bounds" in says("y[i] = 2 * x[i];")
-    assert "does not compile" in says("y[i] = 2 * z[i];")
+    assert printed_for("if (i < n) y[i] = 2 * x[i];").startswith("Right: all 40")
+    assert printed_for("").startswith("Not yet: 39 of 40")
+    assert "out-of-bounds" in printed_for("y[i] = 2 * x[i];")
+    assert "does not compile" in printed_for("y[i] = 2 * z[i];")
 
 
 def test_the_stub_of_host_code_is_open_and_its_solution_right(capsys):
@@ -104,21 +104,23 @@ def test_the_stub_of_host_code_is_open_and_its_solution_right(capsys):
     stub = next(cell.source for cell in cells if "your lines here" in cell.source)
     solution = re.search(r"<pre>(.*?)</pre>", cells[-1].source, re.S)[1].replace("&lt;", "<")
     source = re.search('"""(.*?)"""', stub, re.S)[1]
-    for text, says in (
+    for text, message in (
         (source, "Not yet"),
         (source.replace("// your lines here", solution), "Right"),
     ):
         x, out = np.arange(100, dtype=np.float32), np.zeros(100, np.float32)
         check_launch(text, "reverse", (2, 1, 1), (64, 1, 1), [x, out, 100], x[::-1])
-        assert capsys.readouterr().out.startswith(says)
+        assert capsys.readouterr().out.startswith(message)
 
 
 def test_a_mistake_that_does_no_harm_in_the_simulator_is_found_where_it_is_looked_for(capsys):
     name = "09_double_buffering"
     racy = load(name).text.replace("buffer ^= 1;", "buffer ^= 0;")
     check_kernel(racy, like=name, mistakes=True)
-    says = capsys.readouterr().out
-    assert "cases pass, but there is a write-after-read race" in says and says.count("race") == 1
+    printed = capsys.readouterr().out
+    assert (
+        "cases pass, but there is a write-after-read race" in printed and printed.count("race") == 1
+    )
     check_kernel(load("02_coalescing").text, like="02_coalescing", mistakes=True)
     assert "Right: all" in capsys.readouterr().out
 
@@ -276,15 +278,17 @@ def test_without_the_mistake_the_same_settings_are_right(name):
 
 def test_only_the_line_of_the_mistake_is_right(name, capsys):
     kernel, right = planted(name), load(name).text
-    (wanted,) = changed_lines(right, kernel.text)
+    (expected,) = changed_lines(right, kernel.text)
     find_mistake(kernel, None)
     assert "Not answered yet" in capsys.readouterr().out
     for line in range(1, len(right.splitlines()) + 1):
         find_mistake(kernel, line)
         printed = capsys.readouterr().out
-        assert printed.startswith("Right: " if line == wanted else f"Not yet: line {line} is as it")
-        assert (PLANTED[name].what in printed) == (line == wanted)
-        assert (PLANTED[name].seen[1:] in printed) == (line == wanted)
+        assert printed.startswith(
+            "Right: " if line == expected else f"Not yet: line {line} is as it"
+        )
+        assert (PLANTED[name].what in printed) == (line == expected)
+        assert (PLANTED[name].seen[1:] in printed) == (line == expected)
 
 
 def test_an_answer_that_is_no_line_and_a_kernel_without_mistake_are_refused(name):

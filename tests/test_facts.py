@@ -1,4 +1,4 @@
-"""What is told of a kernel: against formulas, the compiler's own report, and the records."""
+"""The facts of a kernel: against formulas, the compiler's own report, and the records."""
 
 import pytest
 
@@ -58,7 +58,7 @@ def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
 
 
 @pytest.mark.parametrize("join", range(len(JOINS)), ids=JOINS)
-def test_of_blocks_that_share_a_tile_the_last_one_is_seen_with_its_part_of_k(join):
+def test_facts_are_taken_from_the_last_of_the_blocks_that_share_a_tile(join):
     settings = {"BM": 64, "BN": 64, "TM": 8, "TN": 8, "JOIN": join}
     settings["SPLIT"] = 1 if join in (ALONE, STREAM_K) else 4
     kernel = Kernel(SPLIT_K, ladder.settings_for(SPLIT_K, settings), "sm_90a", SPLIT_K.path)

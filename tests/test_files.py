@@ -75,7 +75,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, ho
         lambda folder: TABLE.write(pandas.DataFrame({"n": [1]}), folder.name),
     ],
 )
-def test_all_that_is_kept_is_written_so(tmp_path, monkeypatch, write):
+def test_prebuilt_kernels_and_tables_are_written_whole_or_not_at_all(tmp_path, monkeypatch, write):
     monkeypatch.setattr(registry, "RESULTS", tmp_path.parent)
     write(tmp_path)
     (name,) = os.listdir(tmp_path)

@@ -1,6 +1,7 @@
 """A kernel in one piece: what is resolved, what stays, what is refused."""
 
 import re
+from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -24,11 +25,11 @@ MACROS = {
     ("expression", "value"),
     [
         ("BM > 64 && HALF == 64", 1), ("SUM * 2", 5), ("LOOP", 1), ("NOTHING", 0), ("!BM", 0),
-        ("!BM == 0", 1), ("-7 / 2", -3), ("-7 % 2", -1), ("7 / -2", -3), ("1 | 2 == 2", 1),
-        ("6 & 3 == 3", 0), ("1 << 2 + 1", 8), ("~0 >> 1", -1), ("0x10 + 010 + 3u", 27),
-        ("0 ? 1 : 0 ? 2 : 3", 3), ("1 ? 1 ? 4 : 5 : 6", 4), ("1 < 2 < 3", 1), ("3 > 2 > 1", 0),
+        ("!BM == 0", 1), ("-7 / 2", -3), ("-7 % 2", -1), ("7 / -2", -3), ("0x10 + 3u", 19),
+        ("0 ? 1 : 0 ? 2 : 3", 3), ("1 ? 1 ? 4 : 5 : 6", 4),
         ("defined BM && !defined(NOTHING)", 1), ("defined EMPTY", 1), ("(1 || 0) && 0", 0),
-        ("10 - 4 - 3", 3), ("2 && 4", 1), ("- - 3", 3), ("__CUDA_ARCH__ >= 900", 1),
+        ("10 - 4 - 3", 3), ("2 && 4", 1), ("0 && 1 / 0", 0), ("- - 3", 3),
+        ("__CUDA_ARCH__ >= 900", 1),
     ],
 )  # fmt: skip
 def test_an_expression_has_the_value_that_c_gives_it(expression, value):
@@ -36,19 +37,18 @@ def test_an_expression_has_the_value_that_c_gives_it(expression, value):
 
 
 @pytest.mark.parametrize(
-    ("expression", "says"),
+    ("expression", "message"),
     [
-        ("", "a number is missing before 'the end'"), ("1 +", "before 'the end'"),
-        ("(1", r"'\)' is missing"), ("1 2", "'2' is not expected"), ("1 ? 2", "':' is missing"),
-        ("1 / 0", "divides by 0"), ("1 << -1", "shifts by less than 0"), ("08", "is no part of"),
-        ("1.5", r"'.5' is no part of an integer expression"), ("'a'", "no part of an integer"),
-        ("import os", "'0' is not expected"), ("CALL(1)", "CALL is a macro with parameters"),
-        ("__CUDACC__", "only the compiler knows __CUDACC__"), ("EMPTY", "a number is missing"),
-        ("* 3", r"before '\*'"),
+        *((text, "cannot be computed") for text in (
+            "", "1 +", "(1", "1 2", "0 ? 2", "1 / 0", "08", "1.5", "'a'", "import os", "EMPTY",
+            "* 3", "1 << 2", "6 & 3", "~0", "2 ** 3", "3 > 2 > 1", "(1 ? 2 : 3)",
+        )),
+        ("CALL(1)", "CALL is a macro with parameters"),
+        ("__CUDACC__", "only the compiler knows __CUDACC__"),
     ],
 )  # fmt: skip
-def test_what_is_no_expression_is_refused(expression, says):
-    with pytest.raises(BadCondition, match=says):
+def test_an_invalid_expression_is_refused(expression, message):
+    with pytest.raises(BadCondition, match=message):
         value_of(expression, MACROS)
 
 
@@ -58,12 +58,12 @@ def test_outside_of_directives_only_macros_have_values():
         value_of("row < BM", MACROS, after_if=False)
 
 
-BINARY = ["||", "&&", "|", "^", "&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"]
+BINARY = ["||", "&&", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%"]
 EXPRESSIONS = st.recursive(
     st.integers(0, 9).map(str),
     lambda inner: st.one_of(
         st.tuples(inner, st.sampled_from(BINARY), inner).map(" ".join),
-        st.tuples(st.sampled_from("-~!"), inner).map(" ".join),
+        st.tuples(st.sampled_from("-!"), inner).map(" ".join),
         st.tuples(inner, inner, inner).map(lambda three: "{} ? {} : {}".format(*three)),
         inner.map("({})".format),
     ),
@@ -76,10 +76,8 @@ EXPRESSIONS = st.recursive(
 def test_the_compiler_computes_the_same(expressions):
     lines = []
     for expression in expressions:
-        try:
+        with suppress(BadCondition):  # for 1 / 0, 3 > 2 > 1 and ?: within parentheses
             lines += [f"#if ({expression}) != {value_of(expression, {})}", "#error", "#endif"]
-        except BadCondition as error:
-            assert "divides by 0" in str(error)
     compiler.require_compiles("\n".join(lines) + "\n", "kernel.cu")
 
 
@@ -109,14 +107,7 @@ static_assert(SIZE > 0, "");
     assert left(text + text, BM=8, PAD=12).count("#define PAD 12\n") == 1
 
 
-def test_a_setting_that_is_needed_before_its_definition_goes_below_the_head():
-    text = "// head\nint a[BM];\n#ifndef BM\n#define BM 1  // rows\n#endif\nint b[BN];\n"
-    assert left(text, BM=2, BN=3) == (
-        "// head\n#define BM 2  // rows\n#define BN 3\nint a[BM];\nint b[BN];\n"
-    )
-
-
-def test_of_branches_the_one_that_holds_stays():
+def test_of_several_branches_only_the_true_one_stays():
     text = """\
 #if KIND == 0
 int zero;
@@ -135,8 +126,8 @@ int more;  /* #if
 const char* text = "#endif // no comment"; int last;
 """
     for kind, name in enumerate(("zero", "one", "two", "more")):
-        found = re.findall(r"int (\w+)", left(text, KIND=kind))
-        assert found == [name, "last"]
+        declared = re.findall(r"int (\w+)", left(text, KIND=kind))
+        assert declared == [name, "last"]
     assert "int wide" in left(text, KIND=1, WIDE=0) and "// no comment" in left(text)
 
 
@@ -158,7 +149,7 @@ int NOTHING;
     )
 
 
-def test_what_nothing_mentions_is_gone_with_its_comments():
+def test_unused_definitions_are_removed_with_their_comments():
     text = """\
 // ---- sums ----
 
@@ -230,15 +221,11 @@ __global__ void kernel(int* x, int n)
          "for (;;)\n    x[0] = 1;"),
         ("if (JOIN == 1) {\n    x[0] = 1;\n} else if (JOIN == 2) {\n    x[0] = 2;\n\n"
          "    x[0] = 3;\n} else {\n    x[0] = 4;\n}", "x[0] = 2;\n\nx[0] = 3;"),
-        ("if (JOIN == 1) {\n    x[0] = 1;\n} else {\n    const int row = 2;\n}",
-         "{\n    const int row = 2;\n}"),
-        ("if (JOIN == 1) {\n    x[0] = 1;\n} else if (n) {\n    x[0] = 2;\n} else {\n    y = 4;\n}",
-         "if (n) {\n    x[0] = 2;\n} else {\n    y = 4;\n}"),
-        ("if (JOIN == 1) x[0] = 1;\nelse if (n) x[0] = 2;\nelse x[0] = 3;",
-         "if (n) x[0] = 2;\nelse x[0] = 3;"),
         ("if (JOIN == 2) {\n    if (JOIN == 3) x[0] = 1;\n    else x[0] = 2;\n}", "x[0] = 2;"),
         *((same, same) for same in (
             "if (WIDE == 1) x[0] = 1;",
+            "if (JOIN == 1) x[0] = 1;\nelse if (n) x[0] = 2;\nelse x[0] = 3;",
+            "if (JOIN == 1) {\n    x[0] = 1;\n} else {\n    const int row = 2;\n}",
             "if (n) x[0] = 1;\nelse if (JOIN == 1) x[0] = 2;",
             "if (row < JOIN) x[0] = 1;",
             "for (;;)\n    if (JOIN == 1) x[0] = 1;",
@@ -308,21 +295,21 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ('#include "nothing.cuh"', 'the text: #include "nothing.cuh": it is in no folder'),
         ('#include "itself.cuh"', 'itself.cuh: #include "itself.cuh": it includes itself'),
         ("#if BM\nint x;", "the text: an #if has no #endif"),
         ("int x;\n#else", "the text: #else: no #if is before it"),
         ("#endif", "#endif: no #if is before it"),
-        ("#if 1 +\n#endif", "the text: #if 1 [+]: a number is missing"),
+        ("#if 1 +\n#endif", "the text: #if 1 [+]: the value of '1 [+]' cannot be computed"),
         ("#ifdef __CUDACC__\n#endif", "only the compiler knows __CUDACC__"),
         ("#define\n", "it defines nothing"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_named(headers, text, says):
+def test_malformed_directives_are_named(headers, text, message):
     headers(itself='#include "itself.cuh"\n')
-    with pytest.raises(NotFlat, match=says):
+    with pytest.raises(NotFlat, match=message):
         left(text)
     if text.startswith("#include"):  # where it does not count it may be anything
         assert left(f"#if 0\n{text}\n#endif\nint x;\n") == "int x;\n"
@@ -344,14 +331,14 @@ def test_a_kernel_lists_itself_for_its_settings():
 
 def test_the_command_prints_it_and_counts_lines(capsys):
     assert cli.main(["show", "03_shared_memory", "TILE=16"]) == 0
-    shown, said = capsys.readouterr()
+    shown, err = capsys.readouterr()
     assert shown == gl.load("03_shared_memory", TILE=16).listing().text + "\n"
-    assert said == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
+    assert err == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
     assert cli.main(["show", "00_sm_clock"]) == 0 and "read_clocks" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ("03_shared", "did you mean 03_shared_memory"),
         ("03_shared_memory TILE=7", "TILE=7 is not legal"),
@@ -359,10 +346,10 @@ def test_the_command_prints_it_and_counts_lines(capsys):
         ("03_shared_memory --arch sm_1", "sm_1"),
     ],
 )
-def test_the_command_checks_what_it_is_given(capsys, arguments, says):
+def test_the_command_checks_what_it_is_given(capsys, arguments, message):
     assert cli.main(["show", *arguments.split()]) == 2
-    shown, said = capsys.readouterr()
-    assert shown == "" and says in said
+    shown, err = capsys.readouterr()
+    assert shown == "" and message in err
 
 
 def test_lines_of_code_are_those_without_comments_and_blanks():

@@ -16,13 +16,13 @@ TRIED, SMALL = 24, 64 * 64  # beside the defaults, one of so many with a tile th
 
 
 def cases() -> list[tuple[Rung, Settings]]:
-    found = []
+    chosen = []
     for rung in RUNGS:
         legal = legal_settings(rung)
         some = random.Random(rung.name).sample(legal, min(TRIED, len(legal)))
         small = [each for each in some if math.prod(rung.tile(each)) <= SMALL]
-        found += [(rung, each) for each in (rung.defaults, *small[:1])]
-    return found
+        chosen += [(rung, each) for each in (rung.defaults, *small[:1])]
+    return chosen
 
 
 def instructions(text: str, macros: Settings) -> dict[str, list[str]]:
@@ -37,17 +37,19 @@ def instructions(text: str, macros: Settings) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("rung", "settings"), cases(), ids=lambda one: one.name[:2] if isinstance(one, Rung) else ""
+    ("rung", "settings"),
+    cases(),
+    ids=lambda value: value.name[:2] if isinstance(value, Rung) else "",
 )
-def test_it_is_the_same_code(rung, settings):
+def test_the_flat_text_compiles_to_the_same_instructions(rung, settings):
     text, shown = rung.path.read_text(encoding="utf-8"), flat(rung.path, settings)
     # What comes compiled with the project is free. NVRTC leaves a little more to chance than the
     # order: a text with a line more is compiled anew.
-    found: tuple[list, list] = ([], [])
+    compiled: tuple[list, list] = ([], [])
     for more in ("\n" * count for count in range(4)):
-        found[0].append(instructions(text + more, settings))
-        found[1].append(instructions(shown + more, {}))
-        if any(each in found[1] for each in found[0]):
+        compiled[0].append(instructions(text + more, settings))
+        compiled[1].append(instructions(shown + more, {}))
+        if any(each in compiled[1] for each in compiled[0]):
             break
     else:
         pytest.fail("the instructions differ")

@@ -47,7 +47,7 @@ def test_the_kernel_stores_what_its_twin_says(variant):
     out = numpy.full(blocks * THREADS, numpy.nan, numpy.float32)
     run = ptxsim.launch(
         PATH, ENTRY, (blocks, 1, 1), (THREADS, 1, 1), [out, fma_order.numbers(variant), 3],
-        options=variant.options, check=True,
+        options=fma_order.options_for(variant.settings), check=True,
     )  # fmt: skip
     assert not run.findings
     expected = fma_order.totals(variant, 3)
@@ -60,7 +60,7 @@ def test_the_kernel_stores_what_its_twin_says(variant):
 def test_the_twin_rounds_once_for_each_fma(iterations, loads, lane):
     """Against rational arithmetic, operand by operand, rounded to float32 after each."""
     variant = Variant(8, 16, loads=loads)
-    found = fma_order.numbers(variant)
+    values = fma_order.numbers(variant)
     down, across = divmod(lane, 8)
     # Place of operand n, of a first, in a row of numbers: quad, then lane, then element.
     places = [(n // 4 * 4 + down) * 4 + n % 4 for n in range(8)]
@@ -68,50 +68,54 @@ def test_the_twin_rounds_once_for_each_fma(iterations, loads, lane):
 
     def operand(step: int, n: int) -> Fraction:
         fresh = n // 4 < loads
-        return Fraction(float(found[step % 16 if fresh else step % 2, places[n]]))
+        return Fraction(float(values[step % 16 if fresh else step % 2, places[n]]))
 
     total = numpy.float32(0)
     for row in range(8):
         for column in range(16):
-            one = Fraction(0)
+            partial = Fraction(0)
             for step in range(iterations * STEPS):
-                exact = one + operand(step, row) * operand(step, 8 + column)
-                one = Fraction(float(numpy.float32(float(exact))))
-            total += numpy.float32(float(one))
+                exact = partial + operand(step, row) * operand(step, 8 + column)
+                partial = Fraction(float(numpy.float32(float(exact))))
+            total += numpy.float32(float(partial))
     assert fma_order.totals(variant, iterations)[lane] == total
 
 
 def pairs(variant):
     """The operands of each FMA of an outer product, in the order of the PTX."""
     ptx = fma_order.compiled(variant, "sm_90a").ptx
-    found = re.findall(r"fma\.rn\.ftz\.f32 %f\d+, (%f\d+), (%f\d+), %f\d+;", ptx)
-    assert len(found) == STEPS * variant.rows * variant.columns
-    return found[: variant.rows * variant.columns]
+    operands = re.findall(r"fma\.rn\.ftz\.f32 %f\d+, (%f\d+), (%f\d+), %f\d+;", ptx)
+    assert len(operands) == STEPS * variant.rows * variant.columns
+    return operands[: variant.rows * variant.columns]
 
 
 @pytest.mark.parametrize("tile", [(8, 16), (16, 8)])
 @pytest.mark.parametrize("order", range(len(ORDERS)))
 def test_an_order_is_what_its_name_says(order, tile):
     rows, columns = tile
-    found = pairs(Variant(*tile, order))
-    assert len(set(found)) == rows * columns, "every sum once"
-    lost = [one for one, other in pairwise(found) if one[0] != other[0] and one[1] != other[1]]
+    fmas = pairs(Variant(*tile, order))
+    assert len(set(fmas)) == rows * columns, "every sum once"
+    lost = [
+        before
+        for before, after in pairwise(fmas)
+        if before[0] != after[0] and before[1] != after[1]
+    ]
     assert len(lost) == (rows - 1 if order == 0 else 0), "all but row by row share an operand"
     # The longest that operands of a and of b stay; where a line turns, twice as long.
-    longest = [max(map(len, runs([pair[side] for pair in found]))) for side in (0, 1)]
+    longest = [max(map(len, runs([pair[side] for pair in fmas]))) for side in (0, 1)]
     assert longest == {
         0: [columns, 1], 1: [columns, 2], 2: [2, rows], 3: [2, 4], 4: [8, 2],
     }[order]  # fmt: skip
 
 
 def runs(items):
-    found = [[items[0]]]
+    groups = [[items[0]]]
     for item in items[1:]:
-        if item == found[-1][-1]:
-            found[-1].append(item)
+        if item == groups[-1][-1]:
+            groups[-1].append(item)
         else:
-            found.append([item])
-    return found
+            groups.append([item])
+    return groups
 
 
 def test_loads_come_on_top_of_the_same_fmas():
@@ -130,10 +134,10 @@ FEW = (Variant(8, 16, 0), Variant(8, 16, 1, 2, 1))
 
 def test_every_variant_is_recorded_on_an_h200(monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    found = fma_order.TABLE.read()
-    rows = found[["rows", "columns", "order", "loads", "level"]].itertuples(index=False)
+    table = fma_order.TABLE.read()
+    rows = table[["rows", "columns", "order", "loads", "level"]].itertuples(index=False)
     assert [Variant(*map(int, row)) for row in rows] == list(VARIANTS)
-    assert found.notna().all(axis=None), "counters, too"
+    assert table.notna().all(axis=None), "counters, too"
 
 
 # ---- on a GPU ------------------------------------------------------------------------------------
@@ -174,9 +178,9 @@ def test_launches_whose_sms_took_different_times_are_found():
                             "active, %": [99.0, 90.0, 99.0],
                             "measured TFLOP/s": [76.8, 76.8, 70.0]},
     )  # fmt: skip
-    found = fma_orders.uneven(table)
-    assert found.index.tolist() == [1, 2]
-    assert found["issued give TFLOP/s"].tolist() == [round(100 * 0.97 * 0.8, 1)] * 2
+    uneven = fma_orders.uneven(table)
+    assert uneven.index.tolist() == [1, 2]
+    assert uneven["issued give TFLOP/s"].tolist() == [round(100 * 0.97 * 0.8, 1)] * 2
     uncounted = {"active, %": numpy.nan, "issue active, %": numpy.nan}
     assert fma_orders.uneven(table.assign(**uncounted)).empty
 
@@ -189,14 +193,14 @@ def test_costs_come_back_from_cycles_that_have_them():
         loads=loads, waits=waits,
         **{"issue slots": slots, "measured TFLOP/s": 100.0 * 1024 / cycles},
     )  # fmt: skip
-    found = fma_orders.costs(table)
-    assert (found.wait, found.load) == pytest.approx((0.5, 1.25))
-    assert found.left == pytest.approx(0, abs=1e-9)
+    costs = fma_orders.costs(table)
+    assert (costs.wait, costs.load) == pytest.approx((0.5, 1.25))
+    assert costs.residual == pytest.approx(0, abs=1e-9)
 
 
-def test_a_budget_goes_down_from_the_roof():
+def test_the_budget_subtracts_losses_from_the_roof():
     kernel = gemmlab.load("10_register_banks", "sm_90a")
-    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, left=0.0))
+    table = fma_orders.budget(kernel, Costs(wait=1.0, load=1.0, residual=0.0))
     roof = gemmlab.recorded_ceilings().flop_per_second / 1e12
     assert table["TFLOP/s"].iloc[0] == pytest.approx(roof)
     assert table["TFLOP/s"].iloc[:-1].is_monotonic_decreasing

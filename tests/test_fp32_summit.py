@@ -23,9 +23,9 @@ def kernel(sms=3, source=None, **settings):
 @pytest.mark.parametrize("settings", ({}, {"BK": 32, "STAGES": 4, "STREAM_K": 0}), ids=str)
 def test_all_widths_are_right(settings):
     """Rows of B of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
-    one = kernel(**settings)
+    summit = kernel(**settings)
     for shape in ((264, 520, 200), (1, 264, 8), (130, 301, 131), (33, 40, 0)):
-        case = verify.check(one, *shape, 0.5, 2.0, seed=3)
+        case = verify.check(summit, *shape, 0.5, 2.0, seed=3)
         assert case.passed, case
 
 
@@ -42,27 +42,27 @@ def test_a_tile_that_many_blocks_share_is_right():
 
 
 def test_results_repeat_and_depend_on_nothing_but_the_number_of_sms():
-    one = kernel(4)
-    operands = one.operands(one.problem(256, 512, 320), 11)
-    first, again = (one(operands.A, operands.B) for _ in range(2))
+    summit = kernel(4)
+    operands = summit.operands(summit.problem(256, 512, 320), 11)
+    first, again = (summit(operands.A, operands.B) for _ in range(2))
     assert np.array_equal(first.view(np.uint32), again.view(np.uint32))
     by_element = kernel(4, MAPPED=0)(operands.A, operands.B)
     assert np.array_equal(first.view(np.uint32), by_element.view(np.uint32))
 
 
 def test_products_that_have_no_tensor_map_take_another_kernel():
-    one = kernel(132)
+    summit = kernel(132)
     for shape, entry in {
         (128, 256, 64): MAPPED, (1, 4, 1): MAPPED, (4096, 4096, 4096): MAPPED,
         (128, 255, 64): UNMAPPED, (8, 8, 0): UNMAPPED,
     }.items():  # fmt: skip
-        assert one.launches(one.problem(*shape))[0].entry == entry
+        assert summit.launches(summit.problem(*shape))[0].entry == entry
 
 
 def test_there_are_no_more_blocks_than_sms_and_work():
-    one = kernel(132)
+    summit = kernel(132)
     blocks = {
-        shape: one.grid(*shape)[0] for shape in ((128, 256, 64), (128, 256, 640), (4096,) * 3)
+        shape: summit.grid(*shape)[0] for shape in ((128, 256, 64), (128, 256, 640), (4096,) * 3)
     }
     assert list(blocks.values()) == [1, 10, 132]
     assert kernel(132, STREAM_K=0).grid(256, 256, 4096)[0] == 2

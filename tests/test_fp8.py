@@ -10,8 +10,7 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import IllegalSetting, Problem
-from gemmlab.ladder.element_types import E4M3
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS
+from gemmlab.ladder.precision import E4M3, OF_BLOCKS, OF_ROWS
 from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8
 
@@ -37,12 +36,12 @@ def kernel(source=None, **settings):
 )  # fmt: skip
 def test_every_form_is_right_at_all_widths(settings):
     """Rows of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
-    one = kernel(**settings)
+    fp8_kernel = kernel(**settings)
     for shape, *factors in (
         ((264, 264, 400), 1.0, 0.0), ((200, 72, 1040), 0.5, 2.0), ((1, 264, 16), 1.0, 0.0),
         ((40, 77, 99), 0.5, 2.0), ((9, 8, 0), 0.5, 2.0),
     ):  # fmt: skip
-        case = verify.check(one, *shape, *factors, seed=3)
+        case = verify.check(fp8_kernel, *shape, *factors, seed=3)
         assert case.passed, case
 
 
@@ -50,15 +49,15 @@ def test_every_form_is_right_at_all_widths(settings):
     "settings", ({}, {"SCALES": 2, "CLUSTER": 2, "STAGES": 2}, {**SMALL, "PROMOTE": 0}),
     ids=ladder.written,
 )  # fmt: skip
-def test_nothing_is_found_by_the_checks(settings):
+def test_the_checks_find_nothing_in_the_kernel(settings):
     assert kernel(**settings).check().passed
 
 
 def test_sums_that_need_few_bits_are_exact():
     """Small whole numbers, and scales that are powers of two: no bit is lost anywhere."""
     for kind, settings in ((OF_BLOCKS, {"SCALES": 2}), (OF_ROWS, {"SCALES": 1})):
-        one = kernel(OUT32=1, **SMALL, **settings)
-        problem = one.problem(136, 264, 656)
+        fp8_kernel = kernel(OUT32=1, **SMALL, **settings)
+        problem = fp8_kernel.problem(136, 264, 656)
         A, B = (
             np.floor(3 * random_values(lines * 656, seed)).reshape(lines, 656)
             for seed, lines in ((1, 136), (2, 264))
@@ -67,7 +66,7 @@ def test_sums_that_need_few_bits_are_exact():
             f4(2) ** np.floor(3 * random_values(int(np.prod(shape)), 3)).reshape(shape).astype(f4)
             for shape in (kind.shape_of_a(problem), kind.shape_of_b(problem))
         )
-        C = one(E4M3.encode(A, "uint8"), E4M3.encode(B, "uint8"), scales=(scale_a, scale_b))
+        C = fp8_kernel(E4M3.encode(A, "uint8"), E4M3.encode(B, "uint8"), scales=(scale_a, scale_b))
         wide_a = A * kind.spread_over_a(scale_a, problem)
         assert (wide_a @ (B.T * kind.spread_over_b(scale_b, problem)) == C).all()
 
@@ -86,8 +85,8 @@ def test_quantized_products_are_near_what_was_quantized():
 def test_nan_stays_nan_and_448_stays_finite():
     A, B = (np.full((64, 128), 0x7E, np.uint8) for _ in range(2))  # 448 each
     A[3, 5] = 0x7F
-    one, scale = kernel(OUT32=1, **SMALL), np.ones(1, f4)
-    C = one(A, B, scales=(scale, scale))
+    fp8_kernel, scale = kernel(OUT32=1, **SMALL), np.ones(1, f4)
+    C = fp8_kernel(A, B, scales=(scale, scale))
     assert np.isnan(C[3]).all() and (np.delete(C, 3, 0) == 128 * 448.0**2).all()
 
 
@@ -97,10 +96,10 @@ def test_nan_stays_nan_and_448_stays_finite():
 def test_promoted_sums_are_better_and_within_a_smaller_bound():
     problem, errors, mean_bounds = Problem(64, 64, 2048, 1, "NT"), {}, {}
     for interval in (0, 512, 128):
-        one = kernel(**SMALL | {"STAGES": 8}, PROMOTE=interval, OUT32=1)
-        given = one.operands(problem, seed=5)
+        fp8_kernel = kernel(**SMALL | {"STAGES": 8}, PROMOTE=interval, OUT32=1)
+        given = fp8_kernel.operands(problem, seed=5)
         A, B, _ = given.numbers()
-        C = one(given.A, given.B, scales=(given.scale_a, given.scale_b))
+        C = fp8_kernel(given.A, given.B, scales=(given.scale_a, given.scale_b))
         errors[interval] = abs(C - A @ B).mean()
         bound = bounds.lost(A, B, interval, given.least())
         assert (abs(C - A @ B) <= 1.001 * bound + 1e-3).all()
@@ -111,12 +110,12 @@ def test_promoted_sums_are_better_and_within_a_smaller_bound():
 
 def test_what_subnormal_factors_lose_is_within_the_bound():
     """The smallest numbers count with the exponent of the smallest normal one."""
-    one = kernel(OUT32=1, **SMALL)
+    fp8_kernel = kernel(OUT32=1, **SMALL)
     bits = (random_values(2 * 64 * 256, 7).view(np.uint32) >> 9).astype(np.uint8)
     A, B = (bits & 0x87).reshape(2, 64, 256)  # exponents of 0
     B = np.where(np.arange(256) % 3 == 0, 0x7E, B).astype(np.uint8)
     scale = np.ones(1, f4)
-    C = one(A, B, scales=(scale, scale))
+    C = fp8_kernel(A, B, scales=(scale, scale))
     wide_a, wide_b = E4M3.decode(A), E4M3.decode(B).T
     lost = bounds.lost(wide_a, wide_b, 128, (E4M3.smallest_normal, E4M3.smallest_normal))
     assert (abs(C - wide_a @ wide_b) <= lost + 1e-6).all()
@@ -138,10 +137,10 @@ def test_what_subnormal_factors_lose_is_within_the_bound():
     ),
 )  # fmt: skip
 def test_bad_scales_are_refused(change, message):
-    one = kernel(SCALES=2, **SMALL)
-    given = one.operands(one.problem(8, 16, 256), seed=1)
+    fp8_kernel = kernel(SCALES=2, **SMALL)
+    given = fp8_kernel.operands(fp8_kernel.problem(8, 16, 256), seed=1)
     with pytest.raises(ArgumentError, match=message):
-        one(given.A, given.B, scales=change(given.scale_a, given.scale_b))
+        fp8_kernel(given.A, given.B, scales=change(given.scale_a, given.scale_b))
 
 
 def test_settings_that_do_not_go_together_are_refused():

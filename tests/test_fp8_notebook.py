@@ -7,10 +7,10 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.kernel.operands import random_values
-from gemmlab.ladder.element_types import E4M3, E5M2
-from gemmlab.lessons.fp8 import errors, scales, tables
+from gemmlab.ladder.precision import E4M3, E5M2
+from gemmlab.lessons.fp8 import errors, tables
 from gemmlab.lessons.fp8.lab import error_sliders
-from gemmlab.lessons.fp8.scales import Region
+from gemmlab.lessons.fp8.tables import Region
 
 NAME = "19_fp8"
 
@@ -23,17 +23,17 @@ def test_the_numbers_of_both_types():
     for element, largest, smallest, octave, count in (
         (E4M3, 448, 2.0**-9, 8, 126), (E5M2, 57344, 2.0**-16, 4, 123),
     ):  # fmt: skip
-        found = tables.numbers(element)
-        assert (found[-1], found[0], len(found)) == (largest, smallest, count)
-        assert ((found >= 1) & (found < 2)).sum() == octave
+        numbers = tables.numbers(element)
+        assert (numbers[-1], numbers[0], len(numbers)) == (largest, smallest, count)
+        assert ((numbers >= 1) & (numbers < 2)).sum() == octave
 
 
-@pytest.mark.parametrize("element", (E4M3, E5M2), ids=lambda one: one.name)
+@pytest.mark.parametrize("element", (E4M3, E5M2), ids=lambda element: element.name)
 def test_a_value_becomes_the_nearest_number(element):
     every = np.append(0.0, tables.numbers(element))
     values = abs(random_values(300, 5)) * np.float32(every[-1])
-    found = tables.converted(values, element)
-    assert (abs(found - values) == abs(every - values[:, None]).min(axis=1)).all()
+    nearest = tables.converted(values, element)
+    assert (abs(nearest - values) == abs(every - values[:, None]).min(axis=1)).all()
 
 
 # ---- scales --------------------------------------------------------------------------------------
@@ -42,25 +42,26 @@ def test_a_value_becomes_the_nearest_number(element):
 def test_what_scales_reach_is_what_their_definition_says():
     """Of each kind: the factors of a row of A and of a column of B, spread out."""
     m, n, k, row, column = 32, 256, 300, 9, 40
-    for one in scales.every_kind(partial(gl.load, NAME, BM=64, STAGES=6), m, n, k, row, column):
-        shape = one.scales.shape_of_a(one.problem)
+    for reached in tables.every_kind(partial(gl.load, NAME, BM=64, STAGES=6), m, n, k, row, column):
+        shape = reached.scales.shape_of_a(reached.problem)
         number = 1 + np.arange(np.prod(shape)).reshape(shape)
-        wide = np.broadcast_to(one.scales.spread_over_a(number, one.problem), (m, k))
-        for region in one.a:
+        wide = np.broadcast_to(reached.scales.spread_over_a(number, reached.problem), (m, k))
+        for region in reached.a:
             part = wide[slice(*region.rows), slice(*region.columns)]
             assert len(np.unique(part)) == 1 and (wide == part[0, 0]).sum() == part.size
-        assert sum(region.columns[1] - region.columns[0] for region in one.a) == k
-        assert all(region.rows[0] <= row < region.rows[1] for region in one.a)
-        assert sum(region.rows[1] - region.rows[0] for region in one.b) == k
-        assert all(region.columns[0] <= column < region.columns[1] for region in one.b)
-    assert one.a[2] == Region((9, 10), (256, 300)) and one.b[2] == Region((256, 300), (0, 128))
+        assert sum(region.columns[1] - region.columns[0] for region in reached.a) == k
+        assert all(region.rows[0] <= row < region.rows[1] for region in reached.a)
+        assert sum(region.rows[1] - region.rows[0] for region in reached.b) == k
+        assert all(region.columns[0] <= column < region.columns[1] for region in reached.b)
+    assert reached.a[2] == Region((9, 10), (256, 300))
+    assert reached.b[2] == Region((256, 300), (0, 128))
 
 
 def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_refused():
     with pytest.raises(ValueError, match=r"C\[9, 128\] is not in the first tile of C, 128×128"):
-        scales.reach(gl.load(NAME), 32, 256, 384, 9, 128)
+        tables.reach(gl.load(NAME), 32, 256, 384, 9, 128)
     with pytest.raises(ValueError, match="18_persistent takes no scales"):
-        scales.reach(gl.load("18_persistent"), 32, 256, 384, 9, 40)
+        tables.reach(gl.load("18_persistent"), 32, 256, 384, 9, 40)
 
 
 # ---- sums ----------------------------------------------------------------------------------------
@@ -86,9 +87,9 @@ def test_each_move_multiplies_once_and_what_was_tried_stays():
     assert "Sliders for the errors" in repr(sliders) and sliders.picture.value
     sliders.sliders["k"].value = 256
     assert [row["k"] for row in sliders._tried] == [1024, 256]
-    row = errors.recorded_errors().set_index(["data", "types", "scales", "promote", "k"])
-    wanted = row.loc[("even", "E4M3", "tensors", 128, 256)]
-    assert sliders._tried[-1]["sum_error"] == pytest.approx(wanted.sum_error, rel=1e-5)
+    row = errors.ERRORS.read().set_index(["data", "types", "scales", "promote", "k"])
+    expected = row.loc[("even", "E4M3", "tensors", 128, 256)]
+    assert sliders._tried[-1]["sum_error"] == pytest.approx(expected.sum_error, rel=1e-5)
     assert "K = 256" in sliders.caption.value and "role" in sliders.message.value
 
 

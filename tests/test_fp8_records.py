@@ -7,7 +7,7 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import written
-from gemmlab.ladder.element_types import E4M3
+from gemmlab.ladder.precision import E4M3
 from gemmlab.lessons.fp8 import errors, measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import RUNG as FP8
@@ -23,20 +23,22 @@ def test_the_simulator_has_the_bits_of_the_gpu(step):
     assert set(rows.sha256) == {measure.bits_of(step.kernel())}
 
 
-def test_every_step_is_recorded_and_nothing_that_is_no_step():
+def test_every_step_is_recorded_and_nothing_else():
     table = measure.BY_STEPS.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
     assert recorded == {
-        (one.title, written(one.all_settings), *shape)
-        for one in measure.STEPS
-        for shape in one.shapes
+        (step.title, written(step.all_settings), *shape)
+        for step in measure.STEPS
+        for shape in step.shapes
     }
     assert list(dict.fromkeys(measure.steps(measure.BY_ROWS, measure.TENSORS)["step"])) == [
         "scales of rows", "scales of tensors",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("quantizer", measure.QUANTIZERS, ids=lambda one: written(one.macros))
+@pytest.mark.parametrize(
+    "quantizer", measure.QUANTIZERS, ids=lambda quantizer: written(quantizer.macros)
+)
 def test_quantizers_have_the_bits_of_the_gpu(quantizer):
     table = measure.QUANTIZING.read()
     rows = table[table.settings == written(quantizer.macros)]
@@ -45,7 +47,7 @@ def test_quantizers_have_the_bits_of_the_gpu(quantizer):
 
 
 def test_errors_are_those_of_the_simulator():
-    table = errors.recorded_errors().set_index(["data", "types", "scales", "promote", "k"])
+    table = errors.ERRORS.read().set_index(["data", "types", "scales", "promote", "k"])
     assert len(table) == len(errors.cases())
     for case in (
         errors.Case("even", 0, 0, 128, 256), errors.Case("uneven", 0, 2, 128, 256),
@@ -59,7 +61,7 @@ def test_errors_are_those_of_the_simulator():
 # ---- errors beside cuBLASLt's --------------------------------------------------------------------
 
 
-def test_sums_are_as_wrong_as_those_of_cublaslt():
+def test_sums_have_the_errors_of_cublaslt():
     """Every case is there; one sum of all products would be many times as wrong."""
     rows = errors.CUBLAS_ERRORS.read()
     ratio = rows["cublas_sum_error"] / rows["sum_error"]
@@ -112,9 +114,9 @@ def test_every_bit_is_that_of_the_definition(scales, which, transpose):
         X = matrix(*shape)
         given = np.ascontiguousarray(X.T) if transpose else X
         Q, scale = quantize(given, scales, which, transpose=transpose, element=element)
-        wanted_Q, wanted_scale = by_definition(X, scales, which, element)
-        assert (scale == wanted_scale).all() and scale.shape == wanted_scale.shape
-        assert (wanted_Q == Q).all()
+        expected_Q, expected_scale = by_definition(X, scales, which, element)
+        assert (scale == expected_scale).all() and scale.shape == expected_scale.shape
+        assert (expected_Q == Q).all()
 
 
 def test_zeros_nan_infinity_and_what_is_too_small():
@@ -143,6 +145,6 @@ def test_zeros_nan_infinity_and_what_is_too_small():
         (np.zeros((2, 2), f4), {"element": "int8"}, "element is 'int8'"),
     ),
 )
-def test_what_is_refused(X, how, message):
+def test_invalid_quantizer_arguments_are_refused(X, how, message):
     with pytest.raises(ArgumentError, match=message):
         quantize(X, **how)

@@ -27,13 +27,13 @@ ways = pytest.mark.parametrize("how", [PLAIN, SMALL], ids=["plain", "staged"])
 
 
 @ways
-def test_halves_in_and_halves_out(how):
+def test_float16_operands_give_a_float16_result_within_the_bound(how):
     kernel = gl.load("14_wmma", **how)
     A, B, C = (random_matrix(*shape, 4, "float16") for shape in ((20, 30), (30, 10), (20, 10)))
     before = C.copy()
-    found = kernel(A, B, C, alpha=0.5, beta=2.0)
-    assert found.dtype == np.float16 and np.array_equal(C, before)
-    error = abs(found - reference(A, B, C, 0.5, 2.0))
+    result = kernel(A, B, C, alpha=0.5, beta=2.0)
+    assert result.dtype == np.float16 and np.array_equal(C, before)
+    error = abs(result - reference(A, B, C, 0.5, 2.0))
     assert (error <= error_bound(A, B, C, 0.5, 2.0, HALF)).all()
 
 
@@ -81,12 +81,12 @@ def test_no_tensor_core_leaves_the_bound(seed, k, group, scale, positive):
     if positive:  # nothing cancels, and every cut goes the same way
         a, b = abs(a), abs(b)
     products = (a[0].astype(float) * b[:, 0]).tolist()
-    found = np.float16(np.float32(tensor_core_sum(products, group)))
-    error = abs(float(found) - reference(a, b, None, 1.0, 0.0)[0, 0])
+    rounded = np.float16(np.float32(tensor_core_sum(products, group)))
+    error = abs(float(rounded) - reference(a, b, None, 1.0, 0.0)[0, 0])
     assert error <= error_bound(a, b, None, 1.0, 0.0, HALF)[0, 0]
 
 
-def test_the_bound_is_near_what_halves_can_tell_and_far_from_a_sum_in_halves():
+def test_the_bound_is_near_one_rounding_to_float16_and_far_below_sums_in_float16():
     A, B = random_matrix(40, 64, 1, "float16"), random_matrix(64, 30, 2, "float16")
     exact = reference(A, B, None, 1.0, 0.0)
     bound = error_bound(A, B, None, 1.0, 0.0, HALF)
@@ -127,16 +127,16 @@ def test_the_plain_kernel_uses_half_of_each_sector():
 
 def test_the_traced_layout_is_the_documented_one():
     """PTX, "Matrix Fragments for mma.m16n8k16", of two products side by side."""
-    found = fragments.by_wmma()
+    layout = fragments.by_wmma()
     for lane in range(32):
         g, t = divmod(lane, 4)
         rows, pairs = (g, g + 8), (2 * t, 2 * t + 1, 2 * t + 8, 2 * t + 9)
         of_a = {16 * row + column for row in rows for column in pairs}
         of_b = {16 * row + column for row in pairs for column in rows}
-        assert set(found["A"][lane]) == of_a == set(found["C"][lane])
-        assert set(found["B"][lane]) == of_b
+        assert set(layout["A"][lane]) == of_a == set(layout["C"][lane])
+        assert set(layout["B"][lane]) == of_b
     for name in "ABC":
-        assert (np.bincount(fragments.lanes_of(found[name]).ravel()) == 8).all()
+        assert (np.bincount(fragments.lanes_of(layout[name]).ravel()) == 8).all()
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_fragments_lie_as_ptx_documents_them():
 
 
 @pytest.mark.parametrize("macros", [ladder.TENSOR_CEILING.macros, {"CHAINS": 3, "UNROLL": 2}])
-def test_the_chain_of_products_is_its_twin_s(macros):
+def test_the_chain_of_products_equals_its_numpy_twin(macros):
     probe = ladder.TENSOR_CEILING
     out = np.full(2 * 64, np.nan, np.float32)
     run = ptxsim.launch(

@@ -17,8 +17,8 @@ every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 
 def kernel(rung, source=None, **settings):
     """For a GPU of so few SMs that a persistent block computes several tiles."""
-    own = {name: value for name, value in settings.items() if name in rung.defaults}
-    chosen = ladder.settings_for(rung, own)
+    known = {name: value for name, value in settings.items() if name in rung.defaults}
+    chosen = ladder.settings_for(rung, known)
     return Kernel(rung, chosen, "sm_90a", source or rung.path).scheduled_for(2)
 
 
@@ -26,10 +26,10 @@ def kernel(rung, source=None, **settings):
 @pytest.mark.parametrize("op_b", (0, 1), ids=("NN", "NT"))
 def test_all_widths_are_right(rung, op_b):
     """Rows of whole 16 bytes by tensor map, with tails; others, and K of 0, without."""
-    one = kernel(rung, OP_B=op_b)
+    loaded = kernel(rung, OP_B=op_b)
     for shape in ((264, 520, 392), (264, 8, 72), (1, 264, 8), (40, 77, 99), (33, 40, 0), (9, 8, 7)):
         for factors in ((1.0, 0.0), (0.5, 2.0)):
-            case = verify.check(one, *shape, *factors, seed=3)
+            case = verify.check(loaded, *shape, *factors, seed=3)
             assert case.passed, case
 
 
@@ -41,9 +41,9 @@ def test_all_widths_are_right(rung, op_b):
     ),
 )  # fmt: skip
 def test_other_tiles_are_right_and_without_a_finding(rung, rows, columns):
-    one = kernel(rung, BM=rows, BN=columns, STAGES=2, CLUSTER=columns // 64, GROUP=4)
-    assert verify.check(one, 200, 264, 200, 1.0, 0.0, seed=5).passed
-    assert one.check().passed
+    loaded = kernel(rung, BM=rows, BN=columns, STAGES=2, CLUSTER=columns // 64, GROUP=4)
+    assert verify.check(loaded, 200, 264, 200, 1.0, 0.0, seed=5).passed
+    assert loaded.check().passed
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_other_tiles_are_right_and_without_a_finding(rung, rows, columns):
     ),
 )  # fmt: skip
 def test_other_types_are_right_and_without_a_finding(rung, dtype, wide):
-    one = kernel(rung, BN=128, DTYPE=dtype, OUT32=wide, STAGES=2)
+    loaded = kernel(rung, BN=128, DTYPE=dtype, OUT32=wide, STAGES=2)
     for shape in ((136, 264, 72), (61, 67, 71)):
         for factors in ((1.0, 0.0), (0.5, 2.0)):
-            assert verify.check(one, *shape, *factors, seed=3).passed
-    assert one.check().passed
+            assert verify.check(loaded, *shape, *factors, seed=3).passed
+    assert loaded.check().passed
 
 
 @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ def test_other_types_are_right_and_without_a_finding(rung, dtype, wide):
 )
 def test_parts_of_k_are_added_without_a_finding(settings):
     """Also where a part has no steps, and C has edges in every part's share."""
-    one = kernel(WARP_SPECIALIZED, **settings)
+    loaded = kernel(WARP_SPECIALIZED, **settings)
     for shape in ((72, 136, 712), (200, 264, 136), (64, 8, 64)):
         for factors in ((1.0, 0.0), (0.5, 2.0)):
-            case = verify.check(one, *shape, *factors, seed=3)
+            case = verify.check(loaded, *shape, *factors, seed=3)
             assert case.passed, case
-    assert one.check().passed
+    assert loaded.check().passed
 
 
 @pytest.mark.parametrize(
@@ -91,37 +91,37 @@ def test_parts_of_k_are_added_without_a_finding(settings):
 )
 def test_other_ways_of_18_have_the_same_bits_without_a_finding(settings):
     """One tile of a block or several, one step or more than there are pieces and stages."""
-    one, other = kernel(PERSISTENT, **settings), kernel(TMA_WGMMA, **settings)
+    persistent, of_16 = kernel(PERSISTENT, **settings), kernel(TMA_WGMMA, **settings)
     for shape in ((264, 520, 40), (264, 520, 200), (136, 392, 712)):
-        given = one.operands(one.problem(*shape), 4)
-        every = (k(given.A, given.B, given.C, 0.5, 2.0) for k in (one, other))
+        given = persistent.operands(persistent.problem(*shape), 4)
+        every = (k(given.A, given.B, given.C, 0.5, 2.0) for k in (persistent, of_16))
         assert len({C.tobytes() for C in every}) == 1
-    assert one.check().passed
+    assert persistent.check().passed
 
 
 @every_rung
 def test_what_may_begin_early_waits_for_the_launch_before(rung):
-    one = kernel(rung)
-    (launch,) = one.launches(one.problem(128, 256, 64))
-    waits = "griddepcontrol.wait" in one.compiled.ptx
+    loaded = kernel(rung)
+    (launch,) = loaded.launches(loaded.problem(128, 256, 64))
+    waits = "griddepcontrol.wait" in loaded.compiled.ptx
     assert launch.early == waits == (rung is not TMA_WGMMA)
 
 
 def test_products_that_have_no_tensor_maps_take_another_kernel():
     for rung in RUNGS:
-        one = kernel(rung)
-        by_maps = rung.entry(one.settings)
+        loaded = kernel(rung)
+        by_maps = rung.entry(loaded.settings)
         by_shape = {
             (128, 256, 64): by_maps, (1, 8, 8): by_maps,
             (128, 256, 65): "any_width", (128, 255, 64): "any_width", (8, 8, 0): "any_width",
         }  # fmt: skip
         for shape, entry in by_shape.items():
-            assert one.launches(one.problem(*shape))[0].entry == entry
+            assert loaded.launches(loaded.problem(*shape))[0].entry == entry
 
 
 def test_persistent_blocks_are_no_more_than_the_gpu_has_and_all_rounds_alike():
-    one = kernel(PERSISTENT).scheduled_for(132)
-    blocks = {n: one.grid(n, n, n)[0] for n in (256, 2048, 4096, 8192)}
+    loaded = kernel(PERSISTENT).scheduled_for(132)
+    blocks = {n: loaded.grid(n, n, n)[0] for n in (256, 2048, 4096, 8192)}
     # Clusters of 256×256: 1, 64, 256 and 1024; 66 at a time, in 1, 1, 4 and 16 rounds.
     assert blocks == {256: 2, 2048: 128, 4096: 128, 8192: 128}
 

@@ -10,7 +10,6 @@ from gemmlab.kernel.compiler import resources_of
 from gemmlab.lessons.fp8 import measure as fp8_measure
 from gemmlab.lessons.fp8.measure import ACCUMULATORS, error_of
 from gemmlab.lessons.warp_specialized import comparisons
-from gemmlab.lessons.warp_specialized import single_changes as hopper_changes
 from gemmlab.lessons.warp_specialized.comparisons import (
     FASTEST_PROPOSAL,
     FIRST_CHOICE,
@@ -88,8 +87,8 @@ def test_each_round_has_a_sample_of_each_side_with_the_clock_around_it(monkeypat
     samples = power.in_rounds([side(2.0, 3), side(3.0, 2)], 4, 0.3)
     assert slept == [0.3] * 4
     for taken, ms in zip(samples, (2.0, 3.0), strict=True):
-        assert [one.ms for one in taken] == pytest.approx([ms] * 4)
-        assert [one.cycles for one in taken] == pytest.approx([1500e3 * ms] * 4, rel=1e-6)
+        assert [sample.ms for sample in taken] == pytest.approx([ms] * 4)
+        assert [sample.cycles for sample in taken] == pytest.approx([1500e3 * ms] * 4, rel=1e-6)
 
 
 @pytest.fixture
@@ -152,7 +151,7 @@ def test_a_race_is_kept_beside_what_was_recorded_before(dry):
 
 def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
     question("roles").remake(lambda line: None)
-    table = hopper_changes.changes("roles").loc["8192×8192×8192"].set_index("variant")
+    table = comparisons.changes("roles").loc["8192×8192×8192"].set_index("variant")
     assert list(table.index) == list(BY_TITLE), "no library"
     assert table["% of the first"]["16"] == 100
     row = table.loc["17"]  # the sixth: after two libraries and three other variants
@@ -160,4 +159,4 @@ def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
     assert row["from"] <= row["% of the first"] <= row["to"]
     assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
     assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
-    assert set(hopper_changes.changes("roles", LOADED)["SM clock, MHz"]) == {1400}
+    assert set(comparisons.changes("roles", LOADED)["SM clock, MHz"]) == {1400}

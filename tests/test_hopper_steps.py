@@ -35,9 +35,8 @@ KINDS = {  # one step for each way to read A and B and to write C
 
 def row_of(step):
     table = hopper_steps.TABLE.read()
-    return table[(table.step == step.title) & (table.settings == written(step.all_settings))].iloc[
-        0
-    ]
+    settings = written(step.all_settings)
+    return table[(table.step == step.title) & (table.settings == settings)].iloc[0]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -58,7 +57,7 @@ def test_a_road_that_was_not_taken_has_the_same_bits(step):
 
 def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
     """By the corners of the tiles that a single block sends, of a C of 8×8 tiles."""
-    (step,) = (one for one in ROADS if one.changes)
+    (step,) = (road for road in ROADS if road.changes)
     kernel = Kernel(
         step.rung, ladder.settings_for(step.rung, {"BM": 64, "BN": 64, "CLUSTER": 1}), "sm_90a",
         step.source,
@@ -75,7 +74,7 @@ def test_a_change_of_a_line_that_is_not_there_is_refused():
         _ = replace(WAY[-1], changes=(("nothing", ""),)).source
 
 
-def test_the_way_and_all_types_are_recorded_and_nothing_that_is_no_step():
+def test_every_step_and_type_is_recorded_and_nothing_else():
     table = hopper_steps.TABLE.read()
     recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
 
@@ -114,18 +113,16 @@ def test_blocks_are_in_their_order_on_each_sm():
     ]  # fmt: skip
 
 
-ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
-TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
-
-
-@pytest.mark.parametrize("marked", MARKED, ids=lambda one: str(one.settings) + one.rung.name)
+@pytest.mark.parametrize(
+    "marked", MARKED, ids=lambda marked: str(marked.settings) + marked.rung.name
+)
 def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
-    found = compile_kernel(
+    compiled = compile_kernel(
         marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
     )
-    taken = found.entries[marked.rung.entry(marked.all_settings)]
+    taken = compiled.entries[marked.rung.entry(marked.all_settings)]
     assert taken.spill_store_bytes == taken.spill_load_bytes == 0
-    assert found.ptx.count("%smid") == 2 and found.ptx.count("%clock64") >= 5
+    assert compiled.ptx.count("%smid") == 2 and compiled.ptx.count("%clock64") >= 5
 
 
 def test_only_tiles_of_the_first_ones_sm_are_kept_in_the_order_of_their_clocks():
@@ -211,7 +208,7 @@ def test_with_a_swizzle_a_column_of_a_box_lies_in_all_banks():
 
 
 def test_each_sum_is_held_once_where_the_kernels_look_for_it():
-    held = warpgroup_layouts.sums()
+    held = warpgroup_layouts.accumulators()
     assert sorted(held.ravel()) == list(range(64 * 64))
     # As accumulator_row and accumulator_column of kernels/common/wgmma.cuh.
     thread, i = np.indices(held.shape)

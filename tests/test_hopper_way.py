@@ -43,12 +43,12 @@ def test_shapes_have_as_many_rounds_as_their_blocks_need():
          for m, n, k in shapes]
         + [{"kernel": "cublas", "m": 64, "n": 64, "k": 64, "pct_cublas": 100.0}]
     )  # fmt: skip
-    found = tables.shapes(table)
-    assert list(found.index) == ["256×256×64", "2048×2048×2048", "8192×8192×8192"]
-    assert found[["tiles", "blocks", "rounds"]].to_numpy().tolist() == [
+    by_shape = tables.shapes(table)
+    assert list(by_shape.index) == ["256×256×64", "2048×2048×2048", "8192×8192×8192"]
+    assert by_shape[["tiles", "blocks", "rounds"]].to_numpy().tolist() == [
         [2, 2, 1], [128, 128, 1], [2048, 128, 16],
     ]  # fmt: skip
-    assert (found["SMs busy, %"] <= 100).all()
+    assert (by_shape["SMs busy, %"] <= 100).all()
 
 
 @pytest.mark.parametrize(
@@ -102,12 +102,12 @@ def of_clusters():
 
 
 def test_every_tile_is_computed_once_and_each_block_has_a_tile_in_every_round(orders):
-    for one in orders.values():
-        assert sorted((turn.row, turn.column) for turn in one.turns) == [
+    for order in orders.values():
+        assert sorted((turn.row, turn.column) for turn in order.turns) == [
             (row, column) for row in range(9) for column in range(8)
         ]
-        assert one.blocks == 8 and one.rounds == 9
-        assert {(turn.block, turn.round) for turn in one.turns} == {
+        assert order.blocks == 8 and order.rounds == 9
+        assert {(turn.block, turn.round) for turn in order.turns} == {
             (block, turn) for block in range(8) for turn in range(9)
         }
 
@@ -130,8 +130,8 @@ def test_b_stored_transposed_is_brought_alike():
 
 
 def test_blocks_of_17_have_one_tile_each():
-    one = schedule(kernel(WARP_SPECIALIZED, BM=64, BN=64, STAGES=2), 128, 128, 64, sm_count=1)
-    assert (one.blocks, one.rounds) == (4, 1)
+    order = schedule(kernel(WARP_SPECIALIZED, BM=64, BN=64, STAGES=2), 128, 128, 64, sm_count=1)
+    assert (order.blocks, order.rounds) == (4, 1)
 
 
 def test_a_kernel_that_stores_without_the_copy_engine_is_refused():
@@ -154,7 +154,7 @@ def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
     alone = schedule(kernel(CLUSTER=1), 256, 512, 72, sm_count=2)
     both, each = moved(of_clusters), moved(alone)
     assert both["bytes that arrive"] == each["bytes that arrive"] == each["bytes asked for"]
-    # Of each step of a cluster's tile: A for two blocks, and B once in place of twice.
+    # Of each step of a cluster's tile: A for two blocks, and B once instead of twice.
     a, b, steps = 128 * 64 * 2, 256 * 64 * 2, 2 * 2
     assert each["bytes asked for"] == steps * 2 * (a + b)
     assert both["bytes asked for"] == steps * (2 * a + b)
@@ -162,25 +162,25 @@ def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
 
 
 def test_the_order_that_the_header_computes_is_that_of_the_copies(orders, of_clusters):
-    for one in (*orders.values(), of_clusters):
-        numbers = tables.order(one.settings, *one.shape[:2])
-        clusters = one.blocks // one.cluster
-        for turn in one.turns:
-            row, column = numbers[turn.block // one.cluster + turn.round * clusters]
+    for order in (*orders.values(), of_clusters):
+        numbers = tables.order(order.settings, *order.shape[:2])
+        clusters = order.blocks // order.cluster
+        for turn in order.turns:
+            row, column = numbers[turn.block // order.cluster + turn.round * clusters]
             assert (turn.row, turn.column) == (
-                one.cluster * row + turn.block % one.cluster, column
+                order.cluster * row + turn.block % order.cluster, column
             )  # fmt: skip
 
 
 def test_what_rounds_need_is_what_their_copies_bring(orders):
-    for one in orders.values():
-        m, n, k = one.shape
-        table = tables.needs(one.settings, m, n, k, sm_count=8)
+    for order in orders.values():
+        m, n, k = order.shape
+        table = tables.needs(order.settings, m, n, k, sm_count=8)
         for at, row in table.iterrows():
-            assert row["rows of A"] == len(one.brought(at, "A"))
-            assert row["columns of B"] == len(one.brought(at, "B"))
+            assert row["rows of A"] == len(order.brought(at, "A"))
+            assert row["columns of B"] == len(order.brought(at, "B"))
             assert row["GB needed"] == (row["rows of A"] + row["columns of B"]) * k * 2 / 1e9
-        asked = moved(one)["bytes asked for"]  # also the rows of boxes that lie outside
+        asked = moved(order)["bytes asked for"]  # also the rows of boxes that lie outside
         assert table["GB asked for"].sum() == pytest.approx(asked / 1e9)
 
 

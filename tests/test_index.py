@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from gemmlab import folders
-from gemmlab.analysis import facts
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
-from gemmlab.loading import load
-from gemmlab.notebook import chapters, glossary, index, overview, reading
-from gemmlab.plots import style, thumbnails
-from gemmlab.records.registry import NoRecord
+from gemmlab.notebook import glossary, index, overview, series
 from tools import readme
 
-NAMES = chapters.names()
-MOST_BYTES = 300_000
+NAMES = series.names()
 
 
 def links(markup):
@@ -32,7 +26,7 @@ def links(markup):
 @pytest.fixture
 def notebook(tmp_path, monkeypatch):
     """Writes a notebook of (kind, source) and names it."""
-    monkeypatch.setattr(reading, "NOTEBOOKS", tmp_path)
+    monkeypatch.setattr(series, "NOTEBOOKS", tmp_path)
 
     def write(*cells):
         made = [{"cell_type": kind, "source": source.splitlines(True)} for kind, source in cells]
@@ -49,36 +43,30 @@ def test_the_main_path_ends_where_it_goes_deeper(notebook):
         ("markdown", "## Going deeper"),
     ]
     name = notebook(*before, ("markdown", "# Going deeper\nmore"), ("code", "1"))
-    assert ["".join(cell["source"]) for cell in reading.main_path(name)] == [s for _, s in before]
-    assert len(reading.main_path(notebook(*before))) == len(before)
+    assert ["".join(cell["source"]) for cell in series.main_path(name)] == [s for _, s in before]
+    assert len(series.main_path(notebook(*before))) == len(before)
 
 
 def test_minutes_count_the_words_and_the_code_of_the_main_path(notebook):
     words = ("markdown", "word " * 400)
     deeper = ("markdown", "# Going deeper")
-    assert reading.minutes(notebook(words)) == 2
-    assert reading.minutes(notebook(words, ("code", "a b c"), ("code", "d"))) == 3
-    assert reading.minutes(notebook(words, deeper, words, ("code", "d"))) == 2
-    assert reading.minutes(notebook(words, ("markdown", "one more"))) == 3
+    assert series.minutes(notebook(words)) == 2
+    assert series.minutes(notebook(words, ("code", "a b c"), ("code", "d"))) == 3
+    assert series.minutes(notebook(words, deeper, words, ("code", "d"))) == 2
+    assert series.minutes(notebook(words, ("markdown", "one more"))) == 3
 
 
 def test_what_is_needed_are_the_links_after_those_words(notebook):
     text = "[a](01_a.ipynb)\n**You need** [c](03_c.ipynb), [b](02_b.ipynb), [c](03_c.ipynb)"
-    assert reading.needed(notebook(("markdown", "# x"), ("markdown", text))) == ["03_c", "02_b"]
-    assert reading.needed(notebook(("markdown", "# x"))) == []
+    assert series.needed(notebook(("markdown", "# x"), ("markdown", text))) == ["03_c", "02_b"]
+    assert series.needed(notebook(("markdown", "# x"))) == []
 
 
 def test_what_is_needed_comes_with_what_it_needs_itself(monkeypatch):
     links = {"a": ["b"], "b": ["c"], "c": [], "d": ["a"]}
-    monkeypatch.setattr(reading, "needed", links.get)
-    assert reading.with_needed(["a"]) == {"a", "b", "c"}
-    assert reading.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
-
-
-def test_without_the_repository_it_is_said_where_notebooks_are(monkeypatch):
-    monkeypatch.setattr(reading, "IS_CHECKOUT", False)
-    with pytest.raises(folders.NoCheckout, match="the notebooks are in the repository"):
-        reading.minutes("01_naive")
+    monkeypatch.setattr(series, "needed", links.get)
+    assert series.with_needed(["a"]) == {"a", "b", "c"}
+    assert series.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
 
 
 # ---- the ladder and the ways ---------------------------------------------------------------------
@@ -90,30 +78,24 @@ def test_the_ladder_links_every_notebook_and_has_its_numbers():
     rows = {row.split()[0]: row for row in repr(shown).splitlines() if row[:1].isdigit()}
     assert list(rows) == NAMES
     for step in overview.ladder_steps():
-        numbers = f"{step.tflops} {step.share} {reading.minutes(step.name)}".split()
+        numbers = f"{step.tflops} {step.share} {series.minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
-    assert reading.FORMULA in repr(shown)
-
-
-def test_a_picture_that_was_not_made_is_asked_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(overview, "PICTURES", folders.RESULTS / "not there")
-    with pytest.raises(NoRecord, match=r"01_naive.png is not there: run `make readme`"):
-        index._row(overview.Step("01_naive", "", "", "", ""))
+    assert series.FORMULA in repr(shown)
 
 
 def test_a_way_has_what_its_notebooks_need_and_nothing_else():
     routes = index.routes()
     every, fp32, tensor = routes.values()
-    assert every == [reading.HOST_CODE, *NAMES]
+    assert every == [series.HOST_CODE, *NAMES]
     goals = ({rung.name for rung in RUNGS if rung.precision is SINGLE},
              {rung.name for rung in RUNGS if rung.precision.on_tensor_cores})  # fmt: skip
     for way, goal in zip((fp32, tensor), goals, strict=True):
         assert goal <= set(way) and way == [name for name in every if name in way]
         assert way != every, "a way leaves something out"
-        asked = [word for name in way for word in reading.needed(name)]
+        asked = [word for name in way for word in series.needed(name)]
         assert set(asked) <= set(way) <= {*asked, *goal}
         for name in way:  # whoever reads in this order has read what a notebook needs
-            assert set(reading.needed(name)) <= set(way[: way.index(name)]), name
+            assert set(series.needed(name)) <= set(way[: way.index(name)]), name
     shown = index.ways()
     assert links(shown.markup) == [f"{name}.ipynb" for names in routes.values() for name in names]
     assert all(
@@ -132,25 +114,6 @@ def test_the_thumbnails_are_those_of_the_kernels():
         assert np.array_equal(kept, np.asarray(picture)), f"{path.name}: run `make readme`"
 
 
-def test_a_thumbnail_shows_block_warp_and_thread_in_proportion():
-    """Of 80×80 elements of C the block has 8 rows of 64, its first warp 32 of one, a thread one."""
-    picture = np.asarray(
-        thumbnails.thumbnail(facts.of(load("02_coalescing", BLOCK_X=64, BLOCK_Y=8)))
-    )
-    far = thumbnails.SHORT + thumbnails.GAP + 1
-    c = picture[far : far + thumbnails.LONG, far : far + thumbnails.LONG]
-    scale = thumbnails.LONG // 80
-
-    def area(*colour):
-        return int((c == colour).all(axis=2).sum()) / scale**2
-
-    rgb = [round(255 * part) for part in style.to_rgb(style.ARRAYS["C"])]
-    assert area(0, 0, 0) == 1
-    assert area(*rgb) == 32 - 1
-    pale = [round(255 * part) for part in style.tint(style.ARRAYS["C"], 0.16)]
-    assert area(*pale) == 8 * 64 - 32
-
-
 # ---- the glossary --------------------------------------------------------------------------------
 
 
@@ -167,7 +130,7 @@ def text_of(name):
 
 @pytest.mark.parametrize("term", glossary.TERMS, ids=lambda term: term.name)
 def test_a_term_is_used_where_it_is_explained(term):
-    known = [*NAMES, reading.HOST_CODE]
+    known = [*NAMES, series.HOST_CODE]
     assert term.notebook in known
     assert term.is_in(text_of(term.notebook)), f"{term.notebook} does not say {term.name!r}"
 
@@ -180,11 +143,6 @@ def test_a_term_is_found_as_a_word():
 def test_every_item_of_the_list_is_a_term():
     text = Path(glossary.__file__).with_name("glossary.md").read_text(encoding="utf-8")
     assert len(re.findall(r"^- ", text, re.MULTILINE)) == len(glossary.TERMS)
-
-
-def test_every_word_stands_for_one_term():
-    words = [word.lower() for term in glossary.TERMS for word in (term.name, *term.also)]
-    assert sorted(set(words)) == sorted(words)
 
 
 def test_every_term_is_there_once_with_one_sentence():

@@ -36,19 +36,19 @@ def split(join, **settings):
 
 @every_join
 def test_all_ways_to_join_parts_are_right_and_without_a_finding(join):
-    one = split(join)
+    loaded = split(join)
     for shape in ((70, 77, 99), (33, 5, 300), (1, 1, 1), (17, 33, 0), (40, 36, 2)):
-        assert verify.check(one, *shape, 1.0, 0.0, seed=3).passed, shape
-    assert verify.check(one, 70, 77, 99, 0.5, 2.0, seed=4, gap=3).passed
-    assert one.check().passed
+        assert verify.check(loaded, *shape, 1.0, 0.0, seed=3).passed, shape
+    assert verify.check(loaded, 70, 77, 99, 0.5, 2.0, seed=4, gap=3).passed
+    assert loaded.check().passed
 
 
 @pytest.mark.parametrize("op_a, op_b", OPS)
 def test_matrices_may_be_stored_transposed_and_with_gaps(op_a, op_b):
-    one = split(EVERY_PART, OP_A=op_a, OP_B=op_b)
-    assert verify.check(one, 45, 70, 61, 1.0, 0.0, seed=5).passed
-    assert verify.check(one, 64, 64, 64, 0.5, 2.0, seed=6, gap=4).passed
-    assert verify.check(one, 45, 70, 61, 0.5, 2.0, seed=7, gap=3).passed
+    loaded = split(EVERY_PART, OP_A=op_a, OP_B=op_b)
+    assert verify.check(loaded, 45, 70, 61, 1.0, 0.0, seed=5).passed
+    assert verify.check(loaded, 64, 64, 64, 0.5, 2.0, seed=6, gap=4).passed
+    assert verify.check(loaded, 45, 70, 61, 0.5, 2.0, seed=7, gap=3).passed
 
 
 def test_joins_have_the_numbers_that_the_kernel_gives_them():
@@ -78,16 +78,16 @@ def test_parts_and_their_number_go_together():
 
 @pytest.mark.parametrize("op_a, op_b", OPS)
 def test_batches_are_right_by_strides_and_without_a_finding(op_a, op_b):
-    one = kernel(BATCHED, **ONE_WARP, OP_A=op_a, OP_B=op_b).scheduled_for(2)
+    batched = kernel(BATCHED, **ONE_WARP, OP_A=op_a, OP_B=op_b).scheduled_for(2)
     for batch in (0, 1, 5):
-        assert verify.check(one, 45, 39, 37, 1.0, 0.0, seed=8, batch=batch).passed, batch
-    assert verify.check(one, 32, 36, 20, 0.5, 2.0, seed=9, gap=3, batch=4).passed
-    assert verify.check(one, 3, 2, 0, 1.0, 0.0, seed=9, batch=2).passed
+        assert verify.check(batched, 45, 39, 37, 1.0, 0.0, seed=8, batch=batch).passed, batch
+    assert verify.check(batched, 32, 36, 20, 0.5, 2.0, seed=9, gap=3, batch=4).passed
+    assert verify.check(batched, 3, 2, 0, 1.0, 0.0, seed=9, batch=2).passed
 
 
 def test_batches_are_right_by_addresses_and_leave_no_finding():
-    one = kernel(BATCHED, **ONE_WARP, POINTERS=1).scheduled_for(2)
-    assert verify.check(one, 45, 39, 37, 0.5, 2.0, seed=8, gap=4, batch=5).passed
+    batched = kernel(BATCHED, **ONE_WARP, POINTERS=1).scheduled_for(2)
+    assert verify.check(batched, 45, 39, 37, 0.5, 2.0, seed=8, gap=4, batch=5).passed
     assert kernel(BATCHED, **ONE_WARP).check().passed
 
 
@@ -100,19 +100,19 @@ FEW_COLUMNS = {"BM": 16, "BN": 1, "BK": 256, "TM": 2, "TN": 1, "STAGES": 2}
 @pytest.mark.parametrize("split, join", [(1, ALONE), (3, LAST_ARRIVER), (4, CLUSTER)])
 @pytest.mark.parametrize("op_a", (0, 1))
 def test_few_rows_are_right_and_without_a_finding(split, join, op_a):
-    one = kernel(SPLIT_K, **FEW_ROWS, SPLIT=split, JOIN=join, OP_A=op_a)
+    loaded = kernel(SPLIT_K, **FEW_ROWS, SPLIT=split, JOIN=join, OP_A=op_a)
     for shape in ((1, 300, 700), (3, 301, 5), (1, 4, 0)):
-        assert verify.check(one, *shape, 1.0, 0.0, seed=3).passed, shape
-    assert verify.check(one, 2, 260, 600, 0.5, 2.0, seed=4, gap=3).passed
-    assert verify.check(one, 2, 260, 600, 0.5, 2.0, seed=4, gap=4).passed
-    assert one.check().passed
+        assert verify.check(loaded, *shape, 1.0, 0.0, seed=3).passed, shape
+    assert verify.check(loaded, 2, 260, 600, 0.5, 2.0, seed=4, gap=3).passed
+    assert verify.check(loaded, 2, 260, 600, 0.5, 2.0, seed=4, gap=4).passed
+    assert loaded.check().passed
 
 
 @pytest.mark.parametrize("op_b", (0, 1))
 def test_few_columns_are_right_and_without_a_finding(op_b):
-    one = kernel(SPLIT_K, **FEW_COLUMNS, SPLIT=1, JOIN=ALONE, OP_B=op_b)
+    loaded = kernel(SPLIT_K, **FEW_COLUMNS, SPLIT=1, JOIN=ALONE, OP_B=op_b)
     for shape in ((21, 1, 700), (21, 3, 701), (5, 2, 0)):
-        assert verify.check(one, *shape, 1.0, 0.0, seed=3).passed, shape
-    assert verify.check(one, 17, 2, 600, 0.5, 2.0, seed=4, gap=3).passed
-    assert verify.check(one, 17, 2, 600, 0.5, 2.0, seed=4, gap=4).passed
-    assert one.check().passed
+        assert verify.check(loaded, *shape, 1.0, 0.0, seed=3).passed, shape
+    assert verify.check(loaded, 17, 2, 600, 0.5, 2.0, seed=4, gap=3).passed
+    assert verify.check(loaded, 17, 2, 600, 0.5, 2.0, seed=4, gap=4).passed
+    assert loaded.check().passed

@@ -1,4 +1,6 @@
-"""Ways to join the parts of K: which settings are compared, what is the same, what is told."""
+"""Ways to join the parts of K: which settings are compared, which bits agree, what is recorded."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pandas
@@ -24,12 +26,12 @@ BEST = RUNG.defaults | {"SPLIT": 8, "JOIN": CLUSTER}
 
 
 def test_all_ways_have_the_same_tile_and_as_many_parts_where_they_cut_k():
-    found = dict(joins.ways(BEST))
-    assert list(found) == list(JOINS)
-    for join, settings in enumerate(found.values()):
+    ways = dict(joins.ways(BEST))
+    assert list(ways) == list(JOINS)
+    for join, settings in enumerate(ways.values()):
         assert settings["JOIN"] == join and RUNG.broken(settings) is None
         assert {**settings, "JOIN": 0, "SPLIT": 0} == {**BEST, "JOIN": 0, "SPLIT": 0}
-    assert {one["SPLIT"] for one in found.values()} == {1, 8}
+    assert {settings["SPLIT"] for settings in ways.values()} == {1, 8}
 
 
 def test_shapes_that_are_compared_are_swept():
@@ -37,14 +39,14 @@ def test_shapes_that_are_compared_are_swept():
 
 
 def test_results_are_compared_by_their_bits():
-    one = np.array([1.0, -2.0, 0.0], np.float32)
-    other = one.copy()
-    other[1] = np.nextafter(other[1], np.float32(0))
-    assert joins._compared([one, one]) == {"results": 1, "elements": 0, "most_ulps": 0}
-    assert joins._compared([one, other, one]) == {"results": 2, "elements": 1, "most_ulps": 1}
+    first = np.array([1.0, -2.0, 0.0], np.float32)
+    second = first.copy()
+    second[1] = np.nextafter(second[1], np.float32(0))
+    assert joins._compared([first, first]) == {"results": 1, "elements": 0, "most_ulps": 0}
+    assert joins._compared([first, second, first]) == {"results": 2, "elements": 1, "most_ulps": 1}
 
 
-def test_on_the_recorded_gpu_only_atomics_do_not_repeat():
+def test_in_the_record_only_atomics_give_results_that_differ():
     table = joins.REPEATS.read().set_index("join")
     differ = table["results"] > 1
     assert differ[JOINS[ATOMICS]] and differ.sum() == 1
@@ -62,7 +64,8 @@ def test_the_gain_is_that_of_the_fastest_way_with_equal_parts(monkeypatch):
         row(deep, STREAM_K, 1.0, 1), row(square, ALONE, 5.0, 1), row(square, CLUSTER, 4.0, 2),
         row((64, 64, 64), STREAM_K, 1.0, 1),
     ]  # fmt: skip
-    monkeypatch.setattr(cuts, "joins", lambda: pandas.DataFrame(rows))
+    table = SimpleNamespace(read=lambda: pandas.DataFrame(rows))
+    monkeypatch.setattr(cuts, "TIMES_OF_JOINS", table)
     table = cuts.gains(sm_count=50)
     assert table.index.tolist() == ["64×128×4096", "640×640×640"]
     assert table.loc["64×128×4096"].tolist() == [
@@ -114,10 +117,10 @@ def test_one_block_a_tile_stores_c_alone_and_atomics_add_every_part_to_it(moved)
 
 
 def test_only_with_atomics_the_order_of_blocks_is_seen_in_the_bits():
-    found = parts.in_orders(32, 32, 256, orders=4, sm_count=1, **SMALL)
-    results = found["different results"]
+    table = parts.in_orders(32, 32, 256, orders=4, sm_count=1, **SMALL)
+    results = table["different results"]
     assert results[JOINS[ATOMICS]] > 1
     assert (results.drop(JOINS[ATOMICS]) == 1).all() and len(results) == 5
-    changed = found["elements that differ"]
+    changed = table["elements that differ"]
     assert 0 < changed[JOINS[ATOMICS]] <= 32 * 32
     assert (changed.drop(JOINS[ATOMICS]) == 0).all()

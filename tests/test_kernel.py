@@ -42,7 +42,7 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ((A.astype(np.float64), B), "A is float64.*takes float32; use A.astype"),
         ((A, B.astype(np.int32)), "B is int32"),
@@ -57,8 +57,8 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
         ((A, B, C.T.copy(), 1.0, 0.5), "C is 3×5, A @ B is 5×3"),
     ],
 )
-def test_what_a_kernel_does_not_take_is_named(kernel, arguments, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_wrong_arguments_are_refused_with_the_reason(kernel, arguments, message):
+    with pytest.raises(ArgumentError, match=message):
         kernel(*arguments)
 
 
@@ -72,7 +72,7 @@ def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
 
 
 @pytest.mark.parametrize(
-    ("shape", "says"),
+    ("shape", "message"),
     [
         ((-1, 2, 3), "m is -1: it is a whole number from 1 on"),
         ((0, 2, 3), "m is 0"),
@@ -82,13 +82,13 @@ def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
         ((2, 3, "4"), "k is '4'"),
     ],
 )
-def test_a_trace_of_what_is_no_shape_is_refused(kernel, shape, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_a_trace_of_an_invalid_shape_is_refused(kernel, shape, message):
+    with pytest.raises(ArgumentError, match=message):
         kernel.trace(*shape)
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "message"),
     [
         (None, r"source is None: from_source takes CUDA C\+\+ as text"),
         (3, "source is builtins.int: from_source takes CUDA C"),
@@ -96,8 +96,8 @@ def test_a_trace_of_what_is_no_shape_is_refused(kernel, shape, says):
         ("my kernels/mine.cu", r"name of a file, 'my kernels/mine.cu': .*Path"),
     ],
 )
-def test_a_source_that_is_no_text_is_refused(source, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_a_source_that_is_not_text_is_refused(source, message):
+    with pytest.raises(ArgumentError, match=message):
         gl.from_source(source, like="01_naive")
 
 
@@ -311,7 +311,7 @@ def test_a_small_product_is_given_up_soon_and_a_waiting_reader_waits(monkeypatch
     assert np.allclose(kernel(A, B), 4000 * (A @ B), rtol=1e-2, atol=1)
 
 
-def test_a_hopeless_product_is_refused_before_anything_of_its_size_is_made():
+def test_a_product_far_beyond_the_time_limit_is_refused_before_memory_is_allocated():
     kernel = gl.load("03_shared_memory")
     huge = np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))  # which nobody may look at
     with pytest.raises(TakesTooLong, match=r"more than 137 minutes .* limit of 120 seconds"):

@@ -54,27 +54,27 @@ def change(text, old, new):
 
 
 def test_the_rung_itself_passes_and_nothing_differs(right):
-    found = judge(right, NAME, **SMALL)
-    assert found.passed and found.verified.passed and found.checked.passed
-    assert found.changed == [] and found.resources[0] == found.resources[1]
-    assert "all 12 are equal" in repr(found) and "as before" in repr(found)
+    judged = judge(right, NAME, **SMALL)
+    assert judged.passed and judged.verified.passed and judged.checked.passed
+    assert judged.changed == [] and judged.resources[0] == judged.resources[1]
+    assert "all 12 are equal" in repr(judged) and "as before" in repr(judged)
 
 
 def test_counters_before_and_after_are_those_of_two_traces(right):
-    found = judge(change(right, "a[TILE][BK + PAD]", "a[TILE][BK + 1]"), NAME, **SMALL)
-    assert found.passed
-    traces = [kernel.trace(*found.shape) for kernel in (gl.load(NAME, **SMALL), found.kernel)]
+    judged = judge(change(right, "a[TILE][BK + PAD]", "a[TILE][BK + 1]"), NAME, **SMALL)
+    assert judged.passed
+    traces = [kernel.trace(*judged.shape) for kernel in (gl.load(NAME, **SMALL), judged.kernel)]
     before, after = (trace.counters for trace in traces)
     differ = {name for name in before if before[name] != after[name]}
     assert differ  # rows of a that do not begin at 16 bytes cost loads of 16 bytes
-    assert found.changed == [
+    assert judged.changed == [
         (words, before[name], after[name]) for name, words in COUNTED.items() if name in differ
     ]
-    assert f"differ; {len(COUNTED) - len(differ)} are equal" in repr(found)
-    ratios = re.findall(r"^shared loads, .*?([\d,]+) +([\d,]+) +×(\S+)$", repr(found), re.M)
+    assert f"differ; {len(COUNTED) - len(differ)} are equal" in repr(judged)
+    ratios = re.findall(r"^shared loads, .*?([\d,]+) +([\d,]+) +×(\S+)$", repr(judged), re.M)
     assert ratios
-    for one, other, ratio in ratios:
-        quotient = int(other.replace(",", "")) / int(one.replace(",", ""))
+    for old, new, ratio in ratios:
+        quotient = int(new.replace(",", "")) / int(old.replace(",", ""))
         assert float(ratio) == pytest.approx(quotient, rel=0.01)
 
 
@@ -87,50 +87,50 @@ def test_every_counter_has_words_of_its_own():
 
 def test_a_lost_barrier_gives_right_results_and_a_race_in_its_lines():
     kernel = gl.exercises.planted(NAME)
-    found = judge(kernel.text, NAME, **SMALL)
-    assert found.verified.passed and not found.passed
-    kinds = {finding.kind for _, finding in found.findings}
+    judged = judge(kernel.text, NAME, **SMALL)
+    assert judged.verified.passed and not judged.passed
+    kinds = {finding.kind for _, finding in judged.findings}
     assert kinds == {"write-after-read race"}
-    assert len({finding.line for _, finding in found.findings}) == len(found.findings)
+    assert len({finding.line for _, finding in judged.findings}) == len(judged.findings)
     lines = kernel.text.splitlines()
-    for _, finding in found.findings:
-        assert f"> {finding.line:4d} | {lines[finding.line - 1]}" in repr(found)
-    assert found.counters  # it is counted all the same
+    for _, finding in judged.findings:
+        assert f"> {finding.line:4d} | {lines[finding.line - 1]}" in repr(judged)
+    assert judged.counters  # it is counted all the same
 
 
 def test_wrong_results_stop_the_counting_but_not_the_checks():
     name = "09_double_buffering"
     kernel = gl.exercises.planted(name)
-    found = judge(kernel.text, name, **kernel.settings)
-    assert not found.passed and not found.verified.passed
-    assert not found.counters and found.resources
-    assert "read of a copy in flight" in repr(found) and "not counted" in repr(found)
+    judged = judge(kernel.text, name, **kernel.settings)
+    assert not judged.passed and not judged.verified.passed
+    assert not judged.counters and judged.resources
+    assert "read of a copy in flight" in repr(judged) and "not counted" in repr(judged)
 
 
 def test_the_first_failing_case_is_named_with_its_place(right):
     text = change(right, "a_source += BK;", "a_source += BK + 1;")
-    found = judge(text, NAME, **SMALL)
-    failed = [case for case in found.verified.cases if not case.passed]
+    judged = judge(text, NAME, **SMALL)
+    failed = [case for case in judged.verified.cases if not case.passed]
     first = failed[0]
     again = check_product(
-        found.kernel, first.m, first.n, first.k, first.alpha, first.beta, seed=first.seed
+        judged.kernel, first.m, first.n, first.k, first.alpha, first.beta, seed=first.seed
     )
-    said = f"{len(failed)} of {len(found.verified.cases)} cases. The first is M={first.m} "
-    assert said in repr(found) and again.message in repr(found)
+    verdict = f"{len(failed)} of {len(judged.verified.cases)} cases. The first is M={first.m} "
+    assert verdict in repr(judged) and again.message in repr(judged)
 
 
 def test_a_compile_error_stops_and_shows_the_lines_around_it(right):
-    found = judge(change(right, "float sum = 0.0f;", "flot sum = 0.0f;"), NAME)
-    assert found.kernel is None and found.verified is None and found.checked is None
+    judged = judge(change(right, "float sum = 0.0f;", "flot sum = 0.0f;"), NAME)
+    assert judged.kernel is None and judged.verified is None and judged.checked is None
     number = right[: right.index("float sum")].count("\n") + 1
     lines = right.splitlines()
-    assert f"  > {number:4d} |     flot sum = 0.0f;" in repr(found)
-    assert f"    {number - 1:4d} | {lines[number - 2]}" in repr(found)
-    assert 'identifier "flot" is undefined' in repr(found)
+    assert f"  > {number:4d} |     flot sum = 0.0f;" in repr(judged)
+    assert f"    {number - 1:4d} | {lines[number - 2]}" in repr(judged)
+    assert 'identifier "flot" is undefined' in repr(judged)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "says"),
+    ("old", "new", "message"),
     [
         ("shared_memory(const", "mine(const", "no kernel 'shared_memory'; it has mine"),
         ("int K, float alpha, float beta)", "int K)\n#define alpha 1.f\n#define beta 0.f\n",
@@ -144,17 +144,17 @@ def test_a_compile_error_stops_and_shows_the_lines_around_it(right):
         ("row >= M || col >= N", "false", "out-of-bounds write"),
     ],
 )  # fmt: skip
-def test_whatever_is_wrong_is_a_sentence(right, old, new, says):
-    found = judge(change(right, old, new), NAME, **SMALL)
-    assert not found.passed and says in repr(found)
-    assert "Traceback" not in repr(found)
+def test_every_mistake_is_reported_as_a_sentence(right, old, new, message):
+    judged = judge(change(right, old, new), NAME, **SMALL)
+    assert not judged.passed and message in repr(judged)
+    assert "Traceback" not in repr(judged)
 
 
 def test_a_kernel_that_never_ends_is_given_up_in_time(right, monkeypatch):
     monkeypatch.setattr("gemmlab.kernel.in_simulator.SMALL_S", 0.5)
-    found = judge(change(right, "tile_k < K; tile_k += BK", "tile_k < K; "), NAME, **SMALL)
-    assert "given up after 0.5 seconds" in found.stopped and "M=7 N=5 K=3" in found.stopped
-    assert found.kernel is not None and found.verified is None
+    judged = judge(change(right, "tile_k < K; tile_k += BK", "tile_k < K; "), NAME, **SMALL)
+    assert "given up after 0.5 seconds" in judged.stopped and "M=7 N=5 K=3" in judged.stopped
+    assert judged.kernel is not None and judged.verified is None
 
 
 def test_a_kernel_that_waits_for_ever_is_a_finding():
@@ -168,8 +168,8 @@ def test_a_kernel_that_waits_for_ever_is_a_finding():
                      " @!p bra again; }" :: "r"(at) : "memory");
     """
     text = change(gl.load(NAME).text, "    float sum = 0.0f;", f"    float sum = 0.0f; {wait}")
-    found = judge(text, NAME, **SMALL)
-    assert not found.passed and "deadlock" in repr(found)
+    judged = judge(text, NAME, **SMALL)
+    assert not judged.passed and "deadlock" in repr(judged)
 
 
 def test_mistakes_that_the_checks_find_keep_a_kernel_off_the_gpu(right, monkeypatch):
@@ -194,7 +194,7 @@ def _as_if_on_a_gpu(*args, **settings):
 
 
 @pytest.mark.parametrize(
-    ("like", "settings", "says"),
+    ("like", "settings", "message"),
     [
         (NAME, {"TILE": 64}, "TILE=64 is not legal"),
         (NAME, {"TILE": 32, "BK": 8}, "leaves threads without work"),
@@ -203,22 +203,22 @@ def _as_if_on_a_gpu(*args, **settings):
         ("03_shared", {}, "did you mean 03_shared_memory"),
     ],
 )
-def test_an_illegal_request_is_answered_with_its_reason(right, like, settings, says):
-    found = judge(right, like, **settings)
-    assert found.kernel is None and says in repr(found) and not found.passed
+def test_an_illegal_request_is_answered_with_its_reason(right, like, settings, message):
+    judged = judge(right, like, **settings)
+    assert judged.kernel is None and message in repr(judged) and not judged.passed
 
 
 def test_html_says_what_the_text_says(right):
     kernel = gl.exercises.planted(NAME)
     text = change(kernel.text, "a[TILE][BK + PAD]", "a[TILE][BK + 1]")
-    for found in (judge(text, NAME, **SMALL), judge(text + "}", NAME), judge(text, "x")):
-        page = found._repr_html_()
+    for judged in (judge(text, NAME, **SMALL), judge(text + "}", NAME), judge(text, "x")):
+        page = judged._repr_html_()
         plain = re.sub(r"<[^>]*>", "\n", page)
         for sign, letter in (("&lt;", "<"), ("&gt;", ">"), ("&#x27;", "'"), ("&quot;", '"')):
             plain = plain.replace(sign, letter)
-        said = repr(found).replace("&amp;", "&")
+        as_text = repr(judged).replace("&amp;", "&")
         pieces = [piece.strip() for piece in plain.replace("&amp;", "&").splitlines()]
-        assert all(piece in said for piece in pieces)
+        assert all(piece in as_text for piece in pieces)
         assert "background: #FCFCFA; color: #222222" in page
 
 
@@ -240,7 +240,7 @@ def test_a_line_is_read(line, parsed):
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ("", "no rung is named"),
         ("TILE=16", "no rung is named"),
@@ -254,20 +254,20 @@ def test_a_line_is_read(line, parsed):
         (f"{NAME} 'TILE=3", "No closing quotation"),
     ],
 )
-def test_a_line_that_cannot_be_read_says_what_to_write(line, says, shell, right):
-    with pytest.raises(BadLine, match=re.escape(says)):
+def test_a_line_that_cannot_be_read_says_what_to_write(line, message, shell, right):
+    with pytest.raises(BadLine, match=re.escape(message)):
         parse(line)
-    found = shell.run_cell_magic("kernel", line, right)
-    assert isinstance(found, Judgement) and says in repr(found)
+    judged = shell.run_cell_magic("kernel", line, right)
+    assert isinstance(judged, Judgement) and message in repr(judged)
 
 
 # ---- in a shell ----------------------------------------------------------------------------------
 
 
 def test_what_a_cell_prints_is_cut_after_a_few_lines_of_all_products_together(shell, right, capsys):
-    saying = 'if (threadIdx.x + threadIdx.y == 0) printf("block %d\\n", blockIdx.x);'
-    talking = change(right, "float sum", f"{saying} float sum")
-    shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16", talking)
+    print_call = 'if (threadIdx.x + threadIdx.y == 0) printf("block %d\\n", blockIdx.x);'
+    printing = change(right, "float sum", f"{print_call} float sum")
+    shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16", printing)
     *lines, last = capsys.readouterr().out.splitlines()
     assert len(lines) == 20 and set(lines) <= {f"block {i}" for i in range(16)}
     more = re.fullmatch(r"… and ([\d,]+) more lines of what the kernel prints", last)
@@ -279,8 +279,8 @@ def test_the_kernel_becomes_a_variable_if_asked_and_never_an_old_one(shell, righ
     broken = change(right, "float sum", "flot sum")
     shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16", right)
     assert "mine" not in shell.user_ns
-    found = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16 --name mine", right)
-    assert shell.user_ns["mine"] is found.kernel
+    judged = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16 --name mine", right)
+    assert shell.user_ns["mine"] is judged.kernel
     shell.run_cell_magic("kernel", f"{NAME} --name mine", broken)
     assert "mine" not in shell.user_ns
 
@@ -289,9 +289,9 @@ def test_the_kernel_becomes_a_variable_if_asked_and_never_an_old_one(shell, righ
 def test_a_name_that_holds_something_else_keeps_it(held, shell, right):
     shell.user_ns["mine"] = held
     for text in (right, change(right, "float sum", "flot sum")):
-        found = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16 --name mine", text)
-        assert shell.user_ns["mine"] is held and found.kernel is None
-        assert f"mine holds something else, of type {type(held).__name__}" in repr(found)
+        judged = shell.run_cell_magic("kernel", f"{NAME} TILE=16 BK=16 --name mine", text)
+        assert shell.user_ns["mine"] is held and judged.kernel is None
+        assert f"mine holds something else, of type {type(held).__name__}" in repr(judged)
 
 
 def test_a_whole_cell_shows_its_result(shell, right, capsys):

@@ -54,17 +54,17 @@ def test_a_word_that_was_replaced_is_no_name(word):
 
 @pytest.mark.parametrize("word", sorted(PARTS))
 def test_a_word_that_was_replaced_is_in_no_name(word):
-    found = {
+    used = {
         path.name: sorted(names)
         for path in TEXTS
         if (names := {name for name in identifiers(path) if word in name.lower().split("_")})
     }
-    assert found == {}
+    assert used == {}
 
 
 def test_a_struct_is_not_called_from_or_to():
-    found = re.compile(r"\b[A-Z]\w*[a-z]\w*(?:<[^<>]*>)?&? (?:from|to)\b")
-    assert [path.name for path, text in TEXTS.items() if found.search(bare(text))] == []
+    from_or_to = re.compile(r"\b[A-Z]\w*[a-z]\w*(?:<[^<>]*>)?&? (?:from|to)\b")
+    assert [path.name for path, text in TEXTS.items() if from_or_to.search(bare(text))] == []
 
 
 def test_a_parameter_hides_no_struct_and_no_macro():
@@ -80,8 +80,8 @@ def test_a_parameter_hides_no_struct_and_no_macro():
             other = bare(next(text for path, text in TEXTS.items() if path.name == name))
             defined |= set(re.findall(r"^\s*#\s*define\s+(\w+)", other, re.M))
             defined |= set(re.findall(r"^struct\s+(\w+)", other, re.M))
-        if found := set(names) & defined:
-            hidden[path.name] = sorted(found)
+        if both := set(names) & defined:
+            hidden[path.name] = sorted(both)
     assert hidden == {}
 
 

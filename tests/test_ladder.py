@@ -44,12 +44,12 @@ def macros(source):
 
 def included(text, seen=()) -> list[str]:
     """Own headers, those that they include too; each where it is met first."""
-    found = []
+    names = []
     for name in re.findall(r'#include "(.*)"', text):
-        if name not in (*seen, *found):
+        if name not in (*seen, *names):
             other = kernel_file(name).read_text(encoding="utf-8")
-            found += [name, *included(other, (*seen, *found, name))]
-    return found
+            names += [name, *included(other, (*seen, *names, name))]
+    return names
 
 
 def test_no_two_files_of_kernels_have_one_name():
@@ -68,9 +68,11 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     header = re.match(r"(//.*\n)+", text)[0]
     for part in ("Idea:", "Launch:", "Takes:"):
         assert re.search(rf"^// {part} +\S", header, re.M)
-    own = macros(text)
+    own_macros = macros(text)
     headers = [kernel_file(name) for name in included(text)]
-    defaults = {name: value for one in headers for name, value in macros(one).items()} | own
+    defaults = {
+        name: value for header in headers for name, value in macros(header).items()
+    } | own_macros
     parameters = {
         p.name: str(p.default)
         for p in rung.parameters
@@ -81,7 +83,7 @@ def test_its_kernel_file_says_what_the_ladder_says(rung):
     steps = paths[rung.name].steps if rung.name in paths else mma_steps.STEPS
     varied = {name for step in steps if step.rung is rung for name in step.settings}
     varied |= {"PAD"}  # 14_steps.cu sets it
-    assert own.keys() - parameters.keys() <= varied  # the others are there for the path
+    assert own_macros.keys() - parameters.keys() <= varied  # the others are there for the path
 
 
 def chooses_entry(rung, parameter) -> bool:
@@ -150,8 +152,8 @@ def test_every_setting_that_ships_fits_into_a_block(rung):
 
 def test_a_setting_that_the_architecture_does_not_have_is_refused():
     assert gl.load("09_double_buffering", arch="sm_75").arch == "sm_75"
-    wanted = r"STAGES=2 needs sm_80 or newer, this is sm_75; the nearest choice .* STAGES=1"
-    with pytest.raises(IllegalSetting, match=wanted):
+    message = r"STAGES=2 needs sm_80 or newer, this is sm_75; the nearest choice .* STAGES=1"
+    with pytest.raises(IllegalSetting, match=message):
         gl.load("09_double_buffering", arch="sm_75", STAGES=2)
 
 
@@ -175,15 +177,15 @@ def test_a_rung_may_need_one_architecture_alone_or_from_one_on():
 def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are(arch):
     with pytest.raises(IllegalSetting) as refused:
         ladder.require_compiled(arch)
-    said, there = str(refused.value).split(
+    refused_arch, there = str(refused.value).split(
         " is no architecture that is compiled for here; those are "
     )
-    assert said == repr(arch) and set(there.split(", ")) == set(nvrtc.archs())
+    assert refused_arch == repr(arch) and set(there.split(", ")) == set(nvrtc.archs())
 
 
 @pytest.mark.parametrize("value", [np.bool_(True), np.float64(16), 16.0, "16", None, -1, [16]])
 @pytest.mark.parametrize("other", [8, "8"])
-def test_what_is_no_legal_number_is_refused_whatever_the_others_are(value, other):
+def test_an_illegal_number_is_refused_whatever_the_other_settings_are(value, other):
     with pytest.raises(IllegalSetting, match=r"BLOCK_X=.* is not legal, the values are 1, 2, 4"):
         ladder.settings_for(NAIVE, {"BLOCK_X": value, "BLOCK_Y": other})
 
@@ -209,19 +211,19 @@ def test_tiles_cover_c_exactly_once(rung, data):
 
 @given(st.integers(1, 2000), st.integers(1, 2000))
 def test_the_nearest_legal_choice_is_legal_and_changes_no_more_than_it_must(x, y):
-    wanted = {"BLOCK_X": x, "BLOCK_Y": y}
+    requested = {"BLOCK_X": x, "BLOCK_Y": y}
     legal = ladder.legal_settings(NAIVE)
-    if wanted in legal:
-        assert ladder.settings_for(NAIVE, wanted) == wanted
+    if requested in legal:
+        assert ladder.settings_for(NAIVE, requested) == requested
         return
     with pytest.raises(IllegalSetting) as refused:
-        ladder.settings_for(NAIVE, wanted)
+        ladder.settings_for(NAIVE, requested)
     named = re.search(r"nearest legal choice is BLOCK_X=(\d+), BLOCK_Y=(\d+)", str(refused.value))
     nearest = {"BLOCK_X": int(named[1]), "BLOCK_Y": int(named[2])}
     assert nearest in legal
 
     def changed(choice):
-        return sum(choice[name] != wanted[name] for name in wanted)
+        return sum(choice[name] != requested[name] for name in requested)
 
     assert changed(nearest) == min(changed(choice) for choice in legal)
 
@@ -232,14 +234,14 @@ def test_the_way_out_keeps_the_last_move_where_any_legal_choice_has_it(rung):
     legal, chance = ladder.legal_settings(rung), random.Random(3)
     for _ in range(40):
         parameter = chance.choice(rung.parameters)
-        wanted = chance.choice(legal) | {parameter.name: chance.choice(parameter.legal)}
-        if not rung.broken(wanted):
+        requested = chance.choice(legal) | {parameter.name: chance.choice(parameter.legal)}
+        if not rung.broken(requested):
             continue
-        offer = ladder.nearest(rung, wanted, keep=[parameter.name])
-        as_moved = [s for s in legal if s[parameter.name] == wanted[parameter.name]]
+        offer = ladder.nearest(rung, requested, keep=[parameter.name])
+        as_moved = [s for s in legal if s[parameter.name] == requested[parameter.name]]
         assert offer in (as_moved or legal)
-        fewest = min(_differ(settings, wanted) for settings in as_moved or legal)
-        assert _differ(offer, wanted) == fewest, (wanted, parameter.name)
+        fewest = min(_differ(settings, requested) for settings in as_moved or legal)
+        assert _differ(offer, requested) == fewest, (requested, parameter.name)
 
 
 def _differ(settings, other):
@@ -269,6 +271,6 @@ def test_a_number_a_beginning_or_a_misspelling_gets_a_suggestion(name, meant):
 
 
 @pytest.mark.parametrize("name", ["", "0", "99", "xyz"])
-def test_what_may_mean_several_or_none_gets_no_suggestion(name):
+def test_an_ambiguous_or_unknown_name_gets_no_suggestion(name):
     with pytest.raises(LadderError, match=f"no rung '{name}': The ladder has 01_naive"):
         ladder.find(name)

@@ -51,9 +51,7 @@ def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A results folder with the sample record, on a machine without a GPU."""
-    code = str(ceilings.of_ceilings(sample_record.GPU.sm_count))
-    return sample_record.put(monkeypatch, tmp_path, ceilings_code=code)
+    return sample_record.put_with_ceilings(monkeypatch, tmp_path)
 
 
 def with_levels(path, code):

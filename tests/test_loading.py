@@ -14,7 +14,7 @@ NAME = "10_register_banks"
 RUNG = ladder.find(NAME)
 
 
-def test_completion_offers_all_that_is_there_before_it_is_used():
+def test_completion_offers_names_that_are_loaded_lazily():
     """In a new process, for what was used once is there."""
     program = (
         "import gemmlab as gl; print(set(gl.__all__) <= set(dir(gl)), 'pandas' in sys.modules)"
@@ -44,7 +44,7 @@ def test_a_shape_and_parameters_together_are_refused():
 @pytest.mark.parametrize(
     "shape", [(1, 2), (0, 5, 5), (2.5, 1, 1), (True, 1, 1), (1, 1, 1, 1), 4096, ("8", 8, 8)]
 )
-def test_what_is_no_shape_is_refused(shape):
+def test_an_invalid_shape_is_refused(shape):
     with pytest.raises(IllegalSetting, match="three whole numbers from 1 on, not"):
         gl.load(NAME, shape=shape)
 
@@ -54,7 +54,7 @@ FUSED = "11_fused_epilogue"
 
 @pytest.mark.parametrize("shape", [(8192, 8192, 64), (4096, 4096, 4096), (1024, 1024, 64)])
 @pytest.mark.parametrize("activation", [0, 3])
-def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
+def test_untuned_parameters_can_be_given_with_a_shape(shape, activation):
     """The tile of the sweep, whatever activation it was swept with."""
     best = tuning.best(tuning.recorded(FUSED), shape)
     tile = {name: int(best[name]) for name in tuning.rung_parameters(ladder.find(FUSED))}
@@ -63,7 +63,7 @@ def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
 
 
 @pytest.mark.parametrize(
-    ("name", "given_", "says"),
+    ("name", "settings", "message"),
     [
         (FUSED, {"ACTIVATE": 2}, "11_fused_epilogue has no parameter ACTIVATE; it has BM"),
         (FUSED, {"ACTIVATION": 4}, "ACTIVATION=4 is not legal, the values are 0, 1, 2, 3"),
@@ -72,35 +72,35 @@ def test_what_is_not_tuned_goes_together_with_a_shape(shape, activation):
 )
 @pytest.mark.parametrize("shape", [{}, {"shape": (64, 64, 64)}])
 def test_a_parameter_that_is_not_there_is_refused_with_and_without_a_shape(
-    name, given_, says, shape
+    name, settings, message, shape
 ):
-    with pytest.raises(IllegalSetting, match=says):
-        gl.load(name, **shape, **given_)
+    with pytest.raises(IllegalSetting, match=message):
+        gl.load(name, **shape, **settings)
 
 
 @pytest.fixture
-def told(capsys):
+def printed(capsys):
     """What was said on standard error, as if nothing had been said before."""
     loading._tell.cache_clear()
     return lambda: capsys.readouterr().err
 
 
-def test_what_is_taken_in_place_of_the_default_is_said_once(told):
+def test_a_replaced_default_is_reported_once(printed):
     first = gl.load(NAME, arch="sm_86")
     assert first.note == (
         "the nearest to the default that runs on sm_86; "
         "the default needs 148992 bytes of shared memory per block"
     )
-    assert told() == f"{NAME} with {ladder.listed(first.settings)}: {first.note}.\n"
-    assert gl.load(NAME, arch="sm_86").note == first.note and told() == ""
+    assert printed() == f"{NAME} with {ladder.listed(first.settings)}: {first.note}.\n"
+    assert gl.load(NAME, arch="sm_86").note == first.note and printed() == ""
     with pytest.raises(IllegalSetting, match="needs sm_80 or newer, this is sm_75"):
         gl.load(NAME, arch="sm_75")
 
 
-def test_a_shape_is_answered_with_where_its_settings_come_from(told):
+def test_a_shape_is_answered_with_where_its_settings_come_from(printed):
     here = gl.load(NAME, shape=(1000, 1000, 500))
     assert here.note == "the fastest in the sweep recorded on NVIDIA H200 at 1024×1024×512"
-    assert told() == ""
+    assert printed() == ""
     there = gl.load(NAME, arch="sm_86", shape=(4096, 4096, 4096))
     assert there.note.endswith("at 4096×4096×4096, of those that run on sm_86")
-    assert ladder.listed(there.settings) in told()
+    assert ladder.listed(there.settings) in printed()

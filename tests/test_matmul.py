@@ -86,7 +86,7 @@ def test_empty_products(m, n, k):
 @pytest.mark.parametrize(
     ("alpha", "beta"), [(1, 0), (0.5, 2), (-1.5, 0), (0, 1), (np.float32(2), -1)]
 )
-def test_factors(alpha, beta):
+def test_alpha_and_beta(alpha, beta):
     A, B, C = matrix(17, 6), matrix(6, 11, seed=2), matrix(17, 11, seed=3)
     before = [X.copy() for X in (A, B, C)]
     for given in (C, np.asfortranarray(C), C[::-1].copy()[::-1]):
@@ -140,7 +140,7 @@ def test_a_bias_and_an_activation_are_fused_for_sixteen_bits_too(precision, stor
 # ---- what is kept --------------------------------------------------------------------------------
 
 
-def test_a_call_of_a_kind_that_was_is_found_again_and_others_are_not():
+def test_a_plan_is_reused_for_calls_of_the_same_kind_alone():
     A, B = matrix(13, 9), matrix(9, 21)
     plan = call.planned(A, B, None, None, False, False)
     assert call.planned(A + 1, B - 1, None, None, False, False) is plan
@@ -353,7 +353,7 @@ FROZEN.flags.writeable = False
 
 
 @pytest.mark.parametrize(
-    ("arguments", "how", "says"),
+    ("arguments", "how", "message"),
     [
         ((A.tolist(), B), {}, "A is builtins.list: gl.matmul takes NumPy arrays"),
         ((A, None), {}, "B is None"),
@@ -404,6 +404,6 @@ FROZEN.flags.writeable = False
         ),
     ],
 )
-def test_what_it_does_not_take(arguments, how, says):
-    with pytest.raises(ArgumentError, match=says):
+def test_wrong_arguments_are_refused(arguments, how, message):
+    with pytest.raises(ArgumentError, match=message):
         gl.matmul(*arguments, **how)

@@ -7,7 +7,7 @@ from gemmlab.lessons.warp_specialized import tables as mistakes
 SMALL = {"BN": 64, "STAGES": 2}
 
 
-def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
+def test_checks_find_a_missing_fence_and_a_changed_comment_changes_nothing():
     changes = {
         "no fence": ("wgmma_fence();", ""),
         "a comment": ("// a consumer", "// one that multiplies"),
@@ -16,8 +16,8 @@ def test_what_no_result_shows_is_found_and_a_comment_changes_nothing():
     assert list(table.index) == list(changes)
     assert table.loc["no fence", "check() finds"] == "missing wgmma.fence"
     assert table.loc["a comment", "check() finds"] == "nothing"
-    for told in table["right"]:
-        right, _, every = told.partition(" of ")
+    for count in table["right"]:
+        right, _, every = count.partition(" of ")
         assert right == every
 
 

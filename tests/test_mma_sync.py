@@ -14,8 +14,7 @@ from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2
-from gemmlab.ladder.precision import INTEGER, TF32
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.shapes import ceil_div
@@ -30,7 +29,9 @@ from ptxsim.metrics import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
 FORMS = record_forms.RECORD.current()
 SMALL = {"BM": 64, "BN": 128, "WM": 32, "WN": 32}
-EVERY = pytest.mark.parametrize("dtype", range(len(TYPES)), ids=[one.name for one in TYPES])
+EVERY = pytest.mark.parametrize(
+    "dtype", range(len(TYPES)), ids=[precision.name for precision in TYPES]
+)
 
 
 def loaded(dtype=0, **settings):
@@ -51,8 +52,8 @@ def loaded(dtype=0, **settings):
 def test_eight_bits_are_the_numbers_that_their_standard_says(element, fraction, bias, infinite):
     """OCP 8-bit Floating Point Specification: sign, exponent, fraction."""
     stored = np.arange(256).astype("u1")
-    found = element.decode(stored)
-    for bits, number in zip(stored.tolist(), found.tolist(), strict=True):
+    decoded = element.decode(stored)
+    for bits, number in zip(stored.tolist(), decoded.tolist(), strict=True):
         sign, exponent = (-1) ** (bits >> 7), bits >> fraction & (2 ** (7 - fraction) - 1)
         rest = bits & 2**fraction - 1
         if exponent == infinite:
@@ -75,10 +76,10 @@ def test_encoding_gives_the_nearest_number_and_the_even_one_of_two(element):
     random = np.random.default_rng(3).uniform(-1, 1, 2000).astype("f4")
     halfway = ((there[1:] + there[:-1]) / 2).astype("f4")[:: max(1, len(there) // 500)]
     for values in (random, halfway):
-        found = element.decode(element.encode(values, element.storage))
+        decoded = element.decode(element.encode(values, element.storage))
         above = np.clip(np.searchsorted(there, values.astype(float)), 1, len(there) - 1)
         least = np.minimum(abs(there[above] - values), abs(there[above - 1] - values))
-        assert np.array_equal(abs(found - values), least)
+        assert np.array_equal(abs(decoded - values), least)
     even = element.encode(halfway, element.storage) % 2 == 0
     two = there[1:][:: max(1, len(there) // 500)] != there[:-1][:: max(1, len(there) // 500)]
     assert even[two].all() and len(bits) == len(there)
@@ -156,7 +157,7 @@ def test_settings_that_do_not_go_together_are_refused_with_the_reason(settings, 
 def explained(settings, row):
     """What the GPU counts otherwise: the machine code that the assembler makes of PTX differs.
 
-    In GELU by erf it fuses a product and a difference, as PTX lets it: 7 FFMA in place of 6. With
+    In GELU by erf it fuses a product and a difference, as PTX lets it: 7 FFMA instead of 6. With
     FP16 and a bias alone it predicates the load of a sum where the code branches around it: each
     element of whole tiles is counted.
     """
@@ -182,26 +183,26 @@ def test_every_form_gives_the_bits_of_the_gpu_and_counts_what_it_counted(name):
         counted = dict(counted) | explained(form.settings, row)
         exact = (counted.keys() & row["metrics"].keys()) - TIMING_DEPENDENT
         assert len(exact) >= 7 and MATRIX_METRICS["shared", "ldmatrix"][0] in exact
-        assert {one: counted[one] for one in exact} == {one: row["metrics"][one] for one in exact}
+        assert {key: counted[key] for key in exact} == {key: row["metrics"][key] for key in exact}
 
 
 @pytest.mark.parametrize("dtype", measure.NAMES)
 def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
     """Which tiles it is computed by changes nothing: each sum goes along K by itself."""
     recorded = measure.BY_TYPES.read()
-    found = set(recorded[recorded["dtype"] == dtype]["sha256"])
-    number = [one.name for one in TYPES].index(dtype)
-    assert found == {measure.bits_of(loaded(number))}
+    digests = set(recorded[recorded["dtype"] == dtype]["sha256"])
+    number = [precision.name for precision in TYPES].index(dtype)
+    assert digests == {measure.bits_of(loaded(number))}
 
 
 def test_the_steps_from_14_are_recorded_and_end_where_the_rung_stands():
     for shape in SQUARES:
-        found = measure.steps(shape)
-        assert found["step"].tolist() == [step.title for step in measure.STEPS]
-        assert found.loc[0, "taken"] and (found["% of cuBLAS"] > 0).all()
+        path = measure.steps(shape)
+        assert path["step"].tolist() == [step.title for step in measure.STEPS]
+        assert path.loc[0, "taken"] and (path["% of cuBLAS"] > 0).all()
     [last] = [step for step in measure.STEPS if step.title.endswith("15 as it is")]
     assert last.all_settings == MMA_SYNC.defaults and last.taken
-    plots.path(found)
+    plots.path(path)
 
 
 def test_the_ideas_of_15_are_worth_what_its_notebook_says():
@@ -219,9 +220,9 @@ def test_the_ideas_of_15_are_worth_what_its_notebook_says():
 def test_steps_with_other_paddings_have_the_bits_of_the_rungs():
     """Sectors that loads move, and wavefronts of shared memory, tell the paddings apart."""
     loads, reads = METRICS["global", "load"][1], METRICS["shared", "load"][1]
-    swizzled = next(one for one in measure.STEPS if one.settings == {"STAGES": 3, "GROUP": 1})
+    swizzled = next(step for step in measure.STEPS if step.settings == {"STAGES": 3, "GROUP": 1})
     wmma = measure.STEPS[0]
-    apart = [one for one in measure.STEPS if one.file]
+    apart = [step for step in measure.STEPS if step.file]
     assert len(apart) == 5
     shape = (128, 256, 64)
     counted, bits = {}, {}
@@ -232,11 +233,14 @@ def test_steps_with_other_paddings_have_the_bits_of_the_rungs():
         bits[step.title] = kernel(given.A, given.B).tobytes()
     assert len(set(bits.values())) == 1
     for step in apart:
-        found, than = counted[step.title], counted[(wmma if "14" in step.file else swizzled).title]
+        counters, of_rung = (
+            counted[step.title],
+            counted[(wmma if "14" in step.file else swizzled).title],
+        )
         chunks = step.settings.get("PADDING", step.settings.get("ROW_PAD", 0) // 8)
-        assert found[loads] == counted[(wmma if chunks == 1 else swizzled).title][loads]
+        assert counters[loads] == counted[(wmma if chunks == 1 else swizzled).title][loads]
         if not step.settings.get("STRIPS"):
-            assert (found[reads] > 1.5 * than[reads]) == (chunks == 2)
+            assert (counters[reads] > 1.5 * of_rung[reads]) == (chunks == 2)
 
 
 # ---- tiles and lanes -----------------------------------------------------------------------------
@@ -245,7 +249,7 @@ def test_steps_with_other_paddings_have_the_bits_of_the_rungs():
 def shared_loads(kernel, m, n, k):
     """Instructions, wavefronts and conflicts of loads from shared memory, ldmatrix included."""
     trace = kernel.trace(m, n, k)
-    loads = [one for one in trace.run.accesses() if one.space == "shared"]
+    loads = [access for access in trace.run.accesses() if access.space == "shared"]
     assert loads
     counted = trace.counters
     conflicts = METRICS["shared", "load"][-1]
@@ -316,14 +320,14 @@ def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
         kernel = loaded(dtype)
         trace = kernel.trace(64, 128, 5 * kernel.settings["BK"])
         ends = [
-            int(one.addresses[one.active].max()) + one.size
-            for one in trace.run.accesses()
-            if one.space == "shared"
+            int(access.addresses[access.active].max()) + access.size
+            for access in trace.run.accesses()
+            if access.space == "shared"
         ]
         assert max(ends) == MMA_SYNC.shared_bytes(kernel.settings)
 
 
-NAMES = [one.name for one in TYPES]
+NAMES = [precision.name for precision in TYPES]
 
 
 @pytest.mark.parametrize("dtype", range(len(TYPES)), ids=NAMES)
@@ -334,8 +338,8 @@ def test_the_kernels_own_error_is_within_its_bound(dtype):
 
 
 def test_more_bits_of_the_fraction_are_nearer():
-    found = {name: precisions.of_type(at, 64, side=8).operands for at, name in enumerate(NAMES)}
-    assert found["float16"] < found["bfloat16"] < found["float8_e4m3"] < found["float8_e5m2"]
+    errors = {name: precisions.of_type(at, 64, side=8).operands for at, name in enumerate(NAMES)}
+    assert errors["float16"] < errors["bfloat16"] < errors["float8_e4m3"] < errors["float8_e5m2"]
 
 
 def test_fractions_and_largest_numbers_are_those_of_the_types():

@@ -14,11 +14,11 @@ from gemmlab.lessons.multi_gpu.lab import ranks_lab
 from gemmlab.lessons.multi_gpu.schedules import schedule_lines
 from gemmlab.lessons.multi_gpu.timeline import Machine
 
-LARGE, SMALL = Problem(16384, 16384, 16384), Problem(20, 12, 16)
+LARGE = Problem(16384, 16384, 16384)
 MACHINE = Machine(676e12, 4e12, 450e9, 50e9)
 
 
-def said(capsys, call):
+def printed(capsys, call):
     call()
     return capsys.readouterr().out.strip()
 
@@ -68,9 +68,11 @@ def test_sliders_begin_at_the_machine_and_the_picture_follows_them():
 
 def test_a_right_ring_is_right_and_the_stub_is_not(capsys):
     right = lambda rank, ranks: [(rank - at) % ranks for at in range(ranks - 1)]  # noqa: E731
-    assert said(capsys, lambda: exercises.check_all_gather(right)).startswith("Right: with 2, 3, 4")
+    judged = printed(capsys, lambda: exercises.check_all_gather(right))
+    assert judged.startswith("Right: with 2, 3, 4")
     added = lambda rank, ranks: [(rank - 1 - at) % ranks for at in range(ranks - 1)]  # noqa: E731
-    assert said(capsys, lambda: exercises.check_reduce_scatter(added)).startswith("Right: with 2")
+    judged = printed(capsys, lambda: exercises.check_reduce_scatter(added))
+    assert judged.startswith("Right: with 2")
 
 
 @pytest.mark.parametrize(
@@ -84,13 +86,13 @@ def test_a_right_ring_is_right_and_the_stub_is_not(capsys):
     ],
 )  # fmt: skip
 def test_a_wrong_ring_is_told_where_it_fails(ring, gathers, reduces, capsys):
-    assert gathers in said(capsys, lambda: exercises.check_all_gather(ring))
-    assert reduces in said(capsys, lambda: exercises.check_reduce_scatter(ring))
+    assert gathers in printed(capsys, lambda: exercises.check_all_gather(ring))
+    assert reduces in printed(capsys, lambda: exercises.check_reduce_scatter(ring))
 
 
 def test_the_missing_event_is_found_and_nothing_else(capsys):
     broken = exercises.without_an_event()
-    find = lambda *given: said(capsys, lambda: exercises.find_event(broken, *given))  # noqa: E731
+    find = lambda *given: printed(capsys, lambda: exercises.find_event(broken, *given))  # noqa: E731
     assert find(None, None, None).startswith("Not answered yet")
     assert (
         find(*exercises.PLANTED)

@@ -12,7 +12,6 @@ from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import measure as measuring
-from gemmlab.lessons.multi_gpu import recorded
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import tables as several_gpus
 from gemmlab.lessons.multi_gpu import timeline as clock
@@ -23,7 +22,7 @@ from gemmlab.records.registry import NoRecord
 
 HERE = SimpleNamespace(name="NVIDIA Test", slug="nvidia-test")
 MACHINE = Machine(500e12, 4e12, 300e9)
-RUNG, OTHER = "18_persistent", "17_warp_specialized"
+RUNG = "18_persistent"
 
 
 @pytest.fixture
@@ -31,64 +30,64 @@ def gpus(monkeypatch, tmp_path):
     """GPUs, two of them, that take the model's time, each run a hundredth more, and are exact."""
     from cupy.cuda import nccl, runtime
 
-    told = SimpleNamespace(off=0.0, ran=[], count=2, why_not=None)
+    machine = SimpleNamespace(off=0.0, ran=[], count=2, why_not=None)
 
     def run(jobs, arithmetic):
         by = arithmetic()
         return [Measured(multiplied(job, by), times(job)) for job in jobs]
 
     def multiplied(job, by):
-        told.ran.append((job.schedule.problem, job.moved_by))
+        machine.ran.append((job.schedule.problem, job.moved_by))
         if job.A is None:
             return None
         A, B = by.precision.a.decode(job.A), by.precision.b.decode(job.B)
-        C = (A @ B + told.off).astype(np.float32)
+        C = (A @ B + machine.off).astype(np.float32)
         return by.precision.c.encode(C, by.precision.c.storage)
 
     def times(job):
-        found = clock.modelled(job.schedule, MACHINE, BRAIN)
-        return tuple(slowed(found, 1 + 0.01 * at) for at in range(job.repeats))
+        run = clock.modelled(job.schedule, MACHINE, BRAIN)
+        return tuple(slowed(run, 1 + 0.01 * at) for at in range(job.repeats))
 
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     sample_record.measure_on(monkeypatch, measuring, gpu=HERE)
     monkeypatch.setattr(measuring.runner, "require_gpus", lambda ranks: None)
     monkeypatch.setattr(measuring.runner, "run", run)
     monkeypatch.setattr(measuring.runner, "link_rates", lambda ranks: ([3e11] * 9, [4e11] * 9))
-    monkeypatch.setattr(measuring.dma_engines, "why_not", lambda ranks: told.why_not)
-    monkeypatch.setattr(runtime, "getDeviceCount", lambda: told.count)
+    monkeypatch.setattr(measuring.dma_engines, "why_not", lambda ranks: machine.why_not)
+    monkeypatch.setattr(runtime, "getDeviceCount", lambda: machine.count)
     monkeypatch.setattr(nccl, "get_version", lambda: 22807, raising=False)
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
     roof = SimpleNamespace(bytes_per_second=MACHINE.memory_bytes_per_second)
     monkeypatch.setattr(several_gpus.roofs, "recorded_ceilings", lambda: roof)
-    return told
+    return machine
 
 
-def slowed(found, factor):
+def slowed(timeline, factor):
     steps = (
-        replace(one, start_ms=factor * one.start_ms, end_ms=factor * one.end_ms)
-        for one in found.steps
+        replace(step, start_ms=factor * step.start_ms, end_ms=factor * step.end_ms)
+        for step in timeline.steps
     )
-    return replace(found, steps=tuple(steps))
+    return replace(timeline, steps=tuple(steps))
 
 
 def measured(tmp_path):
     lines = []
     path = measuring.SPEEDS.remake(lines.append)
     (path.parent / registry.RUNS).write_text("{}")
-    return recorded.scaling(), lines
+    return measuring.SPEEDS.read(), lines
 
 
 def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp_path):
     gpus.count = 4
     table, lines = measured(tmp_path)
-    wanted = {
+    expected = {
         (name, case.rung.name, way, ranks, *problem.shape)
         for case in measuring.CASES for ranks in (2, 4) for problem in case.shapes(ranks)
         for name in measuring.MAKERS for way in (NCCL, DMA_ENGINES)
     }  # fmt: skip
     columns = ("schedule", "kernel", "moved_by", "ranks", "m", "n", "k")
-    assert set(zip(*(table[name] for name in columns), strict=True)) == wanted
-    assert len(table) == len(wanted) and "8 GPUs" not in " ".join(lines)
+    assert set(zip(*(table[name] for name in columns), strict=True)) == expected
+    assert len(table) == len(expected) and "8 GPUs" not in " ".join(lines)
     assert set(table["all_reduce_gbytes"]) == {300.0} and set(table["peer_copy_gbytes"]) == {400.0}
     checked = [way for problem, way in gpus.ran if problem == measuring.SMALL]
     both = 2 * len(measuring.CASES) * len(measuring.MAKERS)
@@ -99,8 +98,8 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
 def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_path):
     table, _ = measured(tmp_path)
     cube, (row,) = measuring.CUBE, [
-        one for one in table.itertuples()
-        if (one.schedule, one.kernel, one.moved_by, one.ranks, one.n)
+        row for row in table.itertuples()
+        if (row.schedule, row.kernel, row.moved_by, row.ranks, row.n)
         == (make.COLUMN, RUNG, DMA_ENGINES, 2, 16384)
     ]  # fmt: skip
     alone = 1.04 * clock.modelled(make.one_rank(cube), MACHINE, BRAIN).ms
@@ -117,14 +116,14 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
 def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
     measured(tmp_path)
     schedule = measuring.MAKERS[make.SUMMA](measuring.CUBE, 2)
-    found = recorded.timeline(schedule, RUNG)
-    wanted = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
-    assert len(found.steps) == len(wanted.steps)
-    assert found.ms == pytest.approx(wanted.ms, rel=1e-5)
-    assert found.hidden == pytest.approx(wanted.hidden, rel=1e-4)
-    assert found.source.startswith(f"{RUNG}, moved by NCCL, measured on 2 × NVIDIA Test, ")
+    read = measuring.timeline(schedule, RUNG)
+    expected = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
+    assert len(read.steps) == len(expected.steps)
+    assert read.ms == pytest.approx(expected.ms, rel=1e-5)
+    assert read.hidden == pytest.approx(expected.hidden, rel=1e-4)
+    assert read.source.startswith(f"{RUNG}, moved by NCCL, measured on 2 × NVIDIA Test, ")
     with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks by 18_persistent, moved by NCCL"):  # fmt: skip # noqa: E501
-        recorded.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
+        measuring.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
 
 
 def test_a_wrong_product_is_not_timed(gpus):
@@ -138,10 +137,10 @@ def test_recorded_runs_keep_what_their_schedule_orders():
     for name, maker in measuring.MAKERS.items():
         schedule = maker(measuring.CUBE, 2)
         for case, way in product(measuring.CASES, (NCCL, DMA_ENGINES)):
-            run = recorded.timeline(schedule, case.rung.name, way)
-            for rank, own in enumerate(schedule.steps):
+            run = measuring.timeline(schedule, case.rung.name, way)
+            for rank, ordered in enumerate(schedule.steps):
                 ran = {step.name: step for step in run.of(rank)}
-                for step in own:
+                for step in ordered:
                     begins = max((ran[event].end_ms for event in step.after), default=0.0)
                     where = name, case.rung.name, way, step
                     assert ran[step.name].start_ms >= begins - 1e-3, where
@@ -154,12 +153,12 @@ def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
     """GPUs that take the model's time, with the rates that are recorded of them."""
     measured(tmp_path)
     table = several_gpus.beside_model(measuring.CUBE)
-    found, faster = (table.loc[RUNG, make.COLUMN, way, 2] for way in (NCCL, DMA_ENGINES))
+    by_nccl, by_copies = (table.loc[RUNG, make.COLUMN, way, 2] for way in (NCCL, DMA_ENGINES))
     assert several_gpus.recorded_link() == 3e11
-    assert faster["model: times one"] > found["model: times one"]  # its link has 4e11
-    assert found["times one"] == pytest.approx(found["one GPU, ms"] / found["all, ms"])
-    assert found["times one"] == pytest.approx(found["model: times one"], rel=1e-3)
-    assert found["% hidden"] == pytest.approx(found["model: % hidden"], rel=1e-3)
+    assert by_copies["model: times one"] > by_nccl["model: times one"]  # its link has 4e11
+    assert by_nccl["times one"] == pytest.approx(by_nccl["one GPU, ms"] / by_nccl["all, ms"])
+    assert by_nccl["times one"] == pytest.approx(by_nccl["model: times one"], rel=1e-3)
+    assert by_nccl["% hidden"] == pytest.approx(by_nccl["model: % hidden"], rel=1e-3)
 
 
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
@@ -167,7 +166,7 @@ def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, mo
     path = tmp_path / "sum.cu"
     path.write_text(measuring.rank_sum.PATH.read_text() + "// and a comment\n")
     monkeypatch.setattr(measuring.rank_sum, "PATH", path)
-    recorded.scaling()
+    measuring.SPEEDS.read()
     path.write_text(measuring.rank_sum.PATH.read_text().replace("sum +=", "sum -="))
     with pytest.raises(registry.StaleRecord):
-        recorded.scaling()
+        measuring.SPEEDS.read()

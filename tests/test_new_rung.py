@@ -100,13 +100,13 @@ def test_four_files_are_a_rung(checkout):
         env={**os.environ, "PYTHONPATH": str(root), "GEMMLAB_DEVICE": "simulator"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = done.stdout.splitlines()
-    assert said[0] == f"{NAME}(BLOCK_X=32, BLOCK_Y=8) for sm_90a True"
-    assert said[1:4] == ["True", "True", NAME]
-    assert any("recorded on NVIDIA H200" in line for line in said) and said[-1] == "0"
+    printed = done.stdout.splitlines()
+    assert printed[0] == f"{NAME}(BLOCK_X=32, BLOCK_Y=8) for sm_90a True"
+    assert printed[1:4] == ["True", "True", NAME]
+    assert any("recorded on NVIDIA H200" in line for line in printed) and printed[-1] == "0"
 
 
-def test_the_copy_is_what_ran(checkout):
+def test_the_test_ran_the_copy(checkout):
     root, _ = checkout
     code = "import gemmlab; print(gemmlab.__file__)"
     done = subprocess.run(

@@ -17,7 +17,7 @@ from traitlets.config import Config
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.ladder import CEILINGS, RUNGS
-from gemmlab.notebook import chapters
+from gemmlab.notebook import series
 
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 PAGES = ["host_code", "index"]  # notebooks that belong to no rung
@@ -38,8 +38,8 @@ def outputs(path):
 
 
 def test_there_is_one_notebook_for_each_rung_and_each_chapter():
-    assert {CEILINGS.name, *(rung.name for rung in RUNGS)} < set(chapters.names())
-    assert [path.stem for path in PATHS] == [*chapters.names(), *PAGES]
+    assert {CEILINGS.name, *(rung.name for rung in RUNGS)} < set(series.names())
+    assert [path.stem for path in PATHS] == [*series.names(), *PAGES]
 
 
 @every_notebook
@@ -58,8 +58,10 @@ def test_it_was_executed_from_top_to_bottom(path):
 
 def is_said_by_load(output) -> bool:
     """On standard error: settings that are taken where the default does not run."""
-    said = ": the nearest to the default that runs on "
-    return output.get("name") == "stderr" and all(said in one for one in output.text.splitlines())
+    sentence = ": the nearest to the default that runs on "
+    return output.get("name") == "stderr" and all(
+        sentence in line for line in output.text.splitlines()
+    )
 
 
 @every_notebook
@@ -94,9 +96,9 @@ def imported(source: str) -> set[str]:
 
 def foreign(name: str, source: str) -> list[str]:
     """What a cell of a notebook takes from inside of the core, or from a lesson after its own."""
-    lessons = [one.partition("_")[2] for one in chapters.names()]
-    own = chapters.names().index(name) + 1 if name in chapters.names() else 0
-    allowed = {*lessons[:own], *LATER.get(name, ())}
+    lessons = [notebook.partition("_")[2] for notebook in series.names()]
+    up_to_here = series.names().index(name) + 1 if name in series.names() else 0
+    allowed = {*lessons[:up_to_here], *LATER.get(name, ())}
     return [
         module
         for module in sorted(imported(source) - {"gemmlab"})
@@ -106,7 +108,9 @@ def foreign(name: str, source: str) -> list[str]:
 
 @every_notebook
 def test_cells_import_gemmlab_and_lessons_up_to_their_own(path):
-    assert [one for cell in cells(path, "code") for one in foreign(path.stem, cell.source)] == []
+    assert [
+        module for cell in cells(path, "code") for module in foreign(path.stem, cell.source)
+    ] == []
 
 
 def test_an_import_of_the_core_or_of_a_later_lesson_is_found():
@@ -158,7 +162,7 @@ def png(pixels, level):
 
 
 def with_pictures(*encoded):
-    shown = [nbformat.v4.new_output("display_data", {"image/png": one}) for one in encoded]
+    shown = [nbformat.v4.new_output("display_data", {"image/png": picture}) for picture in encoded]
     return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(outputs=shown)])
 
 

@@ -29,7 +29,7 @@ def test_the_recorded_samples_show_what_notebook_00_says():
     assert first[0] > 10 * statistics.median(alone) > 10 * statistics.median(graph)
 
 
-def test_a_record_without_them_says_what_to_do(monkeypatch):
+def test_a_record_without_samples_says_what_to_do(monkeypatch):
     without = {name: part for name, part in runs.current().items() if name != "pitfalls"}
     monkeypatch.setattr(runs, "current", lambda: without)
     with pytest.raises(registry.NoRecord, match="record 00_pitfalls"):
@@ -38,5 +38,5 @@ def test_a_record_without_them_says_what_to_do(monkeypatch):
 
 @pytest.mark.gpu
 @needs_gpu
-def test_they_can_be_taken_here():
+def test_the_samples_can_be_measured_here():
     assert_samples(pitfalls.measure())

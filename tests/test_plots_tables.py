@@ -5,7 +5,6 @@ import pytest
 from figures import axes, by_gid, test_it_can_be_read, the_one, words  # noqa: F401
 
 from gemmlab import ladder, plots
-from gemmlab.analysis import issue_slots as slots
 from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
@@ -16,10 +15,10 @@ from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
 from gemmlab.lessons.batched import figures as batched
 from gemmlab.lessons.batched import tables as batch_times
-from gemmlab.lessons.batched.measure import ADDRESSES, BATCHES, GRAPH, ONE, RUNG, SIZES
+from gemmlab.lessons.batched.measure import BATCHES, GRAPH, ONE, RUNG, SIZES
 from gemmlab.lessons.batched.measure import WAYS as BATCH_WAYS
 from gemmlab.lessons.fused_epilogue import figures as fused
-from gemmlab.lessons.fused_epilogue.epilogues import BY_FOUR, CURVE_OF, LT, WAYS
+from gemmlab.lessons.fused_epilogue.epilogues import BY_FOUR, CURVE_OF, WAYS
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks.measure import ORDERS, VARIANTS
 from gemmlab.lessons.split_k import figures as split_k
@@ -140,7 +139,7 @@ def figures(nine, searched):
         "batches": batched.batches(batch_table()),
         "epilogue": fused.epilogue(epilogue_table()),
         "FMA order": register_banks.fma_order(order_table()),
-        "issue slots": register_banks.issue_slots(slots.issue_slots()),
+        "issue slots": register_banks.issue_slots(chosen.issue_slots()),
         "joins": split_k.joins(join_table()),
         "path": plots.path(path_table()),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
@@ -167,18 +166,6 @@ def test_the_figures_say_where_numbers_come_from(figure):
 
 
 # ---- batches -------------------------------------------------------------------------------------
-
-
-def test_every_way_has_a_curve_of_its_time_for_a_product(figures):
-    figure = figures["batches"]
-    for size in SIZES:
-        for way in batched.LOOKS:
-            curve = the_one(figure, f"{way} {size}")
-            assert list(curve.get_xdata()) == list(BATCHES)
-            last = 1e3 * MS[way] * size / (BATCHES[-1] ** 0.5 if way == ONE else 1)
-            assert curve.get_ydata()[-1] == pytest.approx(last)
-    assert not by_gid(figure, ADDRESSES)
-    assert len({axes(figure, f"size {size}").get_ylim() for size in SIZES}) == 1, "one scale"
 
 
 def test_a_product_s_time_is_that_of_the_batch_shared_out():
@@ -215,17 +202,6 @@ def test_tiles_are_shared_out_among_the_blocks_that_stay():
 # ---- epilogues -----------------------------------------------------------------------------------
 
 
-def test_every_way_has_a_curve_of_its_ratios_over_k_and_its_name(figures):
-    figure = figures["epilogue"]
-    for way in WAYS[1:]:
-        curve = the_one(figure, f"{way} 8192")
-        assert list(curve.get_xdata()) == list(DEPTHS)
-        assert list(curve.get_ydata()) == [RATIOS[way]] * len(DEPTHS)
-    assert {*WAYS, "M = N = 1024", "M = N = 8192"} <= set(words(figure))
-    without = fused.epilogue(epilogue_table()[lambda table: table["way"] != LT])
-    assert LT in figure.caption and LT not in without.caption and LT not in words(without)
-
-
 def test_crossovers_lie_where_the_curve_by_float4_passes_one_and_those_that_meet_are_one(figures):
     table = epilogue_table(last=1.0)
     assert fused.crossovers(table[table["m"] == 8192]) == []
@@ -241,34 +217,6 @@ def test_crossovers_lie_where_the_curve_by_float4_passes_one_and_those_that_meet
 # ---- orders of FMAs, issue slots -----------------------------------------------------------------
 
 
-def test_bars_are_as_high_as_the_speed_without_loads(figures):
-    table = order_table()[lambda rows: (rows["loads"] == 0) & (rows["ptxas"] == "-O3")]
-    for row in table.to_dict("records"):
-        bar = the_one(figures["FMA order"], f"{row['tile']} {row['order']}")
-        assert bar.get_height() == row["measured TFLOP/s"]
-        mark = the_one(figures["FMA order"], f"predicted {row['tile']} {row['order']}")
-        assert mark.get_ydata().tolist() == [60.0]
-        assert mark.get_xdata()[0] == pytest.approx(bar.get_x() + bar.get_width() / 2)
-
-
-def test_lines_go_over_the_loads_filled_with_the_level_that_keeps_the_order(figures):
-    rows = order_table()[lambda rows: rows["tile"] == "8×16"].sort_values("loads")
-    for order in ORDERS[:3]:
-        faces = []
-        for level in ("-O1", "-O3"):
-            own = rows[(rows["order"] == order) & (rows["ptxas"] == level)]
-            line = the_one(figures["FMA order"], f"loads {order} {level}")
-            assert line.get_xdata().tolist() == list(range(7))
-            assert line.get_ydata().tolist() == own["measured TFLOP/s"].tolist()
-            faces.append(line.get_markerfacecolor() == line.get_color())
-        assert faces == [True, False]
-    slots_alone = the_one(figures["FMA order"], "slots alone").get_ydata()
-    assert slots_alone.tolist() == [65.0 - 0.5 * loads for loads in range(7)]
-    caption = figures["FMA order"].caption
-    assert "row by row and 62.6 TFLOP/s with strips of four columns" in caption
-    assert "reaches 50.2 TFLOP/s; their issue slots alone would leave 62.0" in caption
-
-
 def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figures):
     table = order_table()
     odd = (table["tile"] == "8×16") & (table["loads"] == 0) & (table["order"] == ORDERS[4])
@@ -279,48 +227,7 @@ def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figures):
     assert "†" not in words(figures["FMA order"])
 
 
-def test_a_bar_has_the_cycles_of_a_trip_and_markers_its_shares(figures):
-    figure, table = figures["issue slots"], slots.issue_slots()
-    for row in table.to_dict("records"):
-        cycles = row["issue slots"] + row["waits"]
-        for part in ("FFMA", "shared loads", "copies", "addresses", "waits"):
-            bar = the_one(figure, f"{part} {row['kernel']}")
-            assert bar.get_width() == pytest.approx(100 * row[part] / cycles)
-        assert bar.get_x() + bar.get_width() == pytest.approx(100)  # the waits end the trip
-        for column in ("predicted, % of roof", "measured, % of roof"):
-            mark = the_one(figure, f"{column} {row['kernel']}")
-            assert mark.get_xdata().tolist() == [row[column]]
-    first = table["kernel"][0]
-    faster = table.assign(**{"measured, % of roof": table["measured, % of roof"].mask(
-        table["kernel"] == first, 99.0)})  # fmt: skip
-    assert "Faster than predicted" not in figure.caption
-    assert register_banks.issue_slots(faster).caption.endswith(f"than predicted: {first}.")
-
-
 # ---- joins, paths --------------------------------------------------------------------------------
-
-
-def test_every_way_to_join_stands_at_its_share_in_the_row_of_its_shape(figures):
-    figure, looks = figures["joins"], set()
-    for at in range(len(SHAPES)):
-        heights = []
-        for join, name in enumerate(JOINS):
-            if (at, join) == (0, CLUSTER):
-                assert not by_gid(figure, f"{name} {at}")
-                continue
-            mark = the_one(figure, f"{name} {at}")
-            (x,), (y,) = mark.get_data()
-            assert x == join_share(at, join) and at < y < at + 1
-            heights.append(y)
-            looks.add((mark.get_color(), mark.get_marker()))
-        assert heights == sorted(set(heights)), "no way hides another"
-    assert len(looks) == len(JOINS)
-    said = "\n".join(words(figure)).split("\n")
-    assert {"64×64×65536", "1001×777×513"} <= set(said)
-    assert said.count("tiles 64×128, 4 parts") == len(SHAPES)
-    assert "At 1001×777×513 one block for each tile reaches 50.0 %" in figure.caption
-    assert "stream-K, 180.0 %: 3.60 times" in figure.caption
-    assert "The least gain is at 64×64×65536: 2.40 times" in figure.caption
 
 
 def test_a_bar_goes_from_the_step_kept_before_to_its_own_share(figures):
@@ -333,8 +240,8 @@ def test_a_bar_goes_from_the_step_kept_before_to_its_own_share(figures):
     heights = [bar.get_y() for bar in bars]
     assert heights == sorted(heights), "from above, in the order of the path"
     assert [bool(bar.get_hatch()) for bar in bars] == [not step[2] for step in STEPS[1:]]
-    said = [line.replace("\n", " ") for line in words(figure)]
-    assert {"+4.4", "−13.4", "+14.5", *(step[0] for step in STEPS)} <= set(said)
+    labels = [line.replace("\n", " ") for line in words(figure)]
+    assert {"+4.4", "−13.4", "+14.5", *(step[0] for step in STEPS)} <= set(labels)
     assert figure.caption == (
         "2 steps change the speed by +18.9 points of cuBLAS's, each measured beside it; together "
         "48.4 TFLOP/s become 58.0 TFLOP/s; and 1 road not taken."
@@ -355,21 +262,6 @@ def test_a_step_that_loses_looks_different_and_quartiles_are_lines_where_they_ar
 
 
 # ---- searches ------------------------------------------------------------------------------------
-
-
-def test_every_setting_is_a_dot_of_the_landscape(figures, nine):
-    dots = [line for line in axes(figures["landscape"], "valleys").lines
-            if line.get_marker() == "o"]  # fmt: skip
-    heights = sorted(float(line.get_ydata()[0]) for line in dots)
-    assert heights == pytest.approx(sorted(100 * nine.share(point) for point in nine.times_ms))
-
-
-def test_each_panel_has_the_median_of_its_strategy(figures, searched):
-    for trials in searched:
-        ax = axes(figures["best found"], f"strategy {trials.strategy}")
-        median = 100 * trials.quartiles()[1]
-        drawn = [line.get_ydata() for line in ax.lines]
-        assert any(list(ys) == pytest.approx(list(median)) for ys in drawn)
 
 
 def test_predictions_in_the_right_order_need_one_measurement(figures):
@@ -405,7 +297,7 @@ def test_shares_are_those_of_the_record_in_groups():
         assert row.group == (in_set[0] if in_set else "large")
 
 
-def test_the_map_is_of_choices():
+def test_the_map_shows_what_choose_returns():
     rungs = chosen.chosen_rungs()
     assert len(rungs) == len(chosen.SQUARES) * len(chosen.DEPTHS) + len(chosen.SIDES) ** 2
     assert set(rungs["kernel"]) <= {rung.name for rung in ladder.RUNGS}

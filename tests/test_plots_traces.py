@@ -1,7 +1,6 @@
 """Figures of traces: what is drawn is what blocks, warps and threads did."""
 
 import itertools
-import math
 from collections import defaultdict
 
 import numpy as np
@@ -10,16 +9,15 @@ from figures import axes, by_gid, test_it_can_be_read, texts, the_one, words
 
 import gemmlab as gl
 from gemmlab import plots
-from gemmlab.analysis import facts, k_steps, roofline
+from gemmlab.analysis import facts, k_steps
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.lessons.fp32_summit.figures import SLOTS, loads_under_way
 from gemmlab.lessons.register_banks import figures as register_banks
-from gemmlab.lessons.register_banks import ring
+from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
 from gemmlab.lessons.warp_tiling.figures import levels
-from gemmlab.plots import style
-from gemmlab.plots.kernel_view import INTENSITIES, RIGHT, RIGHT_WIDTH, ROOF_LEFT, _patterns
+from gemmlab.plots.kernel_view import INTENSITIES, _patterns
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
@@ -112,8 +110,8 @@ def view(name, **settings):
     return plots.kernel_view(facts.of(gl.load(name, **settings)), recorded_ceilings())
 
 
-def small_ring():
-    return ring.of(gl.load(TEN, **SMALL).trace(64, 64, 96))
+def small_pipeline():
+    return pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 96))
 
 
 FIGURES = {
@@ -139,7 +137,7 @@ FIGURES = {
         caption="The three levels of a tile of C, of warp 3 and its lane 17.",
     ),
     "timeline": lambda t, w: order_of_execution(t),
-    "ring": lambda t, w: register_banks.ring(small_ring()),
+    "ring": lambda t, w: register_banks.pipeline(small_pipeline()),
     **{f"steps {name}": lambda t, w, name=name: plots.steps(w(name)) for name in WALKS},
     **{
         f"step {number} {name}": lambda t, w, name=name, number=number: plots.step(
@@ -195,8 +193,8 @@ def test_each_element_is_loaded_once_and_read_as_often_as_a_tile_is_wide(tile, s
     assert cells(figure, "C", "block") == box(range(tile), range(tile))
     amount = tile * shape[2]
     assert f"each of the {amount:,} elements of A 1× from global memory" in figure.caption
-    said = " ".join(words(figure))
-    assert f"{amount:,} loads" in said and f"{tile * amount:,} reads" in said
+    text = " ".join(words(figure))
+    assert f"{amount:,} loads" in text and f"{tile * amount:,} reads" in text
     counts = [text.get_text() for text, _ in texts(figure) if "count A" in (text.get_gid() or "")]
     assert counts == (["8"] * 8 * 16 if tile == 8 else []), "where there is room for them"
 
@@ -246,24 +244,6 @@ def test_loads_are_counted_as_instructions(traces):
     assert f"{64 + 64} load instructions" in padded
 
 
-@pytest.mark.parametrize(("name", "waiting"), [(THREE, 0), (FIVE, 8 * 3), (SEVEN, 0)])
-def test_each_register_of_a_meets_each_of_b_and_others_wait(name, waiting, traces):
-    """A load of A brings four k, each of eight rows, in 05; four rows of one k in 07."""
-    shape, rows, columns, _ = OWNS[name]
-    figure = outer_product(traces(name, shape), thread=37)
-    down, across = len(rows), len(columns)
-    gids = [part.get_gid() for part in axes(figure, "registers").patches]
-    assert [gid for gid in gids if gid.startswith("A")] == [f"A {i}" for i in range(down)]
-    assert [gid for gid in gids if gid.startswith("B")] == [f"B {j}" for j in range(across)]
-    products = {f"C a{i}·b{j}" for i in range(down) for j in range(across)}
-    assert {gid for gid in gids if gid.startswith("C")} == products
-    if name != THREE:  # where a load of 03 brings four k of one row
-        assert gids.count("waiting A") == waiting
-    said = words(figure)
-    assert {*map(str, rows), *map(str, columns), f"{across}×", f"{down}×"} <= set(said)
-    assert f"{down * across} multiply-adds for one k" in " ".join(said)
-
-
 def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
     flat = traces("02_coalescing", (16, 16, 16))
     for draw in (plots.tile_reuse, plots.thread_tile, plots.timeline, outer_product):
@@ -276,7 +256,7 @@ def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
     with pytest.raises(ValueError, match="columns are too many"):
         plots.timeline(gl.load(EIGHT).trace(128, 128, 128))
     with pytest.raises(ValueError, match="20 tiles do not fit"):
-        register_banks.ring(ring.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
+        register_banks.pipeline(pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
     with pytest.raises(ValueError, match="shared memory"):
         plots.bank_map({"A": next(a for a in flat.run.accesses() if a.space == "global")})
     trace = traces(FOUR, (64, 64, 32))
@@ -307,10 +287,10 @@ def test_every_lane_stands_at_the_bytes_it_loads(name, traces):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "sentence"),
     [(SIX, "8 banks of 32 and takes 4 wavefronts"), (SEVEN, "32 banks of 32 and takes 1 wave")],
 )
-def test_every_lane_stores_where_it_was_traced(name, said, traces):
+def test_every_lane_stores_where_it_was_traced(name, sentence, traces):
     trace = traces(name, (128, 128, 32))
     figure = staging(trace)
     traced = [a for a in trace.run.accesses((0, 0, 0), 0) if a.array == "shared memory"][:4]
@@ -321,7 +301,7 @@ def test_every_lane_stores_where_it_was_traced(name, said, traces):
             cell = the_one(figure, f"store {number} lane {lane}")
             assert cell.get_xy() == (byte // 4, rows.index(row))
     counted = int(wavefronts(traced[0].addresses[None], traced[0].active[None], 4, 1)[0, 0])
-    assert said in figure.caption and f"takes {counted} wavefront" in figure.caption
+    assert sentence in figure.caption and f"takes {counted} wavefront" in figure.caption
     names = [label.get_text() for label in axes(figure, "banks").get_yticklabels()]
     assert names == [f"A[:, {k}], byte {512 * k:,}" for k in range(16)]
     if name == SIX:
@@ -396,8 +376,8 @@ def test_tiles_are_loaded_ahead_and_every_barrier_is_drawn(traces):
         buffers = [text.get_text() for text in ax.texts if "buffer" in text.get_text()]
         assert buffers == [f"{tile}, buffer {tile % (ahead + 1)}" for tile in range(TILES)]
     start = "multiply-adds of a thread while a tile is on its way: "
-    said = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
-    assert said == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
+    labels = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
+    assert labels == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
     assert f"0 in {EIGHT}, {PER_TILE} in {NINE}, STAGES=1 and" in figure.caption
 
 
@@ -416,13 +396,13 @@ def left(artist):
 
 
 def test_a_ring_has_every_event_in_its_order_and_in_the_row_of_its_place():
-    traced = small_ring()
-    figure = register_banks.ring(traced)
+    traced = small_pipeline()
+    figure = register_banks.pipeline(traced)
     places = [left(the_one(figure, f"{event.kind} {event.tile}")) for event in traced.events]
     assert places == sorted(set(places)), "from left to right, each once"
     tops = defaultdict(set)
     for event in traced.events:
-        if event.kind in (ring.COPIES, ring.READS):
+        if event.kind in (pipeline.COPIES, pipeline.READS):
             tops[event.place].add(the_one(figure, f"{event.kind} {event.tile}").get_y())
     assert len(tops) == traced.places and all(len(ys) == 1 for ys in tops.values())
     for way in by_gid(axes(figure, "ring"), "way "):
@@ -431,22 +411,6 @@ def test_a_ring_has_every_event_in_its_order_and_in_the_row_of_its_place():
         assert left(the_one(figure, f"copies {tile}")) < start < end
         assert end == left(the_one(figure, f"awaits full {tile}"))
     assert "Of the 2,048 elements of a tile this warp copies 512 and reads 1,280." in figure.caption
-
-
-def test_a_ring_of_a_batch_has_a_colour_for_each_product_and_a_row_for_c():
-    kernel = gl.load("13_batched", RESIDENT=1).scheduled_for(2)
-    of_batch = ring.of(kernel.trace(64, 64, 32, batch=6))
-    figure = register_banks.ring(of_batch)
-    colours = defaultdict(set)
-    for event in of_batch.events:
-        if event.kind in (ring.READS, ring.STORES):
-            cell = the_one(figure, f"{event.kind} {event.tile}")
-            colours[of_batch.product(event.tile)[0]].add(cell.get_facecolor())
-    assert len(set().union(*colours.values())) == len(colours) == 3
-    assert {"product 0", "product 2", "product 4", "C"} <= set(words(figure))
-    stores, reads = ({cell.get_y() for cell in by_gid(figure, kind)}
-                     for kind in (ring.STORES, ring.READS))  # fmt: skip
-    assert len(stores) == 1 and min(stores) > max(reads)
 
 
 # ---- a block's way along K -----------------------------------------------------------------------
@@ -469,7 +433,7 @@ def test_outlines_and_numbers_of_a_step_are_those_of_its_frame(name, walks):
             assert drawn(array, "loaded") == loaded and drawn(array, "read") == read
             assert arriving <= drawn(array, "arriving") | loaded
             shown = [text.get_text() for text in axes(figure, f"map {array}").texts]
-            buffers = {int(one) for one in np.unique(frame.kept[array]) if one >= 0}
+            buffers = {int(number) for number in np.unique(frame.kept[array]) if number >= 0}
             assert {word for word in shown if word.isdigit()} == set(map(str, buffers))
         assert drawn("C", "written") == set(map(tuple, np.argwhere(frame.written).tolist()))
         progress = the_one(figure, "progress").get_text()
@@ -477,45 +441,7 @@ def test_outlines_and_numbers_of_a_step_are_those_of_its_frame(name, walks):
         assert any(f"Frame {number + 1} of {len(frames)}" in word for word in words(figure))
 
 
-def test_shared_memory_is_drawn_where_its_tiles_and_sums_lie(walks):
-    """09 with three stages: three times a[8][132], then three times b[8][128], in bytes."""
-    figure = plots.step(walks(NINE), 1, "A frame.")
-    ax = axes(figure, "memory")
-    a, b = 8 * 132, 8 * 128
-    starts = sorted(part.get_x() for part in ax.patches)
-    assert starts == [0, a, 2 * a, 3 * a, 3 * a + b, 3 * a + 2 * b]
-    labels = {text.get_text() for text in ax.texts}
-    assert {f"{one}, {k}" for one in "AB" for k in ("k 0 to 7", "k 16 to 23")} <= labels
-    assert f"Shared memory, {4 * 3 * (a + b):,} bytes in use" in words(figure)
-    frames = walks("14_wmma")
-    piece = the_one(axes(plots.step(frames, len(frames) - 1, "Its sums."), "memory"), "piece C")
-    first, end = np.flatnonzero(frames[-1].sums)[[0, -1]]
-    assert (piece.get_x(), piece.get_width()) == (first, end + 1 - first)
-
-
-def test_an_overview_shows_the_first_two_a_middle_one_and_the_last(walks):
-    figure = plots.steps(walks(THREE))
-    heads = [text for text in words(figure) if text.startswith("Frame ")]
-    assert heads == [f"Frame {number} of 9" for number in (1, 2, 5, 9)]
-    assert "in none of them the block both loads and multiplies" in figure.caption
-
-
 # ---- the view of a kernel, loads under way -------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["02_coalescing", "14_wmma"])
-def test_the_point_stands_at_the_dram_bytes_that_were_counted(name):
-    kernel = gl.load(name)
-    points, seen = roofline.points([kernel]), facts.of(kernel)
-    (counted,) = points[points["m"] == facts.LARGE]["dram_intensity"]
-    figure = plots.kernel_view(seen, recorded_ceilings())
-    (asked, _), (at,) = the_one(figure, "asked").get_xdata(), the_one(figure, "point").get_xdata()
-    low, high = INTENSITIES
-    width = RIGHT + RIGHT_WIDTH - ROOF_LEFT
-    apart = math.log(counted / seen.intensity) / math.log(high / low)
-    assert at - asked == pytest.approx(width * apart)
-    assert style.digits(counted) in the_one(figure, "point label").get_text()
-    assert style.digits(seen.intensity) in the_one(figure, "asked label").get_text()
 
 
 def test_what_is_not_known_has_no_point():
@@ -525,7 +451,7 @@ def test_what_is_not_known_has_no_point():
     assert seen.speed.gflops > seen.intensity * known.bytes_per_second / 1e9
     first, last = the_one(figure, "somewhere").get_xdata()
     assert the_one(figure, "asked").get_xdata()[0] < first, "there the roof is lower than the speed"
-    assert last == pytest.approx(RIGHT + RIGHT_WIDTH)
+    assert last == INTENSITIES[1]
     assert "not counted" in the_one(figure, "point label").get_text()
     bare = plots.kernel_view(facts.of(gl.load(THREE)), None)
     assert "TFLOP/s" in the_one(bare, "speed label").get_text()

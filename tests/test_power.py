@@ -44,9 +44,8 @@ def test_the_clock_is_cycles_over_time_of_those_sms_that_were_read_twice():
 def test_power_is_between_the_first_and_the_last_time_that_the_counter_moved():
     seconds = np.arange(0, 1, 0.01)
     counted = 700 * (seconds // 0.08 * 0.08)  # renewed every 0.08 s
-    assert power.mean_power_w(list(zip(seconds, counted, strict=True))) == pytest.approx(
-        700, rel=0.02
-    )
+    samples = list(zip(seconds, counted, strict=True))
+    assert power.mean_power_w(samples) == pytest.approx(700, rel=0.02)
     assert power.mean_power_w([(0.0, 5.0), (0.5, 5.0), (1.0, 9.0)]) is None
     assert power.mean_power_w([]) is None
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from gemmlab import cli
-from gemmlab.analysis import issue_slots
-from gemmlab.cli import compile as compiling
+from gemmlab.analysis import recorded
+from gemmlab.cli import code
 from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
@@ -54,7 +54,7 @@ def test_every_setting_that_ships_is_there_and_the_default_for_every_architectur
 
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
-def test_a_rung_does_all_that_it_does_with_a_compiler(rung, no_compiler):
+def test_a_rung_runs_without_a_compiler_as_with_one(rung, no_compiler):
     kernel = load(rung.name, **prebuilt.all_settings(rung.name)[-1])
     assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
     assert kernel.trace(20, 30, 10).counters
@@ -157,7 +157,7 @@ def cut_off(content):
 
 @pytest.fixture
 def spoil(tmp_path, monkeypatch):
-    """A function that puts a damaged copy in place of a file in kernels/compiled/."""
+    """A function that replaces a file in kernels/compiled/ by a damaged copy."""
 
     def spoil(path, damage):
         (tmp_path / path.name).write_bytes(damage(path.read_bytes()))
@@ -184,8 +184,8 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
     def fail(*_, **__):
         raise missing("It is not here.")
 
-    kernel = load(issue_slots.FIRST)
-    path = spoil(loops.path_of(issue_slots.FIRST), cut_off)
+    kernel = load(recorded.FIRST)
+    path = spoil(loops.path_of(recorded.FIRST), cut_off)
     at = (loops.nvrtc, "compile_anew") if missing is NoCompiler else (loops, "disassemble")
     monkeypatch.setattr(*at, fail)
     with pytest.raises(missing, match=f"It is not here. {path} is damaged"):
@@ -194,7 +194,7 @@ def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, miss
 
 def test_damaged_files_are_stale_to_the_check(spoil, capsys, monkeypatch):
     spoil(prebuilt.path_of("00_ceilings"), cut_off)
-    monkeypatch.setattr(compiling, "RUNGS", ())
+    monkeypatch.setattr(code, "RUNGS", ())
     monkeypatch.setattr(prebuilt, "NAMES", ("00_ceilings",))
     assert cli.main(["compile", "--check"]) == 1
     assert "00_ceilings.json.xz: stale, run `make compiled`" in capsys.readouterr().out

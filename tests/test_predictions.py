@@ -13,7 +13,7 @@ import pytest
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.notebook.exercises import WAITING, unanswered
-from gemmlab.notebook.reading import DEEPER
+from gemmlab.notebook.series import DEEPER
 
 CALL, PLACE = "exercises.prediction(", re.compile(r"^prediction\w* *= *None\b", re.M)
 FOLD = re.compile(r"<details>.*?</details>", re.S)
@@ -53,21 +53,21 @@ class Answer:
         """
         unit = re.escape(self.what.split()[0].rstrip(",").removesuffix("s"))
         unit = BETWEEN + (f"(?:{unit}|%)" if unit == "percent" else unit)
-        for found in NUMBER.finditer(text):
-            said = float(found[0].rstrip(",").replace(",", ""))
-            if said == self.value or self._is_rounded(found[0]):
-                telling = self.is_telling and (said == self.value or _digits(found[0]) > 2)
-                if telling or re.match(unit, text[found.end() :], re.I):
+        for match in NUMBER.finditer(text):
+            number = float(match[0].rstrip(",").replace(",", ""))
+            if number == self.value or self._is_rounded(match[0]):
+                telling = self.is_telling and (number == self.value or _digits(match[0]) > 2)
+                if telling or re.match(unit, text[match.end() :], re.I):
                     return True
         spelled = WORDS.get(self.value)
         return bool(spelled and re.search(rf"\b{spelled}{unit}", text, re.I))
 
     def _is_rounded(self, token: str) -> bool:
         """Whether a number is this one with fewer digits, or with more."""
-        said = float(token.rstrip(",").replace(",", ""))
-        if _digits(token) > 1 and round(self.value, _decimals(token)) == said:
+        number = float(token.rstrip(",").replace(",", ""))
+        if _digits(token) > 1 and round(self.value, _decimals(token)) == number:
             return True
-        return _digits(self.number) > 1 and round(said, _decimals(self.number)) == self.value
+        return _digits(self.number) > 1 and round(number, _decimals(self.number)) == self.value
 
 
 def _decimals(number: str) -> int:
@@ -96,9 +96,9 @@ def seen(cell) -> str:
 
 def answers(cell) -> list[Answer]:
     """Those that the outputs of a cell have in folds."""
-    folds = [fold for one in cell.outputs for fold in FOLD.findall(_html(one))]
-    found = [ANSWER.search(fold) for fold in folds]
-    return [Answer(unescape(one["what"]), one["number"]) for one in found if one]
+    folds = [fold for output in cell.outputs for fold in FOLD.findall(_html(output))]
+    matches = [ANSWER.search(fold) for fold in folds]
+    return [Answer(unescape(match["what"]), match["number"]) for match in matches if match]
 
 
 def _html(output) -> str:
@@ -107,13 +107,13 @@ def _html(output) -> str:
 
 def asking(cells) -> list[tuple[int, int]]:
     """Of each cell that compares a prediction: where its place for a number is, and where it is."""
-    found, place = [], None
+    places, place = [], None
     for at, cell in enumerate(cells):
         if cell.cell_type == "code":
             place = at if PLACE.search(cell.source) else place
             if CALL in cell.source:
-                found.append((place, at))
-    return found
+                places.append((place, at))
+    return places
 
 
 def main_path(name):
@@ -154,7 +154,7 @@ def test_each_prediction_waits_for_a_number_and_folds_its_answer(name):
     cells = main_path(name)
     for place, at in asking(cells):
         assert place is not None and at - place <= 1, "it stands right below its place"
-        waits = [one for one in cells[at].outputs if WAITING in visible(one)]
+        waits = [output for output in cells[at].outputs if WAITING in visible(output)]
         assert len(waits) == len(answers(cells[at])) >= cells[at].source.count(CALL)
 
 
@@ -207,7 +207,7 @@ def test_an_answer_is_found_in_an_output_and_above_the_question(text):
 
 
 @pytest.mark.parametrize("text", NOT)
-def test_other_numbers_and_what_is_folded_give_nothing_away(text):
+def test_other_numbers_and_folded_text_reveal_no_answer(text):
     table = nbformat.v4.new_output("display_data", {"text/html": text})
     assert said_in_its_outputs(of_outputs(table)) == []
     if "<pre>" not in text:

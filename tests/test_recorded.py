@@ -71,7 +71,7 @@ def test_a_run_that_stops_leaves_what_it_had_and_the_next_one_goes_on(record, tm
     assert record.stale() == []
 
 
-def test_a_record_of_results_is_what_the_kernel_computes(monkeypatch):
+def test_the_recorded_results_equal_what_the_kernel_computes(monkeypatch):
     """With the simulator in the GPU's place: every argument of the launch is as it takes it."""
     monkeypatch.setattr(record_corpus, "RESULTS", ((5, 7, 3, 1.0, 0.0), (9, 20, 17, 0.5, 2.0)))
     monkeypatch.setattr(record_corpus.hardware, "launch", ptxsim.launch)

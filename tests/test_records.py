@@ -14,7 +14,7 @@ import gemmlab as gl
 from gemmlab.folders import RESULTS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, find, settings_for
-from gemmlab.measure import profiler, timing
+from gemmlab.measure import ceilings, profiler, timing
 from gemmlab.notebook import overview
 from gemmlab.records import recorder, registry, roofs, runs
 
@@ -37,7 +37,7 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("at", "value", "says"),
+    ("at", "value", "reason"),
     [
         ("gpu.sm_count", None, "gpu.sm_count is missing"),
         ("rungs.01_naive.code", None, "rungs.01_naive.code is missing"),
@@ -51,7 +51,7 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
         ("ceilings.copy.bytes_per_second.best", "fast", "best is 'fast', not a number above 0"),
     ],
 )
-def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, value, says):
+def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, value, reason):
     """None: the field is not there at all."""
     record = copy.deepcopy(RECORD)
     *way, last = (int(part) if part.isdigit() else part for part in at.split("."))
@@ -67,7 +67,7 @@ def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, 
     with pytest.raises(registry.BadRecord) as caught:
         runs.replay(sample_record.kernel())
     message = str(caught.value)
-    assert message.startswith(str(results)) and says in message
+    assert message.startswith(str(results)) and reason in message
     assert f"git checkout -- {results}" in message and "python -m gemmlab record`" in message
 
 
@@ -92,12 +92,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     """A results folder with the sample record, on a machine without a GPU."""
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    path = tmp_path / "nvidia-test" / "runs.json"
-    runs.save(RECORD, path)
-    return path
+    return sample_record.put(monkeypatch, tmp_path)
 
 
 def test_recorded_runs_are_replayed_with_gpu_and_date(results):
@@ -238,7 +233,7 @@ def recording(tmp_path, monkeypatch):
                 yield timing.Measurement.from_dict(sample_record.run(m, n, k, 1.0))
 
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    sample_record.measure_on(monkeypatch, recorder, runs)
+    sample_record.measure_on(monkeypatch, recorder, roofs, runs)
     monkeypatch.setattr(runs, "ncu_version", lambda: "2025.3.1.0")
     monkeypatch.setattr(recorder, "by_default", by_default)
     monkeypatch.setattr(recorder, "require_verified", lambda kernel: SimpleNamespace(cases=[case]))
@@ -250,12 +245,13 @@ def recording(tmp_path, monkeypatch):
     state = device.GpuState(1755, 690.0, 50)
 
     def roof(rate, work):
-        return recorder.ceilings.Roof(timing.Spread(*(rate,) * 4), work, state)
+        return ceilings.Roof(timing.Spread(*(rate,) * 4), work, state)
 
-    both = SimpleNamespace(copy=roof(4e12, 2**32), fma=roof(6e13, 2**40))
-    monkeypatch.setattr(recorder.roofs, "measure_ceilings", lambda: both)
-    monkeypatch.setattr(recorder.ceilings, "measure_tensor_ceiling", lambda: roof(4e14, 2**40))
-    monkeypatch.setattr(recorder.ceilings, "measure_levels", lambda: {"L2": roof(5e12, 2**30)})
+    for name, measured in {
+        "measure_copy": roof(4e12, 2**32), "measure_fma": roof(6e13, 2**40),
+        "measure_tensor_ceiling": roof(4e14, 2**40), "measure_levels": {"L2": roof(5e12, 2**30)},
+    }.items():  # fmt: skip
+        monkeypatch.setattr(ceilings, name, lambda *_, measured=measured: measured)
     lessons = SimpleNamespace(EVIDENCE=(Unrecorded(name="10_fma_order", file="", by_default=True),))
     monkeypatch.setattr(recorder, "modules", lambda name: [lessons])
     return tmp_path / "nvidia-test" / "runs.json"

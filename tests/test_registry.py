@@ -66,7 +66,7 @@ def table(results):
 # ---- folders -------------------------------------------------------------------------------------
 
 
-def test_the_folder_to_read(results, monkeypatch):
+def test_the_folder_that_is_read_depends_on_gpu_and_environment(results, monkeypatch):
     for slug in ("nvidia-l4", "nvidia-h200", "nvidia-a100"):
         keep(results, slug)
     (results / "pictures").mkdir()
@@ -85,7 +85,7 @@ def test_the_folder_to_read(results, monkeypatch):
         registry.replayed()
 
 
-def test_what_the_gpu_here_has_no_record_of_is_read_of_another_unless_one_is_named(
+def test_a_missing_record_is_read_from_the_reference_gpu_unless_a_gpu_is_named(
     table, results, monkeypatch
 ):
     keep(results, "nvidia-a100")
@@ -173,7 +173,7 @@ def test_a_table_that_is_cut_off_in_its_last_row_is_refused(table):
         ("code", ""), ("recorded", "2026-11-21"),
     ],
 )  # fmt: skip
-def test_a_cell_that_cannot_be_is_named_with_its_line(table, column, cell):
+def test_an_impossible_cell_is_named_with_its_line(table, column, cell):
     rows = pandas.read_csv(table, dtype=str, keep_default_na=False)
     rows.loc[1, column] = cell
     rows.to_csv(table, index=False)
@@ -181,16 +181,16 @@ def test_a_cell_that_cannot_be_is_named_with_its_line(table, column, cell):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"\xff\xfe\x00garbage", "is no text"),
         (b'"never closed\n1,2\n', "is no table|lacks"),
         (b"<html>\n<p>a, b, c\n", "is no table|lacks"),
     ],
 )
-def test_what_is_no_table_is_refused(table, content, says):
+def test_a_file_that_is_not_a_table_is_refused(table, content, message):
     table.write_bytes(content)
-    with pytest.raises(BadRecord, match=says):
+    with pytest.raises(BadRecord, match=message):
         evidence().read()
     refused(table)
 
@@ -206,7 +206,7 @@ def test_every_file_of_a_gpu_belongs_to_evidence_and_is_current(monkeypatch):
     assert recorder.refused() == []
 
 
-def test_every_name_is_another_and_can_be_remade():
+def test_record_names_are_unique_and_a_wrong_one_gets_a_suggestion():
     names = [item.name for item in recorder.evidence()]
     assert len(set(names)) == len(names)
     assert {"00_chains", "10_fma_order", "01_naive"} <= {

@@ -4,7 +4,7 @@ import pytest
 
 import gemmlab
 from gemmlab.kernel.trace import TraceError
-from gemmlab.lessons.naive import tables as requests
+from gemmlab.lessons.naive import measure as requests
 from gemmlab.lessons.vectorized_loads.tables import shared_access, wavefronts
 from gemmlab.loading import load
 
@@ -30,7 +30,7 @@ def test_lanes_that_want_one_word_take_it_together():
     assert list(table["K = 16"])[:3] == [1, 1, 1]
 
 
-def test_what_is_not_loaded_step_by_step_is_refused():
+def test_a_kernel_that_loads_several_k_at_once_is_refused():
     with pytest.raises(TraceError, match="loads of A"):
         requests.by_k(load("06_vectorized_loads"), (64,))
 
@@ -40,7 +40,7 @@ def trace():
     return gemmlab.load("08_warp_tiling").trace(128, 128, 8)
 
 
-def test_it_is_the_first_of_its_line_and_warp(trace):
+def test_shared_access_returns_the_first_access_of_a_line_and_warp(trace):
     access = shared_access(trace, "*(float4*)&fragment_b", warp=2)
     assert access.warp == 2 and access.operation == "load" and access.size == 16
     assert trace.text.splitlines()[access.line - 1].strip().startswith("*(float4*)&fragment_b")

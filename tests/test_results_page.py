@@ -16,14 +16,14 @@ from gemmlab.lessons.fp8 import measure as fp8_steps
 from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
-from gemmlab.lessons.fused_epilogue.measure import epilogue
+from gemmlab.lessons.fused_epilogue.measure import TABLE as EPILOGUES
 from gemmlab.lessons.multi_gpu import measure as cases
-from gemmlab.lessons.multi_gpu import recorded
+from gemmlab.lessons.multi_gpu import measure as several_gpus
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
 from gemmlab.lessons.persistent.tables import recordings
 from gemmlab.lessons.tma_wgmma import tables as hopper_tables
-from gemmlab.lessons.warp_specialized import single_changes
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized.comparisons import LOADED, RESTED
 from gemmlab.records import registry, runs
 from gemmlab.records.best_by_shape import IN_TURN
@@ -78,7 +78,7 @@ def test_what_22_reaches():
 
 
 def test_what_an_epilogue_costs():
-    table = epilogue()
+    table = EPILOGUES.read()
     ratio = table.set_index(["m", "n", "k", "activation", "way"])["ratio"]
 
     def lost(shape, activation):
@@ -137,7 +137,7 @@ def test_what_wgmma_reaches(name):
 
 def test_what_18_reaches_without_overlap():
     for load, when in ((RESTED, "after a rest"), (LOADED, "without a rest")):
-        table = single_changes.changes("registers", load).query("variant == '18, registers move'")
+        table = comparisons.changes("registers", load).query("variant == '18, registers move'")
         for column, whose in (
             ("% of cuBLAS", "cuBLAS's first choice"),
             ("% of cuBLASLt", "the fastest of cuBLASLt's proposals"),
@@ -171,7 +171,7 @@ def test_what_fp8_reaches():
 
 
 def test_what_two_gpus_gain():
-    table = recorded.scaling()
+    table = several_gpus.SPEEDS.read()
     table = table[(table.schedule == make.COLUMN) & (table.moved_by == DMA_ENGINES)]
     fp32, bf16 = (
         table[(table.kernel == kernel) & (table.m == 16384) & (table.n == 16384)].iloc[0]
@@ -192,9 +192,8 @@ def test_how_long_a_second_gpu_takes():
     assert began < min(dates)
     spent = datetime.fromisoformat(max(dates)) - datetime.fromisoformat(began)
     assert spent < timedelta(minutes=6)
-    assert "two experiments and the rungs up to 07 took less than six minutes" in page(
-        "recording.md"
-    )
+    sentence = "two experiments and the rungs up to 07 took less than six minutes"
+    assert sentence in page("recording.md")
 
 
 def test_what_a_call_costs_the_host():

@@ -87,9 +87,7 @@ def test_the_copy_of_the_kernel_file_copies_all_and_no_more(count):
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    """A results folder with the sample record, on a machine without a GPU."""
-    code = str(ceilings.of_ceilings(sample_record.GPU.sm_count))
-    return sample_record.put(monkeypatch, tmp_path, ceilings_code=code)
+    return sample_record.put_with_ceilings(monkeypatch, tmp_path)
 
 
 def change(path, edit):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmlab import cli
-from gemmlab.analysis import issue_slots as slot_table
+from gemmlab.analysis import recorded
 from gemmlab.cuda.disassembler import Instruction, NoListing, parse, section
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
@@ -140,7 +140,7 @@ def test_a_tile_inside_the_matrix_goes_the_short_way_that_copies():
 
 @pytest.mark.parametrize(
     "rung",
-    [rung for rung in PRODUCTS if rung.name >= slot_table.FIRST],
+    [rung for rung in PRODUCTS if rung.name >= recorded.FIRST],
     ids=lambda rung: rung.name,
 )
 def test_a_trip_has_the_loads_and_stores_that_the_gpu_counts(rung):
@@ -243,7 +243,7 @@ def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
 
 
 def test_the_kept_sass_is_what_the_compiler_makes():
-    rung = next(rung for rung in RUNGS if rung.name == slot_table.FIRST)
+    rung = next(rung for rung in RUNGS if rung.name == recorded.FIRST)
     ours, new = (
         inner_loop(parse(made["listing"]))
         for made in (loops.stored(rung.name), loops.make_listing(rung))
@@ -260,9 +260,9 @@ def test_an_architecture_that_the_settings_do_not_run_on_is_refused():
 
 
 def test_the_table_has_a_row_for_every_rung_from_05_on():
-    table = slot_table.issue_slots().set_index("kernel")
+    table = recorded.issue_slots().set_index("kernel")
     there = PRODUCTS
-    assert list(table.index) == [rung.name for rung in there if rung.name >= slot_table.FIRST]
+    assert list(table.index) == [rung.name for rung in there if rung.name >= recorded.FIRST]
     classes = ["FFMA", *(name for name in issue_slots.CLASSES if name in table.columns)]
     assert (table[classes].sum(axis=1) == table["issue slots"]).all()
     roof = roofs.recorded_ceilings().flop_per_second / 1e12

@@ -16,7 +16,7 @@ from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.space import space_of
 from gemmlab.records import tuning
 
-SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
+SQUARE = (4096, 4096, 4096)
 NINE, TEN = "09_double_buffering", "10_register_banks"
 THREADS = 1 << 30  # no limit of Kernel Tuner's own
 
@@ -34,8 +34,8 @@ def test_the_restrictions_leave_what_the_ladder_calls_legal(name):
     values = {name: list(some) for name, some in space.values.items()}
     legal = Searchspace(values, tuner.restrictions(space), THREADS).list
     settings = {tuple(space.settings(point).items()) for point in legal}
-    wanted = {tuple(settings.items()) for settings in ladder.tuned_settings(ladder.find(name))}
-    assert settings == wanted and len(legal) == len(wanted) == len(space.legal()) < space.every
+    expected = {tuple(settings.items()) for settings in ladder.tuned_settings(ladder.find(name))}
+    assert settings == expected and len(legal) == len(expected) == len(space.legal()) < space.every
 
 
 def test_the_cache_holds_the_record(known, tmp_path):
@@ -43,14 +43,14 @@ def test_the_cache_holds_the_record(known, tmp_path):
         tuner.write_cache(tmp_path / "a.json", known.space, known.times_ms).read_text()
     )
     rows = tuning.at(tuning.recorded(NINE), SQUARE)
-    wanted = {
+    expected = {
         tuple(row[list(known.space.names)].astype(int)): row["time_ms"]
         for _, row in rows.iterrows()
     }
     assert {
         tuple(result[n] for n in known.space.names): result["time"]
         for result in written["cache"].values()
-    } == wanted
+    } == expected
     assert all(
         key == ",".join(str(result[n]) for n in known.space.names)
         for key, result in written["cache"].items()
@@ -104,7 +104,7 @@ def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
     assert again.evaluated == search.evaluated
 
 
-def test_what_cannot_be_searched_is_refused(known, monkeypatch):
+def test_unknown_strategies_and_empty_budgets_are_refused(known, monkeypatch):
     with pytest.raises(IllegalSetting, match="no strategy 'greedy'; there are exhaustive, random"):
         tuner.replay(known, "greedy", 3)
     with pytest.raises(IllegalSetting, match="budget is 0"):

@@ -72,7 +72,7 @@ def record(tmp_path, monkeypatch):
     return run
 
 
-def test_an_interrupted_record_goes_on_with_what_lacks(record):
+def test_an_interrupted_record_continues_with_the_missing_rungs(record):
     with pytest.raises(KeyboardInterrupt):
         record(failing={"two": KeyboardInterrupt()})
     measured, lines = record()
@@ -100,10 +100,11 @@ def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
 
 def test_a_gpu_without_tensor_cores_for_the_probe_is_refused(monkeypatch):
     old = dataclasses.replace(AMPERE, compute_capability=(7, 5), arch="sm_75")
-    for module in (recorder, runs):
+    for module in (roofs, runs):
         monkeypatch.setattr(module, "require_gpu", lambda _: old)
+    part = next(part for part in roofs.PARTS if part.name == "00_tensor_ceiling")
     with pytest.raises(IllegalSetting, match="needs sm_80 or newer, this is sm_75"):
-        recorder._tensor_ceiling(print)
+        part.measure(print)
 
 
 # ---- reading ------------------------------------------------------------------------------------

@@ -151,7 +151,7 @@ def conda_requirements() -> dict[str, SpecifierSet]:
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "pinned",
     [
         *(
             extra
@@ -161,10 +161,10 @@ def conda_requirements() -> dict[str, SpecifierSet]:
         *CONSTRAINTS,
     ],
 )
-def test_the_conda_route_asks_for_the_same(wanted):
-    requirement = Requirement(wanted)
+def test_the_conda_route_asks_for_the_same(pinned):
+    requirement = Requirement(pinned)
     name = CONDA_NAMES.get(requirement.name, requirement.name)
-    assert conda_requirements().get(name) == requirement.specifier, wanted
+    assert conda_requirements().get(name) == requirement.specifier, pinned
 
 
 def test_the_conda_route_asks_for_nothing_else():
@@ -336,7 +336,7 @@ def test_a_named_python_gets_its_own_venv_and_any_other_keeps_it(checkout):
 
 
 @pytest.mark.parametrize("lock", ["lab", "cupy-none"])
-def test_new_pins_make_it_anew(checkout, lock, capsys):
+def test_new_pins_rebuild_the_venv(checkout, lock, capsys):
     checkout()
     (checkout.venv / "left-behind").mkdir()
     (checkout.root / f"requirements/{lock}.txt").write_text("other==2\n")
@@ -358,16 +358,7 @@ def test_other_settings_in_pyproject_install_the_projects_alone(checkout, folder
     assert checkout() == []
 
 
-def test_a_stamp_of_an_older_version_installs_the_projects_again(checkout):
-    checkout()
-    stamp = checkout.venv / install.STAMP
-    known = json.loads(stamp.read_text())
-    del known["projects"]
-    stamp.write_text(json.dumps(known))
-    assert "--editable" in checkout() and len(checkout.commands) == 1
-
-
-def test_a_new_gpu_makes_it_anew_and_a_missing_one_does_not(checkout):
+def test_a_new_gpu_rebuilds_the_venv_and_a_missing_one_does_not(checkout):
     checkout()
     assert locks_in(checkout(cuda=(13, 0))) == {"lab.txt", "cupy-cuda13.txt"}
     assert checkout(cuda=None) == []
@@ -396,7 +387,7 @@ def move_the_checkout(checkout):
 @pytest.mark.parametrize(
     "damage", [lose_python, lose_everything_but_the_folder, cut_the_stamp, move_the_checkout]
 )
-def test_a_broken_venv_is_made_anew(checkout, damage):
+def test_a_broken_venv_is_rebuilt(checkout, damage):
     checkout()
     damage(checkout)
     assert "venv" in checkout()
@@ -437,7 +428,7 @@ def test_an_interrupted_set_up_is_not_taken_for_done(checkout, monkeypatch):
     assert "venv" in checkout()
 
 
-def test_an_old_python_is_told_so_before_anything_is_touched(checkout):
+def test_an_old_python_is_refused_before_anything_is_touched(checkout):
     checkout.venv.mkdir()
     with pytest.raises(install.SetupError, match=r"Python 3\.10 or newer .* this is Python 3\.8"):
         checkout(version=(3, 8, 18))
@@ -480,33 +471,7 @@ def test_without_a_network_the_script_fails_and_leaves_nothing(tmp_path):
     assert not (tmp_path / ".venv").exists()
 
 
-def make(*arguments):
-    outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")  # of the make that may be running this test
-    return subprocess.run(
-        ["make", "--no-print-directory", *arguments],
-        cwd=ROOT,
-        env={name: value for name, value in os.environ.items() if name not in outer},
-        capture_output=True,
-        text=True,
-    )
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_make_says_which_python_is_missing():
-    done = make("lab", "PYTHON=python3.99")
-    assert done.returncode != 0
-    assert done.stderr.startswith("gemmlab: There is no python3.99 here: install Python 3.10")
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
-def test_make_alone_lists_the_commands():
-    done = make()
-    assert done.returncode == 0
-    for command in ("lab", "test", "notebooks", "site", "lock", "clean"):
-        assert f"make {command} " in done.stdout
-
-
-def test_no_list_names_an_index():
+def test_no_requirements_file_names_a_package_index():
     named = (ROOT / name for name in ("Makefile", "pyproject.toml", "ptxsim/pyproject.toml"))
     for path in [*REQUIREMENTS.rglob("*"), *named]:
         if path.is_file() and "__pycache__" not in path.parts:

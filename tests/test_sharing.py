@@ -19,31 +19,31 @@ def kernel():
 @pytest.fixture(scope="module")
 def ways(kernel):
     kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": kernel}
-    return {name: sharing(one, *SHAPE, SMS) for name, one in kernels.items()}
+    return {name: sharing(kernel, *SHAPE, SMS) for name, kernel in kernels.items()}
 
 
 @pytest.mark.parametrize("shape", (SHAPE, (1, 1, 1), (130, 257, 640), (640, 1024, 192), (5, 5, 0)))
 @pytest.mark.parametrize("sms", (1, 3, 7, 40))
 def test_every_stage_of_every_tile_is_one_block_s_work(kernel, shape, sms):
-    one = sharing(kernel, *shape, sms)
-    times = np.zeros((*one.tiles, one.steps), int)
-    for part in one.parts:
+    work = sharing(kernel, *shape, sms)
+    times = np.zeros((*work.tiles, work.steps), int)
+    for part in work.parts:
         times[part.tile][part.first : part.end] += 1
     assert (times == 1).all()
-    shares = [sum(p.end - p.first for p in one.parts if p.sm == sm) for sm in range(sms)]
+    shares = [sum(p.end - p.first for p in work.parts if p.sm == sm) for sm in range(sms)]
     launched = kernel.scheduled_for(sms).grid(*shape)[0]
-    assert max(shares[:launched]) - min(shares[:launched]) <= 1 or launched == one.tiles[0]
+    assert max(shares[:launched]) - min(shares[:launched]) <= 1 or launched == work.tiles[0]
 
 
 def test_a_block_brings_the_stages_that_its_schedule_names(kernel):
     """By the boxes of B that its producers ask for: columns of C's tile, rows along K."""
     shape = (BM, 3 * BN, 2 * 64)
-    one, trace = sharing(kernel, *shape, 2), kernel.scheduled_for(2).trace(*shape)
+    work, trace = sharing(kernel, *shape, 2), kernel.scheduled_for(2).trace(*shape)
     for block in range(2):
         brought = [box.corner for box in trace.run.boxes((block, 0, 0)) if box.array == "B"]
         planned = [
             (stage * 64, part.tile[1] * BN)
-            for part in one.parts
+            for part in work.parts
             if part.sm == block
             for stage in range(part.first, part.end)
         ]

@@ -19,7 +19,7 @@ def has_predicated_edges(name, row):
 
 
 @pytest.mark.parametrize("name", RECORD)
-def test_every_counter_is_the_same(name):
+def test_every_counter_equals_the_recorded_one(name):
     entry = corpus.product(name)
     for row in RECORD[name]["counters"]:
         _, run = entry.launch(row["m"], row["n"], row["k"], count=True)

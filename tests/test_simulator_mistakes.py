@@ -13,7 +13,7 @@ from gemmlab.ladder import RUNGS
 ONE_OF_EACH_KERNEL = list({(mistake.of, mistake.shapes): mistake for mistake in MISTAKES}.values())
 
 
-def test_there_are_many_and_no_two_of_one_name():
+def test_mistakes_have_unique_names():
     assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) >= 158
     assert {mistake.of for mistake in MISTAKES} >= set(OWN)
     rungs = {mistake.of.split()[0] for mistake in MISTAKES} & {rung.name for rung in RUNGS}
@@ -36,7 +36,7 @@ def test_a_mistake_may_stand_in_a_header():
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_a_mistake_is_found_by_whom_it_says(mistake):
+def test_a_mistake_is_found_by_the_check_that_it_names(mistake):
     """One run is enough, at which all of them find it; of what is not to be found there is none."""
     assert mistake.old != mistake.new or mistake.change
     assert mistake.found_by

@@ -12,7 +12,7 @@ from PIL import Image
 from gemmlab.folders import KERNELS, NOTEBOOKS, RESULTS, ROOT, kernel_files
 from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
-from gemmlab.notebook.reading import DEEPER
+from gemmlab.notebook.series import DEEPER
 from gemmlab.records import registry
 from tools.site.pages import code, links, lists, notebook, prose, terms
 from tools.site.tables import speeds
@@ -205,14 +205,6 @@ def test_sliders_stand_where_the_cell_shows_them(made):
     ]
 
 
-def test_sliders_that_compute_say_where_they_work(made):
-    view = {"model_id": "1"}
-    words_of = "Sliders for a search: budget, seed. Run this cell to move them."
-    page = made(ran("gl.search_lab()", **{notebook._WIDGET: view, "text/plain": [words_of]}))
-    assert "Sliders for a search: budget, seed. They compute anew" in shown(page)
-    assert "Run this cell" not in shown(page) and 'href="../running.html"' in shown(page)
-
-
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*_*.ipynb")), ids=lambda path: path.stem)
 def test_every_notebook_makes_a_page_with_one_title_and_texts_for_its_pictures(path):
     page = notebook.page(path.stem, AnyWidget())
@@ -283,11 +275,6 @@ def test_the_ladder_has_every_rung_in_order():
     assert of_rungs == [rung.name for rung in RUNGS]
 
 
-def test_a_speed_has_its_unit_behind_the_number():
-    for speed in re.findall(r"\| ([^|]*TFLOP/s</span>[^|]*) \|", lists.ladder()):
-        assert re.match(r'[\d.]+<span class="unit"> TFLOP/s</span>( at [\d×*³ ]+)?$', speed), speed
-
-
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(prose, "ROOT", tmp_path)
     monkeypatch.setitem(prose.MADE, "kernels", lambda: "| made |")
@@ -309,9 +296,9 @@ def test_the_table_of_speeds_has_a_row_for_every_run_and_a_link_to_every_file():
         for name, entry in record["rungs"].items():
             for run in entry["runs"]:
                 flop = 2 * run["m"] * run["n"] * run["k"] * run.get("batch", 1)
-                wanted = (name, f"{flop / run['time_ms']['median'] / 1e9:.2f}",
+                expected = (name, f"{flop / run['time_ms']['median'] / 1e9:.2f}",
                           f"{100 * run['ratio']['median']:.1f}", run["gpu"])  # fmt: skip
-                assert wanted in {(row[0], *row[3:6]) for row in cells}
+                assert expected in {(row[0], *row[3:6]) for row in cells}
         for path in (RESULTS / slug).rglob("*.csv"):
             assert f"](../{path.relative_to(ROOT).as_posix()})" in linked
 

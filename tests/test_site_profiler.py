@@ -46,9 +46,8 @@ def test_every_metric_that_is_recorded_and_not_0_stands_in_one_section():
 def test_values_are_those_of_the_record_and_of_the_simulator(monkeypatch):
     simulated = counters.simulated(tables.kernel(), *LARGE)
     marks = set()
-    for metric, (_, measured, here, difference) in rows(
-        tables.section("MemoryWorkloadAnalysis")
-    ).items():
+    shown = rows(tables.section("MemoryWorkloadAnalysis"))
+    for metric, (_, measured, here, difference) in shown.items():
         assert measured == number(of_the_file()[metric])
         assert here == (number(simulated[metric]) if metric in simulated else "–")
         marks.add(difference.strip())

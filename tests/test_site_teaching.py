@@ -9,7 +9,7 @@ import pytest
 from gemmlab.analysis import counters
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.loading import load
-from gemmlab.notebook import reading
+from gemmlab.notebook import series
 from tools.site.tables import teaching
 
 PAGE = (ROOT / "docs" / "teaching.md").read_text(encoding="utf-8")
@@ -36,13 +36,13 @@ def test_what_a_notebook_needs_comes_before_it(title):
     for notebooks in PLANS[title]:
         assert notebooks
         for name in notebooks:
-            assert set(reading.needed(name)) <= seen, name
+            assert set(series.needed(name)) <= seen, name
             seen.add(name)
 
 
 def test_plans_fit_into_their_time():
     lecture, day, course = (
-        sum(reading.minutes(name) for part in plan for name in part) for plan in PLANS.values()
+        sum(series.minutes(name) for part in plan for name in part) for plan in PLANS.values()
     )
     assert lecture <= 90 and 2 * day <= 6 * 60 < 2 * course
     assert [len(plan) for plan in PLANS.values()] == [4, 4, 6]
@@ -51,7 +51,7 @@ def test_plans_fit_into_their_time():
 def test_every_notebook_has_a_row_with_its_minutes():
     rows_by_name = {re.search(r"notebooks/(\w+)\.ipynb", cells[0])[1]: cells for cells in rows(teaching.notebooks())}  # fmt: skip # noqa: E501
     assert rows_by_name.keys() == {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"index"}
-    assert all(int(cells[2]) == reading.minutes(name) for name, cells in rows_by_name.items())
+    assert all(int(cells[2]) == series.minutes(name) for name, cells in rows_by_name.items())
     assert rows_by_name["03_shared_memory"][3] == "a number, a kernel, a planted mistake"
     assert rows_by_name["21_multi_gpu"][3] == "2 functions, a planted mistake"
     assert all(cells[3] for cells in rows_by_name.values())

@@ -87,7 +87,7 @@ def test_it_opens_with_the_settings_that_are_asked_for():
     assert all(type(value) is int for value in lab.settings.values())
 
 
-def test_it_opens_with_the_refusal_where_they_do_not_go_together():
+def test_it_opens_with_a_refusal_for_settings_that_do_not_go_together():
     lab = gl.lab("14_wmma", STAGES=0)
     assert not shown(lab) and lab.settings["STAGES"] == 0
     assert "is one warp that shares nothing" in words_of(lab)
@@ -126,14 +126,13 @@ def test_the_way_out_keeps_the_move_and_marks_what_it_changes(without_tracing):
     assert words_of(lab).endswith("The nearest with PTXAS=3: from TN=8 to TN=16.")
 
 
-def test_where_nothing_legal_has_the_move_that_is_said(without_tracing):
+def test_the_refusal_says_when_nothing_legal_keeps_the_move(without_tracing):
     lab = gl.lab("02_coalescing")
     never = ladder.Constraint("never", lambda s: "is not for now" if s["BLOCK_X"] == 32 else None)
     lab.rung = replace(lab.rung, constraints=(*lab.rung.constraints, never))
     lab.sliders["BLOCK_X"].value = 32
-    assert "is not for now. Nothing legal has BLOCK_X=32. The nearest: from BLOCK_X=32" in words_of(
-        lab
-    )
+    refusal = "is not for now. Nothing legal has BLOCK_X=32. The nearest: from BLOCK_X=32"
+    assert refusal in words_of(lab)
     lab.offer.click()
     assert shown(lab) and lab.settings["BLOCK_X"] != 32
 

@@ -72,10 +72,10 @@ def test_a_group_is_measured_rung_by_rung(results):
     recorder.record(["stalls"], [], silent)
     for rung in RUNGS:
         shapes = stalls.evidence(rung).read()[["m", "n", "k", "batch"]].to_numpy().tolist()
-        wanted = [*stalls.SHAPES, *stalls.MORE.get(rung.name, ())]
+        expected = [*stalls.SHAPES, *stalls.MORE.get(rung.name, ())]
         if rung.batch > 1:
-            wanted += [(*problem.shape, problem.batch) for problem in BATCHES]
-        assert [tuple(shape) for shape in shapes] == list(map(sizes_of, wanted))
+            expected += [(*problem.shape, problem.batch) for problem in BATCHES]
+        assert [tuple(shape) for shape in shapes] == list(map(sizes_of, expected))
     before = (results / "stalls.csv").read_text()
     recorder.record(["stalls/03_shared_memory"], [], silent)
     again = (results / "stalls.csv").read_text()

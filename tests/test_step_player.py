@@ -4,21 +4,15 @@ import html
 import io
 import re
 
-import numpy as np
 import pytest
 from PIL import Image
 
 import gemmlab as gl
-from gemmlab import plots
 
 
 @pytest.fixture(scope="module")
 def player():
     return gl.step_player(gl.load("09_double_buffering", STAGES=3))
-
-
-def pixels(player):
-    return np.asarray(Image.open(io.BytesIO(player.picture.value)).convert("RGB"))
 
 
 def words_of(player):
@@ -42,18 +36,6 @@ def test_moving_the_slider_shows_another_frame_and_back_the_same(player):
         assert player.frames[number - 1].caption in words_of(player)
     assert len(set(seen)) == 4 and seen[:4] == seen[4:]
     assert len({Image.open(io.BytesIO(picture)).size for picture, _ in seen}) == 1
-
-
-def test_the_picture_is_that_of_the_frame():
-    player = gl.step_player(gl.load("03_shared_memory", TILE=8, BK=8), 16, 16, 24)
-    player.slider.value = 3
-    drawn = io.BytesIO()
-    figure = plots.step(player.frames, 2, "The same words below.")
-    figure.savefig(drawn, format="png", dpi=130)
-    drawn.seek(0)
-    expected, shown = np.asarray(Image.open(drawn).convert("RGB")), pixels(player)
-    above = int(0.8 * min(len(expected), len(shown)))  # of the caption
-    assert (expected[:above] == shown[:above]).all()
 
 
 # Rungs whose warps take no steps together, or whose tiles are brought and read by no thread.

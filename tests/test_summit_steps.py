@@ -1,10 +1,12 @@
 """The record of the way from 10 to 22: its rows, written, read and shown in their order."""
 
 import struct
+from dataclasses import replace
 from itertools import pairwise
 
 import pandas
 import pytest
+from test_sass import SOURCE as CHAIN
 
 from gemmlab import ladder
 from gemmlab.cuda.disassembler import NoListing
@@ -42,8 +44,8 @@ def rows(tmp_path, monkeypatch):
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     (tmp_path / "nvidia-x").mkdir()
     (tmp_path / "nvidia-x" / registry.RUNS).write_text("{}")
-    found = [made_up(step, size, IN_TURN) for step in EVERY for size, *_ in step.shapes]
-    return [*found, made_up(WAY[-1], 4096, SUSTAINED)]
+    in_turn = [made_up(step, size, IN_TURN) for step in EVERY for size, *_ in step.shapes]
+    return [*in_turn, made_up(WAY[-1], 4096, SUSTAINED)]
 
 
 def test_no_two_steps_are_the_same():
@@ -68,16 +70,16 @@ def test_all_cycles_are_told_and_agree_with_the_recorded_speed():
         summit_way.cycles({"18_persistent": 0.0})
 
 
-def test_what_both_counts_promise_is_a_product_of_their_ratios(rows):
+def test_the_speedup_by_counts_is_the_product_of_both_ratios(rows):
     TABLE.write(pandas.DataFrame(rows), "nvidia-x")  # every step 1 TFLOP/s
     names = [WAY[0].rung.name, WAY[-1].rung.name]
     slots = pandas.DataFrame([[110, 100]], index=["issue slots"], columns=names)
     counts = pandas.DataFrame(
         {"M×N×K": [SHAPE] * 2, "blocks": ["whole tiles", "stream-K"], "idle, %": [20.0, 0.0]}
     )
-    found = summit_way.by_counts(counts, slots)
-    assert list(found.index) == [SHAPE], "other squares have no counts"
-    assert found.loc[SHAPE].to_list() == pytest.approx([1.0, 1.1 / 0.8, 1.0])
+    promised = summit_way.by_counts(counts, slots)
+    assert list(promised.index) == [SHAPE], "other squares have no counts"
+    assert promised.loc[SHAPE].to_list() == pytest.approx([1.0, 1.1 / 0.8, 1.0])
 
 
 ENTRY = "fp32_summit"
@@ -91,7 +93,11 @@ def cubin():
 
 
 def loads(trip):
-    return [at for at, one in enumerate(trip.instructions) if class_of(one) == SHARED_LOAD]
+    return [
+        at
+        for at, instruction in enumerate(trip.instructions)
+        if class_of(instruction) == SHARED_LOAD
+    ]
 
 
 def test_no_change_changes_nothing(cubin):
@@ -109,21 +115,21 @@ def test_loads_lie_further_apart_and_bring_the_same(cubin):
 
 def test_the_change_of_stage_moves_behind_the_loop(cubin):
     before, after = (
-        analyse(one, ENTRY) for one in (cubin, rewritten(cubin, ENTRY, Change(behind=True)))
+        analyse(binary, ENTRY) for binary in (cubin, rewritten(cubin, ENTRY, Change(behind=True)))
     )
     assert after.opcodes["BSYNC"] == 0 < before.opcodes["BSYNC"]
     assert len(after) < len(before) and after.mix["multiply-adds"] == before.mix["multiply-adds"]
-    places = [one.address for one in after.instructions]
+    places = [instruction.address for instruction in after.instructions]
     assert all(b - a == 16 for a, b in pairwise(places))  # nothing is jumped over
 
 
 def test_yields_and_reuse_are_as_asked_for(cubin):
     yields = analyse(rewritten(cubin, ENTRY, Change(yields=16)), ENTRY).multiply_adds
-    assert sum(one.control.yields for one in yields) == len(yields) // 16
+    assert sum(instruction.control.yields for instruction in yields) == len(yields) // 16
     trip = analyse(rewritten(cubin, ENTRY, Change(reuse=False)), ENTRY).instructions
     assert not any(
-        one.control.reuse for one, following in pairwise(trip)
-        if one.operation == "FFMA" and class_of(following) == SHARED_LOAD
+        instruction.control.reuse for instruction, following in pairwise(trip)
+        if instruction.operation == "FFMA" and class_of(following) == SHARED_LOAD
     )  # fmt: skip
 
 
@@ -133,9 +139,9 @@ def test_yields_and_reuse_are_as_asked_for(cubin):
 def broken(cubin, change):
     """The cubin with a word of the loop changed: `change` of an instruction and its words."""
     start, lines = rewriting._lines(cubin, ENTRY)
-    trip = {one.address for one in analyse(cubin, ENTRY).instructions}
+    trip = {instruction.address for instruction in analyse(cubin, ENTRY).instructions}
     for at, line in enumerate(lines):
-        if line.one.address in trip and (words := change(line)) is not None:
+        if line.parsed.address in trip and (words := change(line)) is not None:
             made = bytearray(cubin)
             struct.pack_into("<QQ", made, start + 16 * at, *words)
             return bytes(made)
@@ -144,19 +150,19 @@ def broken(cubin, change):
 
 def other_sum(line):
     """A multiply-add into the register that it reads first."""
-    if line.one.operation == "FFMA":
+    if line.parsed.operation == "FFMA":
         source = line.lower >> 24 & 255
         return line.lower & ~(255 << 16) | source << 16, line.upper
 
 
 def other_address(line):
-    if class_of(line.one) == SHARED_LOAD:
+    if class_of(line.parsed) == SHARED_LOAD:
         return line.lower + (16 << 40), line.upper
 
 
 def no_wait(line):
-    if line.one.operation == "FFMA" and line.one.control.waits_for:
-        return line.lower, line.one.control.but(waits_for=()).put_into(line.upper)
+    if line.parsed.operation == "FFMA" and line.parsed.control.waits_for:
+        return line.lower, replace(line.parsed.control, waits_for=()).put_into(line.upper)
 
 
 @pytest.mark.parametrize(
@@ -173,12 +179,14 @@ def test_a_loop_that_computes_something_else_is_refused(cubin, change, message):
 
 def test_control_bits_of_one_slot_are_changed_and_no_others(cubin):
     slot = next(
-        n for n, one in enumerate(analyse(cubin, ENTRY).instructions) if one.control.waits_for
+        n
+        for n, instruction in enumerate(analyse(cubin, ENTRY).instructions)
+        if instruction.control.waits_for
     )
     changed = with_control(cubin, ENTRY, slot, waits_for=())
-    before, after = (analyse(one, ENTRY).instructions for one in (cubin, changed))
+    before, after = (analyse(binary, ENTRY).instructions for binary in (cubin, changed))
     others = [n for n, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
-    assert others == [slot] and after[slot].control == before[slot].control.but(waits_for=())
+    assert others == [slot] and after[slot].control == replace(before[slot].control, waits_for=())
     with pytest.raises(NotTheSame, match="is in use by LDS"):
         require_same(cubin, changed, ENTRY)
     with pytest.raises(ValueError, match="issue slots 0 to"):
@@ -199,16 +207,7 @@ def test_a_branch_that_is_not_aimed_anew_is_found(cubin, monkeypatch):
 
 
 def test_a_loop_of_another_form_is_refused():
-    source = """
-extern "C" __global__ void chain(float* x, int n)
-{
-    float a = x[0], b = x[1], c = x[2];
-    #pragma unroll 4
-    for (int i = 0; i < n; ++i) c = fmaf(a, c, b);
-    x[3] = c;
-}
-"""
-    program = nvrtc.compile_anew(source, "chain.cu", arch="sm_90a")
+    program = nvrtc.compile_anew(CHAIN, "chain.cu", arch="sm_90a")
     assert rewritten(program.cubin, "chain", Change()) == program.cubin
     with pytest.raises(NoListing, match="stretches; 2 can be rewritten"):
         rewritten(program.cubin, "chain", Change(behind=True))

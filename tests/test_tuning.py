@@ -12,16 +12,17 @@ import sample_record
 from cupy.cuda import runtime
 
 import gemmlab as gl
-from gemmlab import ladder, plots
+from gemmlab import ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.folders import RESULTS
-from gemmlab.kernel.compiler import Compiled, CompileError, Resources
+from gemmlab.kernel.compiler import Compiled, Resources
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import Problem
 from gemmlab.measure import timing
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import registry, roofs, runs, tuning
+from ptxsim import CompileError
 
 device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
 
@@ -49,10 +50,10 @@ def test_every_tuned_setting_was_measured_at_every_shape(rung, computed):
     dtype = rung.precision_of(rung.defaults | computed).name
     assert set(table["dtype"]) == {dtype} and tuning.shapes_of(rung, computed)
     for shape in tuning.shapes_of(rung, computed):
-        wanted = {tuple(settings.values()) for settings in tuning.swept(rung, shape, computed)}
+        expected = {tuple(settings.values()) for settings in tuning.swept(rung, shape, computed)}
         rows = tuning.at(table, shape)
-        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == wanted
-        assert len(rows) == len(wanted) and rows["time_ms"].is_monotonic_increasing
+        assert {tuple(row) for row in rows[names].to_numpy().tolist()} == expected
+        assert len(rows) == len(expected) and rows["time_ms"].is_monotonic_increasing
 
 
 @for_large_products
@@ -69,7 +70,7 @@ def test_the_default_setting_is_the_fastest_recorded(rung):
 
 
 @for_large_products
-def test_sweep_and_record_tell_the_same_of_the_default_setting(rung):
+def test_sweep_and_record_agree_on_the_default_setting(rung):
     """Within a few percent: more of them where the GPU, at its limit of power, lowers its clock."""
     run = runs.replay_at(gl.load(rung.name), 4096, 4096, 4096)
     best = tuning.best(tuning.recorded(rung.name))
@@ -97,7 +98,7 @@ def test_a_sweep_of_other_code_is_not_shown(sweep_file):
         tuning.recorded("03_shared_memory")
 
 
-def test_what_is_not_there_is_named(sweep_file):
+def test_missing_sweeps_columns_and_shapes_are_named(sweep_file):
     table, path = sweep_file
     with pytest.raises(registry.NoRecord, match="record tuning/03_shared_memory"):
         tuning.recorded("03_shared_memory")
@@ -129,13 +130,13 @@ class Inline:
 def made_up(tmp_path, monkeypatch):
     """Rung 09 on a GPU of sm_75. What `fails` says of settings is raised; measuring costs nothing.
 
-    `tried`: the settings that were compiled. `said`: what was told. `run()`: the rows written.
+    `tried`: the settings that were compiled. `lines`: what it printed. `run()`: the rows written.
     `rung` and `arch` may be set before.
     """
-    made = SimpleNamespace(tried=[], said=[], fails=lambda settings: None)
+    made = SimpleNamespace(tried=[], lines=[], fails=lambda settings: None)
     rung = ladder.find("09_double_buffering")
     path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
-    resources = Resources(64, 0, 0, 0, 0)
+    resources = Resources(64, 0, 0, 0)
 
     def compiled(name, settings):
         made.tried.append(settings)
@@ -165,7 +166,7 @@ def made_up(tmp_path, monkeypatch):
             return timing.Race(times, times, device.GpuState(1980, 400.0, 50))
 
     def run():
-        tuning.evidence(made.rung).remake(made.said.append)
+        tuning.evidence(made.rung).remake(made.lines.append)
         return pandas.read_csv(path)
 
     here = device.Gpu("NVIDIA Test", (7, 5), "sm_75", 40, 1, 1, "1", "1")
@@ -181,9 +182,10 @@ def made_up(tmp_path, monkeypatch):
 
 def test_only_what_runs_on_the_gpu_is_tried(made_up):
     table = made_up.run()
-    wanted = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
-    assert made_up.tried == wanted and 0 < len(wanted) < len(ladder.tuned_settings(made_up.rung))
-    assert len(table) == len(wanted) * len(tuning.SHAPES) and set(table["STAGES"]) == {1}
+    expected = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
+    assert made_up.tried == expected
+    assert 0 < len(expected) < len(ladder.tuned_settings(made_up.rung))
+    assert len(table) == len(expected) * len(tuning.SHAPES) and set(table["STAGES"]) == {1}
 
 
 @pytest.mark.parametrize(
@@ -201,7 +203,7 @@ def test_a_setting_that_fails_is_named_and_the_others_go_on(made_up, error):
     table = made_up.run()
     failed = [settings for settings in made_up.tried if settings["BK"] == 8]
     assert failed and set(table["BK"]) == {16}
-    left_out = [line for line in made_up.said if line.endswith("; left out")]
+    left_out = [line for line in made_up.lines if line.endswith("; left out")]
     assert left_out == [
         f"{made_up.rung.name} with {ladder.written(s)}: {error}; left out" for s in failed
     ]
@@ -213,13 +215,13 @@ def test_a_setting_that_fails_is_named_and_the_others_go_on(made_up, error):
     ids=lambda error: type(error).__name__,
 )
 def test_what_ends_a_sweep_leaves_the_rows_that_were_measured(made_up, error):
-    wanted = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
-    made_up.fails = lambda settings: error if settings == wanted[5] else None
+    expected = [s for s in ladder.tuned_settings(made_up.rung) if s["STAGES"] == 1]
+    made_up.fails = lambda settings: error if settings == expected[5] else None
     with pytest.raises(type(error)):
         made_up.run()
     table = pandas.read_csv(made_up.path)
     assert len(table) == 5  # of the first shape
-    made_up.fails = lambda settings: error if settings == wanted[2] else None
+    made_up.fails = lambda settings: error if settings == expected[2] else None
     with pytest.raises(type(error)):
         made_up.run()
     assert len(pandas.read_csv(made_up.path)) == len(table)  # what it had of others stays
@@ -266,23 +268,3 @@ def test_a_shape_at_which_another_kernel_is_launched_says_nothing_of_this_one():
     near = tuning.for_shape(rung, (1024, 776, 512), "sm_90a")
     assert near.note.endswith("at 1024×1024×1024")
     assert tuning.for_shape(rung, (1003, 779, 515), "sm_90a").note.endswith("at 1001×777×513")
-
-
-def texts(figure):
-    (ax,) = (ax for ax in figure.axes if ax.get_gid() == "sweep")
-    return [text.get_text() for text in ax.texts]
-
-
-def test_the_figure_names_the_fastest_choice_of_every_pair():
-    table = tuning.recorded("08_warp_tiling")
-    figure = plots.sweep(table, "WM", "WN")
-    assert len(texts(figure)) == 2 * 4
-    at = tuning.at(table, tuning.SHAPES[0])
-    for (wm, wn), rows in at.groupby(["WM", "WN"]):
-        assert any(text == plots.style.rate(rows["gflops"].max()) for text in texts(figure)), (
-            wm,
-            wn,
-        )
-    best = at.iloc[0]
-    assert f"WM={best['WM']}, WN={best['WN']}" in figure.caption
-    assert plots.style.rate(best["gflops"]) in figure.caption

@@ -40,88 +40,86 @@ def test_one_role_copies_and_two_multiply(specialized, together):
 
 @pytest.mark.parametrize("stages", (2, 4))
 def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
-    found = traced("17_warp_specialized", STAGES=stages)
-    assert (found.stages, found.steps) == (stages, STEPS)
+    traced_turns = traced("17_warp_specialized", STAGES=stages)
+    assert (traced_turns.stages, traced_turns.steps) == (stages, STEPS)
     for step in range(STEPS):
-        (copies,) = found.of(turns.COPIES, step)
+        (copies,) = traced_turns.of(turns.COPIES, step)
         assert copies.stage == step % stages
         for kind in (turns.AWAITS_FULL, turns.STARTS):
-            both = found.of(kind, step)
-            assert len(both) == 2 and all(one.until > copies.begin for one in both)
-            assert {one.stage for one in both} == {copies.stage}
+            both = traced_turns.of(kind, step)
+            assert len(both) == 2 and all(turn.until > copies.begin for turn in both)
+            assert {turn.stage for turn in both} == {copies.stage}
         if step >= stages:
-            arrived = found.of(turns.ARRIVES, step - stages)
-            assert len(arrived) == 2 and all(one.begin < copies.begin for one in arrived)
+            arrived = traced_turns.of(turns.ARRIVES, step - stages)
+            assert len(arrived) == 2 and all(turn.begin < copies.begin for turn in arrived)
 
 
-def test_of_16_all_meet_before_a_stage_is_filled_again(together):
+def test_in_16_all_warps_meet_before_a_stage_is_refilled(together):
     for step in range(3, STEPS):
         (copies,) = together.of(turns.COPIES, step)
-        met = together.of(turns.MEETS, step - 2)  # with the step after the one that was there
-        assert len(met) == 2 and all(one.begin < copies.begin for one in met)
+        met = together.of(turns.SYNCS, step - 2)  # with the step after the one that was there
+        assert len(met) == 2 and all(turn.begin < copies.begin for turn in met)
 
 
-def test_of_22_a_producer_copies_and_each_warp_arrives_for_itself():
+def test_in_22_a_producer_copies_and_each_warp_arrives_for_itself():
     trace = gl.load("22_fp32_summit").scheduled_for(1).trace(*TILE, STEPS * turns.STEP)
-    found = turns.of(trace)
-    assert set(found.roles) == {"producer", "warp 0", "warp 4"}
-    assert (found.stages, found.steps) == (2, STEPS)
-    kinds = {role: {turn.kind for turn in every} for role, every in found.roles.items()}
+    of_summit = turns.of(trace)
+    assert set(of_summit.roles) == {"producer", "warp 0", "warp 4"}
+    assert (of_summit.stages, of_summit.steps) == (2, STEPS)
+    kinds = {role: {turn.kind for turn in every} for role, every in of_summit.roles.items()}
     assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
     assert kinds["warp 0"] == kinds["warp 4"]
-    assert kinds["warp 0"] == {turns.AWAITS_FULL, turns.STARTS, turns.ARRIVES, turns.SENDS}
+    assert kinds["warp 0"] == {turns.AWAITS_FULL, turns.STARTS, turns.ARRIVES, turns.STORES_C}
     for step in range(2, STEPS):
-        (copies,) = found.of(turns.COPIES, step)
-        assert all(one.begin < copies.begin for one in found.of(turns.ARRIVES, step - 2))
+        (copies,) = of_summit.of(turns.COPIES, step)
+        assert all(
+            arrival.begin < copies.begin for arrival in of_summit.of(turns.ARRIVES, step - 2)
+        )
 
 
-def test_other_kernels_and_other_things_are_refused():
+def test_other_kernels_are_refused():
     with pytest.raises(ValueError, match="does not copy by tensor maps"):
         turns.of(gl.load("03_shared_memory").trace(32, 32, 32))
-    with pytest.raises(TypeError, match="turns takes a trace"):
-        turns.of("17_warp_specialized")
 
 
-def said(player):
+def caption_of(player):
     return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
 
 
 def test_the_player_moves_through_moments_and_stages():
     player = ring_player("17_warp_specialized", BN=128)
     assert list(player.stages.options) == [2, 3, 4, 6] and player.stages.value == 4
-    assert said(player).startswith("Moment 1 of") and player.slider.max > 20
+    assert caption_of(player).startswith("Moment 1 of") and player.slider.max > 20
     first = player.picture.value
     player.slider.value = 9
     assert player.picture.value != first
     seen = player.picture.value
     player.stages.value = 2
-    assert player.picture.value != seen and said(player).startswith("Moment 9 of")
+    assert player.picture.value != seen and caption_of(player).startswith("Moment 9 of")
     player.stages.value = 4
     assert player.picture.value == seen
     with pytest.raises(gl.LadderError):
         ring_player("17")
 
 
-def test_what_has_no_turns_is_said_in_place_of_the_picture():
+def test_a_kernel_without_turns_gets_a_sentence_instead_of_a_picture():
     player = ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
-    assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in said(player)
+    assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in caption_of(player)
 
 
-def test_what_one_role_gives_back_the_other_takes():
+def test_registers_that_one_role_releases_go_to_the_other():
     kernel = gl.load("17_warp_specialized")
     producer, consumers = register_budget.register_budget(kernel)
     assert producer.threads + consumers.threads == 384 and consumers.threads == 256
     assert producer.then < producer.at_launch == consumers.at_launch < consumers.then
     for when in ("at_launch", "then"):
-        assert sum(one.threads * getattr(one, when) for one in (producer, consumers)) <= (
+        assert sum(role.threads * getattr(role, when) for role in (producer, consumers)) <= (
             REGISTERS_PER_SM
         )
     assert kernel.resources("sm_90a").iloc[0]["registers per thread"] == producer.at_launch
 
 
-def test_kernels_that_move_none_are_refused():
-    for one in (gl.load("16_tma_wgmma"), gl.load("17_warp_specialized", BM=64, BN=128)):
+def test_kernels_that_move_no_registers_are_refused():
+    for kernel in (gl.load("16_tma_wgmma"), gl.load("17_warp_specialized", BM=64, BN=128)):
         with pytest.raises(ValueError, match="moves no registers"):
-            register_budget.register_budget(one)
-    with pytest.raises(TypeError, match="takes a kernel"):
-        register_budget.register_budget("17_warp_specialized")
+            register_budget.register_budget(kernel)

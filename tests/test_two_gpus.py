@@ -45,9 +45,9 @@ class Ends(ByKernel):
 
     @classmethod
     def made(cls, how):
-        one = cls.of("10_register_banks")
-        one.how = how
-        return one
+        arithmetic = cls.of("10_register_banks")
+        arithmetic.how = how
+        return arithmetic
 
     def prepared(self, a, b, c, add):
         import cupy
@@ -68,7 +68,7 @@ class Ends(ByKernel):
 
 
 @pytest.mark.parametrize("maker", cases.MAKERS.values(), ids=cases.MAKERS)
-def test_both_ways_give_the_same_bits_and_they_are_right(maker):
+def test_both_ways_of_moving_data_give_the_same_right_bits(maker):
     schedule, given = maker(UNEVEN, 2), Operands.from_seed(UNEVEN, SINGLE, 3)
     jobs = [Job(schedule, given.A, given.B, repeats=3, moved_by=way) for way in WAYS]
     by_nccl, by_dma = runner.run(jobs, partial(ByKernel.of, "10_register_banks"))
@@ -80,14 +80,14 @@ def test_both_ways_give_the_same_bits_and_they_are_right(maker):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel])
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("how", "message"),
     [
         ("dies", "rank 1 of 2 died"),
         ("stands still", "rank 0 of 2 failed: .* did not end in"),
         ("fails", "rank 1 of 2 failed: ValueError: something broke"),
     ],
 )
-def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, said, maker, way):
+def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, message, maker, way):
     job = Job(maker(LARGE, 2, 8), repeats=3, moved_by=way)
-    with pytest.raises(RankFailed, match=said):
+    with pytest.raises(RankFailed, match=message):
         runner.run([job], partial(Ends.made, how))

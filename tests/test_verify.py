@@ -56,12 +56,12 @@ def small_shapes(monkeypatch):
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_found_and_placed(name, small_shapes):
-    old, new, says = MISTAKES[name]
+    old, new, message = MISTAKES[name]
     assert SOURCE.count(old) == 1
     report = from_source(SOURCE.replace(old, new), like="02_coalescing").verify()
     assert not report.passed
     failed = "\n".join(str(case) for case in report.cases if not case.passed)
-    assert re.search(says, failed), failed
+    assert re.search(message, failed), failed
     with pytest.raises(verify.VerificationError, match="cases fail"):
         report.require()
 
@@ -119,7 +119,7 @@ def test_guard_cells_see_what_a_gpu_lets_pass():
 
 
 @pytest.mark.parametrize("which", ["A", "B"])
-def test_an_input_that_is_changed_on_a_gpu_is_told(which):
+def test_a_kernel_that_writes_to_its_input_on_a_gpu_is_found(which):
     class Overwrites(Careless):
         def launch_into(self, A, B, C, alpha=1.0, beta=0.0):
             super().launch_into(A, B, C, alpha, beta)

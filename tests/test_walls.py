@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_package import vague_names
 
 import gemmlab
 from gemmlab.folders import NOTEBOOKS
@@ -33,18 +34,18 @@ def floor(module: str) -> str:
 def imports(path: Path, text: str) -> list[tuple[int, str]]:
     """Line and full name of what a file imports of gemmlab, wherever it does."""
     package = ["gemmlab", *path.relative_to(HOUSE).parts[:-1]]
-    found = []
+    imported = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
-            found += [(node.lineno, one.name) for one in node.names]
+            imported += [(node.lineno, alias.name) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             source = ".".join([*base, *filter(None, [node.module])])
             if source == "gemmlab":
-                found += [(node.lineno, f"gemmlab.{one.name}") for one in node.names]
+                imported += [(node.lineno, f"gemmlab.{alias.name}") for alias in node.names]
             else:
-                found.append((node.lineno, source))
-    return [(line, name) for line, name in found if name.split(".")[0] == "gemmlab"]
+                imported.append((node.lineno, source))
+    return [(line, name) for line, name in imported if name.split(".")[0] == "gemmlab"]
 
 
 def breaches(path: Path, text: str) -> list[str]:
@@ -70,7 +71,7 @@ def may_import(importer: tuple[str, ...], name: str) -> bool:
 
 
 def test_every_entry_has_its_floor():
-    entries = {one.stem for one in HOUSE.iterdir() if one.suffix == ".py" or (one / "__init__.py").is_file()}  # fmt: skip # noqa: E501
+    entries = {entry.stem for entry in HOUSE.iterdir() if entry.suffix == ".py" or (entry / "__init__.py").is_file()}  # fmt: skip # noqa: E501
     assert entries == set(FLOORS)
 
 
@@ -84,6 +85,12 @@ def test_the_package_needs_no_tools():
     for path in FILES:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"^\s*(from|import) tools\b", text, re.MULTILINE), path
+
+
+@pytest.mark.parametrize("folder", ["gemmlab", "tests", "tools", "benchmarks"])
+def test_names_say_what_they_hold(folder):
+    texts = {path: path.read_text("utf-8") for path in (HOUSE.parent / folder).rglob("*.py")}
+    assert {path.name: names for path in texts if (names := vague_names(texts[path]))} == {}
 
 
 def test_an_import_from_above_is_found():
@@ -111,10 +118,6 @@ def test_a_package_says_what_it_is_for_and_is_not_crowded(package):
     assert len(modules) <= MOST_MODULES
 
 
-def modules_of(text: str, path: Path) -> set[str]:
-    return {name for _, name in imports(path, text)}
-
-
 def test_no_module_imports_itself_through_others():
     """At import: what is imported inside of functions may wait."""
     names = {".".join(("gemmlab", *path.relative_to(HOUSE).with_suffix("").parts)): path for path in FILES}  # fmt: skip # noqa: E501
@@ -122,14 +125,14 @@ def test_no_module_imports_itself_through_others():
     for name, path in names.items():
         tree = ast.parse(path.read_text(encoding="utf-8"))
         top = ast.Module(
-            [one for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)], []
+            [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], []
         )
-        found = set()
+        imported = set()
         for node in top.body:
             for _, source in imports(path, ast.unparse(node)):
-                whole = [f"{source}.{one.name}" for one in getattr(node, "names", ())]
-                found |= {one for one in (*whole, source) if one in names}
-        edges[name] = found - {name}
+                whole = [f"{source}.{alias.name}" for alias in getattr(node, "names", ())]
+                imported |= {module for module in (*whole, source) if module in names}
+        edges[name] = imported - {name}
     done, way = set(), []
 
     def visit(name: str) -> None:

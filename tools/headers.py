@@ -17,13 +17,13 @@ BEGIN, END = "<!-- made by `python -m tools.headers` -->", "<!-- end of what is 
 
 def included(path: Path) -> set[str]:
     """The names of all headers that a file includes, directly or not."""
-    found: set[str] = set()
+    headers: set[str] = set()
     ahead = [path]
     while ahead:
         names = re.findall(r'^\s*#\s*include\s*"([^"]+)"', ahead.pop().read_text("utf-8"), re.M)
-        ahead += [kernel_file(name) for name in names if name not in found]
-        found.update(names)
-    return found
+        ahead += [kernel_file(name) for name in names if name not in headers]
+        headers.update(names)
+    return headers
 
 
 def rows() -> Iterator[tuple[Path, str, str]]:

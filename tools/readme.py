@@ -21,8 +21,8 @@ from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, HALF, RUNGS, SINGLE, Problem
 from gemmlab.loading import load
 from gemmlab.notebook import overview
-from gemmlab.notebook.chapters import chapters
 from gemmlab.notebook.overview import PICTURES, SIZE
+from gemmlab.notebook.series import chapters
 from gemmlab.plots import thumbnails
 from gemmlab.plots.page import Picture
 from gemmlab.records import published, registry, roofs, runs

@@ -1,9 +1,10 @@
-"""What one block does with its tiles, followed through shared memory from the trace."""
+"""What one block, and one of its threads, does with its tiles, followed through shared memory."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ from ptxsim import WarpAccess
 from ptxsim.architectures import WARP
 
 SHARED = "shared memory"
-NOTHING = -1  # in place of an element's number: a lane that is not active, or a zero at an edge
+NOTHING = -1  # instead of an element's number: a lane that is not active, or a zero at an edge
 LOAD, KEEP, COPY, READ, WRITE = "load", "keep", "copy", "read", "write"
 OUT = "out"  # sums on their way through shared memory to C
 MATRICES = "ldmatrix"  # the load with which a warp brings matrices into its registers together
@@ -111,12 +112,6 @@ class Played:
         """The loads of elements of A and B from shared memory."""
         return [move for move in self.moves if move.kind == READ and move.moves_elements]
 
-    @property
-    def loaded(self) -> np.ndarray:
-        """How often each element of A and then of B was loaded from global memory."""
-        loads = [move.elements.ravel() for move in self.moves if move.kind == LOAD]
-        return self.count(np.concatenate(loads)) if loads else self.count(np.array([], int))
-
     def require_reads(self, who: str) -> None:
         """Raise ValueError unless threads read what their elements of C need, and something."""
         where = f"block {self.block} of {self.trace.kernel_name}"
@@ -129,8 +124,7 @@ class Played:
             raise ValueError(f"{who}: {where} reads nothing from shared memory.")
         threads = math.ceil(math.prod(self.trace.block) / WARP) * WARP
         m, n, batch = self.trace.m, self.trace.n, self.trace.batch
-        rows = np.zeros((threads, batch * m), bool)
-        columns = np.zeros((threads, batch * n), bool)
+        rows, columns = np.zeros((threads, batch * m), bool), np.zeros((threads, batch * n), bool)
         row, column = np.nonzero(self.owner != NOTHING)
         owner = self.owner[row, column]
         rows[owner, row] = columns[owner, row // m * n + column] = True
@@ -138,14 +132,18 @@ class Played:
         of_warps: defaultdict[int, list[np.ndarray]] = defaultdict(list)
         for read in self.reads:
             of_warps[read.warp].append(read.elements)
-        for warp, elements in of_warps.items():
+        for warp, loads in of_warps.items():
             lanes = warp * WARP + np.arange(WARP)[:, None]
             if shared_by_warp:  # what a lane asks for, other lanes get
                 rows[lanes], columns[lanes] = (x[lanes].any(axis=0) for x in (rows, columns))
             works = rows[lanes].any(axis=2)  # beyond the edge of C a thread only brings elements
-            in_a, in_b, row, column = self._places(np.concatenate(elements, axis=1))
-            wrong = works & ((in_a & ~rows[lanes, row]) | (in_b & ~columns[lanes, column]))
-            if wrong.any():
+            elements = np.concatenate(loads, axis=1)
+            of_a, product, line, _ = self._places(elements)
+            of_b = ~of_a & (elements != NOTHING)
+            of_a &= elements != NOTHING
+            needed_a = rows[lanes, np.where(of_a, product * m + line, 0)]
+            needed_b = columns[lanes, np.where(of_b, product * n + line, 0)]
+            if (works & ((of_a & ~needed_a) | (of_b & ~needed_b))).any():
                 raise ValueError(
                     f"{who}: a thread of {where} seems to read what its elements of C do not need. "
                     "Either the kernel does so, and its result is wrong, or the order of its loads "
@@ -154,60 +152,139 @@ class Played:
                 )
 
     def _places(self, elements: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Which numbers are of A and which of B; row in A of the former, column in B of the rest.
-
-        Of a batch, rows and columns are counted on from product to product. Row and column are 0
-        where they mean nothing.
-        """
-        m, n, k = self.trace.m, self.trace.n, self.trace.k
-        in_a = self._in_a(elements)
-        in_b = ~in_a & (elements != NOTHING)
-        product, at = self._in_matrix(elements)
-        row = at // k if self.trace.ops[0] == "N" else at % m
-        column = at % n if self.trace.ops[1] == "N" else at // k
-        return (
-            in_a, in_b, np.where(in_a, product * m + row, 0),
-            np.where(in_b, product * n + column, 0),
-        )  # fmt: skip
+        """Whether elements are of A, their product in the batch, their row of op(A) or column of
+        op(B), and their k. Without meaning for NOTHING."""
+        m, n, k, batch = self.trace.m, self.trace.n, self.trace.k, self.trace.batch
+        of_a = elements < batch * m * k
+        size = np.where(of_a, max(1, m * k), max(1, k * n))
+        product, at = np.divmod(np.where(of_a, elements, elements - batch * m * k), size)
+        line_of_a, k_of_a = (at // k, at % k) if self.trace.ops[0] == "N" else (at % m, at // m)
+        line_of_b, k_of_b = (at % n, at // n) if self.trace.ops[1] == "N" else (at // k, at % k)
+        line, along = np.where(of_a, line_of_a, line_of_b), np.where(of_a, k_of_a, k_of_b)
+        return of_a, product, line, along
 
     def along(self, elements: np.ndarray) -> np.ndarray:
         """Which k these elements of A and B belong to; NOTHING where there is no element."""
-        m, n, k = self.trace.m, self.trace.n, self.trace.k
-        _, at = self._in_matrix(elements)
-        of_a = at % k if self.trace.ops[0] == "N" else at // m
-        of_b = at // n if self.trace.ops[1] == "N" else at % k
-        return np.where(elements == NOTHING, NOTHING, np.where(self._in_a(elements), of_a, of_b))
+        return np.where(elements == NOTHING, NOTHING, self._places(elements)[3])
 
     def product(self, elements: np.ndarray) -> np.ndarray:
         """Which product of the batch these elements of A and B belong to; or NOTHING."""
-        return np.where(elements == NOTHING, NOTHING, self._in_matrix(elements)[0])
+        return np.where(elements == NOTHING, NOTHING, self._places(elements)[1])
 
-    def _in_a(self, elements: np.ndarray) -> np.ndarray:
-        return (elements != NOTHING) & (elements < self.trace.batch * self.trace.m * self.trace.k)
-
-    def _in_matrix(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The product of each element, and its number in its own matrix of it."""
-        m, n, k, batch = self.trace.m, self.trace.n, self.trace.k, self.trace.batch
-        in_a = self._in_a(elements)
-        size = np.where(in_a, max(1, m * k), max(1, k * n))
-        return np.divmod(np.where(in_a, elements, elements - batch * m * k), size)
-
-    def count(self, elements: np.ndarray) -> np.ndarray:
+    def count(self, elements: list[np.ndarray]) -> np.ndarray:
         """How often each element of A and then of B is among these numbers."""
         m, n, k = self.trace.m, self.trace.n, self.trace.k
+        numbers = np.concatenate([np.array([], int), *(each.ravel() for each in elements)])
         every = self.trace.batch * (m * k + k * n)
-        return np.bincount(elements[elements != NOTHING], minlength=every)
+        return np.bincount(numbers[numbers != NOTHING], minlength=every)
 
-    def matrices(self, elements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How often each element of A, int (M, K), and of B, int (K, N), is among these numbers."""
-        return self.split(self.count(elements))
+    def moved(self, moves: Iterable[Move], kind: str) -> np.ndarray:
+        """How often these moves, those of a kind, moved each element of A and then of B."""
+        return self.count([move.elements for move in moves if move.kind == kind])
 
-    def split(self, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A number for each element of A and then of B, as the two matrices."""
+    def split(self, counts: np.ndarray) -> dict[str, np.ndarray]:
+        """A number for each element of A and then of B, as "A", (M, K), and "B", (K, N)."""
         m, n, k = self.trace.m, self.trace.n, self.trace.k
-        return counts[: m * k].reshape(m, k), counts[m * k :].reshape(k, n)
+        return {"A": counts[: m * k].reshape(m, k), "B": counts[m * k :].reshape(k, n)}
 
     def frame(self) -> tuple[range, range]:
         """The rows and columns of C that the block stores."""
         rows, columns = np.nonzero(self.owner != NOTHING)
         return range(rows.min(), rows.max() + 1), range(columns.min(), columns.max() + 1)
+
+
+@dataclass(frozen=True)
+class ThreadReads:
+    """What one thread stores in C, and reads of A and B in the first step along K.
+
+    `thread`: its number in the block. `loads`: of each instruction with which the thread reads in
+    this step, the elements that its warp gets, int (32, words), numbered as a Move has them.
+    """
+
+    played: Played
+    thread: int
+    loads: list[np.ndarray]
+
+    @classmethod
+    def of(cls, trace: Trace, thread: int, who: str) -> ThreadReads:
+        """Of a thread of the first block.
+
+        Raises ValueError for a thread that is not there or owns nothing, and for a kernel without
+        shared memory; `who` asks.
+        """
+        x, y, z = trace.block
+        if not 0 <= thread < x * y * z:
+            raise ValueError(
+                f"{who}: there is no thread {thread}; a block of {trace.kernel_name} has "
+                f"{x} × {y} × {z} threads."
+            )
+        played = Played.of(trace, (0, 0, 0))
+        played.require_reads(who)
+        if not (played.owner == thread).any():
+            raise ValueError(f"{who}: thread {thread} of block (0, 0, 0) stores nothing in C.")
+        reads = cls(played, thread, [])
+        for read in played.reads:
+            along = played.along(read.elements[reads.lane])
+            if read.warp == reads.warp and np.isin(along, reads.ks).all():
+                reads.loads.append(read.elements)
+        return reads
+
+    @property
+    def trace(self) -> Trace:
+        return self.played.trace
+
+    @property
+    def warp(self) -> int:
+        return self.thread // WARP
+
+    @property
+    def lane(self) -> int:
+        return self.thread % WARP
+
+    @property
+    def ks(self) -> range:
+        """The k of the step."""
+        return range(min(self.trace.settings["BK"], self.trace.k))
+
+    @property
+    def owned(self) -> np.ndarray:
+        """bool (M, N): the thread's elements of C."""
+        return self.played.owner == self.thread
+
+    @property
+    def lanes(self) -> np.ndarray:
+        """int (M, N): the lane of the thread's warp that stores an element of C, or NOTHING."""
+        owner = self.played.owner
+        return np.where(owner // WARP == self.warp, owner % WARP, NOTHING)
+
+    def read_by(self, lanes: int | slice) -> dict[str, np.ndarray]:
+        """Which elements some lanes read in the step: "A", bool (M, K), and "B", bool (K, N)."""
+        elements = np.concatenate([load[lanes].ravel() for load in self.loads])
+        in_step = elements[np.isin(self.played.along(elements), self.ks)]
+        return self.played.split(self.played.count([in_step]) > 0)
+
+    def readers(self, k: int) -> dict[str, list[frozenset[int]]]:
+        """The lanes that read each row of A, "A", and each column of B, "B", at one k."""
+        by_lane = [self.read_by(lane) for lane in range(WARP)]
+        at_k = {
+            "A": np.stack([reads["A"][:, k] for reads in by_lane]),
+            "B": np.stack([reads["B"][k] for reads in by_lane]),
+        }
+        return {
+            name: [frozenset(np.flatnonzero(column).tolist()) for column in reads.T]
+            for name, reads in at_k.items()
+        }
+
+    def loads_at(self, k: int) -> dict[str, list[np.ndarray]]:
+        """What the thread gets with each of its loads that bring an element of this k. "A" and "B":
+        of each load the elements, int (words, 2), as row and column."""
+        trace = self.trace
+        loads: dict[str, list[np.ndarray]] = {"A": [], "B": []}
+        of_a = trace.m * trace.k
+        for load in self.loads:
+            words = load[self.lane]
+            if k in self.played.along(words):
+                in_a = words[0] < of_a
+                places = np.divmod(words, trace.k) if in_a else np.divmod(words - of_a, trace.n)
+                loads["A" if in_a else "B"].append(np.stack(places, axis=1))
+        return loads

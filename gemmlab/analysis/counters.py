@@ -40,17 +40,18 @@ PER_WARP_FMA = {
     "global sectors": IN_L1["sectors"],
     "shared loads": METRICS["shared", "load"][0],
     "shared stores": METRICS["shared", "store"][0],
-    **{name: IN_L1[name] for name in ("data wavefronts", "SM cycles")},
+    "data wavefronts": IN_L1["data wavefronts"],
+    "SM cycles": IN_L1["SM cycles"],
 }
 LEVELS = {
     "L2": ("lts__t_bytes.sum",),
     "DRAM": ("dram__bytes_read.sum", "dram__bytes_write.sum"),
 }
 SHARED = {
-    f"{what} of {operation}s" if what else f"{operation}s": metric
+    what.format(f"{operation}s"): metric
     for operation in ("load", "store")
     for what, metric in zip(
-        ("", "wavefronts", "conflicts"), METRICS["shared", operation], strict=True
+        ("{}", "wavefronts of {}", "conflicts of {}"), METRICS["shared", operation], strict=True
     )
 }
 ACTIVE_WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
@@ -63,9 +64,8 @@ def compare(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
     those that are not the same in two runs on a GPU: see collisions. Raises NoRecord and
     StaleRecord.
     """
-    frame, gpu_name = _beside(kernel, m, n, k)
-    some = (frame["simulator"] != 0) | (frame[gpu_name] != 0)
-    frame = frame[some & ~frame["metric"].isin(TIMING_DEPENDENT)].reset_index(drop=True)
+    frame, gpu_name = _beside(kernel, m, n, k, timing_dependent=False)
+    frame = frame[frame[["simulator", gpu_name]].any(axis=1)].reset_index(drop=True)
     return frame.assign(equal=frame["simulator"] == frame[gpu_name])
 
 
@@ -76,29 +76,30 @@ def collisions(kernel: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
     conflicts among the lanes of a warp. The GPU also counts where an access met other traffic in
     the banks, which depends on timing. Raises NoRecord and StaleRecord.
     """
-    frame, gpu_name = _beside(kernel, m, n, k)
-    frame = frame[frame["metric"].isin(TIMING_DEPENDENT)].reset_index(drop=True)
+    frame, gpu_name = _beside(kernel, m, n, k, timing_dependent=True)
     return frame.assign(more=frame[gpu_name] - frame["simulator"])
 
 
-def _beside(kernel: Kernel, m: int, n: int, k: int) -> tuple[pandas.DataFrame, str]:
-    """Every counter that both have, and the name of the GPU, which heads its column."""
+def _beside(
+    kernel: Kernel, m: int, n: int, k: int, timing_dependent: bool
+) -> tuple[pandas.DataFrame, str]:
+    """The counters that both have, and the name of the GPU, which heads its column."""
     gpu_name, recorded = runs.counters_at(kernel, m, n, k)
     rows = [
-        {"metric": metric, "simulator": value, gpu_name: recorded[metric]}
+        (metric, value, recorded[metric])
         for metric, value in simulated(kernel, m, n, k).items()
-        if metric in recorded
+        if metric in recorded and (metric in TIMING_DEPENDENT) == timing_dependent
     ]
     return pandas.DataFrame(rows, columns=["metric", "simulator", gpu_name]), gpu_name
 
 
 def simulated(kernel: Kernel, m: int, n: int, k: int) -> dict[str, int]:
     """All counters of a product, as the simulator has them: kept for the kernel."""
-    kept = _simulated.setdefault(kernel, {})
-    if (m, n, k) not in kept:
+    by_shape = _simulated.setdefault(kernel, {})
+    if (m, n, k) not in by_shape:
         trace, times = traced(kernel, m, n, k)
-        kept[m, n, k] = {name: times * count for name, count in trace.counters.items()}
-    return dict(kept[m, n, k])
+        by_shape[m, n, k] = {name: times * count for name, count in trace.counters.items()}
+    return dict(by_shape[m, n, k])
 
 
 _simulated: WeakKeyDictionary[Kernel, dict] = WeakKeyDictionary()
@@ -116,20 +117,20 @@ def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace
 
 
 def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
-    """Recorded counters per warp FMA, at each shape.
+    """Recorded counters per warp FMA.
 
-    One row for each shape whose counters were recorded: M, N, K, and the keys of IN_L1, rounded
-    to so many digits after the point.
-    Raises ValueError for a kernel on tensor cores, which do more at once, NoRecord and StaleRecord.
+    A row for each shape whose counters were recorded: M, N, K, and the keys of IN_L1, rounded to so
+    many digits after the point. Raises ValueError for a kernel on tensor cores, which do more at
+    once, NoRecord and StaleRecord.
     """
     if kernel.rung.precision is not SINGLE:
         raise ValueError(f"{kernel.name} is {kernel.dtype}; warp FMAs are those of float32 kernels")
     rows = []
     for counted in runs.entry(kernel)["counters"]:
-        warp_fmas = counted["metrics"][FMA_METRIC] / WARP
-        shape = {"M": counted["m"], "N": counted["n"], "K": counted["k"]}
-        amounts = {name: counted["metrics"][metric] / warp_fmas for name, metric in IN_L1.items()}
-        rows.append(shape | amounts)
+        metrics = counted["metrics"]
+        warp_fmas = metrics[FMA_METRIC] / WARP
+        amounts = {name: metrics[metric] / warp_fmas for name, metric in IN_L1.items()}
+        rows.append({size: counted[size.lower()] for size in "MNK"} | amounts)
     return pandas.DataFrame(rows).round(digits)
 
 
@@ -139,12 +140,12 @@ def shared_per_warp_fma(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -
     A column for each of `kernels`, under its name there: loads and stores, the wavefronts that they
     take, and how many of these are bank conflicts.
     """
-    warp_fmas = m * n * k / WARP
-    columns = {}
-    for name, kernel in kernels.items():
-        counted = simulated(kernel, m, n, k)
-        columns[name] = {what: counted[metric] / warp_fmas for what, metric in SHARED.items()}
-    return pandas.DataFrame(columns)
+    counted = {name: simulated(kernel, m, n, k) for name, kernel in kernels.items()}
+    columns = {
+        name: {what: metrics[metric] for what, metric in SHARED.items()}
+        for name, metrics in counted.items()
+    }
+    return pandas.DataFrame(columns) / (m * n * k / WARP)
 
 
 def load_intensity(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
@@ -165,12 +166,12 @@ def load_intensity(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pan
 def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     """What a GPU counted of rungs at one recorded shape (M, N, K), a column for each rung.
 
-    First per warp FMA: loads, sectors, wavefronts, cycles of an SM. Then how busy an SM was, in
-    percent of its cycles: its FP32 units (of float32 rungs) and the data banks of L1 and shared
-    memory, which deliver a wavefront a cycle. Then the FLOP for each byte that L2 and DRAM moved,
-    and what they moved in a second, in percent of how fast L2 can be read and of a copy (see
-    records.roofs), where these are recorded. Last the share of warps an SM had of those it can
-    have. Raises LadderError, NoRecord, StaleRecord.
+    Per warp FMA: loads, sectors, wavefronts, cycles of an SM. In percent of an SM's cycles, how
+    busy its FP32 units were (of float32 rungs), and the data banks of L1 and shared memory, which
+    deliver a wavefront a cycle. FLOP for each byte that L2 and DRAM moved, and their bytes per
+    second, in percent of how fast L2 can be read, where that is recorded, and of a copy (see
+    records.roofs). The share of warps that an SM had of those it can have. Raises LadderError,
+    NoRecord, StaleRecord.
     """
     return pandas.DataFrame({name: _counted(ladder.find(name), shape) for name in names})
 
@@ -178,16 +179,17 @@ def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> panda
 def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]:
     _, counted = runs.counters_at(Measured(rung), *shape)
     seconds = runs.replay_at(Measured(rung), *shape).time_ms.median / 1e3
-    warp_fmas = math.prod(shape) / WARP
+    multiply_adds = math.prod(shape)
+    warp_fmas = multiply_adds / WARP
     rows = {f"{name} {UNIT}": counted[metric] / warp_fmas for name, metric in PER_WARP_FMA.items()}
-    cycles = counted[PER_WARP_FMA["SM cycles"]]
+    cycles = counted[IN_L1["SM cycles"]]
     if rung.precision is SINGLE:
         units = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
         rows["FP32 units busy, %"] = 100 * counted[FMA_METRIC] / units / cycles
-    rows["data banks busy, %"] = 100 * counted[PER_WARP_FMA["data wavefronts"]] / cycles
-    moved = {level: sum(counted[metric] for metric in metrics) for level, metrics in LEVELS.items()}
+    rows["data banks busy, %"] = 100 * counted[IN_L1["data wavefronts"]] / cycles
+    moved = {level: sum(counted[name] for name in names) for level, names in LEVELS.items()}
     for level, amount in moved.items():
-        rows[f"FLOP per byte of {level}"] = 2 * math.prod(shape) / amount
+        rows[f"FLOP per byte of {level}"] = 2 * multiply_adds / amount
     roofs = recorded_ceilings()
     if l2 := roofs.read_rate("L2"):
         rows["L2, % of its ceiling"] = 100 * moved["L2"] / seconds / l2
@@ -212,8 +214,8 @@ def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas
     flop_per_cycle = roofs.flop_per_cycle(rung.precision.name, rung.by_wgmma) / sms
     cycles = {
         "products at the ceiling": 2 * math.prod(shape) / sms / flop_per_cycle,
-        "wavefronts": counted[PER_WARP_FMA["data wavefronts"]] / sms,
-        "counted": counted[PER_WARP_FMA["SM cycles"]] / sms,
+        "wavefronts": counted[IN_L1["data wavefronts"]] / sms,
+        "counted": counted[IN_L1["SM cycles"]] / sms,
     }
     table = pandas.DataFrame({"cycles": cycles})
     table["%"] = 100 * table["cycles"] / cycles["counted"]

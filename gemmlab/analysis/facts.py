@@ -1,4 +1,4 @@
-"""What is known of one kernel with its settings: counted, compiled and recorded.
+"""What is known of one kernel with its settings, or of two: counted, compiled and recorded.
 
 Counted is one block of a small product, as its blocks inside a large product do; only what does not
 depend on the size of the product is shown. Where several blocks compute a tile together, all blocks
@@ -8,9 +8,10 @@ are counted, and the last one of those of the first tile is looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
+from math import ceil, nan, prod
 
 import pandas
 
@@ -18,10 +19,11 @@ from gemmlab.analysis.roofline import counted_intensity
 from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import IllegalSetting, listed
-from gemmlab.measure.timing import LaunchTooLong, compare
+from gemmlab.ladder import IllegalSetting
+from gemmlab.measure import timing
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from gemmlab.report import Sheet, number, ratio, times
 from ptxsim import LineCount
 from ptxsim.metrics import METRICS, SECTOR_BYTES
 from ptxsim.occupancy import Occupancy, occupancy
@@ -32,6 +34,7 @@ STEPS = 2  # along K, at least
 LEAST_K = 32
 GLOBAL, SHARED = "global", "shared"
 OF_CUBLAS = "of cuBLAS"
+NOT_RECORDED = "not recorded"
 NAMES = {  # what a table calls the loads and stores of each array
     ("A", "load"): "loads of A",
     ("B", "load"): "loads of B",
@@ -42,21 +45,19 @@ ALSO = {
     (SHARED, "load"): ("ldmatrix", "wgmma"), (SHARED, "store"): ("stmatrix",),
     (GLOBAL, "load"): ("bulk load",), (GLOBAL, "store"): ("bulk store",),
 }  # fmt: skip
-FLOP_PER_FMA = 2
-LARGE, PAIRS = 4096, 5  # of the product whose speed is told; of launches, where it is measured
+SPEED_AT = (4096, 4096, 4096)  # the product whose speed is given
+PAIRS = 5  # of launches, where it is measured
 
 
 @dataclass(frozen=True)
 class Speed:
-    """A median rate in GFLOP/s, that of cuBLAS in percent, and where the numbers come from.
+    """A median rate at SPEED_AT in GFLOP/s, that of cuBLAS in percent, and where they come from.
 
-    `dram_intensity`: FLOP per byte that Nsight Compute counted at the DRAM at this shape; None
-    where nobody counted it.
+    `dram_intensity`: FLOP per byte that Nsight Compute counted at the DRAM, if it did.
     """
 
     gflops: float
     pct_cublas: float
-    shape: tuple[int, int, int]
     where: str  # "NVIDIA H200, recorded 2026-11-21"
     dram_intensity: float | None = None
 
@@ -84,21 +85,11 @@ class Facts:
     def threads(self) -> int:
         return prod(self.trace.block)
 
-    @property
-    def settings(self) -> str:
-        return listed(self.kernel.settings)
-
     def units_per_request(self, space: str, operation: str, array: str | None = None) -> float:
         """Sectors of global memory, or wavefronts of shared, per request; 0 without requests."""
         lines = [line for line in self._lines(space, operation) if array in (None, line.array)]
         requests = sum(line.requests for line in lines)
         return sum(line.units for line in lines) / requests if requests else 0.0
-
-    @cached_property
-    def loaded_bytes(self) -> int:
-        """What loads of A and B move: whole sectors. A bias and sums of others do not count."""
-        lines = self._lines(GLOBAL, "load")
-        return SECTOR_BYTES * sum(line.units for line in lines if line.array in "AB")
 
     def _lines(self, space: str, operation: str) -> list[LineCount]:
         operations = (operation, *ALSO[space, operation])
@@ -110,19 +101,19 @@ class Facts:
 
     @cached_property
     def intensity(self) -> float:
-        """FLOP per byte moved: of the sectors that the block's loads of A and B touch."""
-        return FLOP_PER_FMA * self.trace.run.multiply_adds / self.loaded_bytes
+        """FLOP per byte moved: of the sectors that the block's loads of A and B touch. A bias and
+        sums of other blocks do not count."""
+        lines = self._lines(GLOBAL, "load")
+        loaded_bytes = SECTOR_BYTES * sum(line.units for line in lines if line.array in "AB")
+        return 2 * self.trace.run.multiply_adds / loaded_bytes
 
     @cached_property
     def conflicts(self) -> float:
         """Bank conflicts per request to shared memory, loads and stores together."""
-        operations = ("load", "store")
-        conflicts = sum(
-            self.trace.counters[METRICS[SHARED, operation][-1]] for operation in operations
-        )
-        requests = sum(
-            line.requests for operation in operations for line in self._lines(SHARED, operation)
-        )
+        conflicts = requests = 0
+        for operation in ("load", "store"):
+            conflicts += self.trace.counters[METRICS[SHARED, operation][-1]]
+            requests += sum(line.requests for line in self._lines(SHARED, operation))
         return conflicts / requests if requests else 0.0
 
     def table(self) -> pandas.DataFrame:
@@ -130,6 +121,7 @@ class Facts:
         rows, columns = self.kernel.rung.tile(self.kernel.settings)
         taken, fits = self.taken, self.fits
         shared = {op: self.units_per_request(SHARED, op) for op in ("load", "store")}
+        conflicts = self.conflicts if any(shared.values()) else "none"
         rows_of_table: list[tuple[str, object, str]] = [
             ("threads per block", self.threads, "threads"),
             ("C per block", rows * columns, "elements"),
@@ -139,11 +131,7 @@ class Facts:
             ),
             ("shared loads", shared["load"] or "none", "wavefronts per request"),
             ("shared stores", shared["store"] or "none", "wavefronts per request"),
-            (
-                "bank conflicts",
-                self.conflicts if any(shared.values()) else "none",
-                "per shared request",
-            ),
+            ("bank conflicts", conflicts, "per shared request"),
             ("arithmetic intensity", self.intensity, "FLOP per byte moved"),
             ("registers", taken.registers, "per thread"),
             ("spilled", taken.spill_store_bytes + taken.spill_load_bytes, "bytes per thread"),
@@ -166,10 +154,10 @@ def of(kernel: Kernel, arch: str | None = None) -> Facts:
     """
     arch = arch or kernel.arch
     taken = kernel.taken(arch)
-    few, size, block = _on_few_sms(kernel), shape(kernel), (parts(kernel) - 1, 0, 0)
+    size, block = shape(kernel), (parts(kernel) - 1, 0, 0)
     # The last block of a tile, after those that it waits for.
     blocks = [(x, 0, 0) for x in range(block[0] + 1)]
-    trace = few.trace(*size, batch=1, blocks=blocks)
+    trace = _on_few_sms(kernel).trace(*size, batch=1, blocks=blocks)
     return Facts(kernel, arch, trace, block, taken, _speed(kernel))
 
 
@@ -177,13 +165,13 @@ def parts(kernel: Kernel) -> int:
     """How many blocks there are for each tile, if the GPU had few SMs; of a batch, one."""
     if kernel.rung.batch > 1:
         return 1
-    return -(-prod(_on_few_sms(kernel).grid(*_window(kernel))) // _tiles(kernel))
+    return ceil(prod(_on_few_sms(kernel).grid(*_window(kernel))) / _tiles(kernel))
 
 
 def _tiles(kernel: Kernel) -> int:
     """Of C, in the product that is traced."""
-    (rows, columns), size = kernel.rung.tile(kernel.settings), _window(kernel)
-    return -(-size[0] // rows) * -(-size[1] // columns)
+    (rows, columns), (m, n, _) = kernel.rung.tile(kernel.settings), _window(kernel)
+    return ceil(m / rows) * ceil(n / columns)
 
 
 def _on_few_sms(kernel: Kernel) -> Kernel:
@@ -203,9 +191,8 @@ def _on_few_sms(kernel: Kernel) -> Kernel:
 def side_by_side(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
     """The facts of kernels, a row for each quantity and a column for each kernel, by its name.
     Raises what `of` raises."""
-    tables = {name: of(kernel).table() for name, kernel in kernels.items()}
     return pandas.DataFrame(
-        {name: table.set_index("quantity").value for name, table in tables.items()}
+        {name: of(kernel).table().set_index("quantity").value for name, kernel in kernels.items()}
     )
 
 
@@ -217,57 +204,150 @@ def shape(kernel: Kernel) -> tuple[int, int, int]:
 
 def _window(kernel: Kernel) -> tuple[int, int, int]:
     """The same, where a block has all of K."""
-    rows, columns = (
-        size * together
-        for size, together in zip(
-            kernel.rung.tile(kernel.settings), kernel.rung.cluster_tiles(kernel.settings),
-            strict=True,
-        )
-    )  # fmt: skip
+    (rows, columns), (down, across) = (
+        count(kernel.settings) for count in (kernel.rung.tile, kernel.rung.cluster_tiles)
+    )
     along_k = max(LEAST_K, STEPS * kernel.rung.depth(kernel.settings))
-    return max(WINDOW, rows), max(WINDOW, columns), along_k
+    return max(WINDOW, rows * down), max(WINDOW, columns * across), along_k
 
 
 def _speed(kernel: Kernel) -> Speed | None:
-    shape = 3 * (LARGE,)
     if not kernel.on_gpu:
         return recorded_speed(kernel)
     try:
-        run = compare(kernel, *shape, pairs=PAIRS)
-    except LaunchTooLong:
+        run = timing.compare(kernel, *SPEED_AT, pairs=PAIRS)
+    except timing.LaunchTooLong:
         return None
-    return Speed(run.gflops, 100 * run.ratio.median, shape, f"{run.gpu}, measured here")
+    return Speed(run.gflops, 100 * run.ratio.median, f"{run.gpu}, measured here")
 
 
 def recorded_speed(kernel: Kernel) -> Speed | None:
     """What a record or a sweep says of this code with these settings; None if neither can be read
     or says anything."""
     for read in (_run, _swept):
-        try:
-            return read(kernel, 3 * (LARGE,))
-        except UNREADABLE:
-            pass
+        with suppress(*UNREADABLE):
+            gflops, pct_cublas, gpu, recorded = read(kernel)
+            return Speed(
+                gflops, pct_cublas, f"{gpu}, recorded {recorded[:10]}", _counted_intensity(kernel)
+            )
     return None
 
 
-def _swept(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
-    row = tuning.of(kernel, shape)
-    where, counted = _recorded(row), _counted(kernel, shape)
-    return Speed(row["gflops"], row["pct_cublas"], shape, where, counted)
+def _run(kernel: Kernel) -> tuple[float, float, str, str]:
+    run = runs.replay_at(kernel, *SPEED_AT)
+    return run.gflops, 100 * run.ratio.median, run.gpu, run.recorded
 
 
-def _run(kernel: Kernel, shape: tuple[int, int, int]) -> Speed:
-    run = runs.replay_at(kernel, *shape)
-    where = _recorded({"gpu": run.gpu, "recorded": run.recorded})
-    return Speed(run.gflops, 100 * run.ratio.median, shape, where, _counted(kernel, shape))
+def _swept(kernel: Kernel) -> tuple[float, float, str, str]:
+    row = tuning.of(kernel, SPEED_AT)
+    return row["gflops"], row["pct_cublas"], row["gpu"], row["recorded"]
 
 
-def _counted(kernel: Kernel, shape: tuple[int, int, int]) -> float | None:
-    try:
-        return counted_intensity(kernel, shape)
-    except UNREADABLE:
-        return None
+def _counted_intensity(kernel: Kernel) -> float | None:
+    with suppress(*UNREADABLE):
+        return counted_intensity(kernel, SPEED_AT)
+    return None
 
 
-def _recorded(row: Mapping[str, str]) -> str:
-    return f"{row['gpu']}, recorded {row['recorded'][:10]}"
+# ---- two kernels, or two settings of one ---------------------------------------------------------
+
+
+def compare(a: Kernel, b: Kernel, arch: str | None = None) -> Comparison:
+    """What is known of kernel `b`, beside the same of kernel `a`.
+
+    One block of each is traced, inside of a small product. `arch`: of registers and occupancy, such
+    as "sm_86"; that of `a` if None. Raises TypeError for what is no kernel, and what `of`
+    raises.
+    """
+    for kernel in (a, b):
+        if not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"compare takes two kernels, as gl.load(...) and gl.from_source(...) give, not "
+                f"{kernel!r}."
+            )
+    arch = arch or a.arch
+    return Comparison(of(a, arch), of(b, arch))
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The facts of two kernels. Show it, or its `table`."""
+
+    a: Facts
+    b: Facts
+
+    @cached_property
+    def names(self) -> tuple[str, str]:
+        """What the two are called: the rung and the settings in which they differ."""
+        kernel, other = self.a.kernel, self.b.kernel
+        names = _name_beside(kernel, other), _name_beside(other, kernel)
+        return names if names[0] != names[1] else (f"{names[0]} (a)", f"{names[1]} (b)")
+
+    @property
+    def mixed(self) -> bool:
+        """Whether the two multiply matrices of different types."""
+        return self.a.kernel.dtype != self.b.kernel.dtype
+
+    @cached_property
+    def table(self) -> pandas.DataFrame:
+        """Columns: quantity, one for each kernel, ratio (of b to a), unit. ratio is NaN where a
+        value is 0, a word or not recorded."""
+        a, b = self.a.table(), self.b.table()
+        ratios = pandas.Series(map(ratio, a["value"], b["value"]), dtype=float)
+        if self.mixed:  # shares of different cuBLAS products are not one quantity
+            ratios[a["quantity"] == OF_CUBLAS] = nan
+        columns = dict(zip(self.names, (a["value"], b["value"]), strict=True))
+        return pandas.DataFrame(
+            {
+                "quantity": a["quantity"],
+                **{
+                    name: [NOT_RECORDED if value is None else value for value in column]
+                    for name, column in columns.items()
+                },
+                "ratio": ratios,
+                "unit": a["unit"],
+            }
+        )
+
+    @cached_property
+    def sentences(self) -> list[str]:
+        """What was traced, and where the speed comes from."""
+        both = (self.a, self.b)
+        shapes = dict.fromkeys(f"{each.trace.m}×{each.trace.n}×{each.trace.k}" for each in both)
+        sentences = [f"Counted in the simulator: one block, at {' and '.join(shapes)}."]
+        if self.mixed:
+            types = " and ".join(f"{each.kernel.name} {each.kernel.dtype}" for each in both)
+            sentences.append(f"{types}: each share is of cuBLAS in the same precision.")
+        at = "×".join(map(str, SPEED_AT))
+        if where := dict.fromkeys(f"{at}: {each.speed.where}" for each in both if each.speed):
+            sentences.append(f"Speed at {'; at '.join(where)}.")
+        return sentences
+
+    def __repr__(self) -> str:
+        return str(self._sheet())
+
+    def _repr_html_(self) -> str:
+        return self._sheet().html()
+
+    def _sheet(self) -> Sheet:
+        sheet = Sheet()
+        sheet.say(f"{self.names[1]} beside {self.names[0]}", strong=True)
+        rows = [
+            [quantity, number(a), number(b), "" if factor != factor else times(factor), unit]
+            for quantity, a, b, factor, unit in self.table.itertuples(index=False, name=None)
+        ]
+        sheet.table(["quantity", *self.names, "ratio", "unit"], rows, words=(4,))
+        for sentence in self.sentences:
+            sheet.say(sentence)
+        return sheet
+
+
+def _name_beside(kernel: Kernel, other: Kernel) -> str:
+    """The rung, the settings that the other has otherwise, and those it lacks if not as usual."""
+    shown = [
+        f"{name}={value}"
+        for name, value in kernel.settings.items()
+        if value != other.settings.get(name, kernel.rung.defaults[name])
+    ]
+    edited = kernel.text != kernel.rung.path.read_text(encoding="utf-8")
+    return " ".join([kernel.name, *shown]) + (" edited" if edited else "")

@@ -11,7 +11,6 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.analysis import facts
-from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.kernel import Kernel, KernelMistake, assembled
 from gemmlab.kernel.verify import Case, Report
@@ -19,10 +18,10 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.loading import load
 from gemmlab.report import Sheet, number, ratio, times
 from ptxsim import Finding, FirstLines, LaunchError, PtxError, UnknownInstruction
+from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.metrics import FMA_METRIC, HMMA_METRIC, IMMA_METRIC, MATRIX_METRICS, METRICS
 from ptxsim.occupancy import OccupancyError
 
-SEED = 0  # the same inputs each time: what a page shows must not move
 PARTS = {"global": ("requests", "sectors"), "shared": ("requests", "wavefronts", "bank conflicts")}
 PLURALS = {"load": "loads", "store": "stores"}
 TAKEN: dict[str, Callable[[Any], str]] = {  # column of kernel.resources() -> how it is written
@@ -33,7 +32,10 @@ TAKEN: dict[str, Callable[[Any], str]] = {  # column of kernel.resources() -> ho
     "occupancy": "{:.1%}".format,
     "limited by": str,
 }
-REFUSALS = (LadderError, IllegalSetting, CompileError, NoCompiler)
+REFUSALS = (
+    LadderError, IllegalSetting, CompileError, NoCompiler, LaunchError, KernelMistake,
+    OccupancyError, GpuFault,
+)  # fmt: skip
 MOST_FINDINGS = 8
 MOST_PRINTED = 20  # lines, of all launches together
 
@@ -43,11 +45,11 @@ TENSOR_PRODUCTS = {HMMA_METRIC: "tensor-core products", IMMA_METRIC: "of integer
 
 def _traffic() -> dict[str, str]:
     """Nsight Compute's name of each counter of memory -> what it counts, in words."""
-    names = {}
+    names: dict[str, str] = {}
     for (space, operation), metrics in (METRICS | MATRIX_METRICS).items():
         for part, metric in zip(PARTS[space], metrics, strict=True):
-            if metric is not None and metric not in names:
-                names[metric] = f"{space} {PLURALS.get(operation, operation)}, {part}"
+            if metric is not None:
+                names.setdefault(metric, f"{space} {PLURALS.get(operation, operation)}, {part}")
     return names
 
 
@@ -66,15 +68,11 @@ def judge(source: str, like: str, /, **settings: int) -> Judgement:
         ladder.settings_for(ladder.find(like), settings)  # a name such as arch is no setting
         before = load(like, None, None, **settings)
         kernel = judgement.kernel = assembled(source, like, **before.settings)
-    except REFUSALS as error:
-        judgement.stopped = str(error)
-        return judgement
-    try:
         with closing(FirstLines(sys.stdout, MOST_PRINTED)) as printed, redirect_stdout(printed):
             _run(before, kernel, judgement)
     except (UnknownInstruction, PtxError) as error:
         judgement.stopped = f"The simulator does not know what it uses. {error}"
-    except (LaunchError, KernelMistake, OccupancyError, GpuFault) as error:
+    except REFUSALS as error:
         judgement.stopped = str(error)
     return judgement
 
@@ -88,7 +86,7 @@ def _run(before: Kernel, kernel: Kernel, judgement: Judgement) -> None:
         return
     safe = copy(kernel)
     safe.on_gpu = kernel.on_gpu and judgement.checked.passed
-    judgement.verified = safe.verify(seed=SEED)
+    judgement.verified = safe.verify(seed=0)  # the same inputs: what a page shows must not move
     if judgement.verified.passed:
         judgement.shape = facts.shape(kernel)
         traces = [each.trace(*judgement.shape) for each in (before, kernel)]
@@ -101,8 +99,8 @@ class Judgement:
 
     `kernel`: None where it does not compile. `stopped`: why it went no further, else empty.
     `checked`, `verified`: the reports of kernel.check() and kernel.verify(). `shape`: (M, N, K) of
-    the product that was counted. `counters`, `resources`: of the rung and of the edited kernel;
-    empty as long as it was not counted or compiled.
+    the product that was counted, if it was. `counters`, `resources`: of the rung and of the edited
+    kernel; empty as long as it was not counted or compiled.
     """
 
     like: str
@@ -130,23 +128,21 @@ class Judgement:
         return list(seen.values())
 
     @property
-    def changed(self) -> list[tuple[str, int, int]]:
-        """(what, before, after) of each counter that differs."""
-        if not self.counters:
+    def _compared(self) -> list[tuple[str, int, int]]:
+        """(what, before, after) of each counter that is compared."""
+        if not self.counters or self.kernel is None:
             return []
         before, after = self.counters
-        return [
-            (words, before[name], after[name])
-            for name, words in self._counted.items()
-            if before[name] != after[name]
-        ]
+        on_tensor_cores = self.kernel.precision.on_tensor_cores
+        metrics = TRAFFIC | (TENSOR_PRODUCTS if on_tensor_cores else PRODUCTS)
+        return [(words, before[name], after[name]) for name, words in metrics.items()]
 
     @property
-    def _counted(self) -> dict[str, str]:
-        """What is compared: metric -> words."""
-        assert self.kernel is not None  # it was counted
-        on_tensor_cores = self.kernel.precision.on_tensor_cores
-        return TRAFFIC | (TENSOR_PRODUCTS if on_tensor_cores else PRODUCTS)
+    def changed(self) -> list[tuple[str, int, int]]:
+        """(what, before, after) of each counter that differs."""
+        return [
+            (words, before, after) for words, before, after in self._compared if before != after
+        ]
 
     def __repr__(self) -> str:
         return str(self._sheet())
@@ -162,41 +158,36 @@ class Judgement:
             if lines:
                 sheet.code(lines.strip("\n"))
             return sheet
-        settings = ", ".join(f"{name}={value}" for name, value in self.kernel.settings.items())
+        settings = ladder.listed(self.kernel.settings)
         sheet.say(f"{self.like} edited, {settings}, for {self.kernel.arch}", strong=True)
         self._say_results(sheet)
-        self._say_findings(sheet, self.kernel)
+        if self.checked is not None:
+            self._say_findings(sheet, len(self.checked.cases), self.kernel.text.splitlines())
         if self.counters and self.shape:
-            self._say_counters(sheet, self.shape)
+            self._say_counters(sheet, "×".join(map(str, self.shape)))
         if self.resources:
-            self._say_resources(sheet, self.kernel)
+            self._say_resources(sheet, self.kernel.arch)
         return sheet
 
     def _say_results(self, sheet: Sheet) -> None:
         if self.verified is not None:
             cases = self.verified.cases
             failed = [case for case in cases if not case.passed]
+            result = f"pass, all {len(cases)} cases."
             if failed:
-                first = failed[0]
-                sheet.say(
-                    f"Results: FAIL, {len(failed)} of {len(cases)} cases. The first is "
-                    f"{_product(first)}: {first.message}."
-                )
-            else:
-                sheet.say(f"Results: pass, all {len(cases)} cases.")
+                result = f"FAIL, {len(failed)} of {len(cases)} cases. The first is "
+                result += f"{_product(failed[0])}: {failed[0].message}."
+            sheet.say(f"Results: {result}")
         if self.stopped:
             sheet.say(f"Stopped: {self.stopped}")
         elif not self.counters:
             sheet.say("It is not counted as long as its results are wrong.")
 
-    def _say_findings(self, sheet: Sheet, kernel: Kernel) -> None:
-        if self.checked is None:
-            return
+    def _say_findings(self, sheet: Sheet, cases: int, lines: list[str]) -> None:
         findings = self.findings
         if not findings:
-            sheet.say(f"Checks: no mistakes found in {len(self.checked.cases)} small products.")
+            sheet.say(f"Checks: no mistakes found in {cases} small products.")
             return
-        lines = kernel.text.splitlines()
         noun = "mistake" if len(findings) == 1 else "mistakes"
         sheet.say(f"Checks: {len(findings)} {noun} found.")
         for case, finding in findings[:MOST_FINDINGS]:
@@ -206,10 +197,9 @@ class Judgement:
         if len(findings) > MOST_FINDINGS:
             sheet.say(f"And {len(findings) - MOST_FINDINGS} more: see kernel.check().")
 
-    def _say_counters(self, sheet: Sheet, shape: tuple[int, int, int]) -> None:
+    def _say_counters(self, sheet: Sheet, where: str) -> None:
         changed = self.changed
-        equal = len(self._counted) - len(changed)
-        where = "×".join(map(str, shape))
+        equal = len(self._compared) - len(changed)
         if not changed:
             sheet.say(f"Counters at {where}: all {equal} are equal.")
             return
@@ -220,13 +210,13 @@ class Judgement:
         ]
         sheet.table(["counter", "before", "after", "ratio"], rows)
 
-    def _say_resources(self, sheet: Sheet, kernel: Kernel) -> None:
+    def _say_resources(self, sheet: Sheet, arch: str) -> None:
         before, after = self.resources
         if before == after:
             same = ", ".join(f"{name} {write(after[name])}" for name, write in TAKEN.items())
-            sheet.say(f"Resources on {kernel.arch}, as before: {same}.")
+            sheet.say(f"Resources on {arch}, as before: {same}.")
             return
-        sheet.say(f"Resources on {kernel.arch}:")
+        sheet.say(f"Resources on {arch}:")
         rows = [
             [name, write(before[name]), write(after[name]), _times(before[name], after[name])]
             for name, write in TAKEN.items()

@@ -8,7 +8,6 @@ of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -19,7 +18,6 @@ from gemmlab.analysis.block_replay import COPY, KEEP, LOAD, NOTHING, OUT, READ, 
 from gemmlab.kernel.trace import Trace
 
 STRETCH = 16  # along K, where no barriers part the way
-NAMES = ("A", "B")
 Triple = tuple[int, int, int]
 
 
@@ -76,39 +74,42 @@ class Frame:
         some = f"{low}" if low == high else f"{low} to {high}"
         return f"{some} of {self.trace.k} products"
 
+    @cached_property
+    def _actions(self) -> dict[str, str]:
+        """Each of `actions` that happens -> what the block does, in words."""
+        happens = {
+            "load": (self.loaded, "loads {}"),
+            "store": (self._only_stored, "stores {} from registers"),
+            "multiply": (self.read, "multiplies {}"),
+        }
+        words = {
+            action: verb.format(_elements(masks))
+            for action, (masks, verb) in happens.items()
+            if _any(masks)
+        }
+        if count := int(self.written.sum()):
+            words["write C"] = f"writes its {count:,} elements of C"
+        return words
+
     @property
     def actions(self) -> list[str]:
         """What happens in the frame, in a word each: "load", "store", "multiply", "write C". What
         is loaded and stored in the same frame is said to be loaded."""
-        happens = {
-            "load": any(mask.any() for mask in self.loaded.values()),
-            "store": any(mask.any() for mask in self._only_stored().values()),
-            "multiply": any(mask.any() for mask in self.read.values()),
-            "write C": self.written.any(),
-        }
-        return [word for word, does in happens.items() if does]
+        return list(self._actions)
 
     @property
     def caption(self) -> str:
         """All of it in two sentences."""
-        parts = []
-        if "load" in self.actions:
-            parts.append(f"loads {_elements(self.loaded)}")
-        if "store" in self.actions:
-            parts.append(f"stores {_elements(self._only_stored())} from registers")
-        if "multiply" in self.actions:
-            parts.append(f"multiplies {_elements(self.read)}")
-        if "write C" in self.actions:
-            parts.append(f"writes its {int(self.written.sum()):,} elements of C")
-        what = " and ".join(parts)
         after = [f"each sum has {self.progress}"]
-        if any((elements != NOTHING).any() for elements in self.kept.values()):
-            there = {name: kept != NOTHING for name, kept in self.kept.items()}
+        if _any(there := {name: kept != NOTHING for name, kept in self.kept.items()}):
             after.append(f"{_elements(there)} lie in shared memory")
-        if any(elements.any() for elements in self.arriving.values()):
+        if _any(self.arriving):
             after.append(f"{_elements(self.arriving)} are on their way")
-        return f"Block {self.block} {what}. Then {'; '.join(after)}."
+        return (
+            f"Block {self.block} {' and '.join(self._actions.values())}. Then {'; '.join(after)}."
+        )
 
+    @property
     def _only_stored(self) -> dict[str, np.ndarray]:
         return {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
 
@@ -137,14 +138,13 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     if in_shared:
         played.require_reads("steps")
     groups = _groups(played, in_shared)
-    takes = READ if in_shared else LOAD
     starts = _buffers(played)
     memory = np.full(played.shared_words, NOTHING)
     unread = np.zeros(len(memory), bool)  # copied, not known to have arrived
     sums = unread.copy()
     first_words = np.unique(np.concatenate(list(starts.values())))
     buffer = np.searchsorted(first_words, np.arange(len(memory)), "right")  # of each word
-    reads = [_words(group, READ, len(memory)) for group in [*groups, []]]
+    reads = [_words_read(group, len(memory)) for group in [*groups, []]]
     seen = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
     in_registers = seen.copy()
     written = np.zeros(trace.m * trace.n, bool)
@@ -166,21 +166,21 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
             elif move.kind == WRITE:
                 written[move.elements[active]] = True
         memory[np.isin(buffer, buffer[sums])] = NOTHING
-        read = _taken(played, group, takes)
+        loaded, stored, read = (
+            played.moved(group, kind) > 0 for kind in (LOAD, KEEP, READ if in_shared else LOAD)
+        )
         seen |= read
         unread &= ~(reads[number] | reads[number + 1])
-        held = memory[~unread & (memory != NOTHING)]
         on_way = in_registers.copy()
         on_way[memory[unread & (memory != NOTHING)]] = True
-        a, b = played.split(seen)
-        done = (a.astype(np.float32) @ b.astype(np.float32)).astype(np.int32)
+        a, b = (both.astype(np.float32) for both in played.split(seen).values())
         frame = Frame(
             trace, block, number, frames=len(groups),
-            loaded=_named(played, _taken(played, group, LOAD)),
-            stored=_named(played, _taken(played, group, KEEP)),
-            read=_named(played, read), arriving=_named(played, on_way),
-            kept=_named(played, _in_buffers(played, memory, held, starts)),
-            memory=memory.copy(), sums=sums.copy(), mine=mine, done=np.where(mine, done, 0),
+            loaded=played.split(loaded), stored=played.split(stored), read=played.split(read),
+            arriving=played.split(on_way),
+            kept=played.split(_in_buffers(played, np.where(unread, NOTHING, memory), starts)),
+            memory=memory.copy(), sums=sums.copy(), mine=mine,
+            done=np.where(mine, a @ b, 0).astype(np.int32),
             written=written.reshape(mine.shape).copy(),
         )  # fmt: skip
         frames.append(frame)
@@ -192,33 +192,30 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
 
 def _groups(played: Played, in_shared: bool) -> list[list[Move]]:
     """The moves of each frame, in the order of execution."""
-    phases = _phases(played) if in_shared else None
-    keyed: dict[tuple[int, int], list[Move]] = {}
+    phases = _phases(played) if in_shared else {}
+    keyed: dict[tuple[int, bool], list[Move]] = {}
     for move in played.moves:
         writes = move.kind == WRITE
-        if phases is not None:
-            key = (phases[id(move.access)], int(writes))
+        if in_shared:
+            stretch = phases[id(move.access)]
         else:
-            key = (played.trace.k if writes else played.along(move.elements).max() // STRETCH, 0)
-        keyed.setdefault(key, []).append(move)
-    groups: list[list[Move]] = []
-    empty: list[Move] = []  # sums on their way through shared memory: they go with what follows
-    for key in sorted(keyed):
-        empty += keyed[key]
-        if any(move.moves_elements for move in keyed[key]):
-            groups.append(empty)
-            empty = []
-    return groups
+            stretch = played.trace.k if writes else played.along(move.elements).max() // STRETCH
+        keyed.setdefault((stretch, writes), []).append(move)
+    groups: list[list[Move]] = [[]]
+    for _, moves in sorted(keyed.items(), key=lambda item: item[0]):
+        groups[-1] += moves  # sums on their way through shared memory go with what follows
+        if any(move.moves_elements for move in moves):
+            groups.append([])
+    return groups[:-1]
 
 
 def _phases(played: Played) -> dict[int, int]:
     """{id of an access: how many barriers its warp had passed before}."""
-    phases = {}
+    phases: dict[int, int] = {}
     for warp in {move.warp for move in played.moves}:
         passed = 0
         for step in played.trace.run.instructions(played.block, warp):
-            for access in step.accesses:
-                phases[id(access)] = passed
+            phases |= dict.fromkeys(map(id, step.accesses), passed)
             if step.opcode.startswith(("bar.", "barrier.")) and ".warp." not in step.opcode:
                 passed += 1
     return phases
@@ -227,68 +224,49 @@ def _phases(played: Played) -> dict[int, int]:
 # ---- what lies where -----------------------------------------------------------------------------
 
 
-def _words(group: Iterable[Move], kind: str, words: int) -> np.ndarray:
-    """bool (words,): which words of shared memory these moves of a kind touch."""
+def _words_read(group: list[Move], words: int) -> np.ndarray:
+    """bool (words,): which words of shared memory are read."""
     touched = np.zeros(words, bool)
     for move in group:
-        if move.kind == kind:
+        if move.kind == READ:
             touched[move.words[move.access.active]] = True
     return touched
-
-
-def _taken(played: Played, group: Iterable[Move], kind: str) -> np.ndarray:
-    """bool: which elements of A and then of B these moves of a kind moved."""
-    trace = played.trace
-    taken = np.zeros(trace.m * trace.k + trace.k * trace.n, bool)
-    for move in group:
-        if move.kind == kind:
-            taken[move.elements[move.elements != NOTHING]] = True
-    return taken
 
 
 def _buffers(played: Played) -> dict[str, np.ndarray]:
     """For A and B, the first word of each buffer: the lowest that a tile along K was kept in."""
     first_of_b = played.trace.m * played.trace.k
     step = played.trace.settings.get("BK", played.trace.k)
-    lowest: dict[tuple[str, int], int] = {}
+    lowest: dict[str, dict[int, int]] = {"A": {}, "B": {}}
     for move in played.moves:
         if move.kind not in (KEEP, COPY):
             continue
         tiles = played.along(move.elements) // step
-        for name in NAMES:
+        for name, low in lowest.items():
             inside = (move.elements != NOTHING) & ((move.elements >= first_of_b) == (name == "B"))
             for tile in np.unique(tiles[inside]):
-                low = int(move.words[inside & (tiles == tile)].min())
-                lowest[name, tile] = min(lowest.get((name, tile), low), low)
-    return {
-        name: np.unique([low for (of, _), low in lowest.items() if of == name]) for name in NAMES
-    }
+                word = int(move.words[inside & (tiles == tile)].min())
+                low[tile] = min(low.get(tile, word), word)
+    return {name: np.unique(list(low.values())) for name, low in lowest.items()}
 
 
-def _in_buffers(
-    played: Played, memory: np.ndarray, held: np.ndarray, starts: dict[str, np.ndarray]
-) -> np.ndarray:
-    """int: of each element of A and then of B its buffer, NOTHING for those that are not `held`."""
+def _in_buffers(played: Played, memory: np.ndarray, starts: dict[str, np.ndarray]) -> np.ndarray:
+    """int: of each element of A and then of B the buffer that it lies in, or NOTHING."""
     first_of_b = played.trace.m * played.trace.k
     buffer_of = np.full(first_of_b + played.trace.k * played.trace.n, NOTHING, np.int8)
-    there = np.zeros(len(buffer_of), bool)
-    there[held] = True
-    words = np.flatnonzero(memory != NOTHING)
-    elements = memory[words]
-    for name in NAMES:
-        of_matrix = (elements >= first_of_b) == (name == "B")
-        buffers = np.searchsorted(starts[name], words[of_matrix], side="right") - 1
-        buffer_of[elements[of_matrix]] = buffers
-    return np.where(there, buffer_of, NOTHING)
+    for name, firsts in starts.items():
+        words = np.flatnonzero((memory != NOTHING) & ((memory >= first_of_b) == (name == "B")))
+        buffer_of[memory[words]] = np.searchsorted(firsts, words, side="right") - 1
+    return buffer_of
 
 
-def _named(played: Played, values: np.ndarray) -> dict[str, np.ndarray]:
-    return dict(zip(NAMES, played.split(values), strict=True))
+def _any(masks: dict[str, np.ndarray]) -> bool:
+    return any(mask.any() for mask in masks.values())
 
 
 def _elements(masks: dict[str, np.ndarray]) -> str:
     """ "k 0 to 63 of A and B", or each for itself where they differ."""
-    ks = {name: _ks(np.any(masks[name], axis=0 if name == "A" else 1)) for name in NAMES}
+    ks = {name: _ks(np.any(masks[name], axis=0 if name == "A" else 1)) for name in masks}
     there = {name: words for name, words in ks.items() if words}
     if len(set(there.values())) == 1:
         return f"{next(iter(there.values()))} of {' and '.join(there)}"

@@ -21,10 +21,10 @@ LOOKS = 8  # at a flag until it is set, at most, on average: more are not known
 
 @dataclass(frozen=True)
 class Difference:
-    """Of these rungs the GPU counts `more(trace)` of `metric` than the simulator has in a trace.
-    Where it depends on time how much, it is that much at least, and `most(trace)` at most."""
+    """Of a rung the GPU counts `more(trace)` of `metric` than the simulator has in a trace. Where
+    it depends on time how much, it is that much at least, and `most(trace)` at most."""
 
-    rungs: tuple[str, ...]
+    rung: str
     metric: str
     more: Callable[[Trace], int]
     why: str
@@ -41,7 +41,7 @@ def of(trace: Trace) -> list[Difference]:
     return [
         difference
         for difference in DIFFERENCES
-        if trace.kernel_name in difference.rungs
+        if trace.kernel_name == difference.rung
         and (difference.more(trace) or (difference.most and difference.most(trace)))
     ]
 
@@ -75,7 +75,7 @@ def _looks_at_arrivals(trace: Trace) -> int:
     return LOOKS * math.prod(trace.grid) if waits else 0
 
 
-def _looks(trace: Trace, each: int) -> int:
+def _looks_at_flags(trace: Trace, each: int) -> int:
     """More looks at flags than here, where there are so many at each that is waited for."""
     return each * _of_flags(trace, "store") - _of_flags(trace, "load")
 
@@ -84,50 +84,41 @@ def _of_flags(trace: Trace, operation: str) -> int:
     return int(trace.lines.query("array == 'flags' and op == @operation")["requests"].sum())
 
 
+SHARED_LOADS = METRICS["shared", "load"][0]
 DIFFERENCES = (
     Difference(
-        rungs=("14_wmma",),
-        metric="smsp__inst_executed_op_shared_ld.sum",
-        more=_predicated,
-        why="Explained: where N is no multiple of 4, the H200 also counts loads of shared memory "
+        "14_wmma", SHARED_LOADS, _predicated,
+        "Explained: where N is no multiple of 4, the H200 also counts loads of shared memory "
         "by 14_wmma in which no lane takes part, for the assembler predicates what the code "
         "branches around.",
     ),
     Difference(
-        rungs=("12_split_k",),
-        metric="smsp__inst_executed_op_shared_ld.sum",
-        more=_before_counting,
-        why="Explained: each time a block of 12_split_k counts itself, the H200 counts four loads "
+        "12_split_k", SHARED_LOADS, _before_counting,
+        "Explained: each time a block of 12_split_k counts itself, the H200 counts four loads "
         "of shared memory more, which no lane executes: the assembler puts them before the "
         "addition.",
     ),
     *(
         Difference(
-            rungs=("12_split_k",),
-            metric=metric,
-            more=lambda trace: 0,
-            most=_looks_at_arrivals,
-            why="Explained: how often a block of 12_split_k looks at the counter until all parts "
+            "12_split_k", metric, lambda trace: 0,
+            "Explained: how often a block of 12_split_k looks at the counter until all parts "
             "are there depends on time, and each look is a load from global memory.",
+            most=_looks_at_arrivals,
         )
         for metric in METRICS["global", "load"]
     ),
-    Difference(
-        rungs=("22_fp32_summit",),
-        metric="smsp__inst_executed_op_shared_ld.sum",
-        more=lambda trace: 4 * _of_flags(trace, "store"),  # of a part; as often one is cleared
-        why="Explained: before a warp of 22_fp32_summit sets the flag of a part, the H200 counts "
+    Difference(  # of each part a flag is set; as often one is cleared
+        "22_fp32_summit", SHARED_LOADS, lambda trace: 4 * _of_flags(trace, "store"),
+        "Explained: before a warp of 22_fp32_summit sets the flag of a part, the H200 counts "
         "four loads of shared memory more, which no lane executes.",
     ),
     *(
         Difference(
-            rungs=("22_fp32_summit",),
-            metric=metric,
-            more=partial(_looks, each=1),
-            most=partial(_looks, each=LOOKS),
-            why="Explained: how often 22_fp32_summit looks at a flag until it is set depends on "
+            "22_fp32_summit", metric, partial(_looks_at_flags, each=1),
+            "Explained: how often 22_fp32_summit looks at a flag until it is set depends on "
             "time, and each look is a load from global memory.",
+            most=partial(_looks_at_flags, each=LOOKS),
         )
         for metric in METRICS["global", "load"]
     ),
-)
+)  # fmt: skip

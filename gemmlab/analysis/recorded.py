@@ -1,22 +1,29 @@
-"""What records alone say: what warps waited for, what gl.matmul takes, GPUs side by side."""
+"""Tables of records: stalls, issue slots, what gl.matmul takes, GPUs side by side."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
 import pandas
 
 from gemmlab import ladder
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, SINGLE, Problem, Rung
 from gemmlab.ladder.problem import GROUPS
+from gemmlab.loading import load
 from gemmlab.products import choosing
 from gemmlab.records import registry, roofs, runs
 from gemmlab.records import stalls as recorded
-from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, again, of_one_gpu
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, again, of_each, of_one_gpu
 from gemmlab.records.roofs import Ceilings
 from gemmlab.records.runs import Measured
 from gemmlab.records.tuning import SIZES, sizes_of
+from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD
+from ptxsim.architectures import SIMULATED_ARCH
 
 LEAST = 1.0  # percent: what is less in every column is summed up as the rest
 REST = "the rest"
@@ -35,16 +42,11 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
     where all rungs multiply by wgmma. Reasons below 1 % in every rung are the rest. Raises
     LadderError, NoRecord, StaleRecord, BadRecord.
     """
-    rows = {name: row(ladder.find(name), shape) for name in names}
-    reasons = list(recorded.REASONS)
-    per_issue = pandas.DataFrame(
-        {name: row_of_rung[reasons] for name, row_of_rung in rows.items()}
-    ).fillna(0.0)
-    shares = 100 * per_issue.astype(float) / per_issue.sum()
+    rows = pandas.DataFrame({name: row(ladder.find(name), shape) for name in names})
+    per_issue = rows.loc[list(recorded.REASONS)].fillna(0.0).astype(float)
+    shares = 100 * per_issue / per_issue.sum()
     large = shares[(shares >= LEAST).any(axis=1)].sort_values(names[-1], ascending=False)
-    issues = pandas.Series(
-        {name: row_of_rung["issue_active_pct"] for name, row_of_rung in rows.items()}
-    )
+    issues = rows.loc["issue_active_pct"]
     table = pandas.concat([
         pandas.DataFrame({
             "issue active": issues, "warps of a scheduler": per_issue.sum() * issues / 100,
@@ -72,6 +74,52 @@ def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     return rows.iloc[0]
 
 
+FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
+
+
+def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
+    """One row for each kernel, of its inner loop on sm_90a and its recorded speed at 4096³.
+
+    Of one trip, or of as many as a pair of tiles takes: the issue slots, in all and by class; the
+    cycles that FFMAs wait for registers, as Loop.waits() counts them, and if no operand were
+    reused; the FFMAs that read three registers of one bank. In percent: FFMAs over issue slots,
+    FFMAs that mark an operand for reuse. The prediction is the recorded FMA roof times FFMAs over
+    slots and waits; it leaves out all that memory and barriers cost, and rests on the rule of
+    inner_loop.waits().
+
+    kernels: float32 ones; if None, all recorded rungs from 05_thread_tile_2d on. Raises ValueError
+    for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left
+    out, and named; where nothing is left, raises NoRecord or StaleRecord.
+    """
+    if kernels is None:
+        rungs = [rung for rung in RUNGS if rung.precision is SINGLE and rung.name >= FIRST]
+        rungs = list(filter(runs.is_recorded, rungs)) or rungs
+        kernels = [load(rung.name, SIMULATED_ARCH) for rung in rungs]
+    return pandas.DataFrame(of_each(kernels, _issue_slots_of))
+
+
+def _issue_slots_of(kernel: Kernel) -> dict[str, object]:
+    if kernel.rung.precision is not SINGLE:
+        raise ValueError(f"{kernel.name} is {kernel.dtype}; the table is of float32 kernels")
+    roof, run = roofs.recorded_ceilings(), runs.replay_at(kernel, *runs.LARGE)
+    trip = loops.loop(kernel, SIMULATED_ARCH)
+    predicted = trip.share() * roof.flop_per_second / 1e12
+    measured = run.gflops / 1e3
+    return {
+        "kernel": kernel.name, "issue slots": len(trip), "FFMA": trip.mix[MULTIPLY_ADD],
+        **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
+        "waits": trip.waits(), "waits without reuse": trip.waits(reuse=False),
+        "three in a bank": trip.three_in_a_bank(),
+        "FFMA, % of slots": round(100 * trip.slot_share, 1),
+        "FFMA with reuse, %": round(100 * trip.reuse_share, 1),
+        "predicted TFLOP/s": round(predicted, 1), "measured TFLOP/s": round(measured, 1),
+        "measured, % of predicted": round(100 * measured / predicted, 1),
+        "predicted, % of roof": round(100 * trip.share(), 1),
+        "measured, % of roof": round(1e14 * measured / roof.flop_per_second, 1),
+        "gpu": run.gpu, "recorded": run.recorded,
+    }  # fmt: skip
+
+
 LARGE = "large"  # the group of what is recorded beside the shape set
 SQUARES = tuple(2**power for power in range(4, 15))  # M = N
 DEPTHS = tuple(2**power for power in range(4, 17))  # K
@@ -90,23 +138,22 @@ def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     group_of = {problem: group for group, problems in GROUPS.items() for problem in problems}
     order = {problem: at for at, problem in enumerate(group_of)}
     groups = [*(group for group in GROUPS if group != "batches"), LARGE, "batches"]
-    rows = []
-    for problem in sorted(taken, key=lambda p: (order.get(p, len(order)), p.flop)):
-        row = taken[problem]
-        rows.append({
-            "group": group_of.get(problem, LARGE), "kernel": row.rung.name,
+    table = pandas.DataFrame(
+        {
+            "group": group_of.get(row.problem, LARGE), "kernel": row.rung.name,
             "settings": row.settings, "dtype": row.dtype,
-            "m": problem.m, "n": problem.n, "k": problem.k,
-            "batch": problem.batch, "tflops": row.tflops,
-            "pct_cublas": 100 * row.share, "gpu": row.gpu, "recorded": row.recorded,
-        })  # fmt: skip
-    table = pandas.DataFrame(rows)
+            "m": row.problem.m, "n": row.problem.n, "k": row.problem.k, "batch": row.problem.batch,
+            "tflops": row.tflops, "pct_cublas": 100 * row.share,
+            "gpu": row.gpu, "recorded": row.recorded,
+        }
+        for row in sorted(taken, key=lambda r: (order.get(r.problem, len(order)), r.problem.flop))
+    )  # fmt: skip
     return table.sort_values("group", key=lambda names: names.map(groups.index), kind="stable")
 
 
-def _taken(dtype: str) -> dict[Problem, choosing.Row]:
+def _taken(dtype: str) -> list[choosing.Row]:
     if taken := choosing.taken(dtype):
-        return taken
+        return list(taken.values())
     raise NoRecord(
         f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
     )
@@ -156,19 +203,18 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     tensor cores, as the rung multiplies. A cell is NaN where the rung, or the roof, is not recorded
     on that GPU, or is stale. Raises NoRecord where nothing is recorded at all.
     """
-    there = registry.gpus()
-    if not there:
-        raise NoRecord(f"No GPU is recorded yet. {HOW}")
-    rungs = [rung for rung in RUNGS if rung.shown_at is None]
     tables = {}
-    for slug in there:
+    for slug in registry.gpus():
         with registry.records_of(slug):
             known = _roofs()
-            rows = {rung.name: _speed(rung, shape, known) for rung in rungs}
-            name = runs.current()["gpu"]["name"]
-            tables[name] = pandas.DataFrame.from_dict(
+            rows = {
+                rung.name: _speed(rung, shape, known) for rung in RUNGS if rung.shown_at is None
+            }
+            tables[runs.current()["gpu"]["name"]] = pandas.DataFrame.from_dict(
                 rows, orient="index", columns=[TFLOPS, CUBLAS, ROOF], dtype=float
             )
+    if not tables:
+        raise NoRecord(f"No GPU is recorded yet. {HOW}")
     return pandas.concat(tables, axis=1)
 
 
@@ -176,31 +222,33 @@ def gpus_side_by_side(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
     """The ROOF of `gpu_speeds` alone, a column for each GPU. Raises NoRecord where nothing is
     recorded at all."""
     table = gpu_speeds(shape).xs(ROOF, axis=1, level=1).rename_axis(ROOF)
-    lacking = int(table.isna().to_numpy().sum())
-    missing = f" {lacking} cells are empty: the rung or its roof is not recorded there, or of another version." if lacking else ""  # fmt: skip # noqa: E501
-    return SideBySide(table, f"Recorded: {', '.join(table)}.{missing} {HOW}")
+    note = f"Recorded: {', '.join(table)}."
+    if empty := int(table.isna().to_numpy().sum()):
+        note += (
+            f" {empty} cells are empty: the rung or its roof is not recorded there, or of another "
+            "version."
+        )
+    return SideBySide(table, f"{note} {HOW}")
 
 
 def _roofs() -> Ceilings | None:
-    """Those of the GPU whose records are read; None where they are not known."""
-    try:
+    """Those of the GPU whose records are read, if they are known."""
+    with suppress(NoRecord, StaleRecord, BadRecord):
         return roofs.recorded_ceilings()
-    except (NoRecord, StaleRecord, BadRecord):
-        return None
+    return None
 
 
 def _speed(
     rung: Rung, shape: tuple[int, int, int], known: Ceilings | None
 ) -> tuple[float | None, float | None, float | None]:
-    """The columns of `gpu_speeds`; None where it is not known."""
+    """The columns of `gpu_speeds`; None where a value is not known."""
     measured = Measured(rung)
     try:
         run = runs.replay_at(measured, *shape)
     except (NoRecord, StaleRecord, BadRecord):
         return None, None, None
-    tflops, share = run.gflops / 1e3, 100 * run.ratio.median
-    try:
-        roof = known.arithmetic(measured.precision.name, rung.by_wgmma) if known else None
-    except NoRecord:
-        roof = None
-    return tflops, share, 100e12 * tflops / roof if roof else None
+    tflops, roof = run.gflops / 1e3, None
+    if known is not None:
+        with suppress(NoRecord):
+            roof = known.arithmetic(measured.precision.name, rung.by_wgmma)
+    return tflops, 100 * run.ratio.median, 100e12 * tflops / roof if roof else None

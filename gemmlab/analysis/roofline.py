@@ -7,32 +7,17 @@ It can run no faster than the smaller of the arithmetic roof and intensity times
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 import pandas
 
+from gemmlab.analysis.counters import LEVELS
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
-from gemmlab.measure.timing import Measurement
 from gemmlab.records import runs
 from gemmlab.records.registry import of_each
 from gemmlab.records.runs import Measured
-
-DRAM = ("dram__bytes_read.sum", "dram__bytes_write.sum")
-L2 = "lts__t_bytes.sum"
-
-
-# ---- the model -----------------------------------------------------------------------------------
-
-
-def intensity(operations: float, moved_bytes: float) -> float:
-    """FLOP per byte; infinite where nothing is moved."""
-    return operations / moved_bytes if moved_bytes else math.inf
-
-
-# ---- where the kernels stand ---------------------------------------------------------------------
 
 
 def points(kernels: Iterable[Kernel | Measured]) -> pandas.DataFrame:
@@ -52,37 +37,33 @@ def counted_intensity(kernel: Kernel | Measured, shape: tuple[int, int, int]) ->
     where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord."""
     for counted in runs.entry(kernel)["counters"]:
         if runs.shape_of(counted) == shape:
-            return intensity(Problem(*shape).flop, _dram_bytes(counted["metrics"]))
+            return Problem(*shape).flop / _moved(counted, "DRAM")
     return None
 
 
-def _dram_bytes(metrics: dict[str, float]) -> float:
-    return sum(metrics[name] for name in DRAM)
+def _moved(counted: dict[str, Any], level: str) -> float:
+    """Bytes."""
+    return sum(counted["metrics"][name] for name in LEVELS[level])
 
 
 def _points(kernel: Kernel | Measured) -> list[dict[str, Any]]:
     timed = {(run.m, run.n, run.k): run for run in runs.replay(kernel)}
-    return [
-        _point(kernel, timed[shape], counted["metrics"])
-        for counted in runs.entry(kernel)["counters"]
-        if (shape := runs.shape_of(counted)) in timed
-    ]
-
-
-def _point(
-    kernel: Kernel | Measured, run: Measurement, metrics: dict[str, float]
-) -> dict[str, Any]:
-    problem = Problem(run.m, run.n, run.k)
-    moved = {
-        "dram": _dram_bytes(metrics),
-        "l2": metrics[L2],
-        "model": kernel.rung.model_bytes(problem, kernel.settings),
-        "compulsory": problem.least_bytes(kernel.precision),
-    }
-    return {
-        "kernel": kernel.name, "dtype": run.dtype, "m": run.m, "n": run.n, "k": run.k,
-        "gflops": run.gflops,
-        **{f"{level}_bytes": amount for level, amount in moved.items()},
-        **{f"{level}_intensity": intensity(problem.flop, q) for level, q in moved.items()},
-        "gpu": run.gpu, "recorded": run.recorded,
-    }  # fmt: skip
+    points = []
+    for counted in runs.entry(kernel)["counters"]:
+        if (run := timed.get(runs.shape_of(counted))) is None:
+            continue
+        problem = Problem(run.m, run.n, run.k)
+        moved = {
+            "dram": _moved(counted, "DRAM"),
+            "l2": _moved(counted, "L2"),
+            "model": kernel.rung.model_bytes(problem, kernel.settings),
+            "compulsory": problem.least_bytes(kernel.precision),
+        }
+        points.append({
+            "kernel": kernel.name, "dtype": run.dtype, "m": run.m, "n": run.n, "k": run.k,
+            "gflops": run.gflops,
+            **{f"{level}_bytes": amount for level, amount in moved.items()},
+            **{f"{level}_intensity": problem.flop / amount for level, amount in moved.items()},
+            "gpu": run.gpu, "recorded": run.recorded,
+        })  # fmt: skip
+    return points

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from gemmlab import files
 from gemmlab._version import __version__
-from gemmlab.cli import bench, compile, doctor, ladder, record, sass, show, sweep
+from gemmlab.cli import code, doctor, ladder, measure
 from gemmlab.cli.common import FAILED, OK, STOPPED, UNAVAILABLE, USAGE, Commands
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import NoCheckout
-from gemmlab.kernel.compiler import CompileError, NoCompiler
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.flat import NotFlat
 from gemmlab.kernel.verify import VerificationError
@@ -24,21 +23,18 @@ from gemmlab.ladder import IllegalSetting, LadderError
 from gemmlab.lessons import modules
 from gemmlab.measure import profiler, timing
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
+from ptxsim import CompileError, NoCompiler
 
-COMMANDS = (doctor, ladder, bench, sweep, record, compile, sass, show, *modules("command"))
+COMMANDS = (doctor, ladder, measure, code, *modules("command"))
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
         (LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice), USAGE
     ),
     **dict.fromkeys((NoGpu, NoRecord), UNAVAILABLE),
-    **dict.fromkeys(
-        (
-            VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
-            StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable,
-            NotFlat,
-        ),
-        FAILED,
-    ),
+    **dict.fromkeys((
+        VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
+        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable, NotFlat,
+    ), FAILED),
 }  # fmt: skip
 for _command in modules("command"):
     EXIT_CODES |= getattr(_command, "EXIT_CODES", {})
@@ -95,9 +91,8 @@ def main(given: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except tuple(EXIT_CODES) as error:
-        return _complain(
-            error, next(code for kind, code in EXIT_CODES.items() if isinstance(error, kind))
-        )
+        kinds = (kind for kind in EXIT_CODES if isinstance(error, kind))
+        return _complain(error, EXIT_CODES[next(kinds)])
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
         _mute()
         return OK
@@ -123,11 +118,9 @@ def _complain(problem: object, code: int) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m gemmlab",
-        description=DESCRIPTION,
-        epilog=EPILOG,
+        prog="python -m gemmlab", description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"gemmlab {__version__}")
     commands = Commands(parser)
     for command in COMMANDS:

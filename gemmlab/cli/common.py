@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from gemmlab.ladder import LadderError, find
-from gemmlab.products.choosing import TYPES
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
@@ -62,16 +61,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
-def add_dtype(parser: argparse.ArgumentParser) -> None:
-    """--dtype of what is chosen by `auto`."""
-    parser.add_argument(
-        "--dtype", choices=tuple(TYPES), help="of auto: what A and B are (default: float32)"
-    )
+def add_arch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--arch", help="such as sm_86 (default: that of the GPU, else sm_90a)")
 
 
 class Commands:
-    """Where a module adds its command: a module of gemmlab.cli, or `command` of a lesson. The
-    module has a function `add(commands)`. A lesson's may have EXIT_CODES: {error: code}."""
+    """Where a module adds its commands: one of gemmlab.cli, or `command` of a lesson, which takes
+    `say`, `size` and `shape` from here, and may have EXIT_CODES: {error: code}."""
 
     say, size, shape = staticmethod(say), staticmethod(size), staticmethod(shape)
 

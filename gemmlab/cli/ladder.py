@@ -20,19 +20,11 @@ from ptxsim.metrics import METRICS, TIMING_DEPENDENT
 
 COUNT_SHAPE = (512, 512, 512)  # small enough for the simulator, and recorded
 
-
 LEFT = ("rung", "counters", "GPU", "note")  # the others stand right
 COLUMNS = {  # and how wide
-    "rung": max(len(rung.name) for rung in RUNGS),
-    "verify": 6,
-    "sectors/load": 12,
-    "counters": 29,
-    "GFLOP/s": 9,
-    "% of cuBLAS": 11,
-    "GPU": 21,
-    "recorded": 10,
-    "note": 0,
-}
+    "rung": max(len(rung.name) for rung in RUNGS), "verify": 6, "sectors/load": 12, "counters": 29,
+    "GFLOP/s": 9, "% of cuBLAS": 11, "GPU": 21, "recorded": 10, "note": 0,
+}  # fmt: skip
 
 
 def add(commands: Commands) -> None:
@@ -98,21 +90,17 @@ def _fill(row: dict[str, object], kernel: Kernel) -> bool:
         row["sectors/load"] = f"{sectors / loads:.2f}"
     row["counters"], failed = _against_record(kernel, trace)
     try:
-        if gpu() is None:
-            run = runs.replay_at(kernel, *runs.LARGE)
-        else:
-            run = timing.compare(kernel, *runs.LARGE)
+        timed = runs.replay_at if gpu() is None else timing.compare
+        run = timed(kernel, *runs.LARGE)
     except BadRecord:  # the first line of the output tells
         return True
     except (NoRecord, StaleRecord, timing.TimingError) as error:
         say(f"gemmlab: {error}")
         return failed
     row |= {
-        "GFLOP/s": round(run.gflops),
-        "% of cuBLAS": f"{100 * run.ratio.median:.1f}",
-        "GPU": run.gpu,
-        "recorded": run.recorded[:10],
-    }
+        "GFLOP/s": round(run.gflops), "% of cuBLAS": f"{100 * run.ratio.median:.1f}",
+        "GPU": run.gpu, "recorded": run.recorded[:10],
+    }  # fmt: skip
     return failed
 
 
@@ -133,13 +121,12 @@ def _against_record(kernel: Kernel, trace: Trace) -> tuple[str, bool]:
     counters, known = trace.counters, known_differences.of(trace)
     for difference in known:
         say(f"{kernel.name}: {difference.metric}: {difference.why}")
-    compared = (counters.keys() & recorded.keys()) - TIMING_DEPENDENT
     differ = [
         name
-        for name in compared
+        for name in sorted((counters.keys() & recorded.keys()) - TIMING_DEPENDENT)
         if not known_differences.is_known(trace, name, recorded[name] - counters[name])
     ]
-    for name in sorted(differ):
+    for name in differ:
         say(f"{kernel.name}: {name} is {counters[name]} here, {recorded[name]} recorded")
     parts = [f"{len(differ)} differ"] if differ else []
     if known:

@@ -1,9 +1,8 @@
 """cuBLASLt's products of 8 and of 16 bits, each by the fastest algorithm that it proposes.
 
-Called through its C interface.
-
-Numbers of enumerations and the layout of structures are those of NVIDIA's cublasLt.h of CUDA 12 and
-13; the functions are described in NVIDIA, "cuBLAS", chapter "Using the cuBLASLt API".
+Called through its C interface. Numbers of enumerations and the layout of structures are those of
+NVIDIA's cublasLt.h of CUDA 12 and 13; NVIDIA, "cuBLAS", chapter "Using the cuBLASLt API", describes
+the functions.
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ class Product:
         self._cublas, self.dtype, self.shape = cublas, dtype, shape
         integers = types[2] == "int32"
         number = ctypes.c_int32 if integers else ctypes.c_float
-        self._one, self._zero = number(1), number(0)
+        self._alpha, self._beta = number(1), number(0)
         self._product = cublas.make(
             "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy",
             COMPUTE_32I if integers else COMPUTE_32F, INT32 if integers else FLOAT,
@@ -153,10 +152,8 @@ class Product:
         runs = [(ms, at) for at, ms in enumerate(times) if ms is not None]
         if not runs:
             m, n, k = self.shape
-            raise NoAlgorithm(
-                f"cuBLASLt proposes no algorithm that runs, for {self.dtype} at M={m}, N={n}, "
-                f"K={k}."
-            )
+            what = f"{self.dtype} at M={m}, N={n}, K={k}"
+            raise NoAlgorithm(f"cuBLASLt proposes no algorithm that runs, for {what}.")
         self._chosen = proposals[min(runs)[1]]
 
     def _proposals(self) -> list[_Proposal]:
@@ -195,8 +192,8 @@ class Product:
         first, second, result = (ctypes.c_void_p(X.data.ptr) for X in (B, A, C))
         workspace = self._cublas.workspace
         return self._cublas.status(
-            "cublasLtMatmul", self._cublas.handle, self._product, ctypes.byref(self._one),
-            first, self._b, second, self._a, ctypes.byref(self._zero), result, self._c,
+            "cublasLtMatmul", self._cublas.handle, self._product, ctypes.byref(self._alpha),
+            first, self._b, second, self._a, ctypes.byref(self._beta), result, self._c,
             result, self._c, proposal.algorithm, ctypes.c_void_p(workspace.data.ptr),
             ctypes.c_size_t(WORKSPACE_BYTES), ctypes.c_void_p(self._cublas.stream.ptr),
         )  # fmt: skip

@@ -84,8 +84,7 @@ def why_no_gpu() -> str:
 
 def require_gpu(purpose: str) -> Gpu:
     """The GPU here, or NoGpu: "<purpose> needs a GPU: <why there is none>"."""
-    here = gpu()
-    if here is None:
+    if (here := gpu()) is None:
         raise NoGpu(f"{purpose} needs a GPU: {why_no_gpu()}")
     return here
 
@@ -99,9 +98,8 @@ def _find_gpu() -> Gpu | str:
     except ImportError as error:
         return f"CuPy cannot be imported ({error})."
     except OSError as error:  # its cache, in the home folder if CUPY_CACHE_DIR names no other
-        return (
-            f"CuPy finds no place for its cache ({error}): set CUPY_CACHE_DIR to a folder for it."
-        )
+        advice = "set CUPY_CACHE_DIR to a folder for it"
+        return f"CuPy finds no place for its cache ({error}): {advice}."
     try:
         runtime.getDeviceCount()
         properties = runtime.getDeviceProperties(runtime.getDevice())
@@ -146,17 +144,21 @@ def gpu_state() -> GpuState:
     require_gpu("Reading clocks and power")
     import pynvml
 
-    def read(function: Any, *arguments: Any) -> Any:
-        try:
-            return function(_nvml_handle(), *arguments)
-        except pynvml.NVMLError:
-            return None
-
     return GpuState(
-        sm_clock_mhz=read(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
-        power_w=read(_power_w),
-        temperature_c=read(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
+        sm_clock_mhz=_reported(pynvml.nvmlDeviceGetClockInfo, pynvml.NVML_CLOCK_SM),
+        power_w=_reported(_power_w),
+        temperature_c=_reported(pynvml.nvmlDeviceGetTemperature, pynvml.NVML_TEMPERATURE_GPU),
     )
+
+
+def _reported(function: Any, *arguments: Any) -> Any:
+    """What a function of NVML returns of the GPU; None where this GPU does not report it."""
+    import pynvml
+
+    try:
+        return function(_nvml_handle(), *arguments)
+    except pynvml.NVMLError:
+        return None
 
 
 def _power_w(handle: Any) -> float:
@@ -175,10 +177,8 @@ def energy_j() -> float | None:
     require_gpu("Reading energy")
     import pynvml
 
-    try:
-        return pynvml.nvmlDeviceGetTotalEnergyConsumption(_nvml_handle()) / 1000
-    except pynvml.NVMLError:
-        return None
+    millijoules = _reported(pynvml.nvmlDeviceGetTotalEnergyConsumption)
+    return None if millijoules is None else millijoules / 1000
 
 
 def software_versions() -> dict[str, str]:

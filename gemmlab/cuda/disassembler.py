@@ -15,10 +15,9 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 
 TOOL = "nvdisasm"
 PACKAGE = "nvidia-cuda-nvdisasm"
@@ -84,21 +83,13 @@ class Control:
     @classmethod
     def of(cls, upper: int) -> Control:
         """Of an instruction's upper 64 bits."""
-        return cls.from_bits(upper >> SHIFT & (1 << WIDTH) - 1)
-
-    @classmethod
-    def from_bits(cls, bits: int) -> Control:
-        """Of the 21 control bits alone."""
-
-        def barrier(shift: int) -> int | None:
-            number = bits >> shift & 7
-            return None if number >= BARRIERS else number
-
+        bits = upper >> SHIFT
+        write_barrier, read_barrier = bits >> 5 & 7, bits >> 8 & 7
         return cls(
             stall=bits & 15,
             yields=not bits >> 4 & 1,
-            write_barrier=barrier(5),
-            read_barrier=barrier(8),
+            write_barrier=write_barrier if write_barrier < BARRIERS else None,
+            read_barrier=read_barrier if read_barrier < BARRIERS else None,
             waits_for=tuple(n for n in range(BARRIERS) if bits >> 11 + n & 1),
             reuse=tuple(n for n in range(OPERANDS) if bits >> 17 + n & 1),
         )
@@ -106,32 +97,18 @@ class Control:
     @property
     def bits(self) -> int:
         """The 21 control bits."""
-
-        def number(barrier: int | None) -> int:
-            return NO_BARRIER if barrier is None else barrier
-
+        write_barrier, read_barrier = (
+            NO_BARRIER if number is None else number
+            for number in (self.write_barrier, self.read_barrier)
+        )
         return (
-            self.stall | (not self.yields) << 4
-            | number(self.write_barrier) << 5 | number(self.read_barrier) << 8
+            self.stall | (not self.yields) << 4 | write_barrier << 5 | read_barrier << 8
             | sum(1 << n for n in self.waits_for) << 11 | sum(1 << n for n in self.reuse) << 17
         )  # fmt: skip
 
     def put_into(self, upper: int) -> int:
         """An instruction's upper 64 bits, with these control bits instead of its own."""
         return upper & ~(((1 << WIDTH) - 1) << SHIFT) | self.bits << SHIFT
-
-    def but(self, **fields: Any) -> Control:
-        """The same, some fields otherwise. Raises ValueError for what there is not."""
-        return replace(self, **fields)
-
-    def __str__(self) -> str:
-        """As "stall 2, yields, sets W0 R1, waits for 0 4"."""
-        words = [f"stall {self.stall}", *["yields"] * self.yields]
-        if sets := self.sets:
-            words.append(f"sets {sets}")
-        if self.waits_for:
-            words.append(f"waits for {' '.join(map(str, self.waits_for))}")
-        return ", ".join(words)
 
     @property
     def sets(self) -> str:
@@ -221,23 +198,21 @@ def section(listing: str, entry: str | None = None) -> str:
     NoListing, naming the kernels that there are.
     """
     kernels: dict[str, list[str]] = {}
-    lines: list[str] | None = None
+    lines: list[str] = []  # first, what stands before the first kernel
     for line in listing.splitlines():
         if start := _SECTION.match(line):
             lines = kernels.setdefault(start[1], [])
-        elif lines is None:
-            continue
         elif instruction := _INSTRUCTION.match(line):
             lines.append(instruction[0].strip())
-        elif upper := _UPPER_WORD.match(line):
+        elif (upper := _UPPER_WORD.match(line)) and lines:
             lines[-1] += f" /* control {Control.of(int(upper[1], 16)).bits:06x} */"
         elif _LABEL.match(line):
             lines.append(line.strip())
     there = ", ".join(kernels) or "none"
-    if entry is None and len(kernels) == 1:
-        (entry,) = kernels
     if entry is None:
-        raise NoListing(f"name one kernel of this listing; there are: {there}")
+        if len(kernels) != 1:
+            raise NoListing(f"name one kernel of this listing; there are: {there}")
+        (entry,) = kernels
     if entry not in kernels:
         raise NoListing(f"there is no kernel {entry!r} in this listing; there are: {there}")
     return "\n".join(kernels[entry])
@@ -261,7 +236,7 @@ def parse(lines: str) -> list[Instruction]:
             opcode=match["opcode"],
             operands=tuple(part.strip() for part in match["operands"].split(",") if part.strip()),
             target=labels.get(goes[1]) if (goes := _TARGET.search(match["operands"])) else None,
-            control=Control.from_bits(int(bits, 16)) if (bits := match["control"]) else None,
+            control=Control.of(int(bits, 16) << SHIFT) if (bits := match["control"]) else None,
         )
         for match in matches
     ]

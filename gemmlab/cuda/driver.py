@@ -50,7 +50,11 @@ class PackedLaunch:
     ) -> None:  # fmt: skip
         self._values = [np.atleast_1d(value).copy() for value in args]
         self._addresses = (ctypes.c_void_p * len(args))(*(v.ctypes.data for v in self._values))
-        self.cells = [_cell(value) for value in self._values]
+        self.cells: list[Any] = [  # None of a structure
+            None if value.dtype.kind == "V"
+            else np.ctypeslib.as_ctypes_type(value.dtype).from_buffer(value)
+            for value in self._values
+        ]  # fmt: skip
         attribute = _Attribute(id=OVERLAPS, value=1)
         config = _Config(
             (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
@@ -71,13 +75,6 @@ class PackedLaunch:
             import cupy
 
             raise cupy.cuda.driver.CUDADriverError(code)
-
-
-def _cell(value: np.ndarray) -> Any:
-    """The memory of an array of one number, as ctypes sees it; None of a structure."""
-    if value.dtype.kind == "V":
-        return None
-    return np.ctypeslib.as_ctypes_type(value.dtype).from_buffer(value)
 
 
 # ---- tensor maps ---------------------------------------------------------------------------------

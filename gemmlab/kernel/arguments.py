@@ -10,9 +10,8 @@ import numpy as np
 from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
-from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import MATRICES
-from gemmlab.ladder.precision import Scales
+from gemmlab.ladder.precision import FLOAT32, ElementType, Scales
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -48,7 +47,7 @@ def operands_of(
     name, precision = rung.name, rung.precision_of(settings)
     kind = precision.scales
     if bias is not None and not rung.takes_bias(settings):
-        also = " with these settings" if rung.bias else "; rung 11_fused_epilogue does"
+        also = " with these settings" if "BIAS" in settings else "; rung 11_fused_epilogue does"
         raise ArgumentError(f"{name} takes no bias{also}")
     if scales is None and kind is not None:
         raise ArgumentError(f"{name} needs scales, a float32 array for A and one for B: {kind}")
@@ -58,12 +57,12 @@ def operands_of(
     arrays: list[tuple[str, Any, ElementType, int]] = [  # name, array, element type, axes
         ("A", A, precision.a, matrices), ("B", B, precision.b, matrices),
     ]  # fmt: skip
+    if beta != 0 and C is None:
+        shape = "(batch, M, N)" if rung.batch > 1 else "(M, N)"
+        raise ArgumentError(
+            f"beta is {beta}, so {name} needs C, a {precision.c.name} {shape} array"
+        )
     if beta != 0:
-        if C is None:
-            shape = "(batch, M, N)" if rung.batch > 1 else "(M, N)"
-            raise ArgumentError(
-                f"beta is {beta}, so {name} needs C, a {precision.c.name} {shape} array"
-            )
         arrays.append(("C", C, precision.c, matrices))
     if bias is not None:
         arrays.append(("bias", bias, FLOAT32, 1))
@@ -94,8 +93,8 @@ def operands_of(
     problem = problem_of(rung.ops(settings), A, B)
     m, n = problem.m, problem.n
     if beta != 0 and C.shape != (*A.shape[:-2], m, n):
-        shapes = ("×".join(map(str, shape)) for shape in (C.shape, (*A.shape[:-2], m, n)))
-        raise ArgumentError("C is {}, A @ B is {}".format(*shapes))
+        of_c, of_product = ("×".join(map(str, X)) for X in (C.shape, (*A.shape[:-2], m, n)))
+        raise ArgumentError(f"C is {of_c}, A @ B is {of_product}")
     if bias is not None and len(bias) != n:
         raise ArgumentError(f"bias has {len(bias)} elements, A @ B has {n} columns")
     if kind is not None:
@@ -131,6 +130,4 @@ def factor(name: str, value: object) -> float:
 
 
 def kind_of(value: object) -> str:
-    if value is None:
-        return "None"
-    return f"{type(value).__module__}.{type(value).__name__}"
+    return "None" if value is None else f"{type(value).__module__}.{type(value).__name__}"

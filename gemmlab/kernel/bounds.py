@@ -49,8 +49,7 @@ from typing import Any
 import numpy as np
 
 from gemmlab.ladder.activations import activate, error_after
-from gemmlab.ladder.element_types import FLOAT32
-from gemmlab.ladder.precision import SINGLE, Precision
+from gemmlab.ladder.precision import FLOAT32, SINGLE, Precision
 
 SMALLEST_NORMAL = 2.0**-126  # of float32, in which all sums are
 DEPTH = 32  # products of one wgmma of 8-bit floats

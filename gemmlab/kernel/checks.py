@@ -37,14 +37,14 @@ def check(kernel: Kernel) -> Report:
     rung, settings = kernel.rung, kernel.settings
     rows, cols = rung.tile(settings)
     step = max(32, rung.depth(settings))  # a whole step along K, then one more
-    shapes = [(7, 5, 3), (17, 33, 0), (rows, cols, step), (rows + 1, cols + 1, step + 1)]
-    cases = [check_product(kernel, *shape, *PRODUCT) for shape in shapes]
-    gap = GAPS[0] if kernel.takes("lda") else 0
-    cases.append(check_product(kernel, rows + 1, cols + 1, 31, 0.5, 2.0, gap))
+    products: list[tuple] = [
+        (7, 5, 3, *PRODUCT), (17, 33, 0, *PRODUCT), (rows, cols, step, *PRODUCT),
+        (rows + 1, cols + 1, step + 1, *PRODUCT),
+        (rows + 1, cols + 1, 31, 0.5, 2.0, GAPS[0] if kernel.takes("lda") else 0),
+    ]  # fmt: skip
     if rung.has_maps(settings):
-        cases.append(check_product(kernel, rows + 8, cols + 8, 592, *PRODUCT))
-        cases.append(check_product(kernel, rows + 8, 8, 64, 0.5, 2.0))
-    return Report(kernel.name, cases)
+        products += [(rows + 8, cols + 8, 592, *PRODUCT), (rows + 8, 8, 64, 0.5, 2.0)]
+    return Report(kernel.name, [check_product(kernel, *product) for product in products])
 
 
 def check_product(
@@ -57,7 +57,7 @@ def check_product(
     findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
     message = str(KernelMistake(findings))
     return Case(
-        m, n, k, alpha, beta, seed, not message, message, np.inf if message else 0.0, findings,
+        m, n, k, alpha, beta, seed, message, np.inf if message else 0.0, findings,
         operands.bias is not None, problem.batch, gap,
     )  # fmt: skip
 
@@ -74,13 +74,11 @@ def examine(kernel: Kernel, checked: Report | None) -> Report:
             report = checked or kernel.check()
             if may_fault(report):
                 return report
-            thin = [
-                check_product(kernel, *shape, *PRODUCT)
-                for shape in ((rows + 5, 3, THIN_K), (3, cols + 5, THIN_K))
-            ]
+            thin = (rows + 5, 3, THIN_K), (3, cols + 5, THIN_K)
+            cases = [check_product(kernel, *shape, *PRODUCT) for shape in thin]
     except (UnknownInstruction, PtxError, TakesTooLong) as error:
         raise type(error)(UNCHECKED.format(error)) from None
-    return Report(report.kernel, [*report.cases, *thin])
+    return Report(report.kernel, [*report.cases, *cases])
 
 
 def may_fault(report: Report) -> bool:

@@ -1,7 +1,6 @@
 """One `.cu` file and its settings to a compiled kernel: PTX, cubin, registers, spills.
 
-NVRTC does the work (see ptxsim.compile), with or without a GPU. Where there is no NVRTC, what
-prebuilt.py holds takes its place.
+NVRTC does the work (see ptxsim.compile), with or without a GPU; without NVRTC, prebuilt.py has it.
 """
 
 from __future__ import annotations
@@ -11,22 +10,8 @@ from dataclasses import dataclass
 
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
-from gemmlab.kernel.fingerprint import code_hash
+from ptxsim import NoCompiler
 from ptxsim.compile import nvrtc, use_store
-from ptxsim.compile.nvrtc import CompileError, NoCompiler
-
-__all__ = [
-    "CompileError",
-    "Compiled",
-    "NoCompiler",
-    "Resources",
-    "code_hash",
-    "compile_kernel",
-    "require_compiles",
-    "resources",
-    "resources_of",
-]
-
 
 use_store(prebuilt.find)
 
@@ -38,7 +23,6 @@ class Resources:
     registers: int
     spill_store_bytes: int
     spill_load_bytes: int
-    stack_bytes: int
     shared_bytes: int
 
 
@@ -93,7 +77,6 @@ def resources(log: str) -> dict[str, Resources]:
             registers=number(r"Used (\d+) registers", paragraph),
             spill_store_bytes=number(r"(\d+) bytes spill stores", paragraph),
             spill_load_bytes=number(r"(\d+) bytes spill loads", paragraph),
-            stack_bytes=number(r"(\d+) bytes stack frame", paragraph),
             shared_bytes=number(r"(\d+) bytes smem", paragraph),
         )
         for paragraph in log.split("Compiling entry function ")[1:]

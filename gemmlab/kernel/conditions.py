@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import math
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 
 Macros = Mapping[str, str | None]  # the bodies of macros; None of those that have parameters
 
-TOKEN = re.compile(
-    r"\s*(?:(?P<number>0[xX][\da-fA-F]+|0[0-7]*|[1-9]\d*)[uUlL]*\b|(?P<name>[A-Za-z_]\w*)"
-    r"|(?P<sign><<|>>|[<>=!]=|&&|\|\||[-+*/%<>&|^!~?:()]))"
-)
+DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
+# As Python writes them. ~ stands for !, which binds as strongly; no expression here has C's own ~.
+SIGNS = {"&&": " and ", "||": " or ", "!": "~"}
+OPERATORS: dict[type, Callable[[int, int], float]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+    ast.Div: lambda a, b: a / b, ast.Mod: math.fmod,  # both are cut off towards 0, as in C
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: operator.gt, ast.GtE: operator.ge,
+}  # fmt: skip
 
 
 class BadCondition(Exception):
@@ -19,19 +26,16 @@ class BadCondition(Exception):
 
 
 def value_of(expression: str, macros: Macros, *, after_if: bool = True) -> int:
-    """Names that are no macros are 0 after #if, and forbidden elsewhere. Raises BadCondition."""
-    plain = re.sub(
-        r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))",
-        lambda match: str(int(is_defined(match[1] or match[2], macros))), expression,
-    )  # fmt: skip
-    tokens = ["", *reversed(list(_expanded(plain, macros, after_if, frozenset())))]
+    """Of an expression without shifts and bitwise operators. Names that are no macros are 0 after
+    #if, and forbidden elsewhere. Raises BadCondition."""
+    text = DEFINED.sub(lambda match: str(+is_defined(match[1] or match[2], macros)), expression)
+    text = _expanded(text, macros, after_if, frozenset()).replace("~", "unknown")
+    text = re.sub(r"&&|\|\||!(?!=)", lambda sign: SIGNS[sign[0]], text)
+    text = re.sub(r"\b(0[xX][\da-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
     try:
-        value = _choice(tokens)
-    except (ZeroDivisionError, ValueError):
-        raise BadCondition("it divides by 0 or shifts by less than 0") from None
-    if tokens != [""]:
-        raise BadCondition(f"{tokens[-1]!r} is not expected here")
-    return value
+        return _choice(text)
+    except (SyntaxError, ZeroDivisionError, ValueError):
+        raise BadCondition(f"the value of {expression!r} cannot be computed") from None
 
 
 def is_defined(name: str, macros: Macros) -> bool:
@@ -41,78 +45,44 @@ def is_defined(name: str, macros: Macros) -> bool:
     return name in macros
 
 
-def _expanded(text: str, macros: Macros, after_if: bool, within: frozenset[str]) -> Iterator[str]:
-    """The tokens, macros replaced by those of their bodies, but none `within` its own."""
-    at, text = 0, text.rstrip()
-    while at < len(text):
-        match = TOKEN.match(text, at)
-        if match is None:
-            raise BadCondition(f"{text[at:].strip()!r} is no part of an integer expression")
-        at, name = match.end(), match["name"]
-        if name is None:
-            yield match["number"] or match["sign"]
-        elif name in within or not is_defined(name, macros):
+def _expanded(text: str, macros: Macros, after_if: bool, within: frozenset[str]) -> str:
+    """With the bodies of macros instead of their names, but of none `within` its own."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[0]
+        if name in within or not is_defined(name, macros):
             if not after_if:
                 raise BadCondition(f"{name} is no macro")
-            yield "0"
-        elif (body := macros[name]) is None:
+            return "0"
+        if (body := macros[name]) is None:
             raise BadCondition(f"{name} is a macro with parameters")
-        else:
-            yield from _expanded(body, macros, after_if, within | {name})
+        return _expanded(body, macros, after_if, within | {name})
+
+    return re.sub(r"\b[A-Za-z_]\w*", replaced, text)
 
 
-def _choice(tokens: list[str]) -> int:
-    """Of tokens, the next one last: takes those of an expression."""
-    condition = _binary(tokens, 0)
-    if tokens[-1] != "?":
-        return condition
-    tokens.pop()
-    yes = _choice(tokens)
-    _take(tokens, ":")
-    no = _choice(tokens)
-    return yes if condition else no
+def _choice(text: str) -> int:
+    """Of an expression with ?: at its end, or without."""
+    condition, question, rest = text.partition("?")
+    if question:
+        yes, _, no = rest.partition(":")
+        return _choice(yes if _choice(condition) else no)
+    return _computed(ast.parse(text.strip(), mode="eval").body)
 
 
-def _binary(tokens: list[str], above: int) -> int:
-    """Only with operators that bind more strongly than those of a level."""
-    token = tokens[-1]
-    if token in UNARY:
-        tokens.pop()
-        left = UNARY[token](_binary(tokens, len(LEVELS)))
-    elif token == "(":
-        tokens.pop()
-        left = _choice(tokens)
-        _take(tokens, ")")
-    elif token[:1].isdigit():
-        left = int(tokens.pop(), 8 if token.isdigit() and token[0] == "0" else 0)
-    else:
-        raise BadCondition(f"a number is missing before {token or 'the end'!r}")
-    while (level := LEVEL.get(tokens[-1], 0)) > above:
-        compute = BINARY[tokens.pop()]
-        left = int(compute(left, _binary(tokens, level)))
-    return left
-
-
-def _take(tokens: list[str], expected: str) -> None:
-    if tokens[-1] != expected:
-        raise BadCondition(f"{expected!r} is missing")
-    tokens.pop()
-
-
-def _quotient(a: int, b: int) -> int:
-    """Towards 0, as in C."""
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-UNARY: dict[str, Callable[[int], int]] = {
-    "-": operator.neg, "+": operator.pos, "~": operator.invert, "!": lambda a: int(not a),
-}  # fmt: skip
-BINARY: dict[str, Callable[[int, int], int]] = {
-    "&&": lambda a, b: bool(a and b), "||": lambda a, b: bool(a or b), "|": operator.or_,
-    "^": operator.xor, "&": operator.and_, "==": operator.eq, "!=": operator.ne,
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "<<": operator.lshift, ">>": operator.rshift, "+": operator.add, "-": operator.sub,
-    "*": operator.mul, "/": _quotient, "%": lambda a, b: a - b * _quotient(a, b),
-}  # fmt: skip
-LEVELS = ("||", "&&", "|", "^", "&", "== !=", "< <= > >=", "<< >>", "+ -", "* / %")
-LEVEL = {sign: level for level, signs in enumerate(LEVELS, 1) for sign in signs.split()}
+def _computed(node: ast.expr) -> int:
+    """Raises ValueError for what is no integer expression of OPERATORS, !, -, && and ||."""
+    match node:
+        case ast.Constant(value=int(value)):
+            return value
+        case ast.UnaryOp(ast.Invert(), operand):
+            return int(not _computed(operand))
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_computed(operand)
+        case ast.BoolOp(sign, values):
+            holds = any if isinstance(sign, ast.Or) else all
+            return int(holds(map(_computed, values)))
+        case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]):
+            if type(sign) in OPERATORS:
+                return int(OPERATORS[type(sign)](_computed(left), _computed(right)))
+    raise ValueError

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -72,8 +72,7 @@ def of_rung(
             launch for problem in problems for launch in rung.launches(problem, settings, target)
         ]
     except IllegalSetting:
-        without = fingerprint(source or rung.path, settings)
-        return Fingerprint(without.files, without.settings, without.code, ILLEGAL)
+        return replace(fingerprint(source or rung.path, settings), launches=ILLEGAL)
     return fingerprint(source or rung.path, settings, launches)
 
 

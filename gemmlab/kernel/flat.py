@@ -34,8 +34,7 @@ def flat(source: str | Path, settings: Settings, arch: str = "sm_90a") -> str:
     name = source.name if isinstance(source, Path) else TEXT
     given = {name: str(value) for name, value in settings.items() if name.isidentifier()}
     code = _Code(given, {**given, "__CUDA_ARCH__": re.sub(r"\D", "", arch) + "0"})
-    lines = _settings_first(code.lines_of(name, text, ()), given)
-    return _joined(pruned(lines, given), name)
+    return _joined(pruned(code.lines_of(name, text, ()), given), name)
 
 
 def counts(text: str) -> tuple[int, int]:
@@ -148,19 +147,6 @@ class _Code:
             return line
         gone = re.compile(rf"{PIECE.pattern}|\b(?P<gone>{names})\b ?", re.S)
         return gone.sub(lambda part: "" if part["gone"] else part[0], line).rstrip() or None
-
-
-def _settings_first(lines: list[Line], given: dict[str, str]) -> list[Line]:
-    """Settings that are mentioned before they are defined, or never are, go below the head."""
-    for name, value in reversed(given.items()):
-        definition = re.compile(rf"\s*#\s*define\s+{name}\b")
-        mentions = (line for line in lines if re.search(rf"\b{name}\b", bare(line[1])))
-        if (first := next(mentions, None)) and not definition.match(first[1]):
-            own = next((line for line in lines if definition.match(line[1])), None)
-            lines = [line for line in lines if line is not own]
-            head = next(at for at, (_, text) in enumerate(lines) if not text.startswith("//"))
-            lines.insert(head, (lines[0][0], own[1] if own else f"#define {name} {value}"))
-    return lines
 
 
 def _joined(lines: Iterable[Line], root: str) -> str:

@@ -23,7 +23,6 @@ from gemmlab.ladder.launch import (
 )
 from ptxsim import Finding, TakesTooLong
 
-NOT_CLEARED = "workspace not cleared"  # a Finding's kind
 PATIENCE_S = 120.0  # for one product
 SMALL_S = 8.0  # for a small product; the longest of a rung takes a fiftieth of that
 SMALL = 2**22  # multiply-adds
@@ -54,17 +53,14 @@ def run(
     ptxsim.uninitialised or ptxsim.read_only. `blocks`: run only these of the launch that
     multiplies, and no other launch. `how`: for ptxsim.launch, whose errors it raises.
     """
-    memory: dict[str, Any] = {}
     spans = {name: _spanned(value) for name, value in values.items()}
-    workspaces = {
-        argument.name: argument
-        for launch in reversed(launches)
-        for argument in reversed(launch.args)
-        if isinstance(argument, Workspace)
-    }
-    for workspace in workspaces.values():
-        words = np.zeros(-(-workspace.bytes // 4), "V4")  # for pointers to numbers of any type
-        memory[workspace.name] = words if workspace.zeroed else ptxsim.uninitialised(words)
+    arguments = [argument for launch in launches for argument in launch.args]
+    # The first one of a name counts. Its words are for pointers to numbers of any type.
+    spaces = {each.name: each for each in arguments[::-1] if isinstance(each, Workspace)}
+    memory: dict[str, Any] = {}
+    for name, space in spaces.items():
+        words = np.zeros(-(-space.bytes // 4), "V4")
+        memory[name] = words if space.zeroed else ptxsim.uninitialised(words)
 
     def value_of(argument: Argument) -> Any:
         if isinstance(argument, Workspace):
@@ -88,7 +84,7 @@ def run(
         for launch in (launches if blocks is None else [launches[multiplying(launches)]])
     ]  # fmt: skip
     if blocks is None:
-        zeroed = {name: memory[name] for name, kept in workspaces.items() if kept.zeroed}
+        zeroed = {name: memory[name] for name, space in spaces.items() if space.zeroed}
         runs[-1].findings.extend(_not_cleared(source, launches[-1].entry, zeroed))
     return runs
 
@@ -104,7 +100,7 @@ def _not_cleared(
         left = np.flatnonzero(words.view(np.uint32))
         if left.size:
             message = f"{name}[{left[0]}], which the next product must find as 0, is not 0"
-            yield Finding(NOT_CLEARED, entry, line, (0, 0, 0), (0, 0, 0), message, 1)
+            yield Finding("workspace not cleared", entry, line, (0, 0, 0), (0, 0, 0), message, 1)
 
 
 def _name(argument: Argument) -> str:

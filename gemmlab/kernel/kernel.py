@@ -1,4 +1,4 @@
-"""A rung, compiled and ready to call: on a GPU through cupy.RawModule, else in the ptxsim."""
+"""A rung, compiled and ready to call: on a GPU through cupy.RawModule, else in ptxsim."""
 
 from __future__ import annotations
 
@@ -22,13 +22,12 @@ from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of
 from gemmlab.kernel.compiler import (
     Compiled,
     Resources,
-    code_hash,
     compile_kernel,
     options_for,
     require_compiles,
     resources_of,
 )
-from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
 from gemmlab.kernel.operands import Operands, random_values, unwritten
@@ -58,7 +57,7 @@ def numbered(code: str) -> Listing:
 
 
 def arch_here() -> str:
-    """What kernels are compiled for: the GPU's own architecture, or sm_90a in the ptxsim."""
+    """What kernels are compiled for: the GPU's own architecture, or the simulator's, sm_90a."""
     here = gpu()
     return here.arch if here else SIMULATED.arch
 
@@ -106,9 +105,9 @@ class Kernel:
 
     Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
     `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
-    `arch` what it was compiled for: the GPU's own, or sm_90a in the ptxsim. `note` says why it
-    has its settings, where gl.load chose others than the default. `edited`: it is a text, no
-    file of ours. `limit_s`: past it, a product in the simulator is a TakesTooLong.
+    `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator. `note` says why it
+    has its settings, where gl.load chose others than the default. `edited`: it is a text, no file
+    of ours. `limit_s`: past it, a product in the simulator is a TakesTooLong.
     """
 
     def __init__(
@@ -127,8 +126,9 @@ class Kernel:
         self.edited = not isinstance(source, Path)
         self.text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
         self._filename = source.name if isinstance(source, Path) else EDITED
-        self._compiled = compiled
-        if compiled is None:
+        if compiled is not None:
+            self.compiled = compiled
+        else:
             require_compiles(self.text, self._filename, arch=self.arch, macros=settings)
         self._loaded: on_gpu.GpuKernels | None = None
         # A step of an ablation is ours, and no rung.
@@ -140,14 +140,10 @@ class Kernel:
     def __repr__(self) -> str:
         return f"{self.name}({ladder.listed(self.settings)}) for {self.arch}"
 
-    @property
+    @cached_property
     def compiled(self) -> Compiled:
         """PTX, machine code and resources, for `arch`."""
-        if self._compiled is None:
-            self._compiled = compile_kernel(
-                self.text, self._filename, arch=self.arch, macros=self.settings
-            )
-        return self._compiled
+        return compile_kernel(self.text, self._filename, arch=self.arch, macros=self.settings)
 
     @property
     def activation(self) -> str:
@@ -274,8 +270,8 @@ class Kernel:
     def packed(self, operands: Operands) -> on_gpu.PackedLaunches:
         """On a GPU: the launches for C not empty, of a rung as it is shipped, packed for arrays
         that lie as these do."""
-        launches = self.launches(operands.problem)
-        return self._on_gpu().packed(launches, self._values(operands, 1.0, 0.0))
+        launches, values = self.launches(operands.problem), self._values(operands, 1.0, 0.0)
+        return on_gpu.PackedLaunches(self._on_gpu(), launches, values)
 
     def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for on the GPU."""
@@ -331,9 +327,8 @@ class Kernel:
         rows = []
         for arch in archs or (self.arch,):
             taken = self.taken(arch)
-            fits = occupancy(
-                arch, threads=threads, registers=taken.registers, shared_bytes=taken.shared_bytes
-            )
+            block = {"registers": taken.registers, "shared_bytes": taken.shared_bytes}
+            fits = occupancy(arch, threads=threads, **block)
             rows.append({
                 "arch": arch,
                 "threads per block": threads,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from gemmlab.ladder.element_types import ElementType
+from gemmlab.ladder.precision import ElementType
 
 ALIGNMENT = 16  # bytes: of the widest access; whole arrays begin at multiples of it
 

@@ -14,12 +14,12 @@ import numpy as np
 from gemmlab.cuda.driver import PackedLaunch, tensor_map
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import prebuilt
+from gemmlab.kernel.operands import ARRAYS
 from gemmlab.ladder import Settings
-from gemmlab.ladder.launch import MATRICES, Argument, Launch, MapOf, Workspace
+from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
 from ptxsim.compile import headers, nvrtc
 from ptxsim.compile.nvrtc import NoCompiler
 
-ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")  # as they are named in launches
 FACTORS = ("alpha", "beta")
 MOST_MAPS = 256  # that are kept of one argument, by the address of its matrix
 
@@ -76,21 +76,17 @@ class GpuKernels:
 
     def run(self, launches: Sequence[Launch], values: dict[str, Any]) -> None:
         """Enqueue them on the current stream, with CuPy arrays and NumPy scalars; do not wait."""
-        self.packed(launches, values).enqueue()
+        PackedLaunches(self, launches, values).enqueue()
 
     def prepared(self, launches: Sequence[Launch], values: dict[str, Any]) -> Callable[[], None]:
         """What runs them each time it is called, with arguments that are made once. Workspaces
         among them are those of the stream that is current now."""
-        packed = self.packed(launches, values)
+        packed = PackedLaunches(self, launches, values)
 
         def run(_kept: object = values) -> None:  # as long as arrays may be used
             packed.enqueue()
 
         return run
-
-    def packed(self, launches: Sequence[Launch], values: dict[str, Any]) -> PackedLaunches:
-        """The launches, with their arguments packed. The caller keeps the arrays."""
-        return PackedLaunches(self, launches, values)
 
     def function(self, launch: Launch) -> Any:
         """The kernel of a launch, loaded."""
@@ -123,7 +119,8 @@ class GpuKernels:
 
 
 class PackedLaunches:
-    """The launches of one product, packed once: arrays and factors can be exchanged."""
+    """The launches of one product, packed once: arrays and factors can be exchanged. The caller
+    keeps the arrays."""
 
     def __init__(
         self, kernels: GpuKernels, launches: Sequence[Launch], values: dict[str, Any]

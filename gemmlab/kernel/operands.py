@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from gemmlab.kernel import layout
-from gemmlab.ladder.element_types import FLOAT32, ElementType
 from gemmlab.ladder.launch import LEADING, MATRICES, POINTERS, STRIDES
-from gemmlab.ladder.precision import Precision, Scales
+from gemmlab.ladder.precision import FLOAT32, ElementType, Precision, Scales
 from gemmlab.ladder.problem import Problem
 
 ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")
@@ -71,16 +70,10 @@ class Operands:
         if written:
             C = matrix(2, problem.shape_of_c, precision.c)
         else:
-            empty = unwritten(problem.shape_of_c, precision.c)
-            C = layout.spread_out(empty, precision.c, gap)
+            C = layout.spread_out(unwritten(problem.shape_of_c, precision.c), precision.c, gap)
         biases = random_values(problem.n, seed + 3) if bias else None
         made = cls(problem, precision, A, B, C, biases)
         return made if precision.scales is None else made.scaled(seed + 4, np.asarray)
-
-    @property
-    def _scaling(self) -> Scales:
-        assert self.precision.scales is not None, f"{self.precision.name} has no scales"
-        return self.precision.scales
 
     def arrays(self) -> dict[str, Any]:
         """Those that are there, by the names that launches use."""
@@ -89,9 +82,8 @@ class Operands:
     def elements(self) -> dict[str, ElementType]:
         """The element type of each name of `arrays`."""
         precision = self.precision
-        return {"A": precision.a, "B": precision.b, "C": precision.c} | dict.fromkeys(
-            ("bias", "scale_a", "scale_b"), FLOAT32
-        )
+        matrices = {"A": precision.a, "B": precision.b, "C": precision.c}
+        return dict.fromkeys(ARRAYS, FLOAT32) | matrices
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """op(A), op(B) and C in float64, NumPy, with the scales: (M, K), (K, N), (M, N)."""
@@ -119,19 +111,19 @@ class Operands:
 
     def spread_scales(self) -> tuple[Any, Any]:
         """Scales as float64 factors of op(A) and op(B)."""
+        kind = cast(Scales, self.precision.scales)
         return (
-            self._scaling.spread_over_a(self.scale_a, self.problem),
-            self._scaling.spread_over_b(self.scale_b, self.problem),
+            kind.spread_over_a(self.scale_a, self.problem),
+            kind.spread_over_b(self.scale_b, self.problem),
         )
 
     def scaled(self, seed: int, to_device: Callable[[np.ndarray], Any]) -> Operands:
         """With scales of this seed and the one after it, as from_seed makes them."""
+        kind = cast(Scales, self.precision.scales)
+        shapes = kind.shape_of_a(self.problem), kind.shape_of_b(self.problem)
         of_a, of_b = (
             to_device(random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5))
-            for at, shape in (
-                (seed, self._scaling.shape_of_a(self.problem)),
-                (seed + 1, self._scaling.shape_of_b(self.problem)),
-            )
+            for at, shape in enumerate(shapes, seed)
         )
         return replace(self, scale_a=of_a, scale_b=of_b)
 
@@ -149,16 +141,13 @@ class Operands:
         sizes = {"M": m, "N": n, "K": k, "batch": self.problem.batch}
         matrices = self.A, self.B, self.C
         sizes |= zip(LEADING, map(layout.leading, matrices), strict=True)
+        strides = zip(STRIDES, map(layout.stride, matrices), strict=True)
         return {
             **{name: getattr(self, name) for name in ARRAYS},
             **{name: np.int32(size) for name, size in sizes.items()},
-            **{
-                name: np.int64(layout.stride(array))
-                for name, array in zip(STRIDES, matrices, strict=True)
-            },
-            "alpha": np.float32(alpha),
-            "beta": np.float32(beta),
-        }
+            **{name: np.int64(stride) for name, stride in strides},
+            "alpha": np.float32(alpha), "beta": np.float32(beta),
+        }  # fmt: skip
 
     @cached_property
     def pointers(self) -> dict[str, Any]:

@@ -14,27 +14,16 @@ import logging
 import lzma
 import re
 import sys
-from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from gemmlab import files
+from gemmlab import files, ladder
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.fingerprint import code_hash
-from gemmlab.ladder import (
-    CEILINGS,
-    HALF,
-    PIECES_PROBE,
-    RUNGS,
-    TENSOR_CEILING,
-    Rung,
-    Settings,
-    legal_settings,
-    settings_for,
-)
+from gemmlab.ladder import PIECES_PROBE, RUNGS, Rung, Settings
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.lessons import modules
 from gemmlab.processes import workers
@@ -47,13 +36,12 @@ INSTALL = (
     "run `make lab`, which installs everything into .venv of the clone; or in an environment of "
     'your own, in a clone, pip install -e ./ptxsim -e ".[simulator]"'
 )
-FEW = 4  # kernels, which are compiled sooner than other processes have started
 MACRO = re.compile(r"-D(\w+)=(-?\d+)")
 LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 PROBES: dict[str, tuple[Settings, ...]] = {  # the settings of each that are compiled
-    CEILINGS.name: (CEILINGS.macros,), TENSOR_CEILING.name: (TENSOR_CEILING.macros,),
-    PIECES_PROBE: ({},), LANES_PROBE: (lanes_macros(0, HALF),),
+    **{probe.name: (probe.macros,) for probe in (ladder.CEILINGS, ladder.TENSOR_CEILING)},
+    PIECES_PROBE: ({},), LANES_PROBE: (lanes_macros(0, ladder.HALF),),
 }  # fmt: skip
 for _lesson in modules("rung"):
     PROBES |= getattr(_lesson, "PROBES", {})
@@ -70,11 +58,7 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
     macros = _macros(options)
     compiled = {} if name is None or macros is None else stored(name).get(_key(source, macros), {})
     if arch not in compiled:
-        there = (
-            f" for {arch}; it is there for {', '.join(a for a in ARCHS if a in compiled)}"
-            if compiled
-            else ""
-        )
+        there = f" for {arch}; it is there for {', '.join(compiled)}" if compiled else ""
         if name and (damage := read(path_of(name))[1]):
             raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not here, and {damage}")
         on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
@@ -99,9 +83,8 @@ def build(name: str) -> Compiled:
         for arch in (archs_of(name) if at == 0 else (SIMULATED_ARCH,))
     ]
     compiled: Compiled = {}
-    with workers() if len(wanted) > FEW else nullcontext() as pool:
-        arguments = tuple(zip(*wanted, strict=True))
-        results = pool.map(_compile, *arguments) if pool else map(_compile, *arguments)
+    with workers() as pool:
+        results = pool.map(_compile, *zip(*wanted, strict=True))
         bar = tqdm(results, desc=name, total=len(wanted), disable=None)
         for (_, _, chosen, arch), result in zip(wanted, bar, strict=True):
             compiled.setdefault(_key(source, chosen), {})[arch] = result
@@ -112,18 +95,17 @@ def all_settings(name: str) -> list[Settings]:
     """What is compiled of a rung or probe: its default settings, then all others that it ships."""
     if name in PROBES:
         return [*PROBES[name]]
-    (rung,) = (rung for rung in RUNGS if rung.name == name)
-    default = settings_for(rung, {})
-    others = (settings for settings in legal_settings(rung) if settings != default)
-    return [default, *filter(rung.ships, others)]
+    rung = ladder.find(name)
+    default = ladder.settings_for(rung, {})
+    return [default, *(s for s in ladder.legal_settings(rung) if s != default and rung.ships(s))]
 
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
-    if name in PROBES and name not in (CEILINGS.name, PIECES_PROBE):
+    if name in PROBES and name not in (ladder.CEILINGS.name, PIECES_PROBE):
         return (SIMULATED_ARCH,)
     rungs = [rung for rung in RUNGS if rung.name == name]
-    return tuple(a for a in ARCHS if all(r.runs_on(settings_for(r, {}), a) for r in rungs))
+    return tuple(a for a in ARCHS if all(r.runs_on(ladder.settings_for(r, {}), a) for r in rungs))
 
 
 def write(compiled: Compiled | dict[str, str], path: Path) -> None:
@@ -193,11 +175,11 @@ def _names() -> dict[str, str]:
 
 def _macros(options: tuple[str, ...]) -> Settings | None:
     """The settings among NVRTC's options; None where there are other options than a rung has."""
-    others = {o for o in options if not MACRO.fullmatch(o) and not LEVEL.fullmatch(o)}
+    matches = {option: MACRO.fullmatch(option) for option in options}
+    others = {option for option, match in matches.items() if not (match or LEVEL.fullmatch(option))}
     if others.difference(options_for({})):
         return None
-    matches = (MACRO.fullmatch(option) for option in options)
-    return {match[1]: int(match[2]) for match in matches if match}
+    return {match[1]: int(match[2]) for match in matches.values() if match}
 
 
 def _portable(ptx: str, filename: str) -> str:

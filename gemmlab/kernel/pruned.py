@@ -9,13 +9,17 @@ from dataclasses import dataclass
 from gemmlab.kernel.conditions import BadCondition, Macros, value_of
 
 Line = tuple[str, str]  # of which file, and the text; one that ends with \ has the next one, too
+Branch = tuple[str, list[Line]]  # the condition, "" of the last else, and what it is for
 
 COMMENT = r"//[^\n]*|/\*.*?\*/"
 LITERAL = r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
 PIECE = re.compile(rf"(?P<comment>{COMMENT})|(?P<literal>{LITERAL})", re.S)
 DEFINITION = re.compile(r"\s*#\s*define\s+(\w+)(\()?\s*(.*)", re.S)
 UNDEFINITION = re.compile(r"\s*#\s*undef\s+(\w+)")
-BRANCH = re.compile(r" *(?:\} )?(?P<else>else\b ?)?(?P<if>if (?:constexpr )?\()?(?P<rest>.*)")
+NESTED = r"[^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*"
+BRANCH = re.compile(
+    rf" *(?:\}} )?(?P<else>else\b ?)?(?:if (?:constexpr )?\((?P<if>{NESTED})\) ?)?(?P<rest>.*)"
+)
 CONSTANTS = re.compile(r"constexpr (?:int|bool|unsigned) ([^;]*);")
 HEADING = "// ----"
 DECLARATION = re.compile(
@@ -37,16 +41,6 @@ def pruned(lines: list[Line], settings: dict[str, str]) -> list[Line]:
 # ---- if, of constants ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Branch:
-    """Of an `if` that begins in line `at`. condition: "" of the last else."""
-
-    at: int
-    condition: str
-    body: list[Line]
-    in_braces: bool
-
-
 def _decided(lines: list[Line], settings: dict[str, str]) -> list[Line]:
     """Relies on lines that are indented by four spaces for each level; else an `if` stays."""
     lines, at = list(lines), 0
@@ -63,9 +57,9 @@ def _decided(lines: list[Line], settings: dict[str, str]) -> list[Line]:
                     known[name] = str(number)
         elif match := UNDEFINITION.match(text):
             known.pop(match[1], None)
-        elif (head := _parts(text))["if"] and not head["else"] and _is_first(lines[:at]):
+        elif re.match(r" *if\b", text) and _is_first(lines[:at]):
             branches, end = _chain(lines, at)
-            if (left := _left(lines, branches, end, known)) is not None:
+            if (left := _left(branches, known, _indent(lines[at]))) is not None:
                 lines[at:end] = left
                 continue  # with the first of these
         at += 1
@@ -89,29 +83,27 @@ def _indent(line: Line) -> int:
     return len(line[1]) - len(line[1].lstrip())
 
 
-def _chain(lines: list[Line], at: int) -> tuple[list[_Branch], int]:
+def _chain(lines: list[Line], at: int) -> tuple[list[Branch], int]:
     """The branches of the `if` in line `at`, and where it ends; none if they cannot be told."""
     indent = _indent(lines[at])
-    branches: list[_Branch] = []
+    branches: list[Branch] = []
     while at < len(lines) and _indent(lines[at]) == indent:
         file, text = lines[at]
-        match = _parts(PIECE.sub(lambda piece: piece["literal"] or "", text).rstrip())
-        if branches and not match["else"]:
+        match = BRANCH.match(PIECE.sub(lambda piece: piece["literal"] or "", text).rstrip())
+        if match is None or (branches and not match["else"]):
             break
-        condition, rest = _parted(match["rest"]) if match["if"] else ("", match["rest"])
-        if match["if"] and not condition:
+        condition, rest = match["if"] or "", match["rest"]
+        if rest.startswith("if "):  # its condition has more lines
             return [], at
-        body = [(file, f"{'':{indent + 4}}{rest}")] if rest not in ("", "{") else []
         comment = next((piece[0] for piece in PIECE.finditer(text) if piece["comment"]), "")
-        if comment:
-            body.insert(0, (file, f"{'':{indent + 4}}{comment}"))
-        begin, at = at, at + 1
+        body = [(file, f"{'':{indent + 4}}{part}") for part in (comment, rest) if part.strip("{")]
+        at += 1
         while at < len(lines) and (
             _indent(lines[at]) > indent or (rest == "{" and not lines[at][1])
         ):
             body.append(lines[at])
             at += 1
-        branches.append(_Branch(begin, condition, body, rest == "{"))
+        branches.append((condition, body))
         code = bare("\n".join(text for _, text in body))
         if code.count("{") != code.count("}"):
             return [], at
@@ -127,43 +119,18 @@ def _chain(lines: list[Line], at: int) -> tuple[list[_Branch], int]:
     return branches, at
 
 
-def _parts(text: str) -> re.Match[str]:
-    match = BRANCH.match(text)
-    assert match  # it matches whatever there is
-    return match
-
-
-def _parted(text: str) -> tuple[str, str]:
-    """What stands before the parenthesis that closes, and behind it."""
-    depth = 1
-    for at, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0:
-            return text[:at], text[at + 1 :].strip()
-    return "", text
-
-
-def _left(lines: list[Line], branches: list[_Branch], end: int, known: Macros) -> list[Line] | None:
-    """What is left of an `if`; None if all of it."""
-    values = [(_number(branch.condition, known) if branch.condition else 1) for branch in branches]
-    count = next((at for at, value in enumerate(values) if value != 0), len(values))
-    if count == len(values):
-        return [] if values else None
-    branch = branches[count]
-    if values[count] is None:
-        if count == 0:
+def _left(branches: list[Branch], known: Macros, indent: int) -> list[Line] | None:
+    """What is left of an `if`; None if all of it, as where a name that is declared within might be
+    one of those around."""
+    for condition, body in branches:
+        value = _number(condition, known) if condition else 1
+        if value is None:
             return None
-        file, text = lines[branch.at]
-        first = re.sub(r"^( *)(?:\} )?else ", r"\1", text)
-        return [(file, first), *lines[branch.at + 1 : end]]
-    indent = _indent(lines[branch.at])
-    body = [(file, text[4:]) for file, text in branch.body]
-    ends = end == len(lines) or _indent(lines[end]) < indent
-    own = any(DECLARATION.match(line[1]) and _indent(line) == indent for line in body)
-    if branch.in_braces and own and not ends:
-        file = lines[branch.at][0]
-        return [(file, f"{'':{indent}}{{"), *branch.body, (file, f"{'':{indent}}}}")]
-    return body
+        if value:
+            left = [(file, text[4:]) for file, text in body]
+            declares = any(_indent(line) == indent and DECLARATION.match(line[1]) for line in left)
+            return None if declares else left
+    return [] if branches else None
 
 
 # ---- what is used --------------------------------------------------------------------------------
@@ -235,12 +202,10 @@ def _used(lines: list[Line], settings: set[str]) -> list[Line]:
     kept = {item for item in code if not item.names or item.names & settings}
     pasted = tuple(set(re.findall(r"(\w+)##", "".join(text for _, text in lines))))  # a name's part
     kept |= {item for item in code if pasted and any(n.startswith(pasted) for n in item.names)}
-    words: set[str] = set()
-    found = kept
-    while found:
-        words = words.union(*(item.words for item in found))
-        found = {item for item in code if item not in kept and item.names & words}
-        kept |= found
+    words: set[str] = set().union(*(item.words for item in kept))
+    while mentioned := {item for item in code if item not in kept and item.names & words}:
+        kept |= mentioned
+        words = words.union(*(item.words for item in mentioned))
     paragraphs = {item.paragraph for item in code} - {item.paragraph for item in kept}
     files = {item.lines[0][0] for item in kept}.union(file for file, _ in lines[:1])
     left: list[Line] = []  # the last one first

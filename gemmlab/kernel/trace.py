@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gemmlab.ladder import Problem
+from gemmlab.ladder.precision import FLOAT32
 from ptxsim import Run
 from ptxsim.metrics import SECTOR_BYTES, sectors
 
 if TYPE_CHECKING:
     import pandas
-
-ELEMENT_BYTES = 4
 
 
 class TraceError(LookupError):
@@ -42,12 +41,11 @@ class Access:
     width: int
     sectors: int
     requests: int = 1
-    sector_bytes: int = SECTOR_BYTES
 
     @property
     def sector_elements(self) -> int:
         """Elements of the array in one sector."""
-        return self.sector_bytes * self.elements.shape[1] // self.width
+        return SECTOR_BYTES * self.elements.shape[1] // self.width
 
 
 @dataclass
@@ -65,14 +63,14 @@ class Trace:
     counters: dict[str, int]
     text: str = field(repr=False)
     run: Run = field(repr=False)
-    element_bytes: int = ELEMENT_BYTES  # of A and B
-    ops: str = "NN"
-    batch: int = 1
-    c_bytes: int = ELEMENT_BYTES  # of an element of C
+    element_bytes: int  # of A and B
+    ops: str
+    batch: int
+    c_bytes: int  # of an element of C
 
     def bytes_of(self, array: str) -> int:
         """Of an element of "A", "B", "C" or "bias"."""
-        return {"C": self.c_bytes, "bias": ELEMENT_BYTES}.get(array, self.element_bytes)
+        return {"C": self.c_bytes, "bias": FLOAT32.bytes}.get(array, self.element_bytes)
 
     @property
     def problem(self) -> Problem:
@@ -106,11 +104,8 @@ class Trace:
     ) -> Access:  # fmt: skip
         """The `occurrence`-th time that this warp loads from, or stores to, `array`. Raises
         TraceError, saying how often it does, where it does so less often."""
-        accesses = [
-            access
-            for access in self.run.accesses(block, warp)
-            if access.array == array and access.operation == op
-        ]
+        accesses = self.run.accesses(block, warp)
+        accesses = [each for each in accesses if (each.array, each.operation) == (array, op)]
         if not -len(accesses) <= occurrence < len(accesses):
             raise TraceError(
                 f"{self.kernel_name}: block {tuple(block)}, warp {warp} has {len(accesses)} {op}s "

@@ -8,6 +8,7 @@ rows of matrices with gaps between them; A, B and the bias must be afterwards wh
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,7 @@ from gemmlab.kernel.in_simulator import KernelMistake
 from gemmlab.kernel.operands import Launchable, Operands, unwritten
 from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
-from gemmlab.ladder.element_types import ElementType
-from gemmlab.ladder.precision import PRECISIONS, Precision
+from gemmlab.ladder.precision import PRECISIONS, ElementType, Precision
 from ptxsim import Finding
 
 if TYPE_CHECKING:
@@ -55,13 +55,16 @@ class Case:
     alpha: float
     beta: float
     seed: int
-    passed: bool
     message: str  # empty if passed
     worst: float  # the largest error as a share of its bound
     findings: tuple[Finding, ...] = ()  # what the simulator's checks met
     biased: bool = False  # with a bias
     batch: int = 1
     gap: int = 0  # elements between rows
+
+    @property
+    def passed(self) -> bool:
+        return not self.message
 
     def __str__(self) -> str:
         product = f"M={self.m} N={self.n} K={self.k} alpha={self.alpha:g} beta={self.beta:g}"
@@ -147,28 +150,26 @@ def verify(kernel: Kernel, seed: int | None = None) -> Report:
     rows. Inputs are new with every call, or those of `seed`. The kernel is run in place, as timing
     runs it.
     """
-    seeds = iter(np.random.SeedSequence(seed).generate_state(64).tolist())
-    cases = [check(kernel, *shape, *PRODUCT, seed=next(seeds)) for shape in shapes(kernel)]
     rows, cols = kernel.rung.tile(kernel.settings)
-    gaps = cycle(GAPS if kernel.takes("lda") else (0,))
-    cases += [
-        check(kernel, rows + 1, cols + 1, 33, *factors, seed=next(seeds), gap=next(gaps))
-        for factors in FACTORS[1:]
+    edge, gaps = (rows + 1, cols + 1, 33), cycle(GAPS if kernel.takes("lda") else (0,))
+    cases: list[tuple[tuple[int, int, int], tuple[float, float], dict[str, Any]]] = [
+        *((shape, PRODUCT, {}) for shape in shapes(kernel)),
+        *((edge, factors, {"gap": next(gaps)}) for factors in FACTORS[1:]),
     ]
     if kernel.rung.has_maps(kernel.settings):
-        cases.append(check(kernel, rows + 8, cols + 8, 80, 0.5, 2.0, seed=next(seeds)))
+        cases.append(((rows + 8, cols + 8, 80), (0.5, 2.0), {}))
     if kernel.takes("lda"):
-        cases.append(check(kernel, rows, cols, 32, *PRODUCT, seed=next(seeds), gap=4))
+        cases.append(((rows, cols, 32), PRODUCT, {"gap": 4}))
     if kernel.rung.batch > 1:
-        cases += [
-            check(kernel, 61, 67, 71, *PRODUCT, seed=next(seeds), batch=batch) for batch in (0, 1)
-        ]
-    cases.append(check(kernel, 7, 5, 0, 1.0, 0.5, seed=next(seeds), biased=False))
+        cases += [((61, 67, 71), PRODUCT, {"batch": batch}) for batch in (0, 1)]
+    cases.append(((7, 5, 0), (1.0, 0.5), {"biased": False}))
     if kernel.rung.takes_bias(kernel.settings):
-        cases.append(
-            check(kernel, rows + 1, cols + 1, 33, *PRODUCT, seed=next(seeds), biased=False)
-        )
-    return Report(kernel.name, cases)
+        cases.append((edge, PRODUCT, {"biased": False}))
+    seeds = np.random.SeedSequence(seed).generate_state(len(cases)).tolist()
+    return Report(kernel.name, [
+        check(kernel, *shape, *factors, seed=seed_of_case, **how)
+        for (shape, factors, how), seed_of_case in zip(cases, seeds, strict=True)
+    ])  # fmt: skip
 
 
 def check(
@@ -196,14 +197,12 @@ def check(
         least = operands.least() if kernel.precision.promoted is not None else (0.0, 0.0)
         bound = error_bound(A, B, C, alpha, beta, kernel.precision, **end, least=least)
         got = kernel.precision.c.decode(got)
-        rows = [str(row) for row in range(m)]
-        if got.ndim == 3:
-            rows = [f"{product}, {row}" for product in range(len(got)) for row in rows]
+        rows = _names(range(m), range(len(got)) if got.ndim == 3 else None)
         got, expected, bound = (X.reshape(-1, n) for X in (got, expected, bound))
         message, worst = _compare(got, expected, bound, rows)
-        message = "; ".join(part for part in (message, guards) if part)
+        message = "; ".join(filter(None, (message, guards)))
     return Case(
-        m, n, k, alpha, beta, seed, not message, message, worst, findings,
+        m, n, k, alpha, beta, seed, message, worst, findings,
         operands.bias is not None, problem.batch, gap,
     )  # fmt: skip
 
@@ -238,11 +237,9 @@ def check_sample(
     B = B if problem.ops[1] == "N" else B.swapaxes(-1, -2)
     random = np.random.default_rng(seed)
     chosen = _some(random, problem.m, rows)
-    names = [str(row) for row in chosen]
-    if C.ndim > 2:
-        products = _some(random, problem.batch, rows)
+    products = _some(random, problem.batch, rows) if C.ndim > 2 else None
+    if products is not None:
         A, B, C = (X[xp.asarray(products)] for X in (A, B, C))
-        names = [f"{product}, {row}" for product in products for row in names]
     A, C = (X[..., xp.asarray(chosen), :] for X in (A, C))
     A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
     least = (0.0, 0.0)
@@ -257,9 +254,16 @@ def check_sample(
     expected = reference(A, B, None, 1.0, 0.0, bias)
     bound = error_bound(A, B, None, 1.0, 0.0, precision, bias, kernel.activation, least)
     got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
+    names = _names(chosen, products)
     message, _ = _compare(got, activate(expected, kernel.activation), bound, names)
     if message:
         raise VerificationError(f"{where}: {message}")
+
+
+def _names(rows: Iterable[int], products: Iterable[int] | None) -> list[str]:
+    """What messages call the rows of a product, or of these products of a batch."""
+    names = [str(row) for row in rows]
+    return [f"{at}, {row}" for at in products for row in names] if products is not None else names
 
 
 def _some(random: np.random.Generator, count: int, most: int) -> np.ndarray:

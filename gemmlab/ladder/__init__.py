@@ -5,8 +5,8 @@ things: its kernel, `kernels/NN_name.cu`; its entry, RUNG in `gemmlab/lessons/na
 is found there; its record, `python -m gemmlab tune` and `record` on a GPU; its notebook.
 
 Read rung first, for what an entry says, and launch, for what its `plan` makes: grid, block,
-arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings, constraints: what
-these are made of. choices is for those who ask.
+arguments. Then an entry, lessons/naive/rung. Then problem, precision, settings: what these are made
+of. choices is for those who ask.
 """
 # ruff: noqa: F401
 
@@ -25,10 +25,8 @@ from gemmlab.ladder.choices import (
     stored_as,
     tuned_settings,
 )
-from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.element_types import ElementType
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
-from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, Precision
+from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, ElementType, Precision
 from gemmlab.ladder.probes import (
     CEILINGS,
     CEILINGS_NAME,
@@ -40,6 +38,7 @@ from gemmlab.ladder.probes import (
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import (
+    Constraint,
     IllegalSetting,
     Parameter,
     Settings,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache
 from itertools import product
 from math import log2
@@ -111,11 +111,10 @@ def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
 def nearest_on(rung: Rung, wanted: Settings, arch: str) -> Settings:
     """The settings closest to these that run on `arch`. Raises IllegalSetting if there are none."""
     every = legal_settings(rung)
-    others = [other for other in every if rung.runs_on(other, arch)]
-    if not others:
-        least = min(every, key=lambda s: (number(rung.needs_arch(s)), rung.shared_bytes(s)))
-        raise IllegalSetting(f"{rung.name} needs {rung.lacks(least, arch)}, this is {arch}")
-    return _nearest_of(others, wanted)
+    if running := [settings for settings in every if rung.runs_on(settings, arch)]:
+        return nearest(rung, wanted, among=running)
+    least = min(every, key=lambda s: (number(rung.needs_arch(s)), rung.shared_bytes(s)))
+    raise IllegalSetting(f"{rung.name} needs {rung.lacks(least, arch)}, this is {arch}")
 
 
 def legal_settings(rung: Rung) -> list[Settings]:
@@ -125,21 +124,15 @@ def legal_settings(rung: Rung) -> list[Settings]:
 
 @cache
 def _legal_settings(rung: Rung) -> list[Settings]:
-    combinations = (
-        settings for family in rung.families or ({},) for settings in _combined(rung, family)
-    )
-    return [settings for settings in combinations if rung.broken(settings) is None]
-
-
-def _combined(rung: Rung, family: Settings) -> Iterator[Settings]:
-    """All values of the parameters that a family leaves open, with its own for the others."""
-    names = [parameter.name for parameter in rung.parameters]
-    open_to = [
-        (family[parameter.name],) if parameter.name in family else parameter.legal
-        for parameter in rung.parameters
-    ]
-    for values in product(*open_to):
-        yield dict(zip(names, values, strict=True))
+    legal: list[Settings] = []
+    for family in rung.families or ({},):  # which has values of some parameters; the rest are open
+        open_to = {parameter.name: parameter.legal for parameter in rung.parameters}
+        open_to |= {name: (value,) for name, value in family.items()}
+        for values in product(*open_to.values()):
+            settings = dict(zip(open_to, values, strict=True))
+            if rung.broken(settings) is None:
+                legal.append(settings)
+    return legal
 
 
 def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Settings]:
@@ -153,10 +146,8 @@ def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Setting
 
 def of_type(rung: Rung, dtype: str) -> Settings | None:
     """The settings by which the rung multiplies a type, a Precision's name; None if it does not."""
-    values = next(
-        (parameter.legal for parameter in rung.parameters if parameter.name == "DTYPE"), ()
-    )
-    for settings in [{"DTYPE": value} for value in values] or [{}]:
+    legal = {parameter.name: parameter.legal for parameter in rung.parameters}
+    for settings in [{"DTYPE": value} for value in legal.get("DTYPE", ())] or [{}]:
         if rung.precision_of(rung.defaults | settings).name == dtype:
             return settings
     return None
@@ -180,12 +171,7 @@ def nearest(
     have the wanted value, whatever that changes of the rest. among: the combinations to choose
     from, all legal ones if None.
     """
-    return _nearest_of(legal_settings(rung) if among is None else among, wanted, keep)
 
-
-def _nearest_of(
-    choices: Collection[Settings], wanted: Settings, keep: Collection[str] = ()
-) -> Settings:
     def distance(settings: Settings) -> tuple[int, int, int]:
         # In billionths of a doubling of value + 1: whole, so that sums are the same in every order.
         steps = {
@@ -195,7 +181,7 @@ def _nearest_of(
         }
         return sum(name in keep for name in steps), len(steps), sum(steps.values())
 
-    return min(choices, key=distance)
+    return min(legal_settings(rung) if among is None else among, key=distance)
 
 
 def _offer(rung: Rung, wanted: Settings) -> str:

@@ -88,35 +88,22 @@ class Problem:
 
 
 # Products that people run, by groups: at all of them the ladder is measured beside cuBLAS.
-GROUPS: dict[str, tuple[Problem, ...]] = {
-    "thin": tuple(
-        Problem(*shape)
-        for shape in (
-            (1, 8192, 8192), (16, 4096, 4096), (32, 4096, 4096), (64, 4096, 4096),
-            (128, 4096, 4096), (8192, 1, 8192), (4096, 16, 4096), (8192, 32, 8192),
-            (4096, 64, 4096), (4096, 128, 4096),
-        )
+SHAPES = {
+    "thin": (
+        (1, 8192, 8192), (16, 4096, 4096), (32, 4096, 4096), (64, 4096, 4096), (128, 4096, 4096),
+        (8192, 1, 8192), (4096, 16, 4096), (8192, 32, 8192), (4096, 64, 4096), (4096, 128, 4096),
     ),
-    "deep K": tuple(
-        Problem(*shape)
-        for shape in ((64, 64, 65536), (128, 128, 32768), (256, 256, 16384), (512, 512, 8192))
+    "deep K": ((64, 64, 65536), (128, 128, 32768), (256, 256, 16384), (512, 512, 8192)),
+    "irregular": (
+        (1001, 777, 513), (1024, 1024, 512), (768, 768, 768), (1536, 1536, 1536),
+        (2000, 2000, 2000), (3072, 1024, 512),
     ),
-    "irregular": tuple(
-        Problem(*shape)
-        for shape in (
-            (1001, 777, 513), (1024, 1024, 512), (768, 768, 768), (1536, 1536, 1536),
-            (2000, 2000, 2000), (3072, 1024, 512),
-        )
-    ),
-    "squares": tuple(Problem(size, size, size) for size in (64, 128, 256, 512, 1024)),
-    "batches": tuple(
-        Problem(size, size, size, batch)
-        for size, batch in ((32, 10_000), (64, 4096), (128, 1024), (256, 256))
+    "squares": tuple((size, size, size) for size in (64, 128, 256, 512, 1024)),
+    "batches": (
+        (32, 32, 32, 10_000), (64, 64, 64, 4096), (128, 128, 128, 1024), (256, 256, 256, 256),
     ),
 }  # fmt: skip
-
-SINGLE_PRODUCTS = tuple(
-    problem for group in GROUPS.values() for problem in group if problem.batch == 1
-)
+GROUPS = {name: tuple(map(Problem.of, shapes)) for name, shapes in SHAPES.items()}
+EVERY_PROBLEM = tuple(problem for group in GROUPS.values() for problem in group)
 BATCHES = GROUPS["batches"]
-EVERY_PROBLEM = (*SINGLE_PRODUCTS, *BATCHES)
+SINGLE_PRODUCTS = tuple(problem for problem in EVERY_PROBLEM if problem.batch == 1)

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmlab.folders import KERNELS, NOTEBOOKS
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
+from gemmlab.ladder.settings import Constraint, IllegalSetting, Parameter, Settings
 from ptxsim.architectures import LIMITS, STATIC_SHARED_BYTES, base
 
 MAX_GRID = (2**31 - 1, 65535, 65535)  # blocks along x, y and z
@@ -74,8 +73,8 @@ class Rung:
     families: tuple[Settings, ...] = ()
     # The settings whose compiled code comes with the project, the defaults among them.
     ships: Callable[[Settings], bool] = lambda settings: True
-    bias: bool = False  # takes a bias for each column, and has a parameter ACTIVATION ...
-    biased: Callable[[Settings], bool] = lambda settings: True  # ... with these settings
+    # Whether it takes a bias for each column, and has a parameter ACTIVATION.
+    takes_bias: Callable[[Settings], bool] = lambda settings: False
     ops: Callable[[Settings], str] = lambda settings: "NN"  # how it takes A and B, see Problem
     batch: int = 1  # products of the launch that is verified; more than 1 if it takes batches
     shown_at: Problem | None = None  # in its row of the ladder, instead of at a large square
@@ -111,13 +110,13 @@ class Rung:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
         launches = self.plan(problem, settings, target)
         for launch in launches:
-            for blocks, limit, axis in zip(launch.grid, MAX_GRID, "xyz", strict=True):
+            axes = zip(launch.grid, MAX_GRID, launch.cluster, "xyz", strict=True)
+            for blocks, limit, together, axis in axes:
                 if blocks > limit:
                     raise IllegalSetting(
                         f"{self.name} at {problem} needs {blocks} blocks along {axis}, "
                         f"a grid has at most {limit}: choose larger blocks"
                     )
-            for blocks, together, axis in zip(launch.grid, launch.cluster, "xyz", strict=True):
                 if blocks % together:
                     raise IllegalSetting(
                         f"{self.name} at {problem}: {blocks} blocks along {axis} are no whole "
@@ -158,10 +157,6 @@ class Rung:
     def precision_of(self, settings: Settings) -> Precision:
         """Of A, B, C and the sums with these settings."""
         return self.precision if self.by_type is None else self.by_type(settings)
-
-    def takes_bias(self, settings: Settings) -> bool:
-        """Whether it takes a bias with these settings."""
-        return self.bias and self.biased(settings)
 
     def shared_bytes(self, settings: Settings) -> int:
         """Dynamic shared memory of a block, the most among the launches."""

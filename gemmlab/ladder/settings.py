@@ -1,9 +1,21 @@
-"""Settings of a rung: its tile parameters with a value for each, in words and as text."""
+"""Settings of a rung: its tile parameters with a value for each, and which of them go together.
+
+A constraint is a named condition, with the sentence for settings that break it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral
+
+from ptxsim.architectures import (
+    MAX_REGISTERS_PER_THREAD,
+    MAX_THREADS_PER_BLOCK,
+    REGISTERS_PER_SM,
+    STATIC_SHARED_BYTES,
+    WARP,
+)
 
 Settings = dict[str, int]
 
@@ -49,3 +61,109 @@ def read_settings(text: str) -> Settings:
 def listed(settings: Settings) -> str:
     """Settings in words: "TILE=32, BK=64"."""
     return ", ".join(f"{name}={value}" for name, value in settings.items())
+
+
+# ---- which settings go together ------------------------------------------------------------------
+
+FLOAT_BYTES = 4
+ADDRESSES = 20  # registers that a thread needs for indices and pointers, a low estimate
+
+Number = Callable[[Settings], int]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """`broken` says why settings do not meet it, as the end of a sentence; None where they do."""
+
+    name: str
+    broken: Callable[[Settings], str | None]
+
+    def where(self, applies: Callable[[Settings], bool]) -> Constraint:
+        """The same, of settings alone to which it applies."""
+        return Constraint(self.name, lambda s: self.broken(s) if applies(s) else None)
+
+
+def whole_block(threads: Number) -> Constraint:
+    """A block has at least a warp and at most what fits."""
+
+    def broken(s: Settings) -> str | None:
+        if (count := threads(s)) > MAX_THREADS_PER_BLOCK:
+            return f"makes {count} threads per block, at most {MAX_THREADS_PER_BLOCK} fit"
+        if count < WARP:
+            return f"makes {count} threads per block, less than one warp of {WARP}"
+        return None
+
+    return Constraint("threads per block", broken)
+
+
+def shared_memory(needed: Number, most: int) -> Constraint:
+    """A block needs at most so many bytes of shared memory."""
+
+    def broken(s: Settings) -> str | None:
+        if (count := needed(s)) > most:
+            return f"needs {count} bytes of shared memory, a block has {most}"
+        return None
+
+    return Constraint("shared memory", broken)
+
+
+def enough_registers(
+    needed: Number,
+    contents: Callable[[Settings], str],
+    threads: Number,
+    blocks: Number = lambda s: 1,
+) -> Constraint:
+    """The registers of all threads of so many blocks fit on an SM, by a low estimate."""
+
+    def broken(s: Settings) -> str | None:
+        at_once, count = blocks(s), threads(s)
+        there = min(MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM // (count * at_once))
+        if needed(s) + ADDRESSES <= there:
+            return None
+        at_a_time = f", {at_once} of them at a time" if at_once > 1 else ""
+        return (
+            f"needs about {needed(s) + ADDRESSES} registers per thread: {contents(s)} and "
+            f"addresses; blocks of {count} threads{at_a_time} leave {there}"
+        )
+
+    return Constraint("registers", broken)
+
+
+def fits(
+    threads: Number,
+    sums: Callable[[Settings], tuple[int, int]],
+    shared_floats: Number,
+    blocks: Number = lambda s: 1,
+) -> tuple[Constraint, ...]:
+    """A block whose threads each hold sums of so many rows and columns of C fits on an SM."""
+
+    def needed(s: Settings) -> int:
+        rows, columns = sums(s)
+        return rows * columns + rows + columns
+
+    def contents(s: Settings) -> str:
+        rows, columns = sums(s)
+        return f"{rows}×{columns} sums, a column, a row"
+
+    return (
+        whole_block(threads),
+        shared_memory(lambda s: FLOAT_BYTES * shared_floats(s), STATIC_SHARED_BYTES),
+        enough_registers(needed, contents, threads, blocks),
+    )
+
+
+def even_shares(threads: Number, each: int, of_what: str) -> Constraint:
+    """The threads bring as many groups of `each` elements of a tile of A, and of B."""
+
+    def broken(s: Settings) -> str | None:
+        count = threads(s)
+        for matrix, side in (("A", "BM"), ("B", "BN")):
+            groups = s[side] * s["BK"] // each
+            if groups % count:
+                return (
+                    f"makes {count} threads per block, but a tile of {matrix} has {groups} groups "
+                    f"of {of_what}: no multiple of that"
+                )
+        return None
+
+    return Constraint("even shares", broken)

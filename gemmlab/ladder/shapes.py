@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Triple
 from gemmlab.ladder.precision import SINGLE, Precision
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, shared_memory
 from ptxsim.architectures import LIMITS, WARP, base
 
 
@@ -18,14 +17,7 @@ def ceil_div(a: int, b: int) -> int:
 
 def fits(shared_bytes: Callable[[Settings], int], arch: str) -> Constraint:
     """That a block of this architecture may request so many bytes of shared memory."""
-    most = LIMITS[base(arch)].dynamic_shared_bytes
-
-    def broken(s: Settings) -> str | None:
-        if (needed := shared_bytes(s)) > most:
-            return f"needs {needed} bytes of shared memory, a block has {most}"
-        return None
-
-    return Constraint("shared memory", broken)
+    return shared_memory(shared_bytes, LIMITS[base(arch)].dynamic_shared_bytes)
 
 
 # A block computes BM×BN elements of C and goes along K in steps of BK.

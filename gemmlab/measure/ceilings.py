@@ -17,19 +17,8 @@ from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.on_gpu import loaded
-from gemmlab.ladder import (
-    CEILINGS,
-    HALF,
-    LEVELS,
-    TENSOR_CEILING,
-    ElementType,
-    Launch,
-    Precision,
-    Problem,
-    Read,
-    Settings,
-)
-from gemmlab.ladder.probes import MMA_CEILINGS, MMA_TYPES, WGMMA_CEILINGS, Probe, mma_shape
+from gemmlab.ladder import HALF, ElementType, Launch, Precision, Problem, Read, Settings, probes
+from gemmlab.ladder.probes import CEILINGS, LEVELS, MMA_CEILINGS, TENSOR_CEILING, WGMMA_CEILINGS
 from gemmlab.measure.in_turn import wait
 from gemmlab.measure.power import Pace, SmClock, Work, clock_mhz
 from gemmlab.measure.timing import Spread
@@ -44,8 +33,6 @@ CHECK_ITERATIONS = 3
 MULTIPLIER, ADDEND = -1 + 2**-10, 0.5
 BYTES = 16  # of a piece, which a thread reads with one instruction
 SAMPLE_BYTES = {True: 4 * 2**30, False: 128 * 2**20}  # of one launch, read together; of each block
-
-
 # As many steps as a product with a K of 8192 in FP16 has, and the tiles of C of some milliseconds.
 STEPS, TILES = 128, 8
 ROWS, ROW_BYTES = 128, 128  # of A in one step: 64 rows for each warpgroup, and bytes along K
@@ -73,8 +60,12 @@ def of_ceilings(sm_count: int) -> Fingerprint:
 
 def of_tensor_ceiling(sm_count: int) -> Fingerprint:
     """What measures the roof of the tensor cores on a GPU with so many SMs."""
-    launches = [TENSOR_CEILING.launch(sm_count)]
-    return fingerprint(TENSOR_CEILING.path, TENSOR_CEILING.macros, launches)
+    return of_probe(TENSOR_CEILING, TENSOR_CEILING.macros, sm_count)
+
+
+def of_probe(probe: probes.Probe, macros: Settings, sm_count: int) -> Fingerprint:
+    """Of a probe with one kernel."""
+    return fingerprint(probe.path, macros, [probe.launch(sm_count)])
 
 
 def of_levels(sm_count: int) -> Fingerprint:
@@ -114,6 +105,15 @@ def time_launches(launch: Callable[[], None], work: int, label: str) -> Roof:
     elapsed_ms, state = wait(samples, label)
     state = replace(state, sm_clock_mhz=clock_mhz(before.get(), after.get()))
     return Roof(Spread.of([work / (each / 1000) for each in elapsed_ms], max), work, state)
+
+
+def whole_numbers(
+    seed: int, a: tuple[int, ...], b: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """A and B of these shapes: float32, whole numbers from -7 to 7. All types hold them, and the
+    sums over the checks are exact, in any order."""
+    random = np.random.default_rng(seed)
+    return random.integers(-7, 8, a).astype("f4"), random.integers(-7, 8, b).astype("f4")
 
 
 def _require_equal(got: Any, expected: Any, name: str) -> None:
@@ -181,16 +181,12 @@ def fma_chain(threads: int, iterations: int, CHAINS: int, UNROLL: int) -> np.nda
 
 def measure_tensor_ceiling() -> Roof:
     """The roof of mma.sync on the GPU here, FP16 with FP32 sums. Raises CeilingsError."""
-    return _measure_mma(TENSOR_CEILING, TENSOR_CEILING.macros, HALF)
+    return measure_mma(TENSOR_CEILING, TENSOR_CEILING.macros, HALF)
 
 
-def measure_mma_ceiling(dtype: int, precision: Precision) -> Roof:
-    """The roof of mma.sync on the GPU here, of the type that DTYPE of 00_mma_ceilings says. Raises
-    CeilingsError if a few iterations differ from NumPy."""
-    return _measure_mma(MMA_CEILINGS, MMA_CEILINGS.macros | {"DTYPE": dtype}, precision)
-
-
-def _measure_mma(probe: Probe, macros: Settings, precision: Precision) -> Roof:
+def measure_mma(probe: probes.Probe, macros: Settings, precision: Precision) -> Roof:
+    """The roof of mma.sync on the GPU here, of the type that `macros` say. Raises CeilingsError if
+    a few iterations differ from NumPy."""
     import cupy
 
     shape = probe.launch(require_gpu("Measuring the ceiling of tensor cores").sm_count)
@@ -207,17 +203,14 @@ def _measure_mma(probe: Probe, macros: Settings, precision: Precision) -> Roof:
     expected = mma_chain(precision, CHECK_ITERATIONS, macros["CHAINS"], macros["UNROLL"])
     _require_equal(out, cupy.asarray(expected), f"The {precision.name} products of {probe.name}.cu")
     steps = macros["CHAINS"] * macros["UNROLL"] * ITERATIONS
-    flop = Problem(*mma_shape(precision)).flop
+    flop = Problem(*probes.mma_shape(precision)).flop
     return time_launches(launch, flop * steps * warps, f"mma.sync {precision.name}")
 
 
 def mma_operands(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
-    """A (16, K) and B (chains, K, 8) of one mma.sync: float32, whole numbers from -7 to 7. All
-    types hold them, and the sums over the check are exact, in any order."""
-    m, n, k = mma_shape(precision)
-    numbers = np.random.default_rng(5).integers(-7, 8, m * k + chains * k * n)
-    a, b = numbers[: m * k], numbers[m * k :]
-    return a.reshape(m, k).astype("f4"), b.reshape(chains, k, n).astype("f4")
+    """A (16, K) and B (chains, K, 8) of one mma.sync, as whole_numbers."""
+    m, n, k = probes.mma_shape(precision)
+    return whole_numbers(5, (m, k), (chains, k, n))
 
 
 def mma_lanes(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray]:
@@ -226,7 +219,6 @@ def mma_lanes(precision: Precision, chains: int) -> tuple[np.ndarray, np.ndarray
     Of a row of A and of a column of B, eight words of 32 bits: lane 4 g + t holds words t and t + 4
     of rows g and g + 8 of A, and of column g of B.
     """
-
     a, b = mma_operands(precision, chains)
     of_rows, of_columns = words(a, precision.a), words(b.swapaxes(1, 2), precision.b)
     g, t = np.divmod(np.arange(32), 4)
@@ -323,7 +315,7 @@ class WgmmaCeiling:
 
     @property
     def precision(self) -> Precision:
-        return MMA_TYPES[self.dtype]
+        return probes.MMA_TYPES[self.dtype]
 
     @property
     def macros(self) -> dict[str, int]:
@@ -333,7 +325,7 @@ class WgmmaCeiling:
 
     def fingerprint(self, sm_count: int) -> Fingerprint:
         """Of what is measured on a GPU with so many SMs."""
-        return fingerprint(WGMMA_CEILINGS.path, self.macros, [WGMMA_CEILINGS.launch(sm_count)])
+        return of_probe(WGMMA_CEILINGS, self.macros, sm_count)
 
     @property
     def step(self) -> Problem:
@@ -342,11 +334,9 @@ class WgmmaCeiling:
 
 
 def wgmma_operands(ceiling: WgmmaCeiling) -> tuple[np.ndarray, np.ndarray]:
-    """A (M, K) and B by columns (N, K) of one step: float32, whole numbers from -7 to 7. All types
-    hold them, and the sums over the check are exact, in any order."""
+    """A (M, K) and B by columns (N, K) of one step, as whole_numbers."""
     m, n, k = ceiling.step.shape
-    numbers = np.random.default_rng(17).integers(-7, 8, (m + n) * k).astype("f4")
-    return numbers[: m * k].reshape(m, k), numbers[m * k :].reshape(n, k)
+    return whole_numbers(17, (m, k), (n, k))
 
 
 def wgmma_chain(ceiling: WgmmaCeiling, steps: int) -> np.ndarray:
@@ -368,33 +358,28 @@ def measure_wgmma(ceiling: WgmmaCeiling, zeros: bool, pace: Callable[[Work], Pac
     CeilingsError if a small check differs from NumPy."""
     import cupy
 
-    probe = WGMMA_CEILINGS
-    here = require_gpu("Measuring the ceilings of wgmma")
-    shape = probe.launch(here.sm_count)
-    text = probe.path.read_text("utf-8")
+    here, element = require_gpu("Measuring the ceilings of wgmma"), ceiling.precision.a
+    shape, path = WGMMA_CEILINGS.launch(here.sm_count), WGMMA_CEILINGS.path
     code = ceiling.fingerprint(here.sm_count).code
-    kernels = loaded(text, probe.path.name, here.arch, ceiling.macros, code)
+    kernels = loaded(path.read_text("utf-8"), path.name, here.arch, ceiling.macros, code)
     function = kernels.function(shape)
-    out = cupy.zeros(shape.block[0] * here.sm_count, "f4")
+    out = cupy.zeros((here.sm_count, shape.block[0]), "f4")
 
     def launch(a: Any, b: Any, tiles: int, steps: int) -> None:
-        counts = np.int32(tiles), np.int32(steps)
-        function(shape.grid, shape.block, (out, a, b, *counts))
+        function(shape.grid, shape.block, (out, a, b, np.int32(tiles), np.int32(steps)))
 
-    a, b = (words(cupy.asarray(matrix), ceiling.precision.a) for matrix in wgmma_operands(ceiling))
+    a, b = (words(cupy.asarray(matrix), element) for matrix in wgmma_operands(ceiling))
     launch(a, b, CHECK_TILES, CHECK_STEPS)
     expected = cupy.asarray(wgmma_chain(ceiling, CHECK_STEPS))
-    _require_equal(
-        out.reshape(here.sm_count, -1), expected, f"The products of {probe.name}.cu with {ceiling}"
-    )
+    _require_equal(out, expected, f"The products of {path.name} with {ceiling}")
     m, n, k = ceiling.step.shape
     random = cupy.random.RandomState(17)
-    a, b = (
-        words(
-            cupy.zeros((rows, k), "f4") if zeros else random.uniform(-1, 1, (rows, k), dtype="f4"),
-            ceiling.precision.a,
+
+    def data(rows: int) -> Any:
+        return (
+            cupy.zeros((rows, k), "f4") if zeros else random.uniform(-1, 1, (rows, k), dtype="f4")
         )
-        for rows in (m, n)
-    )
+
+    a, b = (words(data(rows), element) for rows in (m, n))
     flop = ceiling.step.flop * TILES * STEPS * here.sm_count
     return pace(Work(lambda: launch(a, b, TILES, STEPS), flop))

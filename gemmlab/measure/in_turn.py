@@ -14,7 +14,7 @@ from dataclasses import fields
 from typing import Any
 
 from gemmlab.cuda.device import GpuState, gpu_state
-from gemmlab.ladder import SINGLE, ElementType, Precision, Problem
+from gemmlab.ladder import SINGLE, Precision, Problem
 
 SAMPLE_MS = 5.0  # one sample lasts at least this long: events resolve about 1 µs
 GRAPH_BELOW_MS = 1.0  # launches shorter than this are captured into a CUDA graph ...
@@ -48,11 +48,6 @@ def launches_per_sample(launch_ms: float, sets: int) -> int:
     if launch_ms >= GRAPH_BELOW_MS:
         return needed
     return math.ceil(max(needed, GRAPH_LAUNCHES) / sets) * sets
-
-
-def alternation(pairs: int) -> list[tuple[int, int]]:
-    """The order within each pair, sides being 0 and 1: A B, B A, A B, ..."""
-    return [(0, 1) if pair % 2 == 0 else (1, 0) for pair in range(pairs)]
 
 
 # ---- on the GPU ----------------------------------------------------------------------------------
@@ -122,14 +117,14 @@ class Side:
 def alternate(
     first: Side, second: Side, pairs: int, label: str
 ) -> tuple[list[float], list[float], GpuState]:
-    """Milliseconds per launch of both sides, pair by pair, and the GPU's state meanwhile."""
-    sides = (first, second)
-    stream = first.stream
+    """Milliseconds per launch of both sides, pair by pair, and the GPU's state meanwhile. In the
+    order A B, B A, A B, ..."""
+    sides, stream = (first, second), first.stream
     for side in sides:  # the GPU works on these while Python enqueues the rest
         side.sample()
     samples = []
-    for order in alternation(pairs):
-        for which in order:
+    for pair in range(pairs):
+        for which in (0, 1) if pair % 2 == 0 else (1, 0):
             start = stream.record()
             sides[which].sample()
             samples.append((which, start, stream.record()))
@@ -176,9 +171,9 @@ def make_sets(problem: Problem, count: int, precision: Precision = SINGLE) -> li
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
     elements = precision.a, precision.b, precision.c
     lengths = [math.ceil(math.prod(shape) / ALIGNMENT) * ALIGNMENT for shape in shapes]
-    sizes: dict[ElementType, int] = {}
+    sizes = dict.fromkeys(elements, 0)
     for element, length in zip(elements, lengths, strict=True):
-        sizes[element] = sizes.get(element, 0) + count * length
+        sizes[element] += count * length
     needed = sum(element.bytes * size for element, size in sizes.items())
     cupy.get_default_memory_pool().free_all_blocks()
     free = cupy.cuda.runtime.memGetInfo()[0]

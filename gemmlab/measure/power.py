@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.device import GpuState, energy_j, gpu_state, require_gpu
-from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder.probes import SM_CLOCK
 from gemmlab.measure.in_turn import NVML_PERIOD_S, Side, typical
@@ -66,18 +66,16 @@ class SmClock:
     def __init__(self) -> None:
         here = require_gpu("Reading the clock of the SMs")
         text = SM_CLOCK.path.read_text("utf-8")
-        code = code_hash(text, {})
-        self._kernels = loaded(text, SM_CLOCK.path.name, here.arch, {}, code)
-        self._launch = SM_CLOCK.launch(here.sm_count)
-        self._sm_count = here.sm_count
+        kernels = loaded(text, SM_CLOCK.path.name, here.arch, {}, code_hash(text, {}))
+        self._launch, self._sm_count = SM_CLOCK.launch(here.sm_count), here.sm_count
+        self._function = kernels.function(self._launch)
 
     def read(self) -> Any:
         """Enqueue a reading; returns the array (sm_count, 2) that it will be in."""
         import cupy
 
         counted = cupy.zeros((self._sm_count, 2), cupy.int64)
-        function = self._kernels.function(self._launch)
-        function(self._launch.grid, self._launch.block, (counted,))
+        self._function(self._launch.grid, self._launch.block, (counted,))
         return counted
 
 
@@ -149,16 +147,12 @@ def in_rounds(sides: Sequence[Side], rounds: int, rest_s: float = 0.0) -> list[l
             sides[which].sample()
             enqueued[which].append((before, start, stream.record(), clock.read()))
     stream.synchronize()
-    return [
-        [
-            Sample(
-                cupy.cuda.get_elapsed_time(start, end) / side.launches,
-                clock_mhz(before.get(), after.get()),
-            )
-            for before, start, end, after in samples
-        ]
-        for side, samples in zip(sides, enqueued, strict=True)
-    ]
+
+    def of(side: Side, before: Any, start: Any, end: Any, after: Any) -> Sample:
+        ms = cupy.cuda.get_elapsed_time(start, end) / side.launches
+        return Sample(ms, clock_mhz(before.get(), after.get()))
+
+    return [[of(side, *s) for s in samples] for side, samples in zip(sides, enqueued, strict=True)]
 
 
 def mean_power_w(readings: Sequence[tuple[float, float]]) -> float | None:
@@ -209,24 +203,16 @@ def sustained(work: Work) -> Pace:
     end, after = stream.record(), clock.read()
     end.synchronize()
     seconds = cupy.cuda.get_elapsed_time(start, end) / 1e3
-    state = typical(states)
-    return Pace(
-        count * work.flop / seconds,
-        clock_mhz(before.get(), after.get()),
-        state.sm_clock_mhz,
-        mean_power_w(energy) or state.power_w,
-        state.temperature_c,
-    )
+    rate, state = count * work.flop / seconds, typical(states)
+    power_w = mean_power_w(energy) or state.power_w
+    sm_clock_mhz = clock_mhz(before.get(), after.get())
+    return Pace(rate, sm_clock_mhz, state.sm_clock_mhz, power_w, state.temperature_c)
 
 
 def _launch_ms(work: Work) -> float:
     """Of one launch, warm."""
     import cupy
 
-    stream = cupy.cuda.get_current_stream()
-    for _ in range(2):
-        start = stream.record()
-        work.launch()
-        end = stream.record()
-        end.synchronize()
-    return cupy.cuda.get_elapsed_time(start, end)
+    side = Side(work.launch, [()], cupy.cuda.get_current_stream())
+    side.elapsed_ms()
+    return side.elapsed_ms()

@@ -12,6 +12,7 @@ import argparse
 import csv
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,8 +55,6 @@ METRICS = (
     "sm__throughput.avg.pct_of_peak_sustained_elapsed",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
 )
-
-
 TENSOR_METRICS = (
     # Of tensor cores: products of a warp, and its loads of matrices from shared memory.
     "sm__inst_executed_pipe_tensor_op_hmma.sum",
@@ -80,24 +79,18 @@ class CountersUnavailable(RuntimeError):
 
 def find_ncu() -> str | None:
     """The path of Nsight Compute's command line, on the PATH or where CUDA installs it."""
-    path = shutil.which("ncu")
-    if path:
-        return path
     places = ("/usr/local/cuda/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
     there = sorted(path for place in places for path in glob.glob(place))
-    return there[-1] if there else None
+    return shutil.which("ncu") or (there[-1] if there else None)
 
 
 def ncu_version() -> str | None:
     """Nsight Compute's version, as "2025.3.1.0"; None where it is missing."""
-    path = find_ncu()
-    if path is None:
+    if (path := find_ncu()) is None:
         return None
     done = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
-    for line in done.stdout.splitlines():
-        if line.startswith("Version "):
-            return line.split()[1]
-    return "unknown"
+    version = re.search(r"^Version (\S+)", done.stdout, re.MULTILINE)
+    return version[1] if version else "unknown"
 
 
 def metrics_of(rung: Rung) -> tuple[str, ...]:
@@ -160,18 +153,13 @@ def profile(
 
     `which`: ncu's options that choose launches. `name` is for messages. Raises CountersUnavailable.
     """
-    ncu = find_ncu()
-    if ncu is None:
+    if (ncu := find_ncu()) is None:
         raise CountersUnavailable(
             "Nsight Compute (ncu) is not installed: it comes with the CUDA toolkit."
         )
     command = [
-        ncu,
-        "--clock-control", "none",
-        "--csv", "--page", "details", "--print-units", "base",
-        *which,
-        "--metrics", ",".join(metrics),
-        sys.executable, *child,
+        ncu, "--clock-control", "none", "--csv", "--page", "details", "--print-units", "base",
+        *which, "--metrics", ",".join(metrics), sys.executable, *child,
     ]  # fmt: skip
     path = os.pathsep.join(filter(None, (str(PACKAGE.parent), os.environ.get("PYTHONPATH"))))
     try:
@@ -180,9 +168,8 @@ def profile(
             env={**os.environ, "PYTHONPATH": path},
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise CountersUnavailable(
-            f"Nsight Compute took more than {TIME_LIMIT_S} s for {name}."
-        ) from None
+        took = f"took more than {TIME_LIMIT_S} s for {name}"
+        raise CountersUnavailable(f"Nsight Compute {took}.") from None
     if "ERR_NVGPUCTRPERM" in done.stdout + done.stderr:
         raise CountersUnavailable(
             "The driver lets only administrators read hardware counters here: run as root, or "
@@ -192,9 +179,8 @@ def profile(
     errors = [line for line in printed if "error" in line.lower()]
     message = errors[-1] if errors else "It printed no error."
     if done.returncode != 0:
-        raise CountersUnavailable(
-            f"Nsight Compute failed for {name} (exit status {done.returncode}). {message}"
-        )
+        failed = f"failed for {name} (exit status {done.returncode})"
+        raise CountersUnavailable(f"Nsight Compute {failed}. {message}")
     return parse_csv(done.stdout), message
 
 
@@ -214,25 +200,17 @@ def parse_csv(text: str) -> list[tuple[str, dict[str, int | float]]]:
         if not row["ID"].isdigit():
             continue
         _, metrics = launches.setdefault(row["ID"], (row["Kernel Name"], {}))
-        value = _number(row["Metric Value"])
-        if value is not None:
-            metrics[row["Metric Name"]] = value
+        try:
+            value = float(row["Metric Value"].replace(",", ""))
+        except ValueError:  # "n/a"
+            continue
+        metrics[row["Metric Name"]] = int(value) if value.is_integer() else value
     return [launches[key] for key in sorted(launches, key=int)]
-
-
-def _number(text: str) -> int | float | None:
-    try:
-        value = float(text.replace(",", "").strip())
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() else value
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Launch one rung once per shape; this is what runs under ncu."""
-    parser = argparse.ArgumentParser(
-        prog="python -m gemmlab.measure.profiler", description=main.__doc__
-    )
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("rung")
     parser.add_argument("shapes", nargs="+", help="MxNxK, or MxNxKxBATCH")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
@@ -240,10 +218,8 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     settings = {name: int(value) for name, value in (text.split("=") for text in options.set)}
     rung = find(options.rung)
-    if options.file is None:
-        kernel = Kernel(rung, settings_for(rung, settings), None, rung.path)
-    else:
-        kernel = Kernel(rung, settings_for(rung, {}) | settings, None, options.file)
+    settings = rung.defaults | settings if options.file else settings_for(rung, settings)
+    kernel = Kernel(rung, settings, None, options.file or rung.path)
     for shape in options.shapes:
         problem = kernel.problem(*map(int, shape.split("x")))
         placed = kernel.operands(problem, SEED).changed(kernel.to_device)

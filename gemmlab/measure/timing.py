@@ -22,13 +22,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.cublaslt import (
-    EIGHT_BITS,
-    CublasLt,
-    EightBitProduct,
-    NoAlgorithm,
-    ScaledProduct,
-)
+from gemmlab.cuda.cublaslt import EIGHT_BITS, CublasLt, EightBitProduct, NoAlgorithm, ScaledProduct
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.operands import Launchable, Operands
@@ -130,11 +124,6 @@ class Measurement:
 SPREADS = ("time_ms", "cublas_ms", "ratio", "noise")
 
 
-def gflops(m: int, n: int, k: int, time_ms: float) -> float:
-    """10^9 floating-point operations per second."""
-    return Problem(m, n, k).flop / (time_ms * 1e6)
-
-
 def now() -> str:
     """The time in UTC to the second, as records write it."""
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
@@ -164,6 +153,10 @@ class Race:
         return Spread.of(self.our_ms, min)
 
     @property
+    def pairs(self) -> int:
+        return len(self.our_ms)
+
+    @property
     def ratio(self) -> Spread:
         """cuBLAS's time over ours, pair by pair."""
         return Spread.of([c / o for o, c in zip(self.our_ms, self.cublas_ms, strict=True)], max)
@@ -187,51 +180,42 @@ class Arena:
 
         import cupy
 
-        self.problem, self.precision = problem, precision
+        self.problem, self.precision, self.pointers = problem, precision, pointers
         self.stream = cupy.cuda.Stream(non_blocking=True)
-        self.pointers = pointers
         # Of each side, so that neither finds what the other has just read.
-        self.sets = input_sets(problem.least_bytes(self.precision), self.here.l2_bytes)
+        self.sets = input_sets(problem.least_bytes(precision), self.here.l2_bytes)
         self._operands: list[Operands] = []
         self._theirs: Side | None = None
         self._open = ExitStack()
-        self._eight_bits = precision.name in EIGHT_BITS
-        self.their_precision = of_cublaslt(precision) if self._eight_bits else precision
 
     def __enter__(self) -> Arena:
         self._open.enter_context(self.stream)
-        self.cublas = self._theirs_here()
+        self.their_problem, self.their_precision = self.problem, self.precision
+        self.cublas = self._cublas()
         return self
-
-    def _theirs_here(self) -> Launchable:
-        name = self.precision.name
-        if self.precision.scales is None and not self._eight_bits:
-            return self._open.enter_context(Cublas(self.stream, name, self.pointers))
-        library = self._open.enter_context(CublasLt(self.stream))
-        if self.precision.scales is not None:
-            return self._scaled_product(library)
-        return EightBitProduct(library, *self.problem.shape, name)
 
     def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
 
-    def _scaled_product(self, library: CublasLt) -> ScaledProduct:
-        """cuBLASLt's with the same kind of scales, or where it has none with scales of tensors."""
-        precision = self.precision
-        types = precision.a.name, precision.b.name, precision.c.name
-        scales = precision.scales or OF_TENSORS
+    def _cublas(self) -> Launchable:
+        """Also says what cuBLAS takes for the problem and the precision, where that is another."""
+        precision, shape = self.precision, self.problem.shape
+        if precision.name in EIGHT_BITS:
+            self.their_problem = replace(self.problem, ops="NT")
+        elif precision.scales is None:
+            return self._open.enter_context(Cublas(self.stream, precision.name, self.pointers))
+        library = self._open.enter_context(CublasLt(self.stream))
+        if precision.scales is None:
+            self.their_precision = of_cublaslt(precision)
+            return EightBitProduct(library, *shape, precision.name)
+        scales, types = precision.scales, (precision.a.name, precision.b.name, precision.c.name)
         try:
-            product = ScaledProduct(library, *self.problem.shape, types, scales.name)
+            product = ScaledProduct(library, *shape, types, scales.name)
         except NoAlgorithm:
             scales = OF_TENSORS
-            product = ScaledProduct(library, *self.problem.shape, types, scales.name)
+            product = ScaledProduct(library, *shape, types, scales.name)
         self.their_precision = replace(precision, scales=scales, promoted=PROMOTED)
         return product
-
-    @property
-    def their_problem(self) -> Problem:
-        """As cuBLAS takes it."""
-        return replace(self.problem, ops="NT") if self._eight_bits else self.problem
 
     @faults.reported()
     def side(self, kernel: Launchable) -> Side:
@@ -271,10 +255,8 @@ class Arena:
                     for each in theirs
                 ]
             if self.precision.scales is not None:
-                theirs = [replace(each, precision=self.their_precision) for each in theirs]
-                theirs = _scaled(theirs)
-            sets = self._sets(self.cublas, theirs)
-            self._theirs = Side(self.cublas.launch, sets, self.stream)
+                theirs = _scaled([replace(each, precision=self.their_precision) for each in theirs])
+            self._theirs = Side(self.cublas.launch, self._sets(self.cublas, theirs), self.stream)
             self._theirs.plan()
         return self._theirs
 

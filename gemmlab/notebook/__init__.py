@@ -2,5 +2,5 @@
 
 `%%kernel` is in kernel_magic, gl.heat in heat; 21's parts, with its own sliders, are in ranks/.
 overview has the ladder's speeds up to a rung. notebooks/index.ipynb shows index and glossary;
-reading says how long a notebook takes, chapters are notebooks without a kernel of their own.
+series: the notebooks in their order, what each needs and how long it takes.
 """

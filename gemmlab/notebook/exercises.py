@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gemmlab import ladder
-from gemmlab.kernel.compiler import CompileError
 from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.ladder import RUNGS, LadderError
 from gemmlab.ladder.rung import Planted
 from gemmlab.report import Shown
-from ptxsim import LaunchError, PtxError, UnknownInstruction, launch
+from ptxsim import CompileError, LaunchError, PtxError, UnknownInstruction, launch
 from ptxsim.metrics import METRICS
 
 if TYPE_CHECKING:
     import pandas
 
 WAITING = "Waiting for your number: replace None above and run this cell again."
+REFUSED = (CompileError, LaunchError, PtxError, UnknownInstruction)
 NO_NUMBER = "Not yet: {!r} is not a number, such as 16 or 2.5."
 
 
@@ -95,24 +95,22 @@ def check_kernel(
     try:
         kernel = from_source(source, like, None, **settings)
         report = kernel.verify()
-    except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
+    except REFUSED as error:
         print(f"Not yet: {error}")
         return
     count, failed = len(report.cases), [case for case in report.cases if not case.passed]
-    checked = kernel.check().cases if mistakes and not failed else []
-    hidden = [case.message.split("; ")[0] for case in checked if not case.passed]
     if failed:
         first = failed[0]
         where = f"M={first.m}, N={first.n}, K={first.k}"
         met = f": {first.findings[0]}" if first.findings else ""
         print(f"Not yet: {len(failed)} of {count} cases fail, the first of them at {where}{met}.")
-    elif hidden:
-        print(f"Not yet: all {count} cases pass, but there is a {hidden[0]}.")
-    elif conflicts and (more := _conflicts(kernel)):
-        of_all = f"of the wavefronts of one tile {more} are bank conflicts"
-        print(f"Not yet: all {count} cases pass, but {of_all}.")
-    else:
-        print(f"Right: all {count} cases pass.")
+        return
+    checked = kernel.check().cases if mistakes else []
+    but = [f"there is a {case.message.split('; ')[0]}" for case in checked if not case.passed]
+    if not but and conflicts and (more := _conflicts(kernel)):
+        but = [f"of the wavefronts of one tile {more} are bank conflicts"]
+    passed = f"all {count} cases pass"
+    print(f"Not yet: {passed}, but {but[0]}." if but else f"Right: {passed}.")
 
 
 def _conflicts(kernel: Kernel) -> int:
@@ -124,13 +122,9 @@ def _conflicts(kernel: Kernel) -> int:
 
 
 def check_launch(
-    source: str,
-    entry: str,
-    grid: tuple[int, int, int],
-    block: tuple[int, int, int],
-    args: list,
+    source: str, entry: str, grid: tuple[int, int, int], block: tuple[int, int, int], args: list,
     expected: np.ndarray,
-) -> None:
+) -> None:  # fmt: skip
     """Launch the reader's kernel in the simulator, and say whether it does what it should.
 
     args: as simulator.launch takes them; the last array among them is what the kernel writes, and
@@ -138,7 +132,7 @@ def check_launch(
     """
     try:
         run = launch(source, entry, grid, block, args, check=True)
-    except (CompileError, LaunchError, PtxError, UnknownInstruction) as error:
+    except REFUSED as error:
         print(f"Not yet: {error}")
         return
     written = [arg for arg in args if isinstance(arg, np.ndarray)][-1]
@@ -183,9 +177,8 @@ def find_mistake(kernel: Kernel, line: int | None) -> None:
     if line in changed_lines(original, kernel.text):
         print(f"Right: {mistake.what}. {mistake.seen[0].upper()}{mistake.seen[1:]}.")
     else:
-        print(
-            f"Not yet: line {line} is as it should be. {mistake.hint[0].upper()}{mistake.hint[1:]}"
-        )
+        hint = mistake.hint[0].upper() + mistake.hint[1:]
+        print(f"Not yet: line {line} is as it should be. {hint}")
 
 
 def changed_lines(before: str, after: str) -> set[int]:

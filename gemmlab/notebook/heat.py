@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gemmlab.kernel.trace import Trace
+from gemmlab.report import aligned
 
 if TYPE_CHECKING:
     import pandas
@@ -52,8 +53,7 @@ class Heat:
             table[kind] = [int(sums.get(line, 0)) for line in lines]
             total = table[kind].sum()
             table[f"{kind}_share"] = 100.0 * table[kind] / total if total else 0.0
-        return table[["line", "source", *(f"{kind}{part}" for kind in COUNTS
-                                          for part in ("", "_share"))]]  # fmt: skip
+        return table
 
     @property
     def caption(self) -> str:
@@ -63,22 +63,18 @@ class Heat:
         parts = []
         for kind, where in COUNTS.items():
             counts = self.table[kind]
-            if not counts.any():
-                elsewhere = int(self.trace.lines[kind].sum()) if len(self.trace.lines) else 0
-                parts.append(
-                    f"all {elsewhere:,} {kind} of {where} memory are of a kernel in a header"
-                    if elsewhere
-                    else f"no line touches {where} memory"
-                )
-                continue
+            memory = f"of {where} memory"
             most = self.table[counts == counts.max()]
             lines = listed([str(line) for line in most["line"]])
             each = f"{percent(most[f'{kind}_share'].iloc[0])} of {counts.sum():,} {kind}"
-            parts.append(
-                f"line {lines} costs most of {where} memory, {each}"
-                if len(most) == 1
-                else f"lines {lines} cost most of {where} memory, each {each}"
-            )
+            if not counts.any():
+                elsewhere = int(self.trace.lines[kind].sum()) if len(self.trace.lines) else 0
+                header = f"all {elsewhere:,} {kind} {memory} are of a kernel in a header"
+                parts.append(header if elsewhere else f"no line touches {where} memory")
+            elif len(most) == 1:
+                parts.append(f"line {lines} costs most {memory}, {each}")
+            else:
+                parts.append(f"lines {lines} cost most {memory}, each {each}")
         trace = self.trace
         where = f"{trace.kernel_name} at {shape_label(trace.m, trace.n, trace.k)}"
         return f"{where}: {'; '.join(parts)}."
@@ -88,17 +84,11 @@ class Heat:
         lines = [["line", *(word for kind in kinds for word in (kind, "share")), "source"]]
         for row in self._rows():
             if isinstance(row, int):
-                lines.append(["", *[""] * (2 * len(kinds)), _folded(row)])
+                lines.append([*[""] * (2 * len(kinds) + 1), _folded(row)])
             else:
                 numbers = [word for kind in kinds for word in _cell(row, kind)]
                 lines.append([str(row["line"]), *numbers, row["source"]])
-        *columns, _ = zip(*lines, strict=True)
-        widths = [*(max(map(len, column)) for column in columns), 0]
-        text = [
-            "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-            for cells in lines
-        ]
-        return "\n".join([self.caption, *(line.rstrip() for line in text)])
+        return f"{self.caption}\n{aligned(lines, left=[2 * len(kinds) + 1])}"
 
     def _repr_html_(self) -> str:
         from matplotlib.colors import to_hex
@@ -112,10 +102,9 @@ class Heat:
         code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
         heads = [("line", number), *((word, number) for kind in kinds for word in (kind, "share")),
                  ("source", code)]  # fmt: skip
+        below = f"border: 0; border-bottom: 1px solid {GRID}"
         head = "".join(
-            f'<th scope="col" style="{style}; border: 0; border-bottom: 1px solid {GRID}">'
-            f"{word}</th>"
-            for word, style in heads
+            f'<th scope="col" style="{look}; {below}">{word}</th>' for word, look in heads
         )
         body = []
         for row in self._rows():

@@ -7,7 +7,7 @@ import html
 
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
-from gemmlab.notebook import chapters, overview, reading
+from gemmlab.notebook import overview, series
 from gemmlab.plots.style import FAINT
 from gemmlab.records.registry import NoRecord
 from gemmlab.report import GROUND, INK, RULE, Shown, aligned
@@ -25,28 +25,25 @@ KEY = (
 def ladder() -> Shown:
     """The ladder as a table: picture, notebook, idea, recorded speed, minutes to read.
 
-    Raises NoRecord, StaleRecord, BadRecord, and what reading.minutes raises.
+    Raises NoRecord, StaleRecord, BadRecord, and what series.minutes raises.
     """
     steps = overview.ladder_steps()
-    below = (KEY, overview.ladder_source(), reading.FORMULA)
+    below = (KEY, overview.ladder_source(), series.FORMULA)
     heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes")
+    notes = (f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
     markup = (
         f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto">'
         f'<table style="border-collapse: collapse; border: 0; font-size: 14px; {PAPER}">'
         f'<thead><tr style="{PAPER}">{"".join(map(_head, heads))}</tr></thead>'
-        f"<tbody>{''.join(map(_row, steps))}</tbody></table>"
-        + "".join(f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
-        + "</div>"
+        f"<tbody>{''.join(map(_row, steps))}</tbody></table>{''.join(notes)}</div>"
     )
-    rows = [
-        ("notebook", "title", "idea", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes"),
-        *(
-            (s.name, s.title, s.idea, s.tflops, s.share, str(reading.minutes(s.name)))
-            for s in steps
-        ),
-    ]
-    table = aligned(rows, left=(0, 1, 2))
+    rows = [(s.name, s.title, s.idea, *_numbers(s)) for s in steps]
+    table = aligned([("notebook", "title", "idea", *heads[2:]), *rows], left=(0, 1, 2))
     return Shown("\n".join([table, "", *below]), markup)
+
+
+def _numbers(step: overview.Step) -> tuple[str, str, str]:
+    return step.tflops, step.share, str(series.minutes(step.name))
 
 
 def ways() -> Shown:
@@ -54,7 +51,7 @@ def ways() -> Shown:
     needs."""
     lines, items = [], []
     for title, names in routes().items():
-        total = sum(map(reading.minutes, names))
+        total = sum(map(series.minutes, names))
         head = f"{title} ({len(names)} notebooks, {total // 60} h {total % 60} min)"
         lines.append(f"{head}: {', '.join(names)}")
         links = " · ".join(link(name, label(name)) for name in names)
@@ -64,26 +61,22 @@ def ways() -> Shown:
 
 
 def routes() -> dict[str, list[str]]:
-    """Names of notebooks for each way. Raises what reading.needed raises."""
-    every = [reading.HOST_CODE, *chapters.names()]
-    goals = {
+    """Names of notebooks for each way. Raises what series.needed raises."""
+    every = [series.HOST_CODE, *series.names()]
+    fp32 = series.with_needed(rung.name for rung in RUNGS if rung.precision is SINGLE)
+    tensor = series.with_needed(rung.name for rung in RUNGS if rung.precision.on_tensor_cores)
+    return {
         "All": every,
-        "FP32, with what it needs": [rung.name for rung in RUNGS if rung.precision is SINGLE],
-        "Tensor cores, with what they need": [
-            rung.name for rung in RUNGS if rung.precision.on_tensor_cores
-        ],
+        "FP32, with what it needs": [name for name in every if name in fp32],
+        "Tensor cores, with what they need": [name for name in every if name in tensor],
     }
-    way_to = {title: reading.with_needed(names) for title, names in goals.items()}
-    return {title: [name for name in every if name in way] for title, way in way_to.items()}
 
 
 def label(name: str) -> str:
     """A notebook in a few words: "08 Warp tiling"."""
-    if name == reading.HOST_CODE:
+    if name == series.HOST_CODE:
         return "Host code"
-    titles = {CEILINGS.name: overview.CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
-    titles |= {chapter.name: chapter.title for chapter in chapters.chapters()}
-    return f"{short(name)} {titles[name]}"
+    return f"{short(name)} {series.titles()[name]}"
 
 
 def short(name: str) -> str:
@@ -103,10 +96,10 @@ def _head(words: str) -> str:
 
 def alt(name: str) -> str:
     """What is to be seen in a thumbnail, for those who cannot see it."""
-    if name == CEILINGS.name:
-        return "A slope that ends in a flat roof."
-    if chapter := next((chapter for chapter in chapters.chapters() if chapter.name == name), None):
-        return chapter.alt
+    known = {CEILINGS.name: "A slope that ends in a flat roof."}
+    known |= {chapter.name: chapter.alt for chapter in series.chapters()}
+    if name in known:
+        return known[name]
     rung = find(name)
     rows, columns = rung.tile(rung.defaults)
     return f"A block computes {rows} × {columns} elements of C."
@@ -118,15 +111,9 @@ def _row(step: overview.Step) -> str:
         raise NoRecord(f"{path.relative_to(ROOT)} is not there: run `make readme`")
     # In the page itself, so that every viewer of the notebook shows it.
     data = base64.b64encode(path.read_bytes()).decode("ascii")
-    picture = (
-        f'<img src="data:image/png;base64,{data}" alt="{alt(step.name)}" '
-        f'width="{THUMBNAIL}" height="{THUMBNAIL}">'
-    )
+    size = f'width="{THUMBNAIL}" height="{THUMBNAIL}"'
+    picture = f'<img src="data:image/png;base64,{data}" alt="{alt(step.name)}" {size}>'
     words = f"<b>{link(step.name, label(step.name))}</b><br>{html.escape(step.idea)}"
-    numbers = (step.tflops, step.share, str(reading.minutes(step.name)))
-    return (
-        f'<tr style="{PAPER}"><td style="{CELL}">{picture}</td>'
-        f'<td style="text-align: left; {CELL}">{words}</td>'
-        + "".join(f'<td style="text-align: right; {CELL}">{number}</td>' for number in numbers)
-        + "</tr>"
-    )
+    cells = [f'<td style="{CELL}">{picture}</td><td style="text-align: left; {CELL}">{words}</td>']
+    cells += [f'<td style="text-align: right; {CELL}">{text}</td>' for text in _numbers(step)]
+    return f'<tr style="{PAPER}">{"".join(cells)}</tr>'

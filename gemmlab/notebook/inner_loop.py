@@ -19,8 +19,7 @@ def inner_loop(name: str, beside: str | None = None) -> InnerLoop:
     Show it in a notebook, or print it: both say the same. Raises LadderError for a name that is
     not there, and for a rung whose entry does not say which lines these are.
     """
-    names = [name] if beside is None else [beside, name]
-    rungs = [ladder.find(one) for one in names]
+    rungs = [ladder.find(shown) for shown in (beside, name) if shown is not None]
     return InnerLoop(tuple((_file(rung).name, lines(rung)) for rung in rungs))
 
 
@@ -67,8 +66,8 @@ def _file(rung: ladder.Rung) -> Path:
 
 def _next(rung: ladder.Rung, source: list[str], begins: str, at: int) -> int:
     """Where the next line stands that begins so, from line `at` on, counted from 0."""
-    for place in range(at, len(source)):
-        if source[place].strip().startswith(begins):
+    for place, line in enumerate(source[at:], at):
+        if line.strip().startswith(begins):
             return place
     raise LadderError(
         f"{_file(rung).name} has no line that begins with {begins!r} after line {at}: the "

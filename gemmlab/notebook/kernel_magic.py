@@ -11,7 +11,6 @@ from gemmlab.analysis.judgement import Judgement, judge
 from gemmlab.kernel.kernel import Kernel
 
 USAGE = "write %%kernel, a rung, its settings and perhaps a name: %%kernel 03_shared_memory TILE=16"
-SETTING = re.compile(r"(\w+)=(.*)")
 WHOLE = re.compile(r"[+-]?\d+")
 
 
@@ -35,11 +34,10 @@ def parse(line: str) -> tuple[str, dict[str, int], str | None]:
                 raise BadLine(f"{name!r} is no name of a variable: write --name mine.")
         elif word.startswith("-"):
             raise BadLine(f"there is no option {option}; the only one is --name.")
-        elif setting := SETTING.fullmatch(word):
-            parameter, text = setting.groups()
-            if not WHOLE.fullmatch(text):
-                raise BadLine(f"{parameter}={text} is no whole number: write {parameter}=16.")
-            settings[parameter] = int(text)
+        elif equals:
+            if not WHOLE.fullmatch(value):
+                raise BadLine(f"{word} is no whole number: write {option}=16.")
+            settings[option] = int(value)
         else:
             rungs.append(word)
     if len(rungs) != 1:

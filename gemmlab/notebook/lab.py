@@ -6,12 +6,12 @@ Every move loads the kernel with the new settings, traces one block of a small p
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets
+import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import facts as facts_of
@@ -27,13 +27,13 @@ from gemmlab.plots.kernel_view import caption_of, panels, resources
 from gemmlab.plots.style import FAINT, VERMILION
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from gemmlab.records.roofs import Ceilings, ceilings
+from gemmlab.report import number
 from ptxsim import LaunchError
 from ptxsim.architectures import ARCHS, SIMULATED_ARCH
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.occupancy import OccupancyError
 
 DPI = 120  # of the picture: more take longer to draw
-LINES_TITLE = "The kernel's lines and what they cost"
 NUMBERS_TITLE = "All numbers"
 
 
@@ -67,46 +67,30 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
     facts = facts_of.of(kernel, arch)
     sentences = (caption_of(facts, roofs), *resources(facts), no_roofs)
     numbers = tuple(
-        (quantity, _words(value), unit)
+        (quantity, "not recorded" if pandas.isna(value) else number(value), unit)
         for quantity, value, unit in facts.table().itertuples(index=False)
     )
-    return View(
-        panels(facts, roofs, DPI), tuple(filter(None, sentences)), heat(facts.trace), numbers
-    )
-
-
-def _words(value: float | str | None) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "not recorded"
-    return value if isinstance(value, str) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """`words`: the whole sentence. `changes`: the settings that cure it; none where none can."""
-
-    words: str
-    changes: Settings
+    drawn = panels(facts, roofs, DPI)
+    return View(drawn, tuple(filter(None, sentences)), heat(facts.trace), numbers)
 
 
 def refusal(
-    rung: Rung,
-    settings: Settings,
-    moved: Collection[str],
-    reason: str,
+    rung: Rung, settings: Settings, moved: Collection[str], reason: str,
     among: Collection[Settings] | None = None,
-) -> Refusal:
-    """Why there is no picture of these settings, and the nearest legal ones.
+) -> tuple[str, Settings]:  # fmt: skip
+    """Why there is no picture of these settings, in sentences, and which to change: none if none
+    help.
 
-    moved: the parameters of the last move, which these keep if they can. reason: a sentence.
-    among: the settings that a page has a picture of, where that is not all that are legal.
+    moved: the parameters of the last move, which the nearest legal settings keep if they can.
+    reason: a sentence. among: the settings that a page has a picture of, where that is not all that
+    are legal.
     """
     near = ladder.nearest(rung, settings, keep=moved, among=among)
     changes = {name: value for name, value in near.items() if value != settings[name]}
     words = f"No picture: {reason}"
     if changes:
         words += f" {_way_out(settings, changes, moved, among is None)}"
-    return Refusal(words, changes)
+    return words, changes
 
 
 def reason_of(rung: Rung, settings: Settings) -> str:
@@ -118,13 +102,12 @@ def reason_of(rung: Rung, settings: Settings) -> str:
 def _way_out(settings: Settings, changes: Settings, moved: Collection[str], of_all: bool) -> str:
     """What the nearest settings change, and whether they keep the last move."""
     wanted = ladder.listed({name: settings[name] for name in moved})
-    here = "" if of_all else " that this page has"
-    begin = f"The nearest with {wanted}{here}" if moved else f"The nearest{here}"
     if changes.keys() & set(moved):
-        nothing = (
-            f"Nothing legal has {wanted}" if of_all else f"This page has nothing with {wanted}"
-        )
-        begin = f"{nothing}. The nearest"
+        nothing = "Nothing legal has" if of_all else "This page has nothing with"
+        begin = f"{nothing} {wanted}. The nearest"
+    else:
+        here = "" if of_all else " that this page has"
+        begin = f"The nearest{f' with {wanted}' if moved else ''}{here}"
     steps = (f"from {name}={settings[name]} to {name}={value}" for name, value in changes.items())
     return f"{begin}: {', '.join(steps)}."
 
@@ -171,11 +154,8 @@ class Lab(ipywidgets.VBox):
         self._last = tuple(settings)  # the parameters of the last move
         self._offered: Settings = {}
         start = ladder.filled_in(rung, settings)
-        self.sliders = {
-            parameter.name: _slider(parameter, start[parameter.name])
-            for parameter in rung.parameters
-        }
-        self.labels = {parameter.name: ipywidgets.HTML() for parameter in rung.parameters}
+        self.sliders = {p.name: _slider(p, start[p.name]) for p in rung.parameters}
+        self.labels = {name: ipywidgets.HTML() for name in self.sliders}
         self.arch = ipywidgets.Dropdown(
             options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
             layout=ipywidgets.Layout(width="auto"),
@@ -184,10 +164,8 @@ class Lab(ipywidgets.VBox):
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
         self.picture = picture(PICTURE_WIDTH)
         self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
-        details = ipywidgets.Accordion(
-            [self.lines, self.numbers],
-            titles=(LINES_TITLE, NUMBERS_TITLE),
-        )
+        titles = ("The kernel's lines and what they cost", NUMBERS_TITLE)
+        details = ipywidgets.Accordion([self.lines, self.numbers], titles=titles)
         controls = [_control(self.labels[name], slider) for name, slider in self.sliders.items()]
         arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
         grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
@@ -196,7 +174,7 @@ class Lab(ipywidgets.VBox):
         self.add_class("gemmlab-lab")
         for control in (*self.sliders.values(), self.arch):
             control.observe(self._moved, names="value")
-        self.offer.on_click(self._take_offer)
+        self.offer.on_click(lambda _button: self.choose(self._offered))
         self._show()
 
     def __repr__(self) -> str:
@@ -254,9 +232,9 @@ class Lab(ipywidgets.VBox):
         """No picture, the reason, and where sliders can cure it a button and what it changes."""
         self.picture.value, self.picture.layout.display = b"", "none"
         self.caption.value = self.lines.value = self.numbers.value = ""
-        refused = refusal(self.rung, self.settings, self._last, reason)
-        self._say(refused.words, VERMILION)
-        self._make_offer(refused.changes)
+        words, changes = refusal(self.rung, self.settings, self._last, reason)
+        self._say(words, VERMILION)
+        self._make_offer(changes)
 
     def _make_offer(self, changes: Settings) -> None:
         """Mark what a way out changes, and show its button; {} for none."""
@@ -266,9 +244,6 @@ class Lab(ipywidgets.VBox):
             self.labels[parameter.name].value = value
         self.offer.description = f"Use {ladder.listed(changes)}"
         self.offer.layout.display = None if changes else "none"
-
-    def _take_offer(self, _button: ipywidgets.Button) -> None:
-        self.choose(self._offered)
 
     def _say(self, words: str, colour: str = FAINT) -> None:
         self.message.value = status(words, colour)

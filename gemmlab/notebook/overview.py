@@ -12,7 +12,7 @@ from gemmlab import ladder
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.measure.timing import table
-from gemmlab.notebook.chapters import chapters
+from gemmlab.notebook.series import CEILINGS_TITLE, chapters
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import NoRecord, of_each
 from gemmlab.records.runs import Measured
@@ -24,7 +24,6 @@ if TYPE_CHECKING:  # they take time to load
 
 PICTURES = RESULTS / "pictures"
 SIZE = 4096
-CEILINGS_TITLE = "Two roofs"
 ON_SQUARES = tuple(rung for rung in RUNGS if rung.shown_at is None)
 
 
@@ -47,12 +46,8 @@ def climb(last: str | None = None) -> Picture:
 
 
 def shares(last: str | None = None) -> Picture:
-    """Figure: the recorded share of cuBLAS at 4096³ of the rungs up to `last`, and the sources'.
-
-    If None, up to the summit in float32. Of rungs with its precision alone, for cuBLAS is another
-    at another precision. Rungs before it without a current record are left out, and named. Raises
-    LadderError for a name that is not there, NoRecord and StaleRecord for `last`, BadRecord.
-    """
+    """Figure: the recorded share of cuBLAS at 4096³ of the rungs that `climb` shows, and the
+    sources'. Raises what `climb` raises."""
     from gemmlab import plots
 
     return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
@@ -91,23 +86,23 @@ def ladder_steps() -> list[Step]:
     copied = f"measure the roofs first: {measured.bytes_per_second / 1e12:.2f} TB/s copied"
     rate = f"{measured.flop_per_second / 1e12:.1f}"
     steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(measured.recorded))]
-    for rung in RUNGS:
-        try:
-            steps.append(Step(rung.name, rung.title, rung.idea, *_speed(rung)))
-        except NoRecord:
-            steps.append(Step(rung.name, rung.title, rung.idea, "not recorded", ""))
+    steps += [Step(rung.name, rung.title, rung.idea, *_speed(rung)) for rung in RUNGS]
     steps += [Step(chapter.name, chapter.title, chapter.idea, "", "") for chapter in chapters()]
     return sorted(steps, key=lambda step: step.name)
 
 
 def _speed(rung: ladder.Rung) -> tuple[str, str, str]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
-    if (problem := rung.shown_at) is None:
-        run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-        return f"{run.gflops / 1e3:.2f}", f"{100 * run.ratio.median:.1f} %", day_of(run.recorded)
-    row = best_by_shape.at(rung.name, problem)
-    rate = f"{row['tflops']:.2f} at {problem}"
-    return rate, f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
+    try:
+        if (problem := rung.shown_at) is None:
+            run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
+            share = f"{100 * run.ratio.median:.1f} %"
+            return f"{run.gflops / 1e3:.2f}", share, day_of(run.recorded)
+        row = best_by_shape.at(rung.name, problem)
+        rate = f"{row['tflops']:.2f} at {problem}"
+        return rate, f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
+    except NoRecord:
+        return "not recorded", "", ""
 
 
 def day_of(recorded: str) -> str:

@@ -57,9 +57,8 @@ class StepPlayer(Player):
             self.picture.layout.display = self.controls.layout.display = "none"
             return
         # Kernel, shape and block; the same for all frames, so that none is higher than another.
-        self._words = (
-            f"{kernel} at {shape_label(m, n, k)}, followed through the trace of block {BLOCK}."
-        )
+        shape = shape_label(m, n, k)
+        self._words = f"{kernel} at {shape}, followed through the trace of block {BLOCK}."
         self.end_at(len(self.frames))
         self.show()
 

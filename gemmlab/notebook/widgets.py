@@ -13,9 +13,8 @@ PAPER = f"color: {INK}; background: {GROUND}; padding: 0.4em; line-height: 1.4"
 
 def picture(max_width: str = "900px") -> ipywidgets.Image:
     """Room for a PNG file, as wide as a page or as `max_width`."""
-    return ipywidgets.Image(
-        format="png", layout=ipywidgets.Layout(width="100%", max_width=max_width)
-    )
+    layout = ipywidgets.Layout(width="100%", max_width=max_width)
+    return ipywidgets.Image(format="png", layout=layout)
 
 
 def status(words: str, colour: str = FAINT) -> str:

@@ -3,8 +3,8 @@
 Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
 traces; numbers come from the tables, traces and accesses that the functions are given. What all of
 them are made of: the palette (style), the page with its title and key (page), boxes and cells
-(cells), charts with a row for each name (rows) and curves over sizes (curves). What one notebook
-alone draws stands with its lesson, in gemmlab/lessons/<name>/figures.
+(cells), curves and rows of bars (charts). What one notebook alone draws stands with its lesson, in
+gemmlab/lessons/<name>/figures.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from __future__ import annotations
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.maps import address_map, block_map, warp_map
-from gemmlab.plots.path import path
 from gemmlab.plots.roofs import roofline
-from gemmlab.plots.shares import rung_map, shape_shares, shares
-from gemmlab.plots.speeds import climb, cublas_share, gflops
+from gemmlab.plots.shares import path, rung_map, shape_shares, shares
+from gemmlab.plots.speeds import climb, cublas_share, gflops, sweep
 from gemmlab.plots.steps import step, steps
-from gemmlab.plots.sweep import sweep
 from gemmlab.plots.tiles import thread_tile, tile_reuse
 from gemmlab.plots.timeline import timeline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim import WarpAccess
 from ptxsim.architectures import WARP
-from ptxsim.metrics import BANK_BYTES, BANKS, MATRIX_METRICS, METRICS, Counter, in_pairs, wavefronts
+from ptxsim.metrics import BANK_BYTES, BANKS, MATRIX_METRICS, METRICS, Counter, in_pairs
 
 COUNTED = METRICS | MATRIX_METRICS
 ROW = 0.215  # inches, of one wavefront
@@ -37,9 +38,12 @@ class Group:
     each different address there. They wait for each other: the n-th goes with wavefront n.
     """
 
-    lanes: tuple[int, ...]
+    lanes: list[int]
     stacks: dict[int, list[list[int]]]
-    wavefronts: int
+
+    @property
+    def wavefronts(self) -> int:
+        return max(map(len, self.stacks.values()))
 
 
 @dataclass(frozen=True)
@@ -80,35 +84,30 @@ class Banks:
         return sum(group.wavefronts for group in self.groups) + GROUP_GAP * (len(self.groups) - 1)
 
 
-def _together(access: WarpAccess) -> list[tuple[int, ...]]:
+def _together(access: WarpAccess) -> list[list[int]]:
     """The lanes of each part of the warp that goes by itself: quarters of it for 16 bytes."""
     parts = max(1, access.size // BANK_BYTES)
-    lanes = np.arange(WARP).reshape(parts, -1)
-    if parts == 1 or access.operation != "load":
-        groups = [tuple(part.tolist()) for part in lanes]
-    else:
+    groups = [*np.arange(WARP).reshape(parts, -1)]
+    if parts > 1 and access.operation == "load":
         paired = in_pairs(access.addresses[None], access.active[None], parts // 2)[0]
+        pairs = zip(paired, groups[::2], groups[1::2], strict=True)
         groups = []
-        for pair, goes_together in zip(lanes.reshape(parts // 2, 2, -1), paired, strict=True):
-            halves = [pair.ravel()] if goes_together else list(pair)
-            groups += [tuple(half.tolist()) for half in halves]
-    return [group for group in groups if access.active[list(group)].any()]
+        for goes_together, *pair in pairs:
+            groups += [np.concatenate(pair)] if goes_together else pair
+    return [group.tolist() for group in groups if access.active[group].any()]
 
 
-def _group(access: WarpAccess, lanes: tuple[int, ...]) -> Group:
+def _group(access: WarpAccess, lanes: list[int]) -> Group:
     width = max(BANK_BYTES, access.size)
     places = BANKS * BANK_BYTES // width
-    units: dict[int, list[int]] = {}
+    units: dict[int, list[int]] = defaultdict(list)
     for lane in lanes:
         if access.active[lane]:
-            units.setdefault(int(access.addresses[lane]) // width, []).append(lane)
-    stacks: dict[int, list[list[int]]] = {}
+            units[int(access.addresses[lane]) // width].append(lane)
+    stacks: dict[int, list[list[int]]] = defaultdict(list)
     for unit, who in units.items():
-        stacks.setdefault(unit % places, []).append(who)
-    mine = np.zeros(WARP, bool)
-    mine[list(lanes)] = access.active[list(lanes)]
-    passes = int(wavefronts(access.addresses[None], mine[None], access.size, 1)[0, 0])
-    return Group(lanes, stacks, passes)
+        stacks[unit % places].append(who)
+    return Group(lanes, stacks)
 
 
 @styled
@@ -132,16 +131,12 @@ def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
     title = "One access of one warp, over the banks"
     parts = [f"“{name}” takes {met.cost.replace(', ', ' and ')}" for name, met in banks.items()]
     how = ""
-    together = {WARP * BANK_BYTES // max(BANK_BYTES, met.access.size) for met in banks.values()}
-    for lanes in sorted(together):
-        if lanes < WARP:
-            moves = WARP * BANK_BYTES // lanes
+    for moves in sorted({met.access.size for met in banks.values()}, reverse=True):
+        if moves > BANK_BYTES:
+            lanes = WARP * BANK_BYTES // moves
             how += f" Where a lane moves {moves} bytes, {lanes} lanes go at a time."
-    if any(
-        len(group.lanes) * met.access.size > BANKS * BANK_BYTES
-        for met in banks.values()
-        for group in met.groups
-    ):
+    moved = (len(group.lanes) * met.access.size for met in banks.values() for group in met.groups)
+    if max(moved) > BANKS * BANK_BYTES:
         how += " Twice as many go where each reads the same as the next, or the next but one."
     caption = (
         f"The 32 banks, and the lanes that meet in them: {style.listed(parts)}. Different words in "

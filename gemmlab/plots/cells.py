@@ -1,4 +1,4 @@
-"""What pictures of matrices and of memory share: boxes, cells, and checks of traces."""
+"""What pictures of matrices and of memory share: boxes and cells."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
 
 
 def require_trace(trace: Any, who: str) -> None:
+    """Raises TypeError."""
     if not callable(getattr(trace, "warp_access", None)):
         raise TypeError(f"{who} takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
-
-
-# ---- boxes ---------------------------------------------------------------------------------------
 
 
 def box(
@@ -92,9 +90,6 @@ def number_banks(ax: Axes, banks: int) -> None:
     number_above(ax)
 
 
-# ---- cells of a matrix ---------------------------------------------------------------------------
-
-
 def draw_grid(
     ax: Axes, rows: range, columns: range, shape: tuple, width: float, height: float
 ) -> None:
@@ -131,6 +126,18 @@ def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: An
     """The True cells of a bool array as few rectangles."""
     for x, y, across, down in rectangles(cells):
         ax.add_patch(Rectangle((x, y), across, down, gid=gid, zorder=zorder, **look))
+
+
+def extent(cells: np.ndarray) -> str:
+    """ "row 3, columns 0 to 15", or how many where they are not neighbours."""
+    spans = []
+    for name, indices in zip(("row", "column"), map(np.unique, np.nonzero(cells)), strict=True):
+        first, last, count = indices[0], indices[-1], len(indices)
+        if last - first + 1 > count:
+            spans.append(f"{count} {name}s from {first} to {last}")
+        else:
+            spans.append(f"{name} {first}" if count == 1 else f"{name}s {first} to {last}")
+    return ", ".join(spans)
 
 
 def rectangles(cells: np.ndarray) -> list[tuple[int, int, int, int]]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable
-from math import log
 from typing import Any
 
 import matplotlib.style
@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 
-from gemmlab.analysis.facts import SHARED, Facts
+from gemmlab.analysis.facts import SHARED, SPEED_AT, Facts
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import listed
 from gemmlab.plots import style
@@ -30,7 +30,6 @@ RIGHT = C_LEFT + LONG + 0.55  # the column of banks and roofline
 RIGHT_WIDTH = WIDTH - MARGIN - RIGHT
 BOTTOM = C_TOP + LONG
 ROOF_LEFT, ROOF_TOP, ROOF_HEIGHT = RIGHT + 0.3, BOTTOM - 1.8, 1.55
-ROOF_KEY = RIGHT + 0.3  # where the words of the roofline's key begin, beside their signs
 INTENSITIES = 0.04, 3000.0  # FLOP per byte: what the axis spans
 RATES, TENSOR_RATES = (0.1, 150.0), (1.0, 1500.0)  # TFLOP/s, in FP32 and on tensor cores
 BANK_ROW, BANKS_HEIGHT, MOST_PATTERNS = 0.1, 1.45, 4  # inches: of a wavefront, of all of them
@@ -48,11 +47,8 @@ def kernel_view(facts: Facts, ceilings: Ceilings | None) -> Picture:
     facts: as gemmlab.analysis.facts.of(kernel) gives; ceilings: as gl.ceilings() gives, or None
     where they are not known: then there is no roofline.
     """
-    lines = [
-        line
-        for sentence in resources(facts)
-        for line in style.wrap(sentence, WIDTH - 2 * MARGIN, SMALL)
-    ]
+    room = WIDTH - 2 * MARGIN
+    lines = [line for words in resources(facts) for line in style.wrap(words, room, SMALL)]
     height = BOTTOM + 0.13 + len(lines) * SMALL * LINE / 72
     fig = page("", height, caption_of(facts, ceilings))
     _draw(fig, facts, ceilings)
@@ -71,37 +67,22 @@ def panels(facts: Facts, ceilings: Ceilings | None, dpi: int) -> bytes:
 
 
 def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
-    # One pair of axes, in inches: a pair for each panel takes three times as long to draw.
+    # One pair of axes for most of it, in inches: a pair for each panel takes long to draw.
     height = BOTTOM + 0.1
-    ax = fig.add_axes_at(0, 0, WIDTH, height, gid="panels")
-    ax.set(xlim=(0, WIDTH), ylim=(height, 0))
+    ax = fig.add_axes_at(0, 0, WIDTH, height, gid="panels", xlim=(0, WIDTH), ylim=(height, 0))
     ax.set_axis_off()
     kernel = facts.kernel
     _words(ax, MARGIN, 0.12, kernel.name, size=style.LARGE, weight="bold")
     left = MARGIN + style.text_width(kernel.name, style.LARGE, "bold") + 0.2
-    _words(ax, left, 0.13, _settings(facts, WIDTH - MARGIN - left), size=NORMAL)
+    settings = style.wrap(listed(facts.kernel.settings), WIDTH - MARGIN - left, NORMAL)
+    _words(ax, left, 0.13, "\n".join(settings), size=NORMAL)
     levels = touched(facts)
-    for array, (x, y, width, tall) in {
-        "A": (A_LEFT, C_TOP, SHORT, LONG),
-        "B": (C_LEFT, TOP, LONG, SHORT),
-        "C": (C_LEFT, C_TOP, LONG, LONG),
-    }.items():
-        _draw_matrix(ax, array, levels[array], facts, (x, y, width, tall))
+    _draw_matrix(ax, "A", levels["A"], facts, (A_LEFT, C_TOP, SHORT, LONG))
+    _draw_matrix(ax, "B", levels["B"], facts, (C_LEFT, TOP, LONG, SHORT))
+    _draw_matrix(ax, "C", levels["C"], facts, (C_LEFT, C_TOP, LONG, LONG))
     _draw_key(ax, facts)
     _draw_banks(ax, facts)
-    _draw_roofline(ax, facts, ceilings)
-
-
-def _settings(facts: Facts, room: float) -> str:
-    """All settings if they fit into so many inches, else without what is computed as by default."""
-    if style.text_width(facts.settings, NORMAL) <= room:
-        return facts.settings
-    settings = facts.kernel.settings
-    return listed({
-        parameter.name: settings[parameter.name]
-        for parameter in facts.kernel.rung.parameters
-        if parameter.tuned or settings[parameter.name] != parameter.default
-    })  # fmt: skip
+    _draw_roofline(fig, ax, facts, ceilings)
 
 
 def _words(ax: Axes, x: float, y: float, words: str, **look: Any) -> None:
@@ -120,43 +101,36 @@ def _frame(ax: Axes, x: float, y: float, width: float, height: float, **look: An
 def touched(facts: Facts) -> dict[str, np.ndarray]:
     """For each matrix what is drawn of each element: its place in `colours`, 0 for untouched."""
     trace, problem = facts.trace, facts.trace.problem
-    stored = {"A": problem.shape_of_a, "B": problem.shape_of_b, "C": problem.shape_of_c}
-    level = {array: np.zeros(shape[-2:], np.uint8) for array, shape in stored.items()}
+    shapes = {"A": problem.shape_of_a, "B": problem.shape_of_b, "C": problem.shape_of_c}
+    stored = {array: np.zeros(shape[-2:], np.uint8) for array, shape in shapes.items()}
+    level = {
+        array: cells.T if op == "T" else cells
+        for (array, cells), op in zip(stored.items(), problem.ops + "N", strict=True)
+    }
     boxes = trace.run.boxes(facts.block)
     for copy in boxes:
-        np.maximum(part := level[copy.array][_inside(copy)], 1, out=part)
-    first: dict[str, WarpAccess] = {}
-    for access in trace.run.accesses(facts.block):
-        if access.array not in level:
-            continue
-        flat = level[access.array].reshape(-1)
-        np.maximum.at(flat, _elements(access, trace).ravel(), 1)
-        if access.warp == 0:
-            first.setdefault(access.array, access)
+        stored[copy.array][_inside(copy)] = 1
+    accesses = [access for access in trace.run.accesses(facts.block) if access.array in stored]
+    for access in accesses:
+        stored[access.array].flat[_elements(access, trace)] = 1
     if step := facts.kernel.rung.depth(facts.kernel.settings):
-        of_a, of_b = (
-            level[array] if ops == usual else level[array].T
-            for array, ops, usual in zip("AB", problem.ops, "NN", strict=True)
-        )
-        begin = int(of_a.any(axis=0).argmax())  # where the block's part of K begins
-        for part in (of_a[:, begin : begin + step], of_b[begin : begin + step]):
+        begin = int(level["A"].any(axis=0).argmax())  # where the block's part of K begins
+        for part in (level["A"][:, begin : begin + step], level["B"][begin : begin + step]):
             part[part == 1] = 2
-    for array in level:
+    for array, cells in stored.items():
         copies = [copy for copy in boxes if copy.array == array]
-        for copy in copies[:1] if array != "C" else (c for c in copies if c.warp == 0):
-            level[array][_inside(copy)] = 3
-    for array, access in first.items():
-        flat = level[array].reshape(-1)
+        of_warp = [access for access in accesses if access.array == array and access.warp == 0]
         if array == "C":  # all that the warp computes
-            stores = [a for a in trace.run.accesses(facts.block, warp=0) if a.array == "C"]
-            flat[np.concatenate([_elements(store, trace).ravel() for store in stores])] = 3
-            flat[np.concatenate([_elements(store, trace)[:1].ravel() for store in stores])] = 4
+            copies = [copy for copy in copies if copy.warp == 0]
         else:
-            flat[_elements(access, trace).ravel()] = 3
-            flat[_elements(access, trace)[0]] = 4
-    for array, ops in zip("AB", problem.ops, strict=True):
-        if ops == "T":
-            level[array] = level[array].T
+            copies, of_warp = copies[:1], of_warp[:1]
+        for copy in copies:
+            cells[_inside(copy)] = 3
+        elements = [_elements(access, trace) for access in of_warp]
+        for each in elements:
+            cells.flat[each] = 3
+        for each in elements:
+            cells.flat[each[0]] = 4
     return level
 
 
@@ -195,9 +169,9 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
         at = x + width / columns * np.arange(tile[1], columns, tile[1])
         ax.vlines(at, y, y + height, **look)
     _frame(ax, x - 0.02, y - 0.02, width + 0.04, height + 0.04)  # the first row stays visible
-    for share in (0.0, 0.5, 1.0):
-        _words(ax, x + share * width, y - 0.05, str(int(share * columns)), va="bottom", ha="center")
-        _words(ax, x - 0.05, y + share * height, str(int(share * rows)), va="center", ha="right")
+    for part in (0.0, 0.5, 1.0):
+        _words(ax, x + part * width, y - 0.05, f"{int(part * columns)}", va="bottom", ha="center")
+        _words(ax, x - 0.05, y + part * height, f"{int(part * rows)}", va="center", ha="right")
     operation = "store" if array == "C" else "load"
     sectors = facts.units_per_request("global", operation, array)
     boxes = any(copy.array == array for copy in facts.trace.run.boxes(facts.block))
@@ -210,22 +184,18 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
 
 def _draw_key(ax: Axes, facts: Facts) -> None:
     how_far = "its part of K" if any(facts.block) else "all along K"
-    names: list[tuple[str, float | None]] = [
-        (f"block {facts.block[:2]}, {how_far}", SHARES["block"])
-    ]
+    names = {f"block {facts.block[:2]}, {how_far}": style.tint(style.FAINT, SHARES["block"])}
     if facts.kernel.rung.depth(facts.kernel.settings):
-        names.append(("its first step along K", SHARES["step"]))
+        names["its first step along K"] = style.tint(style.FAINT, SHARES["step"])
     boxes = facts.trace.run.boxes(facts.block)
     most = "a box; of C what warp 0 stores" if boxes else "warp 0: one load, all stores"
-    names.append((most, SHARES["warp"]))
+    names[most] = style.tint(style.FAINT, SHARES["warp"])
     if not any(copy.array == "C" for copy in boxes):
-        names.append(("lane 0 of it", None))
-    y = TOP + 0.02
-    for words, share in names:
-        colour = style.BLACK if share is None else style.tint(style.FAINT, share)
+        names["lane 0 of it"] = style.tint(style.BLACK, 1)
+    for at, (words, colour) in enumerate(names.items()):
+        y = TOP + 0.02 + 0.22 * at
         _frame(ax, MARGIN, y, 0.14, 0.13, facecolor=colour, fill=True)
         _words(ax, MARGIN + 0.22, y, words)
-        y += 0.22
 
 
 # ---- the banks -----------------------------------------------------------------------------------
@@ -311,7 +281,7 @@ def _bank_cells(banks: Banks) -> np.ndarray:
     width = max(1, banks.access.size // BANK_BYTES)
     rows = []
     for group in banks.groups:
-        cells = np.zeros((max(1, group.wavefronts), BANKS), np.uint8)
+        cells = np.zeros((group.wavefronts, BANKS), np.uint8)
         for place, stack in group.stacks.items():
             cells[: len(stack), place * width : (place + 1) * width] = WAITING
             cells[0, place * width : (place + 1) * width] = GOING
@@ -322,7 +292,7 @@ def _bank_cells(banks: Banks) -> np.ndarray:
 # ---- roofline and resources ----------------------------------------------------------------------
 
 
-def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
+def _draw_roofline(fig: Picture, panels: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
     """The speed over the intensity at the DRAM, under the DRAM's roof and that of arithmetic.
 
     What caches answer is no traffic of the DRAM, so the point stands at the DRAM bytes that were
@@ -330,77 +300,54 @@ def _draw_roofline(ax: Axes, facts: Facts, ceilings: Ceilings | None) -> None:
     with them.
     """
     heading = "Speed" if ceilings is None else "TFLOP/s over FLOP per byte of DRAM"
-    _words(ax, RIGHT, ROOF_TOP - 0.72, heading, weight="bold")
-    _words(ax, RIGHT, ROOF_TOP - 0.55, _rate_of(facts), gid="speed label")
+    speed = "The speed of this setting is not recorded."
+    if facts.speed is not None:
+        share = style.percent(facts.speed.pct_cublas)
+        speed = f"{style.rate(facts.speed.gflops)}, {share} of cuBLAS"
+    _words(panels, RIGHT, ROOF_TOP - 0.72, heading, weight="bold")
+    _words(panels, RIGHT, ROOF_TOP - 0.55, speed, gid="speed label")
     if ceilings is None:
-        _words(ax, RIGHT, ROOF_TOP - 0.38, "The roofs of the GPU are not known.")
+        _words(panels, RIGHT, ROOF_TOP - 0.38, "The roofs of the GPU are not known.")
         return
-    width, bottom = RIGHT + RIGHT_WIDTH - ROOF_LEFT, ROOF_TOP + ROOF_HEIGHT
-
-    def x(intensity: float) -> float:
-        return ROOF_LEFT + width * _along(intensity, *INTENSITIES)
-
-    dtype, by_wgmma = facts.kernel.dtype, facts.kernel.rung.by_wgmma
+    size = (RIGHT + RIGHT_WIDTH - ROOF_LEFT, ROOF_HEIGHT)
+    ax = fig.add_axes_at(ROOF_LEFT, ROOF_TOP, *size, gid="roofline")
     low, high = TENSOR_RATES if facts.kernel.precision.on_tensor_cores else RATES
-
-    def y(rate: float) -> float:
-        return bottom - ROOF_HEIGHT * _along(rate, low, high)
-
-    right = RIGHT + RIGHT_WIDTH
-    ax.plot(
-        [ROOF_LEFT, ROOF_LEFT, right], [ROOF_TOP, bottom, bottom], color=style.FAINT, linewidth=1
-    )
-    for tick in (0.1, 1, 10, 100, 1000):
-        _words(ax, x(tick), bottom + 0.04, f"{tick:g}", ha="center")
-        if low <= tick <= high:
-            _words(ax, ROOF_LEFT - 0.05, y(tick), f"{tick:g}", ha="right", va="center")
+    ax.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(low, high))
+    for axis in (ax.xaxis, ax.yaxis):
+        style.plain_log_ticks(axis)
+    ax.tick_params(length=0, pad=3)
     slope = ceilings.bytes_per_second / 1e12
-    known = ceilings.knows(dtype, by_wgmma)
-    roof = ceilings.arithmetic(dtype, by_wgmma) / 1e12 if known else high
-    first = max(INTENSITIES[0], low / slope)
-    ax.plot(
-        [x(first), x(roof / slope), right], [y(slope * first), y(roof), y(roof)],
-        color=style.INK, linewidth=1.6,
-    )  # fmt: skip
+    unit = facts.kernel.dtype, facts.kernel.rung.by_wgmma
+    roof = ceilings.arithmetic(*unit) / 1e12 if ceilings.knows(*unit) else high
+    corners = [low / slope, roof / slope, INTENSITIES[1]]
+    ax.plot(corners, [low, roof, roof], color=style.INK, linewidth=1.6)
     asked = facts.intensity
     dashed: style.Look = {"color": style.FAINT, "linewidth": 1.2, "linestyle": (0, (3, 2))}
     most = max(low, min(roof, slope * asked))
-    ax.plot([x(asked)] * 2, [bottom, y(most)], **dashed, gid="asked")
+    ax.plot([asked] * 2, [low, most], **dashed, gid="asked")
     sign, row = RIGHT + 0.13, ROOF_TOP - 0.38
-    ax.plot([sign] * 2, [row - 0.01, row + 0.13], **dashed)
+    panels.plot([sign] * 2, [row - 0.01, row + 0.13], **dashed)
     without = f"without caches: {style.digits(asked)}, at most {style.rate(1000 * most)}"
-    _words(ax, ROOF_KEY, row, without, gid="asked label")
+    _words(panels, ROOF_LEFT, row, without, gid="asked label")
     if facts.speed is None:
         return
-    cublas = y(100 * facts.speed.gflops / facts.speed.pct_cublas / 1000)
-    ax.plot([ROOF_LEFT, right], [cublas, cublas], color=style.BLACK, linewidth=0.9, linestyle=":")
+    rate, counted = facts.speed.gflops / 1000, facts.speed.dram_intensity
+    cublas = 100 * rate / facts.speed.pct_cublas
+    ax.axhline(cublas, color=style.BLACK, linewidth=0.9, linestyle=":")
     row += 0.17
-    rate, counted = y(facts.speed.gflops / 1000), facts.speed.dram_intensity
     look = style.kernel_style(facts.kernel.name)
     if counted is None:
         words = "measured; DRAM bytes not counted"
         line: style.Look = {"color": look["color"], "linewidth": 1.6}
-        ax.plot([sign - 0.1, sign + 0.1], [row + 0.06] * 2, **line)
-        least = max(asked, facts.speed.gflops / 1000 / slope)  # no point lies above the roof
-        ax.plot([x(least), right], [rate, rate], **line, gid="somewhere")
+        panels.plot([sign - 0.1, sign + 0.1], [row + 0.06] * 2, **line)
+        least = max(asked, rate / slope)  # no point lies above the roof
+        ax.plot([least, INTENSITIES[1]], [rate, rate], **line, gid="somewhere")
     else:
         words = f"measured: {style.digits(counted)} by counted DRAM bytes"
         point: style.Look = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
-        ax.plot([sign], [row + 0.06], **point, markersize=6)
-        ax.plot([x(counted)], [rate], **point, markersize=7, gid="point")
-    _words(ax, ROOF_KEY, row, words, gid="point label")
-
-
-def _along(value: float, low: float, high: float) -> float:
-    """Where a value stands on a logarithmic axis: 0 at its low end, 1 at its high end."""
-    return log(value / low) / log(high / low)
-
-
-def _rate_of(facts: Facts) -> str:
-    if facts.speed is None:
-        return "The speed of this setting is not recorded."
-    share = style.percent(facts.speed.pct_cublas)
-    return f"{style.rate(facts.speed.gflops)}, {share} of cuBLAS"
+        panels.plot([sign], [row + 0.06], **point, markersize=6)
+        ax.plot([counted], [rate], **point, markersize=7, gid="point")
+    _words(panels, ROOF_LEFT, row, words, gid="point label")
 
 
 def resources(facts: Facts) -> list[str]:
@@ -414,13 +361,11 @@ def resources(facts: Facts) -> list[str]:
         f"{taken.shared_bytes:,} bytes of shared memory a block · on {facts.arch} {blocks} per SM, "
         f"{100 * fits.occupancy:.3g} % occupancy, limited by {fits.limited_by}"
     )
-    sentences = [line]
-    if facts.speed:
-        sentences.append(
-            f"{facts.speed.where}, {style.shape_label(*facts.speed.shape)}; "
-            "black line: its roofs, dotted: cuBLAS, dashed: without caches"
-        )
-    return sentences
+    if not facts.speed:
+        return [line]
+    shape = style.shape_label(*SPEED_AT)
+    lines = "black line: its roofs, dotted: cuBLAS, dashed: without caches"
+    return [line, f"{facts.speed.where}, {shape}; {lines}"]
 
 
 def caption_of(facts: Facts, ceilings: Ceilings | None) -> str:
@@ -431,11 +376,8 @@ def caption_of(facts: Facts, ceilings: Ceilings | None) -> str:
         f"{style.digits(facts.intensity)} FLOP per byte moved: for each byte of all sectors that "
         "its loads of A and B touch."
     )
-    if (
-        facts.speed
-        and ceilings
-        and facts.speed.gflops > facts.intensity * ceilings.bytes_per_second / 1e9
-    ):
+    by_dram = facts.intensity * ceilings.bytes_per_second / 1e9 if ceilings else math.inf
+    if facts.speed and facts.speed.gflops > by_dram:
         caption += (
             " DRAM alone could not deliver these bytes at its speed: caches answer a part of its "
             "loads."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,13 +18,14 @@ from gemmlab.plots.cells import (
     bare,
     box,
     draw_grid,
+    extent,
     plate,
     rectangles,
     require_trace,
     write,
 )
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
@@ -46,12 +48,9 @@ def address_map(*accesses: Access) -> Picture:
     """
     starts = [int(access.addresses.min()) // SECTOR_BYTES * SECTOR_BYTES for access in accesses]
     ends = [int(access.addresses.max()) + access.width for access in accesses]
-    span = max(end - start for start, end in zip(starts, ends, strict=True))
-    span = math.ceil(span / SECTOR_BYTES) * SECTOR_BYTES
-    step = SECTOR_BYTES
-    while span / step > 8:
-        step *= 2
-
+    longest = max(end - start for start, end in zip(starts, ends, strict=True))
+    span = math.ceil(longest / SECTOR_BYTES) * SECTOR_BYTES
+    step = 2 ** max(5, math.ceil(math.log2(span / 8)))  # a sector, or more for at most 8 ticks
     head, height, left, gap = 0.75, 2.7, 0.75, 0.3
     width = (WIDTH - MARGIN - left - gap * (len(accesses) - 1)) / len(accesses)
     fig = page("", head + height + 0.65 - 0.12, _address_caption(accesses))
@@ -61,11 +60,12 @@ def address_map(*accesses: Access) -> Picture:
         _draw_addresses(ax, access, start, span)
         margin = span * 0.03
         ax.set(xlim=(-1, WARP), ylim=(-margin, span + margin), xlabel="lane")
-        ax.set_xticks([0, 8, 16, 24, 31])
-        ticks = range(0, span + 1, step)
-        ax.set_yticks(ticks, [f"{tick:,}" for tick in ticks] if at == 0 else [""] * len(ticks))
+        ax.set(xticks=[0, 8, 16, 24, 31], yticks=range(0, span + 1, step))
+        ax.yaxis.set_major_formatter("{x:,.0f}")
         if at == 0:
             ax.set_ylabel("bytes from the first sector touched")
+        else:
+            ax.tick_params(labelleft=False)
         title = f"{access.array}: {access.op}, {plural(access.sectors, 'sector')}"
         fig.text_at(x, 0.15, title, size=LARGE, weight="bold")
         fig.text_at(x, 0.4, f"0 is byte {start:,} of {access.array}", size=SMALL)
@@ -88,20 +88,14 @@ def _draw_addresses(ax: Axes, access: Access, start: int, span: int) -> None:
 
 
 def _address_caption(accesses: Sequence[Access]) -> str:
-    def course(addresses: np.ndarray) -> str:
-        steps = set(np.diff(addresses).tolist())
-        if steps <= {0}:
-            return "stays at one address"
-        if len(steps) == 1:
-            step = steps.pop()
-            return f"{'climbs' if step > 0 else 'falls'} {abs(step):,} bytes from lane to lane"
-        return "jumps between lanes"
-
-    parts = [
-        f"the {access.op} of {access.array} {course(access.addresses)} "
-        f"({plural(access.sectors, 'sector')})"
-        for access in accesses
-    ]
+    parts = []
+    for access in accesses:
+        step, *others = set(np.diff(access.addresses).tolist()) or {0}
+        course = f"{'climbs' if step > 0 else 'falls'} {abs(step):,} bytes from lane to lane"
+        if others or not step:
+            course = "jumps between lanes" if others else "stays at one address"
+        sectors = plural(access.sectors, "sector")
+        parts.append(f"the {access.op} of {access.array} {course} ({sectors})")
     return (
         f"Byte addresses of the lanes of one warp in one instruction: {style.listed(parts)}. "
         "Every band is a sector of 32 bytes that has to be moved."
@@ -128,10 +122,9 @@ def warp_map(trace: Trace) -> Picture:
     rows = min(LEAST_CELLS, max(access.shape[0] for access in accesses))
     columns = LEAST_CELLS
     for of_access in pieces:
-        touched_rows = [row for _, row in of_access]
-        first, last = zip(*of_access.values(), strict=True)
-        rows = max(rows, min(MOST_CELLS, max(touched_rows) - min(touched_rows) + 1))
-        columns = max(columns, min(MOST_CELLS, max(last) - min(first) + 1))
+        touched = [row for _, row in of_access], [*itertools.chain(*of_access.values())]
+        down, across = (min(MOST_CELLS, max(cells) - min(cells) + 1) for cells in touched)
+        rows, columns = max(rows, down), max(columns, across)
     pitch = (WIDTH - 2 * MARGIN) / 3
     left, head = 0.42, 0.43  # room for the row numbers, and for a name and column numbers
     width = (pitch - left - 0.12) / columns  # of a cell, in inches
@@ -148,12 +141,11 @@ def warp_map(trace: Trace) -> Picture:
         f"at M={trace.m}, N={trace.n}, K={trace.k}: {style.listed(parts)}. "
         "Each sector moves 32 bytes, whether one lane asks for a part of it or all do."
     )
-    fig = page(
-        f"{trace.kernel_name}: block (0, 0, 0), warp 0",
-        head + size[1] + max(map(len, notes)) * SMALL * LINE / 72 + 0.3, caption,
-        key=[("asked for by a lane", swatch(style.FAINT, 1.0)),
-             ("the rest of its 32-byte sector", swatch(style.FAINT, 0.25))],
-    )  # fmt: skip
+    title = f"{trace.kernel_name}: block (0, 0, 0), warp 0"
+    body = head + size[1] + max(map(len, notes)) * SMALL * LINE / 72 + 0.3
+    asked, rest = swatch(style.FAINT, 1.0), swatch(style.FAINT, 0.25)
+    key = [("asked for by a lane", asked), ("the rest of its 32-byte sector", rest)]
+    fig = page(title, body, caption, key=key)
     for at, (access, of_access, window) in enumerate(zip(accesses, pieces, windows, strict=True)):
         (m, n), x = access.shape, MARGIN + at * pitch + left
         ax = fig.add_axes_at(x, fig.top + head, *size, gid=f"map {access.array}")
@@ -216,35 +208,36 @@ def _draw_access(
     """Sectors pale, elements dark, and the lanes: in their cells, or beside or below a sector."""
     colour = style.ARRAYS[access.array]
     (top, *_), (left, *_) = window
-    lanes_of: dict[tuple[int, int], list[int]] = {}
-    for lane, words in zip(access.lanes.tolist(), access.elements.tolist(), strict=True):
-        for row, column in words:
-            lanes_of.setdefault((row, column), []).append(lane)
+    lanes_of: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for lane, elements in zip(access.lanes.tolist(), access.elements.tolist(), strict=True):
+        for row, column in elements:
+            lanes_of[row, column].append(lane)
     for (sector, row), (first, last) in pieces.items():
         place = first - left, row - top, last + 1 - first, 1
         box(ax, *place, facecolor=style.tint(colour, 0.25), linewidth=0, gid=f"sector {sector}")
         box(ax, *place, fill=False, edgecolor=style.INK, linewidth=0.9, zorder=1.5)
     number_fits = cell[0] >= style.text_width("00", SMALL) and cell[1] >= SMALL / 72
-    unnamed: dict[tuple[int, int], set[int]] = {}  # piece of a sector: lanes still to name
+    unnamed: dict[tuple[int, int], set[int]] = defaultdict(set)  # piece of a sector: its lanes
     for (row, column), lanes in lanes_of.items():
+        if row not in window[0] or column not in window[1]:
+            continue
         words = str(lanes[0]) if number_fits and len(lanes) == 1 else ""
         look = {"facecolor": colour, "linewidth": 0.5, "gid": f"cell {row} {column}"}
-        if row in window[0] and column in window[1]:
-            text = {"color": "white", "zorder": 2}
-            box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
-            if not words:
-                sector = (row * access.shape[1] + column) // access.sector_elements
-                unnamed.setdefault((sector, row), set()).update(lanes)
-    neighbours = {row: [piece for piece in pieces if piece[1] == row] for _, row in pieces}
-    for piece, unnamed_lanes in unnamed.items():
-        (first, last), row = pieces[piece], piece[1]
+        text = {"color": "white", "zorder": 2}
+        box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
+        if not words:
+            sector = (row * access.shape[1] + column) // access.sector_elements
+            unnamed[sector, row].update(lanes)
+    in_row = Counter(row for _, row in pieces)
+    for (sector, row), unnamed_lanes in unnamed.items():
+        first, last = pieces[sector, row]
         words = lanes_in_words(sorted(unnamed_lanes))
         right = last + 1 - left + 0.06 / cell[0]
         look = {"linespacing": 1.1, "bbox": plate(0.6, 1), "zorder": 3}
         room = (ax.get_xlim()[1] - right) * cell[0]
-        if len(neighbours[row]) == 1 and style.text_width(words, SMALL) <= room:
+        if in_row[row] == 1 and style.text_width(words, SMALL) <= room:
             write(ax, right, row - top + 0.5, words, ha="left", **look)
-        elif row + 1 in window[0] and row + 1 not in neighbours:
+        elif row + 1 in window[0] and row + 1 not in in_row:
             stacked = words.replace(" ", "\n", 1)
             below = row - top + 1 + 0.04 / cell[1]
             write(ax, (first + last + 1) / 2 - left, below, stacked, va="top", **look)
@@ -278,7 +271,7 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     threads in numbers.
 
     Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for a block that stores nothing.
+    ValueError for one that stores nothing.
     """
     require_trace(trace, "block_map")
     played = Played.of(trace, block)
@@ -297,11 +290,11 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     warps = plural(math.ceil(threads / WARP), "warp")
     caption = (
         f"Block {block} of {trace.kernel_name} has {threads:,} threads in {warps} and computes "
-        f"{_extent(owner != NOTHING)} of C."
+        f"{extent(owner != NOTHING)} of C."
     )
     first = (owner != NOTHING) & (owner < WARP)
     if first.any():
-        caption += f" Warp 0, dark, computes {_extent(first)}."
+        caption += f" Warp 0, dark, computes {extent(first)}."
     fig = page(title, head + max(height, 2.0) + 0.25, caption)
     words = "each cell is an element, each pattern a warp"
     if (len(rows), len(columns)) != tuple(map(len, frame)):
@@ -358,15 +351,15 @@ def _label_warp(
 def _number_ends(ax: Axes, part: tuple[int, int, int, int], first: int, last: int) -> None:
     """The first and the last lane at the ends of a strip, where there is no room for all."""
     x, y, across, down = part
-    ends: tuple[tuple[float, float, str, str, int, int, str], ...]
+    look: style.Look = {"color": "white", "ha": "center", "va": "center"}
     if down > across:
-        ends = ((x + across / 2, y, "center", "top", 0, -3, f"{first}"),
-                (x + across / 2, y + down, "center", "bottom", 0, 3, f"{last}"))  # fmt: skip
+        middle = x + across / 2
+        note(ax, f"{first}", (middle, y), (0, -3), **{**look, "va": "top"})
+        note(ax, f"{last}", (middle, y + down), (0, 3), **{**look, "va": "bottom"})
     else:
-        ends = ((x, y + down / 2, "left", "center", 3, 0, f"lane {first}"),
-                (x + across, y + down / 2, "right", "center", -3, 0, f"lane {last}"))  # fmt: skip
-    for at_x, at_y, ha, va, aside, up, words in ends:
-        note(ax, words, (at_x, at_y), (aside, up), color="white", ha=ha, va=va)
+        middle = y + down / 2
+        note(ax, f"lane {first}", (x, middle), (3, 0), **{**look, "ha": "left"})
+        note(ax, f"lane {last}", (x + across, middle), (-3, 0), **{**look, "ha": "right"})
 
 
 def _thread_table(fig: Picture, trace: Trace, owner: np.ndarray, left: float, top: float) -> None:
@@ -384,12 +377,3 @@ def _thread_table(fig: Picture, trace: Trace, owner: np.ndarray, left: float, to
         for at, words in enumerate(column[1:], 1):
             fig.text_at(left, top + at * 0.2, words, size=SMALL)
         left += style.widest(column, SMALL, "bold") + 0.16
-
-
-def _extent(cells: np.ndarray) -> str:
-    """ "rows 0 to 15, column 3"."""
-    spans = []
-    for name, indices in zip(("row", "column"), np.nonzero(cells), strict=True):
-        low, high = indices.min(), indices.max()
-        spans.append(f"{name} {low}" if low == high else f"{name}s {low} to {high}")
-    return ", ".join(spans)

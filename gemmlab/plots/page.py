@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -89,10 +88,10 @@ def styled(draw: Callable[..., Picture]) -> Callable[..., Picture]:
 
 
 TITLE_TOP, KEY_ROW = 0.12, 0.22  # inches
-BOLD = 0.88  # a line of the title may be so much of the page wide, since it is bold
-SIGN, SIGN_GAP, KEY_GAP = 0.2, 0.08, 0.24  # inches: a swatch, from it to its words, to the next
-CLOSE = SIGN + 0.03  # inches, from a sign without words to the next one
-Entry = tuple[str, Mapping[str, Any] | None]
+SIGN, NEXT_SIGN = 0.2, 0.23  # inches: a swatch, from it to the next one of the same words
+SIGN_GAP, KEY_GAP = 0.08, 0.24  # inches: from a swatch to its words, to the next entry
+Sign = Mapping[str, Any]
+Entry = tuple[str, Sign | Sequence[Sign] | None]
 
 
 def page(
@@ -104,11 +103,13 @@ def page(
     there is room for both, else below it; its entries are as in draw_key. The caption is wrapped
     to the width; the footer, a line in smaller type, says where numbers come from.
     """
-    width = style.WIDTH - 2 * MARGIN
-    beside = style.text_width(title, LARGE, "bold") + 0.4 + _key_width(key) <= width
-    title_lines = style.wrap(title, BOLD * width, LARGE)
+    right = style.WIDTH - MARGIN
+    width = right - MARGIN
+    key_width = max((end for *_, end in _places(key, 0.0, math.inf)), default=0.0)
+    beside = not key or style.text_width(title, LARGE, "bold") + 0.4 + key_width <= width
+    title_lines = style.wrap(title, 0.88 * width, LARGE)  # it is bold
     below_title = TITLE_TOP + (len(title_lines) * LARGE * LINE / 72 + 0.11 if title else 0.0)
-    rows = 0 if beside or not key else 1 + max(row for row, *_ in _places(key))
+    rows = 0 if beside else 1 + max(row for row, *_ in _places(key, MARGIN, right))
     top = below_title + KEY_ROW * rows + (0.08 if rows else 0.0)
     bottom = top + height
     lines = style.wrap(caption, width, NORMAL)
@@ -122,7 +123,7 @@ def page(
     if rows:
         draw_key(fig, key, below_title)
     else:
-        draw_key(fig, key, TITLE_TOP + 0.03, style.WIDTH - MARGIN - _key_width(key))
+        draw_key(fig, key, TITLE_TOP + 0.03, right - key_width)
     fig.text_at(MARGIN, bottom, "\n".join(lines), size=NORMAL, linespacing=LINE, gid="caption")
     if footer:
         below = bottom + caption_height + 0.03
@@ -136,47 +137,38 @@ def draw_key(
 ) -> float:  # fmt: skip
     """Signs and their words, as many to a row as fit; where they end, in inches from the top.
 
-    key: (words, look) each. A look with a hatch or a facecolor is that of a swatch, another that of
-    a line and its marker; None stands for no sign.
+    key: (words, look) each, or (words, looks) for several signs; None for no sign. A look with a
+    hatch or a facecolor is that of a swatch, another that of a line and its marker.
     """
     row = -1
-    for row, x, words, look in _places(key, left, right):
+    for (words, look), (row, x, _) in zip(key, _places(key, left, right), strict=True):
         y = top + KEY_ROW * row
-        if look is not None:
-            _draw_sign(fig, x, y + 0.07, look)
-        fig.text_at(x + (look is not None) * (SIGN + SIGN_GAP), y, words, size=SMALL)
+        for sign in _signs(look):
+            _draw_sign(fig, x, y + 0.07, sign)
+            x += NEXT_SIGN
+        fig.text_at(x + bool(look) * (SIGN + SIGN_GAP - NEXT_SIGN), y, words, size=SMALL)
     return top + KEY_ROW * (row + 1)
 
 
-def _places(
-    key: Sequence[Entry], left: float = MARGIN, right: float = style.WIDTH - MARGIN
-) -> list[tuple[int, float, str, Mapping[str, Any] | None]]:
-    """The row of each entry and where it begins. Signs without words stand close together."""
+def _signs(look: Sign | Sequence[Sign] | None) -> Sequence[Sign]:
+    return [look] if isinstance(look, Mapping) else look or []
+
+
+def _places(key: Sequence[Entry], left: float, right: float) -> list[tuple[int, float, float]]:
+    """The row of each entry, and where it begins and ends there."""
     places, row, x = [], 0, left
-    for at, (words, look) in enumerate(key):
-        together = list(itertools.takewhile(lambda entry: not entry[0], key[at:]))
-        last = key[at + len(together)] if at + len(together) < len(key) else ("", None)
-        wide = len(together) * CLOSE + _width(*last)
-        starts = at == 0 or key[at - 1][0]  # a group of signs and the words of the last of them
-        if starts and x > left and x + wide > right + 1e-9:
+    for words, look in key:
+        wide = style.text_width(words, SMALL)
+        if look:
+            wide += NEXT_SIGN * (len(_signs(look)) - 1) + SIGN + SIGN_GAP
+        if left < x and x + wide > right + 1e-9:
             row, x = row + 1, left
-        places.append((row, x, words, look))
-        x += _width(words, look) + KEY_GAP if words else CLOSE
+        places.append((row, x, x + wide))
+        x += wide + KEY_GAP
     return places
 
 
-def _width(words: str, look: Mapping[str, Any] | None) -> float:
-    return (look is not None) * (SIGN + SIGN_GAP) + style.text_width(words, SMALL)
-
-
-def _key_width(key: Sequence[Entry]) -> float:
-    if not key:
-        return 0.0
-    *_, (_, x, words, look) = _places(key, 0.0, math.inf)
-    return x + _width(words, look)
-
-
-def _draw_sign(fig: Picture, x: float, middle: float, look: Mapping[str, Any]) -> None:
+def _draw_sign(fig: Picture, x: float, middle: float, look: Sign) -> None:
     across, down = fig.get_size_inches()
     if {"facecolor", "hatch"} & look.keys():
         look = {"linewidth": 0.8, "edgecolor": "none", **look}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
+import numpy as np
 import pandas
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -12,8 +13,8 @@ from matplotlib.transforms import Bbox
 
 from gemmlab.ladder import RUNGS
 from gemmlab.plots import style
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, percent
 from gemmlab.records.roofs import Ceilings
 
@@ -35,6 +36,7 @@ LEVELS = {  # of memory: its column, how its marker is filled, and what that mea
 HALF = 0.09  # inches, of a marker
 CLOSE = 1.6  # of two roofs no further apart the words stand above both
 CACHES = ("L2", "L1")  # whose roofs are those of reading
+Unit = tuple[str, bool]  # a key of UNITS
 
 
 @styled
@@ -51,24 +53,20 @@ def roofline(
     on which kernels are shown.
     points and ceilings: as gemmlab.analysis.roofline.points(...) and ceilings() give them.
 
-    Raises TypeError for anything but a table, ValueError for a missing rate and for points
-    of another GPU, NoRecord where a roof is not known.
+    Raises ValueError for points of another GPU, NoRecord where a roof is not known, and what
+    style.require_table raises.
     """
     intensities = [column for column, *_ in LEVELS.values()]
-    style.require_table(points, ("kernel", "gflops", *intensities), "roofline")
-    style.require_positive(points, ("gflops", *intensities), "roofline")
+    style.require_table(points, "roofline", ("kernel", "gpu"), ("gflops", *intensities))
     if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
         raise ValueError(
             f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."
         )
     slope = ceilings.bytes_per_second / 1e9
-    slopes = {
-        level: ceilings.reads[level].per_second.median / 1e9
-        for level in CACHES
-        if level in ceilings.reads
-    }
+    reads = [level for level in CACHES if level in ceilings.reads]
+    slopes = {level: ceilings.reads[level].per_second.median / 1e9 for level in reads}
     units = {("float32", False), *map(_unit, points.itertuples())}
-    tops = {unit: _top(ceilings, *unit) for unit in sorted(units, key=list(UNITS).index)}
+    tops = {unit: ceilings.arithmetic(*unit) / 1e9 for unit in UNITS if unit in units}
     caption = caption or _roofline_caption(points, slope, tops, slopes.get("L2"))
     fig = page("", 0.08 + 4.2 + 0.62, caption, style.provenance(points))
     ax = fig.add_axes_at(0.98, 0.2, WIDTH - MARGIN - 0.98 - 0.15, 4.2, gid="roofline")
@@ -82,8 +80,8 @@ def roofline(
     style.plain_log_ticks(ax.yaxis)
     ax.grid(axis="both")
     _draw_roofs(ax, slope, slopes, tops, points)
-    levels = {name: how for name, how in LEVELS.items() if name != "L2" or name in slopes}
-    _draw_points(ax, points, list(tops.values()), levels)
+    levels = [level for level in LEVELS if level != "L2" or level in slopes]
+    _draw_points(ax, points, tops.values(), levels)
     return fig
 
 
@@ -93,19 +91,8 @@ def _holding(limits: tuple[float, float], values: Sequence[float]) -> tuple[floa
     return min(low, min(values) / 2), max(high, max(values) * 2)
 
 
-Unit = tuple[str, bool]  # a key of UNITS
-Levels = Mapping[str, tuple[str, str, str]]  # as LEVELS
-
-
 def _unit(point: pandas.Series) -> Unit:
     return point.dtype, point.dtype != "float32" and point.kernel in BY_WGMMA
-
-
-def _top(ceilings: Ceilings, dtype: str, by_wgmma: bool) -> float:
-    """The arithmetic roof for matrices of this dtype, in GFLOP/s."""
-    if dtype == "float32":
-        return ceilings.flop_per_second / 1e9
-    return ceilings.arithmetic(dtype, by_wgmma) / 1e9
 
 
 def _draw_roofs(
@@ -140,47 +127,40 @@ def _name_slope(
     """The words of a slanted roof, along it where it is far from the points."""
     x_low = max(ax.get_xlim()[0], ax.get_ylim()[0] / slope)
     ridge = top / slope
-
-    def distance(x: float) -> float:
-        """How far from the lines of all points the roof is at x."""
-        return min(abs(math.log(slope * x / rate)) for rate in points["gflops"])
-
     places = (x_low * (ridge / x_low) ** (part / 8) for part in (4, 5, 6, 3, 2))
-    x = max((x for x in places if x > 3 * x_low), key=distance)
+    x = max(
+        (x for x in places if x > 3 * x_low),
+        key=lambda x: np.abs(np.log(slope * x / points["gflops"])).min(),
+    )
+    across, up = ax.transData.transform((10, 10)) - ax.transData.transform((1, 1))
     ax.annotate(
         f"{name}: {style.digits(slope / 1e3)} TB/s", (x, slope * x), (4, -4) if below else (-4, 4),
         ha="center", va="top" if below else "bottom", textcoords="offset points",
-        rotation=_angle(ax), rotation_mode="anchor", zorder=2.7,
+        rotation=math.degrees(math.atan2(up, across)), rotation_mode="anchor", zorder=2.7,
         bbox={"facecolor": style.GROUND, "edgecolor": "none", "pad": 0.5},
     )  # fmt: skip
 
 
-def _angle(ax: Axes) -> float:
-    """The angle, in degrees, at which y = x appears."""
-    (x0, y0), (x1, y1) = ax.transData.transform([(1, 1), (10, 10)])
-    return math.degrees(math.atan2(y1 - y0, x1 - x0))
-
-
-def _draw_points(ax: Axes, points: pandas.DataFrame, tops: list[float], levels: Levels) -> None:
+def _draw_points(
+    ax: Axes, points: pandas.DataFrame, tops: Iterable[float], levels: list[str]
+) -> None:
     """A line for each point with a marker for each level, and its label at its right end.
 
     Labels go from the top down, each beside its marker or as far above or below it as is free.
     """
     look: style.Look = {"linestyle": "", "marker": "o", "markersize": 8, "markeredgewidth": 1.4,
             "color": style.INK, "markerfacecoloralt": style.GROUND}  # fmt: skip
-    ways = [{"fillstyle": fill, "label": words} for _, fill, words in levels.values()]
-    title: style.Look = {"size": SMALL, "weight": "bold"}
+    columns, fills, meanings = zip(*(LEVELS[level] for level in levels), strict=True)
     ax.legend(
-        handles=[Line2D([], [], **{**look, **way}) for way in ways],
+        [Line2D([], [], **{**look, "fillstyle": fill}) for fill in fills], meanings,
         loc="upper left", fontsize=SMALL, frameon=False, handletextpad=0.4, alignment="left",
-        title="Arithmetic intensity", title_fontproperties=title,
+        title="Arithmetic intensity", title_fontproperties={"size": SMALL, "weight": "bold"},
     )  # fmt: skip
     points = points.sort_values("gflops", ascending=False)
-    columns = [column for column, *_ in levels.values()]
     inches = (ax.transData + ax.figure.dpi_scale_trans.inverted()).transform
     right = inches((ax.get_xlim()[1], 1))[0]
     heights = [inches((1, rate))[1] for rate in points["gflops"]]
-    spans = [inches([(x, 1) for x in row])[:, 0] for row in points[columns].to_numpy()]
+    spans = [inches([(x, 1) for x in row])[:, 0] for row in points[[*columns]].to_numpy()]
     taken = [
         Bbox.from_extents(min(xs) - HALF, y - HALF, max(xs) + HALF, y + HALF)
         for xs, y in zip(spans, heights, strict=True)
@@ -192,31 +172,26 @@ def _draw_points(ax: Axes, points: pandas.DataFrame, tops: list[float], levels: 
     lifts = [0, 1, -1, 1.5, -1.5, *(sign * half / 2 for sign in (-1, 1) for half in range(4, 30))]
     for row, y, xs in zip(points.itertuples(), heights, spans, strict=True):
         of_kernel = style.kernel_style(row.kernel)
-        at = {level: getattr(row, column) for level, (column, *_) in levels.items()}
-        ends = [min(at.values()), max(at.values())]
-        ax.plot(ends, [row.gflops] * 2, color=of_kernel["color"], linewidth=0.9, zorder=2.5)
-        for level, intensity in at.items():
-            ax.plot(
-                intensity, row.gflops, of_kernel["marker"], color=of_kernel["color"],
-                fillstyle="left" if level == "L2" else "full",
-                markerfacecolor=style.GROUND if level == "L1" else of_kernel["color"],
-                markerfacecoloralt=style.GROUND, markersize=8, markeredgewidth=1.4, zorder=3,
-                gid=f"{level} {row.kernel}",
-            )  # fmt: skip
+        colour, at = of_kernel["color"], [getattr(row, column) for column in columns]
+        ax.plot(at, [row.gflops] * len(at), color=colour, linewidth=0.9, zorder=2.5)
+        for level, fill, intensity in zip(levels, fills, at, strict=True):
+            filled = {"fillstyle": "full", "markerfacecolor": style.GROUND}  # with its ground
+            mark = {**look, "marker": of_kernel["marker"], "color": colour, "fillstyle": fill}
+            mark |= filled if fill == "none" else {}
+            ax.plot(intensity, row.gflops, **mark, zorder=3, gid=f"{level} {row.kernel}")
         several = names.count(row.kernel) > 1
         words = row.kernel + several * f", {style.shape_label(row.m, row.n, row.k)}"
-        size = style.text_width(words, SMALL), SMALL * LINE / 72
-        x = min(xs[0] + HALF + 0.06, right - size[0])
-        places = [Bbox.from_bounds(x, y + (lift - 0.5) * size[1], *size) for lift in lifts]
-        place = next((place for place in places if not place.count_overlaps(taken)), places[0])
-        taken.append(place)
-        lift = (place.y0 + place.y1) / 2 - y
+        wide, high = style.text_width(words, SMALL), SMALL * LINE / 72
+        x = min(xs[0] + HALF + 0.06, right - wide)
+        places = {lift: Bbox.from_bounds(x, y + (lift - 0.5) * high, wide, high) for lift in lifts}
+        lift = next((lift for lift in lifts if not places[lift].count_overlaps(taken)), 0)
+        taken.append(places[lift])
         leader = {"arrowstyle": "-", "color": style.FAINT, "relpos": (0, 0.5), "linewidth": 0.6,
                   "shrinkB": 4}  # fmt: skip
         note(
-            ax, words, (row.dram_intensity, row.gflops), (72 * (x - xs[0]), 72 * lift),
+            ax, words, (row.dram_intensity, row.gflops), (72 * (x - xs[0]), 72 * lift * high),
             gid="label", va="center_baseline", zorder=4,
-            arrowprops=leader if abs(lift) > size[1] else None,  # where it is not beside it
+            arrowprops=leader if abs(lift) >= 1 else None,  # where it is not beside it
         )  # fmt: skip
 
 

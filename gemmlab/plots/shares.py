@@ -1,4 +1,4 @@
-"""Shares of cuBLAS: of all rungs beside what others report, and of what gl.matmul picks."""
+"""Shares of cuBLAS: of all rungs beside what others report, step by step, and shape by shape."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pandas
 
 from gemmlab.plots import style
 from gemmlab.plots.cells import box
+from gemmlab.plots.charts import at_edge, bar, lanes_of, line_of_cublas, note, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import at_edge, bar, line_of_cublas, note, rows_of
 from gemmlab.plots.speeds import at_shape, measured
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, percent
+from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, percent
 
 BAR, LANE, GAP = 0.2, 0.14, 0.1  # inches: a bar, a row of markers above it, between rungs
 SIZE = 6.5  # of a marker, in points
@@ -40,7 +40,7 @@ def shares(
     there = [name for name in rungs if name in chosen.index]
     names = list(dict.fromkeys(sources["source"]))
     sources = sources[sources["rung"].isin(rungs)]
-    looks = {
+    looks: dict[str, style.Look] = {
         name: {"color": colour, "marker": marker, "markersize": SIZE, "linestyle": "",
                "markerfacecolor": style.tint(colour, 0.35)}
         for name, (marker, colour) in zip(names, LOOKS, strict=False)
@@ -49,11 +49,15 @@ def shares(
     left = MARGIN + style.widest(rungs) + 0.12
     right = MARGIN + style.widest(map(percent, chosen["pct_cublas"][there]), NORMAL, "bold") + 0.1
     most = 1.02 * max(100.0, chosen["pct_cublas"][there].max(), sources["pct_cublas"].max())
-    inch = (WIDTH - left - right) / most  # of one percent
-    lanes = {name: _lanes(sources[sources["rung"] == name], inch) for name in rungs}
-    bars, height = {}, GAP  # where each rung's bar begins, below the markers of its sources
+    apart = (SIZE / 72 + 0.02) * most / (WIDTH - left - right)  # in percent
+    height = GAP
+    lanes: dict[int, int] = {}  # of the sources
+    bars = {}  # where each rung's bar begins, below the markers of its sources
     for name in rungs:
-        bars[name] = height + (1 + max(lanes[name], default=-1)) * LANE
+        reported = sources[sources["rung"] == name]["pct_cublas"].sort_values()
+        of_rung = lanes_of({at: (share, share + apart) for at, share in reported.items()})
+        lanes |= of_rung
+        bars[name] = height + (1 + max(of_rung.values(), default=-1)) * LANE
         height = bars[name] + BAR + GAP
     ours = f"Bars: this ladder on {chosen['gpu'].iloc[0]}, {style.shape_label(*shape)}."
     key = [(ours + (" Markers:" if looks else ""), None), *looks.items()]
@@ -63,12 +67,10 @@ def shares(
     size = (WIDTH - left - right, height)
     ax = fig.add_axes_at(left, fig.top + 0.24, *size, gid="shares")
     ax.set(xlim=(0, most), ylim=(height, 0), xlabel="share of cuBLAS, %")
+    for row in sources.itertuples():
+        y, gid = bars[row.rung] - (lanes[row.Index] + 0.5) * LANE, f"source {row.rung} {row.source}"
+        ax.plot(row.pct_cublas, y, zorder=3, gid=gid, **looks[row.source])
     for name in rungs:
-        given = sources[sources["rung"] == name]
-        for row, lane in zip(given.itertuples(), lanes[name], strict=True):
-            look: style.Look = {"zorder": 3, "gid": f"source {row.rung} {row.source}"}
-            look |= looks[row.source]
-            ax.plot(row.pct_cublas, bars[name] - (lane + 0.5) * LANE, **look)
         middle = bars[name] + BAR / 2
         if name not in chosen.index:
             note(ax, "not measured", (0, middle), (6, 0), va="center", color=style.FAINT)
@@ -82,19 +84,6 @@ def shares(
     ax.tick_params(axis="y", length=0, labelsize=NORMAL)
     ax.grid(axis="x")
     return fig
-
-
-def _lanes(given: pandas.DataFrame, inch: float) -> list[int]:
-    """A lane for each source of one rung, 0 the lowest, so that no marker lies on another."""
-    ends: list[float] = []  # where the last marker of each lane ends
-    wide = SIZE / 72 + 0.02
-    of_source = {}
-    for at, share in given["pct_cublas"].reset_index(drop=True).sort_values().items():
-        begin = share * inch - wide / 2
-        lane = next((lane for lane, end in enumerate(ends) if begin >= end), len(ends))
-        ends[lane : lane + 1] = [begin + wide]
-        of_source[at] = lane
-    return [of_source[at] for at in range(len(given))]
 
 
 def _caption(
@@ -118,6 +107,127 @@ def _caption(
     return words
 
 
+# ---- step by step --------------------------------------------------------------------------------
+
+RATE, SHARE = "TFLOP/s", "% of cuBLAS"
+QUARTILES = ["from", "to"]  # of the share
+HEADS = {RATE: 0.65, "points": 0.6}  # of the numbers, and their widths in inches
+WORDS, STEP_GAP = 3.6, 0.14  # inches: what a step is called, the room between rows
+ROOM = 0.06  # of the axis left free at either end, as a share of what is drawn
+FASTER, SLOWER = "faster than the step before", "slower"
+NOT_TAKEN = "one thing changed at the end, not kept"
+STEP_LOOKS = {  # what came of a step
+    FASTER: swatch(style.SKY),
+    SLOWER: swatch(style.ORANGE),
+    NOT_TAKEN: swatch(style.FAINT, hatch="///"),
+}
+LINE_OF_CUBLAS: style.Look = {"color": style.BLACK, "linewidth": 1.2, "linestyle": "--"}
+LINE_OF_QUARTILES: style.Look = {"color": style.BLACK, "linewidth": 1.1}
+
+
+@styled
+def path(table: pandas.DataFrame) -> Picture:
+    """What each step changed, in points of cuBLAS's speed; below its name the prediction.
+
+    table: as gl.path() gives. A bar goes from the share of cuBLAS of the step that was kept before
+    to its own; where the table has columns from and to, a line over its end goes from one to the
+    other. Hatched bars are roads not taken: each changes one thing in the last step kept, so their
+    bars begin there. The dashed line is cuBLAS.
+    """
+    rows = [
+        (row, style.wrap(row["step"], WORDS, NORMAL), style.wrap(row["predicted"], WORDS, SMALL))
+        for row in _with_differences(table).to_dict("records")
+    ]
+    heights = [
+        max(BAR, (len(name) * NORMAL + len(guess) * SMALL) * LINE / 72) + STEP_GAP
+        for _, name, guess in rows
+    ]
+    quartiles = QUARTILES if set(QUARTILES) <= set(table) else []
+    came = {row["came"] for row, *_ in rows}
+    key = [(name, look) for name, look in STEP_LOOKS.items() if name in came]
+    key.append(("cuBLAS", LINE_OF_CUBLAS))
+    if quartiles:
+        key.append(("quartiles", LINE_OF_QUARTILES))
+    height = sum(heights)
+    one_step = len(table) > 1 and table["taken"].sum() == 1  # the others each change it
+    title = "One change at a time" if one_step else "What each step brings"
+    title, caption = f"{title}, in points of cuBLAS's speed", _path_caption(table, one_step)
+    fig = page(title, 0.25 + height + 0.55, caption, style.provenance(table), key=key)
+    left, top, right = MARGIN + WORDS + 0.15, fig.top + 0.25, MARGIN + sum(HEADS.values())
+    ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
+    ends = table[[SHARE, *quartiles]]
+    low, high = min(ends.min(axis=None), 100.0), max(ends.max(axis=None), 100.0)
+    spare = ROOM * (high - low or 1.0)
+    ax.set(xlim=(low - spare, high + spare), xlabel=SHARE, yticks=[])
+    ax.axvline(100, **LINE_OF_CUBLAS, gid="cuBLAS")
+    ax.grid(axis="x")
+    edges = WIDTH - MARGIN - HEADS["points"], WIDTH - MARGIN  # of the numbers, on the right
+    for head, x in zip(HEADS, edges, strict=True):
+        fig.text_at(x, fig.top, head, size=SMALL, ha="right")
+    y = 0.0
+    end = None  # of the step kept before: its share, how far down it is
+    for (row, name, guess), tall in zip(rows, heights, strict=True):
+        middle, gid, change = y + tall / 2, f"step {row['step']}", row["change"]
+        if pandas.isna(change):
+            at = [middle - BAR / 2, middle + BAR / 2]
+            ax.plot([row[SHARE]] * 2, at, color=style.BLACK, linewidth=1.6, gid=gid)
+        else:
+            look = {"left": row["before"], "zorder": 2, "gid": gid, **STEP_LOOKS[row["came"]]}
+            ax.barh(middle, change, BAR, **look)
+        if quartiles:
+            look = {"zorder": 3, "gid": f"quartiles {row['step']}", **LINE_OF_QUARTILES}
+            ax.plot([row[name] for name in quartiles], [middle] * 2, **look)
+        if end and end[0] == row["before"]:
+            look = {"color": style.FAINT, "linewidth": 0.7, "linestyle": ":", "zorder": 1}
+            ax.plot([end[0]] * 2, [end[1], middle], **look)
+        if row["taken"]:
+            end = row[SHARE], middle
+        numbers = style.digits(row[RATE]), "" if pandas.isna(change) else _signed(change)
+        for value, x in zip(numbers, edges, strict=True):
+            fig.text_at(x, top + middle, value, size=NORMAL, ha="right", va="center")
+        start = top + y + STEP_GAP / 2
+        fig.text_at(MARGIN, start, "\n".join(name), size=NORMAL, linespacing=LINE)
+        below, look = start + len(name) * NORMAL * LINE / 72, {"color": style.FAINT}
+        fig.text_at(MARGIN, below, "\n".join(guess), size=SMALL, linespacing=LINE, **look)
+        y += tall
+    return fig
+
+
+def _with_differences(table: pandas.DataFrame) -> pandas.DataFrame:
+    """The rows, with `before`: the share to compare it with, `change` from it, and what `came`.
+
+    Of the first step they are not known.
+    """
+    taken = table["taken"].astype(bool)
+    kept = table[SHARE].where(taken).ffill()  # the share of the last step kept so far
+    before = kept.shift().where(taken, kept.iloc[-1])
+    change = table[SHARE] - before
+    came = change.map(lambda points: SLOWER if points < 0 else FASTER).where(taken, NOT_TAKEN)
+    return table.assign(before=before, change=change, came=came.where(change.notna()))
+
+
+def _signed(change: float) -> str:
+    return f"{change:+.1f}".replace("-", "−") if round(change, 1) else "0.0"
+
+
+def _path_caption(table: pandas.DataFrame, one_step: bool) -> str:
+    taken = table[table["taken"].astype(bool)]
+    first, last, lost = taken.iloc[0], taken.iloc[-1], len(table) - len(taken)
+    if one_step:
+        points = table.loc[~table["taken"].astype(bool), SHARE] - first[SHARE]
+        return (
+            f"{style.plural(lost, 'change')}, each alone: from {_signed(points.min())} to "
+            f"{_signed(points.max())} points of cuBLAS's speed, measured beside it, where "
+            f"{style.rate(1e3 * first[RATE])} are {first[SHARE]:.1f} %."
+        )
+    words = (
+        f"{style.plural(len(taken) - 1, 'step')} change the speed by "
+        f"{_signed(last[SHARE] - first[SHARE])} points of cuBLAS's, each measured beside it; "
+        f"together {style.rate(1e3 * first[RATE])} become {style.rate(1e3 * last[RATE])}"
+    )
+    return words + (f"; and {style.plural(lost, 'road')} not taken." if lost else ".")
+
+
 # ---- over shapes of all kinds --------------------------------------------------------------------
 
 
@@ -133,8 +243,11 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
     table: a row for each shape, as gl.chosen_shares() gives; its groups stand in their order
     there.
     """
-    columns = _two_columns(dict(table["group"].value_counts(sort=False)))
-    height = max(sum(HEAD + ROW * count for count in column.values()) for column in columns)
+    groups = [(name, list(rows.itertuples())) for name, rows in table.groupby("group", sort=False)]
+    heights = [HEAD + ROW * len(rows) for _, rows in groups]
+    cuts = range(1, max(2, len(groups)))
+    cut = min(cuts, key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
+    height = max(sum(heights[:cut]), sum(heights[cut:]))
     means = [
         f"{group} {percent(geometric_mean(rows['pct_cublas']))}"
         for group, rows in table.groupby("group", sort=False)
@@ -151,13 +264,13 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
     fig = page("Share of cuBLAS, shape by shape", height + 0.55, caption, footer, key=key)
     left = style.widest(map(_label, table.itertuples()), SMALL) + 0.1
     right = style.text_width(percent(table["pct_cublas"].max()), SMALL, "bold") + 0.1
+    columns = [groups[:cut], groups[cut:]] if groups[cut:] else [groups]
     wide = (WIDTH - 2 * MARGIN - COLUMN_GAP * (len(columns) - 1)) / len(columns)
     most = max(100.0, table["pct_cublas"].max()) * 1.03
     for at, column in enumerate(columns):
         x, y = MARGIN + at * (wide + COLUMN_GAP), fig.top
-        for group, count in column.items():
+        for group, chosen in column:
             fig.text_at(x, y + 0.08, group, size=NORMAL, weight="bold")
-            chosen = list(table[table["group"] == group].itertuples())
             ax = rows_of(
                 fig, [_label(row) for row in chosen], y + HEAD, ROW, left=x + left,
                 right=x + wide - right, size=SMALL, gid=f"shares {group}", xlim=(0, most),
@@ -168,22 +281,11 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
                 bar(ax, place, 0, row.pct_cublas, gid=gid, **_swatch_of(row.kernel))
                 weight = "bold" if row.pct_cublas >= 100 else "normal"
                 at_edge(ax, place, percent(row.pct_cublas), size=SMALL, weight=weight)
-            if group == list(column)[-1]:
-                ax.set_xlabel("share of cuBLAS, %; dashed: cuBLAS")
-            else:
-                ax.tick_params(axis="x", length=0, labelbottom=False)
-            y += HEAD + ROW * count
+            ax.tick_params(axis="x", length=0, labelbottom=False)
+            y += HEAD + ROW * len(chosen)
+        ax.set_xlabel("share of cuBLAS, %; dashed: cuBLAS")
+        ax.tick_params(axis="x", length=3.5, labelbottom=True)
     return fig
-
-
-def _two_columns(counts: dict[str, int]) -> list[dict[str, int]]:
-    """How many shapes each group has, in two columns of about the same height; or in one."""
-    groups = list(counts.items())
-    if len(groups) < 2:
-        return [counts]
-    heights = [HEAD + ROW * count for count in counts.values()]
-    cut = min(range(1, len(groups)), key=lambda at: max(sum(heights[:at]), sum(heights[at:])))
-    return [dict(groups[:cut]), dict(groups[cut:])]
 
 
 def _label(row: pandas.Series) -> str:

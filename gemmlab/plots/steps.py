@@ -13,6 +13,7 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import (
     CUT,
     box,
+    fill,
     name_above,
     number_above,
     plate,
@@ -20,7 +21,7 @@ from gemmlab.plots.cells import (
     rectangles,
     write,
 )
-from gemmlab.plots.curves import inches_of
+from gemmlab.plots.charts import inches_of
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
 
@@ -50,9 +51,10 @@ def step(frames: Sequence[Frame], number: int, caption: str) -> Picture:
     frame = frames[number]
     has_shared = len(frame.memory) > 0
     bottom = HEAD + ALONG[1] + GAP + OF_C[1]
-    height = bottom + (1.08 if has_shared else 0.15)
     title = f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: "
-    fig = page(title + style.listed(frame.actions), height - 0.42, caption)
+    fig = page(
+        title + style.listed(frame.actions), bottom + (0.66 if has_shared else -0.27), caption
+    )
     axes = product_axes(fig, LEFT, HEAD, ALONG, OF_C, (GAP, GAP))
     for name, ax in axes.items():
         _draw_matrix(ax, name, frames, frame)
@@ -75,32 +77,28 @@ def steps(frames: Sequence[Frame]) -> Picture:
 
     frames: as gl.k_steps.of(trace) gives.
     """
-    first = frames[0]
+    trace, block = frames[0].trace, frames[0].block
     numbers = sorted({0, min(1, len(frames) - 1), len(frames) // 2, len(frames) - 1})
     room = (WIDTH - 2 * MARGIN) / SHOWN
     along, across, gap = 0.55, 1.2, 0.12
     top, down, thin = 0.82, 0.95, 0.16
-    has_shared = len(first.memory) > 0
+    has_shared = len(frames[0].memory) > 0
     bottom = top + along + gap + down
-    height = bottom + (0.5 if has_shared else 0.1) + 0.4
-    title = f"{first.trace.kernel_name}: block {first.block} on its way along K"
-    trace = first.trace
     shown = style.listed([str(number + 1) for number in numbers])
     part = "What happens between two barriers is one frame"
     if not has_shared:
         part = f"It has no barriers; a frame is a stretch of {STRETCH} along K"
     both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
     caption = (
-        f"Block {first.block} of {trace.kernel_name} at "
+        f"Block {block} of {trace.kernel_name} at "
         f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
         f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
     )
-    fig = page(title, height - 0.42, caption)
-    key = ["hatched: loaded", "framed: read for products", "crossed: written"]
-    if _arrives(frames):
-        key.append("filled with dots: on its way")
-    key.append("dotted lines: all that the block needs")
-    fig.text_at(MARGIN, 0.32, "; ".join(key), size=SMALL)
+    title = f"{trace.kernel_name}: block {block} on its way along K"
+    fig = page(title, bottom + (0.48 if has_shared else 0.08), caption)
+    dots = "filled with dots: on its way; " * _arrives(frames)
+    key = f"hatched: loaded; framed: read for products; crossed: written; {dots}dotted lines: all "
+    fig.text_at(MARGIN, 0.32, f"{key}that the block needs", size=SMALL)
     for column, number in enumerate(numbers):
         frame, left = frames[number], MARGIN + column * room
         fig.text_at(left, top - 0.24, _part(frame), size=NORMAL, weight="bold")
@@ -124,9 +122,6 @@ def steps(frames: Sequence[Frame]) -> Picture:
     return fig
 
 
-# ---- words ---------------------------------------------------------------------------------------
-
-
 def _arrives(frames: Sequence[Frame]) -> bool:
     """Whether anything is on its way in one of the frames."""
     return any(cells.any() for frame in frames for cells in frame.arriving.values())
@@ -139,23 +134,18 @@ def _part(frame: Frame) -> str:
 def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:
     grey = style.FAINT
     hatched = {"edgecolor": grey, "fill": False}
-    entries: list[Entry] = [("loaded from global memory now", {"hatch": LOADED, **hatched})]
-    if _arrives(frames):
-        entries.append(("on its way, not there yet", {"hatch": ARRIVING, **hatched}))
-    if has_shared:
-        unseen = {"facecolor": "none", "edgecolor": "none"}
-        there: Entry = ("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)})
-        entries += [there, ("the number is its buffer", unseen)]
     read = {"facecolor": style.tint(grey, READ), "edgecolor": "black", "linewidth": 1.8}
+    key: list[Entry] = [("loaded from global memory now", {"hatch": LOADED, **hatched})]
+    if _arrives(frames):
+        key.append(("on its way, not there yet", {"hatch": ARRIVING, **hatched}))
+    if has_shared:
+        key.append(("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)}))
+        key.append(("the number is its buffer", {"facecolor": "none"}))
+    key.append(("read for products now", read))
+    key.append(("was here before", {"facecolor": style.tint(grey, PAST)}))
     needed = {"facecolor": "none", "linestyle": CUT, "edgecolor": grey}
-    return [
-        *entries, ("read for products now", read),
-        ("was here before", {"facecolor": style.tint(grey, PAST)}),
-        ("what the block needs in all", needed),
-    ]  # fmt: skip
-
-
-# ---- drawing -------------------------------------------------------------------------------------
+    key.append(("what the block needs in all", needed))
+    return key
 
 
 def _shape(frame: Frame, name: str) -> tuple[int, int]:
@@ -173,9 +163,7 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
         crossed = {"edgecolor": style.INK, "hatch": WRITTEN, "linewidth": 1.6}
         outlines.append(("written", frame.written, crossed))
     else:
-        before = np.zeros((rows, columns), bool)
-        for earlier in frames[: frame.number + 1]:
-            before |= earlier.loaded[name]
+        before = np.any([each.loaded[name] for each in frames[: frame.number + 1]], axis=0)
         shares[before & ~frame.arriving[name]] = PAST
         shares[frame.kept[name] != NOTHING] = THERE
         shares[frame.read[name]] = READ
@@ -188,20 +176,12 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
             ("loaded", frame.loaded[name], hatched),
             ("read", frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
         ]
-    ax.imshow(
-        _tints(colour, shares), extent=(0, columns, rows, 0), aspect="auto",
-        interpolation="nearest", zorder=0,
-    )  # fmt: skip
-    plain: style.Look = {"facecolor": "none", "clip_on": False}
+    tints = 1 - shares[..., None] * (1 - np.array(style.tint(colour, 1)))
+    extent = (0, columns, rows, 0)
+    ax.imshow(tints, extent=extent, aspect="auto", interpolation="nearest", zorder=0)
     for height, (gid, mask, look) in enumerate(outlines):
-        for x, y, width, down in rectangles(mask):
-            box(ax, x, y, width, down, gid=gid, **{**plain, "zorder": 1 + height, **look})
+        fill(ax, mask, gid, zorder=1 + height, facecolor="none", clip_on=False, **look)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
-
-
-def _tints(colour: str, shares: np.ndarray) -> np.ndarray:
-    """RGB for each share of a colour; white where the share is 0."""
-    return 1 - shares[..., None] * (1 - np.array(style.tint(colour, 1)))
 
 
 def _label(ax: Axes, name: str, frame: Frame) -> None:
@@ -211,8 +191,7 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
         down, across = (_edges(np.any(frame.mine, axis=axis)) for axis in (1, 0))
         ((x, y, width, height),) = rectangles(frame.mine)[:1]
         words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
-        look = {"va": "center", "gid": "progress", **OVER_ALL}
-        write(ax, x + width / 2, y + height / 2, words, **look)
+        write(ax, x + width / 2, y + height / 2, words, va="center", gid="progress", **OVER_ALL)
     else:
         length = frame.trace.settings.get("BK", STRETCH)
         ks = [0, *range(length, frame.trace.k, length)]
@@ -221,8 +200,7 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
         for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
             tiles = rectangles(frame.kept[name] == buffer)
             x, y, wide, tall = max(tiles, key=lambda tile: tile[2] * tile[3])
-            look = {"gid": f"buffer {buffer}", **OVER_ALL}
-            write(ax, x + wide / 2, y + tall / 2, str(buffer), **look)
+            write(ax, x + wide / 2, y + tall / 2, str(buffer), **OVER_ALL)
     inches = inches_of(ax)
     ax.set_xticks(_apart(across, columns, inches[0], 0.36))
     ax.set_yticks(_apart(down, rows, inches[1], 0.15))
@@ -246,42 +224,40 @@ def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[in
 def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
     """Shared memory from its first to its last word: whose tiles lie there, or sums."""
     inches, _ = inches_of(ax)
-    size, starts = len(frame.memory), [0]
+    size = len(frame.memory)
     ax.set(xlim=(0, size), ylim=(1, 0), yticks=[], facecolor="white")
     read, arriving, loaded, stored = (
         np.concatenate([masks["A"].ravel(), masks["B"].ravel()])
         for masks in (frame.read, frame.arriving, frame.loaded, frame.stored)
     )
-    pieces = []
-    for name, along, at, end in _pieces(frame):
-        inside = frame.memory[at:end]
-        inside = inside[inside != NOTHING]
-        look: style.Look = {"facecolor": THERE}
-        if arriving[inside].all():
-            look = {"facecolor": PAST, "hatch": ARRIVING}
-        elif (loaded | stored)[inside].all():
-            look["hatch"] = LOADED
-        if read[inside].any():
-            look |= {"facecolor": READ, "edgecolor": style.BLACK, "linewidth": 1.8}
-        pieces.append((name, f"{name}, k {along}", at, end, look))
-        starts.append(at)
+    pieces = _pieces(frame)
+    ticks = _apart([0, *(at for *_, at, _ in pieces)], size, inches, 0.5)
     if len(out := np.flatnonzero(frame.sums)):  # with the padding between them
-        pieces.append(("C", "sums of C", out[0], out[-1] + 1, {"facecolor": THERE}))
-    for name, label, at, end, look in pieces:
-        colour = ARRAYS[name]
-        face = style.tint(colour, look["facecolor"])
-        look = {"edgecolor": colour, "linewidth": 1.0, "clip_on": False, **look, "facecolor": face}
+        pieces.append(("C", "sums of C", out[0], out[-1] + 1))
+    for name, label, at, end in pieces:
+        share = THERE
+        look: style.Look = {"edgecolor": ARRAYS[name], "linewidth": 1.0}
+        if name != "C":
+            inside = frame.memory[at:end]
+            inside = inside[inside != NOTHING]
+            if arriving[inside].all():
+                share, look["hatch"] = PAST, ARRIVING
+            elif (loaded | stored)[inside].all():
+                look["hatch"] = LOADED
+            if read[inside].any():
+                share = READ
+                look |= {"edgecolor": style.BLACK, "linewidth": 1.8}
+        look |= {"facecolor": style.tint(ARRAYS[name], share), "clip_on": False, "zorder": 2}
         fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
-        gid = f"piece {name}"
-        box(ax, at, 0, end - at, 1, label if fits else "", OVER_ALL, gid=gid, zorder=2, **look)
-    ticks = _apart(starts, size, inches, 0.5)
+        label = label if fits else ""
+        box(ax, at, 0, end - at, 1, label, OVER_ALL, gid=f"piece {name}", **look)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
 
 
 def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:
-    """Tiles in shared memory, as (array, which k, first word, end)."""
+    """Tiles in shared memory, as (array, array and which k, first word, end)."""
     trace = frame.trace
     words = np.flatnonzero(frame.memory != NOTHING)
     elements = frame.memory[words]
@@ -292,6 +268,6 @@ def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:
     for is_b in (False, True):
         for tile in np.unique(tiles[in_b == is_b]):
             mine = (in_b == is_b) & (tiles == tile)
-            along = f"{ks[mine].min()} to {ks[mine].max()}"
-            pieces.append(("AB"[is_b], along, int(words[mine].min()), int(words[mine].max()) + 1))
+            label = f"{'AB'[is_b]}, k {ks[mine].min()} to {ks[mine].max()}"
+            pieces.append(("AB"[is_b], label, int(words[mine].min()), int(words[mine].max()) + 1))
     return sorted(pieces, key=lambda piece: piece[2])

@@ -1,11 +1,11 @@
-"""What all figures share: the palette, how text is set, and checks of what figures are given."""
+"""What all figures share: the palette, how text is set, and words for numbers."""
 
 from __future__ import annotations
 
 import math
 import zlib
 from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -45,6 +45,7 @@ TILE_COLOURS = (ORANGE, SKY, PURPLE, FAINT)  # of tiles, steps and products in t
 
 Look = dict[str, Any]  # keyword arguments of matplotlib
 FONT = "DejaVu Sans"
+RENDERER = RendererAgg(1, 1, DPI)  # that measures text
 RC = {
     "font.family": FONT,
     "font.size": NORMAL,
@@ -74,9 +75,6 @@ RC = {
 }
 
 
-# ---- text and axes -------------------------------------------------------------------------------
-
-
 def wrap(words: str, width: float, size: float) -> list[str]:
     """Lines of text no wider than `width` inches when set in `size` points."""
     lines: list[str] = []
@@ -96,12 +94,7 @@ def wrap(words: str, width: float, size: float) -> list[str]:
 def text_width(words: str, size: float, weight: str = "normal") -> float:
     """The width of one line of text in inches, as it is drawn at 100 dots an inch."""
     font = FontProperties(family=FONT, size=size, weight=weight)
-    return _renderer().get_text_width_height_descent(words, font, ismath=False)[0] / DPI
-
-
-@cache
-def _renderer() -> RendererAgg:
-    return RendererAgg(1, 1, DPI)
+    return RENDERER.get_text_width_height_descent(words, font, ismath=False)[0] / DPI
 
 
 def widest(words: Iterable[str], size: float = NORMAL, weight: str = "normal") -> float:
@@ -133,9 +126,6 @@ def plain_log_ticks(axis: Axis) -> None:
     axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,), numticks=20))
     axis.set_major_formatter(lambda value, _: f"{value:,.10g}" if value >= 1 else f"{value:.2g}")
     axis.set_minor_locator(NullLocator())
-
-
-# ---- how things look -----------------------------------------------------------------------------
 
 
 def kernel_label(name: str) -> str:
@@ -198,27 +188,18 @@ def listed(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-# ---- what figures are given ----------------------------------------------------------------------
-
-
-def require_table(table: Any, columns: Sequence[str], who: str) -> pandas.DataFrame:
-    """The table, if it is one with these columns and a row. Raises TypeError, ValueError."""
+def require_table(
+    table: Any, who: str, columns: Sequence[str], positive: Sequence[str] = ()
+) -> None:
+    """Raise TypeError for what is no table, and ValueError for one without these columns, without a
+    row, or with other values than finite numbers above 0 in the `positive` ones."""
     if not isinstance(table, pandas.DataFrame):
         raise TypeError(f"{who} takes a pandas table, not {type(table).__name__}.")
-    missing = [name for name in columns if name not in table.columns]
-    if missing:
-        raise ValueError(
-            f"{who} needs a table with the columns {', '.join(columns)}; "
-            f"missing: {', '.join(missing)}."
-        )
+    if missing := [name for name in (*columns, *positive) if name not in table.columns]:
+        raise ValueError(f"{who} needs a table with more columns; missing: {', '.join(missing)}.")
     if table.empty:
         raise ValueError(f"{who} was given a table without rows; there is nothing to draw.")
-    return table
-
-
-def require_positive(table: pandas.DataFrame, columns: Sequence[str], who: str) -> None:
-    """Raise ValueError, naming the row, unless these columns hold finite numbers above 0."""
-    for name in columns:
+    for name in positive:
         for at, value in table[name].items():
             if not (isinstance(value, Real) and 0 < float(value) < math.inf):
                 raise ValueError(

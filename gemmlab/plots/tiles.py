@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 
-from gemmlab.analysis.block_replay import NOTHING, Played
-from gemmlab.analysis.thread_reads import ThreadReads
+from gemmlab.analysis.block_replay import LOAD, NOTHING, READ, Played, ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import (
@@ -18,6 +17,7 @@ from gemmlab.plots.cells import (
     bare,
     box,
     draw_grid,
+    extent,
     fill,
     name_above,
     product_axes,
@@ -25,8 +25,8 @@ from gemmlab.plots.cells import (
     require_trace,
     write,
 )
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
@@ -35,9 +35,6 @@ MOST_CELL = 0.16  # inches, of one element
 GAP = 0.62  # inches between two panels: room for a name and column numbers
 LEFT = MARGIN + 0.42  # room for row numbers
 NOTES = 2.3  # room for notes at the right
-
-
-# ---- a tile's reuse ------------------------------------------------------------------------------
 
 
 @styled
@@ -54,21 +51,20 @@ def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pict
     require_trace(trace, "tile_reuse")
     played = Played.of(trace, block)
     played.require_reads("tile_reuse")
-    read = played.matrices(np.concatenate([move.elements.ravel() for move in played.reads]))
-    counts = dict(zip("AB", zip(played.split(played.loaded), read, strict=True), strict=True))
+    both = [played.split(played.moved(played.moves, kind)) for kind in (LOAD, READ)]
+    counts = {name: [counted[name] for counted in both] for name in "AB"}
     mine = played.owner != NOTHING
     m, n, k = trace.m, trace.n, trace.k
     notes = {f"{math.prod(trace.block):,} threads": [f"compute {mine.sum():,} elements of C"]}
     parts = []
     for name, (loaded, reads) in counts.items():
-        touched = loaded > 0
         notes[name] = [
             f"{loaded.sum():,} loads of elements from global memory",
             f"{reads.sum():,} reads by threads from shared memory",
         ]
         parts.append(
-            f"each of the {touched.sum():,} elements of {name} {_span(loaded[touched])} from "
-            f"global memory and reads it {_span(reads[touched])} from shared memory"
+            f"each of the {(loaded > 0).sum():,} elements of {name} {_span(loaded[loaded > 0])} "
+            f"from global memory and reads it {_span(reads[loaded > 0])} from shared memory"
         )
     caption = (
         f"Block {block} of {trace.kernel_name} at {style.shape_label(m, n, k)} loads "
@@ -95,26 +91,21 @@ def _draw_tiles(
     ax: Axes, name: str, loaded: np.ndarray, reads: np.ndarray, step: int, side: float
 ) -> None:
     """The tiles along K, paler in turn, with their step and counts outside the matrix."""
-    along = 1 if name == "A" else 0
-    colour = style.ARRAYS[name]
-    ks = loaded.shape[along]
-    for number, first in enumerate(range(0, ks, step)):
-        inside = np.zeros(loaded.shape, bool)
-        inside[(slice(None), slice(first, first + step))[:: 1 if along else -1]] = True
-        touched = inside & (loaded > 0)
-        tinted = style.tint(colour, 0.22 if number % 2 else 0.45)
-        look: style.Look = {"facecolor": tinted, "edgecolor": colour}
-        fill(ax, touched, f"{name} step {number}", linewidth=1.2, **look)
+    in_a, colour = name == "A", style.ARRAYS[name]
+    ks = loaded.shape[in_a]
+    number_of = np.arange(ks) // step  # the step of each k
+    for number in range(-(-ks // step)):
+        touched = (loaded > 0) & ((number_of if in_a else number_of[:, None]) == number)
+        look: style.Look = {"facecolor": style.tint(colour, 0.22 if number % 2 else 0.45)}
+        fill(ax, touched, f"{name} step {number}", linewidth=1.2, edgecolor=colour, **look)
         words = f"step {number}\nloaded {_span(loaded[touched])}\nread {_span(reads[touched])}"
-        middle = min(first + step / 2, (first + ks) / 2)
+        middle = (number * step + min((number + 1) * step, ks)) / 2
         room = step * side
-        if along and room > style.widest([words], SMALL):
-            at, shift, look = (middle, loaded.shape[0]), (0, -5), {"ha": "center", "va": "top"}
-        elif not along and room > 3 * SMALL * LINE / 72:
-            at, shift, look = (loaded.shape[1], middle), (6, 0), {"va": "center"}
-        else:
-            continue
-        note(ax, words, at, shift, linespacing=LINE, **look)
+        look = {"linespacing": LINE}
+        if in_a and room > style.widest([words], SMALL):
+            note(ax, words, (middle, loaded.shape[0]), (0, -5), ha="center", va="top", **look)
+        elif not in_a and room > 3 * SMALL * LINE / 72:
+            note(ax, words, (loaded.shape[1], middle), (6, 0), va="center", **look)
     if side >= max(style.text_width(str(reads.max()), SMALL) + 0.03, SMALL / 72):
         for row, column in np.argwhere(reads > 0):
             gid = f"count {name} {row} {column}"
@@ -123,7 +114,7 @@ def _draw_tiles(
 
 def _span(counts: np.ndarray) -> str:
     """ "32×", or "20 to 32×" where not all are the same."""
-    low, high = int(counts.min()), int(counts.max())
+    low, high = counts.min(), counts.max()
     return f"{high}×" if low == high else f"{low} to {high}×"
 
 
@@ -154,11 +145,9 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     nothing, or a kernel without shared memory.
     """
     require_trace(trace, "thread_tile")
-    reads = ThreadReads.of(trace, (0, 0, 0), thread, "thread_tile")
-    rows, columns = (
-        range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)
-    )
-    readers, ks = reads.readers(0), reads.ks
+    reads = ThreadReads.of(trace, thread, "thread_tile")
+    window = [range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)]
+    (rows, columns), readers, ks = window, reads.readers(0), reads.ks
     above = [(run, "\n".join(_listed(lanes))) for run, lanes in _runs(readers["B"])]
     beside = [(run, _in_a_line(lanes)) for run, lanes in _runs(readers["A"])]
     width = min(MOST_ELEMENT, C_WIDTH / len(columns))  # of an element of C, in inches
@@ -188,13 +177,13 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
         name_above(axes[name], words, up)
         if name != "C":  # rows are numbered at C, and columns
             axes[name].set(xticks=[], yticks=[])
-        _draw_warp(axes[name], name, reads, (rows, columns), (width, height))
+        _draw_warp(axes[name], name, reads, window, (width, height))
     words = f"k = {ks[0]} to {ks[-1]}"
     note(axes["A"], words, (0, 0), (0, 4))
     note(axes["B"], words, (0, len(ks) / 2), (-4, 0), ha="right", va="center")
     for name in "AB":
         note(axes[name], "lanes", (0, 0), (-4, 4), ha="right")
-    _draw_readers(axes, reads, (beside, above), (rows, columns), (width, height))
+    _draw_readers(axes, reads, (beside, above), window, (width, height))
     right = WIDTH - MARGIN - THREAD_NOTES
     key: list[Entry] = [
         (f"lane {reads.lane}; of A and B at k = 0", {"facecolor": style.FAINT}),
@@ -211,7 +200,7 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
 
 def _draw_readers(
     axes: dict[str, Axes], reads: ThreadReads, runs: tuple[list, list],
-    window: tuple[range, range], cell: tuple[float, float],
+    window: list[range], cell: tuple[float, float],
 ) -> None:  # fmt: skip
     """Beside A and above B the lanes that read a row or a column for the first k."""
     (beside, above), (rows, columns), (width, height) = runs, window, cell
@@ -233,20 +222,16 @@ def _draw_readers(
 
 def _runs(readers: Sequence[frozenset[int]]) -> list[tuple[range, frozenset[int]]]:
     """Neighbouring rows or columns that the same lanes read; those that nobody reads left out."""
-    runs = []
-    for lanes, neighbours in groupby(range(len(readers)), key=lambda at: readers[at]):
-        indices = list(neighbours)
-        if lanes:
-            runs.append((range(indices[0], indices[-1] + 1), lanes))
-    return runs
+    runs = [(list(run), lanes) for lanes, run in groupby(range(len(readers)), readers.__getitem__)]
+    return [(range(run[0], run[-1] + 1), lanes) for run, lanes in runs if lanes]
 
 
 def _listed(lanes: frozenset[int]) -> list[str]:
     """Up to four pieces: ["0–15"], ["0", "16"], or how many lanes they are."""
-    pieces = []
-    for _, neighbours in groupby(enumerate(sorted(lanes)), key=lambda pair: pair[1] - pair[0]):
-        numbers = [number for _, number in neighbours]
-        pieces.append(f"{numbers[0]}" + (f"–{numbers[-1]}" if len(numbers) > 1 else ""))
+    firsts = [lane for lane in sorted(lanes) if lane - 1 not in lanes]
+    lasts = [lane for lane in sorted(lanes) if lane + 1 not in lanes]
+    ends = zip(firsts, lasts, strict=True)
+    pieces = [f"{first}–{last}" if first < last else f"{first}" for first, last in ends]
     return pieces if len(pieces) <= 4 else [f"{len(lanes)}"]
 
 
@@ -271,7 +256,7 @@ def _that_fit(
 
 
 def _draw_warp(
-    ax: Axes, name: str, reads: ThreadReads, window: tuple[range, range], cell: tuple[float, float]
+    ax: Axes, name: str, reads: ThreadReads, window: list[range], cell: tuple[float, float]
 ) -> None:
     """What the warp touches of a matrix pale, what the thread touches dark or hatched.
 
@@ -317,40 +302,21 @@ def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, cell: tuple[flo
 def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> None:
     """Where in the block the warp lies."""
     rows, columns = reads.played.frame()
-    words = f"warp {reads.warp} in the block's {len(rows)} × {len(columns)}"
-    fig.text_at(left, top, words, size=SMALL)
-    side = INSET / max(len(rows), len(columns))
-    size = (len(columns) * side, len(rows) * side)
+    down, across = len(rows), len(columns)
+    fig.text_at(left, top, f"warp {reads.warp} in the block's {down} × {across}", size=SMALL)
+    size = (across * INSET / max(down, across), down * INSET / max(down, across))
     ax = fig.add_axes_at(left + 0.02, top + 0.22, *size, gid="map block")
-    bare(ax, len(columns), len(rows)).spines[:].set(visible=True, color=style.INK)
-    window = np.ix_(rows, columns)
-    colour = ARRAYS["C"]
-    fill(
-        ax,
-        (reads.lanes != NOTHING)[window],
-        "warp",
-        facecolor=style.tint(colour, LATER),
-        edgecolor="none",
-    )
-    fill(ax, reads.owned[window], "thread", zorder=2, facecolor=colour, edgecolor="none")
+    bare(ax, across, down).spines[:].set(visible=True, color=style.INK)
+    window, later = np.ix_(rows, columns), style.tint(ARRAYS["C"], LATER)
+    fill(ax, (reads.lanes != NOTHING)[window], "warp", facecolor=later, linewidth=0)
+    fill(ax, reads.owned[window], "thread", zorder=2, facecolor=ARRAYS["C"], linewidth=0)
 
 
-def _extent(cells: np.ndarray, axis: int, name: str) -> str:
-    """ "row 3", "rows 0 to 15", or how many where they are not neighbours."""
-    indices = np.flatnonzero(cells.any(axis=1 - axis))
-    first, last = indices[0], indices[-1]
-    if first == last:
-        return f"{name} {first}"
-    if last - first + 1 == len(indices):
-        return f"{name}s {first} to {last}"
-    return f"{len(indices)} {name}s from {first} to {last}"
-
-
-def _counted(reads: ThreadReads) -> tuple[dict[str, int], dict[str, int], int]:
-    """Elements of A and B that the thread reads for the first k and in the step; of C it owns."""
-    step = reads.read_by(reads.lane)
-    now = {"A": int(step["A"][:, 0].sum()), "B": int(step["B"][0].sum())}
-    return now, {name: int(cells.sum()) for name, cells in step.items()}, int(reads.owned.sum())
+def _counted(reads: ThreadReads) -> tuple[dict[str, int], int, int]:
+    """Elements of A and B that the thread reads for the first k, and in the step; of C it owns."""
+    a, b = (reads.read_by(reads.lane)[name] for name in "AB")
+    now = {"A": int(a[:, 0].sum()), "B": int(b[0].sum())}
+    return now, int(a.sum() + b.sum()), int(reads.owned.sum())
 
 
 def _notes(reads: ThreadReads) -> dict[str, list[str]]:
@@ -358,17 +324,10 @@ def _notes(reads: ThreadReads) -> dict[str, list[str]]:
     index = (reads.thread % x, reads.thread // x % y, reads.thread // (x * y))
     now, step, owned = _counted(reads)
     return {
-        f"thread {reads.thread}": [
-            f"threadIdx {index}",
-            f"warp {reads.warp}, lane {reads.lane}",
-        ],
-        f"C: {plural(owned, 'element')}": [
-            f"{_extent(reads.owned, 0, 'row')}, {_extent(reads.owned, 1, 'column')}"
-        ],
-        "For each k": [
-            f"{now['A']} + {now['B']} elements feed {plural(owned, 'multiply-add')}",
-        ],
+        f"thread {reads.thread}": [f"threadIdx {index}", f"warp {reads.warp}, lane {reads.lane}"],
+        f"C: {plural(owned, 'element')}": [extent(reads.owned)],
+        "For each k": [f"{now['A']} + {now['B']} elements feed {plural(owned, 'multiply-add')}"],
         f"In the step of {len(reads.ks)}": [
-            f"{plural(len(reads.loads), 'load instruction')} bring {sum(step.values()):,} elements",
+            f"{plural(len(reads.loads), 'load instruction')} bring {step:,} elements",
         ],
-    }  # fmt: skip
+    }

@@ -9,8 +9,10 @@ from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import COPY, KEEP, WRITE, Played
 from gemmlab.kernel.trace import Trace
+from gemmlab.ladder import listed
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
+from gemmlab.plots.charts import lanes_of
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
@@ -18,18 +20,14 @@ MOST_COLUMNS = 80  # more would be too narrow for a number
 ROW = 0.24  # inches
 ROWS = ("start loading", "store", "multiply")
 DARK, PALE = 0.45, 0.3  # of a tile's colour: where it is loaded and stored, and its product
-LOAD, STORE, BARRIER, WAIT, PRODUCT = "load", "store", "barrier", "wait", "product"
-OF_WARP, MBARRIER = "warp's barrier", "mbarrier"
-LINES = {  # of what a warp waits for: words of the key, line style, width
-    BARRIER: ("barrier of the block", "-", 1.6),
-    OF_WARP: ("barrier of the warp", "-", 0.6),
-    WAIT: ("wait for copies", ":", 1.6),
-    MBARRIER: ("wait at an mbarrier", "--", 1.6),
+LOAD, STORE, PRODUCT = "load", "store", "product"
+# What a warp waits for: how opcodes begin, words of the key, line style, width.
+LINES: dict[str, tuple[str | tuple[str, ...], str, str, float]] = {
+    "barrier": (("bar.sync", "barrier"), "barrier of the block", "-", 1.6),
+    "warp's barrier": ("bar.warp", "barrier of the warp", "-", 0.6),
+    "wait": ("cp.async.wait", "wait for copies", ":", 1.6),
+    "mbarrier": (("mbarrier.try", "mbarrier.test"), "wait at an mbarrier", "--", 1.6),
 }
-OPCODES = (
-    (OF_WARP, "bar.warp"), (BARRIER, "bar"), (WAIT, "cp.async.wait"),
-    (MBARRIER, ("mbarrier.try_wait", "mbarrier.test_wait")),
-)  # fmt: skip
 BLOCK = (0, 0, 0)
 GAP = 0.5  # inches, below a panel
 ON_ITS_WAY = {"linestyle": (0, (2, 1)), "linewidth": 2.2}
@@ -61,19 +59,8 @@ class _Order:
         return any(event.kind == STORE for event in self.events)
 
     @property
-    def lanes(self) -> dict[int, int]:
-        """A lane for each tile: those on their way at the same time lie below each other."""
-        lanes: dict[int, int] = {}
-        ends: list[int] = []
-        for tile, (start, use) in self.flights.items():
-            lane = next((at for at, end in enumerate(ends) if end <= start), len(ends))
-            ends[lane : lane + 1] = [use]
-            lanes[tile] = lane
-        return lanes
-
-    @property
     def height(self) -> float:
-        return (max(self.lanes.values()) + 1 + self.stores + 1) * ROW + 0.1
+        return (max(lanes_of(self.flights).values()) + 1 + self.stores + 1) * ROW + 0.1
 
     @property
     def meanwhile(self) -> int:
@@ -119,7 +106,7 @@ def timeline(*traces: Trace) -> Picture:
     ]
     key += [
         (words, {"color": style.BLACK, "linestyle": dashes, "linewidth": wide})
-        for kind, (words, dashes, wide) in LINES.items()
+        for kind, (_, words, dashes, wide) in LINES.items()
         if kind in kinds
     ]
     height = sum(order.height + GAP for order in orders.values())
@@ -135,20 +122,14 @@ def timeline(*traces: Trace) -> Picture:
     return fig
 
 
-# ---- what was executed ---------------------------------------------------------------------------
-
-
 def _names(traces: Sequence[Trace]) -> list[str]:
     """The kernels' names, with the settings that tell two traces of one kernel apart."""
     names = []
     for trace in traces:
-        others = [other for other in traces if other.kernel_name == trace.kernel_name]
-        telling = [
-            f"{key}={value}"
-            for key, value in trace.settings.items()
-            if any(other.settings[key] != value for other in others)
-        ]
-        names.append(", ".join([trace.kernel_name, *telling]))
+        alike = [other.settings for other in traces if other.kernel_name == trace.kernel_name]
+        telling = {key: value for key, value in trace.settings.items()
+                   if any(settings[key] != value for settings in alike)}  # fmt: skip
+        names.append(", ".join(filter(None, [trace.kernel_name, listed(telling)])))
     return names
 
 
@@ -163,8 +144,8 @@ def _order(trace: Trace) -> _Order:
     for step in trace.run.instructions(BLOCK, 0):
         if any(access.array == "C" for access in step.accesses):
             break
-        if line := next((kind for kind, opcodes in OPCODES if step.opcode.startswith(opcodes)), ""):
-            put(line)
+        if wait := [kind for kind, (begin, *_) in LINES.items() if step.opcode.startswith(begin)]:
+            put(wait[0])
         elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
             events[-1].fmas += 1
         for access in step.accesses:
@@ -179,10 +160,8 @@ def _order(trace: Trace) -> _Order:
                 put(LOAD, tile)
     flights = {}
     for tile in sorted(buffers):
-        first: dict[str, int] = {}
-        for at, event in enumerate(events):
-            if event.tile == tile:
-                first.setdefault(event.kind, at)
+        places = [(event.kind, at) for at, event in enumerate(events) if event.tile == tile]
+        first = dict(reversed(places))
         use = first.get(STORE, first.get(PRODUCT))  # no store where it is copied past registers
         if LOAD in first and use is not None:
             flights[tile] = first[LOAD], use
@@ -206,11 +185,8 @@ def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
     return tiles, {tile: places.index(low) for tile, low in lowest.items()}
 
 
-# ---- drawing -------------------------------------------------------------------------------------
-
-
 def _draw(ax: Axes, order: _Order) -> None:
-    lanes = order.lanes
+    lanes = lanes_of(order.flights)  # those on their way at the same time lie below each other
     store_top = (max(lanes.values()) + 1) * ROW
     product_top = store_top + ROW * order.stores + 0.05
     labels = {store_top / 2: ROWS[0], product_top + ROW / 2: ROWS[2]}
@@ -222,7 +198,7 @@ def _draw(ax: Axes, order: _Order) -> None:
     columns: dict[int, list[int]] = {}  # of each tile's products
     for at, event in enumerate(order.events):
         if event.kind in LINES:
-            _, dashes, wide = LINES[event.kind]
+            *_, dashes, wide = LINES[event.kind]
             look = {"color": style.BLACK, "linewidth": wide, "linestyle": dashes, "zorder": 1}
             ax.axvline(at + 0.5, gid=event.kind, **look)
             continue

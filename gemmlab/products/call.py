@@ -120,21 +120,21 @@ class Plan:
             return self._run_again(A, B, alpha, out)
         kernel, host = self.kernel, isinstance(A, np.ndarray)
         stored = kernel.precision.c.storage if self.dtype is None else self.dtype
+        same = out is C
+        C = C if beta != 0 else None
         if bias is not None:
             self._check("bias", bias, (self.problem.n,), SINGLE.name, type(A))
         if beta != 0:
             self._check("C", C, self.shape, stored, type(A))
         if out is not None:
             self._check("out", out, self.shape, stored, type(A))
-            self._check_apart(out, A, B, C if beta != 0 else None, bias)
+            self._check_apart(out, A, B, C, bias)
         if not kernel.on_gpu:
             kernel.require_time(self.problem)
-        given_c = C
+        into = out
         if self.dtype is not None:
             bits = kernel.precision.c.storage
             A, B, C, into = (None if X is None else X.view(bits) for X in (A, B, C, out))
-        else:
-            into = out
         first, second = self.prepare
         with faults.reported():
             A, B = A if first is None else first(A), B if second is None else second(B)
@@ -142,9 +142,7 @@ class Plan:
                 A, B, C, bias = (
                     None if X is None else kernel.to_device(X) for X in (A, B, C, bias)
                 )
-            result = self._room(
-                None if host and kernel.on_gpu else into, C if beta != 0 else None, out is given_c
-            )
+            result = self._room(None if host and kernel.on_gpu else into, C, same)
             self._launch(A, B, result, bias, alpha, beta)
             self._again = (
                 self._packed is not None and not host and self.prepare == (None, None)
@@ -160,21 +158,12 @@ class Plan:
 
     def _fits(self, out: Any, A: Any, B: Any) -> bool:
         """Whether a kernel can store into `out` as it is; what does not fit is refused later."""
-        if type(out) is not type(A) or out.shape != self.shape or out.strides != self._strides:
+        if type(out) is not type(A) or out.shape != self.shape or not out.flags.c_contiguous:
             return False
         begin, a, b = out.data.ptr, A.data.ptr, B.data.ptr
         end, (a_bytes, b_bytes) = begin + out.nbytes, self.spans
         apart = (end <= a or a + a_bytes <= begin) and (end <= b or b + b_bytes <= begin)
         return apart and out.dtype == A.dtype and not begin % layout.ALIGNMENT
-
-    @cached_property
-    def _strides(self) -> tuple[int, ...]:
-        """Of a C-contiguous result."""
-        size, strides = self.kernel.precision.c.bytes, []
-        for length in reversed(self.shape):
-            strides.append(size)
-            size *= length
-        return tuple(reversed(strides))
 
     @cached_property
     def _at_once(self) -> bool:
@@ -230,12 +219,11 @@ class Plan:
         if not self._at_once:
             each = zip(A, B, result, strict=True)
         for a, b, c in each:
-            if not self.kernel.on_gpu:
-                operands = Operands(self.problem, self.kernel.precision, a, b, c, bias)
-                self.kernel.launch(operands, alpha, beta)
-                continue
             if self._packed is None:
                 operands = Operands(self.problem, self.kernel.precision, a, b, c, bias)
+                if not self.kernel.on_gpu:
+                    self.kernel.launch(operands, alpha, beta)
+                    continue
                 self._packed = self.kernel.packed(operands)
             faults.launched(self.kernel.name, *self.problem.shape)
             arrays = {"A": a, "B": b, "C": c, "bias": bias}
@@ -283,10 +271,10 @@ def _plan(
     if activation is not None and activation not in ACTIVATIONS:
         there = ", ".join(map(repr, ACTIVATIONS))
         raise ArgumentError(f"there is no activation {activation!r}; there are {there}, and None")
+    _check_kinds(A, B)
     view = None
-    if dtype is None and getattr(getattr(A, "dtype", None), "name", "") == BRAIN.name:
+    if dtype is None and A.dtype.name == BRAIN.name:
         dtype, view = BRAIN.name, A.dtype
-        _check_kinds(A, B)
         if B.dtype != view:
             raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
         A, B = A.view(BRAIN.a.storage), B.view(BRAIN.a.storage)
@@ -312,16 +300,17 @@ def _plan(
     rows = product.m // shape_before[0] if flat else product.m
     shape = (*shape_before, rows, product.n)
     single = chosen.one_by_one or problem.batch == 1
-    prepare = (
-        _both(together[0], _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel, single)),
-        _both(together[1], _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel, single)),
-    )
-    if (padded := chosen.padded) is not None:
-        sizes = (padded.m, padded.k), (padded.k, padded.n)
-        prepare = (
-            _both(together[0], partial(_in_longer_rows, shape=sizes[0], turned=transpose_a)),
-            _both(together[1], partial(_in_longer_rows, shape=sizes[1], turned=transpose_b)),
+    if (padded := chosen.padded) is None:
+        steps = (
+            _prepare(A, how_a, transpose_a, "A" in chosen.turned, kernel, single),
+            _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel, single),
         )
+    else:
+        steps = (
+            partial(_in_longer_rows, shape=(padded.m, padded.k), turned=transpose_a),
+            partial(_in_longer_rows, shape=(padded.k, padded.n), turned=transpose_b),
+        )
+    prepare = _both(together[0], steps[0]), _both(together[1], steps[1])
     spans = layout.span(A) * A.itemsize, layout.span(B) * B.itemsize
     return Plan(chosen, kernel, problem, shape, prepare, spans, flat, view)
 
@@ -334,30 +323,29 @@ def _together(
     if A.ndim == B.ndim:
         return (None, None), False
     if A.ndim == 2:
-        batch = B.shape[0]
-        return (lambda X: _repeated(X, batch), None), False
+        return (partial(_repeated, batch=B.shape[0]), None), False
     if A.flags.c_contiguous and not transpose_a and A.shape[0]:
         return (lambda X: X.reshape(-1, X.shape[-1]), None), True
-    batch = A.shape[0]
-    return (None, lambda X: _repeated(X, batch)), False
+    return (None, partial(_repeated, batch=A.shape[0])), False
+
+
+def _module_of(array: Any) -> Any:
+    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
 
 
 def _repeated(matrix: Any, batch: int) -> Any:
     """A view: the same matrix for each product of a batch."""
-    xp = np if isinstance(matrix, np.ndarray) else sys.modules["cupy"]
-    return xp.broadcast_to(matrix, (batch, *matrix.shape))
+    return _module_of(matrix).broadcast_to(matrix, (batch, *matrix.shape))
 
 
 def _in_longer_rows(X: Any, shape: tuple[int, int], turned: bool) -> Any:
     """A copy of a matrix, or of its transpose, with zeros behind its rows and below."""
-    xp = np if isinstance(X, np.ndarray) else sys.modules["cupy"]
-    matrix, copy = X.T if turned else X, xp.zeros(shape, X.dtype)
+    matrix, copy = X.T if turned else X, _module_of(X).zeros(shape, X.dtype)
     copy[: matrix.shape[0], : matrix.shape[1]] = matrix
     return copy
 
 
 def _both(first: Callable | None, then: Callable | None) -> Callable | None:
-    """One after the other."""
     if first is None or then is None:
         return first or then
     return lambda X: then(first(X))
@@ -380,15 +368,13 @@ def _check_kinds(A: Any, B: Any) -> None:
 def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
     if dtype is not None and dtype not in TYPES:
         raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
-    if dtype is None:  # their own type says what they are, but for the bits of bfloat16
-        stored = {precision.a.storage for precision in TYPES.values() if precision is not BRAIN}
-    else:
-        stored = {TYPES[dtype].a.storage}
-    _check_kinds(A, B)
+    # Their own type says what they are, but for the bits of bfloat16.
+    allowed = set(TYPES) - {BRAIN.name} if dtype is None else {dtype}
+    stored = sorted(TYPES[name].a.storage for name in allowed)
     for name, array in (("A", A), ("B", B)):
         if array.dtype.name not in stored:
             raise ArgumentError(
-                f"{name} is {array.dtype}: gl.matmul takes {' and '.join(sorted(stored))}"
+                f"{name} is {array.dtype}: gl.matmul takes {' and '.join(stored)}"
                 + (f" with dtype={dtype!r}" if dtype else "")
                 + f", and the bits of {BRAIN.name} as {BRAIN.a.storage} with dtype={BRAIN.name!r}"
             )
@@ -417,13 +403,11 @@ def _prepare(
     swapped = (letter == "T") != transposed  # the caller's array is a transposed view of it
     if turned:
         swapped = not swapped
-    xp = np if isinstance(array, np.ndarray) else kernel.array_module
-    lies = array.swapaxes(-1, -2) if turned else array
+    xp, lies = _module_of(array), array.swapaxes(-1, -2) if turned else array
     gaps = kernel.takes("lda")
     repeated = single and lies.ndim == 3 and lies.strides[0] == 0  # one matrix, launched each time
     fault = layout.fault(lies[0] if repeated and len(lies) else lies, gaps=gaps)
-    copied = fault is not None or not (gaps or _begins(array))
-    if copied:
+    if fault is not None or not (gaps or _begins(array)):
         return lambda X: xp.array(X.swapaxes(-1, -2) if swapped else X, order="C")
     return (lambda X: X.swapaxes(-1, -2)) if swapped else None
 
@@ -435,13 +419,13 @@ def _of_torch(torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: An
     """The same arguments as arrays; bfloat16 as its bits. Raises ArgumentError."""
     arrays: list[Any] = []
     for name, tensor in (("A", A), ("B", B), ("C", C), ("bias", bias), ("out", out)):
-        if tensor is not None and not isinstance(tensor, torch.Tensor):
-            raise ArgumentError(f"{name} is {kind_of(tensor)}, A is a tensor of PyTorch")
-        if tensor is not None and tensor.device != A.device:
-            raise ArgumentError(f"{name} is on {tensor.device}, A on {A.device}")
         if tensor is None:
             arrays.append(None)
             continue
+        if not isinstance(tensor, torch.Tensor):
+            raise ArgumentError(f"{name} is {kind_of(tensor)}, A is a tensor of PyTorch")
+        if tensor.device != A.device:
+            raise ArgumentError(f"{name} is on {tensor.device}, A on {A.device}")
         tensor, brain = tensor.detach(), tensor.dtype == torch.bfloat16
         tensor = tensor.view(torch.int16) if brain else tensor
         if tensor.is_cuda:

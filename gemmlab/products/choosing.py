@@ -12,23 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import arch_here
-from gemmlab.ladder import (
-    BRAIN,
-    HALF,
-    SIMULATED,
-    SINGLE,
-    IllegalSetting,
-    Problem,
-    Rung,
-    Settings,
-    Target,
-)
+from gemmlab.ladder import BRAIN, HALF, SINGLE, IllegalSetting, Problem, Rung, Settings
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
@@ -114,7 +105,7 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
     """`folder`: that GEMMLAB_RECORDS names."""
     if fused:
         return _fused(problem, dtype)
-    rows = [row for row in recorded(dtype) if row.runs_here]
+    rows = [row for row in recorded(dtype) if row.rung.runs_on(row.values, arch_here())]
     best = _from_records(problem, rows)
     if best is None:
         ruled = by_rule(problem, dtype)
@@ -173,23 +164,25 @@ def _on_copies(problem: Problem, dtype: str, ruled: Chosen) -> Chosen | None:
     padded = Problem(problem.m, elements * ceil_div(problem.n, elements), k)
     if problem.batch != 1 or padded.shape == problem.shape or 0 in padded.shape:
         return None
-    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
     chosen = _choose(padded, dtype, False, os.environ.get("GEMMLAB_RECORDS", ""))
     copies = [(padded.k, padded.n), (padded.m, padded.n)]
     if padded.k != problem.k:
         copies.append((padded.m, padded.k))
     copying = sum(COPYING_S + 2 * size * rows * columns / COPYING for rows, columns in copies)
-    least = seconds(ladder.find(chosen.rung), chosen.settings, padded, target) + copying
-    if least >= WORTH_COPYING * seconds(ladder.find(ruled.rung), ruled.settings, problem, target):
+    if _seconds(chosen, padded) + copying >= WORTH_COPYING * _seconds(ruled, problem):
         return None
-    return replace(
-        chosen, problem=problem, share=None, padded=padded,
-        turned=_both_turned(problem.ops), why=f"rows begin off 16 bytes; {chosen.why}",
-    )  # fmt: skip
+    turned = "".join(name for name, how in zip("AB", problem.ops, strict=True) if how == "T")
+    why = f"rows begin off 16 bytes; {chosen.why}"
+    return replace(chosen, problem=problem, share=None, padded=padded, turned=turned, why=why)
 
 
-def _both_turned(ops: str) -> str:
-    return "".join(name for name, letter in zip("AB", ops, strict=True) if letter == "T")
+def _seconds(chosen: Chosen, problem: Problem) -> float:
+    """By the rule."""
+    return seconds(ladder.find(chosen.rung), chosen.settings, problem, _target())
+
+
+def _target() -> ladder.Target:
+    return ladder.Target(arch_here(), (gpu() or ladder.SIMULATED).sm_count)
 
 
 # ---- from records --------------------------------------------------------------------------------
@@ -215,21 +208,22 @@ class Row:
     nearest: bool = False
 
     @property
-    def runs_here(self) -> bool:
-        return self.rung.runs_on(ladder.read_settings(self.settings), arch_here())
+    def values(self) -> Settings:
+        """The settings, which are kept as text."""
+        return ladder.read_settings(self.settings)
 
     @property
     def dtype(self) -> str:
         """What the settings multiply."""
-        return self.rung.precision_of(ladder.read_settings(self.settings)).name
+        return self.rung.precision_of(self.values).name
 
     def takes(self, problem: Problem) -> bool:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
         Where matrices have no tensor maps, some rungs launch another kernel."""
-        target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
-        settings = ladder.read_settings(self.settings)
-        there = _entries(self.rung, settings, problem, target)
-        return bool(there) and there == _entries(self.rung, settings, self.problem, target)
+        there, here = (
+            _entries(self.rung, self.values, each, _target()) for each in (problem, self.problem)
+        )
+        return bool(there) and there == here
 
     def seconds(self, problem: Problem) -> float:
         """How long a problem takes at this rate, with what must be transposed before it."""
@@ -244,14 +238,11 @@ class Row:
 def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
     """The record of what is chosen for a problem, at this very shape. Raises NoRecord."""
     chosen = choose(problem, dtype)
+    settings = ladder.written(chosen.settings)
     for row in recorded(dtype):
-        if row.problem == problem and (row.rung.name, row.settings) == (
-            chosen.rung, ladder.written(chosen.settings),
-        ):  # fmt: skip
+        if (row.problem, row.rung.name, row.settings) == (problem, chosen.rung, settings):
             return row
-    raise NoRecord(
-        f"{chosen.rung} with {ladder.written(chosen.settings)} is not recorded at {problem}."
-    )
+    raise NoRecord(f"{chosen.rung} with {settings} is not recorded at {problem}.")
 
 
 def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
@@ -259,13 +250,9 @@ def taken(dtype: str = SINGLE.name) -> dict[Problem, Row]:
     where what is chosen has no record of this type."""
     rows: dict[Problem, Row] = {}
     for problem in dict.fromkeys(row.problem for row in recorded(dtype) if row.problem.ops == "NN"):
-        try:
-            row = at(problem, dtype)
-        except NoRecord:
-            continue
-        if not row.of:
-            rows[problem] = row
-    return rows
+        with suppress(NoRecord):
+            rows[problem] = at(problem, dtype)
+    return {problem: row for problem, row in rows.items() if not row.of}
 
 
 def recorded(dtype: str = SINGLE.name) -> tuple[Row, ...]:
@@ -289,42 +276,33 @@ def _recorded(dtype: str, folder: str) -> tuple[Row, ...]:
 
 
 def _every_row(dtype: str) -> list[Row]:
+    """Those of the type, or of a rung that has none of bfloat16, those of float16."""
     rows: list[Row] = []
     for rung in ladder.RUNGS:
-        if ladder.of_type(rung, dtype) is None:
-            continue
-        try:
-            rows += _rows(rung, dtype)
-        except (NoRecord, StaleRecord):
-            continue
+        if ladder.of_type(rung, dtype) is not None:
+            with suppress(NoRecord, StaleRecord):
+                every = list(_in_turn(rung))
+                of_type = [row for row in every if row.dtype == dtype]
+                if dtype == BRAIN.name and not of_type:
+                    of_type = [_as_bfloat16(row) for row in every if row.dtype == HALF.name]
+                rows += of_type
     return rows
-
-
-def _rows(rung: Rung, dtype: str) -> list[Row]:
-    """Those of the type, or of a rung that has none of bfloat16, those of float16."""
-    every = list(_in_turn(rung))
-    rows = [row for row in every if row.dtype == dtype]
-    if rows or dtype != BRAIN.name:
-        return rows
-    return [_as_bfloat16(row) for row in every if row.dtype == HALF.name]
 
 
 def _in_turn(rung: Rung) -> Iterator[Row]:
     table = best_by_shape.tuned(rung.name)
     for row in table[table["way"] == "in turn"].itertuples():
-        if rung.takes_bias(ladder.read_settings(row.settings)):
-            continue
-        problem = Problem(row.m, row.n, row.k, row.batch, row.ops)
-        yield Row(
-            rung, row.settings, problem, row.tflops, row.cublas_tflops, row.pct_cublas / 100,
-            row.gpu, row.recorded,
-        )  # fmt: skip
+        if not rung.takes_bias(ladder.read_settings(row.settings)):
+            yield Row(
+                rung, row.settings, Problem(row.m, row.n, row.k, row.batch, row.ops), row.tflops,
+                row.cublas_tflops, row.pct_cublas / 100, row.gpu, row.recorded,
+            )  # fmt: skip
 
 
 def _as_bfloat16(row: Row) -> Row:
     """With the settings for bfloat16, or the nearest of them that there are."""
     of_type = ladder.of_type(row.rung, BRAIN.name) or {}
-    settings = ladder.read_settings(row.settings) | of_type
+    settings = row.values | of_type
     if nearest := bool(row.rung.broken(settings)):
         settings = ladder.nearest(row.rung, settings, of_type)
     return replace(row, settings=ladder.written(settings), of=HALF.name, nearest=nearest)
@@ -358,9 +336,8 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
     if best.of:
         nearest = "the nearest settings of this type to " if best.nearest else ""
         why = f"{nearest}{why} in {best.of}; not measured in this type"
-    settings = ladder.read_settings(best.settings)
     share = best.share if same and not best.of else None
-    return _chosen(best.rung, settings, problem, why, share)
+    return _chosen(best.rung, best.values, problem, why, share)
 
 
 def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen | None:
@@ -372,10 +349,8 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
         return None
     if ruled.turned != _turned(best.rung, problem.ops):
         return None
-    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
-    least = seconds(ladder.find(ruled.rung), ruled.settings, problem, target)
-    settings = ladder.read_settings(best.settings)
-    slow = seconds(best.rung, settings, problem, target)
+    settings = best.values
+    least, slow = _seconds(ruled, problem), seconds(best.rung, settings, problem, _target())
     if least >= FAR_LESS * slow or least >= best.seconds(problem):
         return None
     here = "here" if best.problem == problem else f"at {best.problem}"
@@ -385,11 +360,8 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
     if best.of:
         nearest = "what is nearest to " if best.nearest else ""
         fastest = f"{nearest}{fastest} in {best.of}"
-    why = (
-        f"{ruled.why}; {fastest}, {best.rung.name}{with_others}, takes {slow / least:.1f} times as "
-        "long by it"
-    )
-    return replace(ruled, why=why)
+    why = f"{fastest}, {best.rung.name}{with_others}, takes {slow / least:.1f} times as long by it"
+    return replace(ruled, why=f"{ruled.why}; {why}")
 
 
 # ---- by a rule -----------------------------------------------------------------------------------
@@ -399,7 +371,7 @@ def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen
 def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     """Without a record: the settings of RULED that take least by products.estimate. Raises
     IllegalSetting where no rung multiplies the type on this GPU."""
-    target = Target(arch_here(), (gpu() or SIMULATED).sm_count)
+    target = _target()
     candidates = _candidates(target.arch, dtype)
     estimates = [
         (
@@ -418,7 +390,7 @@ def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
     return _chosen(rung, settings, problem, why)
 
 
-def _entries(rung: Rung, settings: Settings, problem: Problem, target: Target) -> list[str]:
+def _entries(rung: Rung, settings: Settings, problem: Problem, target: ladder.Target) -> list[str]:
     """The kernels that multiply a problem, A and B as they are stored; none where it cannot."""
     stored = settings | ladder.stored_as(rung, problem.ops)
     if rung.broken(stored):

@@ -11,7 +11,6 @@ measures one, and also takes every step apart; results/<gpu>/path.csv has the ro
 from __future__ import annotations
 
 import csv
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,7 +35,7 @@ from gemmlab.measure.timing import compare
 from gemmlab.processes import workers
 from gemmlab.records import registry
 from gemmlab.records.registry import NUMBER, POSITIVE, REPORTED, SIZE, TEXT, WHOLE, Kind, Row, Say
-from gemmlab.records.runs import LARGE, cells_of, taken
+from gemmlab.records.runs import LARGE, cells_of, result_digest, taken
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
 from ptxsim.compile import nvrtc
@@ -156,10 +155,6 @@ def against_cublas(kernel: Kernel, shape: Shape, pairs: int = TIMED_PAIRS) -> Ro
     return cells_of(run, run.problem) | taken(kernel)
 
 
-def _against_cublas(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
-    yield against_cublas(kernel, shape)
-
-
 def work_of(kernel: Kernel, shape: Shape) -> Work:
     """Its launch on random numbers, to be paced."""
     problem = kernel.problem(*shape)
@@ -169,9 +164,7 @@ def work_of(kernel: Kernel, shape: Shape) -> Work:
 
 def bits_of(kernel: Kernel, shape: Shape, seed: int) -> str:
     """The SHA-256 of C, as it is stored, of a product of a seed; alpha is 0.5, beta 2."""
-    given = kernel.operands(kernel.problem(*shape), seed)
-    C = kernel(given.A, given.B, given.C, 0.5, 2.0, scales=given.scales)
-    return hashlib.sha256(C.tobytes()).hexdigest()
+    return result_digest(kernel, *shape, 0.5, 2.0, seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,15 +172,6 @@ class Ablation(registry.Table):
     """A table with a row, or several, for each step and shape. See `ablation`."""
 
     steps: tuple[AblationStep, ...]
-
-    @property
-    def identity(self) -> list[str]:
-        """The columns by which rows belong to a step."""
-        return [name for name in self.steps[0].cells if name in self.key]
-
-    def key_of(self, step: AblationStep) -> tuple[str, ...]:
-        """What a step has in the columns of `identity`."""
-        return tuple(step.cells[name] for name in self.identity)
 
     def rows_of(
         self, steps: Iterable[AblationStep], shape: Sequence[int] | None = None,
@@ -207,10 +191,11 @@ class Ablation(registry.Table):
                     f"{self.name} was not measured at {tuple(shape)}; measured are {there}."
                 )
             table = table[here]
-        places, titles = table.groupby(self.identity, sort=False).groups, []
+        identity = [name for name in self.steps[0].cells if name in self.key]
+        places, titles = table.groupby(identity, sort=False).groups, []
         chosen: list[int] = []
         for step in steps:
-            if (key := self.key_of(step)) in places:
+            if (key := tuple(step.cells[name] for name in identity)) in places:
                 chosen += list(places[key])
                 titles += [step.title] * len(places[key])
             elif complete:
@@ -221,7 +206,7 @@ class Ablation(registry.Table):
 def ablation(
     name: str, file: str, steps: Sequence[AblationStep], columns: dict[str, Kind],
     key: tuple[str, ...],
-    rows: Callable[[AblationStep, Kernel, Shape], Iterator[Row]] = _against_cublas,
+    rows: Callable[[AblationStep, Kernel, Shape], Iterator[Row]],
     part: tuple[str, str] | None = None,
 ) -> Ablation:  # fmt: skip
     """The evidence of these steps. rows: measures a step, compiled, at a shape."""
@@ -250,7 +235,7 @@ def of_step(steps: Sequence[AblationStep], row: Any, on: Target) -> Fingerprint 
     for step in steps:
         if all(getattr(row, name, cell) == cell for name, cell in step.cells.items()):
             ops = step.rung.ops(step.all_settings)
-            return step.fingerprint([Problem(int(row.m), int(row.n), int(row.k), 1, ops)], on)
+            return step.fingerprint([registry.problem_in(row, ops)], on)
     return None
 
 
@@ -346,8 +331,7 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
     TFLOP/s, and % of cuBLAS with its quartiles, are medians of the same pairs. Of one trip through
     the inner loop, from the cubin: the issue slots and the share of FFMAs in them; the shares of
     FFMAs that mark an operand for reuse, and that need two registers of one bank; and of all cycles
-    the share that is lost to waits for banks, as issue_slots.waits() counts them. Registers and
-    spilled bytes of a thread. cuBLAS TFLOP/s, SM clock in MHz, gpu, recorded.
+    the share that is lost to waits for banks. Registers and spilled bytes of a thread.
 
     Raises LadderError, and what Ablation.rows_of raises.
     """
@@ -378,11 +362,11 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
     })  # fmt: skip
 
 
-def rate_of(name: str, kernel: Kernel, shape: Sequence[int] = LARGE) -> float:
-    """TFLOP/s of a kernel that is a step of the path to the rung `name`, at one shape (M, N, K).
-    Raises what path() raises, and NoRecord for a kernel that is none of its steps."""
+def rate_of(name: str, kernel: Kernel) -> float:
+    """TFLOP/s of a kernel that is a step of the path to the rung `name`, at LARGE. Raises what
+    path() raises, and NoRecord for a kernel that is no step of it."""
     table = path_of(name)
-    rows = table.rows_of(table.steps, tuple(shape))
+    rows = table.rows_of(table.steps, LARGE)
     rows = rows[rows["code"].str.startswith(shortened(kernel.code_hash()))]
     if rows.empty:
         raise registry.NoRecord(f"{kernel!r} is no step of the path to {name}.")

@@ -2,19 +2,17 @@
 
     python -m gemmlab record best_by_shape/10_register_banks
 
-measures and writes results/<gpu>/best_by_shape.csv: a row for each shape, taken as any timing is,
-and for large squares two more, after a pause and under load for seconds. It takes the settings from
-the rung's recorded sweep. Rungs that take A and B transposed are measured in all four ways at some
-shapes, those that take batches at batches.
+writes results/<gpu>/best_by_shape.csv: a row for each shape, and for large squares two more, after
+a pause and under load for seconds. The settings are those of the rung's recorded sweep.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from math import ceil
 from typing import TYPE_CHECKING
 
 from gemmlab import ladder
@@ -22,21 +20,8 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import BATCHES, OPERATIONS, SINGLE_PRODUCTS
 from gemmlab.measure.timing import PAIRS, Measurement, compare
-from gemmlab.records import tuning
-from gemmlab.records.registry import (
-    BATCH,
-    OPS,
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    NoRecord,
-    Row,
-    Say,
-    Table,
-    of_row,
-    provenance,
-)
+from gemmlab.records import registry, tuning
+from gemmlab.records.registry import BATCH, OPS, POSITIVE, REPORTED, SIZE, TEXT, Row, Say
 from gemmlab.records.runs import LARGE, SHAPES, cells_of
 from gemmlab.records.tuning import Shape
 
@@ -46,11 +31,8 @@ if TYPE_CHECKING:
 IN_TURN, BURST, SUSTAINED = "in turn", "burst", "sustained"
 SMALLEST = 1024**3 / 4  # m * n * k from which a shape is measured
 SQUARES_AT_LENGTH = (4096, 8192)
-TURNED = tuple(
-    Problem.of(shape)
-    for shape in ((64, 4096, 4096), (4096, 64, 4096), (256, 256, 16384), (1024, 1024, 512))
-)
-"""Where single products are also measured with A and B stored transposed."""
+# Where single products are also measured with A and B stored transposed.
+TURNED = ((64, 4096, 4096), (4096, 64, 4096), (256, 256, 16384), (1024, 1024, 512))
 PAUSE_S = 3.0  # idle before a burst
 LOAD_S = 3.0  # of ours and cuBLAS in turn
 COLUMNS = {
@@ -58,7 +40,7 @@ COLUMNS = {
     **POSITIVE("tflops", "cublas_tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
     **POSITIVE("noise_q1", "noise_q3"), **SIZE("pairs"),
     **REPORTED("sm_clock_mhz", "power_w", "temperature_c"),
-    **provenance("driver", "cuda", "cublas"), **BATCH("batch"), **OPS("ops"),
+    **registry.provenance("driver", "cuda", "cublas"), **BATCH("batch"), **OPS("ops"),
 }  # fmt: skip
 
 
@@ -87,17 +69,16 @@ def at(name: str, problem: Problem, settings: str | None = None) -> pandas.Serie
         rows = rows[rows["settings"] == settings]
     if rows.empty:
         so = "" if settings is None else f" with {settings}"
-        raise NoRecord(f"{name}{so} is not recorded at {problem}.")
+        raise registry.NoRecord(f"{name}{so} is not recorded at {problem}.")
     return rows.iloc[0]
 
 
-def evidence(rung: ladder.Rung) -> Table:
+def evidence(rung: ladder.Rung) -> registry.Table:
     """What is kept of a rung."""
-    return Table(
+    return registry.Table(
         name=f"best_by_shape/{rung.name}", file="best_by_shape.csv",
         measure=partial(_measure, rung), key=("kernel", "settings", "m", "n", "k", "batch", "way"),
-        columns=COLUMNS, part=("kernel", rung.name),
-        fingerprint_of=partial(of_row, rung),
+        columns=COLUMNS, part=("kernel", rung.name), fingerprint_of=partial(registry.of_row, rung),
     )  # fmt: skip
 
 
@@ -112,16 +93,13 @@ def problems_of(rung: ladder.Rung) -> tuple[Problem, ...]:
     """
     if rung.batch > 1:
         return tuple(replace(batch, ops=ops) for batch in BATCHES for ops in _ways(rung))
-    large = [Problem.of(shape) for shape in SHAPES if shape[0] * shape[1] * shape[2] >= SMALLEST]
-    if LARGE not in tuning.shapes_of(rung):
-        large = []
-    of_its_sweep = (
-        [Problem.of(shape) for shape in rung.tuned_shapes]
-        if rung.needs_arch(rung.defaults) == "sm_90a"
-        else []
+    tried = LARGE in tuning.shapes_of(rung)
+    large = [shape for shape in SHAPES if tried and math.prod(shape) >= SMALLEST]
+    of_its_sweep = rung.tuned_shapes if rung.needs_arch(rung.defaults) == "sm_90a" else ()
+    every = dict.fromkeys(
+        (*map(Problem.of, large), *SINGLE_PRODUCTS, *map(Problem.of, of_its_sweep))
     )
-    every = dict.fromkeys((*large, *SINGLE_PRODUCTS, *of_its_sweep))
-    return (*every, *(replace(problem, ops=ops) for problem in TURNED for ops in _ways(rung)[1:]))
+    return (*every, *(Problem.of(shape, ops) for shape in TURNED for ops in _ways(rung)[1:]))
 
 
 def _ways(rung: ladder.Rung) -> tuple[str, ...]:
@@ -141,7 +119,7 @@ def at_length(
         yield BURST, compare(kernel, m, n, k, batch=batch, pairs=pairs)
         pair_ms = run.time_ms.median * run.launches
         pair_ms += run.cublas_ms.median * run.cublas_launches  # a sample is several launches
-        pairs = ceil(1e3 * LOAD_S / pair_ms)
+        pairs = math.ceil(1e3 * LOAD_S / pair_ms)
         yield SUSTAINED, compare(kernel, m, n, k, batch=batch, pairs=pairs)
 
 

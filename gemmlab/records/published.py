@@ -1,8 +1,7 @@
-"""What published ladders of the same kernels report, to stand beside our own numbers.
+"""What published ladders of the same kernels report, to stand beside our numbers.
 
-results/sources.csv holds it: a source's name and address, the step as its table calls it, the share
-of cuBLAS that this step reached, on which GPU and at which shape. Each compares with cuBLAS on its
-own GPU. Where a table has GFLOP/s alone, the share is their quotient by its own cuBLAS row.
+results/sources.csv holds it. Each compares with cuBLAS on its own GPU. Where a table has GFLOP/s
+alone, the share is their quotient by its own cuBLAS row.
 """
 
 from __future__ import annotations
@@ -24,11 +23,8 @@ COLUMNS = {
 def shares() -> pandas.DataFrame:
     """The shares that others report, a row for each step of each source.
 
-    Columns: name, url, rung (the one of ours that takes the same step), step, gpu, m, n, k,
-    pct_cublas, and source, which tells the sources apart: "siboehm/SGEMM_CUDA, RTX A6000,
-    4092×4092×4092", its name, the GPU and M×N×K.
-
-    Raises NoRecord, BadRecord.
+    Columns: name and url of the source; rung, ours that takes the same step; step, as the source
+    calls it; gpu; m, n, k; pct_cublas; and source, its name, the GPU and M×N×K.
     """
     table = parsed(text_of(PATH), PATH, COLUMNS)
     rows = table.itertuples(index=False)
@@ -36,6 +32,6 @@ def shares() -> pandas.DataFrame:
 
 
 def links() -> str:
-    """The sources by name, as Markdown links. Raises NoRecord, BadRecord."""
+    """The sources by name, as Markdown links."""
     each = shares()[["name", "url"]].drop_duplicates()
     return ", ".join(f"[{row.name}]({row.url})" for row in each.itertuples(index=False))

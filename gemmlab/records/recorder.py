@@ -17,29 +17,12 @@ from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import require_gpu
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import require_checkout
-from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import by_default
-from gemmlab.ladder import (
-    CEILINGS_NAME,
-    LEVELS,
-    RUNGS,
-    TENSOR_CEILING,
-    IllegalSetting,
-    LadderError,
-    Problem,
-)
-from gemmlab.ladder.rung import number
+from gemmlab.ladder import RUNGS, IllegalSetting, LadderError
 from gemmlab.lessons import modules
-from gemmlab.measure import ceilings, profiler
+from gemmlab.measure import profiler
 from gemmlab.measure.timing import Measurement, TimingError, require_verified, sweep
-from gemmlab.records import (
-    best_by_shape,
-    registry,
-    roofs,
-    runs,
-    stalls,
-    tuning,
-)
+from gemmlab.records import best_by_shape, registry, roofs, runs, stalls, tuning
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, Say, StaleRecord
 from gemmlab.records.runs import Measured
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
@@ -95,8 +78,6 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
 
 def _is_kept(piece: Evidence, folder: Path) -> bool:
     """Whether it is recorded of the GPU whose folder this is, as the code is now."""
-    if not (folder / RUNS).is_file():
-        return False
     try:
         with registry.records_of(folder.name):
             piece.read()
@@ -108,11 +89,7 @@ def _is_kept(piece: Evidence, folder: Path) -> bool:
 def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
     """All that is kept; `shapes` are those at which rungs are measured."""
     return (
-        runs.Part(name=CEILINGS_NAME, measure=_ceilings, reader=roofs.recorded_ceilings),
-        runs.Part(
-            name=TENSOR_CEILING.name, measure=_tensor_ceiling, reader=roofs.recorded_tensor_ceiling
-        ),
-        runs.Part(name=LEVELS.name, measure=_levels, reader=roofs.recorded_levels),
+        *roofs.PARTS,
         *(table for lesson in modules("measure") for table in lesson.EVIDENCE),
         roofs.WGMMA_TABLE,
         *(
@@ -163,48 +140,6 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
 # ---- the runs ------------------------------------------------------------------------------------
 
 
-def _code(name: str, measured: Fingerprint) -> str:
-    """Of what was measured on the GPU here; what it is made of is kept."""
-    registry.keep_sources(name, registry.RESULTS / require_gpu("Recording").slug, [measured])
-    return str(measured)
-
-
-def _ceilings(say: Say) -> Row:
-    provenance, sm_count = runs.provenance(), require_gpu("Recording").sm_count
-    measured = roofs.measure_ceilings()
-    say(f"{CEILINGS_NAME}: {measured}")
-    return {
-        "ceilings": {
-            "provenance": provenance, "code": _code(CEILINGS_NAME, ceilings.of_ceilings(sm_count)),
-            "copy": roofs.roof_fields(measured.copy, "bytes"),
-            "fma": roofs.roof_fields(measured.fma, "flop"),
-        }
-    }  # fmt: skip
-
-
-def _tensor_ceiling(say: Say) -> Row:
-    provenance, here = runs.provenance(), require_gpu("Recording")
-    if number(here.arch) < TENSOR_CEILING.oldest_arch:
-        raise IllegalSetting(
-            f"{TENSOR_CEILING.name} needs sm_{TENSOR_CEILING.oldest_arch} or newer, "
-            f"this is {here.arch}"
-        )
-    roof = ceilings.measure_tensor_ceiling()
-    say(f"{TENSOR_CEILING.name}: {roof.per_second.median / 1e12:.1f} TFLOP/s")
-    code = _code(TENSOR_CEILING.name, ceilings.of_tensor_ceiling(here.sm_count))
-    mma = roofs.roof_fields(roof, "flop")
-    return {"tensor_ceiling": {"provenance": provenance, "code": code, "mma": mma}}
-
-
-def _levels(say: Say) -> Row:
-    provenance, by_level = runs.provenance(), ceilings.measure_levels()
-    for level, roof in by_level.items():
-        say(f"{LEVELS.name}: {level} {roof.per_second.median / 1e12:.2f} TB/s")
-    code = _code(LEVELS.name, ceilings.of_levels(require_gpu("Recording").sm_count))
-    reads = {level: roofs.roof_fields(roof, "bytes") for level, roof in by_level.items()}
-    return {"levels": {"provenance": provenance, "code": code, "reads": reads}}
-
-
 def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
     from tqdm.auto import tqdm
 
@@ -214,11 +149,10 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
     report = require_verified(kernel)
     say(f"{name}: pass ({len(report.cases)} cases)")
 
-    measured, skipped, problems = [], [], []
+    measured, skipped = [], []
     for item in sweep(kernel, tqdm(shapes, desc=name, unit="shape", leave=False)):
         if isinstance(item, Measurement):
             measured.append(asdict(item))
-            problems.append(item.problem)
             say(
                 f"{name} {item.m}x{item.n}x{item.k}: {item.gflops:.1f} GFLOP/s, "
                 f"{100 * item.ratio.median:.1f} % of cuBLAS, noise "
@@ -232,28 +166,23 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
     missing: str | None = None
     try:
         counted = profiler.counters(kernel.rung, kernel.settings, list(COUNTER_SHAPES))
-        counters = [
-            {"m": m, "n": n, "k": k, "metrics": metrics}
-            for (m, n, k), metrics in zip(COUNTER_SHAPES, counted, strict=True)
-        ]
-        say(f"{name}: {len(counters[0]['metrics'])} counters at {len(counters)} shapes")
     except profiler.CountersUnavailable as error:
         missing = str(error)
         say(f"{name}: NO COUNTERS RECORDED. {missing}")
+    else:
+        counters = [
+            {**dict(zip("mnk", shape, strict=True)), "metrics": metrics}
+            for shape, metrics in zip(COUNTER_SHAPES, counted, strict=True)
+        ]
+        say(f"{name}: {len(counted[0])} counters at {len(counters)} shapes")
 
-    problems += [Problem(*runs.shape_of(row)) for row in counters]
     entry = {
-        "provenance": provenance,
-        "code": _code(name, kernel.fingerprint(problems, registry.target_here())),
-        "settings": dict(kernel.settings),
+        "provenance": provenance, "code": "", "settings": dict(kernel.settings),
         "verified": [
             {name: getattr(case, name) for name in ("m", "n", "k", "alpha", "beta", "passed")}
             for case in report.cases
         ],
-        "runs": measured,
-        "skipped": skipped,
-        "counters": counters,
-        "counters_missing": missing,
+        "runs": measured, "skipped": skipped, "counters": counters, "counters_missing": missing,
         "results": [
             {
                 "m": m, "n": n, "k": k, "alpha": alpha, "beta": beta, "seed": RESULT_SEED,
@@ -263,4 +192,6 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
             for alpha, beta in RESULT_SCALES
         ],
     }  # fmt: skip
+    measured_code = kernel.fingerprint(runs.problems_of(entry), registry.target_here())
+    entry["code"] = runs.kept_code(name, measured_code)
     return {"rungs": {name: entry}}

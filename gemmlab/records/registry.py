@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs.json"
 SOURCES = "sources.json"
+WANTED = "GEMMLAB_RECORDS"  # the environment variable that names a folder
 REFERENCE = "nvidia-h200"  # of which everything is recorded
 SHAPE = ("m", "n", "k", "batch", "ops")
 CUBLAS, LIBRARY = "cublas", "library"  # in the column `kernel`, and instead of a hash of its code
@@ -70,23 +71,21 @@ def gpus() -> list[str]:
 
 
 def replayed() -> Path:
-    """The folder that is read here first. Raises NoRecord where there is none, or not the one
-    wanted."""
+    """The folder that is read here first. Raises NoRecord."""
     return folders()[0]
 
 
 def folders() -> list[Path]:
-    """The folders that are read here, in this order. Raises as `replayed`."""
+    """The folders that are read here, in this order. Raises NoRecord where there is none, or not
+    the one wanted."""
     there, here = gpus(), gpu()
-    wanted = os.environ.get("GEMMLAB_RECORDS", "")
-    if wanted and wanted not in there:
-        raise NoRecord(
-            f"GEMMLAB_RECORDS={wanted!r} names no record; there is: {', '.join(there) or 'none'}."
-        )
+    if wanted := os.environ.get(WANTED):
+        if wanted not in there:
+            listed = ", ".join(there) or "none"
+            raise NoRecord(f"{WANTED}={wanted!r} names no record; there is: {listed}.")
+        return [RESULTS / wanted]
     if not there:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
-    if wanted:
-        return [RESULTS / wanted]
     of_this_gpu = [here.slug] if here is not None and here.slug in there else []
     return [RESULTS / slug for slug in dict.fromkeys((*of_this_gpu, there[0]))]
 
@@ -94,15 +93,14 @@ def folders() -> list[Path]:
 @contextmanager
 def records_of(slug: str) -> Iterator[None]:
     """Read those of this GPU, whatever GPU is here and GEMMLAB_RECORDS says."""
-    before = os.environ.get("GEMMLAB_RECORDS")
-    os.environ["GEMMLAB_RECORDS"] = slug
+    before = os.environ.get(WANTED)
+    os.environ[WANTED] = slug
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["GEMMLAB_RECORDS"]
-        else:
-            os.environ["GEMMLAB_RECORDS"] = before
+        del os.environ[WANTED]
+        if before is not None:
+            os.environ[WANTED] = before
 
 
 def of_one_gpu(read: Callable[[], Found]) -> Found:
@@ -137,8 +135,7 @@ def target_here() -> Target:
 @lru_cache(maxsize=8)
 def _target(text: str) -> Target:
     facts = json.loads(text)["gpu"]
-    major, minor = facts["compute_capability"]
-    return Target(arch_of((major, minor)), facts["sm_count"])
+    return Target(arch_of(tuple(facts["compute_capability"])), facts["sm_count"])
 
 
 # ---- reading files -------------------------------------------------------------------------------
@@ -152,10 +149,8 @@ def text_of(path: Path, name: str | None = None) -> str:
     except FileNotFoundError:
         what = _back(path) if name is None else f"{again(name)} on a GPU"
         raise NoRecord(f"{path} is not there; {what}.") from None
-    except UnicodeDecodeError:
-        raise bad(path, "it is no text", name) from None
-    except OSError as error:
-        raise bad(path, f"it cannot be read ({error.strerror})", name) from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise bad(path, f"it is no text that can be read ({error})", name) from None
 
 
 def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
@@ -165,9 +160,8 @@ def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
 
 
 def _back(path: Path) -> str:
-    if not IS_CHECKOUT:
-        return "install gemmlab again"
-    return f"bring it back with `git checkout -- {path}`"
+    back = f"bring it back with `git checkout -- {path}`"
+    return back if IS_CHECKOUT else "install gemmlab again"
 
 
 def stale(name: str, changes: str = "") -> StaleRecord:
@@ -230,26 +224,30 @@ def _sources(folder: Path) -> dict[str, Any]:
     return kept if isinstance(kept, dict) else {}
 
 
+def refuse_stale(name: str, now: Fingerprint, recorded: str) -> None:
+    """Raise StaleRecord unless the evidence `name` was recorded, with this code, for what is there
+    now."""
+    if str(now) != recorded:
+        raise stale(name, changed(name, now, recorded))
+
+
 def changed(name: str, now: Fingerprint, recorded: str) -> str:
     """What differs from the recorded evidence `name`, as a clause; "" where that is not known.
     recorded: its cell of the column `code`."""
     if now.files and recorded.partition("-")[0] == shortened(now.code):
         return "its launch has changed (grid, block, cluster, shared memory, arguments or boxes)"
-    kernel, *headers = now.files or [""]
+    kernel = next(iter(now.files), "")
     then = _sources(replayed()).get(name, {}).get(kernel)
     if then is None:
         return ""
-    files_then = then["files"]
-    if now.files[kernel] != files_then[kernel]:
-        return f"{kernel} has changed"
-    for header in headers:
-        if header not in files_then:
-            return f"its header {header} is new"
-        if now.files[header] != files_then[header]:
-            return f"its header {header} has changed"
-    for header in files_then:
-        if header not in now.files:
-            return f"its header {header} is no longer included"
+    for file in {**now.files, **then["files"]}:
+        which = file if file == kernel else f"its header {file}"
+        if file not in then["files"]:
+            return f"{which} is new"
+        if file not in now.files:
+            return f"{which} is no longer included"
+        if now.files[file] != then["files"][file]:
+            return f"{which} has changed"
     for setting, values in then["settings"].items():
         value = now.settings.get(setting, "not set")
         if value not in values:
@@ -312,11 +310,9 @@ WITH_CUBLAS = provenance("driver", "cuda", "nvrtc", "cublas")
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Something that is measured on a GPU and kept.
-
-    name: what `python -m gemmlab record` calls it. file: below results/<gpu>/. by_default: whether
-    that command measures it where it is given no name.
-    """
+    """Something that is measured on a GPU and kept, in a `file` below results/<gpu>/. `name`: for
+    `python -m gemmlab record`, which measures it without being given its name if it is
+    `by_default`."""
 
     name: str
     file: str
@@ -336,14 +332,16 @@ class Evidence:
         raise NotImplementedError
 
 
+def problem_in(row: Any, ops: str) -> Problem:
+    """In a row of a table: its m, n and k, and its batch and ops where it has them."""
+    batch = getattr(row, "batch", 1)
+    return Problem(int(row.m), int(row.n), int(row.k), int(batch), getattr(row, "ops", ops))
+
+
 def of_row(rung: Rung, row: Any, on: Target) -> Fingerprint:
     """Of a rung with the settings and at the shape that stand in a row of a table."""
     settings = read_settings(row.settings)
-    problem = Problem(
-        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)),
-        getattr(row, "ops", rung.ops(settings)),
-    )  # fmt: skip
-    return of_rung(rung, settings, [problem], on)
+    return of_rung(rung, settings, [problem_in(row, rung.ops(settings))], on)
 
 
 def of_kernel(row: Any, on: Target) -> Fingerprint:
@@ -373,19 +371,17 @@ class Table(Evidence):
     def remake(self, say: Say) -> Path:
         """As Evidence.remake. Each row is on disk before the next one is measured, beside rows with
         other keys; when all are there, they replace what the file has of this evidence."""
-        import pandas
-
         slug, made_with = require_gpu("Recording").slug, self.made_with()
         rows: list[Row] = []
         prints: list[Fingerprint] = []
         for row in self.measure(say):
             rows.append(made_with | {"recorded": now()} | row)
             prints.append(self._print(SimpleNamespace(**rows[-1])))
-            self._keep(pandas.DataFrame(rows), prints, slug, whole=False)
+            self._keep(rows, prints, slug, whole=False)
         if not rows:
             say(f"{self.name}: nothing was measured")
             return self.path_of(slug)
-        return self._keep(pandas.DataFrame(rows), prints, slug, whole=True)
+        return self._keep(rows, prints, slug, whole=True)
 
     def made_with(self) -> Row:
         """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
@@ -401,7 +397,7 @@ class Table(Evidence):
     def _read(self) -> pandas.DataFrame:
         path = replayed() / self.file
         table = self._parsed(text_of(path, self.name), path)
-        rows = table[self._own(table)].reset_index(drop=True)
+        rows = table[self._belongs(table)].reset_index(drop=True)
         if rows.empty:
             raise NoRecord(
                 f"{self.name}: nothing is recorded in {path}; {again(self.name)} on a GPU."
@@ -418,12 +414,10 @@ class Table(Evidence):
                 raise bad(path, str(error), self.name) from None
             if print_now is None:
                 former.add(row[:-1])
-            elif row.code != str(print_now):
-                raise stale(self.name, changed(self.name, print_now, row.code))
-        if former:
-            there = rows[about].itertuples(index=False, name=None)
-            rows = rows[[row not in former for row in there]].reset_index(drop=True)
-        return rows
+            else:
+                refuse_stale(self.name, print_now, row.code)
+        there = rows[about].itertuples(index=False, name=None)
+        return rows[[row not in former for row in there]].reset_index(drop=True)
 
     def write(self, rows: pandas.DataFrame, slug: str, whole: bool = True) -> Path:
         """Put the rows into the file of the GPU `slug`, for those that are there of this evidence.
@@ -441,24 +435,20 @@ class Table(Evidence):
         assert print_now is not None, "what is measured has a fingerprint"
         return print_now
 
-    def _keep(
-        self, rows: pandas.DataFrame, prints: list[Fingerprint], slug: str, whole: bool
-    ) -> Path:
+    def _keep(self, measured: Any, prints: list[Fingerprint], slug: str, whole: bool) -> Path:
         import pandas
 
-        path = self.path_of(slug)
-        rows = rows.assign(code=[str(fingerprint) for fingerprint in prints])
+        path, key = self.path_of(slug), list(self.key)
+        rows = pandas.DataFrame(measured).assign(code=list(map(str, prints)))
         if path.is_file() and (self.part or not whole):
             there = self._parsed(text_of(path, self.name), path)
-            replaced = self._own(there)
-            if not whole:
-                key = list(self.key)
-                new = set(
-                    rows.reindex(columns=key, fill_value=1).itertuples(index=False, name=None)
-                )
+            if whole:
+                others = there[~self._belongs(there)]
+            else:
+                new = rows.reindex(columns=key, fill_value=1)
+                keys = set(new.itertuples(index=False, name=None))
                 kept = there[key].itertuples(index=False, name=None)
-                replaced &= pandas.Series([row in new for row in kept], there.index)
-            others = there[~replaced]
+                others = there[[row not in keys for row in kept]]
             rows = pandas.concat([others, rows]) if len(others) else rows
         usual = {name: kind.unnamed for name, kind in self.columns.items() if kind.unnamed}
         rows = rows.reindex(columns=list(self.columns)).fillna(usual)
@@ -475,8 +465,8 @@ class Table(Evidence):
             raise bad(path, f"line {twice.argmax() + 2} is there twice", self.name)
         return table
 
-    def _own(self, table: pandas.DataFrame) -> pandas.Series:
-        """Which rows of the file belong to this evidence."""
+    def _belongs(self, table: pandas.DataFrame) -> pandas.Series:
+        """Whether each row of the file belongs to this evidence."""
         column, value = self.part or (self.key[0], table[self.key[0]])
         return table[column] == value
 

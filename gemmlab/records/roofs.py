@@ -13,32 +13,18 @@ from dataclasses import asdict, dataclass, field
 from functools import cache
 from typing import Any
 
-from gemmlab.cuda.device import GpuState, gpu, require_gpu
+from gemmlab.cuda.device import Gpu, GpuState, gpu, require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint
-from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING, Target
+from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING, IllegalSetting, Target
 from gemmlab.ladder.precision import BRAIN
-from gemmlab.ladder.probes import MMA_TYPES, WGMMA_CEILINGS
+from gemmlab.ladder.probes import MMA_TYPES, WGMMA_CEILINGS, Probe
+from gemmlab.ladder.rung import number
 from gemmlab.measure import ceilings as measured
 from gemmlab.measure.ceilings import Roof, WgmmaCeiling, measure_wgmma
 from gemmlab.measure.power import Pace, Work, burst, sustained
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records import registry, runs
-from gemmlab.records.registry import (
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    NoRecord,
-    Row,
-    Say,
-    Table,
-    again,
-    changed,
-    of_one_gpu,
-    provenance,
-    stale,
-    target,
-)
+from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, NoRecord, Row, Say
 
 
 @dataclass(frozen=True)
@@ -70,11 +56,7 @@ class Ceilings:
         That of mma.sync is measured in FP16, and is that of BF16 too; other types are measured by
         the lesson mma_sync. `by_wgmma`: of warpgroups' products.
         """
-        if dtype == "float32":
-            return True
-        if by_wgmma:
-            return _element(dtype) in self.wgmma
-        return self.tensor is not None and dtype.startswith((HALF.name, BRAIN.name))
+        return dtype == "float32" or self._tensor_pace(dtype, by_wgmma) is not None
 
     def arithmetic(self, dtype: str, by_wgmma: bool = False) -> float:
         """The roof, in FLOP per second, of products of this dtype: FP32 units or tensor cores.
@@ -84,20 +66,26 @@ class Ceilings:
         """
         if dtype == "float32":
             return self.flop_per_second
-        return self._tensor_pace(dtype, by_wgmma).flop_per_second
-
-    def _tensor_pace(self, dtype: str, by_wgmma: bool) -> Pace:
-        if not self.knows(dtype, by_wgmma):
-            raise _not_recorded(WGMMA if by_wgmma else TENSOR_CEILING.name, self.gpu)
-        if by_wgmma:
-            return self.wgmma[_element(dtype)]
-        assert self.tensor is not None and self.tensor.state.sm_clock_mhz is not None
-        return Pace(self.tensor.per_second.median, self.tensor.state.sm_clock_mhz)
+        return self._known_pace(dtype, by_wgmma).flop_per_second
 
     def flop_per_cycle(self, dtype: str, by_wgmma: bool = False) -> float:
         """The same of tensor cores, of all SMs together, in a cycle of the clock it had."""
-        pace = self._tensor_pace(dtype, by_wgmma)
+        pace = self._known_pace(dtype, by_wgmma)
         return pace.flop_per_second / (1e6 * pace.sm_clock_mhz)
+
+    def _known_pace(self, dtype: str, by_wgmma: bool) -> Pace:
+        pace = self._tensor_pace(dtype, by_wgmma)
+        if pace is None:
+            raise _not_recorded(WGMMA if by_wgmma else TENSOR_CEILING.name, self.gpu)
+        return pace
+
+    def _tensor_pace(self, dtype: str, by_wgmma: bool) -> Pace | None:
+        if by_wgmma:
+            return self.wgmma.get(dtype.partition(" ")[0])  # "float16" of "float16 to float32"
+        if self.tensor is None or not dtype.startswith((HALF.name, BRAIN.name)):
+            return None
+        assert self.tensor.state.sm_clock_mhz is not None, "the SMs counted it"
+        return Pace(self.tensor.per_second.median, self.tensor.state.sm_clock_mhz)
 
     def read_rate(self, level: str) -> float | None:
         """Bytes per second read from "DRAM", "L2", "L1" or "shared memory"; None if not known."""
@@ -115,7 +103,7 @@ class Ceilings:
         )
 
 
-def roof_fields(roof: Roof, unit: str) -> dict[str, Any]:
+def roof_fields(roof: Roof, unit: str) -> Row:
     """A roof as runs.json holds it. unit: "bytes", of memory, or "flop"."""
     return {
         f"{unit}_per_second": asdict(roof.per_second), unit: roof.work,
@@ -123,12 +111,13 @@ def roof_fields(roof: Roof, unit: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _roof(fields: dict[str, Any], unit: str) -> Roof:
+def _roof(fields: Row) -> Roof:
+    unit = "bytes" if "bytes" in fields else "flop"
     state = GpuState(**{name: fields[name] for name in runs.STATE})
     return Roof(Spread(**fields[f"{unit}_per_second"]), fields[unit], state)
 
 
-def cells_of_roof(roof: Roof) -> registry.Row:
+def cells_of_roof(roof: Roof) -> Row:
     """A roof of arithmetic as tables hold it."""
     state = {"sm_clock_mhz": roof.state.sm_clock_mhz, "power_w": roof.state.power_w}
     return runs.spread("tflops", roof.per_second, 1e-12) | state
@@ -140,18 +129,48 @@ def ceilings() -> Ceilings:
     return _measured_once() if gpu() is not None else recorded_ceilings()
 
 
+@cache
+def _measured_once() -> Ceilings:
+    here, recorded = require_gpu("Measuring the ceilings"), now()
+    by_wgmma = (WgmmaCeiling(HALF_NUMBER), WgmmaCeiling(BRAIN_NUMBER))
+    return Ceilings(
+        here.name,
+        recorded,
+        **_measure_ceilings(here),
+        tensor=measured.measure_tensor_ceiling() if _has_mma(here) else None,
+        reads=measured.measure_levels(),
+        wgmma={
+            ceiling.precision.name: measure_wgmma(ceiling, False, burst)
+            for ceiling in by_wgmma
+            if here.arch == "sm_90a"
+        },
+    )
+
+
+def _measure_ceilings(here: Gpu) -> dict[str, Roof]:
+    """With the launch shapes of the ladder."""
+    return {
+        "copy": measured.measure_copy(CEILINGS.copy_launch(here.sm_count)),
+        "fma": measured.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
+    }
+
+
+def _has_mma(here: Gpu) -> bool:
+    return number(here.arch) >= TENSOR_CEILING.oldest_arch
+
+
 def recorded_ceilings() -> Ceilings:
     """The recorded roofs, to stand over recorded points. Raises NoRecord, StaleRecord."""
-    return of_one_gpu(_recorded_ceilings)
+    return registry.of_one_gpu(_recorded_ceilings)
 
 
 def _recorded_ceilings() -> Ceilings:
-    fields, recorded = _current("ceilings", CEILINGS.name, measured.of_ceilings), runs.current()
+    fields, recorded = _current("ceilings", CEILINGS, measured.of_ceilings), runs.current()
     return Ceilings(
-        gpu=fields["provenance"]["gpu"],
-        recorded=fields["provenance"]["recorded"],
-        copy=_roof(fields["copy"], "bytes"),
-        fma=_roof(fields["fma"], "flop"),
+        fields["provenance"]["gpu"],
+        fields["provenance"]["recorded"],
+        _roof(fields["copy"]),
+        _roof(fields["fma"]),
         tensor=recorded_tensor_ceiling() if "tensor_ceiling" in recorded else None,
         reads=recorded_levels() if "levels" in recorded else {},
         wgmma=_recorded_wgmma(),
@@ -173,62 +192,71 @@ def _recorded_wgmma() -> dict[str, Pace]:
 
 def recorded_tensor_ceiling() -> Roof:
     """The recorded roof of the tensor cores. Raises NoRecord, StaleRecord."""
-    fields = _current("tensor_ceiling", TENSOR_CEILING.name, measured.of_tensor_ceiling)
-    return _roof(fields["mma"], "flop")
+    return _roof(_current("tensor_ceiling", TENSOR_CEILING, measured.of_tensor_ceiling)["mma"])
 
 
 def recorded_levels() -> dict[str, Roof]:
     """The recorded roofs of reading each level of memory. Raises NoRecord, StaleRecord."""
-    reads = _current("levels", LEVELS.name, measured.of_levels)["reads"]
-    return {level: _roof(roof, "bytes") for level, roof in reads.items()}
+    reads = _current("levels", LEVELS, measured.of_levels)["reads"]
+    return {level: _roof(roof) for level, roof in reads.items()}
 
 
-def _current(
-    field_name: str, name: str, fingerprint_of: Callable[[int], Fingerprint]
-) -> dict[str, Any]:
-    """What `record name` put into this field of runs.json. Raises NoRecord, StaleRecord."""
+def _current(field_name: str, probe: Probe, fingerprint_of: Callable[[int], Fingerprint]) -> Row:
+    """What `record` put into this field of runs.json. Raises NoRecord, StaleRecord."""
     record = runs.current()
     if field_name not in record:
-        raise _not_recorded(name, record["gpu"]["name"])
-    now = fingerprint_of(target().sm_count)
-    if str(now) != (code := record[field_name]["code"]):
-        raise stale(name, changed(name, now, code))
+        raise _not_recorded(probe.name, record["gpu"]["name"])
+    print_now = fingerprint_of(registry.target().sm_count)
+    registry.refuse_stale(probe.name, print_now, record[field_name]["code"])
     return record[field_name]
 
 
 def _not_recorded(name: str, gpu_name: str) -> NoRecord:
-    return NoRecord(f"{name} is not recorded on {gpu_name}; {again(name)} on a GPU that runs it.")
+    so = f"{registry.again(name)} on a GPU that runs it"
+    return NoRecord(f"{name} is not recorded on {gpu_name}; {so}.")
 
 
-def _element(dtype: str) -> str:
-    """Of A and B, where a dtype also names that of C: "float16 to float32"."""
-    return dtype.partition(" ")[0]
+# ---- runs.json -----------------------------------------------------------------------------------
 
 
-@cache
-def _measured_once() -> Ceilings:
-    return measure_ceilings()
+def _part(
+    field_name: str, probe: Probe, fingerprint_of: Callable[[int], Fingerprint],
+    measure: Callable[[Gpu], Mapping[str, Roof]], reader: Callable[[], Any], inside: str = "",
+) -> runs.Part:  # fmt: skip
+    """The roofs in this field of runs.json, or `inside` a field of it."""
+
+    def measured_here(say: Say) -> Row:
+        provenance, here = runs.provenance(), require_gpu("Recording")
+        fields = {}
+        for name, roof in measure(here).items():
+            unit = "flop" if name in ("fma", "mma") else "bytes"
+            fields[name] = roof_fields(roof, unit)
+            say(f"{probe.name}: {name} {roof.per_second.median / 1e12:.2f} T{unit}/s")
+        code = runs.kept_code(probe.name, fingerprint_of(here.sm_count))
+        kept = {inside: fields} if inside else fields
+        return {field_name: {"provenance": provenance, "code": code, **kept}}
+
+    return runs.Part(name=probe.name, measure=measured_here, reader=reader)
 
 
-def measure_ceilings() -> Ceilings:
-    """Measure the roofs on the GPU here, with the launch shapes of the ladder."""
-    here = require_gpu("Measuring the ceilings")
-    major, minor = here.compute_capability
-    has_mma = 10 * major + minor >= TENSOR_CEILING.oldest_arch
-    by_wgmma = (WgmmaCeiling(HALF_NUMBER), WgmmaCeiling(BRAIN_NUMBER))
-    return Ceilings(
-        gpu=here.name,
-        recorded=now(),
-        copy=measured.measure_copy(CEILINGS.copy_launch(here.sm_count)),
-        fma=measured.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
-        tensor=measured.measure_tensor_ceiling() if has_mma else None,
-        reads=measured.measure_levels(),
-        wgmma={
-            ceiling.precision.name: measure_wgmma(ceiling, False, burst)
-            for ceiling in by_wgmma
-            if here.arch == "sm_90a"
-        },
-    )
+def _mma_ceiling(here: Gpu) -> dict[str, Roof]:
+    if not _has_mma(here):
+        needed = f"sm_{TENSOR_CEILING.oldest_arch} or newer"
+        raise IllegalSetting(f"{TENSOR_CEILING.name} needs {needed}, this is {here.arch}")
+    return {"mma": measured.measure_tensor_ceiling()}
+
+
+PARTS = (
+    _part("ceilings", CEILINGS, measured.of_ceilings, _measure_ceilings, recorded_ceilings),
+    _part(
+        "tensor_ceiling", TENSOR_CEILING, measured.of_tensor_ceiling, _mma_ceiling,
+        recorded_tensor_ceiling,
+    ),
+    _part(
+        "levels", LEVELS, measured.of_levels, lambda here: measured.measure_levels(),
+        recorded_levels, "reads",
+    ),
+)  # fmt: skip
 
 
 # ---- wgmma ---------------------------------------------------------------------------------------
@@ -236,7 +264,7 @@ def measure_ceilings() -> Ceilings:
 WGMMA = WGMMA_CEILINGS.name
 LOADS: dict[str, Callable[[Work], Pace]] = {"burst": burst, "sustained": sustained}
 DATA = ("random", "zeros")
-PLACES = {"shared memory": False, "registers": True}  # of A -> WgmmaCeiling.in_registers
+PLACES = ("shared memory", "registers")  # of A, by WgmmaCeiling.in_registers
 HALF_NUMBER, BRAIN_NUMBER, E4M3_NUMBER = 0, 1, 4  # as rung 15 numbers types
 MEASURED = (  # and on which data
     (WgmmaCeiling(HALF_NUMBER), DATA),
@@ -265,27 +293,27 @@ def _measure_wgmma(say: Say) -> Iterator[Row]:
     """All of MEASURED. Raises CeilingsError."""
     sm_count = require_gpu("Measuring the ceilings of wgmma").sm_count
     for ceiling, every in MEASURED:
-        place = next(words for words, inside in PLACES.items() if inside == ceiling.in_registers)
         for data in every:
             for load, pace in LOADS.items():
                 cells = paced(measure_wgmma(ceiling, data == "zeros", pace))
                 say(f"{WGMMA}: {ceiling}, {data}, {load}: {cells['tflops']:.0f} TFLOP/s")
                 yield {
-                    "dtype": ceiling.precision.name, "a_from": place, "width": ceiling.columns,
-                    "sms": sm_count, "data": data, "load": load, **cells,
+                    "dtype": ceiling.precision.name, "a_from": PLACES[ceiling.in_registers],
+                    "width": ceiling.columns, "sms": sm_count, "data": data, "load": load, **cells,
                 }  # fmt: skip
 
 
 def _fingerprint_of_wgmma(row: Any, on: Target) -> Fingerprint:
-    number = [precision.name for precision in MMA_TYPES].index(row.dtype)
-    return WgmmaCeiling(number, int(row.width), PLACES[row.a_from]).fingerprint(on.sm_count)
+    dtype = [precision.name for precision in MMA_TYPES].index(row.dtype)
+    ceiling = WgmmaCeiling(dtype, int(row.width), bool(PLACES.index(row.a_from)))
+    return ceiling.fingerprint(on.sm_count)
 
 
-WGMMA_TABLE = Table(
+WGMMA_TABLE = registry.Table(
     name=WGMMA, file="wgmma_ceilings.csv", key=("dtype", "a_from", "width", "data", "load"),
     columns={
         **TEXT("dtype", "a_from"), **SIZE("width", "sms"), **TEXT("data", "load"), **PACE,
-        **provenance("driver", "cuda", "nvrtc"),
+        **registry.provenance("driver", "cuda", "nvrtc"),
     },
     measure=_measure_wgmma, fingerprint_of=_fingerprint_of_wgmma,
 )  # fmt: skip

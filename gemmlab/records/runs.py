@@ -16,38 +16,14 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemmlab import files
+from gemmlab import files, ladder
 from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
-from gemmlab.ladder import (
-    IllegalSetting,
-    Precision,
-    Problem,
-    Rung,
-    Settings,
-    Target,
-    nearest_on,
-    settings_for,
-)
+from gemmlab.ladder import IllegalSetting, Precision, Problem, Rung, Settings, Target
 from gemmlab.measure.profiler import ncu_version
 from gemmlab.measure.timing import Measurement, Race, Spread, now, sweep, table
-from gemmlab.records.registry import (
-    RUNS,
-    BadRecord,
-    Evidence,
-    NoRecord,
-    Row,
-    Say,
-    again,
-    bad,
-    changed,
-    folders,
-    of_one_gpu,
-    replayed,
-    stale,
-    target,
-    text_of,
-)
+from gemmlab.records import registry
+from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, Say, bad
 
 if TYPE_CHECKING:
     import pandas
@@ -55,20 +31,13 @@ if TYPE_CHECKING:
     from gemmlab.kernel.kernel import Kernel
 
 SCHEMA = 1
-SPREAD_FIELDS = tuple(field.name for field in fields(Spread))
 RUN_FIELDS = tuple(field.name for field in fields(Measurement) if field.default is MISSING)
 
+# (M, N, K) of all shapes that are recorded, and of the squares among them.
 SQUARES = tuple((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384))
-"""(M, N, K) of the square shapes that are recorded."""
-
 SHAPES = (*SQUARES, (4096, 4096, 8192), (8192, 8192, 4096), (1024, 1024, 512), (1001, 777, 513))
-"""(M, N, K) of all shapes that are recorded."""
-
-LARGE = (4096, 4096, 4096)
-"""(M, N, K) at which rungs are compared with each other."""
-
-LIVE_SHAPES = SQUARES[2:7]
-"""(M, N, K) of what benchmark() measures where there is a GPU: 256 to 4096."""
+LARGE = (4096, 4096, 4096)  # at which rungs are compared with each other
+LIVE_SHAPES = SQUARES[2:7]  # that benchmark() measures where there is a GPU: 256 to 4096
 
 
 # ---- the format ----------------------------------------------------------------------------------
@@ -80,25 +49,30 @@ RUNG_FIELDS = (
 )  # fmt: skip
 
 
+def _positive(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 < value < math.inf
+
+
+REQUIRED: dict[str, tuple[Callable[[Any], bool], str]] = {  # of fields with these names
+    **{field.name: (_positive, "a number above 0") for field in fields(Spread)},
+    "passed": (lambda value: value is True, "True"),
+    "verify": (lambda value: value == "pass", "'pass'"),
+}
+
+
 def validate(record: Any, path: Path) -> None:
     """Raise BadRecord, naming the file and the field, unless the record is complete and verified.
     Each run must be a Measurement that passed, and all medians and quartiles numbers above 0."""
 
-    def require(right: object, what: str) -> None:
-        if not right:
-            raise bad(path, what, "")
-
     def require_fields(value: Any, names: Iterable[str], field: str) -> None:
         for name in names:
-            require(isinstance(value, dict) and name in value, f"{field}.{name} is missing")
+            if name not in value:
+                raise bad(path, f"{field}.{name} is missing", "")
 
     def check(value: Any, field: str) -> None:
-        name = field.rpartition(".")[2]
-        if name in SPREAD_FIELDS:
-            number = isinstance(value, int | float) and 0 < value < math.inf
-            require(number, f"{field} is {value!r}, not a number above 0")
-        require(name != "passed" or value is True, f"{field} is {value!r}, not True")
-        require(name != "verify" or value == "pass", f"{field} is {value!r}, not 'pass'")
+        right, what = REQUIRED.get(field.rpartition(".")[2], (None, ""))
+        if right and not right(value):
+            raise bad(path, f"{field} is {value!r}, not {what}", "")
         if isinstance(value, dict):
             for key, item in value.items():
                 check(item, f"{field}.{key}".lstrip("."))
@@ -106,9 +80,9 @@ def validate(record: Any, path: Path) -> None:
             for at, item in enumerate(value):
                 check(item, f"{field}[{at}]")
 
-    schema = record.get("schema") if isinstance(record, dict) else None
-    require(schema == SCHEMA, f"schema is {schema!r}, not {SCHEMA}")
     try:
+        if record["schema"] != SCHEMA:
+            raise bad(path, f"schema is {record['schema']!r}, not {SCHEMA}", "")
         require_fields(record["gpu"], GPU_FIELDS, "gpu")
         for name, rung in record["rungs"].items():
             require_fields(rung, RUNG_FIELDS, f"rungs.{name}")
@@ -123,9 +97,9 @@ def validate(record: Any, path: Path) -> None:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-def load(path: Path) -> dict[str, Any]:
+def load(path: Path) -> Row:
     """Read and check one records file. Raises NoRecord, BadRecord."""
-    text = text_of(path, "")
+    text = registry.text_of(path, "")
     _check_text(text, path)
     return json.loads(text)
 
@@ -133,13 +107,12 @@ def load(path: Path) -> dict[str, Any]:
 @lru_cache(maxsize=4)  # read again and again: checking takes five times as long as reading
 def _check_text(text: str, path: Path) -> None:
     try:
-        record = json.loads(text)
+        validate(json.loads(text), path)
     except (json.JSONDecodeError, RecursionError) as error:
         raise bad(path, f"the file is not JSON ({error})", "") from error
-    validate(record, path)
 
 
-def save(record: dict[str, Any], path: Path) -> None:
+def save(record: Row, path: Path) -> None:
     """Check the record and write it. Numbers keep six digits. Raises BadRecord and NotWritten, and
     then leaves the file as it was."""
     validate(record, path)
@@ -155,9 +128,9 @@ def _six_digits(value: Any) -> Any:
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
-def current() -> dict[str, Any]:
+def current() -> Row:
     """The record that is replayed here. Raises NoRecord where there is none, BadRecord."""
-    return load(replayed() / RUNS)
+    return load(registry.replayed() / RUNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +161,12 @@ def provenance() -> dict[str, str | None]:
     """When, where and with what: gathered before the measuring starts. Raises NoGpu."""
     facts = {"recorded": now(), "gpu": require_gpu("Recording").name, "ncu": ncu_version()}
     return facts | software_versions()
+
+
+def kept_code(name: str, measured: Fingerprint) -> str:
+    """Of what was measured on the GPU here as `name`; what it is made of is kept."""
+    registry.keep_sources(name, registry.RESULTS / require_gpu("Recording").slug, [measured])
+    return str(measured)
 
 
 # ---- the line that a notebook shows --------------------------------------------------------------
@@ -223,45 +202,41 @@ def device() -> Device:
 def is_recorded(rung: Rung) -> bool:
     """Whether anything is recorded of a rung where records are read. Raises NoRecord where there
     are none at all."""
-    return any(rung.name in load(folder / RUNS)["rungs"] for folder in folders())
+    return any(rung.name in load(folder / RUNS)["rungs"] for folder in registry.folders())
 
 
-def entry(kernel: Kernel | Measured) -> dict[str, Any]:
-    """What is recorded of this kernel's rung: RUNG_FIELDS.
-
-    Raises NoRecord if the rung, or this choice of settings, was not recorded, and StaleRecord if
-    the kernel or its default settings have changed since.
-    """
-    return of_one_gpu(partial(_entry, kernel))
+def entry(kernel: Kernel | Measured) -> Row:
+    """What is recorded of this kernel's rung: RUNG_FIELDS. Raises NoRecord if the rung, or this
+    choice of settings, was not recorded, and StaleRecord if the kernel or its default settings have
+    changed since."""
+    return registry.of_one_gpu(partial(_entry, kernel))
 
 
-def _entry(kernel: Kernel | Measured) -> dict[str, Any]:
+def _entry(kernel: Kernel | Measured) -> Row:
     record, name = current(), kernel.rung.name
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
         raise NoRecord(
             f"{name}: not recorded on {record['gpu']['name']}, where there is {there}; "
-            f"{again(name)} on a GPU."
+            f"{registry.again(name)} on a GPU."
         )
     rung_entry = record["rungs"][name]
-    now = kernel.fingerprint(problems_of(rung_entry), target())
-    by_default = kernel.settings == settings_for(kernel.rung, {})
+    now = kernel.fingerprint(problems_of(rung_entry), registry.target())
+    by_default = kernel.settings == ladder.settings_for(kernel.rung, {})
     recorded = rung_entry["settings"].items()  # a parameter may be newer than the record
     if not by_default and any(kernel.settings.get(name) != value for name, value in recorded):
         raise NoRecord(
-            f"{name}: recorded with {_listed(rung_entry['settings'])}, "
-            f"not with {_listed(kernel.settings)}; measuring that needs a GPU."
+            f"{name}: recorded with {ladder.listed(rung_entry['settings'])}, "
+            f"not with {ladder.listed(kernel.settings)}; measuring that needs a GPU."
         )
-    if str(now) != rung_entry["code"]:
-        raise stale(name, changed(name, now, rung_entry["code"]))
+    registry.refuse_stale(name, now, rung_entry["code"])
     return rung_entry
 
 
-def problems_of(entry: dict[str, Any]) -> list[Problem]:
+def problems_of(entry: Row) -> list[Problem]:
     """At which a rung was timed or counted."""
     timed = [Measurement.from_dict(run).problem for run in entry["runs"]]
-    counted = [Problem(*shape_of(row)) for row in entry["counters"]]
-    return [*timed, *counted]
+    return timed + [Problem(*shape_of(row)) for row in entry["counters"]]
 
 
 @dataclass(frozen=True)
@@ -277,11 +252,11 @@ class Measured:
 
     @cached_property
     def settings(self) -> Settings:
-        wanted = settings_for(self.rung, {})
+        wanted = ladder.settings_for(self.rung, {})
         try:
             arch = arch_of(tuple(current()["gpu"]["compute_capability"]))
             runs = self.rung.runs_on(wanted, arch)
-            return wanted if runs else nearest_on(self.rung, wanted, arch)
+            return wanted if runs else ladder.nearest_on(self.rung, wanted, arch)
         except (NoRecord, BadRecord, IllegalSetting):  # nothing of it can be recorded
             return wanted
 
@@ -296,14 +271,7 @@ class Measured:
 def of_default(rung: Rung, row: Any, on: Target) -> Fingerprint:
     """Of a rung as it is recorded, at the shape that stands in a row of a table."""
     settings = Measured(rung).settings
-    problem = Problem(
-        int(row.m), int(row.n), int(row.k), int(getattr(row, "batch", 1)), rung.ops(settings)
-    )
-    return of_rung(rung, settings, [problem], on)
-
-
-def _listed(settings: dict[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "no settings"
+    return of_rung(rung, settings, [registry.problem_in(row, rung.ops(settings))], on)
 
 
 def replay(kernel: Kernel | Measured) -> list[Measurement]:
@@ -366,37 +334,33 @@ def benchmark(kernel: Kernel) -> pandas.DataFrame:
 def cells_of(run: Measurement | Race, problem: Problem) -> Row:
     """What tables keep of a kernel and cuBLAS in turn: microseconds, milliseconds, TFLOP/s, shares
     and noise in percent, the state of the GPU, and the problem."""
-    state: Measurement | GpuState = run if isinstance(run, Measurement) else run.state
+    state: Measurement | GpuState
     if isinstance(run, Race):
-        cublas_ms, noise, pairs = Spread.of(run.cublas_ms, min).median, None, len(run.our_ms)
+        state, cublas_ms, noise = run.state, Spread.of(run.cublas_ms, min).median, {}
     else:
-        cublas_ms, noise, pairs = run.cublas_ms.median, run.noise, run.pairs
+        state, cublas_ms, noise = run, run.cublas_ms.median, spread("noise", run.noise, 100)
     time_ms, tflop = run.time_ms, problem.flop / 1e12
     return {
         **dict(zip("mnk", problem.shape, strict=True)), "batch": problem.batch, "ops": problem.ops,
         **spread("time_ms", time_ms), "us": 1e3 * time_ms.median, "cublas_ms": cublas_ms,
         "tflops": tflop / (time_ms.median / 1e3), "cublas_tflops": tflop / (cublas_ms / 1e3),
-        **spread("pct_cublas", run.ratio, 100), **(spread("noise", noise, 100) if noise else {}),
-        **{name: getattr(state, name) for name in STATE}, "pairs": pairs,
+        **spread("pct_cublas", run.ratio, 100), **noise,
+        **{name: getattr(state, name) for name in STATE}, "pairs": run.pairs,
     }  # fmt: skip
 
 
 def spread(column: str, of: Spread, factor: float = 1) -> Row:
     """The median and the quartiles: x with x_q1 and x_q3, x_ms with x_q1_ms and x_q3_ms."""
     stem, unit = (column[:-3], "_ms") if column.endswith("_ms") else (column, "")
-    return {
-        column: factor * of.median, f"{stem}_q1{unit}": factor * of.q1,
-        f"{stem}_q3{unit}": factor * of.q3,
-    }  # fmt: skip
+    columns = {column: of.median, f"{stem}_q1{unit}": of.q1, f"{stem}_q3{unit}": of.q3}
+    return {name: factor * value for name, value in columns.items()}
 
 
 def taken(kernel: Kernel) -> Row:
     """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
     entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
-    return {
-        "registers": entry.registers,
-        "spilled_bytes": entry.spill_store_bytes + entry.spill_load_bytes,
-    }
+    spilled_bytes = entry.spill_store_bytes + entry.spill_load_bytes
+    return {"registers": entry.registers, "spilled_bytes": spilled_bytes}
 
 
 def result_digest(
@@ -404,8 +368,6 @@ def result_digest(
 ) -> str:
     """SHA-256 of the bytes of C = alpha·A·B + beta·C for the random matrices of a seed. See
     operands.Operands.from_seed."""
-    import numpy
-
     given = kernel.operands(kernel.problem(m, n, k), seed)
     result = kernel(given.A, given.B, given.C, alpha, beta, given.bias, given.scales)
-    return hashlib.sha256(numpy.ascontiguousarray(result).tobytes()).hexdigest()
+    return hashlib.sha256(result.tobytes()).hexdigest()

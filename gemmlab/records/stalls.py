@@ -3,9 +3,8 @@
     python -m gemmlab record stalls                      # of every rung
     python -m gemmlab record stalls/02_coalescing        # of one
 
-One CSV file holds them, results/<gpu>/stalls.csv, a row for each rung and shape (see
-gemmlab.records.registry). They have a file of their own, and not a place among the counters of the
-runs, so that they can be counted without timing a rung again.
+They stand in results/<gpu>/stalls.csv, and not among the counters of the runs, so that they can be
+counted without timing a rung again.
 """
 
 from __future__ import annotations
@@ -20,14 +19,15 @@ from gemmlab.records.registry import BATCH, COUNTED, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import LARGE, Measured, of_default
 from gemmlab.records.tuning import SIZES, sizes_of
 
+# (M, N, K) at which they are counted of every rung; of some also where little is multiplied for
+# each element of C. Of a rung that takes batches also at BATCHES.
 SHAPES = ((256, 256, 256), (512, 512, 512), (1001, 777, 513), LARGE)
-"""(M, N, K) at which they are counted of every rung."""
-
 MORE = {"11_fused_epilogue": ((8192, 8192, 64),)}
-"""Of some also here: where little is multiplied for each element of C. Of a rung that takes batches
-also at BATCHES."""
 
 GROUP = "stalls"
+# What a warp can be doing in a cycle: the name in a metric, and what the warp waits for. In short,
+# after "Warp Stall Reasons" in NVIDIA's Kernel Profiling Guide of Nsight Compute. Data and queue of
+# shared memory are also those of special functions and of other slow instructions.
 REASONS = {
     "selected": "nothing: it starts an instruction",
     "not_selected": "its turn: another warp was chosen",
@@ -49,23 +49,14 @@ REASONS = {
     "drain": "its stores, after its end",
     "misc": "something else",
 }
-"""What a warp can be doing in a cycle: the name in a metric, and what the warp waits for.
-
-In short, after "Warp Stall Reasons" in NVIDIA's Kernel Profiling Guide of Nsight Compute. Data and
-queue of shared memory are also those of special functions and of other slow instructions.
-"""
-
+# What two of them are, most of it, in rungs that multiply by `wgmma`. The loop of 17 has no
+# barrier, and most of its warps' time is counted as one all the same: only the instructions that
+# order products and wait for them are left. 16 to 18 load nothing from global memory, as counted:
+# only the polls of mbarriers are left.
 OF_WGMMA = {
     "barrier": "its warpgroup's products, or a barrier",
     "long_scoreboard": "the phase of an mbarrier",
 }
-"""What two of them are, most of it, in rungs that multiply by `wgmma`.
-
-The loop of 17 has no barrier, and most of its warps' time is counted as one all the same: only the
-instructions that order products and wait for them are left. 16 to 18 load nothing from global
-memory, as counted: only the polls of mbarriers are left.
-"""
-
 OF_SM_90 = ("gmma",)  # other GPUs do not have it
 ISSUE_ACTIVE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 METRICS = {  # column: what Nsight Compute counts for it; reasons are warps for each issue

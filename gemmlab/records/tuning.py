@@ -6,7 +6,7 @@ the settings first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import log2
@@ -15,49 +15,36 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.compiler import Compiled, CompileError
+from gemmlab.kernel.compiler import Compiled
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
 from gemmlab.kernel.kernel import Kernel, arch_here
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, Problem, Settings, Target
 from gemmlab.measure.timing import Arena, TimingError, require_verified
 from gemmlab.processes import workers
-from gemmlab.records.registry import (
-    BATCH,
-    POSITIVE,
-    SIZE,
-    TEXT,
-    WHOLE,
-    NoRecord,
-    Row,
-    StaleRecord,
-    Table,
-    again,
-    provenance,
-)
+from gemmlab.records import registry
+from gemmlab.records.registry import BATCH, POSITIVE, SIZE, TEXT, WHOLE, NoRecord, Row, Say
 from gemmlab.records.runs import LARGE, cells_of, taken
+from ptxsim import CompileError
 
 if TYPE_CHECKING:
     import pandas
 
+# (M, N, K) at which settings are measured: a large one, and one where nothing is round. A rung may
+# have further ones, its tuned_shapes.
 SHAPES = (LARGE, (1001, 777, 513))
-"""(M, N, K) at which settings are measured: a large one, and one where nothing is round. A rung may
-have further ones, its tuned_shapes."""
-
-Shape = tuple[int, ...]
-"""(M, N, K), or (M, N, K, batch)."""
-
+Shape = tuple[int, ...]  # (M, N, K), or (M, N, K, batch)
 PAIRS = 4  # of samples, ours and cuBLAS in turn: enough to tell settings apart
 SIZES = ("m", "n", "k", "batch")
 MEASURED = {
     **SIZE("m", "n", "k"), **TEXT("dtype"),
     **POSITIVE("time_ms", "time_q1_ms", "time_q3_ms", "cublas_ms", "pct_cublas"),
-    **WHOLE("registers", "spilled_bytes"), **provenance("driver", "cuda", "cublas"),
+    **WHOLE("registers", "spilled_bytes"), **registry.provenance("driver", "cuda", "cublas"),
     **BATCH("batch"),
 }  # fmt: skip
 
 
-def evidence(rung: ladder.Rung) -> Table:
+def evidence(rung: ladder.Rung) -> registry.Table:
     """The sweep of a rung, as it is kept."""
     names = rung_parameters(rung)
     parameters = {  # a file that is older than a parameter has its default
@@ -67,11 +54,10 @@ def evidence(rung: ladder.Rung) -> Table:
 
     def fingerprint_of(row: Any, on: Target) -> Fingerprint:
         settings = {name: int(getattr(row, name)) for name in names}
-        sizes = [int(getattr(row, size)) for size in SIZES]
-        return of_rung(rung, settings, [Problem.of(sizes, rung.ops(settings))], on)
+        return of_rung(rung, settings, [registry.problem_in(row, rung.ops(settings))], on)
 
-    return Table(
-        name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv", measure=partial(_swept, rung),
+    return registry.Table(
+        name=f"tuning/{rung.name}", file=f"tuning/{rung.name}.csv", measure=partial(_measure, rung),
         key=(*names, *SIZES), columns=parameters | MEASURED, fingerprint_of=fingerprint_of,
     )  # fmt: skip
 
@@ -82,7 +68,7 @@ def recorded(name: str, **computed: int) -> pandas.DataFrame:
     `computed`: of a rung that is swept for several things that it computes, which, such as DTYPE=1;
     else the default. Columns: the rung's parameters, those of MEASURED, and gflops. Times are
     medians and quartiles in milliseconds, pct_cublas is the median ratio in percent, registers and
-    spilled_bytes are per thread. Raises LadderError, and what registry.Table.read raises.
+    spilled_bytes are per thread. Raises LadderError.
     """
     return _computing(ladder.find(name), _every_row(name), computed).reset_index(drop=True)
 
@@ -90,16 +76,16 @@ def recorded(name: str, **computed: int) -> pandas.DataFrame:
 def _every_row(name: str) -> pandas.DataFrame:
     rung = ladder.find(name)
     table = evidence(rung).read()
-    rates = [
-        Problem(row.m, row.n, row.k, row.batch).flop / (row.time_ms * 1e6)
-        for row in table.itertuples()
-    ]
-    table.insert(len(rung.parameters) + 5, "gflops", rates)
+    flop = 2 * table[list(SIZES)].prod(axis=1)
+    table.insert(len(rung.parameters) + 5, "gflops", flop / (table["time_ms"] * 1e6))
     return table
 
 
+kept = lru_cache(_every_row)  # of all that the rung is swept for, read once; nobody may change it
+
+
 def _computing(rung: ladder.Rung, table: pandas.DataFrame, given: Settings) -> pandas.DataFrame:
-    """The rows that compute what the settings say, those that are not given as by default."""
+    """The rows that compute what the settings say, and by default what they do not say."""
     computed = _computed(rung, given)
     return table[(table[list(computed)] == list(computed.values())).all(axis=1)]
 
@@ -159,17 +145,11 @@ def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
         raise NoRecord(f"{kernel!r} is not in the sweep.")
     row = table.iloc[0]
     if not row["code"].startswith(shortened(kernel.code_hash())):
-        raise StaleRecord(
+        raise registry.StaleRecord(
             f"{kernel.name}: the sweep is of another version of this kernel; "
-            f"{again(f'tuning/{kernel.name}')} on a GPU."
+            f"{registry.again(f'tuning/{kernel.name}')} on a GPU."
         )
     return row
-
-
-@lru_cache
-def kept(name: str) -> pandas.DataFrame:
-    """As `recorded`, of all that the rung is swept for, read once; nobody may change it."""
-    return _every_row(name)
 
 
 # ---- which settings for a shape ------------------------------------------------------------------
@@ -195,9 +175,8 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
     """
     others = others or {}
     sizes = shape if isinstance(shape, tuple | list) else ()
-    whole = [size for size in sizes if ladder.is_whole(size) and size >= 1]
-    batched = rung.batch > 1 and len(sizes) == 4
-    if len(whole) != len(sizes) or not (len(sizes) == 3 or batched):
+    whole = all(ladder.is_whole(size) and size >= 1 for size in sizes)
+    if not whole or len(sizes) not in ((3,) if rung.batch == 1 else (3, 4)):
         what = "(M, N, K), three" if rung.batch == 1 else "(M, N, K) or (M, N, K, batch),"
         raise IllegalSetting(f"shape is {what} whole numbers from 1 on, not {shape!r}")
     nearest = min(_alike(rung, shape, others), key=lambda other: distance(shape, other))
@@ -244,24 +223,6 @@ def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
-def _swept(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[Row]:
-    """The tuned settings that run on the architecture of the GPU here. What does not compile,
-    launch or pass is named, and the others go on. Raises GpuFault."""
-    import pandas
-
-    rows = []
-    for row in _measure(rung, say):
-        rows.append(row)
-        yield row
-    for computed in rung.computed if rows else ():
-        table = _computing(rung, pandas.DataFrame(rows), computed)
-        for shape in sorted(set(table[list(SIZES)].itertuples(index=False, name=None))):
-            row = best(table, shape)
-            settings = ladder.written({name: row[name] for name in rung_parameters(rung)})
-            share = f"{row['pct_cublas']:.1f} % of cuBLAS"
-            say(f"{rung.name} {Problem.of(shape)}: {share} with {settings}")
-
-
 def shapes_of(rung: ladder.Rung, given: Settings | None = None) -> tuple[Shape, ...]:
     """(M, N, K), or (M, N, K, batch), of the sweep of a rung that computes what settings say."""
     every = dict.fromkeys((*SHAPES, *rung.tuned_shapes))
@@ -279,27 +240,27 @@ def rung_parameters(rung: ladder.Rung) -> list[str]:
     return [parameter.name for parameter in rung.parameters]
 
 
-def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str, Any]]:
-    """A row for each shape and each setting that is tried there, runs here and passes."""
+def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
+    """A row for each shape and each setting that is tried there and runs on the architecture of the
+    GPU here. What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
+    """
     from tqdm.auto import tqdm
 
     here = require_gpu("A sweep")
-    tried = {
-        (shape, number): [
-            chosen for chosen in swept(rung, shape, computed) if rung.runs_on(chosen, here.arch)
-        ]
-        for number, computed in enumerate(rung.computed)
+    tried = [
+        (shape, [each for each in swept(rung, shape, computed) if rung.runs_on(each, here.arch)])
+        for computed in rung.computed
         for shape in shapes_of(rung, computed)
-    }
+    ]
     # NVRTC takes a second for each, so other processes compile ahead.
     with workers(get_context("spawn")) as pool:
-        every = {ladder.written(chosen): chosen for several in tried.values() for chosen in several}
+        every = {ladder.written(each): each for _, several in tried for each in several}
         compiled = {name: pool.submit(_compile, rung.name, every[name]) for name in every}
         kernels: dict[str, Kernel | None] = {}  # None: it failed
-        for (shape, _), several in tried.items():
+        for shape, several in tried:
             if not several:
                 continue
-            problem = Problem.of(shape, rung.ops(several[0]))
+            problem, rows = Problem.of(shape, rung.ops(several[0])), []
             with Arena(problem, rung.precision_of(several[0])) as arena:
                 for settings in tqdm(several, desc=f"{rung.name} {problem}", leave=False):
                     name = ladder.written(settings)
@@ -311,10 +272,16 @@ def _measure(rung: ladder.Rung, say: Callable[[str], None]) -> Iterator[dict[str
                             require_verified(kernel)
                             kernels[name] = kernel
                         if (ready := kernels[name]) is not None:
-                            yield row_of(ready, arena)
+                            rows.append(row_of(ready, arena))
+                            yield rows[-1]
                     except failures() as error:
                         kernels[name] = None
                         say(f"{rung.name} with {name}: {error}; left out")
+            if rows:
+                fastest = min(rows, key=lambda row: row["time_ms"])
+                chosen = ladder.written({name: fastest[name] for name in rung_parameters(rung)})
+                share = f"{fastest['pct_cublas']:.1f} % of cuBLAS"
+                say(f"{rung.name} {problem}: {share} with {chosen}")
 
 
 def row_of(kernel: Kernel, arena: Arena) -> Row:

@@ -76,60 +76,55 @@ class Loop:
 
     @property
     def multiply_adds(self) -> list[Instruction]:
-        return [
-            instruction
-            for instruction in self.instructions
-            if class_of(instruction) == MULTIPLY_ADD
-        ]
+        return [fma for fma in self.instructions if class_of(fma) == MULTIPLY_ADD]
 
     @property
     def reuse_share(self) -> float:
         """The share of multiply-adds that mark an operand for reuse."""
-        marked = sum(
-            any(read.reuse for read in instruction.reads) for instruction in self.multiply_adds
-        )
-        return marked / len(self.multiply_adds)
+        adds = self.multiply_adds
+        return sum(any(read.reuse for read in fma.reads) for fma in adds) / len(adds)
 
     def waits(self, *, reuse: bool = True) -> int:
         """Cycles of one trip that are lost to register banks, see the function waits().
 
-        Without `reuse` every operand comes from its bank. The trip is one of
-        many: banks may still be busy from the trip before.
+        Without `reuse` every operand comes from its bank.
         """
-        return self._waits[reuse]
+        return sum(self.waits_by_slot(reuse=reuse))
+
+    def waits_by_slot(self, *, reuse: bool = True) -> list[int]:
+        """The trip is one of many: banks may still be busy from the trip before."""
+        return waits(self.instructions * 2, reuse=reuse)[len(self) :]
 
     @cached_property
-    def _waits(self) -> dict[bool, int]:
-        return {
-            reuse: sum(waits(self.instructions * 2, reuse=reuse)[len(self) :])
-            for reuse in (True, False)
-        }
+    def fetched(self) -> list[set[int]]:
+        """As the function fetches() of the trip."""
+        return fetches(self.instructions)
 
-    def three_in_a_bank(self, *, reuse: bool = True) -> int:
+    @property
+    def bank_reads(self) -> list[list[int]]:
+        """For each instruction, how many registers each bank must deliver to an FFMA."""
+        return [
+            [sum(register % BANKS == bank for register in registers) for bank in range(BANKS)]
+            for registers in self.fetched
+        ]
+
+    def three_in_a_bank(self) -> int:
         """FFMAs of one trip that read three registers of one bank, none of them reused.
 
         On Volta, where a scheduler can issue an FFMA every other cycle, these alone lose a cycle:
         Jia et al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
         """
-        fetched = fetches(self.instructions, reuse=reuse)
-        return sum(
-            max(Counter(register % BANKS for register in registers).values(), default=0) == 3
-            for instruction, registers in zip(self.instructions, fetched, strict=True)
-            if instruction.operation == "FFMA"
-        )
-
-    def cycles(self, *, reuse: bool = True) -> int:
-        """Of one trip at least: an issue slot each, and the waits."""
-        return len(self) + self.waits(reuse=reuse)
+        return sum(max(counts) == 3 for counts in self.bank_reads)
 
     @property
     def slot_share(self) -> float:
         """Multiply-adds over all issue slots."""
         return self.mix[MULTIPLY_ADD] / len(self)
 
-    def share(self, *, reuse: bool = True) -> float:
-        """Multiply-adds over cycles(): at most this share of the arithmetic roof is in reach."""
-        return self.mix[MULTIPLY_ADD] / self.cycles(reuse=reuse)
+    def share(self) -> float:
+        """Multiply-adds over cycles, an issue slot each and the waits: at most this share of the
+        arithmetic roof is in reach."""
+        return self.mix[MULTIPLY_ADD] / (len(self) + self.waits())
 
 
 def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
@@ -142,11 +137,10 @@ def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
     places: list[set[int]] = []
     marked: set[tuple[int, int]] = set()
     for instruction in instructions:
-        places.append(
-            {read.place for read in instruction.reads if (read.place, read.register) in marked}
-        )
+        reads = instruction.reads
+        places.append({read.place for read in reads if (read.place, read.register) in marked})
         if class_of(instruction) not in (SHARED_LOAD, COPY, CONTROL):
-            marked = {(read.place, read.register) for read in instruction.reads if read.reuse}
+            marked = {(read.place, read.register) for read in reads if read.reuse}
     return places
 
 
@@ -155,10 +149,9 @@ def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[
     reuses = reused(instructions) if reuse else [set()] * len(instructions)
     return [
         {read.register for read in instruction.reads if read.place not in places}
-        if instruction.operation == "FFMA"
-        else set()
+        if instruction.operation == "FFMA" else set()
         for instruction, places in zip(instructions, reuses, strict=True)
-    ]
+    ]  # fmt: skip
 
 
 def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[int]:
@@ -202,14 +195,12 @@ def inner_loop(instructions: Sequence[Instruction], adds_per_tile: int | None = 
     NoListing where no loop has any multiply-adds, or none can be followed.
     """
     at = {instruction.address: index for index, instruction in enumerate(instructions)}
-    latches: dict[int, int] = {}  # the first instruction of each loop -> its last
-    for index, instruction in enumerate(instructions):
-        if (
-            instruction.target in at
-            and at[instruction.target] <= index
-            and instruction.target != instruction.address  # as at the end of every kernel
-        ):
-            latches[at[instruction.target]] = index
+    # The first instruction of each loop -> its last. The end of every kernel branches to itself.
+    latches = {
+        first: index
+        for index, instruction in enumerate(instructions)
+        if instruction.target in at and (first := at[instruction.target]) < index
+    }
 
     def inside(first: int) -> set[int]:
         """What of a loop is in loops inside it."""
@@ -242,11 +233,8 @@ def _before(
 ) -> list[Instruction]:
     """The trips of the same tiles before the one that loads others."""
     done = sum(class_of(instruction) == MULTIPLY_ADD for instruction in trip)
-    if (
-        adds is None
-        or adds % done
-        or not any(class_of(instruction) == COPY for instruction in trip)
-    ):
+    loads = any(class_of(instruction) == COPY for instruction in trip)
+    if adds is None or adds % done or not loads:
         return []
     return _trip(body, inside, loads=False) * (adds // done - 1)
 
@@ -341,18 +329,13 @@ def _successors(
 
 def register_reads(loop: Loop) -> dict[str, float]:
     """How the FMAs of one trip read registers: banks, waits, and the share that is reused."""
-    fetched = fetches(loop.instructions)
-    banks = Counter(register % BANKS for registers in fetched for register in registers)
-    crowded = sum(
-        max(Counter(register % BANKS for register in registers).values(), default=0) > 1
-        for registers in fetched
-    )
+    bank_0, bank_1 = map(sum, zip(*loop.bank_reads, strict=True))
     return {
         "slots": len(loop),
         "ffma": loop.mix[MULTIPLY_ADD],
-        "bank_0": banks[0],
-        "bank_1": banks[1],
-        "two_in_a_bank": crowded,
+        "bank_0": bank_0,
+        "bank_1": bank_1,
+        "two_in_a_bank": sum(max(counts) > 1 for counts in loop.bank_reads),
         "waits": loop.waits(),
         "reuse_pct": 100 * loop.reuse_share,
     }

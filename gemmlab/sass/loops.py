@@ -5,7 +5,11 @@ SASS is what the GPU executes; ptxas, the second half of the compiler, makes it 
 
 from __future__ import annotations
 
+import html
 import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -18,12 +22,13 @@ from gemmlab.cuda.disassembler import (
     section,
 )
 from gemmlab.kernel import prebuilt
-from gemmlab.kernel.compiler import code_hash, options_for
+from gemmlab.kernel.compiler import options_for
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, Rung, Settings, require_arch, settings_for
 from gemmlab.ladder.probes import mma_shape
-from gemmlab.sass.inner_loop import COPY, Loop, inner_loop, runs_of
-from gemmlab.sass.view import LoopView
+from gemmlab.report import GROUND, INK, RULE, aligned
+from gemmlab.sass.inner_loop import BANKS, COPY, Loop, inner_loop, reused, runs_of
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.compile import nvrtc
 from ptxsim.compile.nvrtc import NoCompiler
@@ -89,19 +94,6 @@ def _loop(lines: str, adds: int | None) -> Loop:
     return inner_loop(parse(lines), adds)
 
 
-def listing(
-    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None,
-    control: bool = False,
-) -> LoopView:  # fmt: skip
-    """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
-
-    start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
-    control: what the assembler tells the scheduler with each, too, see cuda.disassembler. Raises
-    ValueError for slots that there are not, and what loop() raises.
-    """
-    return LoopView(loop(kernel, arch), lines, start, control)
-
-
 # ---- kept listings -------------------------------------------------------------------------------
 # NVRTC may order the same instructions otherwise. So kernels/compiled/ holds a listing for every
 # rung with its default settings, as nvdisasm prints it; `python -m gemmlab compile` makes them.
@@ -148,3 +140,122 @@ def path_of(name: str) -> Path:
 def stored(name: str) -> dict[str, str]:
     """What is stored of one rung; nothing where there is no file, or a damaged one."""
     return prebuilt.read(path_of(name))[0]
+
+
+# ---- for a reader --------------------------------------------------------------------------------
+
+COLOURS = ("#0072B2", "#D55E00")  # of the banks: Okabe and Ito's blue and vermilion
+HEADS = ("slot", "instruction", "from bank 0", "from bank 1", "from reuse", "waits")
+CONTROL_HEADS = ("stall", "yields", "sets", "waits for")
+_SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
+
+
+def listing(
+    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None,
+    control: bool = False,
+) -> LoopView:  # fmt: skip
+    """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
+
+    start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
+    control: what the assembler tells the scheduler with each, too, see cuda.disassembler. Raises
+    ValueError for slots that there are not, and what loop() raises.
+    """
+    return LoopView(loop(kernel, arch), lines, start, control)
+
+
+@dataclass(frozen=True)
+class LoopView:
+    """What `listing` gives: instructions, the banks that their registers come from, the waits, and
+    the control bits if wanted. The HTML says the same as the text, in the banks' colours."""
+
+    loop: Loop
+    lines: int = 24
+    start: int | None = None
+    control: bool = False
+
+    def __post_init__(self) -> None:
+        last = len(self.loop) - 1
+        if self.start is not None and not 0 <= self.start <= last:
+            raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
+        if self.lines < 1:
+            raise ValueError(f"lines is {self.lines}; it must be 1 or more")
+        if self.control and any(slot.control is None for slot in self.loop.instructions):
+            raise NoListing("this listing was made without control bits")
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        return (*HEADS, *CONTROL_HEADS) if self.control else HEADS
+
+    @property
+    def slots(self) -> range:
+        """The issue slots that are shown."""
+        first = self.start
+        if first is None:
+            first = self.loop.instructions.index(self.loop.multiply_adds[0])
+        return range(first, min(first + self.lines, len(self.loop)))
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row of words for each instruction, in the order of `heads`."""
+        trip, fetched, lost = self.loop.instructions, self.loop.fetched, self.loop.waits_by_slot()
+        rows, places = [], reused(trip)
+        for slot in self.slots:
+            instruction = trip[slot]
+            banks = [
+                _named(number for number in sorted(fetched[slot]) if number % BANKS == bank)
+                for bank in range(BANKS)
+            ]
+            stay = [r.register for r in instruction.reads if r.place in places[slot]]
+            kept = _named(stay if fetched[slot] else ())
+            row: tuple[str, ...] = str(slot), str(instruction), *banks, kept, str(lost[slot] or "")
+            if self.control and (bits := instruction.control):  # in the order of CONTROL_HEADS
+                waits_for = " ".join(map(str, bits.waits_for))
+                row = *row, str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
+            rows.append(row)
+        return rows
+
+    def __repr__(self) -> str:
+        return aligned([self.heads, *self.rows], range(len(self.heads)))
+
+    def _repr_html_(self) -> str:
+        ground = f"background: {GROUND}; color: {INK}"
+        cell = "text-align: left; padding: 0.05em 0.8em; border: 0; white-space: pre"
+        heads = "".join(
+            f'<th scope="col" style="{cell}; border-bottom: 1px solid {RULE}'
+            f'{_colour(at - 2)}">{html.escape(head)}</th>'
+            for at, head in enumerate(self.heads)
+        )
+        body = ""
+        for slot, row in zip(self.slots, self.rows, strict=True):
+            is_ffma = self.loop.instructions[slot].operation == "FFMA"
+            cells = "".join(
+                f'<td style="{cell}{_colour(at - 2)}">'
+                f"{_marked(words) if at == 1 and is_ffma else html.escape(words)}</td>"
+                for at, words in enumerate(row)
+            )
+            body += f'<tr style="{ground}">{cells}</tr>'
+        return (
+            f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto"><table style="'
+            "border-collapse: collapse; border: 0; font-family: monospace; font-size: 12px; "
+            f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+
+def _named(registers: Iterable[int]) -> str:
+    return " ".join(f"R{number}" for number in registers)
+
+
+def _colour(bank: int) -> str:
+    return f"; color: {COLOURS[bank]}" if 0 <= bank < BANKS else ""
+
+
+def _marked(words: str) -> str:
+    """An FFMA with its source registers in the banks' colours, bold where marked for reuse."""
+    head, comma, sources = html.escape(words).partition(",")
+
+    def mark(match: re.Match) -> str:
+        weight = "; font-weight: 700" if match[2] else ""
+        return f'<span style="color: {COLOURS[int(match[1]) % BANKS]}{weight}">{match[0]}</span>'
+
+    return head + comma + _SOURCE.sub(mark, sources)

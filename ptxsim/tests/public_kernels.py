@@ -167,12 +167,14 @@ def of_sixteen_bits(name: str) -> dict[str, Sample]:
     def sample(entry, grid, block, args, expected, digits, absolute=0.0):
         """`expected`: float64 of the last array; `digits`: of T, that it may be off."""
 
-        def wanted(args):
+        def expected_by_index(args):
             arrays = [i for i, arg in enumerate(args) if isinstance(arg, np.ndarray)]
             exact = expected(*(to_numbers(args[i]) for i in arrays[:-1]))
             return {arrays[-1]: near(exact, 2 * digits * digit, absolute)}
 
-        return Sample(SIXTEEN_TEXT, grid, block, args, wanted, entry=entry, options=options)
+        return Sample(
+            SIXTEEN_TEXT, grid, block, args, expected_by_index, entry=entry, options=options
+        )
 
     def softmax(x):
         powers = np.exp(x - x.max(axis=1, keepdims=True))

@@ -101,8 +101,8 @@ def assert_agree(run_once: Callable, monkeypatch, kinds_found=frozenset()) -> No
     for how, worth_it in WAYS:
         monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
         args, run = run_once(**how)
-        wanted = kinds_found if "check" in how else set()
-        assert {finding.kind for finding in run.findings} == wanted
+        expected = kinds_found if "check" in how else set()
+        assert {finding.kind for finding in run.findings} == expected
         left = [arg.tobytes() for arg in args if isinstance(arg, np.ndarray)]
         first = left if first is None else first
         assert [a == b for a, b in zip(left, first, strict=True)] == [True] * len(left), how

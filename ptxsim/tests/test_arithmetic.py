@@ -61,11 +61,13 @@ def exact_fma(a, b, c, ftz: bool = False) -> np.float32:
     return to_float32(total, ftz)
 
 
-def same(got, wanted) -> bool:
+def same(got, expected) -> bool:
     """Equal bit for bit, but any NaN is as good as another."""
-    got, wanted = np.asarray(got, f4), np.asarray(wanted, f4)
+    got, expected = np.asarray(got, f4), np.asarray(expected, f4)
     return bool(
-        np.all((got.view(np.int32) == wanted.view(np.int32)) | (np.isnan(got) & np.isnan(wanted)))
+        np.all(
+            (got.view(np.int32) == expected.view(np.int32)) | (np.isnan(got) & np.isnan(expected))
+        )
     )
 
 
@@ -94,8 +96,8 @@ def test_fma_rounds_the_exact_sum_once(rows):
 def test_with_ftz_subnormal_operands_and_results_are_zeros(rows):
     a, b, c = (arithmetic.flush(column) for column in columns(rows))
     with np.errstate(all="ignore"):
-        wanted = [exact_fma(*row, ftz=True) for row in zip(a, b, c, strict=True)]
-        assert same(fma_ftz(a, b, c, NOTHING_KNOWN), wanted)
+        expected = [exact_fma(*row, ftz=True) for row in zip(a, b, c, strict=True)]
+        assert same(fma_ftz(a, b, c, NOTHING_KNOWN), expected)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -107,12 +109,12 @@ def test_a_sum_just_off_half_way_is_not_rounded_twice(sign, scale, last_bit):
     a = f4(sign * (1 - 2.0**-23))
     b = np.ldexp(f4(1 + 2.0**-23), scale - 14)  # a * b is ± half a step, times 1 - 2**-46
     a, b, c = np.array([a]), np.array([b]), np.array([c])
-    wanted = exact_fma(a[0], b[0], c[0])
-    assert wanted == c[0]
+    expected = exact_fma(a[0], b[0], c[0])
+    assert expected == c[0]
     twice = (a.astype(np.float64) * b.astype(np.float64) + c).astype(f4)
-    assert (twice[0] != wanted) == bool(last_bit)  # the plain way fails where the tie goes away
-    assert same(fma(a, b, c), [wanted])
-    assert same(fma_ftz(a, b, c, NOTHING_KNOWN), [wanted])
+    assert (twice[0] != expected) == bool(last_bit)  # the plain way fails where the tie goes away
+    assert same(fma(a, b, c), [expected])
+    assert same(fma_ftz(a, b, c, NOTHING_KNOWN), [expected])
 
 
 @pytest.mark.parametrize("steps", [2**9 + 1, 2**15 + 1, 2**22 + 1])
@@ -150,8 +152,8 @@ def test_products_and_quotients_are_flushed_after_rounding(rows):
                 got = function(x, y)
                 for result, p, q in zip(got, x.tolist(), y.tolist(), strict=True):
                     if p != 0 and q != 0:
-                        wanted = to_float32(exact(Fraction(p), Fraction(q)), ftz=True)
-                        assert same(result, wanted)
+                        expected = to_float32(exact(Fraction(p), Fraction(q)), ftz=True)
+                        assert same(result, expected)
 
 
 # --- where the search for a second rounding is left out ------------------------------------------

@@ -49,14 +49,14 @@ def test_a_case_gives_what_the_hardware_gave(name):
     args, run = launch(case, check=True)
     assert run.findings == []
     for number in case.seen:
-        seen, wanted = recorder.kept(args[number]), record()[f"{name} {number}"]
-        assert seen.dtype == wanted.dtype
-        if wanted.ndim == 0:
-            assert seen == wanted
+        seen, expected = recorder.kept(args[number]), record()[f"{name} {number}"]
+        assert seen.dtype == expected.dtype
+        if expected.ndim == 0:
+            assert seen == expected
             continue
         if name.endswith(" f32"):  # any NaN is as good as any other
-            seen, wanted = seen.view("f4"), wanted.view("f4")
-        assert np.argwhere(different(seen, wanted)).tolist() == []
+            seen, expected = seen.view("f4"), expected.view("f4")
+        assert np.argwhere(different(seen, expected)).tolist() == []
 
 
 # --- orders that are enough ---------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_cluster_is_of_the_kernel_or_of_the_launch(attribute, how):
 
 
 @pytest.mark.parametrize(
-    ("attribute", "grid", "how", "says"),
+    ("attribute", "grid", "how", "message"),
     [
         ("__cluster_dims__(2, 1, 1)", (3, 2, 1), {}, "x is 3, it must be a multiple of 2"),
         ("__cluster_dims__(1, 4, 1)", (4, 2, 1), {}, "y is 2, it must be a multiple of 4"),
@@ -126,8 +126,8 @@ def test_a_cluster_is_of_the_kernel_or_of_the_launch(attribute, how):
         ("__cluster_dims__(2, 1, 1)", (4, 2, 1), {"cluster": (4,)}, "for clusters of 2×1×1"),
     ],
 )  # fmt: skip
-def test_a_cluster_that_no_gpu_takes_is_refused(attribute, grid, how, says):
-    with pytest.raises(ptxsim.LaunchError, match=says):
+def test_a_cluster_that_no_gpu_takes_is_refused(attribute, grid, how, message):
+    with pytest.raises(ptxsim.LaunchError, match=message):
         ranks(attribute, grid, **how)
 
 
@@ -292,10 +292,10 @@ def test_a_warp_overflows_mbarriers_of_both_blocks_where_they_expect_too_few(cou
 
 @pytest.mark.parametrize("name", recorder.COUNTED)
 def test_what_is_counted_of_clusters_and_copies_is_what_the_profiler_counted(name):
-    wanted = json.loads(str(record()["counters"]))[name]
+    expected = json.loads(str(record()["counters"]))[name]
     _, run = launch(recorder.cases()[name], count=True)
     values = {m: value for m, value in run.counters.items() if value and m in recorder.METRICS}
-    assert values == wanted
+    assert values == expected
 
 
 @pytest.mark.parametrize("name", recorder.counted_boxes())

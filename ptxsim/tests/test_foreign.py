@@ -52,16 +52,16 @@ extern "C" __global__ void fine(int* x) { x[threadIdx.x] = 7; }"""
 
 
 @pytest.mark.parametrize(
-    ("entry", "says"),
+    ("entry", "message"),
     [
         ("asks", r"kernel 'asks', line 1: calls \w*down\w*, which calls itself: .* no recursion"),
         ("points", "kernel 'points', line 4: calls a function through a pointer"),
         ("takes", "kernel 'takes', line 5: calls malloc, a function that the simulator does not"),
     ],
 )
-def test_a_call_that_is_not_known_is_a_sentence_and_spares_the_other_kernels(entry, says):
+def test_a_call_that_is_not_known_is_a_sentence_and_spares_the_other_kernels(entry, message):
     x = np.zeros(32, np.int32)
-    with pytest.raises(PtxError, match=says):
+    with pytest.raises(PtxError, match=message):
         run(TWO, [x], entry=entry)
     assert not x.any()
     assert not run(TWO, [x], entry="fine").findings and (x == 7).all()
@@ -216,7 +216,7 @@ def test_variables_are_given_and_keep_what_the_kernel_writes():
 
 
 @pytest.mark.parametrize(
-    ("variables", "says"),
+    ("variables", "message"),
     [
         ({"other": np.zeros(4, f4)}, "no one variable 'other' that is used; it has .*factor"),
         ({"factor": np.zeros(5, f4)}, "variable factor has 16 bytes, the array 20"),
@@ -225,9 +225,9 @@ def test_variables_are_given_and_keep_what_the_kernel_writes():
         ({"factor": np.zeros(4, ">f4")}, "variable factor is an array of >f4, whose bytes"),
     ],
 )
-def test_a_variable_that_does_not_fit_is_refused(variables, says):
+def test_a_variable_that_does_not_fit_is_refused(variables, message):
     x = np.ones(32, f4)
-    with pytest.raises(LaunchError, match=says):
+    with pytest.raises(LaunchError, match=message):
         run(VARIABLES, [x], variables=variables)
     assert (x == 1).all()
 
@@ -311,16 +311,16 @@ def test_a_pointer_that_is_the_same_for_all_leads_to_shared_or_global_memory(whe
 
 
 @pytest.mark.parametrize(
-    ("statement", "says"),
+    ("statement", "message"),
     [
         ("tex.2d.v4.f32.f32 {t, t, t, t}, [l, {t, t}];", "it reads a texture"),
         ("suld.b.1d.b32.trap {r}, [l, {r}];", "it uses a surface"),
     ],
 )
-def test_textures_and_surfaces_are_refused_in_words(statement, says):
+def test_textures_and_surfaces_are_refused_in_words(statement, message):
     source = f"""extern "C" __global__ void k(float* x) {{
         asm volatile("{{ .reg .f32 t; .reg .b32 r; .reg .b64 l; {statement} }}"); }}"""
-    with pytest.raises(UnknownInstruction, match=rf"line 2: .*{says}"):
+    with pytest.raises(UnknownInstruction, match=rf"line 2: .*{message}"):
         run(source, [np.zeros(1, f4)])
 
 

@@ -107,7 +107,7 @@ def test_what_reads_a_result_comes_after_it_and_what_does_not_before():
 
 @pytest.mark.parametrize("large", [False, True])
 @given(st.integers(2, 9), st.integers(0, 2**32), st.booleans())
-def test_rows_are_what_single_ones_are(large, count, seed, in_range):
+def test_rows_of_fused_operations_equal_single_ones(large, count, seed, in_range):
     """In range: with all known of the numbers. Else the search for double rounding takes over."""
     random = np.random.default_rng(seed)
     draw = random.uniform if in_range else lambda low, high, shape: random.normal(0, 1e12, shape)

@@ -77,10 +77,10 @@ def is_nan(kind: str, bits: np.ndarray) -> np.ndarray:
     return np.isnan(as_float(kind, bits)) if floats else np.zeros(bits.shape, bool)
 
 
-def equal(kind: str, got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def equal(kind: str, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
     """Bit for bit, but any NaN is as good as another."""
     same = np.ones(got.shape, bool)
-    pairs = zip(parts(kind, got), parts(kind, wanted), strict=True)
+    pairs = zip(parts(kind, got), parts(kind, expected), strict=True)
     for (number_type, a), (_, b) in pairs:
         same &= (a == b) | (is_nan(number_type, a) & is_nan(number_type, b))
     return same
@@ -90,10 +90,10 @@ def equal(kind: str, got: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def test_every_exact_instruction_gives_what_the_hardware_gave(group):
     forms = [form for form in recorder.FORMS.values() if form.group == group]
     for name, got in simulated([form for form in forms if is_exact(form.name)]).items():
-        wanted, operands = record()[f"result {name}"], record()[recorder.operands_key(name)]
-        wrong = np.flatnonzero(~equal(recorder.FORMS[name].result, got, wanted))
+        expected, operands = record()[f"result {name}"], record()[recorder.operands_key(name)]
+        wrong = np.flatnonzero(~equal(recorder.FORMS[name].result, got, expected))
         assert not wrong.size, [
-            f"{name} {[hex(x) for x in operands[i].tolist()]}: {got[i]:#x}, not {wanted[i]:#x}"
+            f"{name} {[hex(x) for x in operands[i].tolist()]}: {got[i]:#x}, not {expected[i]:#x}"
             for i in wrong[:5]
         ]
 
@@ -111,16 +111,16 @@ def test_every_approximate_function_is_as_near_as_it_says(name):
     kind = recorder.FORMS[name].result
     units, error = bound(UNITS, name), bound(ERRORS, name)
     both = (parts(kind, bits) for bits in (approximations()[name], record()[f"result {name}"]))
-    for (number_type, got), (_, wanted) in zip(*both, strict=True):
-        a, b = (np.isfinite(as_float(number_type, bits)) for bits in (got, wanted))
+    for (number_type, got), (_, expected) in zip(*both, strict=True):
+        a, b = (np.isfinite(as_float(number_type, bits)) for bits in (got, expected))
         number = a & b
         # Of NaN and infinities nothing is approximate.
-        assert equal(number_type, got, wanted)[~number].all()
-        a, b = (as_float(number_type, bits)[number].astype(float) for bits in (got, wanted))
+        assert equal(number_type, got, expected)[~number].all()
+        a, b = (as_float(number_type, bits)[number].astype(float) for bits in (got, expected))
         if error is not None:
             assert (np.abs(a - b) <= error).all()
             continue
-        pairs = zip(got[number].tolist(), wanted[number].tolist(), strict=True)
+        pairs = zip(got[number].tolist(), expected[number].tolist(), strict=True)
         near = [abs(x - y) <= units for x, y in pairs]
         if name.startswith("lg2"):
             near |= (np.abs(b) < 1) & (np.abs(a - b) <= LOGARITHM_ERROR)
@@ -135,8 +135,8 @@ def test_a_function_is_exact_for_millions_of_operands(name):
     }[name.split(".")[0]]  # fmt: skip
     with np.errstate(all="ignore"):
         result = np.asarray(function(recorder.spread().view(f4)), f4)
-    wanted = json.loads(str(record()["about"]))["digests"][name]
-    assert recorder.digest(result.view(np.uint32)) == wanted
+    expected = json.loads(str(record()["about"]))["digests"][name]
+    assert recorder.digest(result.view(np.uint32)) == expected
 
 
 def test_the_bounds_hold_for_all_operands():
@@ -187,5 +187,5 @@ def test_functions_of_the_library_give_what_the_hardware_gave(number):
     y = np.zeros_like(x)
     source, grid = recorder.LIBRARY_SOURCE, (2**7, 1, 1)
     assert not ptxsim.launch(source, f"k{number}", grid, (256, 1, 1), [x, y]).findings
-    wanted = json.loads(str(record()["about"]))["library"][recorder.LIBRARY[number]]
-    assert recorder.digest(y.view(np.uint32)) == wanted
+    expected = json.loads(str(record()["about"]))["library"][recorder.LIBRARY[number]]
+    assert recorder.digest(y.view(np.uint32)) == expected

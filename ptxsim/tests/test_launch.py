@@ -55,7 +55,7 @@ ONE, WARP = (1, 1, 1), (32, 1, 1)
 
 
 @pytest.mark.parametrize(
-    ("count", "says"),
+    ("count", "message"),
     [
         (1, "takes 3 arguments, not 1: factor, n are missing; it takes (float* x, float factor,"),
         (2, "takes 3 arguments, not 2: n is missing;"),
@@ -63,9 +63,9 @@ ONE, WARP = (1, 1, 1), (32, 1, 1)
         (5, "takes 3 arguments, not 5: 5, [0, 1, 2, 3, 4, 5, ...] are too many;"),
     ],
 )
-def test_a_wrong_number_of_arguments_names_those(count, says):
+def test_a_wrong_number_of_arguments_names_those(count, message):
     args = [ones(), 2.0, 4, 5, list(range(10**5))][:count]
-    assert says in refused("scale", ONE, WARP, args)
+    assert message in refused("scale", ONE, WARP, args)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_read_only_array_is_named():
         (ONE, (32, 1.5), "block is (32, 1.5): pass an integer"),
     ],
 )
-def test_a_shape_that_no_gpu_takes(grid, block, what):
+def test_a_shape_that_no_gpu_takes_is_refused(grid, block, what):
     assert what in refused("scale", grid, block, [ones(), 2.0, 4])
 
 
@@ -142,8 +142,8 @@ def test_an_integer_is_a_shape_along_x(grid):
 
 @pytest.mark.parametrize("limit_s", ["x", -1, float("nan"), True])
 def test_a_limit_is_a_number_of_seconds(limit_s):
-    says = refused("scale", ONE, WARP, [ones(), 2.0, 4], limit_s=limit_s)
-    assert f"limit_s is {limit_s!r}: pass seconds, or None" in says
+    message = refused("scale", ONE, WARP, [ones(), 2.0, 4], limit_s=limit_s)
+    assert f"limit_s is {limit_s!r}: pass seconds, or None" in message
 
 
 def test_other_threads_of_the_process_do_not_count_against_the_limit(monkeypatch):
@@ -187,7 +187,7 @@ extern "C" __global__ void __block_size__((32, 4, 1), (1, 1, 1)) fixed(float* x)
 
 
 @pytest.mark.parametrize(
-    ("entry", "block", "says"),
+    ("entry", "block", "message"),
     [
         ("bounded", (128, 1, 1), None),
         ("bounded", (16, 8, 1), None),
@@ -197,12 +197,12 @@ extern "C" __global__ void __block_size__((32, 4, 1), (1, 1, 1)) fixed(float* x)
         ("fixed", (128, 1, 1), r"blocks of \(32, 4, 1\) alone, not \(128, 1, 1\)"),
     ],
 )
-def test_a_block_is_held_against_what_the_kernel_was_compiled_for(entry, block, says):
+def test_a_block_is_held_against_what_the_kernel_was_compiled_for(entry, block, message):
     x = np.zeros(128, f4)
-    if says is None:
+    if message is None:
         assert not ptxsim.launch(BOUNDED, entry, ONE, block, [x]).findings and x.all()
         return
-    with pytest.raises(LaunchError, match=says):
+    with pytest.raises(LaunchError, match=message):
         ptxsim.launch(BOUNDED, entry, ONE, block, [x])
     assert not x.any()
 
@@ -389,9 +389,11 @@ def test_a_pointer_refuses_arrays_of_other_elements(pointer):
     for dtype, right in REFUSED[pointer].items():
         with pytest.raises(LaunchError) as error:
             given(pointer, dtype)
-        says = str(error.value)
-        assert f"x is an array of {np.dtype(dtype)}, and the kernel takes it as {pointer}:" in says
-        assert right in says
+        message = str(error.value)
+        assert (
+            f"x is an array of {np.dtype(dtype)}, and the kernel takes it as {pointer}:" in message
+        )
+        assert right in message
 
 
 def test_marked_arrays_and_parts_are_looked_at_too():
@@ -491,7 +493,7 @@ def test_an_error_in_a_header_names_the_header(project):
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "message"),
     [
         ("add.cu", r"'add.cu', .* but the name of a file: pass Path\('add.cu'\)"),
         ("/some where/add.cuh", r"pass Path\('/some where/add.cuh'\)"),
@@ -499,6 +501,6 @@ def test_an_error_in_a_header_names_the_header(project):
         (None, "source is None"),
     ],
 )
-def test_a_source_that_is_no_text_is_refused(source, says):
-    with pytest.raises(LaunchError, match=says):
+def test_a_source_that_is_not_text_is_refused(source, message):
+    with pytest.raises(LaunchError, match=message):
         ptxsim.launch(source, "add", 1, 32, [])

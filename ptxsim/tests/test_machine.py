@@ -251,8 +251,8 @@ def test_accesses_are_those_of_the_source_in_their_order():
         assert access.line == 5 and access.space == "global" and access.size == 4
         assert (access.block, access.warp) == ((1, 0, 0), 1)
         assert np.array_equal(access.active, i < 100)
-        wanted = 4 * (i if store else 5 * i + j)
-        assert np.array_equal(access.addresses[access.active], wanted[access.active])
+        expected = 4 * (i if store else 5 * i + j)
+        assert np.array_equal(access.addresses[access.active], expected[access.active])
     assert len(done.accesses((1, 0, 0))) == 12
     assert [a.warp for a in done.accesses((0, 0, 0))] == [0, 1] * 6
 

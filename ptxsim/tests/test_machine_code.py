@@ -56,7 +56,7 @@ def same(a, b):
 
 
 @pytest.mark.parametrize("ftz", [False, True])
-def test_bits(operands, ftz, monkeypatch):
+def test_compiled_steps_have_the_bits_of_numpy(operands, ftz, monkeypatch):
     a, b, c = map(flush, operands) if ftz else operands
     with np.errstate(invalid="ignore"):
         a, b = a.astype(f8), b.astype(f8)

@@ -119,7 +119,7 @@ def test_untyped_bits_are_extended_with_zeros():
     assert y.tolist() == [254, -2]
 
 
-def test_caches_are_told_and_nothing_changes():
+def test_cache_hints_change_nothing():
     source = """extern "C" __global__ void k(const int* x, int* y) {
         const int i = threadIdx.x;
         int a, b, c, d;

@@ -85,7 +85,7 @@ def test_words_of_16_aligned_bytes(words, expected):
         ("min(4 * t, 4 * n)", "wwww"),  # ptxas does not look through a minimum
     ],
 )
-def test_only_what_is_seen_to_be_aligned(index, expected):
+def test_only_loads_known_to_be_aligned_are_merged(index, expected):
     _, done = run(f"const int b = {index};" + total(0, 1, 2, 3))
     assert loads(done) == expected
 

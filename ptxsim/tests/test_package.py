@@ -33,7 +33,7 @@ def test_nothing_of_gemm_lab_is_imported(path):
     assert "gemmlab" not in imported(path.read_text(encoding="utf-8"))
 
 
-def test_an_import_of_it_would_be_seen():
+def test_an_import_of_gemmlab_would_be_seen():
     assert "gemmlab" in imported("def f():\n    from gemmlab.kernel import kernel")
 
 

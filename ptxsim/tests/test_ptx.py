@@ -207,7 +207,7 @@ def test_parameters_of_newer_compilers_are_read():
 
 
 @pytest.mark.parametrize(
-    ("body", "says"),
+    ("body", "message"),
     [
         (".loc 1 7 1\ncall.uni malloc, (depot);\nret;", "line 7: calls malloc, a function that"),
         (
@@ -222,6 +222,6 @@ def test_parameters_of_newer_compilers_are_read():
         ("ret; {", "kernel 'k' has no end"),
     ],
 )
-def test_malformed_ptx_is_quoted(body, says):
-    with pytest.raises(PtxError, match=says):
+def test_malformed_ptx_is_quoted(body, message):
+    with pytest.raises(PtxError, match=message):
         parse(body)

@@ -138,12 +138,12 @@ def run_whole(kernel, args, grid, macros=None, **how):
 
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
-    kernel, wanted = WHOLES[name], COUNTERS[name]
+    kernel, expected = WHOLES[name], COUNTERS[name]
     args = kernel.arguments()
     run = run_whole(kernel, args, kernel.grid, count=True)
     assert run.findings == []
     np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
-    assert {metric: run.counters[metric] for metric in wanted} == wanted
+    assert {metric: run.counters[metric] for metric in expected} == expected
 
 
 def narrow(x, kind: str):
@@ -322,8 +322,8 @@ def test_wmma_loads_from_every_kind_of_pointer(place, matrix):
     run = ptxsim.launch(text, "k", (1, 1, 1), (32, 1, 1), [halves.view(u4), out, 24], check=True)
     assert run.findings == []
     fragment = fragments.of_wmma(matrix, 16, 16, 16, 16, 4)
-    wanted = fragment.fill(np.arange(1024).reshape(-1)[: 16 * 24].reshape(16, 24)[:, :16, None])
-    np.testing.assert_array_equal(out, wanted[:, :, 0])
+    expected = fragment.fill(np.arange(1024).reshape(-1)[: 16 * 24].reshape(16, 24)[:, :16, None])
+    np.testing.assert_array_equal(out, expected[:, :, 0])
 
 
 def test_wmma_finds_what_is_outside_and_lanes_that_disagree():

@@ -162,7 +162,7 @@ def test_an_im2col_copy_is_refused_in_words():
 
 
 @pytest.mark.parametrize(
-    ("how", "says"),
+    ("how", "message"),
     [
         ({"element": "bfloat16"}, "element is 'bfloat16'; of an array of float32 it is one of "
                                   "float32, float32_ftz, tf32, tf32_ftz"),
@@ -170,8 +170,8 @@ def test_an_im2col_copy_is_refused_in_words():
         ({"element_strides": (1, 2)}, r"along the last axis the GPU takes all"),
     ],
 )  # fmt: skip
-def test_a_map_that_cannot_be_is_refused(how, says):
-    with pytest.raises(ValueError, match=says):
+def test_a_map_that_cannot_be_is_refused(how, message):
+    with pytest.raises(ValueError, match=message):
         ptxsim.TensorMap(np.zeros((8, 16), np.float32), (4, 8), **how)
 
 

@@ -95,9 +95,9 @@ def test_an_mbarrier_counts_as_on_the_hardware(name):
     given = recorder.pattern("uint8", (4096,)).copy()
     args = [np.array(steps, np.int32), count, given, seen, pending]
     launch("script", (len(steps), 2, 1), 1, args)
-    wanted_seen, wanted_pending = record()[f"script {name}"]
-    assert (seen == wanted_seen).all(), "whether a phase is complete"
-    assert (pending == wanted_pending).all(), "how many arrivals were missing"
+    expected_seen, expected_pending = record()[f"script {name}"]
+    assert (seen == expected_seen).all(), "whether a phase is complete"
+    assert (pending == expected_pending).all(), "how many arrivals were missing"
 
 
 # The recorded loop counts copies that land before a thread waits for them. In the simulator they
@@ -110,8 +110,8 @@ AWAIT = f"""const int copies = COPIES;
 
 @pytest.mark.parametrize("name", record_bulk_copies.CASES)
 def test_copies_by_several_lanes_happen_and_count_as_on_the_hardware(name):
-    wanted = bulk_copies()[name]
-    source = record_bulk_copies.source([name], AWAIT.replace("COPIES", str(wanted["copies"])))
+    expected = bulk_copies()[name]
+    source = record_bulk_copies.source([name], AWAIT.replace("COPIES", str(expected["copies"])))
     array, zeros, out = record_bulk_copies.arrays(name)
     box, given = ptxsim.TensorMap(array, record_bulk_copies.BOX), record_bulk_copies.GIVEN
     run = ptxsim.launch(
@@ -119,11 +119,11 @@ def test_copies_by_several_lanes_happen_and_count_as_on_the_hardware(name):
         [box, array, zeros, given, out], count=True, **SETTINGS,
     )  # fmt: skip
     assert run.findings == []
-    assert record_bulk_copies.copies(name, array, out) == wanted["copies"]
+    assert record_bulk_copies.copies(name, array, out) == expected["copies"]
     for what, metric in record_bulk_copies.METRICS.items():
         counted = {kind: run.counters[metric(kind)] for kind in record_bulk_copies.KINDS.values()}
         none = dict.fromkeys(counted, 0)
-        assert counted == none | {record_bulk_copies.kind(name): wanted[what]}, what
+        assert counted == none | {record_bulk_copies.kind(name): expected[what]}, what
 
 
 @pytest.mark.parametrize("swizzle", recorder.PRODUCTS)
@@ -194,9 +194,9 @@ def product(swizzle, m, n, k, source=KERNELS, **how):
 @pytest.mark.parametrize("shape", [(37, 45, 50), (5, 3, 1)])
 @pytest.mark.parametrize("swizzle", WIDTHS)
 def test_a_product_by_tensor_maps_is_right_with_every_swizzle(swizzle, shape):
-    C, wanted, run = product(swizzle, *shape, check=True)
+    C, expected, run = product(swizzle, *shape, check=True)
     assert run.findings == []
-    assert np.abs(C - wanted).max() <= 2.0**-24 * 2 * shape[2] * shape[2]
+    assert np.abs(C - expected).max() <= 2.0**-24 * 2 * shape[2] * shape[2]
 
 
 # --- mistakes -------------------------------------------------------------------------------------
@@ -244,9 +244,9 @@ def test_a_deadlock_tells_the_bytes():
 def test_a_source_may_not_be_overwritten_before_it_is_read():
     store = "        store_box(&C, top, left, c);\n"
     text = KERNELS.read_text(encoding="utf-8").replace(store, store + "        c[1] = 0.0f;\n")
-    C, wanted, run = product("none", 32, 32, 32, source=text, check=True)
+    C, expected, run = product("none", 32, 32, 32, source=text, check=True)
     assert [finding.kind for finding in run.findings] == ["write to a copy's source"]
-    assert C[0, 1] == 0 != wanted[0, 1], "the store reads as late as it may"
+    assert C[0, 1] == 0 != expected[0, 1], "the store reads as late as it may"
 
 
 SMALL = (
@@ -356,7 +356,7 @@ def test_a_cluster_of_one_block():
 
 
 @pytest.mark.parametrize(
-    ("array", "box", "how", "says"),
+    ("array", "box", "how", "message"),
     [
         (np.zeros(64, "complex64"), (4,), {}, "complex64 cannot be made"),
         (X.T, (4, 4), {}, "not contiguous"),
@@ -370,8 +370,8 @@ def test_a_cluster_of_one_block():
         (X.astype(">f4"), (4, 4), {}, "of >f4, whose bytes are in the order of another machine"),
     ],
 )  # fmt: skip
-def test_a_map_that_cannot_be_made_says_why(array, box, how, says):
-    with pytest.raises(ValueError, match=says):
+def test_a_map_that_cannot_be_made_says_why(array, box, how, message):
+    with pytest.raises(ValueError, match=message):
         ptxsim.TensorMap(array, box, **how)
 
 
@@ -447,6 +447,6 @@ def test_a_source_that_is_read_is_not_yet_stored():
         ("fence(); box[1][t] += 1.0f;", "", True),
     ],
 )
-def test_some_fence_stands_between_the_writes_and_the_store(before, after, raced):
+def test_a_store_after_writes_needs_a_fence(before, after, raced):
     *_, kinds = groups("0", before, after)
     assert kinds == ({"async-proxy race"} if raced else set())

@@ -37,8 +37,8 @@ def test_a_bulk_store_that_nobody_waits_for_is_written_as_on_hardware(name, reco
         args.insert(0, ptxsim.TensorMap(out.reshape(-1, box[1]), box))
     run = launch(case.entry, BLOCKS, 128, args, 4 * case.words)
     assert [finding.kind for finding in run.findings] == ["bulk store not waited for"]
-    wanted = np.arange(len(out), dtype=u4) * u4(2654435761) + u4(5)
-    assert np.count_nonzero(out != wanted) == recorded[f"stores {name}"].max() == 0
+    expected = np.arange(len(out), dtype=u4) * u4(2654435761) + u4(5)
+    assert np.count_nonzero(out != expected) == recorded[f"stores {name}"].max() == 0
 
 
 @pytest.mark.parametrize(("kind", "name"), recorder.of_warps())

@@ -173,12 +173,12 @@ def test_lanes_take_their_turns_at_one_place(change, blocks, block, seed):
     source = TURNS.replace("ATOMIC", change)
     done = ptxsim.launch(source, "k", (blocks, 1, 1), (*block, 1), args, check=True)
     assert not done.findings
-    turns, wanted, added = [0] * 8, [], [f4(0)] * 8
+    turns, expected, added = [0] * 8, [], [f4(0)] * 8
     for p, v in zip(place.tolist(), value.tolist(), strict=True):
-        wanted.append(turns[p])
+        expected.append(turns[p])
         turns[p] = CHANGES[change](turns[p], v)
         added[p] = f4(added[p] + f4(0.1) * f4(v))
-    assert old.tolist() == wanted and memory.tolist() == turns
+    assert old.tolist() == expected and memory.tolist() == turns
     assert sums[:8].tolist() == [int(value[place == p].sum()) for p in range(8)]
     highest = np.zeros(8, int)
     for b in range(blocks):

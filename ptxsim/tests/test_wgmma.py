@@ -185,9 +185,9 @@ def counted(name: str):
 )
 def test_products_count_what_the_profiler_counts(name):
     """No layout of an operand has bank conflicts: `map` has all of them."""
-    got, wanted = counted(name), COUNTERS[name]
-    assert set(wanted) == set(record.METRICS)
-    assert {metric: got[metric] for metric in wanted} == wanted
+    got, expected = counted(name), COUNTERS[name]
+    assert set(expected) == set(record.METRICS)
+    assert {metric: got[metric] for metric in expected} == expected
 
 
 # --- exact ----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_a_kernel_is_right_at_awkward_shapes(kernel):
 
 @pytest.mark.parametrize("name", WHOLES)
 def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
-    kernel, wanted = WHOLES[name], COUNTERS[name]
+    kernel, expected = WHOLES[name], COUNTERS[name]
     args = kernel.arguments()
     path = tensor.KERNELS / kernel.file
     threads = (kernel.threads, 1, 1)
@@ -257,7 +257,7 @@ def test_a_kernel_has_every_bit_and_count_of_the_hardware(name):
     )
     assert run.findings == []
     np.testing.assert_array_equal(args[2].view(u4), RECORDED[f"kernel {name}"].view(u4))
-    assert {metric: run.counters[metric] for metric in wanted} == wanted
+    assert {metric: run.counters[metric] for metric in expected} == expected
 
 
 def test_lanes_that_parted_meet_for_a_wgmma():

@@ -31,10 +31,11 @@ LIMIT_S = 3600
 SHELL = re.compile(r"(?:[A-Z_]+=\S+ )*(?:make|pip|python) .+")
 # What stands for a name of the reader's own.
 PLACES = {"NN_name": "05_thread_tile_2d", "NAME": "epilogue"}
-# Tested elsewhere: by the same run, by test_site_hosted.py, and by test_prebuilt.py for a sample of
-# what takes many minutes to compile.
+# Tested elsewhere: by the same run, by test_site_hosted.py, by test_cli.py for some rungs of the
+# ladder, and by test_prebuilt.py for a sample of what takes many minutes to compile.
 ELSEWHERE = re.compile(
     r"make test(-all)?|make lab|(\S+=\S+ )?make site|make compiled|python -m gemmlab compile|pip .*"
+    r"|python -m gemmlab ladder|python -m pytest --nbval .*"
 )
 NEEDS_GPU = 3
 TWO_NOTEBOOKS = ("01_naive.ipynb", "host_code.ipynb")  # `make test-all` executes all of them
@@ -111,7 +112,7 @@ def shell(command: str, folder: Path, **more: str) -> subprocess.CompletedProces
 # ---- commands ------------------------------------------------------------------------------------
 
 
-def wanted(command: str) -> int:
+def expected(command: str) -> int:
     """The exit code without a GPU."""
     words = command.split()
     measures = words[:3] == ["python", "-m", "gemmlab"] and words[3] in ("record", "tune")
@@ -143,13 +144,13 @@ def is_another_name(command: str, folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("command", list(filter(is_run_alone, COMMANDS)))
-def test_it_does_what_the_page_says(copy, command):
+def test_a_shown_command_exits_as_the_page_says(copy, command):
     if command.startswith("make ") and is_another_name(command, copy):
         return
     with two_notebooks(copy) if command == "make notebooks" else nullcontext():
         done = shell(filled(command), copy)
-    assert done.returncode == wanted(command), done.stderr
-    if wanted(command) == NEEDS_GPU:
+    assert done.returncode == expected(command), done.stderr
+    if expected(command) == NEEDS_GPU:
         assert re.search(r"^gemmlab: .* needs? .*GPU", done.stderr, re.M) and not done.stdout
     if command == "make readme":
         for page in GENERATED:
@@ -184,7 +185,7 @@ def two_notebooks(folder: Path):
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("pip")])
-def test_what_it_installs_is_there(copy, command, tmp_path):
+def test_the_shown_pip_commands_install_a_working_package(copy, command, tmp_path):
     """In an environment of the reader's own, and in the copy as the clone."""
     if not any(word.strip('"').startswith(".") for word in command.split()):  # not this project
         assert shell(command, copy).returncode == 0
@@ -267,12 +268,12 @@ PYTHON = [
 
 
 @pytest.mark.parametrize("line", list(dict.fromkeys(PYTHON)))
-def test_it_runs_in_python(line):
+def test_shown_python_statements_run(line):
     exec(line, names(line))
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_it_is_there_in_python(call):
+def test_shown_calls_exist(call):
     whole = call.replace("shape=…", "shape=(M, N, K)").replace("(…", "(kernel")
     eval(whole, names(call))  # raises where there is no such thing
 

@@ -71,7 +71,7 @@ class Watched:
     troubles: list[str] = field(default_factory=list)
 
     def of(self, page) -> None:
-        page.on("console", self._said)
+        page.on("console", self._logged)
         page.on("pageerror", lambda error: self.troubles.append(str(error)))
         page.on("request", self._asked)
         page.on("response", self._answered)
@@ -82,7 +82,7 @@ class Watched:
             trouble if ".html: " in trouble else f"{name}: {trouble}" for trouble in self.troubles
         ]
 
-    def _said(self, message) -> None:
+    def _logged(self, message) -> None:
         if message.type in ("error", "warning"):
             self.troubles.append(f"{message.type}: {message.text}")
 

@@ -16,8 +16,8 @@ TOO_WIDE = """() => {
     const width = document.documentElement.clientWidth;
     if (document.documentElement.scrollWidth <= width) return [];
     return [...document.querySelectorAll('body *')]
-        .filter(one => one.getBoundingClientRect().right > width + 1)
-        .slice(0, 3).map(one => one.outerHTML.slice(0, 100));
+        .filter(element => element.getBoundingClientRect().right > width + 1)
+        .slice(0, 3).map(element => element.outerHTML.slice(0, 100));
 }"""
 
 

@@ -21,7 +21,7 @@ def test_the_search_finds_a_word_and_leads_there(page):
     page.wait_for_url("**/search.html?q=swizzle**")
     results = page.locator("#search-results li a")
     results.first.wait_for()
-    hrefs = results.evaluate_all("all => all.map(one => one.getAttribute('href'))")
+    hrefs = results.evaluate_all("all => all.map(link => link.getAttribute('href'))")
     assert any("07_bank_conflicts" in href for href in hrefs)
     results.first.click()
     expect(page.locator("h1")).to_be_visible()
@@ -143,4 +143,4 @@ def test_light_and_dark_can_be_chosen_and_stay(page):
 def test_a_line_of_a_kernel_can_be_linked_to(page):
     page.goto("kernels/05_thread_tile_2d.cu.html#L-44")
     line = page.locator("#L-44")
-    assert 0 <= line.evaluate("one => one.getBoundingClientRect().top") < 1000
+    assert 0 <= line.evaluate("line => line.getBoundingClientRect().top") < 1000

@@ -12,7 +12,7 @@ RING = "17_warp_specialized"
 def widget_on(page: Page, name: str, kind: str):
     """Sliders or a player of a page, with all that is folded open."""
     page.goto(f"notebooks/{name}.html")
-    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    page.evaluate("document.querySelectorAll('details').forEach(fold => fold.open = true)")
     widget = page.locator(f".gemmlab-widget[data-name='{name}_{kind}']")
     widget.scroll_into_view_if_needed()
     return widget

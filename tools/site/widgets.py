@@ -128,7 +128,7 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
         return {tuple(settings.values()): view}
     if call.function == RING_PLAYER:
         player, stages = ring_player.RingPlayer(kernel), settings[ring_player.STAGES]
-        drawn, words = partial(player.drawn, stages), partial(player.told, stages)
+        drawn, words = partial(player.drawn, stages), partial(player.description, stages)
         return {
             (stages, number): View(webp(drawn(number)), (words(number),))
             for number in range(1, player.moments(stages) + 1)
@@ -225,8 +225,8 @@ def _answers(call: Call, views: Mapping[Values, View]) -> dict[str, tuple[str, s
                 if tuple(moved.values()) in views or place in answers:
                     continue
                 reason = reason_of(rung, moved) or NOT_HERE.format(settings=ladder.listed(moved))
-                refused = refusal(rung, moved, [parameter.name], reason, among=shown)
-                answers[place] = refused.words, _place((moved | refused.changes).values())
+                words, changes = refusal(rung, moved, [parameter.name], reason, among=shown)
+                answers[place] = words, _place((moved | changes).values())
     return answers
 
 

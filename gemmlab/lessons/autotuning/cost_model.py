@@ -18,7 +18,8 @@ import pandas
 from gemmlab import ladder
 from gemmlab.cuda.device import arch_of
 from gemmlab.ladder import SIMULATED, SINGLE, IllegalSetting, Problem, Rung, Settings
-from gemmlab.lessons.autotuning.space import Point, Recorded
+from gemmlab.lessons.autotuning.space import Point, Recorded, recorded
+from gemmlab.lessons.autotuning.tuner import NEAR
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
@@ -40,7 +41,6 @@ class Counts:
     a step. `warps`: of a block.
     """
 
-    settings: Settings
     instructions: float
     wavefronts: float
     bytes: float
@@ -88,7 +88,7 @@ class Terms:
         return max(every, key=every.__getitem__).replace("_", " ")
 
 
-Own = Callable[[Counts, Problem, Machine], float]
+ExtraTerm = Callable[[Counts, Problem, Machine], float]
 """A term of the reader's: seconds, from the counts of the settings, the problem and the rates."""
 
 
@@ -138,7 +138,6 @@ def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
         counted[METRICS[access][0]] for access in (*METRICS,) if access != ("global", "store")
     )
     return Counts(
-        settings=dict(settings),
         instructions=(counted[FMA_METRIC] / WARP + accesses) / STEPS,
         wavefronts=wavefronts / STEPS,
         bytes=SECTOR_BYTES * counted[METRICS["global", "load"][1]] / STEPS,
@@ -147,8 +146,8 @@ def _counted(rung: Rung, settings: tuple[tuple[str, int], ...]) -> Counts:
     )  # fmt: skip
 
 
-def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = None) -> Terms:
-    """Seconds of each thing at a problem. `own`: a term of the reader's beside them.
+def terms(counted: Counts, problem: Problem, gpu: Machine, extra: ExtraTerm | None = None) -> Terms:
+    """Seconds of each thing at a problem. `extra`: a term of the reader's beside them.
 
     Blocks of few warps leave some of an SM's four schedulers without multiply-adds.
     """
@@ -164,29 +163,23 @@ def terms(counted: Counts, problem: Problem, gpu: Machine, own: Own | None = Non
         l2=counted.blocks(problem) * steps * counted.bytes / gpu.l2_bytes,
         dram=problem.least_bytes(SINGLE) / gpu.dram_bytes,
     )
-    return result if own is None else replace(result, more=own(counted, problem, gpu))
+    return result if extra is None else replace(result, more=extra(counted, problem, gpu))
 
 
 def rounds(counted: Counts, problem: Problem, gpu: Machine) -> list[tuple[int, int]]:
-    """How many rounds there are of so many blocks on an SM at a time; the last round shares the
-    rest.
-    """
+    """How many rounds of how many blocks on an SM; the last round shares the rest."""
     full, rest = divmod(counted.blocks(problem), gpu.sms * counted.resident)
     every = ((full, counted.resident), (1, ceil(rest / gpu.sms)))
     return [(times, together) for times, together in every if times and together]
 
 
-def predictions(known: Recorded, own: Own | None = None) -> dict[Point, Terms]:
+def predictions(known: Recorded, extra: ExtraTerm | None = None) -> dict[Point, Terms]:
     """Of every recorded point what the model says. Raises what `counts` and `machine` raise."""
     space, gpu = known.space, machine()
     return {
-        point: terms(counts(space.rung, space.settings(point)), space.problem, gpu, own)
+        point: terms(counts(space.rung, space.settings(point)), space.problem, gpu, extra)
         for point in known.times_ms
     }
-
-
-def ranked(predicted: dict[Point, Terms]) -> list[Point]:
-    return sorted(predicted, key=lambda point: predicted[point].seconds)
 
 
 @dataclass(frozen=True)
@@ -195,21 +188,20 @@ class Ranking:
 
     `correlation`: Spearman's, of predicted and measured times; 0 if all predictions are equal.
     `until_near`: settings measured in its order until one has 98 % of the best's speed.
-    `best_after`: the share of that speed after so many. `best_at`: the place of the fastest.
+    `best_after`: the share of that speed after so many.
     """
 
     settings: int
     correlation: float
     until_near: int
     best_after: tuple[float, ...]
-    best_at: int
 
 
-def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -> Ranking:
-    """Hold predictions against the recorded times of the same points."""
+def judged(known: Recorded, predicted: dict[Point, Terms]) -> Ranking:
+    """Compare predictions with the recorded times of the same points."""
     from scipy.stats import spearmanr
 
-    order = ranked(predicted)
+    order = sorted(predicted, key=lambda point: predicted[point].seconds)
     shares, best = [], 0.0
     for point in order:
         best = max(best, known.share(point))
@@ -222,9 +214,8 @@ def judged(known: Recorded, predicted: dict[Point, Terms], near: float = 0.98) -
     return Ranking(
         settings=len(order),
         correlation=correlation,
-        until_near=next(at for at, share in enumerate(shares, 1) if share >= near),
+        until_near=next(at for at, share in enumerate(shares, 1) if share >= NEAR),
         best_after=tuple(shares),
-        best_at=order.index(known.best) + 1,
     )
 
 
@@ -233,8 +224,6 @@ def table(names: tuple[str, ...], shape: tuple[int, int, int], keep: int = 10) -
 
     "best of": the best of the `keep` first in the model's order, as a share of the fastest.
     """
-    from gemmlab.lessons.autotuning.space import recorded
-
     rows = []
     for name in names:
         known = recorded(name, shape)

@@ -9,9 +9,10 @@ from itertools import product
 from statistics import median
 
 from gemmlab import ladder
+from gemmlab.ladder import Constraint
 from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning import space as landscape
-from gemmlab.lessons.autotuning.cost_model import Own
+from gemmlab.lessons.autotuning.cost_model import ExtraTerm
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space, space_of
 from gemmlab.lessons.autotuning.tuner import NEAR
 
@@ -24,26 +25,29 @@ Step = Callable[[Point, Sequence[Point], Callable[[Point], float]], Point | None
 third argument gives the milliseconds of a point; asking for a new one is an evaluation."""
 
 
+def _by_name(space: Space) -> dict[str, Constraint]:
+    return {constraint.name: constraint for constraint in space.restrictions}
+
+
 def check_restriction(allows: Callable[..., bool], name: str, restriction: str) -> None:
     """Compare a reader's restriction of a rung with the ladder's constraint of that name.
 
     allows: takes the rung's tuned parameters by name, and says whether they go together.
     """
     space = space_of(name, (4096, 4096, 4096))
-    (wanted,) = [one for one in space.restrictions if one.name == restriction]
+    wanted = _by_name(space)[restriction]
     points = list(product(*space.values.values()))
     for point in points:
         settings = space.settings(point)
         reason = wanted.broken(settings)
-        allowed = allows(**dict(zip(space.names, point, strict=True)))
-        if bool(allowed) == (reason is None):
-            continue
-        shown = ladder.listed(settings)
-        if allowed:
-            print(f"Not yet: it allows {shown}, which {reason}.")
-        else:
+        if allows(**dict(zip(space.names, point, strict=True))):
+            if reason:
+                print(f"Not yet: it allows {ladder.listed(settings)}, which {reason}.")
+                return
+        elif not reason:
+            shown = ladder.listed(settings)
             print(f"Not yet: it forbids {shown}, which the ladder allows.")
-        return
+            return
     count = sum(wanted.broken(space.settings(point)) is None for point in points)
     print(f"Right: it allows the same {count} of {len(points)} combinations as the ladder.")
 
@@ -97,10 +101,10 @@ def _evaluations(
     return len(evaluated)
 
 
-def check_term(own: Own, known: Recorded) -> None:
+def check_term(extra: ExtraTerm, known: Recorded) -> None:
     """Hold the cost model's ranking with a reader's term against that without it."""
     without = cost_model.judged(known, cost_model.predictions(known))
-    having = cost_model.judged(known, cost_model.predictions(known, own))
+    having = cost_model.judged(known, cost_model.predictions(known, extra))
     better = having.correlation - without.correlation >= BETTER
     print(
         f"{'Right' if better else 'Not yet'}: the correlation of ranks is "
@@ -114,25 +118,25 @@ def check_term(own: Own, known: Recorded) -> None:
 def forgotten(name: str) -> Space:
     """The space of a rung with one of its restrictions forgotten."""
     space = space_of(name, (4096, 4096, 4096))
-    kept = tuple(one for one in space.restrictions if one.name != LACKING)
-    return replace(space, restrictions=kept)
+    kept = _by_name(space)
+    del kept[LACKING]
+    return replace(space, restrictions=tuple(kept.values()))
 
 
 def proposed_wrongly(space: Space) -> list[Point]:
     """What a search may propose that the ladder forbids: it meets the space's restrictions."""
-    legal = set(space.legal())
-
-    def proposed(point: Point) -> bool:
-        return not any(one.broken(space.settings(point)) for one in space.restrictions)
-
-    points = product(*space.values.values())
-    return [point for point in points if point not in legal and proposed(point)]
+    legal, constraints = set(space.legal()), space.restrictions
+    return [
+        point
+        for point in product(*space.values.values())
+        if point not in legal and not any(c.broken(space.settings(point)) for c in constraints)
+    ]
 
 
 def find_forgotten(space: Space, answer: str | None) -> None:
     """Say whether `answer` names the restriction that `forgotten` left out. None: no answer yet."""
-    names = [one.name for one in space_of(space.rung.name, (1, 1, 1)).restrictions]
-    (right,) = {*names} - {one.name for one in space.restrictions}
+    names = [*_by_name(space_of(space.rung.name, (1, 1, 1)))]
+    (right,) = {*names} - {*_by_name(space)}
     if answer is None:
         print(f"Not answered yet: put one of these in place of None: {', '.join(names)}.")
     elif answer == right:

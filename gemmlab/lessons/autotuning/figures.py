@@ -15,8 +15,8 @@ from gemmlab.lessons.autotuning.shape_rule import Judged
 from gemmlab.lessons.autotuning.space import Landscape, Point, Recorded
 from gemmlab.lessons.autotuning.tuner import NEAR, Search, Trials
 from gemmlab.plots import style
+from gemmlab.plots.charts import line_of_cublas, note, rows_of
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import line_of_cublas, note, rows_of
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH
 
 HIGH = 3.0  # inches
@@ -33,8 +33,7 @@ def _line_of_near(ax: Axes) -> None:
 
 @styled
 def landscape(land: Landscape, beside: Recorded) -> Picture:
-    """Left, all settings from the fastest on; right, a column for each valley with those that end
-    there.
+    """Left, all settings from the fastest on; right, a column for each valley and its members.
 
     beside: the same rung at another shape, drawn into the left panel too.
     """
@@ -84,13 +83,8 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
             ax.plot(ends[0], heights[0], "o", color=style.BLUE, markersize=2.6)
             lowest = min(lowest, heights[0])
         best = 100 * known.share(valley)
-        look = {
-            "markersize": 8,
-            "markeredgecolor": style.BLACK,
-            "markeredgewidth": 0.6,
-            "zorder": 3,
-        }
-        ax.plot(column, best, "^", color=style.ORANGE, **look)
+        look = {"markersize": 8, "markeredgecolor": style.BLACK, "markeredgewidth": 0.6}
+        ax.plot(column, best, "^", color=style.ORANGE, zorder=3, **look)
         words = f"{best:.1f} %\n{land.basin(valley)}"
         note(ax, words, (column, 100), (0, 8), ha="center", va="bottom")
     ax.set(xlim=(-0.5, len(land.valleys) - 0.5), ylim=(lowest - 3, 113), xticks=[])
@@ -259,10 +253,7 @@ def _draw_times(ax: Axes, known: Recorded, predictions: Predicted) -> None:
 
 # ---- rules ---------------------------------------------------------------------------------------
 
-LOOKS = (
-    (style.FAINT, "x"), (style.VERMILION, "s"), (style.PURPLE, "^"), (style.BLUE, "o"),
-    (style.GREEN, "D"), (style.BLACK, "*"),
-)  # fmt: skip
+LOOKS = (style.FAINT, "x"), (style.VERMILION, "s"), (style.PURPLE, "^"), (style.BLUE, "o")
 
 
 @styled

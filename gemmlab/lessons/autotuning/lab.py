@@ -8,13 +8,14 @@ from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.figures import one_search
 from gemmlab.lessons.autotuning.space import Recorded, recorded
 from gemmlab.notebook.widgets import picture, status
+from gemmlab.records.runs import LARGE
 
 SEEDS = 50
 
 
-def search_lab(name: str, shape: tuple[int, int, int] = (4096, 4096, 4096)) -> SearchLab:
+def search_lab(name: str) -> SearchLab:
     """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord, NoTuner."""
-    return SearchLab(recorded(name, shape))
+    return SearchLab(recorded(name, LARGE))
 
 
 class SearchLab(ipywidgets.VBox):

@@ -1,30 +1,32 @@
 """The work of `python -m gemmlab tune RUNG --strategy ... --budget ...`.
 
-On a GPU each measurement goes into a journal, results/<gpu>/searches/<rung>_MxNxK.csv, and one that
-is there is not measured again. Without a GPU it replays the recorded sweep, and says so.
+On a GPU each measurement goes into a journal, results/<gpu>/searches/<rung>_MxNxK.csv, and is not
+repeated by a later search. Without a GPU the recorded sweep is replayed, and the output says so.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmlab import ladder
+from gemmlab import files, ladder
 from gemmlab.cuda.device import Gpu, gpu, require_gpu
 from gemmlab.folders import RESULTS, require_checkout
 from gemmlab.kernel.fingerprint import of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.lessons.autotuning import tuner
-from gemmlab.lessons.autotuning.journal import Journal
 from gemmlab.lessons.autotuning.space import Point, Space, recorded, space_of
 from gemmlab.lessons.autotuning.tuner import STRATEGIES, NoTuner, Search
 from gemmlab.measure.timing import Arena, require_verified
 from gemmlab.records import tuning
-from gemmlab.records.registry import Say, target_here
+from gemmlab.records.registry import Say, bad, target_here
 
 __all__ = ["BUDGET", "STRATEGIES", "NoTuner", "Wanted", "run"]  # what the command line takes
 
@@ -85,16 +87,15 @@ def journal_path(wanted: Wanted, slug: str) -> Path:
 
 
 def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> Search:
-    """Search a space with a journal at `path`: what is there, of the same code, is not measured
-    again.
+    """Search a space; what the journal at `path` has, of the same code, is not measured again.
 
     A setting for which `timer` raises one of tuning.failures() is noted with its reason.
     """
     from tqdm.auto import tqdm
 
     columns = (*space.rung.defaults, *tuning.MEASURED, "failed")
-    with Journal(path, columns) as journal:
-        known = dict(_kept(space, journal))
+    with journal(path, columns) as (rows, append):
+        known = dict(_kept(space, rows))
         if known:
             say(f"{space.rung.name}: {len(known)} settings are measured already, in {path}")
         total = min(wanted.budget, len(space.legal()))
@@ -106,8 +107,9 @@ def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> 
                     row = timer(settings) | {"failed": ""}
                 except tuning.failures() as error:
                     say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
-                    row = _failed(space, settings, str(error))
-                journal.append(row | {"code": _code(space, settings)})
+                    why = " ".join(str(error).split())
+                    row = settings | dict.fromkeys(tuning.MEASURED, "") | {"failed": why}
+                append(row | {"code": _code(space, settings)})
                 return float(row["time_ms"]) if row["time_ms"] != "" else None
 
             return tuner.search(
@@ -115,17 +117,42 @@ def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> 
             )
 
 
-def _kept(space: Space, journal: Journal) -> Iterator[tuple[Point, float | None]]:
-    """Of the journal the points of the kernel's code as it stands, and their times."""
-    for row in journal.rows():
+@contextmanager
+def journal(
+    path: Path, columns: tuple[str, ...]
+) -> Iterator[tuple[list[dict[str, str]], Callable[[Row], None]]]:
+    """The rows of a CSV file, and a function that appends a row and returns when it is on disk.
+
+    A program that is stopped loses only the measurement under way; an unfinished last line is
+    dropped here. Raises BadRecord for a file with other columns, NotWritten.
+    """
+    files.require_writable(path.parent)
+    content = path.read_bytes() if path.exists() else b""
+    complete = content[: content.rfind(b"\n") + 1]
+    reader = csv.DictReader(io.StringIO(complete.decode("utf-8")))
+    rows = list(reader)
+    if complete and tuple(reader.fieldnames or ()) != columns:
+        raise bad(path, f"its columns are not {', '.join(columns)}")
+    with open(path, "a", newline="", encoding="utf-8") as file:
+        file.truncate(len(complete))
+        writer = csv.DictWriter(file, columns, lineterminator="\n")
+        if not complete:
+            writer.writeheader()
+
+        def append(row: Row) -> None:
+            writer.writerow(row)
+            file.flush()
+            os.fsync(file.fileno())
+
+        yield rows, append
+
+
+def _kept(space: Space, rows: list[dict[str, str]]) -> Iterator[tuple[Point, float | None]]:
+    """Of a journal's rows the points of the kernel's code as it stands, and their times."""
+    for row in rows:
         settings = {name: int(row[name]) for name in space.rung.defaults}
         if row["code"] == _code(space, settings):
             yield space.point(settings), float(row["time_ms"]) if row["time_ms"] else None
-
-
-def _failed(space: Space, settings: Settings, why: str) -> Row:
-    blank = dict.fromkeys(tuning.MEASURED, "")
-    return {**settings, **blank, "failed": " ".join(why.split())}
 
 
 def _code(space: Space, settings: Settings) -> str:

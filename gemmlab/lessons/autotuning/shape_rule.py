@@ -76,16 +76,13 @@ def features(known: Recorded, point: Point, shape: Shape, sms: int) -> list[floa
 def by_cost_model(shape: Shape, others: Others) -> Point:
     """The first in the cost model's order, which needs no recorded time at all."""
     known = next(iter(others.values()))
-    problem = ladder.Problem(*shape)
-    gpu, rung = cost_model.machine(), known.space.rung
-    return min(
-        known.times_ms,
-        key=lambda point: (
-            cost_model.terms(
-                cost_model.counts(rung, known.space.settings(point)), problem, gpu
-            ).seconds
-        ),
-    )
+    space, problem, gpu = known.space, ladder.Problem(*shape), cost_model.machine()
+
+    def seconds(point: Point) -> float:
+        counts = cost_model.counts(space.rung, space.settings(point))
+        return cost_model.terms(counts, problem, gpu).seconds
+
+    return min(known.times_ms, key=seconds)
 
 
 RULES: dict[str, Rule] = {

@@ -1,13 +1,14 @@
 """What a search looks through: settings, their recorded times, and who is whose neighbour.
 
-Two settings are neighbours where one parameter has the next value that is legal there, the others
-being equal.
+Two settings are neighbours if they differ in one parameter, by one value that is legal there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import prod
 
 from gemmlab import ladder
 from gemmlab.ladder import Constraint, Problem, Rung, Settings
@@ -24,8 +25,7 @@ class Space:
     """The legal settings of a rung for a problem, as a search sees them.
 
     `values`: of each tuned parameter those that are legal by themselves. `fixed`: the other
-    parameters. `restrictions`: constraints under which values go together. `among`: the known
-    points, if not all.
+    parameters. `restrictions`: which values go together. `among`: the known points, if not all.
     """
 
     rung: Rung
@@ -42,10 +42,7 @@ class Space:
     @property
     def every(self) -> int:
         """How many combinations there were without restrictions."""
-        count = 1
-        for values in self.values.values():
-            count *= len(values)
-        return count
+        return prod(map(len, self.values.values()))
 
     def settings(self, point: Point) -> Settings:
         """All parameters of the rung, as a point sets them."""
@@ -111,22 +108,11 @@ class Recorded:
 
 
 def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
-    """The recorded points of a rung at a shape (M, N, K). Raises LadderError, NoRecord,
-    StaleRecord.
-    """
-    rung = ladder.find(name)
-    rows = tuning.at(tuning.recorded(name), shape)
-    space = space_of(name, shape)
-    times = {
-        space.point({parameter.name: row[parameter.name] for parameter in rung.parameters}): float(
-            row["time_ms"]
-        )
-        for row in rows.to_dict("records")
-    }
-    first = rows.iloc[0]
-    return Recorded(
-        space_of(name, shape, times), times, str(first["gpu"]), str(rows["recorded"].max())
-    )
+    """A rung's recorded points at (M, N, K). Raises LadderError, NoRecord, StaleRecord."""
+    rows, space = tuning.at(tuning.recorded(name), shape), space_of(name, shape)
+    times = {space.point(row): float(row["time_ms"]) for row in rows.to_dict("records")}
+    gpu, last = str(rows["gpu"].iloc[0]), str(rows["recorded"].max())
+    return Recorded(space_of(name, shape, times), times, gpu, last)
 
 
 def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]):
@@ -144,15 +130,12 @@ def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES
             "legal": len(space.legal()), "recorded": "not yet", "best TFLOP/s": "",
             "median of it": "",
         }  # fmt: skip
-        try:
+        with suppress(NoRecord):
             known = recorded(name, shape)
-        except NoRecord:
-            rows.append(row)
-            continue
-        shares = sorted(map(known.share, known.times_ms))
-        row["recorded"] = str(len(known.times_ms))
-        row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
-        row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
+            shares = sorted(map(known.share, known.times_ms))
+            row["recorded"] = str(len(shares))
+            row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
+            row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
         rows.append(row)
     return pandas.DataFrame(rows)
 
@@ -189,8 +172,7 @@ def landscape(known: Recorded) -> Landscape:
 
 
 def neighbours(space: Space, point: Point, among) -> tuple[Point, ...]:
-    """Of a point those in `among` that differ in one parameter, by the next value up or down that
-    is there."""
+    """The points in `among` one value up or down from a point, in one parameter."""
     near = []
     for at, values in enumerate(space.values.values()):
         place = values.index(point[at])
@@ -206,8 +188,7 @@ def shares(known: Recorded) -> list[float]:
 
 
 def best_by_two(known: Recorded, down: str, across: str) -> dict[tuple[int, int], float]:
-    """For values of two parameters the best share that the others allow; nothing where no point
-    is legal."""
+    """The best share for each legal pair of values of two parameters."""
     rows, columns = known.space.names.index(down), known.space.names.index(across)
     best: dict[tuple[int, int], float] = {}
     for point in known.times_ms:

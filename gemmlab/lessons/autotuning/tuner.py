@@ -25,7 +25,6 @@ from gemmlab.ladder import Constraint, IllegalSetting, Settings
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space
 
 if TYPE_CHECKING:
-    import numpy
     import pandas
 
 Times = Mapping[Point, float | None]
@@ -136,7 +135,7 @@ def search(
             restrictions=restrictions(space), cache=str(path), simulation_mode=True,
             strategy=watched, strategy_options=options,
         )  # fmt: skip
-    return Search(space, strategy, seed, tuple(watched.found.items()))
+    return Search(space, strategy, seed, tuple(watched.times_ms.items()))
 
 
 def restrictions(space: Space) -> list:
@@ -177,45 +176,41 @@ def key_of(point: Sequence[int]) -> str:
 
 
 class _Watched:
-    """A strategy whose runner notes what is evaluated, and measures what the cache lacks."""
+    """A strategy that is also its own runner: notes what is evaluated, measures what is missing.
+
+    All else that Kernel Tuner wants of a runner is that of its simulation mode.
+    """
 
     def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
-        self.strategy, self.space, self.budget = strategy, space, budget
-        self.measure, self.evaluated = measure, evaluated
-        self.found: dict[Point, float | None] = {}
+        self._strategy, self._space, self._budget = strategy, space, budget
+        self._measure, self._evaluated = measure, evaluated
+        self.times_ms: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
+        self._runner = runner
         with suppress(_kernel_tuner().util.StopCriterionReached):  # some let it through
-            self.strategy.tune(searchspace, _Runner(runner, self), options)
+            self._strategy.tune(searchspace, self, options)
         return []
-
-
-class _Runner:
-    """Kernel Tuner's runner of its simulation mode, that measures first what it does not know."""
-
-    def __init__(self, runner, watched: _Watched) -> None:
-        self._runner, self._watched = runner, watched
 
     def __getattr__(self, name: str):
         return getattr(self._runner, name)
 
     def run(self, points, options) -> list:
-        return [self._run_one(tuple(map(int, point)), options) for point in points]
+        return [self._result(tuple(map(int, point)), options) for point in points]
 
-    def _run_one(self, point: Point, options):
-        watched = self._watched
+    def _result(self, point: Point, options):
         key = key_of(point)
-        if point in watched.found:
+        if point in self.times_ms:
             return dict(options.cache[key])
-        if len(watched.found) >= watched.budget:
+        if len(self.times_ms) >= self._budget:
             return None  # as Kernel Tuner says that the budget is spent
-        if key not in options.cache and watched.measure is not None:
+        if key not in options.cache and self._measure is not None:
             failed = _kernel_tuner().util.RuntimeFailedConfig()
-            options.cache[key] = _entry(watched.space, point, watched.measure(point), failed)
+            options.cache[key] = _entry(self._space, point, self._measure(point), failed)
         (result,) = self._runner.run([point], options)
         if result is not None:
-            watched.found[point] = options.cache[key]["time"]
-            watched.evaluated()
+            self.times_ms[point] = options.cache[key]["time"]
+            self._evaluated()
         return result
 
 
@@ -279,8 +274,8 @@ def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> T
     """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
     shares = numpy.zeros((seeds, budget))
     for seed, row in enumerate(shares):
-        found = replay(known, strategy, budget, seed)
-        best = [known.best_ms / time_ms for time_ms in found.best_so_far()]
+        result = replay(known, strategy, budget, seed)
+        best = [known.best_ms / time_ms for time_ms in result.best_so_far()]
         row[: len(best)] = best
         row[len(best) :] = best[-1]  # of one that ends before the budget
     return Trials(known, strategy, shares)
@@ -305,17 +300,17 @@ def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> panda
     import pandas
 
     rows = []
-    for trials_of_strategy in every:
-        middle = trials_of_strategy.quartiles()[1]
-        needed = trials_of_strategy.needed()
-        got = [count for count in needed if count is not None]
-        row = {"strategy": trials_of_strategy.strategy}
-        row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
+    for searched in every:
+        middle, needed, budget = (
+            searched.quartiles()[1],
+            searched.needed(),
+            searched.shares.shape[1],
+        )
         # Of all seeds, those that did not get there being the last.
-        half = sorted(count or trials_of_strategy.shares.shape[1] + 1 for count in needed)
-        middle_needed = median(half)
-        within = middle_needed <= trials_of_strategy.shares.shape[1]
-        row[f"to {100 * NEAR:.0f} %"] = f"{middle_needed:.0f}" if within else "more"
-        row["seeds there"] = f"{len(got)} of {len(needed)}"
+        half = median(budget + 1 if count is None else count for count in needed)
+        row = {"strategy": searched.strategy}
+        row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
+        row[f"to {100 * NEAR:.0f} %"] = f"{half:.0f}" if half <= budget else "more"
+        row["seeds there"] = f"{len(needed) - needed.count(None)} of {len(needed)}"
         rows.append(row)
     return pandas.DataFrame(rows)

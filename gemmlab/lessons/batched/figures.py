@@ -8,34 +8,25 @@ import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
-from gemmlab.lessons.batched.measure import (
-    BRANCHED,
-    CUBLAS,
-    CUBLAS_GRAPH,
-    CUBLAS_LOOP,
-    GRAPH,
-    LOOP,
-    ONE,
-    RUNG,
-)
+from gemmlab.lessons.batched import measure as ways
 from gemmlab.lessons.batched.tables import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.cells import SECTOR_BYTES, bare, box
-from gemmlab.plots.curves import Curve, draw_curves
+from gemmlab.plots.charts import Curve, draw_curves, note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
-OURS, THEIRS = style.kernel_style(RUNG), style.kernel_style("cublas")
+OURS, THEIRS = style.kernel_style(ways.RUNG), style.kernel_style("cublas")
 AT_ONCE, IN_A_GRAPH, IN_BRANCHES, IN_A_LOOP = "-", "--", (0, (3, 1, 1, 1)), ":"
 LOOKS = {
     way: {"color": whose["color"], "marker": whose["marker"], "markersize": 4.5, "linewidth": 1.4,
           "linestyle": line}
     for way, whose, line in (
-        (LOOP, OURS, IN_A_LOOP), (GRAPH, OURS, IN_A_GRAPH), (BRANCHED, OURS, IN_BRANCHES),
-        (ONE, OURS, AT_ONCE), (CUBLAS_LOOP, THEIRS, IN_A_LOOP), (CUBLAS_GRAPH, THEIRS, IN_A_GRAPH),
-        (CUBLAS, THEIRS, AT_ONCE),
+        (ways.LOOP, OURS, IN_A_LOOP), (ways.GRAPH, OURS, IN_A_GRAPH),
+        (ways.BRANCHED, OURS, IN_BRANCHES), (ways.ONE, OURS, AT_ONCE),
+        (ways.CUBLAS_LOOP, THEIRS, IN_A_LOOP), (ways.CUBLAS_GRAPH, THEIRS, IN_A_GRAPH),
+        (ways.CUBLAS, THEIRS, AT_ONCE),
     )
 }  # fmt: skip
 """Of each way: whose it is, and how it is launched."""
@@ -46,8 +37,7 @@ LEFT, GAP, HEIGHT = 0.75, 0.3, 3.6  # inches
 def batches(table: pandas.DataFrame) -> Picture:
     """The time of one product over the number of them, a panel for each size of square products.
 
-    table: as measure.batches() gives; of its ways those in LOOKS. Both axes
-    are logarithmic.
+    table: as measure.TABLE has it; of its ways those in LOOKS. Both axes are logarithmic.
     """
     rows = table[table["way"].isin(LOOKS) & (table["m"] == table["n"]) & (table["n"] == table["k"])]
     rows = rows.assign(product_us=1e3 * rows["time_ms"] / rows["batch"])
@@ -55,7 +45,9 @@ def batches(table: pandas.DataFrame) -> Picture:
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
     title = "What one product takes, over the number of products"
     # What the ways take at the largest batch that all have.
-    shown = [way for way in (ONE, CUBLAS, GRAPH, LOOP) if way in set(rows["way"])]
+    shown = [
+        way for way in (ways.ONE, ways.CUBLAS, ways.GRAPH, ways.LOOP) if way in set(rows["way"])
+    ]
     most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
     at_most = rows[rows["batch"] == most].set_index(["m", "way"])["product_us"]
     parts = []
@@ -98,8 +90,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     """One copy of a warp from each of some matrices, beside each other.
 
     Above, the piece of the matrix as it is stored: a box is what one lane copies, paler for lane 0,
-    darker for lane 31. Below, shared memory in rows of 32 words, one in each bank, with the same
-    boxes where they go.
+    darker for lane 31. Below, shared memory in rows of 32 words, one a bank, with the same boxes.
 
     by_name: by name, what tables.copy_of(trace, array) gives, one to four.
     """
@@ -116,13 +107,13 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
     below = max(rows for _, rows in stretches.values()) * cell
     down = NAMES + above + PANEL_GAP + below + 0.22
     height = down + 3 * SMALL * LINE / 72 + 0.15
-    key = [("", {"facecolor": _shade(style.FAINT, lane)}) for lane in range(0, WARP, 10)]
-    key.append(("a box is what one lane copies, from lane 0 (pale) to lane 31", None))
-    parts = [
-        f"{name}, {copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')} and "
-        f"{_banks_in_words(copy)}"
+    shades = [{"facecolor": _shade(style.FAINT, lane)} for lane in range(0, WARP, 10)]
+    key = [("a box is what one lane copies, from lane 0 (pale) to lane 31", shades)]
+    costs = {
+        name: f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}"
         for name, copy in by_name.items()
-    ]
+    }
+    parts = [f"{name}, {costs[name]} and {_banks_in_words(copy)}" for name, copy in by_name.items()]
     caption = (
         f"One copy of warp 0 from the matrix above into shared memory below, traced: "
         f"{'; '.join(parts)}. Lines in the matrix part sectors of {SECTOR_BYTES} bytes."
@@ -146,7 +137,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
         ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
         ax.tick_params(length=0, pad=1)
         notes = (
-            f"{copy.access.width} bytes a lane, {plural(copy.access.sectors, 'sector')}",
+            costs[name],
             _banks_in_words(copy),
             f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
         )

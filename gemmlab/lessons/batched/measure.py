@@ -15,8 +15,6 @@ from functools import cache, cached_property, partial
 from itertools import chain
 from math import ceil
 
-import pandas
-
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import gpu_state, require_gpu
@@ -51,14 +49,6 @@ PAIRS = 5
 
 def ways(batch: int) -> tuple[str, ...]:
     return tuple(way for way in WAYS if way != BRANCHED or batch == BRANCHED_AT)
-
-
-def batches() -> pandas.DataFrame:
-    """The recorded rows: milliseconds for a batch, medians and quartiles.
-
-    one_launch_ms: one launch of rung 13 beside this way; ratio: of this way to it, pair by pair.
-    """
-    return TABLE.read()
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +125,10 @@ def _other_branches() -> list:
 
 
 def _measured(say: Say) -> Iterator[Row]:
-    """All ways. Raises VerificationError, TimingError, and NoRecord without a sweep of the rung."""
+    """All ways, in milliseconds for a batch. ratio: to one launch of rung 13, pair by pair.
+
+    Raises VerificationError, TimingError, and NoRecord without a sweep of the rung.
+    """
     kernels: dict[str, Kernel] = {}  # each is compiled and verified once
     for size in SIZES:
         for batch in BATCHES:
@@ -221,8 +214,7 @@ def _side(every: list[Batch], way: str, stream) -> Side:
 def _require_product(side: Side, every: list[Batch], way: str) -> None:
     """Every product of the first and the last input is there after a sample of all.
 
-    Raises VerificationError where C is off by more than twice the error of k sums of numbers below
-    1.
+    Raises VerificationError where C is off by more than twice the error of k sums below 1.
     """
     import cupy
 

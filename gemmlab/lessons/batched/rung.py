@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from gemmlab.ladder import launch, shapes
-from gemmlab.ladder.constraints import enough_registers
 from gemmlab.ladder.launch import Launch, Target
 from gemmlab.ladder.problem import BATCHES, Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
-from gemmlab.lessons.split_k.rung import SQUARE, families, parameters, ring_bytes
+from gemmlab.ladder.settings import Parameter, Settings, enough_registers
+from gemmlab.lessons.split_k.rung import SQUARE, families, parameters, stages_bytes
 
 
 def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
@@ -19,7 +18,7 @@ def _batched_plan(problem: Problem, s: Settings, target: Target) -> list[Launch]
         *launch.LEADING, *launch.STRIDES, "batch", "alpha", "beta",
     )  # fmt: skip
     threads = shapes.threads_of_tiles(s)
-    return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), ring_bytes(s), args=args)]
+    return [Launch("batched", (blocks, 1, 1), (threads, 1, 1), stages_bytes(s), args=args)]
 
 
 BATCHED_FAMILIES = families(
@@ -60,7 +59,7 @@ RUNG = Rung(
     ),
     families=BATCHED_FAMILIES,
     ships=_ships_batched,
-    tuned_shapes=tuple((*one.shape, one.batch) for one in BATCHES),
+    tuned_shapes=tuple((*problem.shape, problem.batch) for problem in BATCHES),
     swept=_suits,
     tile=shapes.tile,
     plan=_batched_plan,

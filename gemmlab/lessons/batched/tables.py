@@ -34,8 +34,7 @@ def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:
 def rounds(rows: pandas.DataFrame) -> pandas.DataFrame:
     """How the tiles of recorded batches are shared among the blocks that stay, on the GPU recorded.
 
-    rows: of best_by_shape.tuned("13_batched"). turns taken: of the blocks' turns, those with a
-    tile.
+    rows: of best_by_shape.tuned("13_batched"). turns taken: those with a tile.
     """
     rung, rounds_of = ladder.find(batches.RUNG), {}
     gpu = runs.current()["gpu"]
@@ -110,10 +109,11 @@ def copy_of(
         raise TraceError(
             f"{trace.kernel_name}: warp {warp} of block {block} copies nothing of {array}"
         )
-    every = [
-        access.addresses[access.active] for access in trace.run.accesses(block) if _is_copy(access)
-    ]
-    base = min(int(addresses.min()) for addresses in every)
+    base = min(
+        int(access.addresses[access.active].min())
+        for access in trace.run.accesses(block)
+        if (access.space, access.operation) == ("shared", "copy")
+    )
     first = (kept.addresses[kept.active] - base) // WORD_BYTES
     letter = trace.ops["AB".index(array)]
     loads = [access for access in trace.run.accesses(block) if access.array == array]
@@ -131,20 +131,11 @@ def by_layout(name: str, **settings: int) -> pandas.DataFrame:
     for ops in OPERATIONS:
         kernel = load(name, **settings, **ladder.stored_as(rung, ops))
         trace = kernel.trace(*rung.tile(kernel.settings), kernel.settings["BK"])
-        by_ops[ops] = {
-            f"{what} of {array}": value
-            for array in "AB"
-            for what, value in _counted(copy_of(trace, array)).items()
-        }
+        by_ops[ops] = {}
+        for array in "AB":
+            copy = copy_of(trace, array)
+            by_ops[ops] |= {
+                f"copies of {array}": copy.requests, f"bytes a lane of {array}": copy.access.width,
+                f"sectors a copy of {array}": copy.access.sectors,
+            }  # fmt: skip
     return pandas.DataFrame(by_ops).T
-
-
-def _counted(copy: Copy) -> dict[str, int]:
-    return {
-        "copies": copy.requests, "bytes a lane": copy.access.width,
-        "sectors a copy": copy.access.sectors,
-    }  # fmt: skip
-
-
-def _is_copy(access) -> bool:
-    return access.space == "shared" and access.operation == "copy"

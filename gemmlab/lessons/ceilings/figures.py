@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from gemmlab.plots import style
+from gemmlab.plots.charts import rows_of
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import rows_of
 
 PITCH = 0.62  # inches, from one series to the next
 
@@ -16,8 +16,7 @@ PITCH = 0.62  # inches, from one series to the next
 def spread(samples: Mapping[str, Sequence[float]]) -> Picture:
     """Every single time of some series as a dot, the median of each as a line.
 
-    samples: label: times in milliseconds. The axis is logarithmic where the times span more than a
-    factor of twenty.
+    samples: label: times in milliseconds. The axis is logarithmic from a factor of 20 on.
     """
     medians = {label: statistics.median(times) for label, times in samples.items()}
     low, high = (end(map(end, samples.values())) for end in (min, max))

@@ -18,7 +18,7 @@ from gemmlab.lessons.ceilings import pitfalls
 from gemmlab.measure import ceilings
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, Row, Say, Table, provenance
 from gemmlab.records.roofs import cells_of_roof
-from ptxsim.architectures import WARP
+from ptxsim.architectures import LIMITS, WARP
 
 NAME = "00_chains"
 CHAINS = (1, 2, 4, 8, 16)
@@ -40,8 +40,7 @@ def launch(warps: int, sm_count: int) -> Launch:
 
 
 def _measure(say: Say) -> list[Row]:
-    """All of CHAINS with all of WARPS: a list, for half of them would be no record. Raises
-    CeilingsError."""
+    """A row for each of CHAINS and WARPS, all or none. Raises CeilingsError."""
     sm_count, rows = require_gpu("Measuring chains").sm_count, []
     for chains in CHAINS:
         for warps in WARPS:
@@ -66,7 +65,11 @@ TABLE = Table(
 EVIDENCE = (TABLE, pitfalls.PART)
 
 
+def fp32_units(arch: str) -> int:
+    """FP32 multiply-adds that an SM of an architecture such as "sm_90" can start in a cycle."""
+    return LIMITS[arch].fp32_lanes
+
+
 def rates() -> pandas.DataFrame:
-    """The recorded rates in TFLOP/s: a row for each number of chains in a thread, a column for each
-    number of warps of an SM."""
+    """Recorded TFLOP/s: a row for each chains in a thread, a column for each warps of an SM."""
     return TABLE.read().pivot(index="chains", columns="warps", values="tflops")

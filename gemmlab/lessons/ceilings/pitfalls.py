@@ -13,7 +13,6 @@ import json
 import statistics
 import subprocess
 import sys
-from typing import Any
 
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import require_gpu
@@ -44,13 +43,8 @@ def recorded() -> Samples:
 def measure() -> Samples:
     """Take the samples on the GPU here, in a new process."""
     require_gpu("Timing examples")
-    done = subprocess.run(
-        [sys.executable, "-m", "gemmlab.lessons.ceilings.pitfalls"],
-        capture_output=True,
-        text=True,
-        timeout=TIME_LIMIT_S,
-        check=True,
-    )
+    command = [sys.executable, "-m", "gemmlab.lessons.ceilings.pitfalls"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT_S, check=True)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -81,7 +75,8 @@ def _take() -> Samples:
             graph, _, _ = alternate(small, small, PAIRS, "small")
             same, rotated, _ = alternate(cached, fresh, PAIRS, "cached")
             random = Side(cublas.launch_into, make_sets(Problem(*[LARGE] * 3), 1), stream)
-            zeros = Side(cublas.launch_into, _zeros(LARGE), stream)
+            nothing = [cupy.zeros((LARGE, LARGE), cupy.float32) for _ in range(3)]
+            zeros = Side(cublas.launch_into, [tuple(nothing)], stream)
             random.plan()
             zeros.plan()
             # In turn, each for a while: the clock follows the power only after some time.
@@ -116,12 +111,6 @@ def _rotating(cublas: Cublas, stream, size: int, l2_bytes: int) -> Side:
     side = Side(cublas.launch_into, make_sets(Problem(size, size, size), count), stream)
     side.plan()
     return side
-
-
-def _zeros(size: int) -> list[tuple[Any, Any, Any]]:
-    import cupy
-
-    return [tuple(cupy.zeros((size, size), cupy.float32) for _ in range(3))]
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from matplotlib.ticker import MaxNLocator
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import plate
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
 
 BAR, PAD = 0.22, 0.16  # inches: of a bar, between groups of them

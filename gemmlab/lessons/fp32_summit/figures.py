@@ -36,8 +36,7 @@ IDLE = {"facecolor": style.GROUND, "edgecolor": style.FAINT, "linewidth": 0.8}
 def sharing(*works: tuple[str, Work], caption: str) -> Picture:
     """A panel for each way to spread a product over all SMs, a thin row for each SM.
 
-    works: (name, sharing.sharing(kernel, m, n, k, sm_count)) each, of one sm_count. All stages
-    count as equally long.
+    works: (name, sharing.sharing(kernel, m, n, k, sm_count)) each, of one sm_count.
     """
     longest = max(work.length for _, work in works)
     height = max(LEAST, ROW * works[0][1].sm_count)

@@ -2,14 +2,13 @@
 
 Hardware checks neither. A barrier counts until the result of a load from shared memory is there, or
 its address is read; loads are done in their order. Of all else the assembler knows the cycles.
-Registers are "R12", predicates "P0". A value is the text of the operation on the values of its
-sources.
+Registers are "R12", predicates "P0". A value is the text of an operation on its sources' values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gemmlab.cuda.disassembler import Instruction
@@ -32,9 +31,9 @@ class Effect:
 
 def results_of(instruction: Instruction) -> int:
     """How many of its operands, the first ones, are written."""
-    return (
-        0 if instruction.operation in NO_RESULT else 2 if instruction.operation in COMPARES else 1
-    )
+    if instruction.operation in NO_RESULT:
+        return 0
+    return 2 if instruction.operation in COMPARES else 1
 
 
 def effect(instruction: Instruction) -> Effect:
@@ -66,32 +65,44 @@ ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
 
 @dataclass(frozen=True)
 class Load:
-    """A load from shared memory under way: what it will write, and what it has yet to read."""
+    """A load from shared memory under way: its slot in two trips, what it writes, and its address.
 
-    one: Instruction
+    `address`: registers that it has yet to read.
+    """
+
+    instruction: Instruction
+    slot: int
     results: frozenset[str]
     address: frozenset[str]
 
 
-def under_way(trip: Sequence[Instruction]) -> list[str]:
-    """Uses of what loads have not brought yet, in one trip of many; empty where there are none."""
-    uses: list[str] = []
+def _two_trips(
+    trip: Sequence[Instruction],
+) -> Iterator[tuple[int, Instruction, list[Load], list[Load]]]:
+    """Each slot, its instruction, the loads under way there, and those it has waited for."""
     loads: list[Load] = []
     for at, instruction in enumerate((*trip, *trip)):
+        before = loads
         for barrier in instruction.control.waits_for:
             loads = _after(loads, barrier)
+        yield at, instruction, loads, before[: len(before) - len(loads)]
+        if class_of(instruction) == SHARED_LOAD:
+            done = effect(instruction)
+            loads = [*loads, Load(instruction, at, frozenset(done.writes), frozenset(done.reads))]
+
+
+def under_way(trip: Sequence[Instruction]) -> list[str]:
+    """Uses of results that loads have not delivered yet, in one trip of many."""
+    uses: list[str] = []
+    for at, instruction, loads, _ in _two_trips(trip):
         done, is_load = effect(instruction), class_of(instruction) == SHARED_LOAD
         for load in loads if at >= len(trip) else ():
             used = load.results & {*done.reads, *done.writes}
             if not is_load:  # which would write only after this one has read its address
                 used |= load.address & {*done.writes}
             if used:
-                names = ", ".join(sorted(used))
-                uses.append(
-                    f"slot {at - len(trip)}, {instruction}: {names} is in use by {load.one}"
-                )
-        if is_load:
-            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
+                where, names = at - len(trip), ", ".join(sorted(used))
+                uses.append(f"slot {where}, {instruction}: {names} is in use by {load.instruction}")
     return uses
 
 
@@ -99,9 +110,9 @@ def _after(loads: list[Load], barrier: int) -> list[Load]:
     """The loads that are still in use once a barrier is at 0."""
     wrote = read = 0
     for at, load in enumerate(loads, 1):
-        if load.one.control.write_barrier == barrier:
+        if load.instruction.control.write_barrier == barrier:
             wrote = at
-        if load.one.control.read_barrier == barrier:
+        if load.instruction.control.read_barrier == barrier:
             read = at
     return [
         replace(load, address=frozenset()) if at < read else load
@@ -111,9 +122,7 @@ def _after(loads: list[Load], barrier: int) -> list[Load]:
 
 
 def distances(trip: Sequence[Instruction]) -> list[tuple[int, int, int]]:
-    """Results of fixed latency that are used soon, in one trip of many: producer, user, cycles
-    between.
-    """
+    """Results of fixed latency used soon, in one trip of many: producer, user, cycles between."""
     wrote: dict[str, tuple[int, int]] = {}
     used_soon, now = [], 0
     for at, instruction in enumerate((*trip, *trip)):
@@ -142,8 +151,7 @@ def shortest(trip: Sequence[Instruction]) -> dict[tuple[str, str], int]:
 def too_soon(
     trip: Sequence[Instruction], allowed: dict[tuple[str, str], int]
 ) -> list[tuple[int, int]]:
-    """Results that are used before they are there: producer's slot, and the cycles that are
-    missing.
+    """Results that are used too early: the producer's slot and the missing cycles.
 
     `allowed`: as `shortest` found it in a listing of the assembler; ENOUGH for other pairs.
     """
@@ -160,18 +168,5 @@ def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
 
     The second counts on into the next trip. Loads that nothing waits for are left out.
     """
-    loads: list[Load] = []
-    began: dict[int, int] = {}  # by identity: the same load comes again with the next trip
-    slots = []
-    for at, instruction in enumerate((*trip, *trip)):
-        for barrier in instruction.control.waits_for:
-            rest = _after(loads, barrier)
-            for load in loads[: len(loads) - len(rest)]:
-                if (slot := began[id(load.results)]) < len(trip):
-                    slots.append((slot, at))
-            loads = rest
-        if class_of(instruction) == SHARED_LOAD:
-            done = effect(instruction)
-            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
-            began[id(loads[-1].results)] = at
-    return sorted(slots)
+    waited = ((load.slot, at) for at, _, _, loads in _two_trips(trip) for load in loads)
+    return sorted((slot, at) for slot, at in waited if slot < len(trip))

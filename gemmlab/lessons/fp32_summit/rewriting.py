@@ -1,8 +1,7 @@
 """A loop of a cubin written anew: the same instructions, in other places, with other control bits.
 
 It is tied to the listing that one version of NVRTC makes of one source; NoListing says why another
-cannot be rewritten. `rewritten` checks what it made: a mistake would be a wrong result on a GPU, or
-a hang.
+cannot be rewritten. `rewritten` checks its result: a mistake would be a wrong result, or a hang.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, class_of, inner_l
 from ptxsim.compile import nvrtc
 
 NEAR = 30  # slots: loads that lie closer together belong to one step
-MEETINGS = ("BSSY", "BSYNC", "BREAK")  # where threads that went different ways meet again
+CONVERGENCE = ("BSSY", "BSYNC", "BREAK")  # of convergence barriers
 BRANCH, OPEN = 0x947, 0x945  # opcodes of BRA and BSSY, whose targets are moved
 NOTHING = (0x7918, 0)  # NOP, but for its control bits
 
@@ -45,8 +44,7 @@ class Change:
     `spacing`: multiply-adds from one shared load of a step to the next; None as ptxas put them.
     `first`: multiply-adds by which a step's first load moves. `behind`: the change of stage lies
     behind the loop, which then has no meeting point of threads. `reuse`: whether sources are kept
-    for reuse across a load. `yields`: after every so many multiply-adds another warp goes first; 0
-    for none.
+    for reuse across a load. `yields`: multiply-adds after which another warp goes first; 0: never.
     """
 
     spacing: int | None = None
@@ -60,13 +58,13 @@ class Change:
 class Line:
     """An instruction with its two words of 64 bits. `was`: its place in the kernel before."""
 
-    one: Instruction
+    parsed: Instruction
     lower: int
     upper: int
     was: int
 
     def set_control(self, control: Control) -> None:
-        self.one = replace(self.one, control=control)
+        self.parsed = replace(self.parsed, control=control)
         self.upper = control.put_into(self.upper)
 
 
@@ -76,17 +74,10 @@ def compiled_here(kernel: Kernel) -> bytes:
     return nvrtc.compile_anew(kernel.text, name, arch=kernel.arch, options=options).cubin
 
 
-def nvrtc_version() -> str:
-    """Of the NVRTC that is installed, such as "13.0". Raises NoCompiler."""
-    return nvrtc.version()
-
-
 def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
-    """The cubin with kernel `entry`'s inner loop changed, and checked. Raises NoListing,
-    NotTheSame.
-    """
+    """The cubin with `entry`'s inner loop changed and checked. Raises NoListing, NotTheSame."""
     start, lines = _lines(cubin, entry)
-    trip = inner_loop([line.one for line in lines]).instructions
+    trip = inner_loop([line.parsed for line in lines]).instructions
     allowed = hazards.shortest(trip)
     runs = runs_of(trip)
     for first, end in runs:
@@ -139,33 +130,29 @@ def with_control(cubin: bytes, entry: str, slot: int, **fields) -> bytes:
     `fields`: of Control. Raises ValueError for a slot or bits that there are not, and NoListing.
     """
     start, lines = _lines(cubin, entry)
-    trip = inner_loop([line.one for line in lines]).instructions
+    trip = inner_loop([line.parsed for line in lines]).instructions
     if not 0 <= slot < len(trip):
         raise ValueError(f"slot is {slot}; this trip has the issue slots 0 to {len(trip) - 1}")
     line = lines[trip[slot].address // INSTRUCTION_BYTES]
-    line.set_control(line.one.control.but(**fields))
+    line.set_control(replace(line.parsed.control, **fields))
     made = bytearray(cubin)
     struct.pack_into("<QQ", made, start + line.was * INSTRUCTION_BYTES, line.lower, line.upper)
     return bytes(made)
 
 
 def _others(code: Sequence[Instruction], trip: Sequence[Instruction]) -> list[str]:
-    """The instructions outside of a trip, and where branches among them go, without meetings."""
-    inside, at = (
-        {instruction.address for instruction in trip},
-        {instruction.address: instruction for instruction in code},
-    )
+    """The instructions outside of a trip, without convergence barriers; and where branches go."""
+    inside = {instruction.address for instruction in trip}
+    at = {instruction.address: instruction for instruction in code}
     texts = []
     for instruction in code:
-        if instruction.address in inside or instruction.operation in (*MEETINGS, "NOP"):
+        if instruction.address in inside or instruction.operation in (*CONVERGENCE, "NOP"):
             continue
-        if (
-            instruction.operation == "BRA" and not instruction.predicate
-        ):  # the one that goes back into the loop
-            continue
+        if instruction.operation == "BRA" and not instruction.predicate:
+            continue  # the branch back into the loop
         words = " ".join(instruction.operands)
         if instruction.target is not None and (goal := at.get(instruction.target)):
-            words = "to" if goal.operation in (*MEETINGS, "NOP", "BRA") else f"to {_text(goal)}"
+            words = "to" if goal.operation in (*CONVERGENCE, "NOP", "BRA") else f"to {_text(goal)}"
         texts.append(f"{_text(instruction, words)}")
     return texts
 
@@ -191,13 +178,13 @@ def _lines(cubin: bytes, entry: str) -> tuple[int, list[Line]]:
         for at, (instruction, pair) in enumerate(zip(code, words, strict=True))
     ]
     for line in lines:
-        if line.one.address != line.was * INSTRUCTION_BYTES:
-            raise NoListing(f"{entry} has a gap before {line.one}")
-        if line.one.control != Control.of(line.upper):
-            raise NoListing(f"{entry} has other bits at {line.one} than its listing")
-        aims = _opcode(line) in (BRANCH, OPEN) and line.one.target is not None
-        if aims and _target(line, line.was) * INSTRUCTION_BYTES != line.one.target:
-            raise NoListing(f"{entry} has another target at {line.one} than its listing")
+        if line.parsed.address != line.was * INSTRUCTION_BYTES:
+            raise NoListing(f"{entry} has a gap before {line.parsed}")
+        if line.parsed.control != Control.of(line.upper):
+            raise NoListing(f"{entry} has other bits at {line.parsed} than its listing")
+        aims = _opcode(line) in (BRANCH, OPEN) and line.parsed.target is not None
+        if aims and _target(line, line.was) * INSTRUCTION_BYTES != line.parsed.target:
+            raise NoListing(f"{entry} has another target at {line.parsed} than its listing")
     return start, lines
 
 
@@ -245,13 +232,13 @@ def _set_target(line: Line, at: int, target: int) -> None:
 def _aim(lines: list[Line]) -> None:
     now = {line.was: at for at, line in enumerate(lines)}
     for at, line in enumerate(lines):
-        if line.one.target is None or line.was < 0:
+        if line.parsed.target is None or line.was < 0:
             continue
-        old = line.one.target // INSTRUCTION_BYTES
+        old = line.parsed.target // INSTRUCTION_BYTES
         if now[old] - at == old - line.was:
             continue
         if _opcode(line) not in (BRANCH, OPEN):
-            raise NoListing(f"{line.one} would have to go elsewhere")
+            raise NoListing(f"{line.parsed} would have to go elsewhere")
         _set_target(line, at, now[old])
 
 
@@ -264,7 +251,7 @@ def _spread(part: list[Line], first: int, spacing: int) -> list[Line]:
     groups: list[list[Line]] = []
     last = -NEAR
     for at, line in enumerate(part):
-        if class_of(line.one) == SHARED_LOAD:
+        if class_of(line.parsed) == SHARED_LOAD:
             if at - last >= NEAR:
                 groups.append([])
             groups[-1].append(line)
@@ -275,10 +262,10 @@ def _spread(part: list[Line], first: int, spacing: int) -> list[Line]:
         for n, load in reversed(list(enumerate(group))):
             at, adds = begin, 0
             while at < len(part) and adds < first + n * spacing:
-                adds += class_of(part[at].one) == MULTIPLY_ADD
+                adds += class_of(part[at].parsed) == MULTIPLY_ADD
                 at += 1
             now = part.index(load)
-            to = next((k for k in range(now + 1, at) if _stops(part[k].one, load.one)), at)
+            to = next((k for k in range(now + 1, at) if _stops(part[k].parsed, load.parsed)), at)
             if to > now + 1:
                 part.insert(to, load)
                 part.pop(now)
@@ -296,22 +283,22 @@ def _stops(instruction: Instruction, load: Instruction) -> bool:
 def _forget_before_loads(part: list[Line]) -> None:
     """Let no multiply-add keep a source for the next one where a load lies between."""
     for line, following in pairwise(part):
-        if class_of(line.one) == MULTIPLY_ADD and class_of(following.one) == SHARED_LOAD:
-            line.set_control(line.one.control.but(reuse=()))
+        if class_of(line.parsed) == MULTIPLY_ADD and class_of(following.parsed) == SHARED_LOAD:
+            line.set_control(replace(line.parsed.control, reuse=()))
 
 
 def _let_yield(part: list[Line], every: int) -> None:
-    adds = [line for line in part if class_of(line.one) == MULTIPLY_ADD]
+    adds = [line for line in part if class_of(line.parsed) == MULTIPLY_ADD]
     for line in adds[every - 1 :: every]:
-        line.set_control(line.one.control.but(yields=True))
+        line.set_control(replace(line.parsed.control, yields=True))
 
 
 def _mend(part: list[Line], allowed: dict[tuple[str, str], int]) -> None:
     """Where a result would come too late, let its instruction stall longer."""
-    while early := hazards.too_soon([line.one for line in part], allowed):
+    while early := hazards.too_soon([line.parsed for line in part], allowed):
         at, lack = early[0]
-        control = part[at].one.control
-        part[at].set_control(control.but(stall=control.stall + lack))
+        control = part[at].parsed.control
+        part[at].set_control(replace(control, stall=control.stall + lack))
 
 
 def _behind(lines: list[Line], runs: list[tuple[int, int]]) -> list[Line]:
@@ -319,35 +306,39 @@ def _behind(lines: list[Line], runs: list[tuple[int, int]]) -> list[Line]:
     if len(runs) != 2:
         raise NoListing(f"a trip of this loop has {len(runs)} stretches; 2 can be rewritten")
     (top, cut), (joined, end) = runs
-    skip, meets = lines[cut - 1], lines[joined]
-    if skip.one.operation != "BRA" or not skip.one.predicate or meets.one.operation != "BSYNC":
-        raise NoListing(f"this loop goes on by {skip.one}, at {meets.one}")
-    barrier = meets.one.operands[0]
+    skip, rejoin = lines[cut - 1], lines[joined]
+    if (
+        skip.parsed.operation != "BRA"
+        or not skip.parsed.predicate
+        or rejoin.parsed.operation != "BSYNC"
+    ):
+        raise NoListing(f"this loop goes on by {skip.parsed}, at {rejoin.parsed}")
+    barrier = rejoin.parsed.operands[0]
     stage = lines[cut:joined]
     for line in (*lines[top:cut], *stage):
-        if line.one.operation in MEETINGS and line.one.operands[0] == barrier:
+        if line.parsed.operation in CONVERGENCE and line.parsed.operands[0] == barrier:
             _blank(line)
     # Not taken now where it was taken: the change of stage is what it goes to.
     skip.lower ^= 1 << 15
-    back = _jump(meets, lines[end - 1])
+    back = _jump(rejoin, lines[end - 1])
     moved = [*lines[joined + 1 : end], *stage, back]
     made = [*lines[:cut], *moved, *lines[end:]]
     now = {id(line): at for at, line in enumerate(made)}
     _set_target(skip, cut - 1, now[id(stage[0])])
     _set_target(back, now[id(back)], cut)
-    skip.one, back.one = (replace(line.one, target=None) for line in (skip, back))
+    skip.parsed, back.parsed = (replace(line.parsed, target=None) for line in (skip, back))
     return made
 
 
 def _blank(line: Line) -> None:
     """Do nothing, at the same pace."""
-    line.lower, line.upper = NOTHING[0], line.one.control.put_into(NOTHING[1])
-    line.one = replace(line.one, predicate="", opcode="NOP", operands=(), target=None)
+    line.lower, line.upper = NOTHING[0], line.parsed.control.put_into(NOTHING[1])
+    line.parsed = replace(line.parsed, predicate="", opcode="NOP", operands=(), target=None)
 
 
 def _jump(line: Line, like: Line) -> Line:
-    if like.one.operation != "BRA" or like.one.predicate:
-        raise NoListing(f"this loop ends with {like.one}")
-    line.lower, line.upper, line.one = like.lower, like.upper, like.one
-    line.set_control(Control(stall=like.one.control.stall))
+    if like.parsed.operation != "BRA" or like.parsed.predicate:
+        raise NoListing(f"this loop ends with {like.parsed}")
+    line.lower, line.upper, line.parsed = like.lower, like.upper, like.parsed
+    line.set_control(Control(stall=like.parsed.control.stall))
     return line

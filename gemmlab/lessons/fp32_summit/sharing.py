@@ -18,7 +18,7 @@ from gemmlab.ladder import Workspace
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
 
-TOLD = 4  # numbers of a part: its tile's first row and column, its first stage, the one after
+NUMBERS = 4  # of a part: its tile's first row and column, its first stage, the one after
 SCHEDULE = Path(__file__).with_name("schedule.cu")
 
 
@@ -33,7 +33,7 @@ def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
     (rows, columns), depth = kernel.rung.tile(kernel.settings), kernel.settings["BK"]
     tiles, stages = (-(-m // rows), -(-n // columns)), max(1, -(-k // depth))
     most = -(-tiles[0] * tiles[1] // blocks) + 2  # a cut at both ends of a share
-    numbers, counts = np.full((blocks, most, TOLD), -1, np.int32), np.zeros(blocks, np.int32)
+    numbers, counts = np.full((blocks, most, NUMBERS), -1, np.int32), np.zeros(blocks, np.int32)
     ptxsim.launch(
         SCHEDULE, "schedule", (blocks, 1, 1), (1, 1, 1), [numbers, counts, most, m, n, k],
         options=options_for(kernel.settings),
@@ -68,12 +68,12 @@ def idle(
         for name, kernel in kernels.items():
             work = sharing(kernel, *shape, sm_count)
             launch = kernel.scheduled_for(sm_count).launches(kernel.problem(*shape))[0]
-            room = sum(arg.bytes for arg in launch.args if isinstance(arg, Workspace))
+            workspace_bytes = sum(arg.bytes for arg in launch.args if isinstance(arg, Workspace))
             shared = len(shared_tiles(work))
             rows.append({
                 "M×N×K": "×".join(map(str, shape)), "blocks": name,
                 "tiles": work.tiles[0] * work.tiles[1], "stages": work.length,
                 "idle, %": round(100 * (1 - work.busy), 1), "shared tiles": shared,
-                "workspace, MB": round(room / 1e6, 2) if shared else 0.0,
+                "workspace, MB": round(workspace_bytes / 1e6, 2) if shared else 0.0,
             })  # fmt: skip
     return pandas.DataFrame(rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import pandas
 
@@ -52,11 +51,9 @@ def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
 def _settings(step: measure.SummitStep) -> str:
     """Which rung it is, and what is not its default; of another loop what its Change sets."""
     if step.change is not None:
-        ordinary = asdict(Change())
-        return " ".join(
-            f"{name}={value}"
-            for name, value in asdict(step.change).items()
-            if value != ordinary[name]
+        ordinary, changed = vars(Change()), vars(step.change)
+        return ladder.written(
+            {name: changed[name] for name in changed if changed[name] != ordinary[name]}
         )
     defaults = step.rung.defaults
     changed = {name: value for name, value in step.settings.items() if defaults[name] != value}
@@ -93,8 +90,7 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
     `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The last
     row is the recorded speed as a share of two FLOP a lane and cycle, at the clock that was read.
-    Raises LadderError, ValueError for a rung that is not in float32, NoRecord, StaleRecord,
-    BadRecord.
+    Raises LadderError, ValueError for a rung not in float32, NoRecord, StaleRecord, BadRecord.
     """
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
@@ -147,9 +143,7 @@ def lasting() -> pandas.DataFrame:
 
 
 def errors() -> pandas.DataFrame:
-    """At LARGE³: |C - float64| as a share of its length, beside that of cuBLAS; a row for each
-    step.
-    """
+    """At LARGE³: |C - float64| over its length, beside that of cuBLAS; a row for each step."""
     table = measure.TABLE.read()
     table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")
     names = [step.title for step in measure.WAY if step.title in table.index]

@@ -58,11 +58,11 @@ class Case:
         return ladder.settings_for(FP8, {**how, **tiles_of(self.promote)})
 
 
-def cases() -> list[Case]:
+def cases(intervals: tuple[int, ...] = INTERVALS) -> list[Case]:
     return [
         Case(data, dtype, scales, promote, k)
         for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
-        for promote in INTERVALS if not SCALES[scales].depth or promote == BLOCK for k in DEPTHS
+        for promote in intervals if not SCALES[scales].depth or promote == BLOCK for k in DEPTHS
     ]  # fmt: skip
 
 
@@ -101,8 +101,7 @@ def errors(case: Case, kernel: Kernel) -> tuple[float, float]:
 def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]:
     """Root mean squares, over C, of errors as shares of |A| @ |B|.T: of the sums, and of all.
 
-    The first: from float64 on the same 8-bit numbers; the second: on what they were made from. C:
-    (SIDE, SIDE).
+    From float64 on the same 8-bit numbers, and on what they were made from. C: (SIDE, SIDE).
     """
     C = C.astype(np.float64)
     wide_a, wide_b, _ = given.numbers()
@@ -132,10 +131,7 @@ def _measure(say: Say) -> list[Row]:
     return rows
 
 
-CASES_OF_CUBLAS = tuple(
-    Case(data, dtype, scales, BLOCK, k)
-    for data in DATA for dtype in range(len(TYPES)) for scales in range(len(SCALES)) for k in DEPTHS
-)  # fmt: skip
+CASES_OF_CUBLAS = cases((BLOCK,))
 
 
 def _measure_cublas(say: Say) -> Iterator[Row]:
@@ -198,11 +194,6 @@ CUBLAS_ERRORS = Table(
     measure=_measure_cublas, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 EVIDENCE = (ERRORS, CUBLAS_ERRORS)
-
-
-def recorded_errors() -> pandas.DataFrame:
-    """A row for each case: data, types, scales, promote, k, and both errors as shares."""
-    return ERRORS.read()
 
 
 def by_scales() -> pandas.DataFrame:

@@ -9,20 +9,18 @@ import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
-from gemmlab.lessons.fp8.scales import Reach, Region
+from gemmlab.lessons.fp8.tables import Reach, Region
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate, product_axes, write
-from gemmlab.plots.curves import Curve, draw_curves, size_ticks
+from gemmlab.plots.charts import Curve, bar, draw_curves, note, rows_of, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, note, rows_of
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH, plural
 
 KINDS = {  # of scales -> colour, marker
     "tensors": (style.BLACK, "s"), "rows": (style.ORANGE, "D"), "blocks": (style.PURPLE, "o"),
 }  # fmt: skip
-
 
 # ---- numbers -------------------------------------------------------------------------------------
 
@@ -95,7 +93,7 @@ def _power(exponent: int) -> str:
 
 # ---- errors --------------------------------------------------------------------------------------
 
-SUMS = {  # promote -> colour, marker
+PROMOTIONS = {  # promote -> colour, marker
     128: (style.PURPLE, "o"), 256: (style.SKY, "^"), 512: (style.ORANGE, "D"),
     0: (style.BLACK, "s"),
 }  # fmt: skip
@@ -113,7 +111,7 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
 
     Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
     takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
-    table: as errors.recorded_errors gives; types: one of its column of that name.
+    table: as errors.ERRORS has it; types: one of its column of that name.
     """
     chosen = table[table["types"] == types]
     even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
@@ -130,7 +128,7 @@ def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
     fig = page(title, TOP + HEIGHT + 0.65, caption)
     wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
     for x, gid, rows, by, error, looks, words in (
-        (LEFT, "sums", even, "promote", "sum_error", SUMS, "The sums alone, by promotion"),
+        (LEFT, "sums", even, "promote", "sum_error", PROMOTIONS, "The sums alone, by promotion"),
         (LEFT + wide + BETWEEN, "scales", uneven, "scales", "whole_error", KINDS,
          "Quantizing too, by scales, on uneven data"),
     ):  # fmt: skip
@@ -167,7 +165,7 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     """
     key = [
         (_every(promote), {"color": colour, "linewidth": 2.5})
-        for promote, (colour, _) in SUMS.items()
+        for promote, (colour, _) in PROMOTIONS.items()
     ]
     sign = {"color": style.FAINT, "linestyle": ""}
     key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
@@ -193,7 +191,7 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
         ):
             alike = rows.drop_duplicates("k").sort_values("k")
             look = HOLLOW if data == "uneven" else {}
-            look = {"color": SUMS[promote][0], "marker": KINDS[scales][1], **look}
+            look = {"color": PROMOTIONS[promote][0], "marker": KINDS[scales][1], **look}
             ax.plot(alike["k"], alike[error], **look)
         look = {"markersize": 14, "markerfacecolor": "none", "markeredgewidth": 1.4}
         ax.plot(last["k"], last[error], "o", color=style.INK, gid="last", **look)
@@ -220,7 +218,7 @@ PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
 def scale_reach(*reaches: Reach) -> Picture:
     """A panel for each kind of scales: what of A and B they reach that go into one element of C.
 
-    reaches: as scales.reach gives. Regions that lie behind one another along K have
+    reaches: as tables.reach gives. Regions that lie behind one another along K have
     scales of their own, drawn in turn dark and lighter. Rows and columns are not to one scale.
     """
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
@@ -276,7 +274,7 @@ MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 
 
 @styled
-def sums_in_turn(kernel: Turns) -> Picture:
+def accumulators_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
     kernel: as turns.of(trace) gives, of rung 19 with promotion. Left to right is
@@ -345,8 +343,7 @@ BAR = 0.2  # of the room of a shape
 def fp8_speeds(table: pandas.DataFrame) -> Picture:
     """Two panels over shapes: the share of cuBLASLt, and TFLOP/s beside those of BF16.
 
-    table: as tables.speeds gives. A marker is a median, its line the middle half of all
-    pairs.
+    table: as tables.speeds gives. A marker is a median, its line the middle half of all pairs.
     """
     shapes = list(dict.fromkeys(zip(table["m"], table["n"], table["k"], strict=True)))
     by_shape = table.set_index(["m", "n", "k"])
@@ -354,7 +351,7 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     key = [("Scales:", None)]
     for kind, (colour, marker) in KINDS.items():
         sign = {"color": colour, "marker": marker, "linestyle": ""}
-        key += [("", swatch(colour, 0.35)), (f"of {kind}", sign)]
+        key.append((f"of {kind}", [swatch(colour, 0.35), sign]))
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
     kinds = table[table["scales"] != BF16]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import ipywidgets
 import pandas
 
@@ -33,12 +35,11 @@ class ErrorSliders(ipywidgets.VBox):
 
     def __init__(self) -> None:
         self._tried: list[dict] = []
-        self._found: dict[Case, dict] = {}
         self.sliders = {
             "dtype": _slider("types", enumerate(errors.TYPES), 0),
             "scales": _slider("scales of", enumerate(kind.name for kind in SCALES), 0),
             "promote": _slider("promoted", [(n, str(n or "never")) for n in errors.INTERVALS], 128),
-            "data": _slider("data", [(one, one) for one in errors.DATA], errors.DATA[0]),
+            "data": _slider("data", [(data, data) for data in errors.DATA], errors.DATA[0]),
             "k": _slider("K", [(k, str(k)) for k in DEPTHS], 1024),
         }
         self.message, self.picture, self.caption = ipywidgets.HTML(), picture(), ipywidgets.HTML()
@@ -64,7 +65,7 @@ class ErrorSliders(ipywidgets.VBox):
             self._say(f"Not multiplied: {ladder.listed(settings)} {broken}.")
             return
         try:
-            row = self._row(case)
+            row = _row(case)
         except REASONS as reason:
             self._say(f"Not multiplied: {reason}")
             return
@@ -73,22 +74,21 @@ class ErrorSliders(ipywidgets.VBox):
         self.picture.value, self.caption.value = drawn.png(), status(drawn.caption)
         self._say("")
 
-    def _row(self, case: Case) -> dict:
-        if case not in self._found:
-            by_sums, by_all = errors.errors(case, load(FP8.name, **case.settings))
-            self._found[case] = {
-                "data": case.data, "types": errors.TYPES[case.dtype],
-                "scales": SCALES[case.scales].name, "promote": case.promote, "k": case.k,
-                "sum_error": by_sums, "whole_error": by_all,
-            }  # fmt: skip
-        return self._found[case]
-
     def _say(self, words: str) -> None:
         self.message.value = status(words, VERMILION)
 
 
+@cache
+def _row(case: Case) -> dict:
+    by_sums, by_all = errors.errors(case, load(FP8.name, **case.settings))
+    return {
+        "data": case.data, "types": errors.TYPES[case.dtype], "scales": SCALES[case.scales].name,
+        "promote": case.promote, "k": case.k, "sum_error": by_sums, "whole_error": by_all,
+    }  # fmt: skip
+
+
 def _slider(name: str, options, value) -> ipywidgets.SelectionSlider:
     return ipywidgets.SelectionSlider(
-        options=[(words, one) for one, words in options], value=value, description=name,
+        options=[(label, choice) for choice, label in options], value=value, description=name,
         continuous_update=False,
     )  # fmt: skip

@@ -25,8 +25,7 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import Settings, Target, written
-from gemmlab.ladder.element_types import BFLOAT16, E4M3
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS
+from gemmlab.ladder.precision import BFLOAT16, E4M3, OF_BLOCKS, OF_ROWS, OF_TENSORS
 from gemmlab.lessons.fp8 import errors
 from gemmlab.lessons.fp8.quantize import PATH, Quantizer
 from gemmlab.lessons.fp8.rung import RUNG
@@ -201,6 +200,9 @@ OVERLAP = {
     MANY_ROWS: overlap_of(RUNG, MANY_ROWS, NARROW | {"BN": 128}),
 }
 
+HOPPER = WARP_SPECIALIZED, PERSISTENT, RUNG
+OVERLAPS = warp_specialized.OVERLAP, persistent.OVERLAP, OVERLAP
+
 
 def error_of(step: AblationStep) -> float:
     """How wrong the sums of a step of 19 are: see errors.errors_of, at K=ERROR_DEPTH."""
@@ -211,17 +213,7 @@ def error_of(step: AblationStep) -> float:
 
 EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
-    comparisons.asked(
-        "registers",
-        [*map(warp_specialized.registers_of, (WARP_SPECIALIZED, PERSISTENT, RUNG))],
-    ),
-    comparisons.asked(
-        "overlap",
-        [
-            every[shape]
-            for shape in (LARGE, FEW_ROWS, MANY_ROWS)
-            for every in (warp_specialized.OVERLAP, persistent.OVERLAP, OVERLAP)
-        ],
-    ),
+    comparisons.asked("registers", [warp_specialized.registers_of(rung) for rung in HOPPER]),
+    comparisons.asked("overlap", [overlap[shape] for shape in OVERLAP for overlap in OVERLAPS]),
     BY_STEPS, *errors.EVIDENCE, QUANTIZING,
 )  # fmt: skip

@@ -16,16 +16,15 @@ from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
 from gemmlab.kernel import faults, in_simulator, on_gpu
 from gemmlab.kernel.arguments import ArgumentError, kind_of
-from gemmlab.kernel.compiler import code_hash
+from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import Launch, Problem, Settings
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32, ElementType
-from gemmlab.ladder.precision import OF_BLOCKS, OF_ROWS, OF_TENSORS, Scales
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, FLOAT32, SCALES, ElementType, Scales
 
 PATH = kernel_file("19_quantize.cu")
 TILE, THREADS = 128, 256  # of a block: rows and columns, and threads
-KINDS = {one.name: one for one in (OF_TENSORS, OF_ROWS, OF_BLOCKS)}
-ELEMENTS = {one.name: one for one in (E4M3, E5M2)}
+KINDS = {kind.name: kind for kind in SCALES}
+ELEMENTS = {element.name: element for element in (E4M3, E5M2)}
 SOURCES = (BFLOAT16, FLOAT32)  # by the value of IN32
 
 
@@ -51,10 +50,6 @@ class Quantizer:
             "IN32": SOURCES.index(self.source), "DTYPE": int(self.element is E5M2),
         }  # fmt: skip
 
-    def code_hash(self) -> str:
-        """What a record of it belongs to: its code and settings."""
-        return code_hash(PATH, self.macros)
-
     def shapes(self, rows: int, cols: int) -> tuple[tuple[int, int], tuple[int, ...]]:
         """Of the matrix that is made of one of rows × cols, and of its scales."""
         lines, depth = (cols, rows) if self.transpose else (rows, cols)
@@ -70,11 +65,11 @@ class Quantizer:
             return [Launch("convert_rows", (rows, 1, 1), block, args=args)]
         grid = -(-cols // TILE), -(-rows // TILE), 1
         args = ("X", "Q", "scales", "largest", "rows", "cols")
-        found = [Launch("convert", grid, block, args=args)]
+        launches = [Launch("convert", grid, block, args=args)]
         if kind < 2:
             args = ("X", "largest", "rows", "cols")
-            found.insert(0, Launch("find_largest", grid, block, args=args))
-        return found
+            launches.insert(0, Launch("find_largest", grid, block, args=args))
+        return launches
 
     def values(self, X: Any, Q: Any, scales: Any, xp: Any) -> dict[str, Any]:
         """What the arguments of `launches` stand for."""
@@ -112,7 +107,8 @@ class Quantizer:
 @lru_cache(maxsize=64)
 def _loaded(quantizer: Quantizer, arch: str) -> on_gpu.GpuKernels:
     text = PATH.read_text(encoding="utf-8")
-    return on_gpu.loaded(text, PATH.name, arch, quantizer.macros, quantizer.code_hash())
+    code = code_hash(PATH, quantizer.macros)
+    return on_gpu.loaded(text, PATH.name, arch, quantizer.macros, code)
 
 
 def quantize(
@@ -128,7 +124,7 @@ def quantize(
     largest becomes the largest number there is; NaN stays NaN, and infinity becomes that number.
     Raises ArgumentError.
     """
-    by_storage = {one.storage: one for one in SOURCES}
+    by_storage = {source.storage: source for source in SOURCES}
     if getattr(X, "ndim", None) != 2 or str(getattr(X, "dtype", "")) not in by_storage:
         what = f"{X.ndim} axes of {X.dtype}" if hasattr(X, "dtype") else kind_of(X)
         raise ArgumentError(

@@ -5,26 +5,23 @@ from __future__ import annotations
 from itertools import product
 
 from gemmlab.ladder import precision as precisions
-from gemmlab.ladder.constraints import Constraint
-from gemmlab.ladder.element_types import BFLOAT16, E4M3, E5M2, FLOAT32
 from gemmlab.ladder.launch import Launch, MapOf, Target
-from gemmlab.ladder.precision import PROMOTED, Precision, by_warpgroups
+from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, FLOAT32, PROMOTED, SCALES, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
 from gemmlab.lessons.tma_wgmma.rung import ARCH, GROUP_ROWS, GROUP_THREADS, ROW_BYTES
 from gemmlab.lessons.warp_specialized.rung import THIN
 
 FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of DTYPE
-SCALES = (precisions.OF_TENSORS, precisions.OF_ROWS, precisions.OF_BLOCKS)  # by the value of SCALES
 THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
 
 
 def _precision(s: Settings) -> Precision:
     c = FLOAT32 if s["OUT32"] else BFLOAT16
-    return by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
+    return precisions.by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
 
 
 def _c_columns(s: Settings) -> int:
@@ -34,9 +31,9 @@ def _c_columns(s: Settings) -> int:
 
 def _shared_bytes(s: Settings) -> int:
     """Pairs of tiles, squares of each warpgroup's part of C, two mbarriers for each pair."""
-    rooms = 2 if s["BN"] > _c_columns(s) else 1
+    buffers = 2 if s["BN"] > _c_columns(s) else 1
     stages = s["STAGES"] * ((s["BM"] + s["BN"]) * ROW_BYTES + 2 * tma_wgmma.BARRIER_BYTES)
-    return stages + s["BM"] // GROUP_ROWS * rooms * tma_wgmma.SQUARE_BYTES
+    return stages + s["BM"] // GROUP_ROWS * buffers * tma_wgmma.SQUARE_BYTES
 
 
 def _has_maps(problem: Problem) -> bool:
@@ -165,7 +162,7 @@ RUNG = Rung(
     ),
     model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
     needs_arch=lambda s: ARCH,
-    precision=by_warpgroups(E4M3, E4M3, BFLOAT16, precisions.OF_TENSORS, PROMOTED),
+    precision=precisions.by_warpgroups(E4M3, E4M3, BFLOAT16, precisions.OF_TENSORS, PROMOTED),
     by_type=_precision,
     ops=lambda s: "NT",
     ships=_ships,

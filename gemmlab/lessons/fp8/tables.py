@@ -1,25 +1,27 @@
-"""Numbers of 8 bits, what a block does for 128 of K, and what FP8 costs and brings, as recorded."""
+"""Numbers of 8 bits, steps and scales as traced, and what FP8 costs and gains, as recorded."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 import pandas
 
 from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
-from gemmlab.ladder.element_types import ElementType
-from gemmlab.ladder.precision import BLOCK
+from gemmlab.ladder.precision import BLOCK, ElementType, Scales
 from gemmlab.lessons.fp8 import measure
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
+from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
-from gemmlab.lessons.warp_specialized import single_changes
-from gemmlab.lessons.warp_specialized.comparisons import LOADED
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE, SQUARES
 from ptxsim.architectures import WARP
+from ptxsim.hopper import GROUP_WARPS
 from ptxsim.metrics import SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS
 
@@ -68,8 +70,7 @@ COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 
 
 def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
-    """What a block does for 128 of K, traced, first and last steps left out; a column for each
-    kernel.
+    """What a block does for 128 of K, traced, without first and last steps; a column a kernel.
 
     For kernels by wgmma, of 8 and 16 bits. Cycles of the tensor cores are at their full rate, those
     of additions of each of the SM's schedulers.
@@ -132,8 +133,7 @@ def by_kind() -> pandas.DataFrame:
 
 
 def beside_the_product() -> pandas.DataFrame:
-    """Microseconds of quantizing A and a B stored K×N, from bfloat16, beside the product of
-    squares.
+    """Microseconds of quantizing bfloat16 A and B, stored K×N, beside the product of squares.
 
     A row for each kind of scales and square; 18 in BF16 needs no quantizing.
     """
@@ -157,8 +157,86 @@ def at_its_clock() -> pandas.DataFrame:
 
     The SMs counted the clock; the full rate is 8,192 FLOP for each SM and cycle of it.
     """
-    table = single_changes.changes("accumulators", LOADED).loc[str(Problem(*HUGE))]
+    table = comparisons.changes("accumulators", comparisons.LOADED).loc[str(Problem(*HUGE))]
     table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
     cycles = runs.current()["gpu"]["sm_count"] * 1e6 * table["SM clock, MHz"]
     table["% of full rate"] = 100e12 * table["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
     return table[["TFLOP/s", "SM clock, MHz", "% of full rate"]]
+
+
+# ---- what scales reach ---------------------------------------------------------------------------
+
+WARP_ROWS = GROUP_ROWS // GROUP_WARPS  # of C, for which a warp has the sums
+
+
+@dataclass(frozen=True)
+class Region:
+    """Of a matrix the rows from `rows[0]` to `rows[1]` and the columns likewise, ends excluded."""
+
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What the scales reach that go into C[row, column]: regions of A, M×K, and of B, K×N."""
+
+    scales: Scales
+    problem: Problem
+    row: int
+    column: int
+    a: tuple[Region, ...]
+    b: tuple[Region, ...]
+
+
+def reach(kernel: Kernel, m: int, n: int, k: int, row: int, column: int) -> Reach:
+    """The scales that go into C[row, column] of a product: of those that its warp reads, as traced.
+
+    Raises ValueError for an element that is not in the first tile of C, or a kernel without scales.
+    """
+    scales = kernel.precision.scales
+    rows, columns = kernel.rung.tile(kernel.settings)
+    if scales is None:
+        raise ValueError(f"{kernel.name} takes no scales.")
+    if not (0 <= row < min(rows, m) and 0 <= column < min(columns, n)):
+        raise ValueError(f"C[{row}, {column}] is not in the first tile of C, {rows}×{columns}.")
+    trace = kernel.trace(m, n, k)
+    problem = trace.problem
+    warp = row // WARP_ROWS
+    of_a = _read(trace, warp, "scale_a", scales.shape_of_a(problem))
+    of_b = _read(trace, warp, "scale_b", scales.shape_of_b(problem))
+    over_a = _regions(of_a, scales.rows, scales.depth, m, k, row)
+    over_b = _regions(of_b, scales.columns, scales.depth, n, k, column)
+    turned = tuple(Region(region.columns, region.rows) for region in over_b)
+    return Reach(scales, problem, row, column, over_a, turned)
+
+
+def every_kind(load, m: int, n: int, k: int, row: int, column: int) -> list[Reach]:
+    """`reach` for scales of tensors, rows and blocks. load: makes the kernel of SCALES."""
+    return [reach(load(SCALES=kind), m, n, k, row, column) for kind in range(len(SCALES))]
+
+
+def _read(trace: Trace, warp: int, name: str, shape: tuple[int, ...]) -> set[tuple[int, int]]:
+    """Places of scales, (of lines, along k), that this warp of the first block reads."""
+    numbers = {
+        int(address) // 4
+        for access in trace.run.accesses((0, 0, 0), warp)
+        if access.array == name
+        for address in access.addresses[access.active]
+    }
+    along = shape[1] if len(shape) > 1 else 1
+    return {divmod(number, along) for number in numbers}
+
+
+def _regions(
+    places: set[tuple[int, int]], together: int, depth: int, lines: int, k: int, line: int
+) -> tuple[Region, ...]:
+    """Of a matrix of `lines` × k, what these scales reach, as far as `line` is in it."""
+    regions = []
+    for of_lines, along in sorted(places):
+        low = of_lines * together
+        high = min(low + together, lines) if together else lines
+        if low <= line < high:
+            deep = (along * depth, min((along + 1) * depth, k)) if depth else (0, k)
+            regions.append(Region((low, high), deep))
+    return tuple(regions)

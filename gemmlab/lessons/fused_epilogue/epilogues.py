@@ -59,7 +59,6 @@ THIN = (8192, 8192, 256)
 WITH_ALL = (LARGE, THIN)
 """(M, N, K) at which all activations are measured."""
 
-
 # The activations once more, as a C++ expression of x for CuPy's elementwise kernels.
 EXPRESSIONS = {
     "none": "x",
@@ -99,10 +98,8 @@ def by_four(activation: str) -> Callable:
     kernel = cupy.RawKernel(code, "finish")
 
     def finish(C, bias) -> None:
-        (m, n), fours = C.shape, C.shape[1] // 4
-        if m % 8 or n % 4:
-            raise ValueError(f"C is {m}×{n}: M must be a multiple of 8, N of 4")
-        kernel((-(-fours // 256), m // 8), (256,), (C, bias, numpy.int32(fours)))
+        fours = C.shape[1] // 4
+        kernel((-(-fours // 256), C.shape[0] // 8), (256,), (C, bias, numpy.int32(fours)))
 
     return finish
 
@@ -257,9 +254,7 @@ def make(way: str, cublas: Cublas, lt: CublasLt, fused: Kernel, shape: tuple[int
 def plain_with(fused: ladder.Settings) -> tuple[ladder.Rung, ladder.Settings]:
     """Rung 10, with what these settings of 11 are without an activation."""
     rung = ladder.find(PLAIN)
-    return rung, ladder.settings_for(
-        rung, {name: value for name, value in fused.items() if name != "ACTIVATION"}
-    )
+    return rung, ladder.settings_for(rung, {name: fused[name] for name in rung.defaults})
 
 
 def launcher(launched: Way) -> Callable:

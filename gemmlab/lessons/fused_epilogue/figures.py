@@ -6,40 +6,28 @@ from itertools import pairwise
 
 import pandas
 
-from gemmlab.lessons.fused_epilogue.epilogues import (
-    ALONE,
-    BY_FOUR,
-    CUBLAS,
-    CURVE_OF,
-    FUSED,
-    LT,
-    ONE_KERNEL,
-    OURS_BY_FOUR,
-    PLAIN,
-    SEPARATE,
-)
+from gemmlab.lessons.fused_epilogue import epilogues as ways
 from gemmlab.plots import style
-from gemmlab.plots.curves import Curve, draw_curves
+from gemmlab.plots.charts import Curve, draw_curves, note
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import note
 from gemmlab.plots.style import LARGE, MARGIN, WIDTH
 
-OF_10 = style.kernel_style(PLAIN)
+OF_10 = style.kernel_style(ways.PLAIN)
 LOOKS = {
     way: {"color": colour, "marker": marker, "linestyle": line, "linewidth": 1.4,
           "markersize": size}
     for way, colour, marker, line, size in (
-        (SEPARATE, style.PURPLE, "^", "-", 5.5),
-        (ONE_KERNEL, style.ORANGE, "D", "-", 5.5),
-        (BY_FOUR, style.SKY, "o", "-", 5.5),
-        (OURS_BY_FOUR, OF_10["color"], OF_10["marker"], "-", 5.5),
-        (LT, style.FAINT, "s", "-", 5.5),
-        (CUBLAS, style.INK, "*", "--", 8),
-        (ALONE, OF_10["color"], OF_10["marker"], ":", 4),
+        (ways.SEPARATE, style.PURPLE, "^", "-", 5.5),
+        (ways.ONE_KERNEL, style.ORANGE, "D", "-", 5.5),
+        (ways.BY_FOUR, style.SKY, "o", "-", 5.5),
+        (ways.OURS_BY_FOUR, OF_10["color"], OF_10["marker"], "-", 5.5),
+        (ways.LT, style.FAINT, "s", "-", 5.5),
+        (ways.CUBLAS, style.INK, "*", "--", 8),
+        (ways.ALONE, OF_10["color"], OF_10["marker"], ":", 4),
     )
 }  # fmt: skip
 """Of each way; no colour is a matrix's, and 10 has its own."""
-LOOKS[ALONE]["markerfacecolor"] = style.GROUND
+LOOKS[ways.ALONE]["markerfacecolor"] = style.GROUND
 LINE_OF_11 = {"color": style.BLACK, "linewidth": 1.4}
 MULTIPLES = (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)  # on the axis of time
 LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
@@ -49,17 +37,17 @@ LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
 def epilogue(table: pandas.DataFrame) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
-    table: as measure.epilogue() gives: rows of CURVE_OF with M = N, and of those the sizes with
+    table: as measure.TABLE has it: rows of CURVE_OF with M = N, and of those the sizes with
     two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
     11. Where cuBLAS with one kernel by float4 passes it, the K between are marked: the crossover.
     """
-    rows = table[(table["activation"] == CURVE_OF) & (table["m"] == table["n"])]
+    rows = table[(table["activation"] == ways.CURVE_OF) & (table["m"] == table["n"])]
     sides = [side for side, of_side in rows.groupby("m") if of_side["k"].nunique() > 1]
     rows = rows[rows["m"].isin(sides)]
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
     caption, source = _caption(rows), style.provenance(rows)
     body = 0.26 + HEIGHT + 0.5
-    fig = page("Time beside rung 11", body, caption, source, key=[*key, (FUSED, LINE_OF_11)])
+    fig = page("Time beside rung 11", body, caption, source, key=[*key, (ways.FUSED, LINE_OF_11)])
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sides) - 1)) / len(sides)
     low, high = rows["ratio"].min() / 1.08, 1.2 * rows["ratio"].max()
     multiples = [factor for factor in MULTIPLES if low <= factor <= high]
@@ -89,7 +77,7 @@ def epilogue(table: pandas.DataFrame) -> Picture:
 
 def crossovers(rows: pandas.DataFrame) -> list[tuple[int, int]]:
     """Pairs of neighbouring K between which cuBLAS and one kernel by float4 passes rung 11."""
-    curve = rows[rows["way"] == BY_FOUR].sort_values("k")
+    curve = rows[rows["way"] == ways.BY_FOUR].sort_values("k")
     points = list(zip(curve["k"], curve["ratio"], strict=True))
     return [(a, b) for (a, x), (b, y) in pairwise(points) if (x > 1) != (y > 1)]
 
@@ -108,20 +96,19 @@ def _caption(rows: pandas.DataFrame) -> str:
     def times(row: pandas.Series) -> tuple[str, str]:
         return style.digits(row["ratio"]), style.shape_label(*row[["m", "n", "k"]])
 
-    by_four = rows[rows["way"] == BY_FOUR].sort_values("ratio")
+    by_four = rows[rows["way"] == ways.BY_FOUR].sort_values("ratio")
     (least, at_least), (most, at_most) = times(by_four.iloc[0]), times(by_four.iloc[-1])
-    words = (
-        f"Bias and {CURVE_OF}. {BY_FOUR} takes {most} times as long as rung 11 at {at_most}, and "
-        f"{least} times at {at_least}."
-    )
-    if len(fused := rows[rows["way"] == LT].sort_values("ratio")):
+    words = f"Bias and {ways.CURVE_OF}. {ways.BY_FOUR} takes {most} times as long as rung 11 at "
+    words += f"{at_most}, and {least} times at {at_least}."
+    if len(fused := rows[rows["way"] == ways.LT].sort_values("ratio")):
         (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])
-        words += (
-            f" {LT} takes {least} times as long at best, at {at_least}, and {most} at {at_most}."
-        )
+        words += f" {ways.LT} takes {least} times as long at best, at {at_least}, and {most} at "
+        words += f"{at_most}."
     crossed = []
     for side, of_side in rows.groupby("m"):
         if spans := joined(crossovers(of_side)):
             between = style.listed([f"{before} to {after}" for before, after in spans])
             crossed.append(f"M=N={side} with K from {between}")
-    return words + (f" {BY_FOUR} crosses rung 11 at {style.listed(crossed)}." if crossed else "")
+    if crossed:
+        words += f" {ways.BY_FOUR} crosses rung 11 at {style.listed(crossed)}."
+    return words

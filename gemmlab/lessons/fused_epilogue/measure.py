@@ -9,10 +9,8 @@ results/<gpu>/epilogue.csv, a row for each shape, activation and way.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
-
-import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
@@ -41,17 +39,11 @@ SEED = 2024
 END_OF_PART = "end_of_part"  # the kernel that end_part launches
 
 
-def epilogue() -> pandas.DataFrame:
-    """The recorded rows: milliseconds, medians and quartiles.
-
-    fused_ms: rung 11 beside this way; ratio: of this way to it, pair by pair, for rung 11 the
-    noise.
-    """
-    return TABLE.read()
-
-
 def _measured(say: Say) -> Iterator[Row]:
-    """All ways. Raises VerificationError, and CountersUnavailable without Nsight Compute."""
+    """All ways, in milliseconds. ratio: to rung 11, pair by pair; for rung 11 itself the noise.
+
+    Raises VerificationError, and CountersUnavailable without Nsight Compute.
+    """
     wanted = [(shape, epilogues.CURVE_OF) for shape in epilogues.CURVE]
     wanted += [
         (shape, activation)
@@ -135,49 +127,35 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
             }  # fmt: skip
 
 
-def _dram(among: list[str], activation: str) -> dict[str, dict[str, float]]:
-    """Of each way: bytes of DRAM of one run at THIN, all its kernels together."""
-    child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
-    counters = profiled_in_turn(child, list(DRAM.values()), among)
-    return {
-        way: dict(zip(DRAM, counted.values(), strict=True))
-        for way, counted in zip(among, counters, strict=True)
-    }
+def _dram(among: list[str], activation: str) -> dict[str, Row]:
+    """Of each way: bytes of DRAM of one run at THIN, of all its kernels, caches as they are.
 
-
-def profiled_in_turn(
-    child: list[str], metrics: Sequence[str], names: Sequence[str]
-) -> list[dict[str, int | float]]:
-    """The metrics of each part of a program, summed over its kernels, caches as they are.
-
-    child: arguments of python; it calls `end_part` after each part, with the profiler on
-    (cupyx.profiler.profile). names: of the parts. Raises CountersUnavailable.
+    Raises CountersUnavailable.
     """
+    child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
     which = ["--profile-from-start", "off", "--cache-control", "none"]
-    launches, message = profile(child, which, metrics, ", ".join(names))
+    launches, message = profile(child, which, list(DRAM.values()), ", ".join(among))
     parts: list[list[dict[str, int | float]]] = [[]]
     for entry, counted in launches:
         if entry == END_OF_PART:
             parts.append([])
         else:
             parts[-1].append(counted)
-    if len(parts) != len(names) + 1 or parts.pop():
+    parts.pop()  # behind the last end
+    metrics = set(DRAM.values())
+    complete = all(part and all(metrics <= {*counted} for counted in part) for part in parts)
+    if len(parts) != len(among) or not complete:
         raise CountersUnavailable(
-            f"Nsight Compute saw {len(parts)} parts, not {len(names)}: {', '.join(names)}. "
-            f"{message}"
+            f"Nsight Compute has not counted all of {', '.join(among)}. {message}"
         )
-    for name, part in zip(names, parts, strict=True):
-        missing = [metric for metric in metrics if any(metric not in launch for launch in part)]
-        if missing or not part:
-            lacking = ", ".join(missing) or "counters"
-            raise CountersUnavailable(f"Nsight Compute gave no {lacking} of {name}. {message}")
-    return [
-        {metric: sum(launch[metric] for launch in part) for metric in metrics} for part in parts
-    ]
+    return {
+        way: {column: sum(launch[metric] for launch in part) for column, metric in DRAM.items()}
+        for way, part in zip(among, parts, strict=True)
+    }
 
 
 def end_part() -> None:
-    """Launch an empty kernel on the current stream, by which profiled_in_turn tells parts apart."""
+    """Launch an empty kernel on the current stream, which ends the part of one way."""
     import cupy
 
     code = f'extern "C" __global__ void {END_OF_PART}() {{}}'

@@ -9,6 +9,12 @@ from gemmlab.ladder.settings import Parameter
 from gemmlab.ladder.shapes import tile, tile_reuse
 from gemmlab.lessons.register_banks.rung import CONSTRAINTS, PARAMETERS, needs_arch, plan
 
+
+def activation(default: int) -> Parameter:
+    meaning = ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS))
+    return Parameter("ACTIVATION", default, tuple(range(len(ACTIVATIONS))), meaning, tuned=False)
+
+
 RUNG = Rung(
     name="11_fused_epilogue",
     title="Fused epilogue",
@@ -16,25 +22,17 @@ RUNG = Rung(
     inner_loop=(("if (bias) {", "store_accumulators("),),
     parameters=(
         *PARAMETERS,
-        Parameter(
-            "ACTIVATION",
-            1,
-            tuple(range(len(ACTIVATIONS))),
-            ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
-            tuned=False,
-        ),
+        activation(1),
     ),
     tile=tile,
     plan=plan("fused_epilogue", (*PRODUCT, "bias")),
     constraints=CONSTRAINTS,
     model_bytes=tile_reuse,
     needs_arch=needs_arch,
-    tuned_shapes=(
-        (1024, 1024, 64),
-        (1024, 1024, 1024),
-        (8192, 8192, 64),
-        (8192, 8192, 256),
-        (8192, 8192, 1024),
+    tuned_shapes=tuple(
+        (side, side, depth)
+        for side, depths in ((1024, (64, 1024)), (8192, (64, 256, 1024)))
+        for depth in depths
     ),
-    bias=True,
+    takes_bias=lambda s: True,
 )

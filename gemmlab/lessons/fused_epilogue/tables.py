@@ -53,7 +53,7 @@ def multiples(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.Da
     rows = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
     ratios = rows.pivot(index="way", columns="activation", values="ratio")
     there = [way for way in epilogues.WAYS if way in ratios.index]
-    return ratios.loc[there, [one for one in ACTIVATIONS if one in ratios]]
+    return ratios.loc[there, [activation for activation in ACTIVATIONS if activation in ratios]]
 
 
 def under_the_roofs(table: pandas.DataFrame, side: int) -> pandas.DataFrame:

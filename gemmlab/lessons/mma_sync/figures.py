@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas
 
 from gemmlab.plots import style
-from gemmlab.plots.curves import Curve, draw_curves, room_for
+from gemmlab.plots.charts import Curve, draw_curves, room_for
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, WIDTH
 

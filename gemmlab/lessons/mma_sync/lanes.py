@@ -34,7 +34,7 @@ def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
         ))  # fmt: skip
         for name, words in (("A", a), ("B", b)):
             elements[name].append(words.reshape(WARP, -1).view(precision.a.bits))
-    sums = []
+    held_of_c = []
     weights = BASE ** np.arange(DIGITS)
     for axis, size in enumerate((ROWS, columns)):  # C is the row, or the column, of each element
         a, b = np.zeros(a_shape), np.zeros(b_shape)
@@ -42,9 +42,9 @@ def by_mma(dtype: int = 0) -> dict[str, np.ndarray]:
         a[:, :DIGITS] = digits if axis == 0 else weights
         b[:DIGITS] = weights[:, None] if axis == 0 else digits.T
         _, _, c = _run(macros, _stored(a, precision), _stored(b, precision))
-        sums.append(c.reshape(WARP, -1))
+        held_of_c.append(c.reshape(WARP, -1))
     every = {name: np.stack(both, axis=-1).astype(int) for name, both in elements.items()}
-    return every | {"C": np.stack(sums, axis=-1).astype(int)}
+    return every | {"C": np.stack(held_of_c, axis=-1).astype(int)}
 
 
 def _stored(numbers: np.ndarray, precision: Precision) -> np.ndarray:
@@ -57,9 +57,9 @@ def _stored(numbers: np.ndarray, precision: Precision) -> np.ndarray:
 def _run(macros: Settings, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ...]:
     """The words of A and of B, and the sums: a row for each lane."""
     down, across = macros["WM"] // 16, macros["WN"] // 8
-    sums = TYPES[macros["DTYPE"]].accumulate.storage
+    accumulator_type = TYPES[macros["DTYPE"]].accumulate.storage
     of_a, of_b = (np.zeros((WARP, size), np.uint32) for size in (4 * down, 2 * across))
-    of_c = np.zeros((WARP, 4 * down * across), sums)
+    of_c = np.zeros((WARP, 4 * down * across), accumulator_type)
     ptxsim.launch(
         PROBE, "lanes", (1, 1, 1), (WARP, 1, 1),
         [*(np.ascontiguousarray(matrix).view(np.uint32) for matrix in (A, B)), of_a, of_b, of_c],

@@ -17,15 +17,14 @@ from functools import cache, partial
 import pandas
 
 from gemmlab import ladder
-from gemmlab.kernel.compiler import code_hash
-from gemmlab.kernel.fingerprint import shortened
+from gemmlab.kernel.fingerprint import code_hash, shortened
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Settings
 from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync.rung import RUNG
 from gemmlab.measure import profiler
-from gemmlab.measure.ceilings import measure_mma_ceiling
+from gemmlab.measure.ceilings import measure_mma
 from gemmlab.records import ablations, runs
 from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WHOLE, WITH_CUBLAS, Kind, Row
@@ -81,10 +80,10 @@ def counted(step: AblationStep, shape: Shape, metrics: dict[str, str]) -> Row:
     """Counters of one launch at LARGE, by column; 0 at other shapes."""
     if shape != LARGE:
         return dict.fromkeys(metrics, 0)
-    (found,) = profiler.counters(
+    (counted,) = profiler.counters(
         step.rung, step.all_settings, [shape], tuple(metrics.values()), step.path
     )
-    return {name: found[metric] for name, metric in metrics.items()}
+    return {name: counted[metric] for name, metric in metrics.items()}
 
 
 BY_STEPS = ablation(
@@ -170,8 +169,9 @@ bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 @cache
 def _ceiling(number: int) -> Row:
     """What is kept of mma.sync of a type. Raises CeilingsError."""
-    cells = cells_of_roof(measure_mma_ceiling(number, TYPES[number]))
-    code = shortened(code_hash(MMA_CEILINGS.path, MMA_CEILINGS.macros | {"DTYPE": number}))
+    macros = MMA_CEILINGS.macros | {"DTYPE": number}
+    cells = cells_of_roof(measure_mma(MMA_CEILINGS, macros, TYPES[number]))
+    code = shortened(code_hash(MMA_CEILINGS.path, macros))
     return {
         "ceiling_tflops": cells["tflops"], "ceiling_mhz": cells["sm_clock_mhz"],
         "ceiling_code": code,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from gemmlab.ladder import precision as precisions
 from gemmlab.ladder import shapes
-from gemmlab.ladder.activations import ACTIVATIONS
-from gemmlab.ladder.constraints import Constraint, enough_registers
 from gemmlab.ladder.launch import PRODUCT, single
 from gemmlab.ladder.precision import HALF, Precision
 from gemmlab.ladder.probes import MMA_ROW_BYTES, MMA_SHAPE
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, enough_registers
+from gemmlab.lessons.fused_epilogue.rung import activation
 from ptxsim.architectures import WARP
 
+TYPE_NAMES = ", ".join(f"{value}: {precision.name}" for value, precision in enumerate(TYPES))
 FP8 = (precisions.FP8_E4M3, precisions.FP8_E5M2)
 # With OUT32.
 INTO_SINGLE = {HALF: precisions.HALF_TO_SINGLE, precisions.BRAIN: precisions.BRAIN_TO_SINGLE}
@@ -146,22 +146,10 @@ RUNG = Rung(
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
         Parameter("WN", 64, (32, 64), "columns of C that a warp computes"),
         Parameter("STAGES", DEFAULT_STAGES, (3, 4, 6), "pairs of tiles in shared memory"),
-        Parameter(
-            "DTYPE",
-            0,
-            tuple(range(len(TYPES))),
-            ", ".join(f"{value}: {one.name}" for value, one in enumerate(TYPES)),
-            tuned=False,
-        ),
+        Parameter("DTYPE", 0, tuple(range(len(TYPES))), TYPE_NAMES, tuned=False),
         Parameter("OUT32", 0, (0, 1), "1: C is float32 where A and B are of 16 bits", tuned=False),
         Parameter("BIAS", 0, (0, 1), "1: with a bias for each column", tuned=False),
-        Parameter(
-            "ACTIVATION",
-            0,
-            tuple(range(len(ACTIVATIONS))),
-            ", ".join(f"{value}: {name}" for value, name in enumerate(ACTIVATIONS)),
-            tuned=False,
-        ),
+        activation(0),
         Parameter("SWIZZLE", 1, (0, 1), "0: rows of tiles lie as they are", tuned=False),
     ),
     tile=shapes.tile,
@@ -187,7 +175,6 @@ RUNG = Rung(
     tuned_shapes=((1024, 1024, 512), (64, 4096, 4096)),
     swept=_swept,
     computed=tuple({"DTYPE": number} for number in range(len(TYPES))),
-    bias=True,
-    biased=lambda s: s["BIAS"] == 1,
+    takes_bias=lambda s: s["BIAS"] == 1,
     planted=Planted.beside(__file__),
 )

@@ -66,8 +66,7 @@ def of_type(dtype: int, k: int, side: int = SIDE) -> Errors:
 
 
 def held(stored: np.ndarray, precision: Precision) -> np.ndarray:
-    """What the tensor cores see of stored elements, in float64: of TF32 no more than 10 bits of the
-    fraction."""
+    """What the tensor cores see of stored elements, in float64: of TF32, 10 bits of fraction."""
     if precision.name == "tf32":
         return (stored.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(float)
     return precision.a.decode(stored)
@@ -98,11 +97,9 @@ def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
 
 
 def tensor_paces(*names: str) -> pandas.DataFrame:
-    """14 and 15 at LARGE in FP16, in a burst after a rest and sustained: a row for each rung and
-    load.
+    """14 and 15 at LARGE in FP16, in a burst and sustained: a row for each rung and load.
 
-    The SMs counted the clock. products: at the ceiling of mma.sync. L2: bytes of a counted launch,
-    at the recorded speed.
+    The SMs counted the clock. products: at the ceiling of mma.sync. L2: of a counted launch.
     """
     steps, roofs = measure.steps().set_index("step"), recorded_ceilings()
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)

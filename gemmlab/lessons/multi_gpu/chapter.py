@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from PIL import Image
-
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu.in_turn import holdings
 from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.schedules import summa
-from gemmlab.notebook.chapters import Chapter
+from gemmlab.notebook.series import Chapter
 from gemmlab.plots import thumbnails
-
-
-def _of_a_grid() -> Image.Image:
-    return thumbnails.ranks_thumbnail(holdings(summa(Problem(12, 12, 12), Grid(2, 2), 4))[0])
-
 
 CHAPTER = Chapter(
     name="21_multi_gpu",
     title="Several GPUs",
     idea="a product over ranks as lists of steps: who holds what, what moves, "
     "and what of that two GPUs hide",
-    draw=_of_a_grid,
+    draw=lambda: thumbnails.ranks_thumbnail(holdings(summa(Problem(12, 12, 12), Grid(2, 2), 4))[0]),
     alt="One of four ranks has a quarter of A, of B and of C, and gets a quarter of A and of B.",
 )

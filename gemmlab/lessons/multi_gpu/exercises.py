@@ -9,7 +9,7 @@ from gemmlab.lessons.multi_gpu import order
 from gemmlab.lessons.multi_gpu.schedule import Schedule, ScheduleError
 from gemmlab.lessons.multi_gpu.schedules import column_parallel
 
-COUNTS = (2, 3, 4, 7)
+COUNTS, NAMED_COUNTS = (2, 3, 4, 7), "2, 3, 4 and 7"
 PLANTED = (1, "gather 3", "product 1")  # rank, step, and the event that it lacks
 Ring = Callable[[int, int], Sequence[int]]
 
@@ -40,7 +40,7 @@ def check_all_gather(ring: Ring) -> None:
             if lacks := sorted(set(range(ranks)) - parts):
                 print(f"Not yet: of {ranks} ranks, rank {rank} lacks part {lacks[0]} at the end.")
                 return
-    print(f"Right: with {_listed(COUNTS)} ranks all have all parts after one round less.")
+    print(f"Right: with {NAMED_COUNTS} ranks all have all parts after one round less.")
 
 
 def check_reduce_scatter(ring: Ring) -> None:
@@ -53,22 +53,22 @@ def check_reduce_scatter(ring: Ring) -> None:
         if (rounds := _rounds(ring, ranks)) is None:
             return
         # Of each rank and part, how often each rank's own number is in the sum.
-        sums = [[[int(one == rank) for one in range(ranks)] for _ in range(ranks)]
+        counts = [[[int(source == rank) for source in range(ranks)] for _ in range(ranks)]
                 for rank in range(ranks)]  # fmt: skip
         for at in range(ranks - 1):
-            sent = [(rounds[rank][at], sums[rank][rounds[rank][at]]) for rank in range(ranks)]
+            sent = [(rounds[rank][at], counts[rank][rounds[rank][at]]) for rank in range(ranks)]
             for rank, (part, numbers) in enumerate(sent):
                 to = (rank + 1) % ranks
-                sums[to][part] = [a + b for a, b in zip(sums[to][part], numbers, strict=True)]
+                counts[to][part] = [a + b for a, b in zip(counts[to][part], numbers, strict=True)]
         for rank in range(ranks):
-            for other, times in enumerate(sums[rank][rank]):
+            for other, times in enumerate(counts[rank][rank]):
                 if times != 1:
                     print(
                         f"Not yet: of {ranks} ranks, rank {rank} ends with the number of rank "
                         f"{other} {times} times in its sum."
                     )
                     return
-    print(f"Right: with {_listed(COUNTS)} ranks each has the whole sum of its part.")
+    print(f"Right: with {NAMED_COUNTS} ranks each has the whole sum of its part.")
 
 
 def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
@@ -94,30 +94,24 @@ def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
     return rounds
 
 
-def _listed(counts: Sequence[int]) -> str:
-    return f"{', '.join(map(str, counts[:-1]))} and {counts[-1]}"
-
-
 def without_an_event() -> Schedule:
     """A column parallel product of three ranks in four chunks, in which one event is missing."""
     return column_parallel(Problem(24, 9, 6), 3, 4).without(*PLANTED)
 
 
 def find_event(schedule: Schedule, rank: int | None, step: str | None, event: str | None) -> None:
-    """Say whether `step` of `rank` must wait for `event`, so that nothing races. None: no answer
-    yet.
-    """
+    """Say whether nothing races once `step` of `rank` waits for `event`. None: no answer yet."""
     if rank is None or step is None or event is None:
         print("Not answered yet: put rank, step and event in place of None and run it again.")
         return
     try:
-        left = order.findings(schedule.with_event(rank, step, event))
+        remaining = order.findings(schedule.with_event(rank, step, event))
     except ScheduleError as error:
         print(f"Not yet: {error}.")
         return
     before = len(order.findings(schedule))
-    if left:
-        print(f"Not yet: of {before} findings {len(left)} are left. {left[0]}.")
+    if remaining:
+        print(f"Not yet: of {before} findings {len(remaining)} are left. {remaining[0]}.")
     else:
         print(f"Right: {step!r} of rank {rank} waits for {event!r} now, and nothing races.")
         if (rank, step, event) != PLANTED:

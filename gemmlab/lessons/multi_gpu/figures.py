@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import AutoLocator
 
-from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, Holdings, holdings
+from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, holdings
 from gemmlab.lessons.multi_gpu.schedule import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
 from gemmlab.plots import style
@@ -40,9 +40,8 @@ def rank_holdings(schedule: Schedule) -> Picture:
         (1.0, "holds: A and B at the beginning, C at the end"),
         (PALE, "A and B: comes from another rank; C: computes a part of the sum for another"),
     ):
-        for name in "ABC":
-            look = {"facecolor": style.tint(ARRAYS[name], share), "edgecolor": FAINT}
-            key.append((words if name == "C" else "", look))
+        tints = [style.tint(ARRAYS[name], share) for name in "ABC"]
+        key.append((words, [{"facecolor": tint, "edgecolor": FAINT} for tint in tints]))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
     height = down * (HEAD + side + 0.2)
     fig = page(title, height, _of_holdings(schedule, by_rank), key=key)
@@ -50,13 +49,12 @@ def rank_holdings(schedule: Schedule) -> Picture:
         row, column = divmod(rank, across)
         left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
         fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
-        matrices = {name: getattr(holding, name) for name in "ABC"}
-        sides = {name: [scale * n for n in of.shape[::-1]] for name, of in matrices.items()}
+        sides = {name: [scale * n for n in of.shape[::-1]] for name, of in holding.items()}
         along = sides["A"][0], sides["B"][1]
         gid = f"rank {rank}"
         axes = product_axes(fig, left, top + HEAD, along, sides["C"], (GAP, GAP), gid)
         for name, ax in axes.items():
-            _draw(ax, name, matrices[name])
+            _draw(ax, name, holding[name])
     return fig
 
 
@@ -72,11 +70,11 @@ def _draw(ax: Axes, name: str, matrix: np.ndarray) -> None:
     ax.text(0.06, 0.92, name, transform=ax.transAxes, **look)
 
 
-def _of_holdings(schedule: Schedule, by_rank: list[Holdings]) -> str:
+def _of_holdings(schedule: Schedule, by_rank: list[dict[str, np.ndarray]]) -> str:
     """What rank 0 holds and gets, in shares of each matrix."""
 
     def of(what: int, names: str) -> str:
-        shares = {name: np.mean(getattr(by_rank[0], name) == what) for name in names}
+        shares = {name: np.mean(by_rank[0][name] == what) for name in names}
         parts = [f"{100 * share:.3g} % of {name}" for name, share in shares.items() if share]
         return style.listed(parts) if parts else "nothing"
 

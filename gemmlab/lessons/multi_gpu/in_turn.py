@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from gemmlab.kernel.bounds import error_bound
-from gemmlab.kernel.kernel import Kernel, by_default
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
-from gemmlab.ladder.element_types import FLOAT32, ElementType
+from gemmlab.ladder.precision import FLOAT32, ElementType
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
 from gemmlab.lessons.multi_gpu.schedule import (
     Collective,
@@ -24,7 +24,6 @@ from gemmlab.lessons.multi_gpu.schedule import (
     Schedule,
     ScheduleError,
     Sum,
-    Work,
 )
 
 Array = Any  # NumPy or CuPy
@@ -63,9 +62,7 @@ class ByKernel:
     @classmethod
     def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
         """By a rung's name and its macros, or its defaults: what can be sent to another process."""
-        if settings is None:
-            return cls(by_default(find(rung)))
-        chosen = settings_for(find(rung), {}) | settings
+        chosen = settings_for(find(rung), {}) | (settings or {})
         return cls(Kernel(find(rung), chosen, None, find(rung).path))
 
     def element(self, matrix: str) -> ElementType:
@@ -86,9 +83,7 @@ class ByKernel:
         self.kernel.launch_into(a, b, c, 1.0, float(add))
 
     def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
-        """Multiplies these each time it is called, on the current stream; its arguments are made
-        once.
-        """
+        """Multiplies these on the current stream at each call, with arguments made once."""
         if not c.size:
             return lambda: None
         return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, float(add))
@@ -106,8 +101,7 @@ class Bounded:
     """Float64 products and how far those of a kernel of this precision may be from them.
 
     An array is (2, rows, columns): values, and bounds of their errors. Each product adds the bound
-    of kernel.bounds; a sum of p terms in float32 adds p - 1 roundings, and the one to the type of
-    C.
+    of kernel.bounds; a sum of p terms in float32 adds p - 1 roundings and the one to C's type.
     """
 
     def __init__(self, precision: Precision):
@@ -165,14 +159,20 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     received = [0] * schedule.ranks
     for unit in units:
         rank, step = unit[0]
-        if isinstance(step.work, Collective):
-            for message in step.work.messages:
+        work, buffers = step.work, ranks[rank]
+        if isinstance(work, Collective):
+            for message in work.messages:
                 kept = rows_of(ranks[message.target], message.kept)
                 kept[...] = rows_of(ranks[message.source], message.sent)
                 if message.source != message.target:
                     received[message.target] += kept.nbytes
+        elif isinstance(work, Product):
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            if c.size:
+                arithmetic.multiply(a, b, c, work.add)
         else:
-            compute(step.work, ranks[rank], arithmetic)
+            terms = [rows_of(buffers, part) for part in work.terms]
+            arithmetic.total(terms, rows_of(buffers, work.into))
     return Result(gathered(schedule, ranks, arithmetic), tuple(received))
 
 
@@ -196,17 +196,6 @@ def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
     return buffers
 
 
-def compute(work: Work, buffers: Buffers, arithmetic) -> None:
-    """A product or a sum, on buffers of its rank."""
-    if isinstance(work, Product):
-        a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-        if c.size:
-            arithmetic.multiply(a, b, c, work.add)
-    else:
-        terms = [rows_of(buffers, part) for part in work.terms]
-        arithmetic.total(terms, rows_of(buffers, work.into))
-
-
 def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
     """C from what the ranks hold at the end, NumPy."""
     C = to_host(arithmetic.empty(schedule.problem.m, schedule.problem.n, "C"))
@@ -219,30 +208,24 @@ def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
 NONE, COMES, HOLDS = 0, 1, 2
 
 
-@dataclass(frozen=True)
-class Holdings:
-    """Of one rank a number for each element of A, B and C, in arrays of their shapes.
+def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
+    """Of each rank a number for each element of "A", "B" and "C". Raises Stuck.
 
     HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: of A and B,
-    another sends it; of C, it computes a part of its sum for another.
+    another sends it; of C, it computes a part of its sum for another. Messages move the numbers of
+    elements, so take a small product.
     """
-
-    A: np.ndarray
-    B: np.ndarray
-    C: np.ndarray
-
-
-def holdings(schedule: Schedule) -> list[Holdings]:
-    """Of each rank. Messages move the numbers of elements. Raises Stuck. Draw a small product."""
     problem = schedule.problem
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
-    by_rank = [Holdings(*(np.zeros(shape, np.int8) for shape in shapes)) for _ in schedule.steps]
+    by_rank = [
+        {name: np.zeros(shape, np.int8) for name, shape in zip("ABC", shapes, strict=True)}
+        for _ in schedule.steps
+    ]
     places = _Places()
     A, B, C = (np.arange(m * n).reshape(m, n) for m, n in shapes)
     ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
     for held in (*schedule.inputs, *schedule.outputs):
-        matrix = getattr(by_rank[held.rank], held.matrix)
-        matrix[slice(*held.rows), slice(*held.columns)] = HOLDS
+        by_rank[held.rank][held.matrix][slice(*held.rows), slice(*held.columns)] = HOLDS
     for unit in in_order(schedule):
         rank, step = unit[0]
         work, buffers = step.work, ranks[rank]
@@ -252,11 +235,11 @@ def holdings(schedule: Schedule) -> list[Holdings]:
                 kept[...] = rows_of(ranks[message.source], message.sent)
         elif isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-            _mark(by_rank[rank].A, a)
-            _mark(by_rank[rank].B, b)
+            _mark(by_rank[rank]["A"], a)
+            _mark(by_rank[rank]["B"], b)
             if a.size and b.size:
                 c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
-                _mark(by_rank[rank].C, c)
+                _mark(by_rank[rank]["C"], c)
         elif isinstance(work, Sum):
             rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
     return by_rank

@@ -30,13 +30,13 @@ from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.schedule import Schedule, squarest
-from gemmlab.lessons.multi_gpu.timeline import Timeline
+from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records import registry
-from gemmlab.records.registry import NUMBER, POSITIVE, SIZE, TEXT, Row, Say, Table, of_row
+from gemmlab.records.registry import NUMBER, POSITIVE, SIZE, TEXT, NoRecord, Row, Say, Table, of_row
 from gemmlab.records.runs import spread
 
 NAME = "21_multi_gpu"
@@ -203,16 +203,9 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
 
 
 def _links(ranks: int, say: Say) -> dict[str, float]:
-    summed, copied = runner.link_rates(ranks)
-    rates = {
-        "all_reduce_gbytes": statistics.median(summed) / 1e9,
-        "peer_copy_gbytes": statistics.median(copied) / 1e9,
-    }
-    say(
-        f"{NAME}: {ranks} GPUs, all-reduce {rates['all_reduce_gbytes']:.0f} GB/s, "
-        f"peer copy {rates['peer_copy_gbytes']:.0f} GB/s"
-    )
-    return rates
+    summed, copied = (statistics.median(rates) / 1e9 for rates in runner.link_rates(ranks))
+    say(f"{NAME}: {ranks} GPUs, all-reduce {summed:.0f} GB/s, peer copy {copied:.0f} GB/s")
+    return {"all_reduce_gbytes": summed, "peer_copy_gbytes": copied}
 
 
 def _median(measured: Measured) -> Timeline:
@@ -280,3 +273,28 @@ TIMELINES = _Timelines(
     columns=STEPS, measure=_measured, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 EVIDENCE = (SPEEDS, TIMELINES)
+
+
+def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
+    """The recorded median run of a schedule of MAKERS, its products by a rung of CASES.
+
+    `moved_by`: NCCL or DMA_ENGINES. Raises NoRecord, StaleRecord.
+    """
+    table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
+    rows = table[
+        (table.schedule == kept_name(schedule)) & (table.kernel == kernel)
+        & (table.moved_by == moved_by)
+        & (table.ranks == schedule.ranks) & (table.m == m) & (table.n == n) & (table.k == k)
+    ]  # fmt: skip
+    if rows.empty:
+        raise NoRecord(
+            f"{NAME}: no timeline is recorded of {schedule} by {kernel}, moved by {moved_by}"
+        )
+    ran = tuple(
+        Ran(row.rank, row.stream, row.step, row.kind, row.start_ms, row.end_ms)
+        for row in rows.itertuples()
+    )
+    first = rows.iloc[0]
+    gpus = f"{schedule.ranks} × {first.gpu}"
+    source = f"{kernel}, moved by {moved_by}, measured on {gpus}, {first.recorded[:10]}"
+    return Timeline(schedule, ran, source)

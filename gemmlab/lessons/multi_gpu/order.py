@@ -3,14 +3,12 @@
 A step happens before another if the other comes later on the same stream, waits for it, or keeps
 what was sent after it; and so on through further steps. Steps of one rank without such an order may
 run at the same time: if both touch the same rows, and one writes, they race. The order is that of
-L. Lamport, "Time, clocks, and the ordering of events in a distributed system", Communications of
-the ACM 21 (7), 1978.
+L. Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 21 (7), 1978.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import combinations
 
 from gemmlab.lessons.multi_gpu.schedule import Collective, Part, Schedule, ScheduleError, Step
@@ -32,13 +30,15 @@ def in_order(schedule: Schedule) -> list[Unit]:
     steps = {(rank, step.name): step for rank, step in schedule}
     done: set[tuple[int, str]] = set()
     units: list[Unit] = []
-    left = list(steps)
-    while left:
+    remaining = list(steps)
+    while remaining:
         ready = {
-            key for key in left if all((key[0], name) in done for name in waiting[key])
-        }  # fmt: skip
+            (rank, name)
+            for rank, name in remaining
+            if all((rank, event) in done for event in waiting[rank, name])
+        }
         before = len(done)
-        for rank, name in [key for key in left if key in ready]:
+        for rank, name in [key for key in remaining if key in ready]:
             if (rank, name) in done:
                 continue
             work = steps[rank, name].work
@@ -47,33 +47,31 @@ def in_order(schedule: Schedule) -> list[Unit]:
                 units.append([(member, steps[member, name]) for member in members])
                 done |= {(member, name) for member in members}
         if len(done) == before:
-            raise Stuck(_why_stuck(steps, waiting, done, left, ready))
-        left = [key for key in left if key not in done]
+            raise Stuck(_why_stuck(steps, waiting, done, remaining, ready))
+        remaining = [key for key in remaining if key not in done]
     return units
 
 
 def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:
     """The names of the steps that this one directly comes after."""
-    same = [one.name for one in steps[: steps.index(step)] if one.stream == step.stream]
+    same = [other.name for other in steps[: steps.index(step)] if other.stream == step.stream]
     return (*same[-1:], *step.after)
 
 
-def _why_stuck(steps, waiting, done, left, ready) -> str:
+def _why_stuck(steps, waiting, done, remaining, ready) -> str:
     """Who waits in which collective for whom; else for which steps of its own."""
-    for rank, name in left:
+    for rank, name in remaining:
         if (rank, name) not in ready:
             continue
-        missing = [
-            member for member in steps[rank, name].work.members if (member, name) not in ready
-        ]
-        other = missing[0]
+        members = steps[rank, name].work.members
+        other = next(member for member in members if (member, name) not in ready)
         if (other, name) not in steps:
             why = "which has no such step"
         else:
             held = next(n for n in waiting[other, name] if (other, n) not in done)
             why = f"which waits for {held!r} before it"
         return f"rank {rank} would wait for ever in {name!r} for rank {other}, {why}"
-    rank, name = left[0]
+    rank, name = remaining[0]
     held = next(event for event in waiting[rank, name] if (rank, event) not in done)
     return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
 
@@ -94,7 +92,7 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
         for rank, step in unit:
             sources = ()
             if isinstance(step.work, Collective):
-                sources = {one.source for one in step.work.kept_by(rank)}
+                sources = {message.source for message in step.work.kept_by(rank)}
             before[rank, step.name] = before_on_rank[rank].union(
                 *(before_on_rank[source] for source in sources)
             )
@@ -104,25 +102,22 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
 def findings(schedule: Schedule) -> list[str]:
     """A sentence for each race, and for each read of rows that nobody wrote. Raises Stuck."""
     before = earlier(schedule)
-    given: dict[int, list[Part]] = defaultdict(list)
-    for held in schedule.inputs:
-        given[held.rank].append(held.part)
     sentences = []
     for rank, steps in enumerate(schedule.steps):
-        for one, other in combinations(steps, 2):
-            ordered = (rank, one.name) in before[rank, other.name] or (
-                (rank, other.name) in before[rank, one.name]
+        for first, second in combinations(steps, 2):
+            ordered = (rank, first.name) in before[rank, second.name] or (
+                (rank, second.name) in before[rank, first.name]
             )
             if not ordered:
-                sentences += _races(rank, one, other)
+                sentences += _races(rank, first, second)
         for step in steps:
-            written = given[rank] + [
+            written = [held.part for held in schedule.inputs if held.rank == rank] + [
                 part
                 for earlier_rank, name in before[rank, step.name]
                 if earlier_rank == rank
-                for part in next(s for s in steps if s.name == name).writes(rank)
+                for part in next(s for s in steps if s.name == name).work.writes(rank)
             ]
-            for part in step.reads(rank):
+            for part in step.work.reads(rank):
                 if not _covered(part, written):
                     sentences.append(
                         f"rank {rank}: {step.name!r} reads {part}, of which some rows nobody has "
@@ -131,32 +126,27 @@ def findings(schedule: Schedule) -> list[str]:
     return sentences
 
 
-def _races(rank: int, step: Step, other: Step) -> Iterator[str]:
-    pairs = (
-        (step.writes(rank), other.writes(rank), "write", "writes"),
-        (step.writes(rank), other.reads(rank), "write", "reads"),
-        (step.reads(rank), other.writes(rank), "read", "writes"),
-    )
-    for firsts, seconds, first_does, second_does in pairs:
-        for rows in _shared(firsts, seconds):
-            yield (
-                f"rank {rank}: {other.name!r} {second_does} {rows} while {step.name!r} may "
-                f"{first_does} it: no event orders the two"
-            )
-            return
-
-
-def _shared(firsts: Iterable[Part], seconds: tuple[Part, ...]) -> Iterator[Part]:
-    for first in firsts:
-        for second in seconds:
-            if (rows := first.shared(second)) is not None:
-                yield rows
+def _races(rank: int, step: Step, other: Step) -> list[str]:
+    """A sentence if one of them writes rows that the other touches."""
+    for parts, other_parts, does, other_does in (
+        (step.work.writes(rank), other.work.writes(rank), "write", "writes"),
+        (step.work.writes(rank), other.work.reads(rank), "write", "reads"),
+        (step.work.reads(rank), other.work.writes(rank), "read", "writes"),
+    ):
+        shared = (part.shared(other_part) for part in parts for other_part in other_parts)
+        if rows := next(filter(None, shared), None):
+            return [
+                f"rank {rank}: {other.name!r} {other_does} {rows} while {step.name!r} may {does} "
+                "it: no event orders the two"
+            ]
+    return []
 
 
 def _covered(part: Part, written: Iterable[Part]) -> bool:
     """Whether each row of it is in one of the written parts."""
     reached = part.start
-    for rows in sorted(filter(None, (part.shared(other) for other in written)), key=lambda p: p.start):  # fmt: skip # noqa: E501
+    shared = filter(None, map(part.shared, written))
+    for rows in sorted(shared, key=lambda rows: rows.start):
         if rows.start > reached:
             break
         reached = max(reached, rows.stop)

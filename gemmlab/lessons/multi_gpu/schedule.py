@@ -116,12 +116,10 @@ class Product:
     c: Part
     add: bool = False
 
-    @property
-    def reads(self) -> tuple[Part, ...]:
+    def reads(self, rank: int) -> tuple[Part, ...]:
         return (self.a, self.b, self.c) if self.add else (self.a, self.b)
 
-    @property
-    def writes(self) -> tuple[Part, ...]:
+    def writes(self, rank: int) -> tuple[Part, ...]:
         return (self.c,)
 
 
@@ -132,12 +130,10 @@ class Sum:
     terms: tuple[Part, ...]
     into: Part
 
-    @property
-    def reads(self) -> tuple[Part, ...]:
+    def reads(self, rank: int) -> tuple[Part, ...]:
         return self.terms
 
-    @property
-    def writes(self) -> tuple[Part, ...]:
+    def writes(self, rank: int) -> tuple[Part, ...]:
         return (self.into,)
 
 
@@ -163,6 +159,12 @@ class Collective:
     members: tuple[int, ...]
     messages: tuple[Message, ...]
 
+    def reads(self, rank: int) -> tuple[Part, ...]:
+        return tuple(message.sent for message in self.sent_by(rank))
+
+    def writes(self, rank: int) -> tuple[Part, ...]:
+        return tuple(message.kept for message in self.kept_by(rank))
+
     def sent_by(self, rank: int) -> list[Message]:
         return [message for message in self.messages if message.source == rank]
 
@@ -181,16 +183,6 @@ class Step:
     work: Work
     stream: str
     after: tuple[str, ...] = ()
-
-    def reads(self, rank: int) -> tuple[Part, ...]:
-        if isinstance(self.work, Collective):
-            return tuple(message.sent for message in self.work.sent_by(rank))
-        return self.work.reads
-
-    def writes(self, rank: int) -> tuple[Part, ...]:
-        if isinstance(self.work, Collective):
-            return tuple(message.kept for message in self.work.kept_by(rank))
-        return self.work.writes
 
 
 @dataclass(frozen=True)
@@ -246,8 +238,7 @@ class Schedule:
         return self.buffers[rank][part.buffer].columns
 
     def flop(self, rank: int, work: Product) -> int:
-        """Of one product: a multiplication and an addition for each element of A and column of
-        B."""
+        """A multiplication and an addition for each element of A and column of B."""
         return 2 * work.c.rows * self.width(rank, work.a) * self.width(rank, work.b)
 
     def received_bytes(self, rank: int, precision: Precision) -> int:
@@ -269,23 +260,17 @@ class Schedule:
     def same_bits(self) -> bool:
         """Whether each element of C comes of one product over the whole of K, as on one rank."""
         products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
-        sums = any(isinstance(step.work, Sum) for _, step in self)
-        return not sums and all(
+        has_sums = any(isinstance(step.work, Sum) for _, step in self)
+        return not has_sums and all(
             not product.add and self.width(rank, product.a) == self.problem.k
             for rank, product in products
         )
 
     def listing(self, rank: int) -> str:
         """The steps of a rank, a line each: stream, name, what it does, what it waits for."""
-        steps = self.steps[rank]
-        wide = [
-            max(len(words) for words in column) for column in zip(*map(_words, steps), strict=True)
-        ]
-        return "\n".join(
-            "  ".join(words.ljust(width) for words, width in zip(_words(step), wide, strict=True))
-            .rstrip()
-            for step in steps
-        )  # fmt: skip
+        rows = [_words(step) for step in self.steps[rank]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
     def without(self, rank: int, name: str, event: str) -> Schedule:
         """The same without an event that this step waits for. Raises ScheduleError."""
@@ -306,11 +291,9 @@ class Schedule:
         raise ScheduleError(f"rank {rank} has no step {name!r}; see listing({rank})")
 
     def _changed(self, rank: int, step: Step, after: tuple[str, ...]) -> Schedule:
-        changed = (
-            replace(other, after=after) if other is step else other for other in self.steps[rank]
-        )
-        steps = (*self.steps[:rank], tuple(changed), *self.steps[rank + 1 :])
-        return replace(self, steps=steps)
+        steps = [list(every) for every in self.steps]
+        steps[rank][steps[rank].index(step)] = replace(step, after=after)
+        return replace(self, steps=tuple(map(tuple, steps)))
 
 
 def _words(step: Step) -> tuple[str, str, str, str]:

@@ -101,19 +101,19 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     is multiplied. Rows of A lie in the order of the chunks, as column_parallel leaves its C.
     """
     rows = _rows(problem.m, whole("ranks", ranks), whole("chunks", chunks))
-    sums, n = parts(problem.k, ranks), problem.n
+    depths, n = parts(problem.k, ranks), problem.n
     most = max(sum(map(length, chunk)) for chunk in rows)
     a_of = spans_to_parts("A", [(0, sum(map(length, chunk))) for chunk in rows])
     buffers, steps, inputs, outputs = [], [], [], []
     for rank in range(ranks):
-        deep, slots = length(sums[rank]), range(min(SLOTS, chunks))
+        deep, slots = length(depths[rank]), range(min(SLOTS, chunks))
         c_of = spans_to_parts("C", [chunk[rank] for chunk in rows])
-        most_own = max(part.rows for part in c_of)
+        most_rows = max(part.rows for part in c_of)
         b, rank_steps = Part("B", 0, deep), []
         buffers.append({
             "A": Buffer(problem.m, deep, "A"), "B": Buffer(deep, n, "B"),
             **{_slot("partial", at): Buffer(most, n, "C") for at in slots},
-            **{_slot(f"of rank {other}", at): Buffer(most_own, n, "C")
+            **{_slot(f"of rank {other}", at): Buffer(most_rows, n, "C")
                for at in slots for other in range(ranks) if other != rank},
             "C": Buffer(sum(part.rows for part in c_of), n, "C"),
         })  # fmt: skip
@@ -141,8 +141,8 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                 Step(f"sum {at}", Sum(terms, c_of[at]), COPIES, after=(f"product {at}",)),
             ]
         steps.append(tuple(rank_steps))
-        inputs += _held_in_chunks("A", rank, a_of, rows, sums[rank])
-        inputs.append(Held("B", rank, b, sums[rank][0], (0, n)))
+        inputs += _held_in_chunks("A", rank, a_of, rows, depths[rank])
+        inputs.append(Held("B", rank, b, depths[rank][0], (0, n)))
         outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
     return _made(ROW, problem, buffers, steps, inputs, outputs)
 
@@ -161,14 +161,14 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
     for rank in range(grid.count):
         i, j = grid.place(rank)
         tall, wide = length(rows[i]), length(columns[j])
-        room = {"C": Buffer(tall, wide, "C")}
+        rank_buffers = {"C": Buffer(tall, wide, "C")}
         c, rank_steps = Part("C", 0, tall), []
         for at, depth in enumerate(depths):
             from_a, from_b = i * grid.columns + at % grid.columns, at % grid.rows * grid.columns + j
             deep = length(depth)
             a = Part(_panel("A", at, deep, rank == from_a), 0, tall)
             b = Part(_panel("B", at, deep, rank == from_b), 0, deep)
-            room |= {a.buffer: Buffer(tall, deep, "A"), b.buffer: Buffer(deep, wide, "B")}
+            rank_buffers |= {a.buffer: Buffer(tall, deep, "A"), b.buffer: Buffer(deep, wide, "B")}
             if rank == from_a:
                 inputs.append(Held("A", rank, a, rows[i][0], depth))
             if rank == from_b:
@@ -182,7 +182,7 @@ def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
                 Step(f"product {at}", Product(a, b, c, add=at > 0), PRODUCTS,
                      after=(f"A {at}", f"B {at}")),
             ]  # fmt: skip
-        buffers.append(room)
+        buffers.append(rank_buffers)
         steps.append(tuple(rank_steps))
         outputs.append(Held("C", rank, c, rows[i][0], columns[j]))
     return _made(f"{SUMMA} {grid}", problem, buffers, steps, inputs, outputs)
@@ -229,7 +229,7 @@ def _made(name: str, problem: Problem, buffers, steps, inputs, outputs) -> Sched
         kept.append(
             tuple(replace(step, after=tuple(n for n in step.after if n in names)) for step in there)
         )
-    held = [tuple(one for one in every if one.part.rows) for every in (inputs, outputs)]
+    held = [tuple(held for held in every if held.part.rows) for every in (inputs, outputs)]
     return Schedule(name, problem, tuple(buffers), tuple(kept), *held)
 
 

@@ -11,7 +11,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
-from gemmlab.lessons.multi_gpu import in_turn, measure, recorded
+from gemmlab.lessons.multi_gpu import in_turn, measure
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
@@ -25,15 +25,15 @@ YES = {True: "yes", False: "no"}
 AT = measure.CUBE.shape  # whose recorded rate the model takes
 
 
-def machine(rung: str, link: float, network: float | None = None, hosts_of: int = 8) -> Machine:
+def machine(rung: str, link: float, network: float | None = None) -> Machine:
     """A GPU with the recorded rates of a rung at AT and of a copy, and with links as given.
 
-    `link`, `network`: bytes a second one way, to GPUs of its host, which has `hosts_of`, and to
-    others. Raises LadderError, NoRecord, StaleRecord and ScheduleError.
+    `link`, `network`: bytes a second one way, to GPUs of its host of 8 and to others. Raises
+    LadderError, NoRecord, StaleRecord and ScheduleError.
     """
     run = runs.replay_at(Measured(ladder.find(rung)), *AT)
     memory = roofs.recorded_ceilings().bytes_per_second
-    return Machine(1e9 * run.gflops, memory, link, network, hosts_of)
+    return Machine(1e9 * run.gflops, memory, link, network)
 
 
 def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> pandas.DataFrame:
@@ -79,7 +79,7 @@ def traffic(
 
 def recorded_link() -> float:
     """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
-    table = recorded.scaling()
+    table = measure.SPEEDS.read()
     return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
 
 
@@ -89,7 +89,7 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
     A row for each rung, schedule, way of moving and number of GPUs.
     """
     rows = {}
-    for row in recorded.scaling().itertuples():
+    for row in measure.SPEEDS.read().itertuples():
         if (row.m, row.n, row.k) != problem.shape:
             continue
         model = _model(row)
@@ -102,8 +102,7 @@ def beside_model(problem: Problem) -> pandas.DataFrame:
 
 
 def _model(row) -> Timeline:
-    """Of a recorded row: with the rate that one GPU had in the same recording, and the link by what
-    moved its parts."""
+    """Of a recorded row, with the recorded rates of one GPU and of the link that was used."""
     problem = Problem(row.m, row.n, row.k)
     rate = problem.flop / (row.one_gpu_ms / MS)
     memory = roofs.recorded_ceilings().bytes_per_second
@@ -118,7 +117,7 @@ def grown() -> pandas.DataFrame:
 
     A row for each rung, schedule, way of moving and number of GPUs that was measured so.
     """
-    table, rows = recorded.scaling(), {}
+    table, rows = measure.SPEEDS.read(), {}
     for case in filter(lambda case: case.grown, measure.CASES):
         of_one = case.grown
         of_rung = table[
@@ -136,9 +135,8 @@ def grown() -> pandas.DataFrame:
 
 
 def alone() -> pandas.DataFrame:
-    """TFLOP/s of one GPU in the recording of several, a row for each rung, a column for each shape;
-    NaN where a rung was not measured at a shape."""
-    table = recorded.scaling().drop_duplicates(["kernel", "m", "n", "k"])
+    """Recorded TFLOP/s of one GPU: a row for each rung, a column for each shape, else NaN."""
+    table = measure.SPEEDS.read().drop_duplicates(["kernel", "m", "n", "k"])
     rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for row in table.itertuples():
         problem = Problem(row.m, row.n, row.k)
@@ -148,13 +146,13 @@ def alone() -> pandas.DataFrame:
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     """Milliseconds of the recorded run of a schedule, of GPU 0, by rung and way of moving."""
-    table, rows, (m, n, k) = recorded.scaling(), {}, schedule.problem.shape
+    table, rows, (m, n, k) = measure.SPEEDS.read(), {}, schedule.problem.shape
     for case in measure.CASES:
         kernel = case.rung.name
         same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
         one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
         for way in table.moved_by[same].unique():
-            run = recorded.timeline(schedule, kernel, way)
+            run = measure.timeline(schedule, kernel, way)
             multiplies = sum(step.ms for step in run.of(0, PRODUCT))
             rows[kernel, way] = {
                 "all": run.ms, "products": multiplies,
@@ -167,13 +165,12 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
 def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
     """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
     steps = {step.name: step for step in run.of(0)}
-    rows = {
-        at: {
-            f"{kind} {what}": value
-            for kind in ("gather", "product")
-            for step in [steps[f"{kind} {at}"]]
-            for what, value in (("from", step.start_ms), ("to", step.end_ms), ("ms", step.ms))
-        }
-        for at in range(chunks)
-    }  # fmt: skip
+    rows = {}
+    for at in range(chunks):
+        gather, product = steps[f"gather {at}"], steps[f"product {at}"]
+        rows[at] = {
+            "gather from": gather.start_ms, "gather to": gather.end_ms, "gather ms": gather.ms,
+            "product from": product.start_ms, "product to": product.end_ms,
+            "product ms": product.ms,
+        }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("chunk")

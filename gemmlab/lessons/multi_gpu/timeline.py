@@ -1,7 +1,7 @@
 """A schedule timed on paper: counted work over given rates. A model, no measurement.
 
 A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory;
-a sum its bytes over the latter. A collective takes, after a latency, the longest of what any member
+a sum its bytes over the latter. A collective takes the longest of what any member
 sends or keeps over the link of a GPU, or over its part of the network where the other rank is on
 another host. A broadcast goes on from rank to rank: each sends it once. An all-gather brings to a
 host once what all its GPUs need, spread over their parts of the network. Streams of a GPU do not
@@ -127,15 +127,12 @@ class Machine:
     link_bytes_per_second: float
     network_bytes_per_second: float | None = None
     gpus_per_host: int = 8
-    latency_s: float = 0.0
 
     def __post_init__(self):
         rates = (self.flop_per_second, self.memory_bytes_per_second, self.link_bytes_per_second)
         for rate in (*rates, *filter(None, [self.network_bytes_per_second])):
             if not rate > 0:
                 raise ScheduleError(f"a rate is {rate!r}; it must be above 0")
-        if self.latency_s < 0:
-            raise ScheduleError(f"latency_s is {self.latency_s!r}; it must be 0 or more")
         whole("gpus_per_host", self.gpus_per_host)
 
     def host(self, rank: int) -> int:
@@ -186,7 +183,7 @@ def seconds(
     if isinstance(work, Product):
         moved = sum(
             part.rows * schedule.width(rank, part) * schedule.element_bytes(rank, part, precision)
-            for part in (*work.reads, *work.writes)
+            for part in (*work.reads(rank), *work.writes(rank))
         )
         flop = schedule.flop(rank, work)
         return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)
@@ -194,7 +191,7 @@ def seconds(
         parts = (*work.terms, work.into)
         moved = sum(part.rows * schedule.width(rank, part) for part in parts) * precision.c.bytes
         return moved / machine.memory_bytes_per_second
-    return machine.latency_s + _moving_s(schedule, work, machine, precision)
+    return _moving_s(schedule, work, machine, precision)
 
 
 def _moving_s(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gemmlab.ladder.constraints import whole_block
 from gemmlab.ladder.launch import Triple, single
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Parameter, Settings, whole_block
 from gemmlab.ladder.shapes import ceil_div
 
 POWERS = tuple(2**i for i in range(11))

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from gemmlab.lessons.persistent.schedule import Schedule
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes, write
+from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, rows_of
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 from ptxsim import BoxCopy
 
@@ -25,8 +25,7 @@ NEEDED, REST = 0.6, 0.08  # of the colours of A and B
 def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     """Which block computes which tile of C, in which round; what the first round needs is dark.
 
-    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one
-    shape.
+    orders: (name, schedule.schedule(kernel, m, n, k, sm_count)), one or two, of one shape.
     """
     room = (WIDTH - MARGIN) / 2 - 0.3
     side = room - STRIP - GAP
@@ -34,36 +33,30 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
         order.tiles[0] * order.tile[0] / (order.tiles[1] * order.tile[1]) for _, order in orders
     )
     key = [
-        (words, {"facecolor": style.tint(ARRAYS[array], share)})
-        for array, share, words in (
+        (words, [{"facecolor": style.tint(ARRAYS[array], share)} for array in arrays])
+        for arrays, share, words in (
             ("C", SHOWN[0], "round 0, the first tile of every block: its number"),
             ("C", SHOWN[1], "round 1"), ("C", LATER[1], "later rounds"),
-            ("A", NEEDED, ""), ("B", NEEDED, "brought in round 0"),
+            ("AB", NEEDED, "brought in round 0"),
         )
     ]  # fmt: skip
     title = "Which block computes which tile of C, and when"
     _, first = orders[0]
     m, n, k = first.shape
-    needs = [
-        f"{name} {len(order.brought(0, 'A')):,} rows of A and {len(order.brought(0, 'B')):,} "
-        "columns of B"
-        for name, order in orders
-    ]
+    counts = [[len(order.brought(0, array)) for array in "AB"] for _, order in orders]
+    needs = [f"{rows:,} rows of A and {columns:,} columns of B" for rows, columns in counts]
+    named = [f"{name} {needed}" for (name, _), needed in zip(orders, needs, strict=True)]
     caption = (
         f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'block')} that stay, with tiles "
         f"of {first.tile[0]}×{first.tile[1]}, as the copies tell that their threads ask for. "
         f"A block computes a tile in each of {style.plural(first.rounds, 'round')}. The first "
-        f"round needs: {'; '.join(needs)}."
+        f"round needs: {'; '.join(named)}."
     )
     fig = page(title, 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12, caption, key=key)
     for at, (name, order) in enumerate(orders):
         left = MARGIN + at * (room + 0.45)
         fig.text_at(left, fig.top, name, size=NORMAL, weight="bold")
-        words = (
-            f"round 0 needs {len(order.brought(0, 'A')):,} rows of A and "
-            f"{len(order.brought(0, 'B')):,} columns of B"
-        )
-        fig.text_at(left, fig.top + 0.21, words, size=SMALL)
+        fig.text_at(left, fig.top + 0.21, f"round 0 needs {needs[at]}", size=SMALL)
         _draw(fig, order, left, fig.top + 0.44, side)
     return fig
 
@@ -112,10 +105,12 @@ def multicast(schedule: Schedule) -> Picture:
     """
     asked = [_first_step(schedule, block) for block in range(schedule.cluster)]
     key = [
-        (f"asked for by block {block}" if array == "B" else "",
-         {"facecolor": style.tint(ARRAYS[array], share)})
-        for block, share in enumerate(SHARES) for array in "AB"
-    ]  # fmt: skip
+        (
+            f"asked for by block {block}",
+            [{"facecolor": style.tint(ARRAYS[array], share)} for array in "AB"],
+        )
+        for block, share in enumerate(SHARES)
+    ]
     title = "One step of a cluster: who asks for which box, and who gets it"
     arrived = [_arrived(asked, block) for block in range(schedule.cluster)]
     asks = sum(_bytes(schedule, box) for boxes in asked for box in boxes)
@@ -212,8 +207,7 @@ BEFORE, AFTER = 3000, 7000  # cycles around it
 def tile_changes(marks: pandas.DataFrame) -> Picture:
     """Bars from one clock reading to the next around the end of a tile, a panel for each kernel.
 
-    marks: as measure.tiles gives. Cycle 0 is when the last warpgroup has all products of the tile
-    number TURN.
+    marks: as measure.tiles gives. In cycle 0 the last warpgroup has all products of tile TURN.
     """
     roles = list(dict.fromkeys(marks["role"]))
     panels = []  # the name of a kernel, its marks, and the cycles without products

@@ -45,10 +45,9 @@ MOST = 2048  # tiles of the product
 MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 # A line of the kernel, and what stands there with marks. The producer "starts" when it has room for
 # the first boxes of a tile, and "ends" when it has it for the last ones.
-ROOM = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
+EXPECT = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
 DONE = "wgmma_wait<0>();"
 K_TILES = {WARP_SPECIALIZED: "range.count", PERSISTENT: "k_tiles"}
-SENDS_17 = SEND
 GONE_17 = "if (leader) tma_store_wait();"
 SENDS_18 = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
                                warpgroup);"""
@@ -63,7 +62,7 @@ def _marked(
 ) -> AblationStep:
     """A rung with marks. tile: at which one a thread is, before: at which it was."""
     in_both = (
-        (ROOM, f"BEGINS(k_tile == 0) MARK(2, k_tile == {K_TILES[rung]} - 1) {ROOM}"),
+        (EXPECT, f"BEGINS(k_tile == 0) MARK(2, k_tile == {K_TILES[rung]} - 1) {EXPECT}"),
         (DONE, f"{DONE} MARK(2, true)"),
     )
     which = f"#define TILE ({tile})\n#define TILE_BEFORE ({before})"
@@ -75,7 +74,7 @@ def _marked(
 
 OF_17 = (
     (FULL_17, f"{FULL_17} BEGINS(k_tile == 0)"),
-    (MEMORY, f"{MEMORY} MARK(0, true)"), (SENDS_17, f"MARK(3, true) {SENDS_17} MARK(4, true)"),
+    (MEMORY, f"{MEMORY} MARK(0, true)"), (SEND, f"MARK(3, true) {SEND} MARK(4, true)"),
     (GONE_17, f"{GONE_17} MARK(5, true)"),
 )  # fmt: skip
 OF_18 = (
@@ -218,9 +217,3 @@ OVERLAP = {  # by shape: see the lesson below
     FEW_ROWS: overlap_of(PERSISTENT, FEW_ROWS, NARROW | ALONE),
     MANY_ROWS: overlap_of(PERSISTENT, MANY_ROWS, NARROW | {"BM": 128, "CLUSTER": 4, "SHARE_A": 1}),
 }
-
-
-def paces(dtype: str = HALF.name) -> pandas.DataFrame:
-    """As recorded of one type, with the clock that the SMs counted."""
-    table = POWER.read()
-    return table[table.dtype == dtype].reset_index(drop=True)[["kernel", "data", "load", *PACE]]

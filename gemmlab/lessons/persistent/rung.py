@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import Launch, Target
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits
 from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
 from gemmlab.lessons.tma_wgmma.rung import ARCH, SQUARE

@@ -1,7 +1,6 @@
 """The steps from 16 to 18 as recorded, and what 18 requests of L2 and DRAM by its order of tiles.
 
-The order is what kernels/common/tile_order.cuh computes, run in the simulator; nothing is
-multiplied.
+The order is what kernels/common/tile_order.cuh computes in the simulator; nothing is multiplied.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures of this lesson: the order of FMAs, issue slots, and the ring of tiles."""
+"""Figures of this lesson: the order of FMAs, issue slots, and the pipeline of tiles."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from itertools import accumulate, cycle
 import pandas
 from matplotlib.axes import Axes
 
-from gemmlab.lessons.register_banks import ring as rings
+from gemmlab.lessons.register_banks import pipeline as stages
 from gemmlab.lessons.register_banks.measure import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
-from gemmlab.lessons.register_banks.ring import Ring
+from gemmlab.lessons.register_banks.pipeline import Pipeline
 from gemmlab.lessons.register_banks.tables import uneven
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate
+from gemmlab.plots.charts import at_edge, bar, note, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import at_edge, bar, note, rows_of
 from gemmlab.plots.style import LARGE, MARGIN, NORMAL, TILE_COLOURS, WIDTH, percent, plural
 from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
 
@@ -52,7 +52,8 @@ def fma_order(table: pandas.DataFrame) -> Picture:
     loaded = table[(table["tile"] == tile) & table["order"].isin(orders)]
     key = []
     for order, (colour, marker) in LOOKS.items():
-        key += [("", swatch(colour)), (order, {"color": colour, "marker": marker, "linestyle": ""})]
+        mark = {"color": colour, "marker": marker, "linestyle": ""}
+        key.append((order, [swatch(colour), mark]))
     ink = {"color": style.INK, "marker": "o", "linestyle": ""}
     key += [
         ("expected of slots and waits for register banks", PREDICTED_LOOK),
@@ -177,14 +178,13 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
     best = rows[SHARE_PREDICTED].idxmax()
     reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
     nearest, most = reached.idxmax(), percent(100 * reached.max())
-    words = (
+    caption = (
         f"Cycles of one trip through the inner loop, as the compiled code has them: {best} gives "
         f"multiply-adds {percent(rows[SHARE_PREDICTED][best])} of them, the largest share. The "
         f"measured speed of {nearest} comes nearest to its prediction, with {most} of it."
     )
     if over := list(reached.index[reached > 1]):
-        words += f" Faster than predicted: {style.listed(over)}."
-    caption = words
+        caption += f" Faster than predicted: {style.listed(over)}."
     source = style.provenance(table)
     fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
     top, names = fig.top + 0.2, list(table["kernel"])
@@ -207,39 +207,38 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
     return fig
 
 
-# ---- the ring ------------------------------------------------------------------------------------
+# ---- the pipeline --------------------------------------------------------------------------------
 
 # Of a column; those of mbarriers are narrow.
-WIDTHS = {rings.READS: 3.0, rings.COPIES: 1.2, rings.STORES: 1.2}
+WIDTHS = {stages.READS: 3.0, stages.COPIES: 1.2, stages.STORES: 1.2}
 NARROW = 0.6
 MOST = 70.0  # columns' widths in all: more would be too narrow for a number
-ROW, GAP = 0.42, 0.2  # inches: a place of the ring, the room below it
-RING_LEFT = 0.78
+ROW, GAP = 0.42, 0.2  # inches: a place of the pipeline, the room below it
+PIPELINE_LEFT = 0.78
 NO_TILE = style.INK  # in the key, which is of all tiles
 MBARRIERS = {  # what a warp does at one: how it looks
-    rings.LEAVES_FULL: {"color": style.BLACK, "marker": "^", "markersize": 5.5, "linestyle": ""},
-    rings.ARRIVES_EMPTY: {"color": style.BLACK, "marker": "v", "markersize": 5.5, "linestyle": ""},
-    rings.AWAITS_FULL: {"color": style.BLACK, "linewidth": 2.0, "linestyle": "-"},
-    rings.AWAITS_EMPTY: {"color": style.BLACK, "linewidth": 2.0, "linestyle": ":"},
+    stages.LEAVES_FULL: {"color": style.BLACK, "marker": "^", "markersize": 5.5, "linestyle": ""},
+    stages.ARRIVES_EMPTY: {"color": style.BLACK, "marker": "v", "markersize": 5.5, "linestyle": ""},
+    stages.AWAITS_FULL: {"color": style.BLACK, "linewidth": 2.0, "linestyle": "-"},
+    stages.AWAITS_EMPTY: {"color": style.BLACK, "linewidth": 2.0, "linestyle": ":"},
 }
 ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
 
 
 @styled
-def ring(traced: Ring) -> Picture:
-    """The places of a ring of tiles, one below the other, as one warp fills and reads them.
+def pipeline(traced: Pipeline) -> Picture:
+    """The places of a pipeline of tiles, one below the other, as one warp fills and reads them.
 
-    traced: as ring.of(trace) gives. Left to right is the order in which the warp
-    does it, not time; a cell has the number of its tile. Of a batch, a colour is a product, tiles
-    are counted in each, and a row below shows when C is stored. Raises ValueError for more than
-    fits.
+    traced: as pipeline.of(trace) gives. Left to right is the order in which the warp does it, not
+    time; a cell has the number of its tile. Of a batch, a colour is a product, tiles are counted in
+    each, and a row below shows when C is stored. Raises ValueError for more than fits.
     """
     widths = [WIDTHS.get(event.kind, NARROW) for event in traced.events]
     starts, end = list(accumulate(widths, initial=0.0)), sum(widths)
     if end > MOST:
         tiles = 1 + max(event.tile for event in traced.events)
         raise ValueError(
-            f"ring: {plural(tiles, 'tile')} do not fit; trace a product with a smaller K."
+            f"pipeline: {plural(tiles, 'tile')} do not fit; trace a product with a smaller K."
         )
     batch = traced.trace.batch > 1
     rows = traced.places + batch  # the last one for C
@@ -248,23 +247,23 @@ def ring(traced: Ring) -> Picture:
     products = dict.fromkeys(traced.product(event.tile)[0] for event in traced.events)
     colours = dict(zip(products, cycle(TILE_COLOURS), strict=False))
     key = [
-        ("starts its copies of a tile", _look(rings.COPIES, NO_TILE)),
+        ("starts its copies of a tile", _look(stages.COPIES, NO_TILE)),
         ("they are on their way", {"color": NO_TILE, **ON_ITS_WAY}),
-        ("reads the tile, and multiplies", _look(rings.READS, NO_TILE)),
-        ("leaves its arrival at full with the copies", MBARRIERS[rings.LEAVES_FULL]),
-        ("waits until full", MBARRIERS[rings.AWAITS_FULL]),
-        ("has read: arrives at empty", MBARRIERS[rings.ARRIVES_EMPTY]),
-        ("waits until empty", MBARRIERS[rings.AWAITS_EMPTY]),
+        ("reads the tile, and multiplies", _look(stages.READS, NO_TILE)),
+        ("leaves its arrival at full with the copies", MBARRIERS[stages.LEAVES_FULL]),
+        ("waits until full", MBARRIERS[stages.AWAITS_FULL]),
+        ("has read: arrives at empty", MBARRIERS[stages.ARRIVES_EMPTY]),
+        ("waits until empty", MBARRIERS[stages.AWAITS_EMPTY]),
     ]
     if batch:
-        key.append(("stores its part of C", _look(rings.STORES, NO_TILE)))
+        key.append(("stores its part of C", _look(stages.STORES, NO_TILE)))
         key += [(f"product {at}", _look("", colour)) for at, colour in colours.items()]
     else:
         key.append(("neighbouring tiles have different colours", None))
-    fig = page(title, 0.05 + height + 0.1, _of_ring(traced), key=key)
+    fig = page(title, 0.05 + height + 0.1, _of_pipeline(traced), key=key)
     top = fig.top + 0.05
-    size = (WIDTH - MARGIN - RING_LEFT, height)
-    ax = bare(fig.add_axes_at(RING_LEFT, top, *size, gid="ring"), end, height)
+    size = (WIDTH - MARGIN - PIPELINE_LEFT, height)
+    ax = bare(fig.add_axes_at(PIPELINE_LEFT, top, *size, gid="ring"), end, height)
     ax.set_xlim(-0.1, end + 0.1)
     for row in range(rows):
         y = row * (ROW + GAP)
@@ -274,15 +273,15 @@ def ring(traced: Ring) -> Picture:
     read_from = {
         event.tile: x + NARROW / 2
         for event, x in zip(traced.events, starts, strict=False)
-        if event.kind == rings.AWAITS_FULL
+        if event.kind == stages.AWAITS_FULL
     }
     for event, x in zip(traced.events, starts, strict=False):
         product, number = traced.product(event.tile)
         colour = colours[product] if batch else TILE_COLOURS[event.tile % len(TILE_COLOURS)]
-        y = (traced.places if event.kind == rings.STORES else event.place) * (ROW + GAP)
+        y = (traced.places if event.kind == stages.STORES else event.place) * (ROW + GAP)
         gid = f"{event.kind} {event.tile}"
         if event.kind in WIDTHS:
-            words = "" if event.kind == rings.STORES else str(number)
+            words = "" if event.kind == stages.STORES else str(number)
             text = {"size": NORMAL, "zorder": 4, "bbox": plate()}
             look = _look(event.kind, colour)
             box(ax, x, y, WIDTHS[event.kind], ROW, words, text, gid=gid, **look)
@@ -291,7 +290,7 @@ def ring(traced: Ring) -> Picture:
         else:
             ends = [y - 0.05, y + ROW + 0.05]
             ax.plot([x + NARROW / 2] * 2, ends, gid=gid, zorder=3, **MBARRIERS[event.kind])
-        if event.kind == rings.COPIES and event.tile in read_from:
+        if event.kind == stages.COPIES and event.tile in read_from:
             ends = [x + WIDTHS[event.kind] + NARROW, read_from[event.tile]]
             look = {"color": colour, "zorder": 2, "gid": f"way {event.tile}", **ON_ITS_WAY}
             ax.plot(ends, [y + ROW / 2] * 2, **look)
@@ -299,10 +298,10 @@ def ring(traced: Ring) -> Picture:
 
 
 def _look(kind: str, colour: str) -> dict:
-    return swatch(colour, 0.12, hatch="////") if kind == rings.COPIES else swatch(colour, 0.5)
+    return swatch(colour, 0.12, hatch="////") if kind == stages.COPIES else swatch(colour, 0.5)
 
 
-def _of_ring(traced: Ring) -> str:
+def _of_pipeline(traced: Pipeline) -> str:
     trace = traced.trace
     who = "all" if traced.alike == traced.warps else str(traced.alike)
     shape = style.shape_label(trace.m, trace.n, trace.k)

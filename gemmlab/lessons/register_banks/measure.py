@@ -90,10 +90,6 @@ class Variant:
     def settings(self) -> Settings:
         return {**self.macros, LEVEL: self.level}
 
-    @property
-    def options(self) -> tuple[str, ...]:
-        return options_for(self.settings)
-
     def launch(self, sm_count: int) -> Launch:
         """As many blocks as run at a time: 128 sums a thread leave room for one on each SM."""
         resident = 1 if self.rows * self.columns == 128 else 2
@@ -132,14 +128,15 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     of_b = operands[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
     quads = numpy.concatenate([of_a, of_b], axis=1)  # row of numbers, quad, lane, element
     mine = [quads[0].copy(), quads[1].copy()]
-    sums = numpy.zeros((32, rows, columns), numpy.float32)
+    accumulators = numpy.zeros((32, rows, columns), numpy.float32)
     for step in range(iterations * STEPS):
         mine[(step + 1) % 2][: variant.loads] = quads[(step + 1) % len(quads)][: variant.loads]
         lanes = mine[step % 2].transpose(1, 0, 2).reshape(32, -1).astype(numpy.float64)
         products = lanes[:, :rows, None] * lanes[:, None, rows:]
-        sums = (sums + products).astype(numpy.float32)  # exact in float64, so rounded once
+        # exact in float64, so rounded once
+        accumulators = (accumulators + products).astype(numpy.float32)
     total = numpy.zeros(32, numpy.float32)
-    for addends in sums.reshape(32, -1).T:
+    for addends in accumulators.reshape(32, -1).T:
         total += addends
     return total
 
@@ -147,7 +144,7 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
 def compiled(variant: Variant, arch: str) -> nvrtc.Program:
     """Compiled anew. Raises CompileError, NoCompiler."""
     text = PATH.read_text(encoding="utf-8")
-    return nvrtc.compile_anew(text, PATH.name, arch=arch, options=variant.options)
+    return nvrtc.compile_anew(text, PATH.name, arch=arch, options=options_for(variant.settings))
 
 
 def _measured(say: Say) -> list[Row]:
@@ -255,8 +252,7 @@ def fma_order() -> pandas.DataFrame:
     of a bank leave out operands that are reused; waits: see Loop.waits(). TFLOP/s: slots alone, the
     roof times FFMA over slots; predicted, over slots and waits; measured, the median. issue active:
     of the cycles in which a scheduler has warps, those in which it issues; active: of the cycles of
-    the launch, those in which it has warps; dispatch stall: warps that wait for the dispatcher, per
-    issue.
+    the launch, those in which it has warps; dispatch stall: warps waiting to dispatch, per issue.
     """
     table = TABLE.read()
     active = table.cycles_active.astype(float)

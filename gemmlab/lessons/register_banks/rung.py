@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
+from gemmlab.ladder import settings, shapes
 from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Parameter, Settings, listed
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, enough_registers, whole_block
 
 LARGE = {"BM": 128, "BN": 256, "BK": 32, "TM": 8, "TN": 16}  # for large products
 
@@ -22,7 +21,7 @@ STAGES = 3  # as in the kernels' header; steps on the way to 10 have others
 
 
 def _shared_bytes(s: Settings) -> int:
-    """A ring of tiles of floats; A's have four more in a row, against bank conflicts."""
+    """A pipeline of tiles of floats; A's have four more in a row, against bank conflicts."""
     places = max(2, s.get("STAGES", STAGES))
     return places * 4 * s["BK"] * (s["BM"] + 4 + s["BN"])
 
@@ -41,7 +40,7 @@ def _a_row_of_b(s: Settings) -> str | None:
 
 def _only_to_compare(s: Settings) -> str | None:
     if s["PTXAS"] == 3 and any(s[name] != value for name, value in LARGE.items()):
-        return f"is there to compare: PTXAS=3 only with {listed(LARGE)}"
+        return f"is there to compare: PTXAS=3 only with {settings.listed(LARGE)}"
     return None
 
 
@@ -81,9 +80,5 @@ RUNG = Rung(
     constraints=CONSTRAINTS,
     model_bytes=shapes.tile_reuse,
     needs_arch=needs_arch,
-    tuned_shapes=(
-        *((size,) * 3 for size in (512, 1024, 2048)),
-        (1024, 1024, 512),
-        (128, 4096, 4096),
-    ),
+    tuned_shapes=(*((n, n, n) for n in (512, 1024, 2048)), (1024, 1024, 512), (128, 4096, 4096)),
 )

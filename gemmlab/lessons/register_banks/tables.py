@@ -63,24 +63,24 @@ def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
 
 @dataclass(frozen=True)
 class Costs:
-    """Cycles beyond its issue slot: of a wait for a bank, and of a load. `left`: what no fit
+    """Cycles beyond its issue slot: of a wait for a bank, and of a load. `residual`: what no fit
     explains, as a share of all cycles."""
 
     wait: float
     load: float
-    left: float
+    residual: float
 
 
 def costs(table: pandas.DataFrame) -> Costs:
     """Fitted to the rows of fma_order() that have loads, by least squares."""
     rows = table[table["loads"] > 0]
     cycles = rows["FFMA"] * rows["roof TFLOP/s"] / rows["measured TFLOP/s"]
-    sums = rows["tile"].map(lambda tile: math.prod(map(int, tile.split("×"))))
-    causes = numpy.stack([rows["waits"], rows["FFMA"] / sums * rows["loads"]], axis=1)
+    accumulators = rows["tile"].map(lambda tile: math.prod(map(int, tile.split("×"))))
+    causes = numpy.stack([rows["waits"], rows["FFMA"] / accumulators * rows["loads"]], axis=1)
     beyond = cycles - rows["issue slots"]
     fitted, *_ = numpy.linalg.lstsq(causes, beyond, rcond=None)
-    left = numpy.sqrt(numpy.mean((causes @ fitted - beyond) ** 2)) / cycles.mean()
-    return Costs(float(fitted[0]), float(fitted[1]), float(left))
+    residual = numpy.sqrt(numpy.mean((causes @ fitted - beyond) ** 2)) / cycles.mean()
+    return Costs(float(fitted[0]), float(fitted[1]), float(residual))
 
 
 def budget(kernel: Kernel, costs: Costs) -> pandas.DataFrame:

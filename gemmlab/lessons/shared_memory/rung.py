@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from gemmlab.ladder.constraints import Constraint, fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, fits
 from gemmlab.ladder.shapes import ceil_div, tile_reuse
 
 

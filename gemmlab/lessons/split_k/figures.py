@@ -13,8 +13,8 @@ from gemmlab.ladder.settings import ALONE, JOINS
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
+from gemmlab.plots.charts import bar, line_of_cublas, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.rows import bar, line_of_cublas, rows_of, stripes
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, percent, plural
 
 SHARES = (0.45, 0.22)  # of a colour, for the first tiles and for the next ones
@@ -153,7 +153,7 @@ LANE = 0.125  # of a row: how far one way stands below the other
 def joins(table: pandas.DataFrame) -> Picture:
     """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
 
-    table: as measure.joins() gives, its shapes in their order there.
+    table: as measure.TIMES_OF_JOINS has it, its shapes in their order there.
     """
     shapes = [of_shape for _, of_shape in table.groupby(["m", "n", "k"], sort=False)]
     key = [

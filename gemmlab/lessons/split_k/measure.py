@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
-import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
@@ -37,11 +36,6 @@ SHAPES = (
 REPEATED = (256, 256, 16384)
 TIMES, SEED = 200, 12  # how often the same product is repeated
 PAIRS = 10
-
-
-def joins() -> pandas.DataFrame:
-    """The recorded times of all ways, one of JOINS each: milliseconds, medians and quartiles."""
-    return TIMES_OF_JOINS.read()
 
 
 def ways(best: Settings) -> Iterator[tuple[str, Settings]]:

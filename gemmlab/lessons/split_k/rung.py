@@ -7,7 +7,6 @@ from collections import defaultdict
 from pathlib import Path
 
 from gemmlab.ladder import launch, shapes
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
@@ -20,6 +19,7 @@ from gemmlab.ladder.settings import (
     LAST_ARRIVER,
     SECOND_KERNEL,
     STREAM_K,
+    Constraint,
     IllegalSetting,
     Parameter,
     Settings,
@@ -40,7 +40,7 @@ def _has_few_columns(s: Settings) -> bool:
     return s["TN"] == s["BN"]
 
 
-def ring_bytes(s: Settings) -> int:
+def stages_bytes(s: Settings) -> int:
     """The stages: tiles of floats, whose rows are longer where elements come transposed."""
     a_row = s["BM"] + (0 if s["OP_A"] or _in_lines(s) else PADDING)
     b_row = s["BN"] + (PADDING if s["OP_B"] else 0)
@@ -65,17 +65,17 @@ def parameters(families: tuple[Settings, ...], default: Settings) -> tuple[Param
         "TN": "columns of C that a thread computes", "STAGES": "stages of the pipeline",
         "PTXAS": "the assembler's optimization; 1 keeps the order of the FMAs",
     }  # fmt: skip
+    values = {name: sorted({family[name] for family in families}) for name in meanings}
     return tuple(
-        Parameter(name, default[name], tuple(sorted({one[name] for one in families})), meaning)
+        Parameter(name, default[name], tuple(values[name]), meaning)
         for name, meaning in meanings.items()
     )
 
 
 def _resident(s: Settings, target: Target) -> int:
-    """Blocks that run on an SM at a time: by registers, as the header's MIN_BLOCKS has them, and
-    by shared memory."""
-    sums = s["TM"] * s["TN"]
-    threads = 256 if sums > 64 else 512 if sums > 32 else 768
+    """Blocks that fit on an SM by registers (the header's MIN_BLOCKS) and shared memory."""
+    accumulators = s["TM"] * s["TN"]
+    threads = 256 if accumulators > 64 else 512 if accumulators > 32 else 768
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
     of_a_block = _split_shared_bytes(s) + STATIC_BYTES + limits.reserved_bytes
     return max(1, min(threads // shapes.threads_of_tiles(s), limits.shared_bytes // of_a_block))
@@ -93,7 +93,7 @@ def _split_shared_bytes(s: Settings) -> int:
     if _has_few_columns(s):
         return 4 * s["STAGES"] * s["BN"] * (s["BK"] + PADDING)
     of_a_tile = 4 * s["BM"] * s["BN"] if s["JOIN"] == CLUSTER else 0
-    return max(ring_bytes(s), of_a_tile)
+    return max(stages_bytes(s), of_a_tile)
 
 
 def _shares(s: Settings) -> int:
@@ -199,15 +199,10 @@ def _is_tried(problem: Problem, s: Settings) -> bool:
 
 def _ships_split(s: Settings) -> bool:
     """What a sweep tries somewhere, and the default tile with all ways to join and layouts."""
-    if s["OP_A"] == s["OP_B"] == 0 and any(_is_tried(Problem(*shape), s) for shape in TRIED):
-        return True
-    if not SQUARE.items() <= s.items():
-        return False
-    return (
-        s["SPLIT"] <= 4
-        if s["OP_A"] == s["OP_B"] == 0
-        else (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
-    )
+    square = SQUARE.items() <= s.items()
+    if s["OP_A"] or s["OP_B"]:
+        return square and (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
+    return (square and s["SPLIT"] <= 4) or any(_is_tried(Problem(*shape), s) for shape in TRIED)
 
 
 RUNG = Rung(
@@ -219,7 +214,7 @@ RUNG = Rung(
         Parameter("SPLIT", 4, (1, 2, 3, 4, 7, 8, 16, 64, 66, 128, 256), "parts of K"),
         Parameter(
             "JOIN", EVERY_PART, tuple(range(len(JOINS))),
-            "how parts are added: " + ", ".join(f"{at}: {one}" for at, one in enumerate(JOINS)),
+            "how parts are added: " + ", ".join(f"{at}: {join}" for at, join in enumerate(JOINS)),
         ),
         *shapes.operations(),
     ),

@@ -8,7 +8,7 @@ from gemmlab.ladder import read_settings
 from gemmlab.ladder.precision import SINGLE
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
-from gemmlab.lessons.split_k.measure import REPEATS, joins
+from gemmlab.lessons.split_k.measure import REPEATS, TIMES_OF_JOINS
 from gemmlab.records import best_by_shape, roofs
 
 MICROSECONDS = 1e3  # of a millisecond
@@ -17,25 +17,19 @@ MIB = 2**20
 
 def times() -> pandas.DataFrame:
     """Microseconds of a product: a row for each shape, a column for each way to join; cuBLAS."""
-    table = joins()
+    table = TIMES_OF_JOINS.read()
     table["shape"] = [f"{m}×{n}×{k}" for m, n, k in table[["m", "n", "k"]].to_numpy()]
     wide = table.pivot(index="shape", columns="join", values="time_ms") * MICROSECONDS
     wide = wide.reindex(index=table["shape"].unique(), columns=[*JOINS])
     of_shape = table.groupby("shape", sort=False)
     wide["cuBLAS"] = of_shape["cublas_ms"].median() * MICROSECONDS
-    settings = table.assign(**_settings(table)).groupby("shape", sort=False)
-    wide.insert(0, "tile", settings["tile"].first())
-    wide.insert(1, "parts", settings["parts"].max())
+    settings = table["settings"].map(read_settings)
+    tiles = settings.map(lambda chosen: f"{chosen['BM']}×{chosen['BN']}")
+    parts = settings.map(lambda chosen: chosen["SPLIT"])
+    wide.insert(0, "tile", tiles.groupby(table["shape"], sort=False).first())
+    wide.insert(1, "parts", parts.groupby(table["shape"], sort=False).max())
     wide.columns.name = None
     return wide
-
-
-def _settings(table: pandas.DataFrame) -> dict[str, list]:
-    every = [read_settings(text) for text in table["settings"]]
-    return {
-        "tile": [f"{settings['BM']}×{settings['BN']}" for settings in every],
-        "parts": [settings["SPLIT"] for settings in every],
-    }
 
 
 def bits() -> pandas.DataFrame:
@@ -60,7 +54,7 @@ def gains(sm_count: int) -> pandas.DataFrame:
     cuts K into equal parts. MiB of all parts.
     """
     rows = {}
-    for (m, n, k), rows_of_shape in joins().groupby(["m", "n", "k"], sort=False):
+    for (m, n, k), rows_of_shape in TIMES_OF_JOINS.read().groupby(["m", "n", "k"], sort=False):
         times = rows_of_shape.set_index("join")["time_ms"]
         cut = times.drop([JOINS[ALONE], JOINS[STREAM_K]], errors="ignore")
         if JOINS[ALONE] not in times or cut.empty:

@@ -7,7 +7,6 @@ that its first warp reads tell which tiles of C it works on, and how far along K
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -22,8 +21,7 @@ class Part:
     """Steps along K, from `first` up to `end`, of a tile of C that one block computes.
 
     `tile`: row and column, in the matrix of `product`. `sm` and `start`: where and after how many
-    steps it begins, if blocks go to the SM that is free first, one to an SM, and steps take equally
-    long.
+    steps it begins, if a block goes to the first free SM, and steps take equally long.
     """
 
     block: tuple[int, int, int]
@@ -41,9 +39,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Work:
-    """A product, or a batch, on the SMs of a GPU. `tiles`: rows and columns of C; `steps`: of a
-    tile.
-    """
+    """A product or a batch on a GPU. `tiles`: rows and columns of C; `steps`: of a tile."""
 
     name: str
     settings: dict[str, int]
@@ -77,7 +73,8 @@ def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) 
     rows, columns, step = (-(-size // tile) for size, tile in zip((m, n, k), sizes, strict=True))
     free = [(0, sm) for sm in range(sm_count)]  # when, and which
     parts = []
-    for block in _in_order(trace.grid):
+    for z, y, x in product(*map(range, reversed(trace.grid))):  # along x first
+        block = (x, y, z)
         start, sm = heapq.heappop(free)
         for (number, *tile), first, end in _stretches(trace, block, *sizes):
             parts.append(Part(block, tuple(tile), first, end, sm, start, number))
@@ -99,19 +96,13 @@ def launch_by_launch(product: Work, batch: int) -> Work:
     return replace(product, parts=tuple(parts), batch=batch)
 
 
-def _in_order(grid: tuple[int, int, int]) -> Iterator[tuple[int, int, int]]:
-    """Blocks as a GPU starts them: along x first, then y, then z."""
-    for z, y, x in product(*(range(size) for size in reversed(grid))):
-        yield x, y, z
-
-
 def _stretches(
     trace: Trace, block: tuple[int, int, int], rows: int, columns: int, step: int
 ) -> list[tuple[tuple[int, int, int], int, int]]:
     """(product, row, column) of each tile of one block, with its first step and the one after."""
     m, n, k = trace.m, trace.n, trace.k
     # Of each step: (product, which tile, step along K).
-    met: list[dict[str, set[tuple[int, int, int]]]] = []
+    steps_read: list[dict[str, set[tuple[int, int, int]]]] = []
     for access in trace.run.accesses(block, 0):
         if access.array not in ("A", "B"):
             continue
@@ -124,14 +115,14 @@ def _stretches(
             number, at = np.divmod(at, k * n)
             along, side = (at // n, at % n) if trace.ops[1] == "N" else (at % k, at // k)
             side = side // columns
-        if access.array == "A" and (not met or met[-1]["B"]):
-            met.append({"A": set(), "B": set()})
+        if access.array == "A" and (not steps_read or steps_read[-1]["B"]):
+            steps_read.append({"A": set(), "B": set()})
         where = zip(number, side, along // step, strict=True)
-        met[-1][access.array].update(tuple(map(int, one)) for one in where)
+        steps_read[-1][access.array].update(tuple(map(int, place)) for place in where)
     stretches: list[tuple[tuple[int, int, int], int, int]] = []
-    for one in met:
-        (number, row, along), *more = one["A"]
-        (beside, column, as_far), *others = one["B"]
+    for read in steps_read:
+        (number, row, along), *more = read["A"]
+        (beside, column, as_far), *others = read["B"]
         if more or others or (number, along) != (beside, as_far):
             raise TraceError(
                 f"{trace.kernel_name}: block {block} does not read A and B step by step"

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Parameter, Settings, fits
 
 
 def _threads_04(s: Settings) -> int:

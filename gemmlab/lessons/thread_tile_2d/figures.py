@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from gemmlab.analysis.thread_reads import ThreadReads
+from gemmlab.analysis.block_replay import ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
@@ -34,7 +34,7 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     Raises ValueError for a thread that is not there or owns nothing, and for a kernel without
     shared memory.
     """
-    reads = ThreadReads.of(trace, (0, 0, 0), thread, "outer_product")
+    reads = ThreadReads.of(trace, thread, "outer_product")
     rows, columns = (np.flatnonzero(reads.owned.any(axis=axis)) for axis in (1, 0))
     owned = reads.owned[np.ix_(rows, columns)]
     a, b = _registers(reads, rows, columns)

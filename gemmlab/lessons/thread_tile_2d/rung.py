@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
+from gemmlab.ladder.settings import fits
 from gemmlab.lessons.thread_tile_1d.rung import both_tiles
 
 FITS_05 = fits(shapes.threads_of_tiles, lambda s: (s["TM"], s["TN"]), both_tiles)

@@ -50,7 +50,6 @@ MEMORY = "extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];"
 FULL_16 = "mbarrier_wait(full + MBARRIER_BYTES * (k_tile % STAGES), k_tile / STAGES % 2);"
 FULL_17 = "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);"
 
-
 Marks = tuple[tuple[str, str], ...]  # lines of a kernel, and what stands after them
 
 
@@ -185,7 +184,6 @@ def marks() -> pandas.DataFrame:
 def blocks() -> pandas.DataFrame:
     """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
 
-    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way, or
-    written.
+    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way.
     """
     return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, draw_grid, number_above, product_axes, write
+from gemmlab.plots.charts import note, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import note, rows_of, stripes
 from gemmlab.plots.style import ARRAYS, LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim import BoxCopy, FactorRead
 from ptxsim.architectures import WARP
@@ -270,11 +270,10 @@ SIDE, BETWEEN, ZOOM = 3.9, 0.5, 16  # inches; rows and columns that are shown la
 
 
 @styled
-def warpgroup_sums(held: np.ndarray, *, thread: int = 0) -> Picture:
+def warpgroup_accumulators(held: np.ndarray, *, thread: int = 0) -> Picture:
     """Which thread of a warpgroup holds which sums of 64 rows of C; one thread's are dark.
 
-    held: int (128, places), row * columns + column of each sum that a thread has: see
-    tables.sums.
+    held: int (128, places), row * columns + column of each: see tables.accumulators.
     """
     threads, places = held.shape
     rows = 64
@@ -282,11 +281,11 @@ def warpgroup_sums(held: np.ndarray, *, thread: int = 0) -> Picture:
     owner = np.empty(rows * columns, int)
     owner[held] = np.arange(threads)[:, None]
     owner = owner.reshape(rows, columns)
-    own_rows, own_columns = (np.unique(index) for index in np.nonzero(owner == thread))
+    rows_held, columns_held = (np.unique(index) for index in np.nonzero(owner == thread))
     caption = (
         f"Who holds the {owner.size:,} sums of 64 rows, {places} to a thread. Dark: thread "
-        f"{thread}, lane {thread % WARP} of warp {thread // WARP}, which has {len(own_columns)} "
-        f"columns of rows {style.listed(list(map(str, own_rows)))}."
+        f"{thread}, lane {thread % WARP} of warp {thread // WARP}, which has {len(columns_held)} "
+        f"columns of rows {style.listed(list(map(str, rows_held)))}."
     )
     fig = page("", SIDE + 0.88, caption)
     left, top = MARGIN + 0.3, 0.75
@@ -342,8 +341,7 @@ ROW, PANEL_GAP = 0.3, 0.22  # inches
 def power(table: pandas.DataFrame) -> Picture:
     """Kernels beside cuBLAS under each load: their speed, the clock of the SMs, their energy.
 
-    table: as lessons.persistent.measure.POWER.read() gives. A row of the figure for each type,
-    data and load.
+    table: as persistent.measure.POWER has it. A row of the figure for each type, data and load.
     """
     looks = {}
     for name in sorted(set(table["kernel"]), key=lambda name: (name != "cublas", name)):

@@ -19,7 +19,6 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Launch, Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
-from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
 from gemmlab.measure import profiler
 from gemmlab.measure.power import sustained
@@ -29,7 +28,6 @@ from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS
 
 WARP_SPECIALIZED = ladder.find("17_warp_specialized")
 PERSISTENT = ladder.find("18_persistent")
-HOPPER = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 PAIRS = 8  # of samples, in turn with cuBLAS
 BITS_SHAPE, BITS_SEED = (200, 328, 264), 18  # of the product whose bits are kept, tiles with edges
 PACED, COUNTED = "paced", "counted"  # what else is measured of a step, at HUGE
@@ -65,11 +63,9 @@ AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ende
 # Of some rows: what readers see instead of the step.
 TITLES = {"a warp that only copies": "C sent by tensor map; a warp that only copies"}
 HILBERT = (
-    (
-        '#include "cluster_tiles.cuh"',
-        '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"',
-    ),
-)
+    ('#include "cluster_tiles.cuh"',
+     '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"'),
+)  # fmt: skip
 CHANGES = {"tiles by Hilbert's curve": HILBERT}
 PLANS = {
     "a block on each SM": _on_all_sms, "warpgroups in turn, each with its tile": _ping_pong,
@@ -92,7 +88,6 @@ OF_PACE = (
     "sustained_tflops", "sustained_clock_mhz", "sustained_driver_clock_mhz", "sustained_power_w",
     "joules_per_tflop",
 )  # fmt: skip
-
 
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 

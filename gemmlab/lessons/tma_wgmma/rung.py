@@ -89,7 +89,6 @@ WHAT = (
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
 
-
 TILES = ("BM", "BN", "STAGES", "CLUSTER")
 OTHERS = ({"GROUP"}, {"OP_B", "DTYPE", "OUT32"}, {"SEND_LATER"}, {"EARLY_LAUNCH"})
 USUAL = {
@@ -122,8 +121,8 @@ def _ships(s: Settings) -> bool:
 # What a sweep tries besides the default: of some forty that were timed on an NVIDIA H200 they were
 # the fastest somewhere, or near it.
 TRIED = tuple(
-    dict(zip(("BM", "BN", "STAGES", "SPLIT", "CLUSTER", "SHARE_A"), one, strict=True))
-    for one in (
+    dict(zip(("BM", "BN", "STAGES", "SPLIT", "CLUSTER", "SHARE_A"), values, strict=True))
+    for values in (
         (64, 64, 8, 2, 1, 0), (64, 64, 8, 1, 1, 0), (64, 128, 8, 2, 1, 0), (64, 128, 8, 1, 1, 0),
         (128, 64, 8, 1, 1, 0), (128, 128, 6, 1, 1, 0), (128, 128, 4, 1, 1, 0),
         (64, 128, 6, 1, 1, 0), (128, 256, 4, 1, 1, 0), (128, 64, 8, 1, 2, 1),
@@ -137,12 +136,9 @@ def _swept(problem: Problem, s: Settings) -> bool:
     if not _has_maps(problem) or not _changed(s):
         return not _changed(s)
     of_tiles = {"SPLIT": 1, "CLUSTER": 1, "SHARE_A": 0} | s
-    tried = any(one.items() <= of_tiles.items() for one in TRIED) and s["GROUP"] == USUAL["GROUP"]
-    return tried and (problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE)
-
-
-def _ops(s: Settings) -> str:
-    return ops({"OP_A": 0, **s})
+    if s["GROUP"] != USUAL["GROUP"] or not any(t.items() <= of_tiles.items() for t in TRIED):
+        return False
+    return problem.m * problem.n < SMALL_C or s["BM"] * s["BN"] >= LARGE_TILE
 
 
 common = {
@@ -152,7 +148,7 @@ common = {
     "needs_arch": lambda s: ARCH,
     "precision": HALF,
     "by_type": precision,
-    "ops": _ops,
+    "ops": lambda s: ops({"OP_A": 0, **s}),
     "ships": _ships,
     "swept": _swept,
     "by_wgmma": True,

@@ -116,7 +116,7 @@ def in_shared_memory(swizzle: str) -> np.ndarray:
     return lies.reshape(-1, CHUNK)[:, 0].astype(int) // CHUNK
 
 
-def sums() -> np.ndarray:
+def accumulators() -> np.ndarray:
     """int (128, 32): row * 64 + column of each of the 64×64 sums of a warpgroup that a thread has.
 
     C is its own numbering: A has the row and a 1, B has 64 and the column.
@@ -134,8 +134,6 @@ def sums() -> np.ndarray:
 
 
 SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
-
-
 # A piece that stands once in the kernel's file, what is there instead, and what may happen then.
 LEFT_OUT = pandas.read_csv(Path(__file__).with_name("left_out.csv"), keep_default_na=False)
 

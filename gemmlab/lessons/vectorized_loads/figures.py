@@ -48,7 +48,6 @@ def access_widths(accesses: Mapping[str, Access]) -> Picture:
     )
     end = " Every byte of these sectors is used." if whole else ""
     caption = f"One instruction of one warp, traced: {style.listed(parts)}.{end}"
-    caption = caption
     fig = page("One instruction of one warp", 0.03 + height, caption, key=[(words, None)])
     top = fig.top - 0.02
     for name, access in accesses.items():

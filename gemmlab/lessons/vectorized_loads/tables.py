@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import pandas
 
@@ -33,9 +32,7 @@ def parts(name: str) -> dict[str, Kernel]:
 
 
 def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
-    """The rung `name` with pieces of its text replaced: {old: new}. Raises ValueError for no such
-    text.
-    """
+    """A rung with pieces of its text replaced: {old: new}. Raises ValueError for no such text."""
     text = ladder.find(name).path.read_text(encoding="utf-8")
     for old, new in changes.items():
         if old not in text:
@@ -47,20 +44,18 @@ def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
 def side_by_side(
     kernels: Mapping[str, Kernel], m: int, n: int, k: int, *, path: str = ""
 ) -> pandas.DataFrame:
-    """What kernels take of an SM, and what they request of memory, a column for each under its
-    name.
+    """What kernels take of an SM and request of memory, a column for each under its name.
 
     Counts: of a product of this shape (M, N, K), simulated, per warp FMA. TFLOP/s: from the sweep
     of settings, or from the path to the rung `path`. Raises LadderError.
     """
-    rate = partial(ablations.rate_of, path) if path else _rate_in_sweep
+
+    def rate(kernel: Kernel) -> float:
+        return ablations.rate_of(path, kernel) if path else tuning.of(kernel)["gflops"] / 1e3
+
     return pandas.DataFrame(
         {name: _of(kernel, (m, n, k), rate) for name, kernel in kernels.items()}
     )
-
-
-def _rate_in_sweep(kernel: Kernel) -> float:
-    return tuning.of(kernel)["gflops"] / 1e3
 
 
 def _of(

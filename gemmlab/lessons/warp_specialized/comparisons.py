@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas
 
 from gemmlab.cuda.cublaslt import SIXTEEN_BITS, CublasLt, SixteenBitProduct
 from gemmlab.kernel.fingerprint import Fingerprint
@@ -26,21 +27,9 @@ from gemmlab.lessons import modules
 from gemmlab.measure.in_turn import Side, make_sets
 from gemmlab.measure.power import Sample, in_rounds
 from gemmlab.measure.timing import Arena, Spread, arena_of, require_verified
-from gemmlab.records import ablations
+from gemmlab.records import ablations, registry
 from gemmlab.records.ablations import Ablation, AblationStep, Shape
-from gemmlab.records.registry import (
-    COUNTED,
-    CUBLAS,
-    LIBRARY,
-    NOTE,
-    POSITIVE,
-    REPORTED,
-    SIZE,
-    TEXT,
-    WITH_CUBLAS,
-    Row,
-    Say,
-)
+from gemmlab.records.registry import CUBLAS, LIBRARY, POSITIVE, TEXT, Row, Say
 from gemmlab.records.runs import spread, taken
 
 NAME = "hopper_ablations"
@@ -52,15 +41,15 @@ FIRST_CHOICE, FASTEST_PROPOSAL = "cuBLAS, its first choice", "cuBLASLt, the fast
 LIBRARIES = FIRST_CHOICE, FASTEST_PROPOSAL
 BITS_SHAPE, BITS_SEED = (200, 328, 528), 19  # of the product whose bits are kept, tiles with edges
 COLUMNS = {
-    **TEXT("question", "race", "variant", "kernel"), **NOTE("settings"), **TEXT("load", "launches"),
-    **SIZE("m", "n", "k"),
+    **TEXT("question", "race", "variant", "kernel"), **registry.NOTE("settings"),
+    **TEXT("load", "launches"), **registry.SIZE("m", "n", "k"),
     **POSITIVE(
         "us", "us_q1", "us_q3", "tflops", "clock_mhz", "cycles", "cycles_q1", "cycles_q3",
         "pct_cublas", "pct_cublas_q1", "pct_cublas_q3", "pct_first", "pct_first_q1",
         "pct_first_q3",
     ),
-    **COUNTED("registers", "spilled_bytes"), **REPORTED("sum_error"), **NOTE("sha256"),
-    **WITH_CUBLAS,
+    **registry.COUNTED("registers", "spilled_bytes"), **registry.REPORTED("sum_error"),
+    **registry.NOTE("sha256"), **registry.WITH_CUBLAS,
 }  # fmt: skip
 
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
@@ -86,8 +75,7 @@ def question(name: str) -> Ablation:
 
     race: its first variant, of which pct_first is. launches: whether those of a kernel overlap, or
     each begins when the one before has ended. pct_cublas: of cuBLAS's first choice, of 8 bits of
-    the fastest of cuBLASLt's proposals; both are medians over rounds. cycles: of an SM, by the
-    clock that it counted.
+    the fastest of cuBLASLt's proposals; medians over rounds. cycles: of an SM, as it counted.
     """
     every = (table for lesson in modules("measure") for table in lesson.EVIDENCE)
     return {table.name: table for table in every}[f"{NAME}/{name}"]
@@ -173,3 +161,48 @@ def _fingerprint_of(steps: tuple[AblationStep, ...], row: Any, on: Target) -> Fi
     if row.variant in LIBRARIES:
         return Fingerprint({}, {}, LIBRARY)
     return ablations.of_step(steps, row, on)
+
+
+# ---- as recorded ---------------------------------------------------------------------------------
+
+RACE = ["race", "m", "n", "k"]  # at a load: what was timed in turn
+NAMES = {
+    "variant": "variant", "tflops": "TFLOP/s", "us": "µs", "pct_first": "% of the first",
+    "pct_first_q1": "from", "pct_first_q3": "to", "cycles": "cycles", "clock_mhz": "SM clock, MHz",
+    FIRST_CHOICE: "% of cuBLAS", FASTEST_PROPOSAL: "% of cuBLASLt", "launches": "launches",
+    "registers": "registers", "spilled_bytes": "spilled bytes", "sum_error": "error of the sums",
+}  # fmt: skip
+ALL_THREADS, ROLES = "all threads meet", "roles"
+STORED, SENT = "C stored by threads", "C sent by tensor map"
+GRID = {  # a variant of the question of roles: what it has of 17's two changes
+    "16": (ALL_THREADS, STORED), "16, C sent by tensor map": (ALL_THREADS, SENT),
+    "17, C stored by its threads": (ROLES, STORED), "17": (ROLES, SENT),
+}  # fmt: skip
+
+
+def changes(name: str, load: str = RESTED) -> pandas.DataFrame:
+    """The variants of a question, a row for each and shape, by M×N×K; `load`: RESTED or LOADED.
+
+    The first is the first variant of the same race; from and to are the quartiles of that share.
+    cycles: of an SM, for one launch, by the clock that it counted. % of cuBLAS: of its first
+    choice, NaN of 8 bits; % of cuBLASLt: of its fastest proposal. Raises NoRecord, StaleRecord.
+    """
+    table = question(name).read()
+    table = table[table["load"] == load]
+    libraries = table[table["code"] == LIBRARY].pivot(index=RACE, columns="variant", values="us")
+    libraries = libraries.reindex(columns=[FIRST_CHOICE, FASTEST_PROPOSAL])
+    table = table[table["code"] != LIBRARY].join(libraries, on=RACE)
+    of_16_bits = table[FIRST_CHOICE].notna()  # pct_cublas is of the first choice, if there is one
+    table[FIRST_CHOICE] = table["pct_cublas"].where(of_16_bits)
+    by_medians = 100 * table[FASTEST_PROPOSAL] / table["us"]
+    table[FASTEST_PROPOSAL] = by_medians.where(of_16_bits, table["pct_cublas"])
+    table["M×N×K"] = [str(Problem(row.m, row.n, row.k)) for row in table.itertuples()]
+    table = table.astype({"registers": int, "spilled_bytes": int}).set_index("M×N×K")
+    return table.rename(columns=NAMES)[[*NAMES.values()]]
+
+
+def roles(load: str = RESTED) -> pandas.DataFrame:
+    """Cycles of an SM without and with 17's two changes, by shape and loop; STORED and SENT."""
+    table = changes("roles", load).reset_index()
+    table[["loop", "C"]] = [GRID[variant] for variant in table["variant"]]
+    return table.pivot(index=["M×N×K", "loop"], columns="C", values="cycles")[[STORED, SENT]]

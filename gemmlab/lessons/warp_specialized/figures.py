@@ -13,8 +13,8 @@ from gemmlab.lessons.warp_specialized.tables import Share
 from gemmlab.lessons.warp_specialized.turns import Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, plate, write
+from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.rows import bar, rows_of
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 from ptxsim.architectures import REGISTERS_PER_SM
 
@@ -28,11 +28,11 @@ KEY = {
     traced.COPIES: "starts the copies of a step", traced.STARTS: "starts its products",
     WAIT: "waits at an mbarrier", traced.ARRIVES: "arrives at empty",
     WAY: "of a stage: its tiles are on their way", THERE: "are there, and multiplied",
-    traced.MEETS: "all threads meet", traced.SENDS: "C goes to global memory",
+    traced.SYNCS: "all threads meet", traced.STORES_C: "C goes to global memory",
 }  # fmt: skip
 MARKS = {
     traced.ARRIVES: {"color": style.BLACK, "marker": "v", "markersize": 5, "linestyle": ""},
-    traced.MEETS: {"color": style.BLACK, "marker": "|", "markersize": 11, "linestyle": ""},
+    traced.SYNCS: {"color": style.BLACK, "marker": "|", "markersize": 11, "linestyle": ""},
 }
 
 
@@ -100,7 +100,7 @@ def moments(kernel: Turns) -> list[tuple[str, ...]]:
             elif turn.kind == traced.ARRIVES:
                 event = f"has read stage {turn.stage} and arrives at its empty mbarrier"
                 words[columns[turn.begin]].append(f"{role} {event}")
-            elif turn.kind in (traced.MEETS, traced.SENDS):
+            elif turn.kind in (traced.SYNCS, traced.STORES_C):
                 words[columns[turn.begin]].append(f"{role} {turn.kind}")
     return [tuple(moment) for moment in words]
 
@@ -123,8 +123,8 @@ def _contents(kernel: Turns, columns: dict[int, int], step: int) -> tuple[int, i
     ready = min(turn.until for turn in kernel.of(traced.AWAITS_FULL, step))
     started = min(turn.begin for turn in kernel.of(traced.STARTS, step))
     lag = kernel.stages > 1  # products under way while all meet
-    back = kernel.of(traced.ARRIVES, step) or kernel.of(traced.MEETS, step + lag)
-    over = max(turn.begin for turn in back or kernel.of(traced.SENDS, traced.OF_C))
+    back = kernel.of(traced.ARRIVES, step) or kernel.of(traced.SYNCS, step + lag)
+    over = max(turn.begin for turn in back or kernel.of(traced.STORES_C, traced.OF_C))
     there = columns.get(ready, columns[started])
     return copied.stage, columns[copied.begin], there, columns[over]
 
@@ -145,9 +145,9 @@ def _draw(ax: Axes, kernel: Turns, columns: dict[int, int], names: list[str]) ->
             at = columns[turn.begin]
             if turn.kind == traced.ARRIVES:
                 ax.plot(at + 0.5, row + 0.5, gid=gid, zorder=3, **MARKS[turn.kind])
-            elif turn.kind == traced.MEETS:
+            elif turn.kind == traced.SYNCS:
                 ax.plot([at + 0.5] * 2, [row, row + 1], color=style.BLACK, linewidth=1.6, gid=gid)
-            elif turn.kind == traced.SENDS:
+            elif turn.kind == traced.STORES_C:
                 _box(ax, row, at, len(columns), None, turn.kind, gid)
             else:
                 _box(ax, row, at, at + 1, turn.step, turn.kind, gid, str(turn.step))
@@ -167,7 +167,7 @@ def _look(kind: str, colour: str) -> dict:
         return swatch(colour, 0.12, hatch="////")
     if kind == WAIT:
         return swatch(style.FAINT, 0.18)
-    return swatch(style.ARRAYS["C"], 0.4) if kind == traced.SENDS else swatch(colour, 0.5)
+    return swatch(style.ARRAYS["C"], 0.4) if kind == traced.STORES_C else swatch(colour, 0.5)
 
 
 def _box(
@@ -242,9 +242,8 @@ PHASE_LOOKS = {phase: swatch(*shade) for phase, shade in zip(PHASES, SHADES, str
 def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: float) -> Picture:
     """Above, SM 0 through a product, block by block; below, the mean cycles of a block's phases.
 
-    blocks: as clock_readings.blocks() gives; means: as
-    tables.phases() does of them; full_rate: the cycles in which the tensor
-    cores can do the products, marked below.
+    blocks: as clock_readings.blocks() gives; means: as tables.phases() does of them; full_rate: the
+    cycles in which the tensor cores can do the products, marked below.
     """
     of_sm = blocks[blocks["sm"] == 0]
     kernels = list(means.index)

@@ -51,40 +51,34 @@ class RingPlayer(Player):
         return tuple(sorted({each[STAGES] for each in legal if others.items() <= each.items()}))
 
     def _begin(self, _change=None) -> None:
-        stages = self.stages.value
         try:
-            last = self.moments(stages)
+            self.end_at(self.moments(self.stages.value))
         except REASONS as reason:
             self.say(f"No picture: {reason}", VERMILION)
             return
-        self.end_at(last)
         self.show()
 
     def moments(self, stages: int) -> int:
         """How many there are with so many stages. Raises REASONS."""
         if stages not in self._turns:
-            self._turns[stages] = self._traced(stages)
+            # On one SM, so that a block that shares tiles with others has a whole one.
+            kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
+            rows, columns = kernel.rung.tile(kernel.settings)
+            trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[(0, 0, 0)])
+            self._turns[stages] = traced.of(trace)
         return len(moments(self._turns[stages]))
-
-    def _traced(self, stages: int) -> traced.Turns:
-        # On one SM, so that a block that shares tiles with others has a whole one.
-        kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
-        rows, columns = kernel.rung.tile(kernel.settings)
-        block = (0, 0, 0)
-        trace = kernel.trace(rows, columns, STEPS * traced.STEP, blocks=[block])
-        return traced.of(trace, block)
 
     def show(self) -> None:
         stages, shown = self.stages.value, self.slider.value
         if stages in self._turns:
             self.picture.value = self.drawn(stages, shown)
-            self.say(self.told(stages, shown))
+            self.say(self.description(stages, shown))
 
     def drawn(self, stages: int, shown: int) -> bytes:
         """A moment, from 1 on, as a PNG file."""
         return turns(self._turns[stages], shown=shown).png()
 
-    def told(self, stages: int, shown: int) -> str:
+    def description(self, stages: int, shown: int) -> str:
         every = moments(self._turns[stages])
         words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
         return f"Moment {shown} of {len(every)}: {words}."

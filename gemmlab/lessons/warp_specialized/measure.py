@@ -9,6 +9,7 @@ warpgroups, and whether launches overlap.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from gemmlab.ladder import Launch, Problem, Rung, Settings, Target
 from gemmlab.ladder.launch import MapOf
@@ -41,32 +42,21 @@ STORE = "store_pairs(accumulators, C, m, tile_n, M, N);"
 SEND = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n,
                            warpgroup);"""
 C_BY_MAP = (  # 16 sends C as 17 does
-    (
-        '#include "register_epilogue.cuh"',
-        '#include "register_epilogue.cuh"\n#include "tma_epilogue.cuh"',
-    ),
-    (
-        "Stage stages[STAGES];",
-        "Stage stages[STAGES];\n    StoreBuffer store_buffers[BM / WARPGROUP_ROWS][STORE_BUFFERS];",
-    ),
-    (
-        "ElementC* __restrict__ C,",
-        "const __grid_constant__ TensorMap map_c, ElementC* __restrict__ C,",
-    ),
-    (
-        "prefetch_tensor_map(map_b);",
-        "prefetch_tensor_map(map_b);\n        prefetch_tensor_map(map_c);",
-    ),
+    ('#include "register_epilogue.cuh"',
+     '#include "register_epilogue.cuh"\n#include "tma_epilogue.cuh"'),
+    ("Stage stages[STAGES];",
+     "Stage stages[STAGES];\n    StoreBuffer store_buffers[BM / WARPGROUP_ROWS][STORE_BUFFERS];"),
+    ("ElementC* __restrict__ C,",
+     "const __grid_constant__ TensorMap map_c, ElementC* __restrict__ C,"),
+    ("prefetch_tensor_map(map_b);",
+     "prefetch_tensor_map(map_b);\n        prefetch_tensor_map(map_c);"),
     (STORE, f"{SEND}\n    if (threadIdx.x % WARPGROUP_THREADS == 0) tma_store_wait();"),
-)
+)  # fmt: skip
 C_BY_THREADS = (  # 17 stores C as 16 does
-    (
-        '#include "tma_epilogue.cuh"',
-        '#include "tma_epilogue.cuh"\n#include "register_epilogue.cuh"',
-    ),
-    (SEND, STORE),
-    ("if (leader) tma_store_wait();", ""),
-)
+    ('#include "tma_epilogue.cuh"',
+     '#include "tma_epilogue.cuh"\n#include "register_epilogue.cuh"'),
+    (SEND, STORE), ("if (leader) tma_store_wait();", ""),
+)  # fmt: skip
 ROLES = (
     AblationStep(title="16", rung=TMA_WGMMA),
     AblationStep(title="16, C sent by tensor map", rung=TMA_WGMMA, changes=C_BY_MAP, plan=_sends_c),
@@ -86,27 +76,17 @@ NARROW = {"BM": 64, "BN": 64, "STAGES": 8}
 
 def registers_of(rung: Rung) -> comparisons.Comparison:
     """Whether registers move, with launches that do not overlap."""
-    number = rung.name[:2]
-    return (
-        AblationStep(title=f"{number}, registers move", rung=rung, settings=AT_THE_END),
-        AblationStep(
-            title=f"{number}, registers stay", rung=rung, settings=AT_THE_END,
-            changes=REGISTERS_STAY,
-        ),
-    )  # fmt: skip
+    step, number = partial(AblationStep, rung=rung, settings=AT_THE_END), rung.name[:2]
+    stays = step(title=f"{number}, registers stay", changes=REGISTERS_STAY)
+    return step(title=f"{number}, registers move"), stays
 
 
 def overlap_of(rung: Rung, shape: Shape, settings: Settings) -> comparisons.Comparison:
-    number = rung.name[:2]
+    step, number = partial(AblationStep, rung=rung, shapes=(shape,)), rung.name[:2]
     return (
-        AblationStep(
-            title=f"{number}, one launch after the other", rung=rung,
-            settings=settings | AT_THE_END, shapes=(shape,),
-        ),
-        AblationStep(
-            title=f"{number}, launches overlap", rung=rung, settings=settings, shapes=(shape,)
-        ),
-    )  # fmt: skip
+        step(title=f"{number}, one launch after the other", settings=settings | AT_THE_END),
+        step(title=f"{number}, launches overlap", settings=settings),
+    )
 
 
 OVERLAP = {  # of 17, by shape

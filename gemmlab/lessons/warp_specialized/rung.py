@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from gemmlab.ladder.constraints import Constraint
 from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings
 from gemmlab.ladder.shapes import fits
 from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
 from gemmlab.lessons.tma_wgmma.rung import ARCH, GROUP_ROWS, GROUP_THREADS
@@ -18,10 +17,10 @@ def _c_columns(s: Settings) -> int:
 
 
 def sent_bytes(s: Settings) -> int:
-    """Of one that also sends what it has computed: rooms, and a second mbarrier for each stage."""
-    rooms = min(2, s["BN"] // _c_columns(s))  # squares of a warpgroup's part of C
-    room_bytes = s["BM"] // GROUP_ROWS * rooms * tma_wgmma.SQUARE_BYTES
-    return tma_wgmma.stages_bytes(s) + room_bytes + 2 * tma_wgmma.BARRIER_BYTES * s["STAGES"]
+    """Of a block that also stores C by tensor map: buffers, a second mbarrier for each stage."""
+    buffers = min(2, s["BN"] // _c_columns(s))  # squares of a warpgroup's part of C
+    buffer_bytes = s["BM"] // GROUP_ROWS * buffers * tma_wgmma.SQUARE_BYTES
+    return tma_wgmma.stages_bytes(s) + buffer_bytes + 2 * tma_wgmma.BARRIER_BYTES * s["STAGES"]
 
 
 def sent(entry: str, blocks: int, s: Settings, cluster: int, maps: tuple[MapOf, MapOf]) -> Launch:
@@ -42,9 +41,9 @@ def _specialized(problem: Problem, s: Settings, target: Target) -> Launch:
 
 def _room_for_sums(s: Settings) -> str | None:
     """Whether the sums of a block that shares its tile find room where its stages were."""
-    sums = 4 * s["BM"] * s["BN"]
-    if s["SPLIT"] > 1 and sums > (stages := tma_wgmma.stages_bytes(s)):
-        return f"leaves {stages} bytes for sums of {sums} bytes: choose more STAGES"
+    accumulator_bytes = 4 * s["BM"] * s["BN"]
+    if s["SPLIT"] > 1 and accumulator_bytes > (stages := tma_wgmma.stages_bytes(s)):
+        return f"leaves {stages} bytes for sums of {accumulator_bytes} bytes: choose more STAGES"
     return None
 
 

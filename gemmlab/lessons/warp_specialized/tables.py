@@ -28,10 +28,8 @@ class Share:
 def register_budget(kernel: Kernel) -> tuple[Share, Share]:
     """The shares of the producer and of the consumers, as the assembler and setmaxnreg give them.
 
-    Raises TypeError for anything but a kernel, ValueError for one that moves no registers.
+    Raises ValueError for a kernel that moves no registers.
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"register_budget takes a kernel, as gl.load(name) gives, not {kernel!r}.")
     moved = dict(MOVED.findall(kernel.compiled.ptx))
     if set(moved) != {"inc", "dec"}:
         raise ValueError(f"{kernel} moves no registers between warpgroups: it has no setmaxnreg.")

@@ -1,8 +1,7 @@
 """Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
 
 For kernels whose tiles of B, at least, come by tensor maps. A warpgroup is followed by its first
-warp, in the order in which the simulator executed the block: one of the many that the mbarriers
-allow, and no times.
+warp, in the order in which the simulator executed the block: one of many, and no times.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PRODUCT, MULTIPLY_ADD, SHARED_READ = "wgmma.mma", "fma", "ld.shared"  # how opco
 # What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
 # the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
 # of the step before and arrives at empty; it meets the others at a barrier; it brings C on its way.
-AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, MEETS, SENDS = (
+AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, SYNCS, STORES_C = (
     "waits until empty", "starts copies", "waits until full", "starts products",
     "waits for products", "arrives at empty", "meets the others", "sends C",
 )  # fmt: skip
@@ -64,11 +63,9 @@ class Turns:
 def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
     """The turns of this block's warpgroups, from what they executed.
 
-    A stage is known by where its copies go in shared memory. Raises TypeError for anything but a
-    trace, LaunchError for a block that is not there, ValueError for a kernel without tensor maps.
+    A stage is known by where its copies go in shared memory. Raises LaunchError for a block that is
+    not there, ValueError for a kernel without tensor maps.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"turns takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     threads = trace.block[0]
     executed = [
         trace.run.instructions(tuple(block), warp) for warp in range(0, threads // 32, WARPS)
@@ -115,9 +112,9 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
     for step in executed:
         opcode, at = step.opcode, step.at
         if opcode.startswith("stmatrix") or any(access.array == "C" for access in step.accesses):
-            while turns[-1].kind == MEETS:  # those of a warpgroup, on the way to C
+            while turns[-1].kind == SYNCS:  # those of a warpgroup, on the way to C
                 turns.pop()
-            put(SENDS, OF_C, at, executed[-1].at)
+            put(STORES_C, OF_C, at, executed[-1].at)
             break
         if opcode.startswith("mbarrier.try_wait"):
             begun, until = at if begun is None else begun, at
@@ -142,6 +139,6 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
             put(ARRIVES, count(ARRIVES), at, at)
         elif opcode.startswith("bar.sync"):
             if met and count(STARTS):
-                put(MEETS, count(STARTS) - 1, at, at)
+                put(SYNCS, count(STARTS) - 1, at, at)
             met = True
     return tuple(turns)

@@ -110,8 +110,7 @@ def levels(trace: Trace, *, warp: int, lane: int, caption: str) -> Picture:
     Left: the first block's tile of C, the part of each warp outlined, that of one warp coloured,
     the elements of one lane dark; from the stores of C. Right: the lanes of the warp, each in the
     row of the piece of A and in the column of the piece of B that it reads with its first loads of
-    both tiles. The pieces stand at the left and above. Thick lines go around each four neighbours
-    in number.
+    both tiles. The pieces stand at the left and above. Thick lines go around each four lanes.
 
     Raises ValueError for a kernel whose lanes do not read 16 bytes of both tiles.
     """

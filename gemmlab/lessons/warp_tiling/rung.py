@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import Constraint, even_shares, fits
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, even_shares, fits
 
 
 def warp_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:

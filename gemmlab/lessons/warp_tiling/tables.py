@@ -23,25 +23,17 @@ def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataF
 
     table: as benchmark() gives, of both, one under the other. blocks: of rung `name` by default.
     """
-    rung = ladder.find(name)
-    sms = runs.current()["gpu"]["sm_count"]
-    times = [
-        table[table["kernel"] == rung_name].set_index([*SHAPE])["time_ms"]
-        for rung_name in (before, name)
-    ]
-    factor = (times[0] / times[1]).dropna()
-    launches = [
-        rung.launches(Problem(*shape), rung.defaults, SIMULATED)[0] for shape in factor.index
-    ]
-    blocks = [math.prod(launch.grid) for launch in launches]
-    return pandas.DataFrame(
-        {
-            "blocks": blocks,
-            "blocks for each SM": [round(some / sms, 2) for some in blocks],
-            "times as fast": factor.round(3).tolist(),
-        },
-        index=pandas.Index([f"{m}×{n}×{k}" for m, n, k in factor.index], name="M×N×K"),
-    )
+    rung, sms = ladder.find(name), runs.current()["gpu"]["sm_count"]
+    times = {
+        kernel: rows.set_index([*SHAPE])["time_ms"] for kernel, rows in table.groupby("kernel")
+    }
+    rows = {}
+    for shape, factor in (times[before] / times[name]).dropna().round(3).items():
+        blocks = math.prod(rung.launches(Problem(*shape), rung.defaults, SIMULATED)[0].grid)
+        rows[str(Problem(*shape))] = {
+            "blocks": blocks, "blocks for each SM": round(blocks / sms, 2), "times as fast": factor,
+        }  # fmt: skip
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("M×N×K")
 
 
 def at_equal_settings(

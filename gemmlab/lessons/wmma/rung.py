@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from gemmlab.ladder import shapes
-from gemmlab.ladder.constraints import Constraint, enough_registers, whole_block
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.precision import HALF
 from gemmlab.ladder.probes import PIECE
 from gemmlab.ladder.rung import Planted, Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, enough_registers, whole_block
 from ptxsim.architectures import WARP
 
 HALVES_PADDING = FLOATS_PADDING = 8  # of a row; a step beside 14 has another, ROW_PAD
@@ -87,8 +86,8 @@ RUNG = Rung(
     constraints=(
         Constraint("one warp", _one_warp),
         *(
-            one.where(_is_staged)
-            for one in (
+            constraint.where(_is_staged)
+            for constraint in (
                 Constraint("large enough to stage", _too_small),
                 whole_block(shapes.threads_of_warps),
                 Constraint("even shares", _uneven),

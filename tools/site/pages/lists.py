@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gemmlab.folders import ROOT, kernel_files
 from gemmlab.notebook import glossary as words
-from gemmlab.notebook import index, overview, reading
+from gemmlab.notebook import index, overview, series
 from gemmlab.records.registry import NoRecord
 from tools.site.pages import code
 
@@ -17,7 +17,7 @@ THUMBNAIL = 84  # pixels on the screen
 def ladder() -> str:
     """The table of the landing page: thumbnail, notebook, idea, speed, share of cuBLAS, minutes.
 
-    Raises NoRecord, StaleRecord, BadRecord, and what reading.minutes raises.
+    Raises NoRecord, StaleRecord, BadRecord, and what series.minutes raises.
     """
     lines = [
         f"| picture | notebook | TFLOP/s at {overview.SIZE}³ | of cuBLAS | minutes |",
@@ -32,9 +32,9 @@ def ladder() -> str:
         lines.append(
             f"| ![{index.alt(step.name)}](../{picture}){size} "
             f"| **[{index.label(step.name)}](../notebooks/{step.name}.ipynb)**<br>{step.idea} "
-            f"| {_with_unit(step.tflops)} | {step.share} | {reading.minutes(step.name)} |"
+            f"| {_with_unit(step.tflops)} | {step.share} | {series.minutes(step.name)} |"
         )
-    below = (index.KEY, overview.ladder_source(), reading.FORMULA)
+    below = (index.KEY, overview.ladder_source(), series.FORMULA)
     return "\n".join(
         ["{.ladder}", *lines, "", *(f"{{.source}}\n{sentence}\n" for sentence in below)]
     )
@@ -52,7 +52,7 @@ def ways() -> str:
     """Each way through the series, with its notebooks in the order to read them."""
     items = []
     for title, names in index.routes().items():
-        total = sum(map(reading.minutes, names))
+        total = sum(map(series.minutes, names))
         through = " · ".join(f"[{index.label(name)}](../notebooks/{name}.ipynb)" for name in names)
         head = f"{title}: {len(names)} notebooks, {total // 60} h {total % 60} min"
         items.append(f"**{head}**<br>{through}\n")

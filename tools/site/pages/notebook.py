@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gemmlab.folders import NOTEBOOKS, ROOT, kernel_files
-from gemmlab.notebook.reading import DEEPER
+from gemmlab.notebook.series import DEEPER
 from tools.site import hosted, interactive
 from tools.site.pages import code, links
 

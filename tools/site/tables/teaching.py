@@ -8,7 +8,7 @@ import re
 
 from gemmlab.folders import NOTEBOOKS, ROOT
 from gemmlab.ladder import RUNGS
-from gemmlab.notebook import chapters, index, reading
+from gemmlab.notebook import index, series
 
 COSTS = ROOT / "benchmarks" / "notebook_cost.csv"  # of benchmarks/notebook_cost.py
 HEADS = ("notebook", "read before", "minutes", "exercises", "s to run", "MB", "its own GPU")
@@ -25,17 +25,17 @@ def notebooks() -> str:
     with COSTS.open(encoding="utf-8", newline="") as file:
         costs = {row["notebook"]: row for row in csv.DictReader(file)}
     rows = [HEADS, ("---", "---", "---:", "---", "---:", "---:", "---")]
-    for name in (reading.HOST_CODE, *chapters.names()):
+    for name in (series.HOST_CODE, *series.names()):
         before = ", ".join(f"[{index.short(earlier)}](../notebooks/{earlier}.ipynb)"
-                           for earlier in reading.needed(name))  # fmt: skip
+                           for earlier in series.needed(name))  # fmt: skip
         cost = costs.get(name, {"processor_s": "–", "peak_mb": "–"})
         cells = (f"[{index.label(name)}](../notebooks/{name}.ipynb)", before or "–",
-                 str(reading.minutes(name)), exercises(name), cost["processor_s"], cost["peak_mb"],
+                 str(series.minutes(name)), exercises(name), cost["processor_s"], cost["peak_mb"],
                  _gpu(name))  # fmt: skip
         rows.append(cells)
     where = ", ".join(sorted({row["processor"] for row in costs.values()}))
     days = ", ".join(sorted({row["recorded"][:10] for row in costs.values()}))
-    source = f"{reading.FORMULA} Seconds and MB were measured on: {where}, {days}."
+    source = f"{series.FORMULA} Seconds and MB were measured on: {where}, {days}."
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
     return f"{table}\n\n{{.source}}\n{source}"
 

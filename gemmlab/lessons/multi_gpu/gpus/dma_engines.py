@@ -203,9 +203,7 @@ WITH_BARRIER = 0  # what the stream did before is seen by whoever sees the numbe
 
 
 def write_value(stream: int, address: int, value: int) -> None:
-    """On a stream, by its pointer: store 32 bits at an address. Raises RankFailed, as all
-    here.
-    """
+    """Enqueue on a stream, by its pointer: store 32 bits at an address. Raises RankFailed."""
     _call("cuStreamWriteValue32_v2", stream, address, value, WITH_BARRIER)
 
 

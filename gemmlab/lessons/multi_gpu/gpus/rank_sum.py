@@ -10,7 +10,7 @@ import numpy as np
 
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
-from gemmlab.ladder.element_types import BFLOAT16, FLOAT16, FLOAT32, ElementType
+from gemmlab.ladder.precision import BFLOAT16, FLOAT16, FLOAT32, ElementType
 from ptxsim.compile.nvrtc import signals_kept
 
 PATH, ENTRY = kernel_file("21_rank_sum.cu"), "rank_sum"

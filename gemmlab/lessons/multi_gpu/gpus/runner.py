@@ -101,14 +101,8 @@ def run(jobs: Sequence[Job], arithmetic: Callable[[], ByKernel]) -> list[Measure
     arguments = [(rank, jobs, arithmetic, ids) for rank in range(count)]
     runs = sum(job.repeats + 1 for job in jobs)
     by_rank = run_ranks(_rank, arguments, START_S + runs * LIMIT_S)
-    names = {name for _, name in by_rank}
-    if len(names) > 1:
-        raise RankFailed(
-            f"the ranks have GPUs of {len(names)} kinds: {', '.join(sorted(names))}. All have "
-            "parts of one size, so the slowest counts: choose some of one kind, by "
-            "CUDA_VISIBLE_DEVICES"
-        )
-    source = f"Measured on {count} × {names.pop()}, by events"
+    names = sorted({name for _, name in by_rank})
+    source = f"Measured on {count} × {' and '.join(names)}, by events"
     return [
         _measured(job, [results[at] for results, _ in by_rank], arithmetic, source)
         for at, job in enumerate(jobs)
@@ -170,7 +164,7 @@ def _run_job(rank: int, job: Job, by: ByKernel, connected: dict):
         streams.enqueue()
         runs.append(streams.finish())
     moves.close()
-    streams.meet()  # then nobody has mapped what is freed here
+    streams.barrier()  # then nobody has mapped what is freed here
     outputs = {held.part.buffer for held in job.schedule.outputs if held.rank == rank}
     kept = {} if job.A is None else {name: to_host(buffers[name]) for name in outputs}
     del buffers, streams, moves
@@ -224,14 +218,14 @@ class OnStreams:
         }
         self._connected, self._everyone = connected, _everyone(schedule)
         self._do = {step.name: self._prepared(step, by, buffers) for step in self.steps}
-        self._meeting = cupy.zeros(1, np.float32)
+        self._barrier_data = cupy.zeros(1, np.float32)
         self._begun, self._ran = None, []
 
     def enqueue(self) -> None:
         """All steps, behind a point that all ranks reach at about the same time."""
         events, self._ran = {}, []
         copies = self._streams[COPIES]
-        self._meet(copies)
+        self._enqueue_barrier(copies)
         self._begun = copies.record()
         for stream in self._streams.values():
             stream.wait_event(self._begun)
@@ -256,19 +250,19 @@ class OnStreams:
             ran.append(Ran(self.rank, step.stream, step.name, kind_of(step.work), *times))
         return ran
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait until all ranks have come here. Raises RankFailed where they do not in time."""
         stream = self._streams[COPIES]
-        self._meet(stream)
+        self._enqueue_barrier(stream)
         if not ended(stream.record()):
             self._moves.give_up()
             raise RankFailed(f"rank {self.rank}: not all ranks came to the end in {LIMIT_S:g} s")
 
-    def _meet(self, stream) -> None:
+    def _enqueue_barrier(self, stream) -> None:
         """A sum over all ranks: it ends nowhere before it has begun everywhere."""
         from cupy.cuda import nccl
 
-        at = self._meeting.data.ptr
+        at = self._barrier_data.data.ptr
         self._connected[self._everyone].allReduce(
             at, at, 1, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr
         )
@@ -401,16 +395,14 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
     from cupy.cuda import nccl
 
     me, kind = work.members.index(rank), nccl.NCCL_UINT8
-    kept = {one.source: one.kept for one in work.kept_by(rank)}
+    kept = {message.source: message.kept for message in work.kept_by(rank)}
     sent = work.sent_by(rank)
 
     def rows(part):
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if work.kind == ALL_GATHER and _one_behind_another(
-        [kept.get(member) for member in work.members]
-    ):
+    if work.kind == ALL_GATHER and _lie_in_order([kept.get(member) for member in work.members]):
         source, size = rows(sent[0].sent)
         communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
         return
@@ -423,17 +415,18 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
                 communicator.broadcast(source, into, size, kind, me, stream.ptr)
             else:
                 target, size = rows(kept[root])
-                index = work.members.index(root)
-                communicator.broadcast(target, target, size, kind, index, stream.ptr)
+                root_index = work.members.index(root)
+                communicator.broadcast(target, target, size, kind, root_index, stream.ptr)
     else:
-        for one in sent:
-            communicator.send(*rows(one.sent), kind, work.members.index(one.target), stream.ptr)
-        for one in work.kept_by(rank):
-            communicator.recv(*rows(one.kept), kind, work.members.index(one.source), stream.ptr)
+        index = work.members.index
+        for message in sent:
+            communicator.send(*rows(message.sent), kind, index(message.target), stream.ptr)
+        for message in work.kept_by(rank):
+            communicator.recv(*rows(message.kept), kind, index(message.source), stream.ptr)
     nccl.groupEnd()
 
 
-def _one_behind_another(parts: list[Part | None]) -> bool:
+def _lie_in_order(parts: list[Part | None]) -> bool:
     """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
     if None in parts:
         return False

@@ -1,15 +1,21 @@
-"""A notebook as it is read: its main path, how long that takes, what is to be read before."""
+"""The notebooks of the series: their order, what is to be read before each, how long one takes."""
 
 from __future__ import annotations
 
 import json
 import math
 import re
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import takewhile
 
-from gemmlab.folders import IS_CHECKOUT, NOTEBOOKS, PACKAGE, NoCheckout
+from PIL import Image
 
+from gemmlab.folders import NOTEBOOKS, require_checkout
+from gemmlab.ladder import CEILINGS, RUNGS
+from gemmlab.lessons import modules
+
+CEILINGS_TITLE = "Two roofs"
 DEEPER = "# Going deeper"  # the heading at which the main path ends
 WORDS_A_MINUTE = 200
 MINUTES_A_CELL = 0.5  # of code, with what it shows
@@ -21,19 +27,55 @@ FORMULA = (
 HOST_CODE = "host_code"  # the page on launches, for those who know no CUDA
 
 
+@dataclass(frozen=True)
+class Chapter:
+    """A notebook with a number among the rungs', about kernels of other rungs.
+
+    `name`: of its file, without ".ipynb". `draw` makes its thumbnail, and `alt` says what that
+    shows.
+    """
+
+    name: str
+    title: str
+    idea: str
+    draw: Callable[[], Image.Image]
+    alt: str
+
+
+def chapters() -> list[Chapter]:
+    """In the order of the series: CHAPTER of each lesson that has a module `chapter`."""
+    every = (lesson.CHAPTER for lesson in modules("chapter"))
+    return sorted(every, key=lambda chapter: chapter.name)
+
+
+def titles() -> dict[str, str]:
+    """The title of each notebook with a number, by name, in the order of the series."""
+    every = {CEILINGS.name: CEILINGS_TITLE} | {rung.name: rung.title for rung in RUNGS}
+    every |= {chapter.name: chapter.title for chapter in chapters()}
+    return dict(sorted(every.items()))
+
+
+def names() -> list[str]:
+    """Of all notebooks with a number, in the order of the series."""
+    return list(titles())
+
+
+# ---- one notebook --------------------------------------------------------------------------------
+
+
 def main_path(name: str) -> list[dict]:
     """The cells of a notebook up to "Going deeper", as in the file; all, where it has none.
 
     name: without ".ipynb". Raises NoCheckout where the package was installed without notebooks, and
     FileNotFoundError for a notebook that is not there.
     """
-    cells = _cells(name)
-    ends = (
-        at
-        for at, cell in enumerate(cells)
-        if cell["cell_type"] == "markdown" and _text(cell).splitlines()[:1] == [DEEPER]
-    )
-    return cells[: next(ends, None)]
+
+    def goes_deeper(cell: dict) -> bool:
+        return cell["cell_type"] == "markdown" and _text(cell).splitlines()[:1] == [DEEPER]
+
+    require_checkout("the notebooks", "are in the repository")
+    cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
+    return list(takewhile(lambda cell: not goes_deeper(cell), cells))
 
 
 def prose(cells: list[dict]) -> str:
@@ -68,32 +110,13 @@ def needed(name: str) -> list[str]:
 
 
 def with_needed(names: Iterable[str]) -> set[str]:
-    """These notebooks, those that they need, those that these need, and so on.
-
-    Raises what main_path raises.
-    """
-    needed_names: set[str] = set()
-    ahead = list(names)
+    """These notebooks, and all that are needed before them. Raises what main_path raises."""
+    every, ahead = set[str](), list(names)
     while ahead:
-        name = ahead.pop()
-        if name not in needed_names:
-            needed_names.add(name)
+        if (name := ahead.pop()) not in every:
+            every.add(name)
             ahead += needed(name)
-    return needed_names
-
-
-def _cells(name: str) -> list[dict]:
-    if not IS_CHECKOUT:
-        raise NoCheckout(
-            f"the notebooks are in the repository, and gemmlab was installed without it, in "
-            f"{PACKAGE}: clone the repository and install that with pip "
-            'install -e ./ptxsim -e ".[simulator]".'
-        )
-    return json.loads(_path(name).read_text(encoding="utf-8"))["cells"]
-
-
-def _path(name: str) -> Path:
-    return NOTEBOOKS / f"{name}.ipynb"
+    return every
 
 
 def _text(cell: dict) -> str:

@@ -1,4 +1,4 @@
-"""A ring of tiles in shared memory, as one warp uses it: which tile is in which place, and when.
+"""A pipeline of tiles in shared memory, as one warp uses it: which tile is where, and when.
 
 For kernels whose warps meet at mbarriers. They take no steps together, as in k_steps; there is the
 order in which each warp does its own.
@@ -26,7 +26,7 @@ WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 
 @dataclass(frozen=True)
 class Event:
-    """Neighbouring instructions of one kind, for one tile, which lies in `place` of the ring.
+    """Neighbouring instructions of one kind, for one tile, which lies in `place` of the pipeline.
 
     Where a warp waits until a place is empty, `tile` is the one that it will copy there. Tiles are
     counted on from product to product of a batch; where C is stored, `tile` is the last one of the
@@ -39,8 +39,8 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Ring:
-    """What one warp of one block does with the places of a ring, in the order of execution.
+class Pipeline:
+    """What one warp of one block does with the places of a pipeline, in the order of execution.
 
     `alike`: of the block's `warps`, those that do the same in the same order. `elements`: of A and
     B in a tile; `copied`, `read`: of one tile by this warp, the most over all tiles.
@@ -65,45 +65,43 @@ class Ring:
         return divmod(tile, _tiles_of_product(self.trace))
 
 
-def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Ring:
-    """The ring as this warp uses it, from what it executed.
+def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Pipeline:
+    """The pipeline as this warp uses it, from what it executed.
 
     A tile is known by the elements that are copied and read, a place by its address, lowest first;
-    a wait by what the warp does next in a place, an arrival by what it did last. Raises TypeError
-    for anything but a trace, LaunchError for a block that is not there, and ValueError for a warp
-    that is not there, a kernel without a ring, and a batch of products with several tiles of C.
+    a wait by what the warp does next in a place, an arrival by what it did last. Raises LaunchError
+    for a block that is not there, and ValueError for a warp that is not there, a kernel without a
+    pipeline, and a batch of products with several tiles of C.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"ring takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     if "BK" not in trace.settings:
-        raise ValueError(f"ring: {trace.kernel_name} has no BK, so no tiles along K.")
+        raise ValueError(f"pipeline: {trace.kernel_name} has no BK, so no tiles along K.")
     rows, columns = (trace.settings[name] for name in ("BM", "BN"))
     if trace.batch > 1 and (trace.m > rows or trace.n > columns):
-        raise ValueError(f"ring: of a batch, C is one tile of {rows}×{columns} for each product.")
+        raise ValueError(f"pipeline: of a batch, C is one tile of {rows}×{columns} a product.")
     played = Played.of(trace, tuple(block))
     warps = sorted({move.warp for move in played.moves})
     if warp not in warps:
-        raise ValueError(f"ring: block {tuple(block)} has warps 0 to {warps[-1]}, no {warp}.")
+        raise ValueError(f"pipeline: block {tuple(block)} has warps 0 to {warps[-1]}, no {warp}.")
     steps = trace.run.instructions(tuple(block), warp)
     if not any(step.opcode.startswith(WAITS) for step in steps):
         raise ValueError(
-            f"ring: the warps of {trace.kernel_name} wait for no mbarrier; steps shows its tiles."
+            f"pipeline: warps of {trace.kernel_name} wait for no mbarrier; steps shows its tiles."
         )
-    played.require_reads("ring")
-    tiles = {id(move.access): _tile(played, move) for move in played.moves if _in_ring(move)}
+    played.require_reads("pipeline")
+    tiles = {
+        id(move.access): _tile(played, move)
+        for move in played.moves
+        if move.kind in (COPY, READ) and move.moves_elements
+    }
     places = _places(played, tiles)
     events = {warp: _events(played, warp, tiles, places) for warp in warps}
     copied, read, elements = (
         _most(played, tiles, kind, who) for kind, who in ((COPY, warp), (READ, warp), (COPY, None))
     )
     alike = sum(events[other] == events[warp] for other in warps)
-    return Ring(
+    return Pipeline(
         trace, tuple(block), warp, events[warp], len(warps), alike, elements, copied, read
     )  # fmt: skip
-
-
-def _in_ring(move: Move) -> bool:
-    return move.kind in (COPY, READ) and move.moves_elements
 
 
 def _tile(played: Played, move: Move) -> int:
@@ -112,7 +110,7 @@ def _tile(played: Played, move: Move) -> int:
     along = played.along(real) // played.trace.settings["BK"]
     tiles = set(np.unique(played.product(real) * _tiles_of_product(played.trace) + along))
     if len(tiles) > 1:
-        raise ValueError(f"ring: line {move.access.line} moves parts of several tiles at once.")
+        raise ValueError(f"pipeline: line {move.access.line} moves parts of several tiles at once.")
     return int(tiles.pop())
 
 

@@ -1,0 +1,125 @@
+"""show, sass, compile: a kernel's text, its inner loop, and the compiled code that ships."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gemmlab import files
+from gemmlab.cli.common import (
+    FAILED,
+    OK,
+    Commands,
+    add_arch,
+    add_settings,
+    rung_name,
+    setting,
+    size,
+)
+from gemmlab.folders import KERNELS, kernel_file, require_checkout
+from gemmlab.kernel import prebuilt
+from gemmlab.kernel.flat import counts, flat
+from gemmlab.kernel.kernel import arch_for, arch_here
+from gemmlab.ladder import RUNGS, find, require_compiled, settings_for, written
+from gemmlab.loading import load
+from gemmlab.sass import loops
+
+
+def add(commands: Commands) -> None:
+    parser = commands.add(
+        "compile", _compile, "compile all rungs with all settings, into kernels/compiled",
+        "Writes kernels/compiled/: every rung with each of the settings that it ships.",
+    )  # fmt: skip
+    parser.add_argument(
+        "--check", action="store_true", help="say what is not of the code as it is; write nothing"
+    )
+    parser.add_argument(
+        "--listings", action="store_true", help="only the SASS of the default settings"
+    )
+
+    parser = commands.add(
+        "sass", _sass, "show what the inner loop of a kernel spends its issue slots on",
+        "Reads the instructions that the compiler made; no GPU is needed.",
+    )  # fmt: skip
+    parser.add_argument("kernel", type=rung_name, help="a rung, such as 09_double_buffering")
+    add_settings(parser)
+    add_arch(parser)
+    parser.add_argument(
+        "--lines", type=size, default=16, help="instructions to list (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--control", action="store_true",
+        help="also what the assembler tells the scheduler: stalls, yields, barriers",
+    )  # fmt: skip
+
+    parser = commands.add(
+        "show", _show, "print a kernel in one piece, for its settings",
+        "Headers are in it, and of branches of #if only those that the settings take. Functions "
+        "that nothing calls are left out. On standard error: its lines, with and without comments.",
+    )  # fmt: skip
+    parser.add_argument("kernel", help="a rung or a probe, such as 17_warp_specialized or 10_steps")
+    parser.add_argument(
+        "settings", nargs="*", type=setting, metavar="NAME=VALUE", help="such as BM=64"
+    )
+    add_arch(parser)
+
+
+def _compile(options: argparse.Namespace) -> int:
+    if not options.check:
+        require_checkout("Compiling for the sliders")
+        files.require_writable(prebuilt.FOLDER)
+    pieces: list[tuple[Path, Callable[[Any], bool], Callable[[Any], Any], Any]] = [
+        (loops.path_of(rung.name), loops.is_current, loops.make_listing, rung) for rung in RUNGS
+    ]
+    if not options.listings:
+        pieces += [
+            (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
+            for name in prebuilt.NAMES
+        ]
+    code = OK
+    for path, is_current, make, of in pieces:
+        if not options.check:
+            prebuilt.write(make(of), path)
+            print(f"{path.name}: written")
+        elif is_current(of):
+            print(f"{path.name}: up to date")
+        else:
+            code = FAILED
+            print(f"{path.name}: stale, run `make compiled`")
+    return code
+
+
+def _sass(options: argparse.Namespace) -> int:
+    kernel = load(options.kernel, options.arch, **dict(options.set))
+    trip = loops.loop(kernel)
+    settings = written(kernel.settings)
+    print(f"{kernel.name} {settings}, {kernel.arch}: one trip through the inner loop")
+    for name, slots in trip.mix.items():
+        print(f"  {name:<16} {slots:6}  {100 * slots / len(trip):5.1f} %")
+    print(f"  {'issue slots':<16} {len(trip):6}")
+    print(f"  waits for registers: {trip.waits()} cycles, {trip.waits(reuse=False)} without reuse")
+    print(f"  FFMAs with three registers of one bank: {trip.three_in_a_bank()}")
+    print(f"  multiply-adds with reuse: {100 * trip.reuse_share:.1f} %")
+    print(f"  of all cycles at most {100 * trip.share():.1f} % are multiply-adds")
+    print()
+    print(loops.listing(kernel, options.lines, control=options.control))
+    return OK
+
+
+def _show(options: argparse.Namespace) -> int:
+    name, settings, arch = options.kernel, dict(options.settings), options.arch
+    if arch:
+        require_compiled(arch)
+    path = kernel_file(f"{name}.cu")
+    if path.parent == KERNELS:  # where rungs are, and what is not there
+        rung = find(name)
+        path, settings = rung.path, settings_for(rung, settings)
+        arch = arch or arch_for(rung)
+    text = flat(path, settings, arch or arch_here())
+    print(text, end="")
+    lines, code = counts(text)
+    print(f"{lines} lines, {code} of them code", file=sys.stderr)
+    return OK

@@ -1,0 +1,307 @@
+"""bench, sweep and record: one kernel at one shape, many as CSV, and what is measured and kept.
+
+Without a GPU recorded times are shown. bench also verifies shapes of which no time is recorded, and
+says that there is none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import starmap
+from typing import Any
+
+from gemmlab import ladder
+from gemmlab.cli import common
+from gemmlab.cli.common import AUTO, FAILED, OK, UNAVAILABLE, USAGE, Commands, say
+from gemmlab.cuda.device import gpu
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import RUNGS, IllegalSetting, Problem
+from gemmlab.ladder.problem import EVERY_PROBLEM
+from gemmlab.loading import load, tile_parameters
+from gemmlab.measure import timing
+from gemmlab.products.choosing import TYPES, Row, choose, taken
+from gemmlab.records import best_by_shape, registry, runs, tuning
+from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.records.runs import device
+
+Shape = tuple[int, int, int]
+Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that show the time
+
+
+def add(commands: Commands) -> None:
+    dtype: dict[str, Any] = {
+        "choices": tuple(TYPES), "help": "of auto: what A and B are (default: float32)"
+    }  # fmt: skip
+    parser = commands.add(
+        "bench", _bench, "verify one kernel and time it against cuBLAS at one shape",
+        "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
+        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown; "
+        "where none is recorded it says so, and ends with 0 all the same.",
+    )  # fmt: skip
+    parser.add_argument(
+        "kernel", type=common.rung_or_auto,
+        help="a rung, such as 01_naive; or auto, what gl.choose takes",
+    )  # fmt: skip
+    for name, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):
+        parser.add_argument(name, type=common.size, metavar=name.upper(), help=meaning)
+    common.add_settings(parser)
+    parser.add_argument("--dtype", **dtype)
+
+    parser = commands.add(
+        "sweep", _sweep, "time kernels at every shape, as CSV on standard output",
+        f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
+    )  # fmt: skip
+    parser.add_argument(
+        "kernels", nargs="*", metavar="KERNEL",
+        help="rungs, all if none is named; or auto, what gl.choose takes for each shape",
+    )  # fmt: skip
+    parser.add_argument("--dtype", **dtype)
+
+    parser = commands.add(
+        "record", _record, "measure on this GPU and write results/<gpu>/",
+        "Each name is written as soon as it is done. What is measured again replaces what was "
+        "recorded of it; the rest stays. Without names it measures what is missing, so it goes on "
+        "after an interruption, and leaves out, with the reason, what cannot run on this GPU.",
+    )  # fmt: skip
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME",
+        help="as --list has them: a rung, 00_ceilings, tuning/RUNG, best_by_shape/RUNG, "
+        "stalls/RUNG and so on, or tuning alone for those of every rung; if none is named, the "
+        "rungs and what takes little time. 21_multi_gpu needs two GPUs",
+    )  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="list all names, and measure nothing")
+    parser.add_argument(
+        "--shapes", nargs="+", type=common.shape, default=runs.SHAPES, metavar="MxNxK",
+        help="record rungs only at these shapes, such as 1001x777x513 (default: all of the series)",
+    )  # fmt: skip
+
+
+# ---- bench ---------------------------------------------------------------------------------------
+
+
+def _bench(options: argparse.Namespace) -> int:
+    shape, given = (options.m, options.n, options.k), dict(options.set)
+    if gpu() is None:
+        registry.replayed()  # a choice of records that are not there is refused
+    about = [str(device())]
+    if options.kernel == AUTO:
+        if given:
+            raise IllegalSetting(
+                f"auto chooses the settings; name a rung to give {ladder.listed(given)} yourself"
+            )
+        chosen = choose(shape, options.dtype or ladder.SINGLE.name)
+        about.append(f"auto: {chosen}")
+        settings: dict[str, Any] = chosen.settings
+        choices = [(load(chosen.rung, **settings), "as chosen")]
+    elif options.dtype:
+        raise IllegalSetting(
+            f"--dtype is for auto; {options.kernel} multiplies what its parameters say, such as "
+            "--set DTYPE=1 of 15_mma_sync"
+        )
+    else:
+        choices = _choices(options.kernel, shape, given)
+    print(*about, sep="\n")
+    _print_bench(choices, shape)
+    return OK
+
+
+def _choices(name: str, shape: Shape, given: dict[str, Any]) -> list[tuple[Kernel, str]]:
+    """The kernel as given, or as the sweep says for the shape and then as it is; each with why."""
+    if tile_parameters(ladder.find(name), given):
+        return [(load(name, **given), "as given")]
+    default, choices = load(name, **given), []
+    try:
+        kernel = load(name, shape=shape, **given)
+    except StaleRecord as error:
+        reason = str(error)
+    except NoRecord:
+        reason = "No sweep of its settings is recorded"
+    else:
+        choices = [(kernel, kernel.note)]
+        reason = f"No time is recorded of {ladder.written(kernel.settings)}, {kernel.note}"
+    return [*choices, (default, default.note or f"the default. {reason}")]
+
+
+def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
+    """That one passes and how long it takes: without a GPU the first of which that is recorded.
+    Raises StaleRecord."""
+    (kernel, why), *_ = choices
+    source, lines = "measured here", list[str]()
+    missing: NoRecord | None = None
+    for choice in choices if gpu() is None else ():
+        try:
+            source, lines = _recorded(choice[0], shape)
+            kernel, why = choice
+            break
+        except NoRecord as error:
+            missing = missing or error
+    report = timing.require_verified(kernel)
+    print(f"{kernel.name} {ladder.written(kernel.settings)}: pass ({len(report.cases)} cases)")
+    print(f"  its settings: {why}")
+    if missing and not lines:
+        print(f"  no time to show: {missing}")
+        return
+    lines = lines or _lines(timing.compare(kernel, *shape))
+    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
+
+
+def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
+    """Where a time of the kernel is recorded, and the lines that show it. Raises NoRecord,
+    StaleRecord."""
+    missing = []
+    for look in (_from_runs, _from_tuned, _from_sweep):
+        try:
+            return look(kernel, shape)
+        except NoRecord as error:
+            missing.append(error)
+    if kernel.settings == ladder.settings_for(kernel.rung, {}):
+        raise missing[0]  # it names the shapes that are recorded
+    sizes = "×".join(map(str, shape))
+    raise NoRecord(f"none is recorded at {sizes} with these settings; measuring that needs a GPU.")
+
+
+def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:
+    run = runs.replay_at(kernel, *shape)
+    return f"recorded on {run.gpu}, {run.recorded[:10]}", _lines(run)
+
+
+def _from_tuned(kernel: Kernel, shape: Shape) -> Recorded:
+    row = best_by_shape.of(kernel, shape)
+    source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
+    share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
+    return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
+
+
+def _from_sweep(kernel: Kernel, shape: Shape) -> Recorded:
+    row = tuning.of(kernel, shape)
+    source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
+    cublas = Problem(*shape).flop / (row["cublas_ms"] * 1e6)
+    return source, _rates(kernel, row["gflops"], cublas, f"{row['pct_cublas']:.2f} %")
+
+
+def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
+    return [
+        f"  {kernel.name:<16} {ours:9.1f} GFLOP/s",
+        f"  {'cuBLAS':<16} {cublas:9.1f} GFLOP/s",
+        f"  share of cuBLAS  {share}",
+    ]
+
+
+def _lines(run: timing.Measurement) -> list[str]:
+    cublas = run.problem.flop / (run.cublas_ms.median * 1e6)
+    return [
+        f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
+        f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
+        f"  share of cuBLAS  {_percent(run.ratio)}",
+        f"  against itself   {_percent(run.noise)} (the noise)",
+        f"  the GPU meanwhile: {_state(run)}",
+    ]
+
+
+def _state(run: timing.Measurement) -> str:
+    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
+    known = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
+    return ", ".join(known) or "not reported"
+
+
+def _times(spread: timing.Spread) -> str:
+    return f"median {spread.median:.4g} ms ({spread.q1:.4g} to {spread.q3:.4g})"
+
+
+def _percent(spread: timing.Spread) -> str:
+    return f"{100 * spread.median:.2f} % ({100 * spread.q1:.2f} to {100 * spread.q3:.2f})"
+
+
+# ---- sweep ---------------------------------------------------------------------------------------
+
+
+def _sweep(options: argparse.Namespace) -> int:
+    names = options.kernels or [rung.name for rung in RUNGS]
+    for name in names:
+        if name != AUTO:
+            ladder.find(name)  # before any of the others is measured
+    if gpu() is None:
+        runs.current()  # a file that cannot be read is told once
+    rows: list[dict[str, Any]] = []
+    code = OK
+    for name in names:
+        try:
+            if name == AUTO:
+                rows += _auto_runs(options.dtype or ladder.SINGLE.name)
+            else:
+                rows += map(timing.timed, _runs(load(name)))
+        except (NoRecord, StaleRecord, IllegalSetting) as error:
+            say(f"gemmlab: left out: {error}")
+            if isinstance(error, StaleRecord):
+                code = FAILED
+            elif isinstance(error, NoRecord):
+                code = code or UNAVAILABLE
+    if rows:
+        timing.as_table(rows).to_csv(sys.stdout, index=False, float_format="%.6g")
+        return code
+    return code or USAGE
+
+
+def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
+    if gpu() is None:
+        yield from runs.replay(kernel)
+        return
+    from tqdm.auto import tqdm
+
+    shapes = tqdm(runs.SHAPES, desc=kernel.name, unit="shape", leave=False)
+    for item in timing.sweep(kernel, shapes):
+        if isinstance(item, timing.Measurement):
+            yield item
+        else:
+            say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
+
+
+def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
+    """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
+    Raises NoRecord."""
+    if gpu() is None:
+        rows = taken(dtype).values()
+        if not rows:
+            again = f"{registry.again('best_by_shape')} on a GPU"
+            raise NoRecord(f"nothing is recorded of what {AUTO} takes in {dtype}; {again}.")
+        yield from map(_replayed, rows)
+        return
+    from tqdm.auto import tqdm
+
+    problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
+    for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
+        chosen = choose(problem, dtype)
+        try:
+            if chosen.one_by_one:
+                raise timing.TimingError("its products one after the other are no single launch")
+            settings: dict[str, Any] = chosen.settings
+            kernel = load(chosen.rung, **settings)
+            measured = timing.compare(kernel, *problem.shape, batch=problem.batch)
+        except timing.TimingError as error:
+            say(f"{AUTO} at {problem}: left out, {error}")
+        else:
+            yield timing.timed(measured) | {"kernel": AUTO}
+
+
+def _replayed(row: Row) -> dict[str, Any]:
+    flop = row.problem.flop
+    return {
+        "kernel": AUTO, "dtype": row.dtype, **vars(row.problem),
+        "time_ms": flop / (row.tflops * 1e9), "cublas_ms": flop / (row.cublas_tflops * 1e9),
+        "pct_cublas": 100 * row.share, "verify": "pass", "gpu": row.gpu, "recorded": row.recorded,
+    }  # fmt: skip
+
+
+# ---- record --------------------------------------------------------------------------------------
+
+
+def _record(options: argparse.Namespace) -> int:
+    from gemmlab.records import recorder
+
+    if options.list:
+        print(*(evidence.name for evidence in recorder.evidence()), sep="\n")
+    else:
+        print(recorder.record(options.names, options.shapes, say))
+    return OK
