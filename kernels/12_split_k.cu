@@ -50,6 +50,7 @@ struct Stream {
     Copies& copies;
     Pipeline<STAGES>& pipeline;
     unsigned stages_address;                     // of stage 0
+    int lane;
     int next_k, end;                             // where the next copies begin, and the part ends
     int k_left;                                  // of the part, still to multiply
 
@@ -64,7 +65,7 @@ struct Stream {
     // next.
     __device__ __forceinline__ int next_stage()
     {
-        pipeline.release(threadIdx.x % 32);      // the last one too: another part may follow
+        pipeline.release(lane);                  // the last one too: another part may follow
         k_left -= BK;
         if (k_left <= 0) return -1;
         if (next_k < end) copy_stage(pipeline.acquire());
@@ -79,8 +80,9 @@ __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], con
                                               int tile_m, int tile_n, int first, int end)
 {
     if (first >= end) return;                    // K has fewer stages than there are parts
+    const int lane = threadIdx.x % 32;
     Copies copies(x, is_aligned(x), tile_m, tile_n, first, end);
-    Stream stream = {copies, pipeline, shared_address(stages), first, end, end - first};
+    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first};
     int stage = pipeline.stage;                  // that was read last, maybe of another part
     #pragma unroll 1
     for (int n = 1; n < STAGES && stream.next_k < end; ++n) {  // the prologue
