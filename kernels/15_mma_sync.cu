@@ -91,7 +91,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
         for (int k_step = 0; k_step < K_STEPS; ++k_step) {
             if (k_step == K_STEPS - 1) {
                 cp_async_wait<STAGES - 3>();
-                __syncthreads();                 // the next one is complete, this one is read by all
+                __syncthreads();                 // the next one is complete, this one read by all
                 read_stage = read_stage == first + (STAGES - 1) * sizeof(Stage)
                            ? first : read_stage + sizeof(Stage);
             }
