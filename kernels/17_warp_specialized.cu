@@ -6,7 +6,9 @@
 // Before:  16_tma_wgmma.cu had thread 0 do both, and a barrier of all threads at every stage.
 // Launch:  block (2 * BM + 128), grid (ceil(N / BN) * ceil(M / BM) * SPLIT): the parts of a tile
 //          are a cluster. Dynamic shared memory for STAGES stages, their mbarriers, and two buffers
-//          for each warpgroup's part of C. Rows off 16 bytes: any_width.cuh.
+//          for each warpgroup's part of C. SPLIT is a setting, 1 here: a block computes its tile
+//          alone. A and B have tensor maps as in 16; C one of boxes of 64 rows of 128 bytes.
+//          Where there are none, any_width runs instead (any_width.cuh).
 // Takes:   as 16_tma_wgmma.cu.
 
 #include "stage.cuh"
@@ -38,7 +40,7 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
 
-    trigger_next_launch();
+    trigger_next_launch();                       // early: the next launch itself waits for this one
     if (threadIdx.x == CONSUMERS * WARPGROUP_THREADS) {
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
@@ -49,8 +51,8 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
         }
         mbarrier_fence_init();
     }
-    __syncthreads();
-    wait_for_previous_launch();
+    __syncthreads();                             // the mbarriers are initialized
+    wait_for_previous_launch();                  // which may have written what is read from here on
 
     PipelineState state;
     if (warpgroup == CONSUMERS) {                // the producer

@@ -53,11 +53,12 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         prefetch_tensor_map(map_c);
         for (int s = 0; s < STAGES; ++s) {
             mbarrier_init(full + MBARRIER_BYTES * s, 1);       // the producer, and its bytes
-            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);    // of all blocks
+            // The consumers of all blocks: this block copies into the stages of all of them.
+            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);
         }
         mbarrier_fence_init();
     }
-    cluster_sync_relaxed();
+    cluster_sync_relaxed();                      // the mbarriers of all blocks are initialized
     wait_for_previous_launch();
 
     PipelineState state;
@@ -69,6 +70,8 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+                    // All of the stage: this block's copies, and other blocks' parts of B. Those may
+                    // come before this; the phase cannot complete without this arrival.
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
                     copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }
@@ -86,7 +89,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         Rounded previous;                        // results of the tile before, not yet stored
         TileStart previous_tile = {-1, 0};       // where they belong in C; none yet
         while (number < tile_rows * tile_cols) {
-            int k_tile = 0;
+            int k_tile = 0;                      // counted by multiply_next
             const auto multiply_next = [&] {     // multiply a stage, and release the one before
                 mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                 wgmma_fence();
@@ -98,9 +101,11 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                 state.advance();
                 ++k_tile;
             };
-            // The tensor cores work on the newest stage while the warps store a piece.
+            // A piece of the tile before is stored after every second k_tile, which spreads the
+            // stores; meanwhile the tensor cores work on the newest stage. Unrolled, as registers
+            // of `previous` have no index.
             #pragma unroll
-            for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece) {   // one in two k_tiles
+            for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece) {
                 if (k_tile < k_tiles) multiply_next();
                 if (k_tile < k_tiles) multiply_next();
                 if (previous_tile.m >= 0)
@@ -124,6 +129,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             number += clusters;
             tile = tile_start(number, tile_rows, tile_cols, rank);
         }
+        // The last tile; every block has had one.
         #pragma unroll
         for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece)
             store_piece(previous, piece, shared.store_buffers[warpgroup], map_c, previous_tile.m,
