@@ -70,8 +70,8 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
-                    // All of the stage: this block's copies, and other blocks' parts of B. Those may
-                    // come before this; the phase cannot complete without this arrival.
+                    // All of the stage: this block's copies, and other blocks' parts of B. These
+                    // may come first, but the phase cannot complete without this arrival.
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
                     copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }

@@ -1,5 +1,5 @@
-// An interval is PROMOTE elements along K. The tensor cores add its products by themselves; then
-// their sums are promoted, which means added to totals in float32.
+// Intervals of PROMOTE elements along K: the tensor cores add the products of one by themselves,
+// and then their sums are promoted, which means added to totals in float32.
 #pragma once
 
 #include "fp8_scales.cuh"

@@ -1,5 +1,5 @@
-// The stages of rung 22 and their mbarriers. The block's first 256 threads are consumers, which
-// multiply; the last 128 are producers, which fill the stages.
+// The stages of rung 22 and their mbarriers: the block's first 256 threads are consumers, which
+// multiply, and the last 128 are producers, which fill the stages.
 #pragma once
 
 #include "mbarrier.cuh"

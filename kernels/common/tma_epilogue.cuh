@@ -1,5 +1,5 @@
 // The epilogue by TMA: a warpgroup's 64 × BN accumulators go to a buffer in shared memory by
-// stmatrix, and from there to C by tensor map, in pieces of 128 bytes a row: map_c has boxes of 64
+// stmatrix, and from there to C by tensor map, in pieces of 128 bytes a row. map_c has boxes of 64
 // such rows, swizzled by 128 bytes.
 // Before it: ACCUMULATORS, how many a thread has, and BN.
 #pragma once

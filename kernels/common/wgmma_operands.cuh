@@ -1,4 +1,4 @@
-// The many operands of a wgmma instruction in inline PTX, for COUNT accumulators of a thread:
+// The many operands of a wgmma instruction in inline PTX, for COUNT accumulators of a thread.
 // REGISTERS_COUNT are their numbers in the instruction's text, %0, %1, …; ACCUMULATORS_COUNT are
 // the operands themselves, as constraints. The others follow, from %COUNT on.
 #pragma once
