@@ -131,12 +131,12 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             // Mainloop: the tensor cores multiply one interval while this warpgroup adds the one
             // before to the totals. So stages of two intervals are held at a time, and STAGES must
             // be at least 2 * INTERVAL. Two intervals a turn: partial[interval % 2] would be an
-            // index, and registers have none.
+            // index, and registers have none. When a turn begins, `interval` has been started, in
+            // partial[0], and those before are in the totals.
             const int intervals = ceil_div(k_tiles, INTERVAL);     // K > 0, or any_width runs
             int interval = 0;
             start(partial[0], partial_scales[0], 0);
             for (; interval + 2 < intervals; interval += 2) {
-                // `interval` has been started, in partial[0]; those before are in the totals.
                 start(partial[1], partial_scales[1], interval + 1);
                 wgmma_wait<1>();                 // partial[0] is complete; partial[1] goes on
                 finish(partial[0], partial_scales[0], interval);
