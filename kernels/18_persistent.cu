@@ -89,8 +89,8 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         Rounded previous;                        // results of the tile before, not yet stored
         TileStart previous_tile = {-1, 0};       // where they belong in C; none yet
         while (number < tile_rows * tile_cols) {
-            int k_tile = 0;                      // counted by multiply_next
-            const auto multiply_next = [&] {     // multiply a stage, and release the one before
+            int k_tile = 0;
+            const auto multiply_next = [&] {     // multiply k_tile, and release the stage before
                 mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                 wgmma_fence();
                 multiply_stage(accumulators, shared.stages[state.stage], warpgroup, k_tile > 0);
