@@ -25,7 +25,7 @@ THOROUGH = {
         "22_fp32_summit",
     )),
     *(f"tests/test_{name}.py" for name in (
-        "ablations", "against_hardware", "boxes", "browser", "cost_model", "exercises",
+        "ablations", "against_hardware", "any_shape", "boxes", "browser", "cost_model", "exercises",
         "flat_rungs", "fp32_summit", "fp8", "fp8_notebook", "hopper", "hopper_ablations",
         "hopper_steps", "hopper_way", "interrupt", "irregular", "joins", "mma_sync",
         "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",

@@ -10,78 +10,70 @@ choice.
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
+from functools import partial
 from statistics import median
 
 import numpy as np
 import pandas
-from shapes import drawn
+from graphs import captured, elapsed_us, matrices
+from shapes import Shape, drawn
 
 import gemmlab as gl
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.device import gpu
+from gemmlab.ladder import written
 from gemmlab.measure.timing import now
 
-ROUNDS, GRAPH_S, L2_BYTES, MOST_SETS, MOST_CALLS = 7, 4e-4, 1 << 27, 8, 64
+ROUNDS, GRAPH_US, MOST_CALLS = 7, 400, 64
 
 
-def measure(shape, dtype: str) -> dict:
+def compiled(shapes: list[Shape], types: list[str]) -> None:
+    """Compile what is chosen on all processors, for CuPy's cache: one after the other they take
+    minutes."""
+    chosen = {
+        (choice.rung, tuple(choice.settings.items()))
+        for dtype in types
+        for shape in shapes
+        for choice in [gl.choose((shape.m, shape.n, shape.k), dtype)]
+    }
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        pool.map(_load, sorted(chosen), chunksize=2)
+
+
+def _load(chosen: tuple[str, tuple[tuple[str, int], ...]]) -> None:
+    gl.load(chosen[0], **dict(chosen[1])).prepare()
+
+
+def measure(shape: Shape, dtype: str) -> dict:
     """A row of the table: µs of both, and what gl.matmul took."""
     import cupy
 
-    m, n, k = shape.m, shape.n, shape.k
-    stored = np.dtype({"bfloat16": "uint16"}.get(dtype, dtype))
-    size = stored.itemsize * (m * k + k * n + m * n)
-    sizes = (m, k), (k, n)
-    sets = min(MOST_SETS, max(1, -(-L2_BYTES // size)))
-    random = cupy.random.default_rng(1)
-
-    def drawn_matrix(size):
-        X = 2 * random.random(size, dtype=np.float32) - 1
-        if dtype == "bfloat16":
-            return (X.view(np.uint32) >> 16).astype(np.uint16)
-        return X.astype(stored)
-
-    operands = [(*map(drawn_matrix, sizes), cupy.empty((m, n), stored)) for _ in range(sets)]
     stream = cupy.cuda.Stream(non_blocking=True)
-
-    def graph(call, count: int):
-        stream.begin_capture()
-        for i in range(count):
-            call(*operands[i % sets])
-        return stream.end_capture()
-
-    def ms(launched) -> float:
-        begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-        begin.record(stream)
-        launched.launch(stream)
-        end.record(stream)
-        end.synchronize()
-        return cupy.cuda.get_elapsed_time(begin, end)
-
-    def ours(A, B, out):
-        gl.matmul(A, B, out=out, dtype=dtype)
-
     with stream, Cublas(stream, dtype) as library:
-        cublas = library.launch_into
-        times = {}
-        for call in (ours, cublas):
-            for operand in operands[:2]:
-                call(*operand)
-            once = graph(call, 2)
-            ms(once)
-            times[call] = ms(once) / 2
-        count = int(max(2, min(MOST_CALLS, GRAPH_S * 1e3 / min(times.values()))))
-        graphs = {call: graph(call, count) for call in (ours, cublas)}
-        samples = {call: [] for call in graphs}
+        sets = matrices(shape.m, shape.n, shape.k, dtype)
+        calls = {
+            "us": [partial(gl.matmul, A, B, out=C, dtype=dtype) for A, B, C in sets],
+            "cublas_us": [partial(library.launch_into, *each) for each in sets],
+        }
+        once = []
+        for each in calls.values():
+            each[0]()
+            graph = captured(each, stream, 2)
+            once.append(min(elapsed_us(partial(graph.launch, stream), stream) for _ in "12") / 2)
+        count = int(max(2, min(MOST_CALLS, GRAPH_US / min(once))))
+        graphs = {name: captured(each, stream, count) for name, each in calls.items()}
+        samples: dict[str, list[float]] = {name: [] for name in graphs}
         for turn in range(ROUNDS):
-            for call in sorted(graphs, key=lambda each: each is ours, reverse=bool(turn % 2)):
-                samples[call].append(ms(graphs[call]) / count)
-    chosen = gl.choose((m, n, k), dtype)
+            for name in sorted(graphs, reverse=bool(turn % 2)):
+                run = partial(graphs[name].launch, stream)
+                samples[name].append(elapsed_us(run, stream) / count)
+    chosen = gl.choose((shape.m, shape.n, shape.k), dtype)
     return {
-        "family": shape.family, "m": m, "n": n, "k": k, "dtype": dtype,
-        "us": 1e3 * median(samples[ours]), "cublas_us": 1e3 * median(samples[cublas]),
-        "rung": chosen.rung, "settings": str(chosen.settings), "why": chosen.why[:40],
+        "family": shape.family, "m": shape.m, "n": shape.n, "k": shape.k, "dtype": dtype,
+        **{name: median(times) for name, times in samples.items()}, "rung": chosen.rung,
+        "settings": written(chosen.settings), "padded": chosen.padded is not None,
     }  # fmt: skip
 
 
@@ -93,9 +85,12 @@ def main() -> None:
         path = arguments[at + 1]
         del arguments[at : at + 2]
     seed, count, *types = arguments
+    types = types or ["float32", "float16", "bfloat16"]
+    shapes = drawn(int(seed), int(count))
+    compiled(shapes, types)
     rows = []
-    for dtype in types or ["float32", "float16"]:
-        for shape in drawn(int(seed), int(count)):
+    for dtype in types:
+        for shape in shapes:
             try:
                 rows.append(measure(shape, dtype))
             except Exception as error:  # one shape that fails must not lose the others

@@ -34,7 +34,6 @@ _LATER = {
     "best_by_shape": ("records.best_by_shape", None),
     "ceilings": ("records.roofs", "ceilings"),
     "choose": ("products.choosing", "choose"),
-    "chosen_rungs": ("analysis.recorded", "chosen_rungs"),
     "chosen_shares": ("analysis.recorded", "chosen_shares"),
     "compare": ("analysis.facts", "compare"),
     "counters": ("analysis.counters", None),

@@ -161,7 +161,7 @@ def test_a_plan_is_reused_for_calls_of_the_same_kind_alone():
 @pytest.fixture
 def copied(monkeypatch):
     """Copies into longer rows cost nothing: they are made wherever they can be."""
-    kept = (call._plans, choosing._choose, choosing.by_rule)
+    kept = (call._plans, choosing._choose, choosing.by_model)
 
     def forget():
         kept[0].clear()

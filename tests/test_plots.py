@@ -17,7 +17,7 @@ from matplotlib.image import imread
 import gemmlab
 from gemmlab import plots
 from gemmlab.cuda.device import GpuState
-from gemmlab.ladder import RUNGS, Problem
+from gemmlab.ladder import RUNGS
 from gemmlab.ladder.problem import GROUPS
 from gemmlab.lessons.ceilings.figures import spread
 from gemmlab.lessons.coalescing.figures import traffic
@@ -104,21 +104,6 @@ def shape_shares():
     )  # fmt: skip
 
 
-def rung_choices():
-    """Made up: by the size alone."""
-    sizes = (64, 256, 1024, 4096)
-    grids = [("square C", Problem(n, n, k)) for n in sizes for k in sizes]
-    grids += [("K = 4096", Problem(m, n, 4096)) for m in sizes for n in sizes]
-    return pandas.DataFrame(
-        {
-            "panel": panel, "m": problem.m, "n": problem.n, "k": problem.k,
-            "kernel": "10_register_banks" if problem.m * problem.n >= 2**20 else "12_split_k",
-            "recorded": (problem.m, problem.n) in ((64, 4096), (1024, 1024)),
-        }
-        for panel, problem in grids
-    )  # fmt: skip
-
-
 TRACES = {
     "naive": lambda: gemmlab.load("01_naive").trace(64, 64, 64),
     "coalescing": lambda: gemmlab.load("02_coalescing").trace(64, 64, 64),
@@ -158,7 +143,6 @@ FIGURES = {
     "share of cuBLAS, slow": lambda t: plots.cublas_share(measured({"01_naive": 500.0})),
     "shares": lambda t: plots.shares(climbed(), published.shares(), (8192,) * 3),
     "shape shares": lambda t: plots.shape_shares(shape_shares()),
-    "rung map": lambda t: plots.rung_map(rung_choices()),
     "roofline": lambda t: plots.roofline(CROWDED, ALL_ROOFS),
     "roofline, two precisions": lambda t: plots.roofline(MIXED, ALL_ROOFS),
     "roofline, every rung": lambda t: plots.roofline(EVERY_RUNG, ALL_ROOFS),

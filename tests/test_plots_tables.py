@@ -287,7 +287,7 @@ def test_moves_of_the_search_s_sliders_are_searches():
 
 def test_shares_are_those_of_the_record_in_groups():
     shares = chosen.chosen_shares()
-    problems = {row.problem for row in choosing.recorded() if row.problem.ops == "NN"}
+    problems = set(choosing.taken())
     assert set(shares["dtype"]) == {"float32"}
     assert len(shares) == len(problems) and list(shares["group"])[-1] in ("large", "batches")
     for row in shares.itertuples():
@@ -295,11 +295,3 @@ def test_shares_are_those_of_the_record_in_groups():
         assert (row.kernel, row.pct_cublas) == (best.rung.name, 100 * best.share)
         in_set = [group for group, several in GROUPS.items() if best.problem in several]
         assert row.group == (in_set[0] if in_set else "large")
-
-
-def test_the_map_shows_what_choose_returns():
-    rungs = chosen.chosen_rungs()
-    assert len(rungs) == len(chosen.SQUARES) * len(chosen.DEPTHS) + len(chosen.SIDES) ** 2
-    assert set(rungs["kernel"]) <= {rung.name for rung in ladder.RUNGS}
-    row = rungs[(rungs["m"] == 4096) & (rungs["n"] == 4096) & (rungs["k"] == 4096)].iloc[0]
-    assert row["kernel"] == choosing.choose((4096, 4096, 4096)).rung and row["recorded"]

@@ -18,7 +18,8 @@ from PIL import Image
 from gemmlab import files, ladder, plots
 from gemmlab.analysis import facts, known_differences, recorded
 from gemmlab.folders import ROOT
-from gemmlab.ladder import CEILINGS, HALF, RUNGS, SINGLE, Problem
+from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
+from gemmlab.lessons.autotuning import drawn_shapes
 from gemmlab.loading import load
 from gemmlab.notebook import overview
 from gemmlab.notebook.overview import PICTURES, SIZE
@@ -50,30 +51,30 @@ def ladder_table(page: Path = README) -> str:
     return "\n".join([*lines, "", overview.ladder_source()])
 
 
-def choices_table() -> str:
-    """What gl.matmul takes at every recorded shape in FP32 and FP16, as a Markdown table.
+def judged_table() -> str:
+    """gl.matmul at drawn shapes, a row for each family, as a Markdown table. Raises NoRecord."""
+    judged = drawn_shapes.recorded()
+    table = drawn_shapes.by_family(judged).unstack(level=0)
+    types = table.columns.unique(level=1)
+    lines = [f"| shapes | number | {' | '.join(types)} |", "|---" * (2 + len(types)) + "|"]
+    for family, row in table.iterrows():
+        cells = (f"{row['mean', dtype]:.2f}, least {row['least', dtype]:.2f}" for dtype in types)
+        lines.append(f"| {family} | {row['shapes', types[0]]:.0f} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"{plots.style.provenance(judged)}, seed {judged['seed'][0]}."])
 
-    Raises NoRecord and BadRecord.
-    """
-    taken = {"FP32": recorded.chosen_shares(SINGLE.name), "FP16": recorded.chosen_shares(HALF.name)}
-    choices: dict[tuple[str, str], dict[str, str]] = {}
-    for name, rows in taken.items():
-        for row in rows.itertuples():
-            shape = str(Problem(row.m, row.n, row.k, row.batch))
-            choice = f"{row.kernel}, {row.pct_cublas:.1f} %"
-            choices.setdefault((row.group, shape), {})[name] = choice
-    groups = list(dict.fromkeys(group for group, _ in choices))
-    lines = [f"| shapes | M×N×K | {' | '.join(taken)} |", "|---" * (2 + len(taken)) + "|"]
-    for group, shape in sorted(choices, key=lambda place: groups.index(place[0])):
-        row = " | ".join(choices[group, shape].get(name, "") for name in taken)
-        lines.append(f"| {group} | {shape} | {row} |")
-    days = [day for rows in taken.values() for day in rows["recorded"].map(overview.day_of)]
-    (gpu,) = {name for rows in taken.values() for name in rows["gpu"]}
-    source = (
-        "The rung, and its share of cuBLAS of the same precision. Empty: nothing is recorded there "
-        f"of what gl.matmul takes. {gpu}, {overview.span(days)}."
+
+def judged_sentence() -> str:
+    """The same in a sentence. Raises NoRecord."""
+    judged = drawn_shapes.recorded()
+    means = [f"{row['mean']:.2f} in {dtype}"
+             for (dtype, family), row in drawn_shapes.by_family(judged).iterrows()
+             if family == "all"]  # fmt: skip
+    count = len(judged[["m", "n", "k"]].drop_duplicates())
+    return (
+        f"At {count} shapes that were drawn at random after the choice was fixed, the geometric "
+        f"mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
+        f"({plots.style.provenance(judged)})."
     )
-    return "\n".join([*lines, "", source])
 
 
 def gpus_table() -> str:
@@ -171,7 +172,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "ladder": ladder_table,
     "sources": lambda page: f"The markers' sources: {published.links()}.",
     "gpus": lambda page: gpus_table(),
-    "choices": lambda page: choices_table(),
+    "judged": lambda page: judged_sentence() if page == README else judged_table(),
     "counters": lambda page: "\n".join(
         f"- {why}" for why in dict.fromkeys(known.why for known in known_differences.DIFFERENCES)
     ),

@@ -121,11 +121,6 @@ def _issue_slots_of(kernel: Kernel) -> dict[str, object]:
 
 
 LARGE = "large"  # the group of what is recorded beside the shape set
-SQUARES = tuple(2**power for power in range(4, 15))  # M = N
-DEPTHS = tuple(2**power for power in range(4, 17))  # K
-SIDES = tuple(2**power for power in range(15))  # M, N
-DEPTH = 4096
-SQUARE_C, OF_ONE_DEPTH = "square C", f"K = {DEPTH}"
 
 
 def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
@@ -157,25 +152,6 @@ def _taken(dtype: str) -> list[choosing.Row]:
     raise NoRecord(
         f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
     )
-
-
-def chosen_rungs() -> pandas.DataFrame:
-    """What gl.choose takes on two grids of shapes: square C over K, and M over N at one K.
-
-    Columns: panel (SQUARE_C or OF_ONE_DEPTH), m, n, k, kernel, settings, recorded: whether a rung
-    was measured at this very shape. Raises BadRecord.
-    """
-    measured = {row.problem for row in choosing.recorded()}
-    grids = [(SQUARE_C, Problem(side, side, k)) for k in DEPTHS for side in SQUARES]
-    grids += [(OF_ONE_DEPTH, Problem(m, n, DEPTH)) for m in SIDES for n in SIDES]
-    return pandas.DataFrame(
-        {
-            "panel": panel, "m": problem.m, "n": problem.n, "k": problem.k,
-            "kernel": (chosen := choosing.choose(problem)).rung,
-            "settings": tuple(chosen.settings.items()), "recorded": problem in measured,
-        }
-        for panel, problem in grids
-    )  # fmt: skip
 
 
 HOW = (

@@ -13,6 +13,7 @@ from pathlib import Path
 from gemmlab.cuda.options import LEVEL
 from gemmlab.folders import kernel_file
 from gemmlab.ladder import IllegalSetting, Launch, MapOf, Problem, Rung, Settings, Target, Workspace
+from gemmlab.ladder.launch import Argument
 
 TEXT = "the text"  # the name of a source that is no file
 ILLEGAL = "illegal"  # instead of a digest: no launch covers the problem
@@ -100,7 +101,7 @@ def digest_of(launches: Iterable[Launch]) -> str:
     return hashlib.sha256(json.dumps(content, default=int).encode()).hexdigest()[:LAUNCH_DIGITS]
 
 
-def _argument(argument: str | MapOf | Workspace) -> object:
+def _argument(argument: Argument) -> object:
     if isinstance(argument, MapOf):
         return [argument.matrix, argument.box, argument.swizzle]
     return [argument.bytes, argument.zeroed] if isinstance(argument, Workspace) else argument

@@ -68,6 +68,8 @@ def run(
         if isinstance(argument, MapOf):
             array = _plain(values[argument.matrix])
             return ptxsim.TensorMap(array, argument.box, swizzle=argument.swizzle)
+        if isinstance(argument, int):
+            return argument
         if argument in POINTERS:
             matrix = _name(argument)
             spanned, first = spans[matrix]
@@ -107,6 +109,8 @@ def _name(argument: Argument) -> str:
     """What findings and traces call it: a matrix by its letter, however it is given."""
     if isinstance(argument, str):
         return MATRICES[POINTERS.index(argument)] if argument in POINTERS else argument
+    if isinstance(argument, int):
+        return str(argument)
     return argument.matrix if isinstance(argument, MapOf) else argument.name
 
 

@@ -115,6 +115,7 @@ class Kernel:
         compiled: Compiled | None = None,
     ) -> None:  # fmt: skip
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
+        self.macros = rung.macros(settings)
         self.name, self.dtype = rung.name, self.precision.name
         here = gpu() if arch_for(rung) == arch_here() else None
         self.on_gpu = here is not None
@@ -129,7 +130,7 @@ class Kernel:
         if compiled is not None:
             self.compiled = compiled
         else:
-            require_compiles(self.text, self._filename, arch=self.arch, macros=settings)
+            require_compiles(self.text, self._filename, arch=self.arch, macros=self.macros)
         self._loaded: on_gpu.GpuKernels | None = None
         # A step of an ablation is ours, and no rung.
         self._trusted = not self.edited and source != rung.path
@@ -143,7 +144,7 @@ class Kernel:
     @cached_property
     def compiled(self) -> Compiled:
         """PTX, machine code and resources, for `arch`."""
-        return compile_kernel(self.text, self._filename, arch=self.arch, macros=self.settings)
+        return compile_kernel(self.text, self._filename, arch=self.arch, macros=self.macros)
 
     @property
     def activation(self) -> str:
@@ -308,7 +309,7 @@ class Kernel:
 
     def listing(self) -> Listing:
         """All its code in one piece, for its settings: see gemmlab.kernel.flat. Raises NotFlat."""
-        return numbered(flat(self._source, self.settings, self.arch))
+        return numbered(flat(self._source, self.macros, self.arch))
 
     def diff(self, other: str) -> Listing:
         """What changed in the code since rung `other`, comments left out of neither."""
@@ -345,7 +346,7 @@ class Kernel:
         """What one block takes, as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
-        entries = resources_of(self.text, self._filename, arch, self.settings, anew=self.on_gpu)
+        entries = resources_of(self.text, self._filename, arch, self.macros, anew=self.on_gpu)
         taken = entries[self.rung.entry(self.settings)]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
@@ -415,7 +416,7 @@ class Kernel:
 
     def code_hash(self) -> str:
         """What is compiled: its code and settings."""
-        return code_hash(self._source, self.settings)
+        return code_hash(self._source, self.macros)
 
     def fingerprint(self, problems: Iterable[Problem], on: Target) -> Fingerprint:
         """What a record of this kernel belongs to, measured at these problems on this target."""
@@ -487,13 +488,13 @@ class Kernel:
             values["C"] = ptxsim.uninitialised(operands.C)
         run = partial(
             in_simulator.run, self._source, self.launches(operands.problem), values,
-            arch=self.arch, options=options_for(self.settings), **how,
+            arch=self.arch, options=options_for(self.macros), **how,
         )  # fmt: skip
         return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 
     def _on_gpu(self) -> on_gpu.GpuKernels:
         if self._loaded is None:
             self._loaded = on_gpu.loaded(
-                self.text, self._filename, self.arch, self.settings, self.code_hash()
+                self.text, self._filename, self.arch, self.macros, self.code_hash()
             )
         return self._loaded

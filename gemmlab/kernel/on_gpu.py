@@ -186,7 +186,7 @@ class PackedLaunches:
             return np.uint64(self._kernels.workspace(argument).data.ptr)
         if isinstance(argument, MapOf):
             return tensor_map(values[argument.matrix], argument.box, argument.swizzle)
-        value = values[argument]
+        value = np.int32(argument) if isinstance(argument, int) else values[argument]
         pointer = getattr(getattr(value, "data", None), "ptr", None)
         if value is None or pointer is not None:
             return np.uint64(pointer or 0)

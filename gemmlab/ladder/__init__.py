@@ -11,6 +11,7 @@ of. choices is for those who ask.
 # ruff: noqa: F401
 
 from gemmlab.ladder.choices import (
+    OTHERS,
     RUNGS,
     LadderError,
     filled_in,

@@ -19,6 +19,10 @@ RUNGS: tuple[Rung, ...] = tuple(
     sorted((lesson.RUNG for lesson in modules("rung")), key=lambda rung: rung.name)
 )
 
+OTHERS: tuple[Rung, ...] = tuple(
+    kernel for lesson in modules("kernels") for kernel in lesson.KERNELS
+)  # of gl.matmul, no steps of the ladder
+
 
 class LadderError(Exception):
     """There is no such rung. The message names those there are."""
@@ -28,7 +32,7 @@ def find(name: str) -> Rung:
     """The rung called `name`. Raises LadderError, naming the nearest and all others."""
     if not isinstance(name, str):
         raise LadderError(f"a rung is named in text, such as {RUNGS[0].name!r}, not by {name!r}")
-    for rung in RUNGS:
+    for rung in (*RUNGS, *OTHERS):
         if rung.name == name:
             return rung
     names = [rung.name for rung in RUNGS]

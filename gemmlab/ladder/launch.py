@@ -1,7 +1,7 @@
 """What is launched for a product: kernels with their grids, blocks and arguments, in order.
 
 The GPU and the simulator take the same list. An argument is a name ("A", "M", "alpha", see NAMES),
-a tensor map of a matrix, or memory that the kernels share and nobody else sees.
+a number (int32), a tensor map of a matrix, or memory that the kernels share and nobody else sees.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Workspace:
     zeroed: bool = False
 
 
-Argument = str | MapOf | Workspace
+Argument = str | int | MapOf | Workspace
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,8 @@ class Rung:
     # Of a rung that is swept for several things that it computes: the values of the parameters that
     # say which, those of the default among them.
     computed: tuple[Settings, ...] = ({},)
+    # Of settings, those that follow from the problem: how wide loads can be.
+    suited: Callable[[Problem, Settings], Settings] = lambda problem, settings: {}
     # Values of some parameters that go together; where there are any, no others are legal.
     families: tuple[Settings, ...] = ()
     # The settings whose compiled code comes with the project, the defaults among them.
@@ -96,6 +98,11 @@ class Rung:
     @property
     def defaults(self) -> Settings:
         return {parameter.name: parameter.default for parameter in self.parameters}
+
+    def macros(self, settings: Settings) -> Settings:
+        """What the kernel is compiled with."""
+        apart = {parameter.name for parameter in self.parameters if not parameter.macro}
+        return {name: value for name, value in settings.items() if name not in apart}
 
     def entry(self, settings: Settings) -> str:
         """The kernel that multiplies."""

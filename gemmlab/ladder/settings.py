@@ -34,13 +34,15 @@ class IllegalSetting(Exception):
 @dataclass(frozen=True)
 class Parameter:
     """A macro of the kernel file that the reader may set. A sweep tries its values, unless it is
-    not `tuned`: then it says what is computed, not how."""
+    not `tuned`: then it says what is computed, not how. Where it is no `macro`, the launch alone
+    depends on it."""
 
     name: str
     default: int
     legal: tuple[int, ...]
     meaning: str
     tuned: bool = True
+    macro: bool = True
 
 
 def is_whole(value: object) -> bool:

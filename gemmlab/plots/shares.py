@@ -8,7 +8,6 @@ from typing import Any
 import pandas
 
 from gemmlab.plots import style
-from gemmlab.plots.cells import box
 from gemmlab.plots.charts import at_edge, bar, lanes_of, line_of_cublas, note, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.speeds import at_shape, measured
@@ -291,48 +290,3 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
 def _label(row: pandas.Series) -> str:
     sizes = f"{row.m}³" if row.m == row.n == row.k else f"{row.m}×{row.n}×{row.k}"
     return sizes if row.batch == 1 else f"{row.batch:,} × {sizes}"
-
-
-@styled
-def rung_map(table: pandas.DataFrame) -> Picture:
-    """Which rung gl.choose takes over M×N and K: a panel for each grid of shapes, both logarithmic.
-
-    table: a row for each shape, as gl.chosen_rungs() gives. A panel is drawn over the two of M, N
-    and K that vary, M = N being one. A dot is a shape at which rungs were measured; at others a
-    rule decides.
-    """
-    panels = []  # its name, its rows, which sizes go across and up, and their values
-    for panel, rows in table.groupby("panel", sort=False):
-        names = ("m", "k") if (rows["m"] == rows["n"]).all() else ("n", "m")
-        panels.append((panel, rows, names, [sorted(set(rows[name])) for name in names]))
-    rungs = style.ladder_order(table["kernel"])
-    key = [(name, _swatch_of(name)) for name in rungs]
-    dot: style.Look = {"marker": "o", "markersize": 4.5, "color": style.BLACK, "linestyle": ""}
-    key.append(("measured at this very shape", dot))
-    parts = [f"{name} at {(table['kernel'] == name).sum()}" for name in rungs]
-    caption = (
-        f"What gl.choose takes at {len(table)} shapes: {style.listed(parts)}. A dot is a shape at "
-        "which rungs were measured; elsewhere a rule decides."
-    )
-    height = max(len(up) for *_, (_, up) in panels) * CELL
-    fig = page("Which rung for which shape", 0.25 + height + 0.8, caption, key=key)
-    margin = (WIDTH - CELL * sum(len(across) for *_, (across, _) in panels)) / (len(panels) + 1)
-    x, bottom = margin, fig.top + 0.25 + height
-    for panel, rows, (first, second), (across, up) in panels:
-        wide, tall = len(across) * CELL, len(up) * CELL
-        fig.text_at(x, bottom - tall - 0.24, panel, size=NORMAL, weight="bold")
-        ax = fig.add_axes_at(x, bottom - tall, wide, tall, gid=f"map {panel}")
-        for row in rows.itertuples():
-            at = across.index(getattr(row, first)), up.index(getattr(row, second))
-            shape = f"{row.m}×{row.n}×{row.k}"
-            look = {**_swatch_of(row.kernel), "linewidth": 0.4}
-            box(ax, at[0] - 0.5, at[1] - 0.5, 1, 1, gid=f"cell {shape} {row.kernel}", **look)
-            if row.recorded:
-                ax.plot(*at, markeredgecolor=style.GROUND, gid=f"dot {shape}", **dot)
-        ax.set(xlim=(-0.5, len(across) - 0.5), ylim=(-0.5, len(up) - 0.5))
-        ax.set_xticks(range(len(across)), map(str, across), rotation=60)
-        ax.set_yticks(range(len(up)), map(str, up))
-        ax.set(xlabel="M = N" if first == "m" else first.upper(), ylabel=second.upper())
-        ax.tick_params(length=0)
-        x += wide + margin
-    return fig

@@ -1,11 +1,11 @@
-"""Which rung, and which settings of it, for a product: from what was recorded, else by a rule.
+"""Which kernel, and which settings of it, for a product: from what was recorded, else by a model.
 
 choose() takes the fastest that is recorded at this very shape (records.best_by_shape). At any other
-shape it goes by how many tiles there are for the GPU's SMs: where nobody tuned, the settings of the
-nearest recorded shape were worse than that rule. The rule also decides where it finds a rung that
-has no record, or one that takes far less time than what is recorded: not all settings were tried at
-every shape. What was recorded in float16 alone stands for bfloat16 too: the same instructions, as
-fast, on as many bytes.
+shape, and where it says far less than what was measured here, the model of products.model decides:
+its coefficients were fitted to times at shapes drawn at random, among kernels that are made for any
+shape. Batches in float32, and GPUs that these kernels do not run on, have a rule (estimate). What
+was recorded in float16 alone stands for bfloat16 too: the same instructions, as fast, on as many
+bytes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import BRAIN, HALF, SINGLE, IllegalSetting, Problem, Rung, Settings
 from gemmlab.ladder.shapes import ceil_div
+from gemmlab.products import model
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
+from ptxsim.compile import nvrtc
 
 TYPES = {each.name: each for each in (SINGLE, HALF, BRAIN)}
 FUSED = {  # the rung that fuses an epilogue, and with which settings
@@ -31,18 +33,13 @@ FUSED = {  # the rung that fuses an epilogue, and with which settings
     HALF.name: ("15_mma_sync", {"BIAS": 1}),
     BRAIN.name: ("15_mma_sync", {"BIAS": 1}),
 }
-OF_SIXTEEN_BITS = (
-    "14_wmma", "15_mma_sync", "16_tma_wgmma", "17_warp_specialized", "18_persistent",
-)  # fmt: skip
-RULED = {
-    SINGLE.name: ("10_register_banks", "12_split_k", "13_batched", "22_fp32_summit"),
-    HALF.name: OF_SIXTEEN_BITS,
-    BRAIN.name: OF_SIXTEEN_BITS,
-}
-FAR_LESS = 0.75  # of a time by the rule: no sweep contradicts the rule where it says so
+TOGETHER = "13_batched"  # a whole batch in float32
+OLDEST = "14_wmma"  # on tensor cores: it runs where no kernel of the model does
+FAR_LESS = 0.8  # of a measured time: then the model is believed instead
+BELIEVED = 0.9  # of the time by the model: where the rule says less, it is believed
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
 COPYING_S, COPYING = 3e-6, 2.5e12  # of a copy into longer rows: its launches; bytes/s
-WORTH_COPYING = 0.9  # of a time by the rule
+WORTH_COPYING = 0.9  # of a time by the model
 
 
 @dataclass(frozen=True)
@@ -108,12 +105,13 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
     rows = [row for row in recorded(dtype) if row.rung.runs_on(row.values, arch_here())]
     best = _from_records(problem, rows)
     if best is None:
-        ruled = by_rule(problem, dtype)
-        return _on_copies(problem, dtype, ruled) or ruled
-    lacking = set(RULED[dtype]) - {row.rung.name for row in rows}
-    if lacking and (ruled := by_rule(problem, dtype)).rung in lacking:
-        return ruled  # there is no record of the rung that should be the fastest
-    return _instead(problem, dtype, best, rows) or _as_recorded(problem, best)
+        seconds_here, chosen = _fastest(problem, dtype)
+        return _on_copies(problem, dtype, seconds_here) or chosen
+    modelled = by_model(problem, dtype)
+    if modelled is None or problem.flop > model.MOST_FLOP:
+        return _as_recorded(problem, best)
+    less = modelled[0] < FAR_LESS * best.seconds(problem)
+    return modelled[1] if less else _as_recorded(problem, best)
 
 
 # ---- an epilogue, for which there is no choice of rungs ------------------------------------------
@@ -155,30 +153,34 @@ def _turned(rung: Rung, ops: str) -> str:
     )
 
 
-def _on_copies(problem: Problem, dtype: str, ruled: Chosen) -> Chosen | None:
+def _turning_s(rung: Rung, problem: Problem) -> float:
+    """Of the transpositions before the product."""
+    sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n}
+    return sum(
+        TURNING_S + 2 * rung.precision.a.bytes * sizes[name] * problem.batch / TURNING
+        for name in _turned(rung, problem.ops)
+    )
+
+
+def _on_copies(problem: Problem, dtype: str, seconds_here: float) -> Chosen | None:
     """The same product with N, and of 16 bits also K, at whole 16 bytes, where copying into such
-    rows is worth its time by the rule. In float32 A is loaded by single elements anyway."""
+    rows is worth its time. In float32 A is loaded by single elements anyway."""
     size = TYPES[dtype].a.bytes
     elements = ROW_BYTES // size
     k = problem.k if dtype == SINGLE.name else elements * ceil_div(problem.k, elements)
     padded = Problem(problem.m, elements * ceil_div(problem.n, elements), k)
     if problem.batch != 1 or padded.shape == problem.shape or 0 in padded.shape:
         return None
-    chosen = _choose(padded, dtype, False, os.environ.get("GEMMLAB_RECORDS", ""))
     copies = [(padded.k, padded.n), (padded.m, padded.n)]
     if padded.k != problem.k:
         copies.append((padded.m, padded.k))
     copying = sum(COPYING_S + 2 * size * rows * columns / COPYING for rows, columns in copies)
-    if _seconds(chosen, padded) + copying >= WORTH_COPYING * _seconds(ruled, problem):
+    seconds_there, chosen = _fastest(padded, dtype)
+    if seconds_there + copying >= WORTH_COPYING * seconds_here:
         return None
     turned = "".join(name for name, how in zip("AB", problem.ops, strict=True) if how == "T")
     why = f"rows begin off 16 bytes; {chosen.why}"
-    return replace(chosen, problem=problem, share=None, padded=padded, turned=turned, why=why)
-
-
-def _seconds(chosen: Chosen, problem: Problem) -> float:
-    """By the rule."""
-    return seconds(ladder.find(chosen.rung), chosen.settings, problem, _target())
+    return replace(chosen, problem=problem, padded=padded, turned=turned, why=why)
 
 
 def _target() -> ladder.Target:
@@ -227,12 +229,7 @@ class Row:
 
     def seconds(self, problem: Problem) -> float:
         """How long a problem takes at this rate, with what must be transposed before it."""
-        sizes = {"A": problem.m * problem.k, "B": problem.k * problem.n}
-        turned = [
-            TURNING_S + 2 * self.rung.precision.a.bytes * sizes[name] * problem.batch / TURNING
-            for name in _turned(self.rung, problem.ops)
-        ]
-        return problem.flop / (self.tflops * 1e12) + sum(turned)
+        return problem.flop / (self.tflops * 1e12) + _turning_s(self.rung, problem)
 
 
 def at(problem: Problem, dtype: str = SINGLE.name) -> Row:
@@ -340,54 +337,76 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
     return _chosen(best.rung, best.values, problem, why, share)
 
 
-def _instead(problem: Problem, dtype: str, best: Row, rows: list[Row]) -> Chosen | None:
-    """What the rule takes, where by it that needs far less time than what is recorded. Also less
-    than was measured, and only if it was not measured at this very shape itself."""
-    ruled = by_rule(problem, dtype)
-    known = {(row.rung.name, row.settings) for row in rows if row.problem == problem}
-    if best.rung.name not in RULED[dtype] or (ruled.rung, ladder.written(ruled.settings)) in known:
-        return None
-    if ruled.turned != _turned(best.rung, problem.ops):
-        return None
-    settings = best.values
-    least, slow = _seconds(ruled, problem), seconds(best.rung, settings, problem, _target())
-    if least >= FAR_LESS * slow or least >= best.seconds(problem):
-        return None
-    here = "here" if best.problem == problem else f"at {best.problem}"
-    other = {name: value for name, value in settings.items() if ruled.settings.get(name) != value}
-    with_others = f" with {ladder.listed(other)}" if best.rung.name == ruled.rung else ""
-    fastest = f"what is recorded as the fastest {here}"
-    if best.of:
-        nearest = "what is nearest to " if best.nearest else ""
-        fastest = f"{nearest}{fastest} in {best.of}"
-    why = f"{fastest}, {best.rung.name}{with_others}, takes {slow / least:.1f} times as long by it"
-    return replace(ruled, why=f"{ruled.why}; {why}")
-
-
-# ---- by a rule -----------------------------------------------------------------------------------
+# ---- by the model --------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4096)
-def by_rule(problem: Problem, dtype: str = SINGLE.name) -> Chosen:
-    """Without a record: the settings of RULED that take least by products.estimate. Raises
-    IllegalSetting where no rung multiplies the type on this GPU."""
-    target = _target()
-    candidates = _candidates(target.arch, dtype)
-    estimates = [
-        (
-            seconds(rung, settings, problem, target),
-            sum(settings[name] != value for name, value in rung.defaults.items()),
-            number,
-        )
-        for number, (rung, settings) in enumerate(candidates)
-        if (problem.batch > 1 or rung.batch == 1)
-        and rung.entry(settings) in _entries(rung, settings, problem, target)
-    ]
-    if not estimates:
+def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen] | None:
+    """Seconds by products.model of what takes least, and that: of a batch, its products one after
+    the other. None where no kernel of the model runs."""
+    target, alone = _target(), replace(problem, batch=1)
+    compiles = _compiles()
+    least: tuple[float, model.Curve, Settings] | None = None
+    for curve in model.curves(dtype, target.arch):
+        turning_s = _turning_s(curve.rung, problem)
+        for settings in curve.variants(dtype, problem):
+            if not compiles and not curve.rung.ships(settings):
+                continue
+            alone_s = curve.seconds(alone, settings, target)
+            if alone_s is not None:
+                every_s = alone_s * problem.batch + turning_s
+                if least is None or every_s < least[0]:
+                    least = every_s, curve, settings
+    if least is None:
+        return None
+    seconds_here, curve, settings = least
+    why = f"of all kernels it takes least by the model, {seconds_here * 1e6:.3g} µs"
+    return seconds_here, _chosen(curve.rung, settings, problem, why)
+
+
+@cache
+def _compiles() -> bool:
+    """Whether there is a compiler here: without one, what ships is taken."""
+    try:
+        return bool(nvrtc.version())
+    except nvrtc.NoCompiler:
+        return False
+
+
+# ---- without a record ----------------------------------------------------------------------------
+
+
+def _fastest(problem: Problem, dtype: str) -> tuple[float, Chosen]:
+    """Without a record: seconds of what takes least, and that. Raises IllegalSetting where no rung
+    multiplies the type on this GPU."""
+    ways = [by_model(problem, dtype)]
+    if dtype == SINGLE.name and problem.batch > 1:
+        ways.append(_together(problem))
+    if there := [way for way in ways if way is not None]:
+        return min(there, key=lambda way: way[0])
+    target, rung = _target(), ladder.find(OLDEST)
+    of_type = ladder.of_type(rung, dtype)
+    if of_type is None or dtype == SINGLE.name:
         raise IllegalSetting(f"no rung multiplies {dtype} on {target.arch}")
-    rung, settings = candidates[min(estimates)[-1]]
-    why = f"by the rule for shapes without a record: its tiles for {target.sm_count} SMs"
-    return _chosen(rung, settings, problem, why)
+    settings = ladder.nearest_on(rung, rung.defaults | of_type, target.arch)
+    return 0.0, _chosen(rung, settings, problem, f"nothing newer runs on {target.arch}")
+
+
+def _together(problem: Problem) -> tuple[float, Chosen] | None:
+    """Of a batch in float32, by products.estimate. Its times are no predictions as the model's are:
+    they count for somewhat more."""
+    target, rung = _target(), ladder.find(TOGETHER)
+    estimates = [
+        (seconds(rung, settings, problem, target), number, settings)
+        for number, settings in enumerate(ladder.tuned_settings(rung))
+        if rung.ships(settings) and rung.runs_on(settings, target.arch)
+        and rung.entry(settings) in _entries(rung, settings, problem, target)
+    ]  # fmt: skip
+    if not estimates:
+        return None
+    least, _, settings = min(estimates)
+    why = f"by the rule for batches: its tiles for {target.sm_count} SMs"
+    return least / BELIEVED, _chosen(rung, settings, problem, why)
 
 
 def _entries(rung: Rung, settings: Settings, problem: Problem, target: ladder.Target) -> list[str]:
@@ -400,15 +419,3 @@ def _entries(rung: Rung, settings: Settings, problem: Problem, target: ladder.Ta
         return [launch.entry for launch in rung.launches(launched, stored, target)]
     except IllegalSetting:
         return []
-
-
-@lru_cache(maxsize=4)
-def _candidates(arch: str, dtype: str) -> list[tuple[Rung, Settings]]:
-    return [
-        (rung, settings)
-        for rung in ladder.RUNGS
-        if rung.name in RULED[dtype] and (of_type := ladder.of_type(rung, dtype)) is not None
-        for settings in ladder.tuned_settings(rung, of_type)
-        if rung.ships(settings | {name: rung.defaults[name] for name in of_type})
-        and rung.runs_on(settings, arch)
-    ]

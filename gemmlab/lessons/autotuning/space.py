@@ -185,13 +185,3 @@ def neighbours(space: Space, point: Point, among) -> tuple[Point, ...]:
 def shares(known: Recorded) -> list[float]:
     """Of every point the share of the fastest's speed, 0 to 1, the best first."""
     return sorted(map(known.share, known.times_ms), reverse=True)
-
-
-def best_by_two(known: Recorded, down: str, across: str) -> dict[tuple[int, int], float]:
-    """The best share for each legal pair of values of two parameters."""
-    rows, columns = known.space.names.index(down), known.space.names.index(across)
-    best: dict[tuple[int, int], float] = {}
-    for point in known.times_ms:
-        cell = point[rows], point[columns]
-        best[cell] = max(best.get(cell, 0.0), known.share(point))
-    return best

@@ -1,0 +1,252 @@
+"""What gl.matmul chooses by: every kernel timed at drawn shapes, and the model fitted to the times.
+
+    python benchmarks/train.py measure SEED COUNT DTYPE TIMES.csv [SECONDS]
+    python benchmarks/train.py fit TIMES.csv ... CHOICE.csv
+
+`measure`, on a GPU, times all kernels of `tiles` with all variants that suit a shape, at
+shapes.drawn(SEED, COUNT), for at most so many seconds. `fit` finds the coefficients of
+gemmlab.products.model by least squares of the relative error, and prints what the choice
+by them is worth on shapes that were left out of the fit, in five parts.
+"""
+
+from __future__ import annotations
+
+import csv
+import multiprocessing
+import sys
+import time
+from collections import defaultdict
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas
+from graphs import matrices, timed
+from shapes import drawn
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.cuda.device import gpu
+from gemmlab.ladder import HALF, SINGLE, Problem, Settings
+from gemmlab.lessons.autotuning.kernels import KERNELS
+from gemmlab.lessons.split_k.rung import SPLIT_FAMILIES
+from gemmlab.lessons.tma_wgmma.rung import TRIED
+from gemmlab.measure.timing import now
+from gemmlab.products.model import COSTS, VARIED, Curve, counts
+from ptxsim.compile import nvrtc
+
+COLUMNS = (
+    "family", "m", "n", "k", "dtype", "rung", "settings", "us", "cublas_us", "gpu",
+    "recorded",
+)  # fmt: skip
+# Settings that are not of a Curve.
+APART = {*VARIED, "COPY_A", "COPY_B", "VECTOR_A", "VECTOR_B", "OP_A", "OP_B", "DTYPE"}
+UNKNOWN_US = 1e6  # of a cost that was never counted: what has it is not chosen
+LONGEST = {SINGLE.name: 1e12, HALF.name: 4.4e12}  # operations of a shape that is measured
+MOST_BYTES = 3 << 34  # of memory in use after a shape
+PARTS, MOST_PARTS_MB = COSTS.index("parts_mb"), 300
+SLOW = 1.5  # times as long as the fastest so far: not timed to the end
+ERROR = {SINGLE.name: 2e-4, HALF.name: 4e-3}  # of the largest element, beside cuBLAS's result
+
+
+def tiles(dtype: str) -> list[tuple[str, Settings]]:
+    """Rungs with settings, without those that are varied: each gets a Curve."""
+    every = [
+        (rung.name, family)
+        for rung in KERNELS
+        if ladder.of_type(rung, dtype) is not None
+        for family in rung.families
+    ]
+    if dtype == SINGLE.name:
+        every += [
+            ("22_fp32_summit", {"BK": bk, "STREAM_K": cut, "STAGES": 64 // bk * 2})
+            for bk in (32, 64)
+            for cut in (0, 1)
+        ]
+        every += [
+            ("12_split_k", family | {"JOIN": join})
+            for family in SPLIT_FAMILIES
+            for join in ((0, 3, 5) if 1 in (family["BM"], family["BN"]) else (0, 4, 6))
+        ]
+        return every
+    of_tiles = {tuple(tried[name] for name in ("BM", "BN", "STAGES")) for tried in TRIED}
+    for bm, bn, stages in sorted(of_tiles):
+        tile = {"BM": bm, "BN": bn, "STAGES": stages}
+        every.append(("17_warp_specialized", tile))
+        every += [
+            ("18_persistent", tile | {"CLUSTER": cluster, "SHARE_A": shared})
+            for cluster, shared in ((1, 0), (2, 0), (2, 1), (4, 1))
+        ]
+    return every
+
+
+def candidates(dtype: str, problem: Problem, target: ladder.Target) -> list[tuple[Curve, Settings]]:
+    """What is worth timing at a shape."""
+    chosen = []
+    for name, settings in tiles(dtype):
+        rung = ladder.find(name)
+        curve = Curve(rung, settings, ())
+        for variant in curve.variants(dtype, problem):
+            counted = counts(rung, variant, problem, target)
+            if rung.runs_on(variant, target.arch) and counted and counted[PARTS] < MOST_PARTS_MB:
+                chosen.append((curve, variant))
+    return chosen
+
+
+def _cubin(job: tuple[str, Settings]) -> tuple[tuple[str, str], bytes | str]:
+    name, settings = job
+    rung = ladder.find(name)
+    macros = rung.macros(settings)
+    key = name, ladder.written(macros)
+    nvrtc.use_store(None)
+    try:
+        from gemmlab.kernel.compiler import compile_kernel
+
+        text = rung.path.read_text(encoding="utf-8")
+        return key, compile_kernel(text, rung.path.name, arch="sm_90a", macros=macros).cubin
+    except Exception as error:
+        return key, str(error)[:200]
+
+
+def measure(seed: int, count: int, dtype: str, path: str, limit: float) -> None:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        _measure(seed, count, dtype, csv.writer(file, lineterminator="\n"), limit)
+
+
+def _measure(seed: int, count: int, dtype: str, kept: Any, limit: float) -> None:
+    begin = time.time()
+    kept.writerow(COLUMNS)
+    shapes = drawn(seed, count)
+    target = ladder.SIMULATED
+    jobs = {}
+    for shape in shapes:
+        for curve, variant in candidates(dtype, Problem(shape.m, shape.n, shape.k), target):
+            jobs[curve.rung.name, ladder.written(curve.rung.macros(variant))] = variant
+    with multiprocessing.get_context("spawn").Pool() as pool:
+        listed = [(name, variant) for (name, _), variant in jobs.items()]
+        cubins = dict(pool.imap_unordered(_cubin, listed, chunksize=4))
+    for key, cubin in cubins.items():
+        if isinstance(cubin, str):
+            print("does not compile:", *key, cubin, flush=True)
+    print(f"{len(cubins)} kernels compiled in {time.time() - begin:.0f} s", flush=True)
+
+    import cupy
+
+    from gemmlab.cuda.cublas import Cublas
+
+    stream, kernels, rows, written_rows = cupy.cuda.Stream(non_blocking=True), {}, [], 0
+    for number, shape in enumerate(shapes):
+        if time.time() - begin > limit:
+            print(f"out of time after {number} of {count} shapes", flush=True)
+            break
+        m, n, k = shape.m, shape.n, shape.k
+        if 2.0 * m * n * k > LONGEST[dtype]:
+            continue
+        with stream, Cublas(stream, dtype) as library:
+            sets = matrices(m, n, k, dtype)
+            reference = timed([partial(library.launch_into, *each) for each in sets], stream)
+            right = sets[0][2].astype("f4")
+            largest, fastest = float(abs(right).max()) + 1e-3, reference
+            for curve, variant in candidates(dtype, Problem(m, n, k), target):
+                name, written = curve.rung.name, ladder.written(curve.rung.macros(variant))
+                if isinstance(cubins[name, written], str):
+                    continue
+                try:
+                    kernel = kernels.get((name, ladder.written(variant)))
+                    if kernel is None:
+                        kernel = gl.load(name, **variant).made_of(cubins[name, written])
+                        kernels[name, ladder.written(variant)] = kernel
+                    packed = [kernel.packed(kernel.given(*operands)) for operands in sets]
+                except Exception as error:
+                    print("fails:", m, n, k, name, variant, str(error)[:200], flush=True)
+                    continue
+                sets[0][2].fill(7)
+                us = timed([each.enqueue for each in packed], stream, SLOW * fastest)
+                error = float(abs(sets[0][2].astype("f4") - right).max()) / largest
+                if not error <= ERROR[dtype]:
+                    print("wrong:", m, n, k, name, variant, error, flush=True)
+                fastest = min(fastest, us)
+                rows.append((
+                    shape.family, m, n, k, dtype, name, ladder.written(variant), round(us, 3),
+                    round(reference, 3), gpu().name, now(),
+                ))  # fmt: skip
+        kept.writerows(rows[written_rows:])
+        written_rows = len(rows)
+        if cupy.get_default_memory_pool().used_bytes() > MOST_BYTES:  # workspaces of all kernels
+            kernels.clear()
+        if number % 50 == 0:
+            print(number, shape, f"{time.time() - begin:.0f} s", flush=True)
+    table = pandas.DataFrame(rows, columns=COLUMNS)
+    best = table.groupby(["family", "m", "n", "k"]).agg({"us": "min", "cublas_us": "first"})
+    _print_shares(best["cublas_us"] / best["us"], "the fastest")
+
+
+def _print_shares(shares: pandas.Series, what: str) -> None:
+    mean = np.exp(np.log(shares).groupby("family").mean()).round(3).to_dict()
+    every = np.exp(np.log(shares).mean())
+    print(
+        f"{what}: {every:.3f} of cuBLAS, {(shares < 0.9).mean():.3f} below 0.9, least "
+        f"{shares.min():.2f}; {mean}",
+        flush=True,
+    )
+
+
+def fit(sweeps: list[str], path: str) -> None:
+    from scipy.optimize import least_squares, nnls
+
+    table = pandas.concat(map(pandas.read_csv, sweeps), ignore_index=True)
+    target = ladder.SIMULATED
+    of_curve = defaultdict(list)
+    features = []
+    for at, row in enumerate(table.itertuples()):
+        rung, settings = ladder.find(row.rung), ladder.read_settings(row.settings)
+        features.append(counts(rung, settings, Problem(row.m, row.n, row.k), target))
+        fixed = {name: value for name, value in settings.items() if name not in APART}
+        of_curve[row.dtype, row.rung, ladder.written(fixed)].append(at)
+    features, us = np.array(features, float), table["us"].to_numpy()
+    shape = table.groupby(["m", "n", "k"]).ngroup().to_numpy()
+    part = np.random.default_rng(0).integers(0, 5, shape.max() + 1)[shape]
+
+    def fitted(rows: np.ndarray) -> np.ndarray:
+        """The coefficients, in µs. Large errors count less, as of times by few calls."""
+        counted, times = features[rows], us[rows]
+        start, _ = nnls(counted / times[:, None], np.ones(len(rows)))
+        smallest = 1e-4 * times.min() / np.maximum(counted.max(axis=0), 1e-9)
+        start = np.log(np.maximum(start, smallest))
+
+        def errors(x: np.ndarray) -> np.ndarray:
+            return np.append(np.log(counted @ np.exp(x) / times), 0.003 * (x - start))
+
+        x = least_squares(errors, start, loss="soft_l1", f_scale=0.1, max_nfev=60).x
+        return np.where(counted.any(axis=0), np.exp(x), UNKNOWN_US)
+
+    predicted = np.full(len(table), np.inf)
+    rows = []
+    for key, members in of_curve.items():
+        at = np.array(members)
+        for left_out in range(5):
+            known, asked = at[part[at] != left_out], at[part[at] == left_out]
+            if len(known) > len(COSTS):
+                predicted[asked] = features[asked] @ fitted(known)
+        if len(at) > len(COSTS):
+            coefficients = (f"{c * 1e-6:.4g}" for c in fitted(at))
+            rows.append((*key, *coefficients, *table.loc[at, ["gpu", "recorded"]].max()))
+    table["predicted"] = predicted
+    for dtype, part_of in table.groupby("dtype"):
+        by_shape = part_of.groupby(["family", "m", "n", "k"])
+        chosen = part_of.loc[by_shape["predicted"].idxmin()].set_index(["family", "m", "n", "k"])
+        best = by_shape["us"].min()
+        _print_shares(chosen["cublas_us"] / best, f"{dtype}, the fastest")
+        _print_shares(chosen["cublas_us"] / chosen["us"], f"{dtype}, the chosen")
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [("dtype", "rung", "settings", *COSTS, "gpu", "recorded"), *rows]
+        )
+
+
+if __name__ == "__main__":
+    what, *given = sys.argv[1:]
+    if what == "measure":
+        measure(int(given[0]), int(given[1]), given[2], given[3], float([*given, 1e9][4]))
+    else:
+        fit(given[:-1], given[-1])

@@ -1,0 +1,159 @@
+"""How long a product takes by a model whose coefficients were fitted to measured times.
+
+The time of a kernel is a sum of costs, each a count times a coefficient. Counts follow from the
+launch: k tiles that follow one another in a block, k tiles of the busiest SM (once more, the more
+narrow their copies are), tiles that it stores, bytes of memory and of the tiles that blocks load,
+workers that share a tile. A kernel with its tile has coefficients of its own (a Curve).
+benchmarks/train.py measures every kernel at shapes that are drawn by a seed, and fits the
+coefficients; choice.csv of a GPU's records keeps them.
+"""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import product
+from math import prod
+
+from gemmlab import ladder
+from gemmlab.ladder import BRAIN, HALF, IllegalSetting, Problem, Rung, Settings, Target
+from gemmlab.ladder.launch import multiplying
+from gemmlab.ladder.settings import STREAM_K
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.records import registry
+from gemmlab.records.registry import NoRecord
+from ptxsim.architectures import LIMITS, base
+
+FILE, DIRECT = "choice.csv", "20_direct"
+COSTS = (
+    "launch", "k_tile", "narrow_k_tile", "k_tile_of_sm", "narrow_k_tile_of_sm", "store",
+    "memory_mb", "tiles_mb", "narrow_c_mb", "join", "worker", "parts_mb",
+)  # fmt: skip
+VARIED = {  # settings that one Curve covers, and the values that are tried
+    "WORKERS": (0, 1, 2, 3, 4, 5, 6), "SPLIT": (1, 2, 3, 4, 8, 16, 64),
+}  # fmt: skip
+WIDE_C = 4  # elements of C in a store, where its rows allow that
+# Beyond these no kernel was timed: operations of the largest product, those from which tiles have
+# at least so many elements, and up to which a kernel without shared memory is tried.
+MOST_FLOP = 4.4e12
+LEAST_TILES = (1e11, 64 * 64), (2e12, 128 * 128)
+MOST_DIRECT = 3e8
+LEAST_ROWS, LEAST_COLUMNS = 16, 32  # of the largest tile for less, of which half may be empty
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """A kernel with its tile. `settings`: without those of VARIED and of how wide copies are.
+    `coefficients`: seconds for each of COSTS."""
+
+    rung: Rung
+    settings: Settings
+    coefficients: tuple[float, ...]
+
+    def variants(self, dtype: str, problem: Problem) -> list[Settings]:
+        """Its settings for a product of a type, with each legal value of those that are varied,
+        and copies as wide as the rows allow. Empty where its tile is out of all proportion."""
+        rung = self.rung
+        settings = rung.defaults | self.settings | (ladder.of_type(rung, dtype) or {})
+        settings |= ladder.stored_as(rung, problem.ops) | rung.suited(problem, settings)
+        if not _suits(problem, *rung.tile(settings), direct=rung.name == DIRECT):
+            return []
+        return _variants(rung, tuple(settings.items()))
+
+    def seconds(self, problem: Problem, settings: Settings, target: Target) -> float | None:
+        """By the model; None where the rung takes no such problem."""
+        counted = counts(self.rung, settings, problem, target)
+        if counted is None:
+            return None
+        return sum(c * n for c, n in zip(self.coefficients, counted, strict=True))
+
+
+def _suits(problem: Problem, rows: int, columns: int, direct: bool) -> bool:
+    if any(problem.flop > flop and rows * columns < least for flop, least in LEAST_TILES):
+        return False
+    if direct and problem.flop > MOST_DIRECT and min(problem.m, problem.n) > 1:
+        return False
+    return rows < 2 * max(LEAST_ROWS, problem.m) and columns < 2 * max(LEAST_COLUMNS, problem.n)
+
+
+@cache
+def _variants(rung: Rung, fixed: tuple[tuple[str, int], ...]) -> list[Settings]:
+    varied = [name for name in VARIED if name in rung.defaults]
+    every = (
+        dict(fixed) | dict(zip(varied, values, strict=True))
+        for values in product(*(VARIED[name] for name in varied))
+    )
+    return [settings for settings in every if _is_legal(rung, settings)]
+
+
+def _is_legal(rung: Rung, settings: Settings) -> bool:
+    values = {parameter.name: parameter.legal for parameter in rung.parameters}
+    return all(settings[name] in values[name] for name in settings) and not rung.broken(settings)
+
+
+def counts(
+    rung: Rung, settings: Settings, problem: Problem, target: Target
+) -> tuple[float, ...] | None:
+    """How often each of COSTS occurs; None where the rung takes no such problem."""
+    try:
+        every = rung.launches(problem, settings, target)
+    except IllegalSetting:
+        return None
+    launch = every[multiplying(every)]
+    if launch.entry != rung.entry(settings):  # the way out for what it is not made for
+        return None
+    rows, columns = rung.tile(settings)
+    down, across = rung.cluster_tiles(settings)
+    tiles_down = down * ceil_div(problem.m, rows * down)
+    tiles_across = across * ceil_div(problem.n, columns * across)
+    tiles, blocks = max(1, tiles_down * tiles_across), max(1, prod(launch.grid))  # C may be empty
+    k_tiles = max(1, ceil_div(problem.k, rung.depth(settings) or problem.k or 1))
+    cuts = settings.get("WORKERS") or settings.get("STREAM_K") or settings.get("JOIN") == STREAM_K
+    if cuts or blocks > tiles:
+        length, shared = ceil_div(tiles * k_tiles, blocks), tiles % blocks != 0
+    else:
+        length, shared = ceil_div(tiles, blocks) * k_tiles, False
+    limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
+    by_memory = limits.shared_bytes // (launch.shared_bytes + limits.reserved_bytes)
+    most = settings.get("MIN_BLOCKS", limits.threads // prod(launch.block))
+    resident = max(1, min(by_memory, most))
+    busiest = ceil_div(blocks, target.sm_count)
+    rounds = ceil_div(blocks, target.sm_count * resident)
+    size, megabyte = rung.precision_of(settings).a.bytes, 1e6
+    tile_bytes = size * problem.k * (tiles_across * problem.m + tiles_down * problem.n)
+    narrow = sum(8 / settings.get(name, 8) - 1 for name in ("COPY_A", "COPY_B"))
+    narrow_c = WIDE_C // max(width for width in (1, 2, 4) if problem.n % width == 0) - 1
+    parts_bytes = 4 * rows * columns * blocks
+    alone, of_sm = rounds * length, busiest * length
+    return (
+        len(every), alone, alone * narrow, of_sm, of_sm * narrow,
+        busiest * max(1.0, length / k_tiles),
+        problem.least_bytes(rung.precision_of(settings)) / megabyte, tile_bytes / megabyte,
+        narrow_c * size * problem.m * problem.n / megabyte, shared,
+        shared * max(1.0, blocks / tiles), shared * parts_bytes / megabyte,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)
+def curves(dtype: str, arch: str) -> tuple[Curve, ...]:
+    """Of this GPU's records, else of those that are replayed; of bfloat16 those of float16, which
+    takes the same instructions and bytes. Raises NoRecord."""
+    measured = HALF.name if dtype == BRAIN.name else dtype
+    for folder in registry.folders():
+        if (path := folder / FILE).is_file():
+            with path.open(encoding="utf-8", newline="") as lines:
+                rows = [row for row in csv.DictReader(lines) if row["dtype"] == measured]
+            made = [
+                Curve(
+                    ladder.find(row["rung"]), ladder.read_settings(row["settings"]),
+                    tuple(float(row[cost]) for cost in COSTS),
+                )
+                for row in rows
+            ]  # fmt: skip
+            return tuple(
+                curve
+                for curve in made
+                if curve.rung.runs_on(curve.rung.defaults | curve.settings, arch)
+            )
+    raise NoRecord(f"{FILE} is not recorded; python benchmarks/train.py makes it on a GPU.")
