@@ -70,10 +70,10 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
         on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
         cure = on_linux if sys.platform == "darwin" else INSTALL
         raise NoCompiler(
-            f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands is not "
-            f"among the compiled kernels that come with GEMM Lab{there}. Those are the rungs, "
-            "unchanged, with their default settings, with what one or two moves of a slider make "
-            "of these, and as the notebooks show them. For anything else "
+            f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands, with "
+            f"these settings, is not among the compiled kernels that come with GEMM Lab{there}. "
+            "Those are the rungs, unchanged, with their default settings, with what one or two "
+            "moves of a slider make of these, and as the notebooks show them. For anything else "
             f"{cure}; no GPU is needed."
         )
     text = _renumbered(compiled[arch].get("ptx", ""), False).replace(OWN_FILE, f'"{filename}"')
