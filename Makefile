@@ -32,7 +32,7 @@ help:
 	@echo 'make test-all    make test, the tests and notebooks that take long, the site, what README shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
-	@echo 'make compiled    compile all rungs with all settings, for sliders and machines without NVRTC'
+	@echo 'make compiled    compile the rungs with the settings that ship, for sliders and machines without NVRTC'
 	@echo 'make site        the series as a static site, to be read without installing: build/site/index.html'
 	@echo 'make test-site   build the site, then check it in Chromium'
 	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'

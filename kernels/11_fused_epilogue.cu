@@ -105,15 +105,15 @@ fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int thread_m = first_row_of_thread(warp, lane);
     const int thread_n = first_col_of_thread(warp, lane);
 
-    const int k_tiles = max(1, (K + BK - 1) / BK);
+    const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
     Pipeline<STAGES> pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
     const Copies copies = {stages, in, source, pipeline};
-    prologue(copies, pipeline, k_tiles);
+    prologue(copies, k_tiles);
 
     float accumulators[TM][TN] = {};
     Fragments fragments[2];                      // for one k, and for the next
-    mainloop(accumulators, fragments, copies, pipeline, k_tiles, lane, thread_m, thread_n);
+    mainloop(accumulators, fragments, copies, k_tiles, lane, thread_m, thread_n);
     epilogue(accumulators, C, bias, in.tile_m + thread_m, in.tile_n + thread_n, M, N,
              alpha, beta, in.in_bounds);
 }

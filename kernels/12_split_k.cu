@@ -1,8 +1,10 @@
 // 12  Split-K
-// Idea:    where C has fewer tiles than the GPU has SMs, cut K: several blocks compute one tile,
-//          each over its own part of K, and their sums are joined.
+// Idea:    where C has fewer tiles than the GPU has SMs, cut K: SPLIT blocks compute one tile, each
+//          over its own part of K, and store their sums in global memory. When all have, each adds
+//          one SPLIT-th of the tile over all parts, and stores it to C.
 // Before:  10_register_banks.cu gave each tile to one block, however few tiles there are.
-// Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT): the parts of a tile are neighbours.
+// Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT): the parts of a tile are neighbours,
+//          which start together, as they wait for one another: at most as many as run at a time.
 //          STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and, for
 //          CLUSTER, a tile of C.
 // Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements
@@ -17,7 +19,7 @@
 #define SPLIT 4                                  // parts of K
 #endif
 #ifndef JOIN
-#define JOIN 4                                   // how the sums of the parts are joined, as follows
+#define JOIN 4                                   // how the sums of the parts are joined
 #endif
 #define ALONE 0                                  // there is one part
 #define SECOND_KERNEL 1                          // which adds them
@@ -47,44 +49,46 @@
 struct Stream {
     Copies& copies;
     Pipeline<STAGES>& pipeline;
-    unsigned stages;                             // the shared address of stage 0
+    unsigned stages_address;                     // of stage 0
     int lane;
     int next_k, end;                             // where the next copies begin, and the part ends
     int k_left;                                  // of the part, still to multiply
-    int offset;                                  // floats from stage 0 to the one to read; or -1
 
     __device__ __forceinline__ void copy_stage(int stage)
     {
-        copies.copy_stage(stages + 4 * STAGE_FLOATS * stage, next_k + BK <= end);
+        copies.copy_stage(stages_address + 4 * STAGE_FLOATS * stage, next_k + BK <= end);
         pipeline.commit(stage);
         next_k += BK;
     }
 
-    // The mainloop has read a stage: go on to the next one, and wait for it.
-    __device__ __forceinline__ void next_stage()
+    // The mainloop has read a stage: release it, start copies into a free one, and wait for the
+    // next.
+    __device__ __forceinline__ int next_stage()
     {
-        pipeline.release(lane);
+        pipeline.release(lane);                  // the last one too: another part may follow
         k_left -= BK;
-        offset = -1;
-        if (k_left <= 0) return;
+        if (k_left <= 0) return -1;
         if (next_k < end) copy_stage(pipeline.acquire());
-        offset = pipeline.wait() * STAGE_FLOATS;
+        return pipeline.wait() * STAGE_FLOATS;
     }
 };
 
-// Add the product of the tile at (tile_m, tile_n) over K from `first` up to `end`, which is at most
-// K. By all threads of the block; `stages` may be used otherwise until the next call.
+// accumulators += A @ B for the tile at (tile_m, tile_n), over k from `first` to `end` - 1. By all
+// threads of the block, which may use `stages` for something else afterwards.
 __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], const Stage* stages,
                                               Pipeline<STAGES>& pipeline, const Matrices& x,
                                               int tile_m, int tile_n, int first, int end)
 {
-    if (first >= end) return;
+    if (first >= end) return;                    // K has fewer stages than there are parts
     const int lane = threadIdx.x % 32;
     Copies copies(x, is_aligned(x), tile_m, tile_n, first, end);
-    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first, 0};
+    Stream stream = {copies, pipeline, shared_address(stages), lane, first, end, end - first};
+    int stage = pipeline.stage;                  // that was read last, maybe of another part
     #pragma unroll 1
-    for (int n = 1, stage = pipeline.stage; n < STAGES && stream.next_k < end; ++n)
-        stream.copy_stage(stage = stage == STAGES - 1 ? 0 : stage + 1);
+    for (int n = 1; n < STAGES && stream.next_k < end; ++n) {  // the prologue
+        stage = stage == STAGES - 1 ? 0 : stage + 1;
+        stream.copy_stage(stage);
+    }
     mainloop(accumulators, view_of_thread(stages), pipeline.wait(), stream);
     __syncthreads();
 }
@@ -93,8 +97,9 @@ __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], con
 
 #include "join.cuh"
 
-// Wait until so many blocks have come here.
-__device__ __forceinline__ void wait_for_blocks(unsigned* counter, int blocks)
+// A barrier of so many blocks. The first __syncthreads: this block's sums are stored before it is
+// counted. The second: no thread goes on before thread 0 has seen all blocks counted.
+__device__ __forceinline__ void wait_for_blocks(unsigned* counter, unsigned blocks)
 {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -104,7 +109,8 @@ __device__ __forceinline__ void wait_for_blocks(unsigned* counter, int blocks)
     __syncthreads();
 }
 
-// The last of the blocks that waited clears the counter.
+// Each block is counted again when it leaves. So nobody waits any more when the last one clears the
+// counter, for the next launch.
 __device__ __forceinline__ void leave(unsigned* counter, int blocks)
 {
     if (threadIdx.x == 0 && counter_increment(counter) == 2 * blocks - 1) *counter = 0;
@@ -125,7 +131,7 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
     const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT;
     const Output out = output_tile(C, M, N, ldc, alpha, beta, tile);
 
-    const long long k_tiles = (K + BK - 1) / BK; // each part has as many, but for one
+    const long long k_tiles = (K + BK - 1) / BK; // parts differ by one at most
     const int first = k_tiles * part / SPLIT * BK;
     const int end = min((long long)K, k_tiles * (part + 1) / SPLIT * BK);
     float accumulators[TM][TN] = {};

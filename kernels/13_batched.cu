@@ -1,15 +1,15 @@
 // 13  Batched products
-// Idea:    many small products are one launch, and one stream of stages: while a tile of one
-//          product is multiplied, copies of the next product's are already under way. Blocks stay
-//          and go from product to product; their pipelines are never empty in between.
+// Idea:    many small products in one launch. A block computes tile after tile, and its pipeline
+//          does not stop between them: while one tile is multiplied and stored, the copies of the
+//          next one, often of the next product, are under way.
 // Before:  10_register_banks.cu launched a block for each tile of one product. Each began with an
 //          empty pipeline, and a small product was over before it was full.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (RESIDENT * SMs, or the number of tiles of the batch
 //          if it is less); the stages are in dynamic shared memory.
-// Takes:   any M, N, K and batch; float32, row-major, from one row to the next lda, ldb and ldc
-//          elements. C = alpha * op(A) @ op(B) + beta * C for each product. OP_A, OP_B: 0 as it is,
-//          1 stored transposed. From one matrix of the batch to the next it is stride_a, stride_b
-//          and stride_c elements; with POINTERS, A, B and C are arrays of their addresses instead.
+// Takes:   any M, N, K and batch; float32, row-major. C = alpha * op(A) @ op(B) + beta * C for each
+//          product. Rows are lda, ldb, ldc elements apart, the matrices of a batch stride_a,
+//          stride_b, stride_c; with POINTERS, A, B and C are arrays of their addresses instead.
+//          OP_A, OP_B: 0 as it is, 1 stored transposed.
 //          Rows that do not all begin at multiples of 16 bytes are copied by single elements. From
 //          sm_80 on.
 // tile_product.cuh has the copies, the mainloop and the epilogue of a tile.
@@ -17,18 +17,18 @@
 #include "tile_product.cuh"
 
 #ifndef RESIDENT
-#define RESIDENT 6                               // blocks that run on an SM at a time
+#define RESIDENT 6                               // blocks on an SM at a time, by their registers
 #endif
 #ifndef POINTERS
 #define POINTERS 0                               // 1: A, B and C are arrays of addresses
 #endif
 
 #if POINTERS
-typedef const float* const* Inputs;
-typedef float* const* Outputs;
+typedef const float* const* InputBatch;
+typedef float* const* OutputBatch;
 #else
-typedef const float* Inputs;
-typedef float* Outputs;
+typedef const float* InputBatch;
+typedef float* OutputBatch;
 #endif
 
 // One matrix of a batch: `stride` elements after the one before, or where its address says.
@@ -49,12 +49,13 @@ struct BatchTile {
     int product, row, col;
 };
 
-// The tiles of all products, one product after the other. Blocks take them in turn.
-struct Batch {
+// The tiles of all products, one product after the other. Blocks take them in turn: block b those
+// of numbers b, b + gridDim.x, and so on.
+struct TileOrder {
     int tile_rows, tile_cols;                    // of one product
-    BatchTile step;                              // from a block's tile to its next one
+    BatchTile step;                              // gridDim.x tiles, as products, rows and columns
 
-    __device__ __forceinline__ Batch(int M, int N)
+    __device__ __forceinline__ TileOrder(int M, int N)
         : tile_rows(max(1, ceil_div(M, BM))), tile_cols(max(1, ceil_div(N, BN))),
           step(at(gridDim.x))
     {}
@@ -64,6 +65,7 @@ struct Batch {
         return {number / tile_cols / tile_rows, number / tile_cols % tile_rows, number % tile_cols};
     }
 
+    // To the block's next tile: an addition with carries instead of divisions.
     __device__ __forceinline__ void advance(BatchTile& tile) const
     {
         tile.product += step.product;
@@ -74,89 +76,94 @@ struct Batch {
     }
 };
 
-// A stage is filled anew when all warps have read it. With a LAG it is the one that was read before
-// this: so a warp need not wait until all are done with this one.
+// Copies are STAGES - LAG stages ahead of the mainloop: with LAG, the stage that is filled next is
+// the one that was read before this one, so that a warp need not wait until all have read this one.
 constexpr int LAG = THREADS > 32 && STAGES > 2;
 
-// The stages of all tiles of a block, one tile after the other. Copies are STAGES - LAG stages
-// ahead of the mainloop, and so often in the next tile, of the next product.
+// The stages of all tiles of a block, one tile after the other. The tile that is copied is ahead of
+// the one that is multiplied, and so often of the next product.
 struct Stream {
-    int copied;                                  // of K, of the tile that is copied
-    BatchTile& next;                             // the tile to copy then
+    int copied_k;                                // of the tile that is copied: how far it is
+    BatchTile& next_tile;                        // to copy after that
     int products;
-    Matrices& matrices;                          // of the tile that is copied
-    Inputs A, B;
+    Matrices& copied_matrices;
+    InputBatch A, B;
     long long stride_a, stride_b;
     Copies& copies;
-    bool aligned;                                // all matrices of a batch by strides
-    const Batch& batch;
-    unsigned stages;                             // the shared address of stage 0
+    bool aligned;                                // all rows of the batch are, where it has strides
+    const TileOrder& tile_order;
+    unsigned stages_address;                     // of stage 0
     Pipeline<STAGES>& pipeline;
-    int k_left;                                  // of K, of the tile that is multiplied
-    int offset;                                  // floats from stage 0 to the one to read; or -1
+    int k_left;                                  // of the tile that is multiplied
 
-    // Start this thread's copies of the next stage, if there is one.
+    // Start this thread's copies of the next stage, after a tile's last one of the block's next
+    // tile.
     __device__ __forceinline__ void copy_stage(int stage)
     {
-        if (copied >= matrices.K) {              // it is of the block's next tile
-            if (next.product >= products) return;
-            matrices.A = matrix(A, stride_a, next.product);
-            matrices.B = matrix(B, stride_b, next.product);
-            copies = Copies(matrices, POINTERS ? is_aligned(matrices) : aligned, next.row * BM,
-                            next.col * BN, 0, matrices.K);
-            batch.advance(next);
-            copied = 0;
+        if (copied_k >= copied_matrices.K) {
+            if (next_tile.product >= products) return;
+            copied_matrices.A = matrix(A, stride_a, next_tile.product);
+            copied_matrices.B = matrix(B, stride_b, next_tile.product);
+            copies = Copies(copied_matrices, POINTERS ? is_aligned(copied_matrices) : aligned,
+                            next_tile.row * BM, next_tile.col * BN, 0, copied_matrices.K);
+            tile_order.advance(next_tile);
+            copied_k = 0;
         }
-        copies.copy_stage(stages + 4 * STAGE_FLOATS * stage, copied + BK <= matrices.K);
+        copies.copy_stage(stages_address + 4 * STAGE_FLOATS * stage,
+                          copied_k + BK <= copied_matrices.K);
         pipeline.commit(stage);
-        copied += BK;
+        copied_k += BK;
     }
 
     // The stage to fill next, when all warps have read it.
     __device__ __forceinline__ int acquire() const
     {
-        if (LAG) return pipeline.acquire();
-        if (THREADS > 32)
-            mbarrier_wait(pipeline.empty + MBARRIER_BYTES * pipeline.stage, pipeline.parity);
-        return pipeline.stage;
+        if (LAG) {
+            return pipeline.acquire();
+        } else {
+            if (THREADS > 32)
+                mbarrier_wait(pipeline.empty + MBARRIER_BYTES * pipeline.stage, pipeline.parity);
+            return pipeline.stage;
+        }
     }
 
-    // The mainloop has read a stage: go on to the tile's next one, and wait for it. Behind the last
-    // one, copies of the next tile are under way.
-    __device__ __forceinline__ void next_stage()
+    // The mainloop has read a stage: release it, start copies into a free one, and wait for the
+    // tile's next one. After the last one, the kernel waits for the first one of the next tile.
+    __device__ __forceinline__ int next_stage()
     {
         pipeline.release(threadIdx.x % 32);
         copy_stage(acquire());
         k_left -= BK;
-        offset = k_left <= 0 ? -1 : pipeline.wait() * STAGE_FLOATS;
+        return k_left <= 0 ? -1 : pipeline.wait() * STAGE_FLOATS;
     }
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-batched(Inputs A, Inputs B, Outputs C, int M, int N, int K, int lda, int ldb, int ldc,
+batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda, int ldb, int ldc,
         long long stride_a, long long stride_b, long long stride_c, int batch,
         float alpha, float beta)
 {
-    extern __shared__ __align__(128) Stage stages[];           // at whole sectors
+    extern __shared__ __align__(128) Stage stages[];           // 128 bytes of B: 4 sectors
     __shared__ unsigned long long barriers[2 * STAGES];
     Pipeline<STAGES> pipeline = make_pipeline(barriers);
 
-    const Batch all(M, N);
-    BatchTile tile = all.at(blockIdx.x), next = tile;
+    const TileOrder tile_order(M, N);
+    BatchTile tile = tile_order.at(blockIdx.x), next_tile = tile;
     Matrices matrices = {nullptr, nullptr, M, N, K, lda, ldb};
-    Copies copies(matrices, true, 0, 0, 0, 0);   // copy_stage begins with the first tile
-    matrices.A = matrix(A, stride_a, 0);
+    Copies copies(matrices, true, 0, 0, 0, 0);   // the first copy_stage() sets both, as K is
+    matrices.A = matrix(A, stride_a, 0);         // copied of none; these are for is_aligned
     matrices.B = matrix(B, stride_b, 0);
     const bool aligned = is_aligned(matrices) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
                          (!CopyB::BY_FOUR || stride_b % 4 == 0);
-    Stream stream = {K, next, batch, matrices, A, B, stride_a, stride_b, copies, aligned, all,
-                     shared_address(stages), pipeline, 0, 0};
+    Stream stream = {K, next_tile, batch, matrices, A, B, stride_a, stride_b, copies, aligned,
+                     tile_order, shared_address(stages), pipeline, 0};
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - LAG; ++stage) stream.copy_stage(stage);
 
+    // No barrier between tiles: the epilogue uses registers alone, while the next copies land.
     const StageView first = view_of_thread(stages);
     #pragma unroll 1
-    for (; tile.product < batch; all.advance(tile)) {
+    for (; tile.product < batch; tile_order.advance(tile)) {
         float accumulators[TM][TN] = {};
         stream.k_left = K;
         mainloop(accumulators, first, pipeline.wait(), stream);

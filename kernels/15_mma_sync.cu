@@ -31,7 +31,7 @@
 #define STAGES 4                                 // tiles of A and B in shared memory
 #endif
 #ifndef GROUP
-#define GROUP 8                                  // rows of blocks that go through the grid together
+#define GROUP 8                                  // rows of tiles that blocks take in turn, for L2
 #endif
 
 #include "cp_async.cuh"
@@ -44,7 +44,7 @@
 static_assert(STAGES >= 3, "one is multiplied, the next one is complete, another is filled");
 static_assert(K_STEPS % 2 == 0, "two sets of fragments take turns");
 
-// Row by row, there and back, so that each mma has a fragment in common with the one before.
+// Rows snake, so that each mma has a fragment in common with the one before.
 __device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)
 {
     #pragma unroll
@@ -91,7 +91,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
         for (int k_step = 0; k_step < K_STEPS; ++k_step) {
             if (k_step == K_STEPS - 1) {
                 cp_async_wait<STAGES - 3>();
-                __syncthreads();                 // the next stage is complete, this one is read
+                __syncthreads();                 // the next one is complete, this one read by all
                 read_stage = read_stage == first + (STAGES - 1) * sizeof(Stage)
                            ? first : read_stage + sizeof(Stage);
             }
@@ -106,7 +106,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
         next.advance();
         write_stage = write_stage == STAGES - 1 ? 0 : write_stage + 1;
     }
-    cp_async_wait<0>();
+    cp_async_wait<0>();                          // none may land where the epilogue has its strips
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -3,7 +3,9 @@
 //          64×16 by 16×BN with one instruction, which reads both boxes from shared memory itself.
 // Before:  15_mma_sync.cu had every thread copy its share, and every warp load what it multiplied.
 // Launch:  block (2 * BM), grid (ceil(N / BN) * ceil(M / BM)), dynamic shared memory for STAGES
-//          stages and an mbarrier for each. Rows off 16 bytes: any_width.cuh.
+//          stages and an mbarrier for each. The host makes the tensor maps: boxes of BM × 64
+//          elements of A and of 64 × 64 of B, swizzled by 128 bytes. Where rows do not all begin at
+//          multiples of 16 bytes, or K is 0, any_width runs instead (any_width.cuh).
 // Takes:   any M, N, K; A and B float16 or bfloat16, as DTYPE says, row-major, B as OP_B says; C of
 //          their type, or float32 by OUT32. Accumulators are float32. A, B, C begin at 16 bytes.
 //          C = alpha * A @ op(B) + beta * C, rounded once, at the end. For sm_90a alone.
@@ -13,7 +15,9 @@
 #include "tile_order.cuh"
 
 constexpr int THREADS = BM / WARPGROUP_ROWS * WARPGROUP_THREADS;
-constexpr int PENDING = STAGES > 1;              // stages whose products go on while others start
+// Stages whose products are still running when the next stage's are started: so the tensor cores
+// always have work. With a single stage, none.
+constexpr int PENDING = STAGES > 1;
 
 struct Shared {
     Stage stages[STAGES];
@@ -32,6 +36,7 @@ __device__ __forceinline__ void copy_k_tile(const Shared& shared, const TensorMa
     copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile_n, full);
 }
 
+// __grid_constant__: TMA takes the address of the map itself, not of a thread's copy.
 extern "C" __global__ void __launch_bounds__(THREADS)
 tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
           ElementC* __restrict__ C, int M, int N, int K, float alpha, float beta)
@@ -47,7 +52,7 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
     if (threadIdx.x == 0) {
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
-        for (int s = 0; s < STAGES; ++s) mbarrier_init(full + MBARRIER_BYTES * s, 1);
+        for (int s = 0; s < STAGES; ++s) mbarrier_init(full + MBARRIER_BYTES * s, 1);   // thread 0
         mbarrier_fence_init();
         for (int k_tile = 0; k_tile < min(STAGES, k_tiles); ++k_tile)
             copy_k_tile(shared, map_a, map_b, tile_m, tile_n, k_tile);
@@ -61,8 +66,8 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
         wgmma_fence();
         multiply_stage(accumulators, shared.stages[k_tile % STAGES], warpgroup, true);
         wgmma_commit();
-        wgmma_wait<PENDING>();
-        __syncthreads();                         // all warpgroups have read the stage before
+        wgmma_wait<PENDING>();                   // the products of the stage before have ended
+        __syncthreads();                         // in all warpgroups: it may be overwritten
         const int next = k_tile - PENDING + STAGES;
         if (threadIdx.x == 0 && next >= STAGES && next < k_tiles)
             copy_k_tile(shared, map_a, map_b, tile_m, tile_n, next);

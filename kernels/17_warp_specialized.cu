@@ -1,11 +1,14 @@
 // 17  Warp specialization
-// Idea:    one warp only starts copies, and the others only multiply. No barrier of the block
-//          synchronizes them, only two mbarriers for each stage, full and empty. The registers that
-//          the first does not need go to the others. C is stored by tensor map, too.
+// Idea:    a warpgroup, the producer, only starts copies, and the others, the consumers, only
+//          multiply. No barrier of the block synchronizes them, only two mbarriers for each stage,
+//          full and empty. The registers that the producer does not need go to the consumers. C is
+//          stored by tensor map, too.
 // Before:  16_tma_wgmma.cu had thread 0 do both, and a barrier of all threads at every stage.
 // Launch:  block (2 * BM + 128), grid (ceil(N / BN) * ceil(M / BM) * SPLIT): the parts of a tile
 //          are a cluster. Dynamic shared memory for STAGES stages, their mbarriers, and two buffers
-//          for each warpgroup's part of C. Rows off 16 bytes: any_width.cuh.
+//          for each warpgroup's part of C. SPLIT is a setting, 1 here: a block computes its tile
+//          alone. A and B have tensor maps as in 16; C one of boxes of 64 rows of 128 bytes.
+//          Where there are none, any_width runs instead (any_width.cuh).
 // Takes:   as 16_tma_wgmma.cu.
 
 #include "stage.cuh"
@@ -37,19 +40,19 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
 
-    trigger_next_launch();
+    trigger_next_launch();                       // early: the next launch itself waits for this one
     if (threadIdx.x == CONSUMERS * WARPGROUP_THREADS) {
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
         prefetch_tensor_map(map_c);
         for (int s = 0; s < STAGES; ++s) {
             mbarrier_init(full + MBARRIER_BYTES * s, 1);       // the producer, and its bytes
-            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);      // a thread of each
+            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);      // one thread of each
         }
         mbarrier_fence_init();
     }
-    __syncthreads();
-    wait_for_previous_launch();
+    __syncthreads();                             // the mbarriers are initialized
+    wait_for_previous_launch();                  // which may have written what is read from here on
 
     PipelineState state;
     if (warpgroup == CONSUMERS) {                // the producer
@@ -59,6 +62,7 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
                 const Stage& stage = shared.stages[state.stage];
                 const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                 const int k = (range.begin + k_tile) * BK;
+                // At once in the first round: of a new mbarrier, parity 1 counts as complete.
                 mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                 mbarrier_arrive_expect(stage_full, sizeof(Stage));
                 tma_load(shared_address(stage.a), map_a, tile_m, k, stage_full);
@@ -73,6 +77,7 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
             multiply_stage(accumulators, shared.stages[state.stage], warpgroup, true);
             wgmma_commit();
             wgmma_wait<1>();                     // the products of the stage before have ended
+            // One thread speaks for its warpgroup, whose products end together.
             if (leader && k_tile > 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
             state.advance();
         }
@@ -86,7 +91,7 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
             apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
         store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n,
                            warpgroup);
-        if (leader) tma_store_wait();
+        if (leader) tma_store_wait();            // shared memory must last until it was read
 #endif
     }
 }

@@ -1,11 +1,13 @@
 // 18  Persistent blocks and clusters
 // Idea:    as many blocks as there are SMs compute one tile of C after the other: stages for the
-//          next one are copied while this one is multiplied, and its accumulators are stored, piece
-//          by piece, while the next is. The CLUSTER blocks of a cluster, whose tiles lie below one
-//          another, copy a part of B each, and every part goes to all of them.
+//          next one are copied while this one is multiplied, and its results are stored, piece by
+//          piece, while the next one is multiplied. The CLUSTER blocks of a cluster, whose tiles
+//          lie below one another, copy a part of B each, and every part goes to all of them: so
+//          each loads less of B from L2.
 // Before:  17_warp_specialized.cu began anew with each tile, and each block copied all of B.
-// Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
-//          memory as 17. Rows off 16 bytes: any_width.cuh.
+// Launch:  block (2 * BM + 128), grid: whole clusters, at most a block for each SM, and no more
+//          clusters than there are tiles for them; dynamic shared memory as 17. Rows off 16 bytes:
+//          any_width.cuh.
 // Takes:   as 16_tma_wgmma.cu.
 
 #ifndef SEND_LATER
@@ -41,7 +43,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     const int tile_cols = ceil_div(N, BN * CLUSTER_N);
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
 
-    int number = blockIdx.x / CLUSTER;           // of the tile
+    int number = blockIdx.x / CLUSTER;           // of the cluster's tile; the next: + clusters
     TileStart tile = tile_start(number, tile_rows, tile_cols, rank);
 
     trigger_next_launch();
@@ -51,11 +53,12 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         prefetch_tensor_map(map_c);
         for (int s = 0; s < STAGES; ++s) {
             mbarrier_init(full + MBARRIER_BYTES * s, 1);       // the producer, and its bytes
-            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);    // of all blocks
+            // The consumers of all blocks: this block copies into the stages of all of them.
+            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);
         }
         mbarrier_fence_init();
     }
-    cluster_sync_relaxed();
+    cluster_sync_relaxed();                      // the mbarriers of all blocks are initialized
     wait_for_previous_launch();
 
     PipelineState state;
@@ -67,24 +70,27 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+                    // All of the stage: this block's copies, and other blocks' parts of B. These
+                    // may come first, but the phase cannot complete without this arrival.
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
                     copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }
                 number += clusters;
                 tile = tile_start(number, tile_rows, tile_cols, rank);
             }
-            if (CLUSTER > 1)                     // until no other block arrives here any more
+            // Other blocks arrive at this one's mbarriers: it must not end before they are done.
+            if (CLUSTER > 1)
                 for (int s = 0; s < STAGES; ++s, state.advance())
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
         }
     } else {                                     // a consumer
         allocate_registers();
         float accumulators[ACCUMULATORS];
-        Rounded previous;                        // accumulators of the tile before, not yet stored
+        Rounded previous;                        // results of the tile before, not yet stored
         TileStart previous_tile = {-1, 0};       // where they belong in C; none yet
         while (number < tile_rows * tile_cols) {
             int k_tile = 0;
-            const auto multiply_next = [&] {     // multiply a stage, and release the one before
+            const auto multiply_next = [&] {     // multiply k_tile, and release the stage before
                 mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                 wgmma_fence();
                 multiply_stage(accumulators, shared.stages[state.stage], warpgroup, k_tile > 0);
@@ -95,8 +101,11 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                 state.advance();
                 ++k_tile;
             };
+            // A piece of the tile before is stored after every second k_tile, which spreads the
+            // stores; meanwhile the tensor cores work on the newest stage. Unrolled, as registers
+            // of `previous` have no index.
             #pragma unroll
-            for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece) {   // one in two k_tiles
+            for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece) {
                 if (k_tile < k_tiles) multiply_next();
                 if (k_tile < k_tiles) multiply_next();
                 if (previous_tile.m >= 0)
@@ -104,7 +113,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                                 previous_tile.m, previous_tile.n, warpgroup);
             }
             while (k_tile < k_tiles) multiply_next();
-            wgmma_wait<0>();
+            wgmma_wait<0>();                     // the last stage is filled for the next tile
             mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());
 
             previous_tile = {tile.m + warpgroup * WARPGROUP_ROWS, tile.n};
@@ -120,6 +129,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
             number += clusters;
             tile = tile_start(number, tile_rows, tile_cols, rank);
         }
+        // The last tile; every block has had one.
         #pragma unroll
         for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece)
             store_piece(previous, piece, shared.store_buffers[warpgroup], map_c, previous_tile.m,

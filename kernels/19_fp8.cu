@@ -1,11 +1,16 @@
 // 19  FP8 with scales
-// Idea:    elements of 8 bits, and scales that give them their size. The tensor cores keep only 13
-//          bits of the fraction of their sums, so a consumer has two sets of accumulators: while
-//          one set takes its PROMOTE products along K, the other is added to totals in float32.
-// Before:  18_persistent.cu multiplied 16 bits, and a tile had one set of accumulators, which the
-//          tensor cores had from the first product to the last.
+// Idea:    elements of 8 bits, and scales that bring them to their magnitude. The tensor cores keep
+//          only 13 bits of the fraction of their sums, so a consumer has two sets of accumulators:
+//          while one set takes its PROMOTE products along K, the other is added to totals in
+//          float32.
+// Before:  18_persistent.cu multiplied 16 bits, and a tile had one set of accumulators, to which
+//          the tensor cores added from the first product to the last. Here three sets leave no
+//          registers for a tile that is stored later, and clusters are left to the setting CLUSTER.
 // Launch:  block (2 * BM + 128), grid: at most a block for each SM, whole clusters; dynamic shared
-//          memory as 18. Rows off 16 bytes: any_width_fp8.cuh.
+//          memory as 18. A block is a cluster of its own unless CLUSTER is set. A box of the tensor
+//          maps has 128 bytes of each row, swizzled: BM rows of A, BN / CLUSTER of B, 64 of C.
+//          Where rows do not all begin at multiples of 16 bytes, or K is 0, any_width runs instead
+//          (any_width_fp8.cuh).
 // Takes:   any M, N, K; A (M×K) and B (N×K), both along K, of 8-bit floats as DTYPE says; scales in
 //          float32 as SCALES says: one for A and one for B; one for each row of A and each row of
 //          B; or one for each 1×128 of A and each 128×128 of B. C in bfloat16, or float32 by OUT32.
@@ -45,13 +50,14 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const int thread = threadIdx.x % WARPGROUP_THREADS;
 
-    // Where this block's tile begins, in the tile of its cluster that has this number.
+    // Where this block's tile begins, in the cluster's tile of this number. GROUP is in rows of
+    // tiles, and a row of clusters' tiles has CLUSTER of them.
     const auto tile_start = [&](int number) {
         const Tile tile = tile_at(number, tile_rows, tile_cols, ceil_div(GROUP, CLUSTER));
         return TileStart{(tile.row * CLUSTER + rank) * BM, tile.col * BN};
     };
 
-    int number = blockIdx.x / CLUSTER;
+    int number = blockIdx.x / CLUSTER;           // of the cluster's tile; the next: + clusters
     TileStart tile = tile_start(number);
 
     trigger_next_launch();
@@ -61,7 +67,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
         prefetch_tensor_map(map_c);
         for (int s = 0; s < STAGES; ++s) {
             mbarrier_init(full + MBARRIER_BYTES * s, 1);       // the producer, and its bytes
-            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);    // of all blocks
+            mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);    // as in 18
         }
         mbarrier_fence_init();
     }
@@ -76,6 +82,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
+                    // At once in the first round: of a new mbarrier, parity 1 counts as complete.
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
                     copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
@@ -83,7 +90,8 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                 number += clusters;
                 tile = tile_start(number);
             }
-            if (CLUSTER > 1)                     // until no other block arrives here any more
+            // Other blocks arrive at this one's mbarriers: it must not end before they are done.
+            if (CLUSTER > 1)
                 for (int s = 0; s < STAGES; ++s, state.advance())
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
         }
@@ -92,11 +100,11 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
         const Scales scales{scale_a, scale_b, M, N, k_tiles};
         while (number < tile_rows * tile_cols) {
             const int m = tile.m + warpgroup * WARPGROUP_ROWS;
-            float totals[ACCUMULATORS] = {};
+            float totals[ACCUMULATORS] = {};     // in float32
 #if PROMOTE
-            float partial[2][ACCUMULATORS];      // sums of two intervals, in turn,
-            IntervalScales partial_scales[2];    // and their scales
-            PipelineState next_release = state;  // of the stages that are read
+            float partial[2][ACCUMULATORS];      // the tensor cores' sums of two intervals, and the
+            IntervalScales partial_scales[2];    // intervals' scales
+            PipelineState next_release = state;  // the oldest stage that is not yet released
 
             // Start to multiply the stages of an interval, as one group.
             const auto start = [&](float (&accumulators)[ACCUMULATORS],
@@ -111,7 +119,8 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                 wgmma_commit();
             };
 
-            // When its products have ended: release its stages, and add its sums to the totals.
+            // When an interval's products have ended: release its stages, and add its sums to the
+            // totals.
             const auto finish = [&](const float (&accumulators)[ACCUMULATORS],
                                     const IntervalScales& interval_scales, int interval) {
                 for (int i = 0; i < k_tiles_of(interval, k_tiles); ++i, next_release.advance())
@@ -119,8 +128,12 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                 promote(totals, accumulators, interval_scales);
             };
 
-            // Mainloop: two intervals a turn, because registers have no index.
-            const int intervals = ceil_div(k_tiles, INTERVAL);
+            // Mainloop: the tensor cores multiply one interval while this warpgroup adds the one
+            // before to the totals. So stages of two intervals are held at a time, and STAGES must
+            // be at least 2 * INTERVAL. Two intervals a turn: partial[interval % 2] would be an
+            // index, and registers have none. When a turn begins, `interval` has been started, in
+            // partial[0], and those before are in the totals.
+            const int intervals = ceil_div(k_tiles, INTERVAL);     // K > 0, or any_width runs
             int interval = 0;
             start(partial[0], partial_scales[0], 0);
             for (; interval + 2 < intervals; interval += 2) {
@@ -144,12 +157,13 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
 #else
             multiply_unpromoted(totals, shared.stages, full, empty, state, warpgroup, k_tiles);
 #endif
+            // Stored at once: 18's `previous` would be 32 registers more, beside these three sets.
             apply_scales(totals, C, scales, m, tile.n, alpha, beta);
             store_accumulators(totals, shared.store_buffers[warpgroup], map_c, m, tile.n,
                                warpgroup);
             number += clusters;
             tile = tile_start(number);
         }
-        if (thread == 0) tma_store_wait();
+        if (thread == 0) tma_store_wait();       // shared memory must last until it was read
     }
 }

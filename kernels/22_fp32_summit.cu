@@ -1,22 +1,24 @@
 // 22  FP32 summit
 // Idea:    rung 10's mainloop, and nothing beside it. Four producer warps with few registers fill
-//          the stages; eight consumer warps with many do nothing but multiply; persistent blocks
-//          share all the work evenly.
+//          the stages; eight consumer warps with many do nothing but multiply. Persistent blocks
+//          share all the work evenly: the last tiles are cut along K.
 // Before:  10_register_banks.cu started copies between its FMAs, and in the last wave of blocks
 //          some SMs had nothing to do.
-// Launch:  block ((BM / TM) * (BN / TN) + 128), grid: at most a block for each SM, for they wait
-//          for one another; STAGES stages of A and B in dynamic shared memory.
+// Launch:  block ((BM / TM) * (BN / TN) + 128), grid: at most a block for each SM, as blocks wait
+//          for one another and all must run at the same time; STAGES stages of A and B in dynamic
+//          shared memory. The tensor map of B has boxes of BK × BN, not swizzled.
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C. A, B and C begin at
-//          multiples of 16 bytes. Where N is no multiple of 4, B has no tensor map, and the kernel
-//          is fp32_summit_unmapped. `parts`: BM * BN floats for each block; `flags`: one for each
-//          of its consumer warps, 0 before and after. For sm_90a.
-// PTXAS as in 10: 1 keeps the order of the FMAs.
+//          multiples of 16 bytes. Where N is no multiple of 4, or K is 0, B has no tensor map, and
+//          the kernel is fp32_summit_unmapped. `parts`: BM * BN floats for each block; `flags`: one
+//          for each of its consumer warps, 0 before and after. For sm_90a.
+// It is assembled with ptxas -O1 (the option PTXAS), which keeps the order of the FMAs, as 10 is.
 
 #ifndef BK
-#define BK 64                                    // length of a stage along K
+#define BK 64                                    // how far along K one stage goes: twice 10's,
+                                                 // so consumers wait half as often
 #endif
 #ifndef STAGES
-#define STAGES 2                                 // of the pipeline
+#define STAGES 2                                 // buffers for a piece of A and of B: the pipeline
 #endif
 
 #include "register_tile_sizes.cuh"
@@ -28,8 +30,8 @@
 #include "tma.cuh"
 #include "unmapped.cuh"
 
-// What both kernels do. BY_MAP: B has a tensor map, and the copy engine loads it; else the producers
-// copy it as they copy A.
+// What both kernels do. BY_MAP: B has a tensor map, and the copy engine loads it; otherwise the
+// producers copy it. A is always copied by producers: it is transposed, which TMA cannot do.
 template <bool BY_MAP>
 __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& in, float* C,
                                         float alpha, float beta, float* parts, unsigned* flags)
@@ -37,26 +39,28 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
-    Barriers barriers = init_barriers(mbarriers, PRODUCERS + BY_MAP);    // 1: for the bytes of B
-    PipelineState at;
-    Work work(in.M, in.N, in.K);
+    Barriers barriers = init_barriers(mbarriers, PRODUCERS + BY_MAP);    // + 1: announces B
+    PipelineState state;                         // producers and consumers count for themselves
+    Work work(in.M, in.N, in.K);                 // each of them goes through the same tiles
     if (threadIdx.x >= THREADS) {                // a producer
+        // Each of 12 warps began with 168 registers for a thread: 4 * 40 + 8 * 232 = 12 * 168.
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         #pragma unroll 1
         while (work.next()) {
             const Origin tile = work.origin();
             #pragma unroll 1
-            for (int k_tile = work.begin; k_tile < work.end; ++k_tile, at.advance()) {
-                const unsigned full = barriers.full + MBARRIER_BYTES * at.stage;
-                const unsigned b = shared_address(shared.b[at.stage]);
-                mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);
+            for (int k_tile = work.begin; k_tile < work.end; ++k_tile, state.advance()) {
+                const unsigned full = barriers.full + MBARRIER_BYTES * state.stage;
+                const unsigned b = shared_address(shared.b[state.stage]);
+                // At once in the first round: of a new mbarrier, parity 1 counts as complete.
+                mbarrier_wait(barriers.empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                 if (BY_MAP && threadIdx.x == THREADS) {
                     mbarrier_arrive_expect(full, sizeof(shared.b[0]));
                     tma_load(b, *map_b, k_tile * BK, tile.n, full);
                 }
-                copy_a(shared_address(shared.a[at.stage]), in, tile.m, k_tile * BK);
+                copy_a(shared_address(shared.a[state.stage]), in, tile.m, k_tile * BK);
                 if (!BY_MAP) copy_b(b, in, tile.n, k_tile * BK);
-                cp_async_arrive(full);
+                cp_async_arrive(full);           // when this thread's copies are complete
             }
         }
         return;
@@ -64,8 +68,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
 
     // A consumer.
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    // The assembler keeps what it cannot compute again; otherwise it loads the address of shared
-    // memory before each wait.
+    // An empty asm hides where the addresses come from, so the assembler keeps them in registers;
+    // otherwise it would compute them anew before each wait.
     asm volatile("" : "+r"(barriers.full), "+r"(barriers.empty));
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const int thread_m = first_row_of_thread(warp, lane);
@@ -75,35 +79,38 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     while (work.next()) {
         float accumulators[TM][TN] = {};
         Fragments fragments[2];                  // for one k, and for the next
-        mbarrier_wait(barriers.full + MBARRIER_BYTES * at.stage, at.parity);
-        const float* a = &shared.a[at.stage][0][thread_m];
-        const float* b = &shared.b[at.stage][0][thread_n];
+        mbarrier_wait(barriers.full + MBARRIER_BYTES * state.stage, state.parity);
+        const float* a = &shared.a[state.stage][0][thread_m];
+        const float* b = &shared.b[state.stage][0][thread_n];
         load_fragments(fragments[0], a, b);
         multiply_first(accumulators, fragments[0]);
 
-        int k_tiles = work.end - work.begin, chunks = BK / CHUNK;  // due, and chunks of this one
+        // 10's mainloop (register_tile_mainloop.cuh), but without copies.
+        int k_tiles = work.end - work.begin;     // still to multiply
+        int chunks = BK / CHUNK;                 // of this stage, still to multiply
         #pragma unroll 1
         while (true) {
             multiply_chunk(accumulators, fragments, a, b);
             a += CHUNK * (BM + PAD);
             b += CHUNK * BN;
-            if (--chunks == 0) {                 // this stage has been read
-                __syncwarp();
-                if (lane == 0) mbarrier_arrive(barriers.empty + MBARRIER_BYTES * at.stage);
-                at.advance();
+            if (--chunks == 0) {                 // this stage's last fragments are in registers
+                __syncwarp();                    // of all lanes: lane 0 speaks for its warp
+                if (lane == 0) mbarrier_arrive(barriers.empty + MBARRIER_BYTES * state.stage);
+                state.advance();
                 if (--k_tiles == 0) break;
                 chunks = BK / CHUNK;
-                mbarrier_wait(barriers.full + MBARRIER_BYTES * at.stage, at.parity);
-                a = &shared.a[at.stage][0][thread_m];
-                b = &shared.b[at.stage][0][thread_n];
+                mbarrier_wait(barriers.full + MBARRIER_BYTES * state.stage, state.parity);
+                a = &shared.a[state.stage][0][thread_m];
+                b = &shared.b[state.stage][0][thread_n];
             }
-            load_fragments(fragments[0], a, b);
+            load_fragments(fragments[0], a, b);  // the rest of this product hides these loads
             multiply_rest(accumulators, fragments[LAST]);
             multiply_first(accumulators, fragments[0]);
         }
         multiply_rest(accumulators, fragments[LAST]);
 
-        if (work.begin > 0) {                    // the block with the tile's beginning adds it
+        // If the tile was cut, the block that has its beginning adds the other parts and stores C.
+        if (work.begin > 0) {
             store_part(accumulators, parts, flags);
             continue;
         }
@@ -116,8 +123,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
         store_accumulators(C, tile.m + thread_m, tile.n + thread_n, in.M, in.N, accumulators,
                            alpha, beta, in_bounds);
     }
-
 }
+
 extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
 fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A,
             float* __restrict__ C, int M, int N, int K, float alpha, float beta, float* parts,

@@ -9,6 +9,7 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab import ladder
+from gemmlab.kernel import prebuilt
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
@@ -279,5 +280,20 @@ def test_among_swept_settings_the_rule_takes_a_fast_one():
 def test_a_gpu_before_sm_80_multiplies_float16_by_14_and_bfloat16_not(monkeypatch):
     monkeypatch.setattr(choosing, "arch_here", lambda: "sm_75")
     assert gl.choose((512, 512, 512), "float16").rung == "14_wmma"
-    with pytest.raises(IllegalSetting, match="no rung multiplies bfloat16 on sm_75"):
+    with pytest.raises(IllegalSetting, match="15_mma_sync needs sm_80 or newer, this is sm_75"):
         gl.choose((512, 512, 512), "bfloat16")
+
+
+SHAPES = ((1, 1, 1), (5, 7000, 40), (33, 65, 129), (64, 4096, 4096), (1000, 1001, 1002))
+
+
+@pytest.mark.parametrize("dtype", choosing.TYPES)
+@pytest.mark.parametrize("ops", ["NN", "TT"])
+def test_without_a_compiler_it_takes_what_comes_compiled(monkeypatch, dtype, ops):
+    monkeypatch.setattr(choosing, "_compiles", lambda: False)
+    recorded = sorted({row.problem.shape for row in choosing.recorded(dtype)})
+    for shape in (*SHAPES, *recorded[::5]):
+        for batch in (1, 3):
+            for fused in (False, True) if (ops, batch) == ("NN", 1) else (False,):
+                choice = gl.choose(Problem(*shape, batch, ops), dtype, fused)
+                assert prebuilt.ships(ladder.find(choice.rung), choice.settings), choice

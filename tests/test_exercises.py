@@ -214,7 +214,7 @@ REACH = {
     "03_shared_memory": ("for (int tile_k", "// Where beta is 0"),
     "09_double_buffering": ("void multiply(", "#if STAGES == 1\n\n"),
     "12_split_k": ("wait_for_blocks(&arrived[tile]", "add_share(out, parts, tile, part, SPLIT);"),
-    "13_batched": ("copies.copy_stage(stages + 4", "copies.copy_stage(stages + 4"),
+    "13_batched": ("copies.copy_stage(stages_address", "copies.copy_stage(stages_address"),
     "14_wmma": ("void load_fragments(", "multiply(accumulators, fragments[k_step % 2]);"),
     "15_mma_sync": ("mainloop(Accumulators&", "cp_async_wait<0>();"),
     "17_warp_specialized": ("mbarrier_arrive_expect(", "copy_b<BN>("),

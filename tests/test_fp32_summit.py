@@ -85,12 +85,13 @@ def test_machine_code_is_launched_on_a_gpu_alone(monkeypatch):
 
 MISTAKES = {
     "nobody waits for a full stage": (
-        "mbarrier_wait(barriers.full + MBARRIER_BYTES * at.stage, at.parity);\n                a =",
+        "mbarrier_wait(barriers.full + MBARRIER_BYTES * state.stage, state.parity);\n"
+        "                a =",
         "a =",
         "read-after-write race",
     ),
     "nobody waits for an empty stage": (
-        "mbarrier_wait(barriers.empty + MBARRIER_BYTES * at.stage, at.parity ^ 1);", "",
+        "mbarrier_wait(barriers.empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);", "",
         "write of a copy in flight",
     ),
     "half of the bytes expected": (

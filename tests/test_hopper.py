@@ -158,7 +158,7 @@ MISTAKES = {
     ),
     "16 one group too many under way": ("wgmma_wait<PENDING>", "wgmma_wait<PENDING + 1>", SPENT),
     "16 another warpgroup may still multiply": (
-        "__syncthreads();                         // all warpgroups have read", "//",
+        "__syncthreads();                         // in all warpgroups", "//",
         "write-after-read race",
     ),
     "16 sums stored while they are computed": (
@@ -193,7 +193,7 @@ MISTAKES = {
         "write-after-read race",
     ),
     "17 stored sums not made known": (
-        "fence_async_proxy();\n    named", "named", "async-proxy race",
+        "fence_async_proxy();       ", "//", "async-proxy race",
     ),
     "17 sent before all have stored": (
         "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads", "//",
@@ -223,7 +223,7 @@ MISTAKES = {
         "        mbarrier_fence_init();", LEFT_OUT, "mbarrier not fenced",
     ),
     "18 the other block may not have begun": (
-        "    cluster_sync_relaxed();\n    wait", "    __syncthreads();\n    wait",
+        "    cluster_sync_relaxed();", "    __syncthreads();",
         "access to a block that may not run",
     ),
     "18 leaves while others arrive": (

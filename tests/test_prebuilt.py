@@ -1,6 +1,8 @@
 """Without NVRTC: the rungs run from what ships with the project, all else says what is missing."""
 
+import json
 import lzma
+import re
 import sys
 import types
 from pathlib import Path
@@ -8,19 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemmlab import cli
+import gemmlab as gl
+from gemmlab import cli, ladder
 from gemmlab.analysis import recorded
 from gemmlab.cli import code
 from gemmlab.cuda.disassembler import NoDisassembler
+from gemmlab.folders import NOTEBOOKS
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
-from gemmlab.ladder import RUNGS, settings_for
+from gemmlab.ladder import OTHERS, RUNGS, settings_for
 from gemmlab.loading import load
 from gemmlab.sass import loops
 from ptxsim import NoCompiler, launcher
 from ptxsim.architectures import SIMULATED_ARCH
 from ptxsim.compile import headers, nvrtc
+from tools.site import interactive
 
+EVERY = (*RUNGS, *OTHERS)
 A, B = np.float32(np.arange(35).reshape(5, 7)), np.float32(np.arange(63).reshape(7, 9))
 
 
@@ -41,19 +47,45 @@ def no_compiler(monkeypatch):
 
 
 def test_every_setting_that_ships_is_there_and_the_default_for_every_architecture():
-    for rung in RUNGS:
+    for rung in EVERY:
         source = rung.path.read_text(encoding="utf-8")
         assert prebuilt.is_current(rung.name)
-        for settings in prebuilt.all_settings(rung.name):
-            is_default = settings == settings_for(rung, {})
-            for arch in prebuilt.archs_of(rung.name) if is_default else (SIMULATED_ARCH,):
+        for at, settings in enumerate(prebuilt.all_settings(rung.name)):
+            for arch in (SIMULATED_ARCH,) if at else prebuilt.archs_of(rung.name):
                 options = compiler.options_for(settings)
                 compiled = prebuilt.find(source, rung.path.name, arch, options)
                 assert "Used" in compiled.log
                 assert bool(compiled.ptx) == (arch == SIMULATED_ARCH)
 
 
-@pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
+@pytest.mark.parametrize("name", ["09_double_buffering", "19_fp8"])
+def test_what_ships_is_what_the_compiler_makes(name):
+    """Character by character, though registers are stored as differences."""
+    rung, options = ladder.find(name), compiler.options_for(prebuilt.all_settings(name)[-1])
+    source = rung.path.read_text(encoding="utf-8")
+    anew = nvrtc.compile_anew(source, "a.cu", arch=SIMULATED_ARCH, options=options).ptx
+    stored = prebuilt.find(source, "a.cu", SIMULATED_ARCH, options).ptx
+    assert stored == prebuilt._portable(anew, "a.cu").replace(prebuilt.OWN_FILE, '"a.cu"')
+
+
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_what_a_notebook_loads_ships_and_each_move_of_its_sliders(notebook):
+    known: dict = {}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            before, known = known, interactive.constants("".join(cell["source"]), known)
+            for name, loaded in known.items():
+                if isinstance(loaded, interactive.Loaded) and loaded is not before.get(name):
+                    kernel = load(loaded.name, **loaded.settings)
+                    assert prebuilt.ships(kernel.rung, kernel.settings), loaded
+    for call in interactive.calls(notebook):
+        rung = ladder.find(call.kernel.name)
+        start = settings_for(rung, call.kernel.settings)
+        moved = ladder.near(rung, start, 1 if call.function == interactive.LAB else 0)
+        assert all(prebuilt.ships(rung, settings) for settings in moved)
+
+
+@pytest.mark.parametrize("rung", EVERY, ids=lambda rung: rung.name)
 def test_a_rung_runs_without_a_compiler_as_with_one(rung, no_compiler):
     kernel = load(rung.name, **prebuilt.all_settings(rung.name)[-1])
     assert verify.check(kernel, 33, 35, 34, 0.5, 2.0, seed=3).passed
@@ -98,6 +130,27 @@ def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler, platform, cu
     assert (unchanged.lines["line"] > 0).all()
     with pytest.raises(NoCompiler, match=f"kernel.cu as it stands.*{cure}"):
         from_source(text.replace("alpha * sum", "sum * alpha"), like=RUNGS[0].name)
+
+
+def test_sliders_that_go_farther_than_what_ships_offer_the_nearest_that_does(no_compiler):
+    lab = gl.lab("15_mma_sync")
+    rung = ladder.find("15_mma_sync")
+    start, moved = next(
+        (start, moved)
+        for start in prebuilt.all_settings(rung.name)
+        for moved in ladder.near(rung, start, 1)
+        if not prebuilt.ships(rung, moved)
+    )
+    lab.choose(start)
+    (name,) = (name for name in moved if moved[name] != start[name])
+    lab.sliders[name].value = moved[name]
+    words = re.sub("<[^>]*>", "", lab.message.value)
+    assert "15_mma_sync.cu as it stands, with these settings, is not among the compiled" in words
+    assert "with what one or two moves of a slider make of these" in words
+    assert f" The nearest with {name}={moved[name]} that is here: from " in words
+    lab.offer.click()
+    assert lab.picture.value and not re.sub("<[^>]*>", "", lab.message.value)
+    assert prebuilt.ships(rung, lab.settings)
 
 
 # ---- a GPU without CUDA's headers ----------------------------------------------------------------

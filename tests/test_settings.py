@@ -12,16 +12,16 @@ from PIL import Image
 
 import gemmlab as gl
 from gemmlab import ladder
-from gemmlab.kernel import verify
+from gemmlab.kernel import prebuilt, verify
 
 MOST_PARTS = 8  # of K, in a picture here: all of them are simulated
 
 
 def covering(rung):
-    """As few legal settings as it takes to meet all values of all parameters."""
-    met = {
-        tuple(settings.items()): set(settings.items()) for settings in ladder.legal_settings(rung)
-    }
+    """As few legal settings as it takes to meet all values of all parameters; of such that meet as
+    many those that come compiled."""
+    legal = sorted(ladder.legal_settings(rung), key=lambda s: not prebuilt.ships(rung, s))
+    met = {tuple(settings.items()): set(settings.items()) for settings in legal}
     missing = set().union(*met.values())
     while missing:
         chosen = max(met, key=lambda name: len(met[name] & missing))

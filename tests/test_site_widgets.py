@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 import gemmlab as gl
-from gemmlab import ladder
 from gemmlab.ladder import RUNGS
 from gemmlab.lessons.warp_specialized.lab import RingPlayer, ring_player
 from gemmlab.notebook.lab import reason_of, refusal
@@ -113,12 +112,6 @@ def test_every_move_of_one_slider_has_a_view_or_the_answer_of_the_lab(rung, monk
                 fewest = min(sum(other[n] != moved[n] for n in names) for other in kept or settings_shown)  # fmt: skip # noqa: E501
                 assert sum(target[n] != moved[n] for n in names) == fewest
                 assert all(f"{n}={target[n]}" in words for n in names if target[n] != moved[n])
-
-
-def test_settings_without_a_picture_are_refused_where_a_page_begins_with_them():
-    rung = ladder.find("18_persistent")
-    with pytest.raises(ladder.IllegalSetting, match="has no picture on the site"):
-        widgets.rendered(rung, rung.defaults | {"CLUSTER": 1, "DTYPE": 1})
 
 
 def test_what_notebooks_open_with_can_be_shown():

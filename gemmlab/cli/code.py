@@ -30,8 +30,8 @@ from gemmlab.sass import loops
 
 def add(commands: Commands) -> None:
     parser = commands.add(
-        "compile", _compile, "compile all rungs with all settings, into kernels/compiled",
-        "Writes kernels/compiled/: every rung with each of the settings that it ships.",
+        "compile", _compile, "compile all rungs into kernels/compiled",
+        "Writes kernels/compiled/: every rung with each of the settings that come compiled.",
     )  # fmt: skip
     parser.add_argument(
         "--check", action="store_true", help="say what is not of the code as it is; write nothing"

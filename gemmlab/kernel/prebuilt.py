@@ -1,20 +1,25 @@
 """What NVRTC made of the rungs, kept with the project: nobody has to wait for it, or to have it.
 
-`kernels/compiled/` holds a file for every rung: for each of the settings that it ships the PTX for
-the simulator's architecture, and what ptxas says of registers and shared memory; for the default
+`kernels/compiled/` holds a file for every rung: for each of its settings that ship the PTX for the
+simulator's architecture, and what ptxas says of registers and shared memory; for the default
 setting the latter for all architectures. `python -m gemmlab compile` makes them, and with
 `--check` says which are not of the code as it is.
+
+All settings would be many megabytes, for each version of a kernel. Those ship to which MOVES moves
+of sliders lead from the default, or one where that makes more than MOST; and by shipped.csv what
+notebooks and gl.matmul load besides, and what so many moves lead to from there.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import logging
 import lzma
 import re
 import sys
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -23,7 +28,7 @@ from gemmlab import files, ladder
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.fingerprint import code_hash
-from gemmlab.ladder import PIECES_PROBE, RUNGS, Rung, Settings
+from gemmlab.ladder import OTHERS, PIECES_PROBE, RUNGS, Rung, Settings
 from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
 from gemmlab.lessons import modules
 from gemmlab.processes import workers
@@ -32,6 +37,7 @@ from ptxsim.compile import nvrtc
 from ptxsim.compile.nvrtc import NoCompiler, Program
 
 FOLDER = KERNELS / "compiled"
+MOVES, MOST = 2, 32
 INSTALL = (
     "run `make lab`, which installs everything into .venv of the clone; or in an environment of "
     'your own, in a clone, pip install -e ./ptxsim -e ".[simulator]"'
@@ -45,7 +51,7 @@ PROBES: dict[str, tuple[Settings, ...]] = {  # the settings of each that are com
 }  # fmt: skip
 for _lesson in modules("rung"):
     PROBES |= getattr(_lesson, "PROBES", {})
-NAMES = (*PROBES, *(rung.name for rung in RUNGS))
+NAMES = (*PROBES, *(rung.name for rung in (*RUNGS, *OTHERS)))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
 """{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for SIMULATED_ARCH alone."""
@@ -64,12 +70,13 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
         on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
         cure = on_linux if sys.platform == "darwin" else INSTALL
         raise NoCompiler(
-            f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands is not "
-            f"among the compiled kernels that come with GEMM Lab{there}. Those are the rungs, "
-            "unchanged, with the settings of the sliders. For anything else "
+            f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands, with "
+            f"these settings, is not among the compiled kernels that come with GEMM Lab{there}. "
+            "Those are the rungs, unchanged, with their default settings, with what one or two "
+            "moves of a slider make of these, and as the notebooks show them. For anything else "
             f"{cure}; no GPU is needed."
         )
-    text = compiled[arch].get("ptx", "").replace(OWN_FILE, f'"{filename}"')
+    text = _renumbered(compiled[arch].get("ptx", ""), False).replace(OWN_FILE, f'"{filename}"')
     return Program(ptx=text, cubin=b"", log=compiled[arch]["log"])
 
 
@@ -92,26 +99,42 @@ def build(name: str) -> Compiled:
 
 
 def all_settings(name: str) -> list[Settings]:
-    """What is compiled of a rung or probe: its default settings, then all others that it ships."""
-    if name in PROBES:
-        return [*PROBES[name]]
-    rung = ladder.find(name)
-    default = ladder.settings_for(rung, {})
-    return [default, *(s for s in ladder.legal_settings(rung) if s != default and rung.ships(s))]
+    """What is compiled of a rung or probe: its default settings, then all others that ship."""
+    return [*PROBES[name]] if name in PROBES else [*_shipped(ladder.find(name)).values()]
+
+
+def ships(rung: Rung, settings: Settings) -> bool:
+    """Whether the rung comes compiled with these settings."""
+    return frozenset(rung.macros(settings).items()) in _shipped(rung)
+
+
+@cache
+def _shipped(rung: Rung) -> dict[frozenset[tuple[str, int]], Settings]:
+    """What the rung is compiled with, by what is in it; the defaults first."""
+    every = [rung.defaults]
+    if rung in RUNGS:
+        every += ladder.near(rung, rung.defaults, MOVES, MOST)
+    with Path(__file__).with_name("shipped.csv").open(encoding="utf-8", newline="") as lines:
+        for row in csv.DictReader(lines):
+            if row["rung"] == rung.name:
+                shown = ladder.settings_for(rung, ladder.read_settings(row["settings"]))
+                moves = int(row["moves"])
+                every += ladder.near(rung, shown, moves) if moves else [shown]
+    return {frozenset(macros.items()): macros for macros in map(rung.macros, every)}
 
 
 def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
     if name in PROBES and name not in (ladder.CEILINGS.name, PIECES_PROBE):
         return (SIMULATED_ARCH,)
-    rungs = [rung for rung in RUNGS if rung.name == name]
+    rungs = [rung for rung in (*RUNGS, *OTHERS) if rung.name == name]
     return tuple(a for a in ARCHS if all(r.runs_on(ladder.settings_for(r, {}), a) for r in rungs))
 
 
 def write(compiled: Compiled | dict[str, str], path: Path) -> None:
     """Write one rung's file; the same content gives the same file. Raises NotWritten."""
     text = json.dumps(compiled, sort_keys=True)
-    files.write(path, lzma.compress(text.encode(), preset=6))
+    files.write(path, lzma.compress(text.encode(), preset=9))
     read.cache_clear()
 
 
@@ -157,7 +180,7 @@ def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str,
     report = [line for line in program.log.splitlines() if line.startswith("ptxas")]
     result = {"log": "\n".join(line for line in report if "Compile time" not in line) + "\n"}
     if arch == SIMULATED_ARCH:
-        result["ptx"] = _portable(program.ptx, f"{name}.cu")
+        result["ptx"] = _renumbered(_portable(program.ptx, f"{name}.cu"), True)
     return result
 
 
@@ -180,6 +203,20 @@ def _macros(options: tuple[str, ...]) -> Settings | None:
     if others.difference(options_for({})):
         return None
     return {match[1]: int(match[2]) for match in matches.values() if match}
+
+
+def _renumbered(ptx: str, shortened: bool) -> str:
+    """The PTX with the number of each register as a difference from the one of its kind before, or
+    back: the steps of an unrolled loop are alike then, and take two thirds of the bytes."""
+    last: dict[str, int] = {}
+
+    def renumber(match: re.Match[str]) -> str:
+        kind, before = match[1], last.get(match[1], 0)
+        last[kind] = int(match[2]) + (0 if shortened else before)
+        return f"{kind}{last[kind] - before:+}" if shortened else f"{kind}{last[kind]}"
+
+    sign = "" if shortened else "[+-]"
+    return re.sub(rf"(%[a-z]+)({sign}\d+)\b", renumber, ptx)
 
 
 def _portable(ptx: str, filename: str) -> str:

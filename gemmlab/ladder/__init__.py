@@ -17,6 +17,7 @@ from gemmlab.ladder.choices import (
     filled_in,
     find,
     legal_settings,
+    near,
     nearest,
     nearest_on,
     of_type,

@@ -139,6 +139,20 @@ def _legal_settings(rung: Rung) -> list[Settings]:
     return legal
 
 
+def near(rung: Rung, start: Settings, moves: int, most: int | None = None) -> list[Settings]:
+    """The legal settings to which so many moves of sliders lead from `start`; with one move alone
+    where they are more than `most`. Values of a family go together: they are one move."""
+    family = {name for each in rung.families for name in each}
+    steps: list[tuple[int, Settings]] = []
+    for settings in legal_settings(rung):
+        moved = {name for name, value in settings.items() if value != start[name]}
+        steps.append((len(moved - family) + bool(moved & family), settings))
+    reached = [settings for far, settings in steps if far <= moves]
+    if most and len(reached) > most:
+        reached = [settings for far, settings in steps if far <= 1]
+    return reached
+
+
 def tuned_settings(rung: Rung, computed: Settings | None = None) -> list[Settings]:
     """The legal settings among which a sweep looks for the fastest: the default of all else.
     `computed`: values of parameters that say what is computed, instead of their defaults."""

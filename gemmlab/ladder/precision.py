@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -247,28 +246,6 @@ FP8_E4M3 = _sums_in_float32("float8_e4m3", E4M3)
 FP8_E5M2 = _sums_in_float32("float8_e5m2", E5M2)
 HALF_TO_SINGLE = _sums_in_float32("float16 to float32", FLOAT16)
 BRAIN_TO_SINGLE = _sums_in_float32("bfloat16 to float32", BFLOAT16)
-
-
-@cache
-def by_warpgroups(
-    a: ElementType, b: ElementType, c: ElementType, scales: Scales, promoted: int
-) -> Precision:
-    """Of 8-bit floats with scales, by wgmma. What its sums lose is in gemmlab.kernel.bounds.
-
-    Here are the roundings to float32: one for each sum that is promoted, and five for scales and
-    what they multiply.
-    """
-    types = a.name if a is b else f"{a.name} × {b.name}"
-    name = f"{types} to {c.name}, scales of {scales.name}"
-    if promoted != PROMOTED:
-        name += f", sums of {promoted}" if promoted else ", one sum"
-
-    def errors(k: int) -> tuple[float, float]:
-        return (-(-k // promoted) if promoted else 1) + 5, FLOAT32.unit_roundoff
-
-    return Precision(
-        name, a, b, c, FLOAT32, errors, on_tensor_cores=True, scales=scales, promoted=promoted
-    )
 
 
 PRECISIONS = {

@@ -76,8 +76,6 @@ class Rung:
     suited: Callable[[Problem, Settings], Settings] = lambda problem, settings: {}
     # Values of some parameters that go together; where there are any, no others are legal.
     families: tuple[Settings, ...] = ()
-    # The settings whose compiled code comes with the project, the defaults among them.
-    ships: Callable[[Settings], bool] = lambda settings: True
     # Whether it takes a bias for each column, and has a parameter ACTIVATION.
     takes_bias: Callable[[Settings], bool] = lambda settings: False
     ops: Callable[[Settings], str] = lambda settings: "NN"  # how it takes A and B, see Problem

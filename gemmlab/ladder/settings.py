@@ -152,20 +152,3 @@ def fits(
         shared_memory(lambda s: FLOAT_BYTES * shared_floats(s), STATIC_SHARED_BYTES),
         enough_registers(needed, contents, threads, blocks),
     )
-
-
-def even_shares(threads: Number, each: int, of_what: str) -> Constraint:
-    """The threads bring as many groups of `each` elements of a tile of A, and of B."""
-
-    def broken(s: Settings) -> str | None:
-        count = threads(s)
-        for matrix, side in (("A", "BM"), ("B", "BN")):
-            groups = s[side] * s["BK"] // each
-            if groups % count:
-                return (
-                    f"makes {count} threads per block, but a tile of {matrix} has {groups} groups "
-                    f"of {of_what}: no multiple of that"
-                )
-        return None
-
-    return Constraint("even shares", broken)

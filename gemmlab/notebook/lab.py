@@ -15,6 +15,7 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import facts as facts_of
+from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import IllegalSetting, LadderError, Rung, Settings
@@ -82,8 +83,8 @@ def refusal(
     help.
 
     moved: the parameters of the last move, which the nearest legal settings keep if they can.
-    reason: a sentence. among: the settings that a page has a picture of, where that is not all that
-    are legal.
+    reason: a sentence. among: the settings of which there can be a picture here, where that is not
+    all that are legal.
     """
     near = ladder.nearest(rung, settings, keep=moved, among=among)
     changes = {name: value for name, value in near.items() if value != settings[name]}
@@ -103,10 +104,10 @@ def _way_out(settings: Settings, changes: Settings, moved: Collection[str], of_a
     """What the nearest settings change, and whether they keep the last move."""
     wanted = ladder.listed({name: settings[name] for name in moved})
     if changes.keys() & set(moved):
-        nothing = "Nothing legal has" if of_all else "This page has nothing with"
+        nothing = "Nothing legal has" if of_all else "There is nothing here with"
         begin = f"{nothing} {wanted}. The nearest"
     else:
-        here = "" if of_all else " that this page has"
+        here = "" if of_all else " that is here"
         begin = f"The nearest{f' with {wanted}' if moved else ''}{here}"
     steps = (f"from {name}={settings[name]} to {name}={value}" for name, value in changes.items())
     return f"{begin}: {', '.join(steps)}."
@@ -216,7 +217,8 @@ class Lab(ipywidgets.VBox):
                 kernel = load(self.rung.name, None, None, **settings)
                 self._views[key] = view_of(kernel, self.arch.value, self._roofs, self._no_roofs)
         except REASONS as reason:
-            self._refuse(str(reason))
+            uncompiled = isinstance(reason, NoCompiler)
+            self._refuse(str(reason), prebuilt.all_settings(self.rung.name) if uncompiled else None)
             return
         except KeyboardInterrupt:
             self._say("Stopped. Move a slider to draw again.")
@@ -228,11 +230,11 @@ class Lab(ipywidgets.VBox):
         self._make_offer({})
         self._say("")
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: str, among: Collection[Settings] | None = None) -> None:
         """No picture, the reason, and where sliders can cure it a button and what it changes."""
         self.picture.value, self.picture.layout.display = b"", "none"
         self.caption.value = self.lines.value = self.numbers.value = ""
-        words, changes = refusal(self.rung, self.settings, self._last, reason)
+        words, changes = refusal(self.rung, self.settings, self._last, reason, among)
         self._say(words, VERMILION)
         self._make_offer(changes)
 

@@ -18,6 +18,7 @@ from functools import cache, lru_cache
 
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
+from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import BRAIN, HALF, SINGLE, IllegalSetting, Problem, Rung, Settings
 from gemmlab.ladder.shapes import ceil_div
@@ -34,7 +35,9 @@ FUSED = {  # the rung that fuses an epilogue, and with which settings
     BRAIN.name: ("15_mma_sync", {"BIAS": 1}),
 }
 TOGETHER = "13_batched"  # a whole batch in float32
-OLDEST = "14_wmma"  # on tensor cores: it runs where no kernel of the model does
+OLDEST = {  # where no kernel of the model runs
+    SINGLE.name: "09_double_buffering", HALF.name: "14_wmma", BRAIN.name: "15_mma_sync",
+}  # fmt: skip
 FAR_LESS = 0.8  # of a measured time: then the model is believed instead
 BELIEVED = 0.9  # of the time by the model: where the rule says less, it is believed
 TURNING_S, TURNING = 3e-6, 1.5e12  # of a transposition before the product: its launch; bytes/s
@@ -102,7 +105,7 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
     """`folder`: that GEMMLAB_RECORDS names."""
     if fused:
         return _fused(problem, dtype)
-    rows = [row for row in recorded(dtype) if row.rung.runs_on(row.values, arch_here())]
+    rows = [row for row in recorded(dtype) if _runs_here(row.rung, row.values, problem)]
     best = _from_records(problem, rows)
     if best is None:
         seconds_here, chosen = _fastest(problem, dtype)
@@ -123,12 +126,12 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     rung = ladder.find(name)
     others = (ladder.of_type(rung, dtype) or {}) | others
     shape = tuple(max(1, size) for size in problem.shape)
-    try:
+    settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
+    how = "with its default settings"
+    with suppress(NoRecord, StaleRecord):
         chosen = tuning.for_shape(rung, shape, arch_here(), others)
-        settings, how = chosen.settings, chosen.note
-    except (NoRecord, StaleRecord):
-        settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
-        how = "with its default settings: there is no sweep of it"
+        if _runs_here(rung, chosen.settings, problem):
+            settings, how = chosen.settings, chosen.note
     why = f"bias and activation are fused into this rung alone; {how}"
     return _chosen(rung, settings, problem, why)
 
@@ -345,12 +348,11 @@ def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen]
     """Seconds by products.model of what takes least, and that: of a batch, its products one after
     the other. None where no kernel of the model runs."""
     target, alone = _target(), replace(problem, batch=1)
-    compiles = _compiles()
     least: tuple[float, model.Curve, Settings] | None = None
     for curve in model.curves(dtype, target.arch):
         turning_s = _turning_s(curve.rung, problem)
         for settings in curve.variants(dtype, problem):
-            if not compiles and not curve.rung.ships(settings):
+            if not _runs_here(curve.rung, settings, problem):
                 continue
             alone_s = curve.seconds(alone, settings, target)
             if alone_s is not None:
@@ -364,9 +366,14 @@ def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen]
     return seconds_here, _chosen(curve.rung, settings, problem, why)
 
 
+def _runs_here(rung: Rung, settings: Settings, problem: Problem) -> bool:
+    """Whether this GPU has the instructions, and there is a compiler, or it comes compiled."""
+    stored = settings | ladder.stored_as(rung, problem.ops)
+    return rung.runs_on(stored, arch_here()) and (_compiles() or prebuilt.ships(rung, stored))
+
+
 @cache
 def _compiles() -> bool:
-    """Whether there is a compiler here: without one, what ships is taken."""
     try:
         return bool(nvrtc.version())
     except nvrtc.NoCompiler:
@@ -384,12 +391,11 @@ def _fastest(problem: Problem, dtype: str) -> tuple[float, Chosen]:
         ways.append(_together(problem))
     if there := [way for way in ways if way is not None]:
         return min(there, key=lambda way: way[0])
-    target, rung = _target(), ladder.find(OLDEST)
-    of_type = ladder.of_type(rung, dtype)
-    if of_type is None or dtype == SINGLE.name:
-        raise IllegalSetting(f"no rung multiplies {dtype} on {target.arch}")
-    settings = ladder.nearest_on(rung, rung.defaults | of_type, target.arch)
-    return 0.0, _chosen(rung, settings, problem, f"nothing newer runs on {target.arch}")
+    arch, rung = arch_here(), ladder.find(OLDEST[dtype])
+    of_type = ladder.of_type(rung, dtype) or {}
+    settings = ladder.nearest_on(rung, rung.defaults | of_type, arch)
+    why = f"nothing newer runs on {arch}" if _compiles() else "nothing faster comes compiled"
+    return 0.0, _chosen(rung, settings, problem, why)
 
 
 def _together(problem: Problem) -> tuple[float, Chosen] | None:
@@ -399,7 +405,7 @@ def _together(problem: Problem) -> tuple[float, Chosen] | None:
     estimates = [
         (seconds(rung, settings, problem, target), number, settings)
         for number, settings in enumerate(ladder.tuned_settings(rung))
-        if rung.ships(settings) and rung.runs_on(settings, target.arch)
+        if _runs_here(rung, settings, problem)
         and rung.entry(settings) in _entries(rung, settings, problem, target)
     ]  # fmt: skip
     if not estimates:

@@ -14,7 +14,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from gemmlab.cuda.disassembler import (
-    Instruction,
     NoDisassembler,
     NoListing,
     disassemble,
@@ -28,7 +27,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, Rung, Settings, require_arch, settings_for
 from gemmlab.ladder.probes import mma_shape
 from gemmlab.report import GROUND, INK, RULE, aligned
-from gemmlab.sass.inner_loop import BANKS, COPY, Loop, inner_loop, reused, runs_of
+from gemmlab.sass.inner_loop import BANKS, Loop, inner_loop, reused
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.compile import nvrtc
 from ptxsim.compile.nvrtc import NoCompiler
@@ -54,22 +53,6 @@ def loop(kernel: Kernel, arch: str | None = None) -> Loop:
     require_arch(kernel.rung, kernel.settings, arch)
     lines = listing_of(kernel.rung, kernel.text, kernel.settings, arch)
     return _loop(lines, adds_per_tile(kernel))
-
-
-def change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
-    """What a warp executes between two stages whose tiles other warps bring, for sm_90a.
-
-    It stands between the two parts of a trip, which jumps over it while a stage lasts; where the
-    next one is there already, all of it is executed once. Raises NoListing for a loop that loads
-    its tiles itself or is all in one part, and what loop() raises.
-    """
-    code = parse(listing_of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
-    trip = loop(kernel, SIMULATED_ARCH)
-    runs = runs_of(trip.instructions)
-    if trip.mix[COPY] or len(runs) != 2:
-        raise NoListing(f"{kernel.name} has no change of stage apart from its loop")
-    (_, end), (start, _) = runs
-    return tuple(code[end:start])
 
 
 def adds_per_tile(kernel: Kernel) -> int | None:

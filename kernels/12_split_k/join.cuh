@@ -3,7 +3,7 @@
 
 #include "tile_product.cuh"
 
-// A part has float4s of neighbouring threads next to each other.
+// The sums of a part: the first float4 of all threads, then the second of all, and so on.
 constexpr int THREAD_FLOAT4S = TM * TN / 4;
 constexpr int TILE_FLOAT4S = THREAD_FLOAT4S * THREADS;
 
@@ -20,6 +20,7 @@ struct Output {
     int tile_m, tile_n;
 };
 
+// Where tile number `number` is: tiles are numbered as in 10, GROUP rows of them after the other.
 __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, float alpha,
                                               float beta, int number)
 {
@@ -29,8 +30,9 @@ __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, f
     return {C, M, N, ldc, alpha, beta, (above + within % rows) * BM, within / rows * BN};
 }
 
-// Store the n-th float4 of a part into C.
-__device__ __forceinline__ void store_of_part(const Output& out, int n, float4 sums)
+// Store float4 number n of the tile's sums to C: where the thread that had it has its rows and
+// columns.
+__device__ __forceinline__ void store_to_c(const Output& out, int n, float4 sums)
 {
     const int thread = n % THREADS, nth = n / THREADS;
     const int row = out.tile_m + thread_row(thread) + row_step(nth / (TN / 4));
@@ -47,48 +49,37 @@ __device__ __forceinline__ void store_part(float4* parts, int part,
         to[nth * THREADS] = *(const float4*)&accumulators[nth / (TN / 4)][nth % (TN / 4) * 4];
 }
 
-// How a share of a tile is added: LANES lanes add one float4 together, each every LANES-th part,
-// and then their sums. So many that a share is about a float4 for LANES threads.
-__device__ __forceinline__ constexpr int power_of_two(int n)    // up to n
-{
-    return n < 2 ? 1 : 2 * power_of_two(n / 2);
-}
+// Where there are so many parts that a share has few float4s, lanes add the parts of one together.
+#define MANY_PARTS (SPLIT >= TM * TN / 2)
+#if MANY_PARTS
+#include "join_by_lanes.cuh"
+#else
 
-constexpr int MOST_LANES = SPLIT / THREAD_FLOAT4S < 16 ? SPLIT / THREAD_FLOAT4S : 16;
-constexpr int LANES = power_of_two(MOST_LANES);
+// Float4s that a thread adds at a time: their loads overlap.
 constexpr int AT_ONCE = SPLIT < THREAD_FLOAT4S ? (THREAD_FLOAT4S + SPLIT - 1) / SPLIT : 1;
 
-// Add the parts of a tile, and store share number `share` of so many equal ones. Sums come past L1,
-// which may hold older values; the loads of AT_ONCE float4s overlap.
+// Add share number `share` of so many equal ones of a tile, over its parts, and store it to C. Sums
+// are loaded past L1: each is read once.
 __device__ __forceinline__ void add_share(const Output& out, const float4* parts, int tile,
                                           int share, int shares)
 {
     const int first = TILE_FLOAT4S * share / shares, end = TILE_FLOAT4S * (share + 1) / shares;
-    const int lane = threadIdx.x % LANES;
     #pragma unroll 1
-    for (int base = first; base < end; base += AT_ONCE * THREADS / LANES) {
-        const int at = base + threadIdx.x / LANES;
+    for (int base = first; base < end; base += AT_ONCE * THREADS) {
+        const int at = base + threadIdx.x;
         float4 sums[AT_ONCE];
         #pragma unroll
         for (int n = 0; n < AT_ONCE; ++n) {
             const float4* from = parts + (size_t)tile * SPLIT * TILE_FLOAT4S +
-                                 min(at + n * (THREADS / LANES), end - 1);
+                                 min(at + n * THREADS, end - 1);       // the last round is shorter
             sums[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             #pragma unroll
-            for (int part = 0; part < SPLIT; part += LANES)
-                if (SPLIT % LANES == 0 || part + lane < SPLIT)
-                    sums[n] = sums[n] + __ldcg(&from[(size_t)(part + lane) * TILE_FLOAT4S]);
+            for (int part = 0; part < SPLIT; ++part)
+                sums[n] = sums[n] + __ldcg(&from[(size_t)part * TILE_FLOAT4S]);
         }
         #pragma unroll
-        for (int n = 0; n < AT_ONCE; ++n) {
-            #pragma unroll
-            for (int apart = LANES / 2; apart > 0; apart /= 2)
-                sums[n] = sums[n] + make_float4(__shfl_xor_sync(~0u, sums[n].x, apart),
-                                                __shfl_xor_sync(~0u, sums[n].y, apart),
-                                                __shfl_xor_sync(~0u, sums[n].z, apart),
-                                                __shfl_xor_sync(~0u, sums[n].w, apart));
-            if (lane == 0 && at + n * (THREADS / LANES) < end)
-                store_of_part(out, at + n * (THREADS / LANES), sums[n]);
-        }
+        for (int n = 0; n < AT_ONCE; ++n)
+            if (at + n * THREADS < end) store_to_c(out, at + n * THREADS, sums[n]);
     }
 }
+#endif

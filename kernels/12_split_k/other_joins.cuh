@@ -8,6 +8,9 @@
 constexpr int CLUSTER_BLOCKS = SPLIT < MOST_IN_CLUSTER ? SPLIT : MOST_IN_CLUSTER;
 constexpr int CLUSTERS = SPLIT / CLUSTER_BLOCKS;
 
+#if !MANY_PARTS
+constexpr int LANES = 1;
+#endif
 // Blocks of the second kernel for each tile: a float4 for LANES threads.
 constexpr int SHARES = THREAD_FLOAT4S * LANES;
 
@@ -72,7 +75,7 @@ __device__ __forceinline__ void add_in_cluster(const Output& out,
         #pragma unroll
         for (int other = 1; other < CLUSTER_BLOCKS; ++other)
             sums = sums + load_remote(&shared[n], other);
-        if (CLUSTERS == 1) store_of_part(out, n, sums);
+        if (CLUSTERS == 1) store_to_c(out, n, sums);
         else of_tile[part / CLUSTER_BLOCKS * TILE_FLOAT4S + n] = sums;
     }
     cluster_arrive();                            // none ends while others read its sums
@@ -83,7 +86,7 @@ __device__ __forceinline__ void add_in_cluster(const Output& out,
             #pragma unroll 16
             for (int other = 1; other < CLUSTERS; ++other)
                 sums = sums + __ldcg(&of_tile[other * TILE_FLOAT4S + n]);
-            store_of_part(out, n, sums);
+            store_to_c(out, n, sums);
         }
     }
     cluster_wait();

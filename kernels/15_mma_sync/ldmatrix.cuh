@@ -1,7 +1,8 @@
 // ldmatrix: a warp loads four matrices of 8 rows of 16 bytes from shared memory into registers.
 #pragma once
 
-// Lane l names row l % 8 of matrix l / 8, and receives word l % 4 of row l / 4 of each matrix.
+// Lane l gives the address of row l % 8 of matrix l / 8, and receives word l % 4 of row l / 4 of
+// each matrix: what mma.sync takes of A.
 __device__ __forceinline__ void ldmatrix(unsigned (&words)[4], unsigned row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -9,7 +10,8 @@ __device__ __forceinline__ void ldmatrix(unsigned (&words)[4], unsigned row)
                  : "r"(row) : "memory");
 }
 
-// The same, and each matrix is transposed as 8×8 elements of 16 bits.
+// The same, and each matrix is transposed as 8×8 elements of 16 bits: lane l receives elements of
+// column l / 4, as mma.sync takes B.
 __device__ __forceinline__ void ldmatrix_trans(unsigned (&words)[4], unsigned row)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

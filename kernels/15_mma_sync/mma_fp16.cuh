@@ -31,8 +31,10 @@ struct Fragments {
     unsigned a[TILES_M][4], b[TILES_N][2];
 };
 
-// The chunks that a lane names to ldmatrix for a warp's first fragments of A and of B: of 16 rows
-// the left half and then the right one.
+// The chunk whose address a lane gives to ldmatrix, for a warp's first fragments of A and of B.
+// Lanes 0 to 15 have rows 0 to 15 of the left chunk, lanes 16 to 31 those of the right one. So the
+// four matrices are the upper and lower left, then the upper and lower right: of A, a[0] to a[3] of
+// an mma; of B, whose rows are along k, b[0] and b[1] of one mma and of the next to its right.
 __device__ __forceinline__ int lane_index_a(int warp_m, int lane)
 {
     return index_in_a(warp_m + lane % 16, lane / 16);
@@ -43,9 +45,10 @@ __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
     return index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
 }
 
-// The fragments of a k_step of the stage at this shared address. The swizzle is an XOR, and so is a
-// step of 2 chunks along rows of A; rows 16 apart are swizzled alike. The instruction takes two k of
-// a column of B in a word, but rows of B are along N: ldmatrix transposes.
+// The fragments of a k_step of the stage at this shared address; B lies after A. A lane's first
+// chunk is 0 or 1, of B after a multiple of 8. So a step of 2 * k_step or j chunks can be XORed,
+// and the swizzle is an XOR too: (chunk + step) ^ row % 8 == (chunk ^ row % 8) ^ step. Rows 16
+// apart are swizzled alike.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
                                                int index_b, int k_step)
 {
@@ -82,8 +85,9 @@ __device__ __forceinline__ void combine(Result& c, float sum, float alpha, float
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(c) : "f"(x + bias));
 }
 
-// In two pieces side by side, 16 columns, lane 4g + t has columns 2t and 2t + 1 of each. It trades
-// two sums with the lane beside it, and has four neighbours of a row: from this column on.
+// Lane 4g + t has columns 2t and 2t + 1 of each piece, and the four lanes of a row 16 bytes of it:
+// half a sector. So lanes t and t ^ 1 trade two sums of two pieces side by side: the even one then
+// has four columns of the left piece, the odd one of the right. They begin at this column.
 __device__ __forceinline__ int column_of_four(int pair, int lane)
 {
     const int t = lane % 4;
@@ -104,7 +108,7 @@ __device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&
     }
 }
 
-// A warp's part of C from (row, col) on, where beta is 0 and N a multiple of 4.
+// Store a warp's part of C from (row, col) on, where beta is 0 and N a multiple of 4.
 __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accumulators, int row,
                                             int col, int M, int N, float alpha, const float*)
 {

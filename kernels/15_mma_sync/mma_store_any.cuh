@@ -3,7 +3,7 @@
 
 #include "mma_operands.cuh"
 
-// A warp's rows of one row of pieces, in shared memory.
+// 16 rows of a warp's part of C, in shared memory.
 struct Strip {
     Accumulator c[16][WN + 4];
 };

@@ -43,7 +43,7 @@ struct NextTiles {
     }
 };
 
-// Of this thread's i-th copy: the row, within the tile, and where the chunk goes.
+// This thread's i-th copy: its row in the tile of A or B, and its place in the stage.
 __device__ __forceinline__ int copy_row_a(int i)
 {
     return threadIdx.x / A_CHUNKS + i * (THREADS / A_CHUNKS);
@@ -70,8 +70,8 @@ __device__ __forceinline__ void copy_chunk(uint4* to, const Element* from, bool 
     cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
 }
 
-// Start this thread's copies of a k_step. Rows of A and B begin at multiples of 16 bytes, so that
-// each chunk is inside or outside as a whole.
+// Start the part of this thread's copies that goes with this k_step. Rows of A and B begin at
+// multiples of 16 bytes, so that each chunk is inside or outside as a whole.
 __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, int k_step)
 {
     const bool k_in_bounds = next.k + threadIdx.x % A_CHUNKS * CHUNK < next.K;

@@ -24,7 +24,9 @@ struct TileStart {
     int m, n;
 };
 
-// Of the block of this rank, for one of tile_rows × tile_cols tiles of clusters.
+// Of the block of this rank, for the cluster's tile of this number, out of tile_rows × tile_cols
+// such tiles. As these are rounded up, a block's tile may lie outside of C: it is multiplied as
+// zeros, and nothing is stored. GROUP is in rows of blocks' tiles.
 __device__ __forceinline__ TileStart tile_start(int number, int tile_rows, int tile_cols, int rank)
 {
     const Tile tile = tile_at(number, tile_rows, tile_cols, ceil_div(GROUP, CLUSTER_M));

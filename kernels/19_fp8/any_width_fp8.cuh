@@ -9,8 +9,8 @@
 #include "tile_order.cuh"
 #include "tma.cuh"
 
-// 64 rows of a matrix X of rows × cols, BK of each, from (row, col) on; zeros outside, swizzled as
-// by a tensor map.
+// Copy 64 rows of a matrix X of rows × cols, BK elements of each, from (row, col) on, into shared
+// memory; zeros for what is outside, swizzled as a tensor map would.
 __device__ __forceinline__ void store_square(Element (&square)[SQUARE_BYTES], const Element* X,
                                              int row, int col, int rows, int cols)
 {
@@ -28,6 +28,7 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
 {
     __shared__ __align__(SWIZZLE_PERIOD) Element a[SQUARE_BYTES];
     __shared__ __align__(SWIZZLE_PERIOD) Element b[SQUARE_BYTES];
+    // WARPGROUP_ROWS is the side of the tile: 64 rows, and 64 columns.
     const int tile_m = blockIdx.y * WARPGROUP_ROWS, tile_n = blockIdx.x * WARPGROUP_ROWS;
     const int k_tiles = ceil_div(K, BK);
     const Scales scales{scale_a, scale_b, M, N, k_tiles};
@@ -44,6 +45,7 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
         wgmma_wait<0>();
         __syncthreads();                         // all have multiplied it before it is overwritten
         if ((k_tile + 1) % INTERVAL == 0 || k_tile + 1 == k_tiles)
+            // Scales that change along K are of single k tiles: INTERVAL is 1 with them.
             promote(totals, partial,
                     load_interval_scales(scales, tile_m + accumulator_row(0), tile_n, k_tile));
     }

@@ -3,10 +3,10 @@
 #pragma once
 
 #ifndef CLUSTER
-#define CLUSTER 1
+#define CLUSTER 1                                // blocks that share B
 #endif
 #ifndef GROUP
-#define GROUP 16                                 // rows of tiles that are computed together
+#define GROUP 16                                 // rows of tiles that blocks take in turn, for L2
 #endif
 
 #include "cluster_sync.cuh"
@@ -24,7 +24,7 @@ __device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& 
                                            const TensorMap& map_b, TileStart tile, int k, int rank,
                                            unsigned full)
 {
-    tma_load(shared_address(stage.a), map_a, tile.m, k, full);
+    tma_load(shared_address(stage.a), map_a, tile.m, k, full);         // one box: BM × 128 bytes
 #if CLUSTER > 1
     const int part = rank * (BN / CLUSTER);      // first row of this block's part of B
     tma_load_multicast(shared_address(stage.b) + part * ROW_BYTES, map_b, tile.n + part, k, full,

@@ -1,6 +1,4 @@
-// The last step in registers: totals = alpha * scale * totals + beta * C, for the 64 rows of a
-// warpgroup from (m, n) of C on. Where beta is 0, C is not read: it may hold anything, NaN
-// included.
+// The last step in registers: alpha, beta and the scales that do not change along K.
 #pragma once
 
 #define OUT_BFLOAT16 1                           // unless C is float32
@@ -9,6 +7,8 @@
 #include "output_type.cuh"
 #include "wgmma.cuh"
 
+// totals = alpha * scale * totals + beta * C, for the 64 rows of a warpgroup from (m, n) of C on.
+// Where beta is 0, C is not read: it may hold anything, NaN included.
 template <int COUNT>
 __device__ __forceinline__ void apply_scales(float (&totals)[COUNT], const ElementC* C,
                                              const Scales& scales, int m, int n, float alpha,

@@ -1,5 +1,5 @@
-// An interval is PROMOTE products along K: so many the tensor cores add by themselves, before their
-// sums are promoted to totals in float32.
+// Intervals of PROMOTE elements along K: the tensor cores add the products of one by themselves,
+// and then their sums are promoted, which means added to totals in float32.
 #pragma once
 
 #include "fp8_scales.cuh"
@@ -9,7 +9,7 @@
 #define PROMOTE 128                              // 0: all of K is one interval
 #endif
 
-constexpr int INTERVAL = PROMOTE ? PROMOTE / BK : 1 << 30;     // in k_tiles
+constexpr int INTERVAL = PROMOTE ? PROMOTE / BK : 1 << 30;     // k tiles
 
 // How many of all k_tiles are in this interval: the last one may have fewer.
 __device__ __forceinline__ int k_tiles_of(int interval, int k_tiles)
@@ -17,7 +17,8 @@ __device__ __forceinline__ int k_tiles_of(int interval, int k_tiles)
     return INTERVAL == 1 ? 1 : min(INTERVAL, k_tiles - interval * INTERVAL);
 }
 
-// totals += scales * partial. The first two of four accumulators are in the thread's first row.
+// totals += scales * partial. Of four accumulators, the first two are in the thread's first row,
+// the others in its second. Where all scales are 1, an FMA costs no more than an addition.
 template <int COUNT>
 __device__ __forceinline__ void promote(float (&totals)[COUNT], const float (&partial)[COUNT],
                                         const IntervalScales& scales)

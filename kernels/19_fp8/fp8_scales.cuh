@@ -8,7 +8,7 @@
 
 struct Scales {
     const float *a, *b;
-    int M, N, k_tiles;
+    int M, N, k_tiles;                           // to find a scale where there are many
 };
 
 // The scales that apply when the sums of an interval along K are promoted: those of A for the two
@@ -19,7 +19,7 @@ struct IntervalScales {
 
 #if SCALES == 0
 
-// Per-tensor scales do not change along K: nothing applies before the epilogue.
+// Per-tensor scales do not change along K: until the epilogue all are 1.
 __device__ __forceinline__ IntervalScales load_interval_scales(const Scales& scales, int row,
                                                                int col, int interval)
 {

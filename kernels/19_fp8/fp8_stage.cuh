@@ -8,22 +8,26 @@
 #define BM 128                                   // rows of C that a block computes
 #endif
 #ifndef BN
-#define BN 128                                   // columns
+#define BN 128                                   // columns: the totals and two sets of accumulators
+                                                 // are 3 * 64 registers; 256 would need 384
 #endif
 #ifndef STAGES
-#define STAGES 6                                 // pieces of A and B in shared memory at a time
+#define STAGES 6                                 // buffers for a piece of A and of B: 6 * 32 KiB,
+                                                 // as much as 18's 4 * 48
 #endif
 
 #define BK ROW_BYTES                             // elements of 1 byte
 #define ACCUMULATORS (BN / 2)                    // of a thread, for 64 rows of C
 
-// Both begin where the swizzle does, with 128 bytes along K for each row.
+// Both begin at multiples of SWIZZLE_PERIOD, and have 128 bytes along K for each row.
 struct Stage {
     Element a[BM * ROW_BYTES];
     Element b[BN * ROW_BYTES];
 };
 
-// Start to multiply 64 rows of A, BK along K, with twice COUNT rows of B.
+// Start to multiply 64 rows of A with twice COUNT rows of B, over BK elements along K. The hardware
+// swizzles the address that results, so a step along K is a plain addition; it is in bytes, which
+// are elements here.
 template <int COUNT>
 __device__ __forceinline__ void multiply(float (&accumulators)[COUNT], const Element* a,
                                          const Element* b, bool accumulate)

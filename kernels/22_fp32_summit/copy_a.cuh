@@ -1,12 +1,13 @@
-// A's part of a stage, which the producers copy and transpose.
+// A's part of a stage, which the producers copy and transpose, as all threads of 10 do.
 #pragma once
 
 #include "cp_async.cuh"
 #include "stages.cuh"
 
-// Start this thread's copies of BM rows of A, from tile_m on, along BK k. Each is of one element: a
-// warp copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and
-// different banks in shared memory. Where A ends, zeros are stored.
+// Start this thread's copies of A's part of a stage, to this shared address: BM rows from tile_m
+// on, BK elements of each from k on. A copy is of one element: a warp copies 8 neighbours along K
+// of 4 rows, which are whole sectors in global memory and different banks in shared memory. Zeros
+// are written for what is outside of A.
 __device__ __forceinline__ void copy_a(unsigned stage, const Matrices& in, int tile_m, int k)
 {
     const int t = threadIdx.x - THREADS, row = tile_m + t / 8, col = k + t % 8;

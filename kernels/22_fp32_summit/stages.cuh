@@ -1,12 +1,12 @@
-// The stages of rung 22 and their mbarriers: 256 consumers multiply, 128 producers behind them fill
-// the stages.
+// The stages of rung 22 and their mbarriers: the block's first 256 threads are consumers, which
+// multiply, and the last 128 are producers, which fill the stages.
 #pragma once
 
 #include "mbarrier.cuh"
 #include "register_tile_sizes.cuh"
 #include "pipeline_state.cuh"                    // of STAGES stages
 
-#define PRODUCERS 128                            // threads, behind THREADS consumers
+#define PRODUCERS 128                            // threads, after THREADS consumers
 
 // B is null where it has a tensor map.
 struct Matrices {
@@ -14,24 +14,27 @@ struct Matrices {
     int M, N, K;
 };
 
+// In dynamic shared memory.
 struct Shared {
-    float b[STAGES][BK][BN];
+    float b[STAGES][BK][BN];                     // b[stage][k][column]
     float a[STAGES][BK][BM + PAD];               // transposed: a[stage][k][row]
 };
 
-// The mbarriers of stage 0; those of the others follow.
+// The shared addresses of stage 0's mbarriers; those of the other stages follow. full: its copies
+// are complete. empty: all consumer warps have read it.
 struct Barriers {
     unsigned full, empty;
 };
 
-// By all threads of the block. `arrivals`: of producers, for each stage.
+// By all threads of the block: initialize the mbarriers. `arrivals`: how many complete a phase of
+// `full`.
 __device__ __forceinline__ Barriers init_barriers(unsigned long long (&barriers)[2 * STAGES],
                                                   int arrivals)
 {
     const unsigned full = shared_address(barriers), empty = shared_address(barriers + STAGES);
     if (threadIdx.x < STAGES) {
         mbarrier_init(full + MBARRIER_BYTES * threadIdx.x, arrivals);
-        mbarrier_init(empty + MBARRIER_BYTES * threadIdx.x, THREADS / 32);  // consumer warps
+        mbarrier_init(empty + MBARRIER_BYTES * threadIdx.x, THREADS / 32);  // one a warp
     }
     mbarrier_fence_init();
     __syncthreads();

@@ -1,9 +1,5 @@
-// Which tiles of C a persistent block computes, and which part of K of each, so that all blocks
-// have as much to do; and how the sums of a tile that was cut come together.
-//
-// A part is the accumulators of one block. Neighbouring threads store neighbours, a float at a
-// time: as float4 the accumulators would have to be in aligned registers, which the mainloop pays
-// for. Others load them past L1, which may hold what was there before.
+// Stream-K: which tiles of C a persistent block computes, and which part of K of each, so that all
+// blocks have as much to do; and how the sums of a tile that was cut are added.
 #pragma once
 
 #include "grid_counters.cuh"
@@ -19,21 +15,24 @@ struct Origin {
     int m, n;
 };
 
-// What this block does next: a tile, from k_tile `begin` to `end` - 1. First come tiles that it
-// computes from end to end, as many as all other blocks; then its share of the rest. These tiles,
-// one behind the other, are cut into as many equal lengths as there are blocks.
+// What this block does next: tile number `tile`, from k_tile `begin` to `end` - 1. First come whole
+// tiles, as many for each block; then the block's share of the remaining tiles. Their k_tiles, tile
+// after tile, are one line, which is cut into a share for each block, all equally long. For
+// example, 3 tiles of 10 k_tiles and 2 blocks: block 0 has all of the first tile and k_tiles 0 to 4
+// of the second one, block 1 has k_tiles 5 to 9 of that and all of the third.
 struct Work {
-    int M, N, k_tiles;                           // of C, and of a tile
-    int uncut, next_uncut;                       // tiles that nobody cuts, and this block's next
-    int share, longer;                           // k_tiles of a share; shares with one more
-    int at, last;                                // this share, in k_tiles from the rest's start on
+    int M, N, k_tiles;                           // rows and columns of C, k_tiles of a tile
+    int uncut, next_uncut;                       // how many tiles are not cut; this block's next
+    int share, longer;                           // k_tiles of a share; the first `longer` shares
+                                                 // have one more
+    int at, last;                                // where on the line this block is, and its end
     int tile, begin, end;
 
     __device__ __forceinline__ Work(int M, int N, int K)
         : M(M), N(N), k_tiles(max(1, ceil_div(K, BK))), next_uncut(blockIdx.x)
     {
-        // The rest is more than a tile for each block, so that a tile is cut once at most, if there
-        // are as many tiles.
+        // What remains is one to two tiles for each block. So a share is at least as long as a
+        // tile, which is then cut only once; only with fewer tiles than blocks there are more cuts.
         const int tiles = ceil_div(M, BM) * ceil_div(N, BN), blocks = gridDim.x;
         uncut = !STREAM_K || tiles % blocks == 0 ? tiles : max(0, tiles / blocks - 1) * blocks;
         share = (tiles - uncut) * k_tiles / blocks;
@@ -42,13 +41,13 @@ struct Work {
         last = share_of(blockIdx.x + 1);
     }
 
-    // Where the share of a block begins.
+    // Where on the line the share of a block begins.
     __device__ __forceinline__ int share_of(int block) const
     {
         return block * share + min(block, longer);
     }
 
-    // Go on to what is next, if there is anything.
+    // Go on to the next tile or part of one; false if there is none.
     __device__ __forceinline__ bool next()
     {
         const bool is_uncut = next_uncut < uncut;
@@ -61,8 +60,8 @@ struct Work {
         return true;
     }
 
-    // GROUP rows of tiles come first, column by column, so that tiles computed at a time share rows
-    // of A and columns of B in L2.
+    // Where the tile begins. Tiles are numbered as in 10: GROUP rows of tiles come first, column by
+    // column, so that tiles computed at a time share rows of A and columns of B in L2.
     __device__ __forceinline__ Origin origin() const
     {
         const int tile_rows = ceil_div(M, BM), tile_cols = ceil_div(N, BN);
@@ -71,8 +70,8 @@ struct Work {
         return {(first + within % rows) * BM, within / rows * BN};
     }
 
-    // The block after `block` that has k_tiles of the same tile, `block` being the one that has its
-    // beginning or one after it; gridDim.x if none has.
+    // The next block after `block` that has a part of this tile, or gridDim.x. `block` has its
+    // beginning, or a later part. Shares may be empty: where there are fewer k_tiles than blocks.
     __device__ __forceinline__ int next_of_tile(int block) const
     {
         const int tile_end = (tile - uncut + 1) * k_tiles;
@@ -84,7 +83,16 @@ struct Work {
 
 // ---- sums of a tile that was cut ----------------------------------------------------------------
 
-// Each warp has a flag for each block: only the same warp of another block waits for it.
+// A part is the accumulators of one block. A block stores one at most, as only the first tile of
+// its share can have begun in another block. It stores that before it waits for parts of the blocks
+// after it, so no two blocks wait for each other.
+//
+// Neighbouring threads store neighbours, a float at a time: for float4 the accumulators would have
+// to be in aligned registers, at the mainloop's cost. Parts are stored and loaded past L1, which
+// may hold what was there before.
+
+// Each consumer warp of a block has a flag that its part is stored: of the block that adds it, only
+// the same warp waits for it.
 __device__ __forceinline__ unsigned* flag_of(unsigned* flags, int block)
 {
     return flags + block * (THREADS / 32) + threadIdx.x / 32;
@@ -102,11 +110,11 @@ __device__ __forceinline__ void store_part(const float (&accumulators)[TM][TN], 
     float* part = part_of(parts, blockIdx.x);
     #pragma unroll
     for (int n = 0; n < TM * TN; ++n) __stcg(part + n * THREADS, accumulators[n / TN][n % TN]);
-    __syncwarp();
+    __syncwarp();                                // all lanes have stored
     if (threadIdx.x % 32 == 0) counter_increment(flag_of(flags, blockIdx.x));
 }
 
-// Wait for the part of a block, and add it. The flag is 0 again afterwards.
+// Wait for the part of a block, and add it. The flag is 0 again afterwards, for the next launch.
 __device__ __forceinline__ void add_part(float (&accumulators)[TM][TN], const float* parts,
                                          unsigned* flags, int block)
 {

@@ -1,10 +1,10 @@
-// B's part of a stage where it has no tensor map, as its rows do not begin at multiples of 16 bytes:
-// the producers copy it, one element a copy, or four to compare.
+// B's part of a stage where B has no tensor map, as its rows do not begin at multiples of 16 bytes:
+// the producers copy it, one element a copy (four if N allows it: to compare with TMA).
 #pragma once
 
 #include "copy_a.cuh"
 
-// Start this thread's copies of B's part of a stage, WIDTH elements each.
+// Start this thread's copies of B's part of a stage, WIDTH elements each, to this shared address.
 template <bool IN_BOUNDS, int WIDTH>
 __device__ __forceinline__ void copy_b(unsigned stage, const Matrices& in, int tile_n, int k)
 {
@@ -25,7 +25,7 @@ __device__ __forceinline__ void copy_b(unsigned stage, const Matrices& in, int t
     }
 }
 
-// The same, whatever the shape.
+// Choose the copies that the shape needs.
 __device__ __forceinline__ void copy_b(unsigned stage, const Matrices& in, int tile_n, int k)
 {
     const bool in_bounds = tile_n + BN <= in.N && k + BK <= in.K;

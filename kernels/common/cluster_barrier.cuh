@@ -8,7 +8,7 @@ __device__ __forceinline__ void cluster_arrive()
     asm volatile("barrier.cluster.arrive.aligned;" ::: "memory");
 }
 
-// Without ordering of stores: those before need not be visible to the others after the wait.
+// The same, but stores before it need not be visible to the other blocks after the wait.
 __device__ __forceinline__ void cluster_arrive_relaxed()
 {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
@@ -44,6 +44,7 @@ __device__ __forceinline__ float4 load_remote(const float4* local, int rank)
     return value;
 }
 
+// Arrive at an mbarrier of the block of this rank, given by this block's address of its own.
 __device__ __forceinline__ void mbarrier_arrive_remote(unsigned barrier, int rank)
 {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];"

@@ -11,7 +11,8 @@
 #define IN_CLUSTERS
 #endif
 
-// All threads of the cluster wait for one another; no stores are ordered.
+// All threads of the cluster wait for one another. Of what they stored before, only initialized
+// mbarriers, after their fence, are visible to other blocks.
 __device__ __forceinline__ void cluster_sync_relaxed()
 {
 #if CLUSTER > 1
@@ -22,8 +23,8 @@ __device__ __forceinline__ void cluster_sync_relaxed()
 #endif
 }
 
-// By a warpgroup: arrive at this mbarrier of every block, one thread for each. To say that tensor
-// cores have read a stage needs no order of stores, so it is the plain arrive.
+// By a warpgroup: arrive at this mbarrier of every block, one thread for each. It says that tensor
+// cores have read a stage; no stores have to be visible with it, so the arrive needs no fence.
 __device__ __forceinline__ void mbarrier_arrive_in_cluster(unsigned barrier)
 {
     const int rank = threadIdx.x % WARPGROUP_THREADS;

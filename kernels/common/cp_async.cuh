@@ -6,8 +6,8 @@
 #endif
 
 // Start to copy BYTES bytes, 4 or 16, to a shared address. Only the first `valid` bytes are read;
-// zeros take the place of the others. 16 bytes go past L1; 4 do not, as their neighbours in the
-// sector are wanted too.
+// zeros take the place of the others. 16 bytes go past L1 (.cg has no other size); 4 go through it,
+// where the next copies find the rest of the sector.
 template <int BYTES, typename Element>
 __device__ __forceinline__ void cp_async(unsigned to, const Element* from, int valid = BYTES)
 {
@@ -33,7 +33,8 @@ __device__ __forceinline__ void cp_async_wait()
     asm volatile("cp.async.wait_group %0;" :: "n"(PENDING) : "memory");
 }
 
-// This thread arrives at an mbarrier as soon as all copies that it has started are complete.
+// Let this thread arrive at an mbarrier later, when all copies that it has started so far are
+// complete; it does not wait for that. noinc: mbarrier_init has counted this arrival as expected.
 __device__ __forceinline__ void cp_async_arrive(unsigned barrier)
 {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" :: "r"(barrier) : "memory");

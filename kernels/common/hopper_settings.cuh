@@ -9,8 +9,8 @@
 #define BN 256                                   // columns
 #endif
 #ifndef STAGES
-#define STAGES 4                                 // pieces of A and B in shared memory at a time
+#define STAGES 4                                 // buffers for a piece of A and of B: the pipeline
 #endif
 #ifndef GROUP
-#define GROUP 16                                 // rows of tiles that are computed together
+#define GROUP 16                                 // rows of tiles that blocks take in turn, for L2
 #endif

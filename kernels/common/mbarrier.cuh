@@ -1,6 +1,7 @@
-// mbarrier: a barrier in shared memory. A phase completes when all expected arrivals, and all
-// expected bytes, have come; phases have parity 0, 1, 0, 1, … From sm_80 on. A barrier is given by
-// its shared address; it has 8 bytes.
+// mbarrier: a barrier in shared memory, given by its shared address. A phase completes when all
+// expected arrivals, and all expected bytes of TMA, have come; then the next phase begins, with as
+// many arrivals. Phases have parity 0, 1, 0, 1, … To wait for a parity is to wait for the last
+// phase of that parity: of a new barrier, parity 1 counts as complete. From sm_80 on.
 #pragma once
 
 #include "shared_address.cuh"

@@ -16,10 +16,13 @@ typedef float Accumulator;
 #include "mma_other_types.cuh"
 #endif
 
-constexpr int CHUNK = 16 / sizeof(Element);      // elements of 16 bytes, which are copied at a time
+constexpr int CHUNK = 16 / sizeof(Element);      // elements in a chunk: the 16 bytes of a copy
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 32 / sizeof(Element);
 
-// c += a @ b. Of the MMA_M × MMA_K elements of A a lane has four words, of B two, of C four sums.
+// c += a @ b. With FP16, two elements in a word, lane 4g + t has of A: in a[0] row g, k 2t and 2t +
+// 1; in a[1] the same k of row g + 8; in a[2] and a[3] the same rows, k 8 further. Of B: in b[0]
+// column g, k 2t and 2t + 1; in b[1] k 8 further. Of C: in c[0] and c[1] row g, columns 2t and 2t +
+// 1; in c[2] and c[3] the same of row g + 8.
 __device__ __forceinline__ void mma(Accumulator (&c)[4], const unsigned (&a)[4],
                                     const unsigned (&b)[2])
 {

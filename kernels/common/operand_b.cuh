@@ -8,13 +8,13 @@
 #define OP_B 0
 #endif
 
-// Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at
-// `full`.
 #if OP_B
 
 constexpr bool TRANSPOSE_B = false;              // rows lie along K, as those of A
-constexpr int BYTES_PER_K = sizeof(Element);
+constexpr int BYTES_PER_K = sizeof(Element);     // from one k to the next in shared memory
 
+// Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at
+// `full`.
 template <int COLUMNS>
 __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int k, int n,
                                        unsigned full)
@@ -25,8 +25,10 @@ __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int 
 #else
 
 constexpr bool TRANSPOSE_B = true;               // rows lie along N
-constexpr int BYTES_PER_K = ROW_BYTES;
+constexpr int BYTES_PER_K = ROW_BYTES;           // from one k to the next in shared memory
 
+// Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at
+// `full`.
 template <int COLUMNS>
 __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int k, int n,
                                        unsigned full)

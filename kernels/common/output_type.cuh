@@ -13,6 +13,7 @@ typedef unsigned short ElementC;
 typedef unsigned PairC;
 #endif
 
+// cvt takes the upper half first.
 __device__ __forceinline__ PairC round_pair(float first, float second)
 {
 #if OUT32

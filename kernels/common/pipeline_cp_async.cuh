@@ -12,7 +12,8 @@
 template <int STAGE_COUNT>
 struct Pipeline {
     unsigned full, empty;                        // mbarriers of stage 0; the others follow
-    int parity = 1, stage = STAGE_COUNT - 1;     // of the stage that is read, and of its full phase
+    int parity = 1;                              // of the full phase; it changes with stage 0
+    int stage = STAGE_COUNT - 1;                 // that is read; at first the one before stage 0
 
     // By all threads of the block: initialize the mbarriers.
     __device__ __forceinline__ Pipeline(unsigned long long (&barriers)[2 * STAGE_COUNT], int threads)
@@ -25,8 +26,10 @@ struct Pipeline {
         __syncthreads();
     }
 
-    // The next stage to fill is the one that was read before this one. Wait until all warps have
-    // released it.
+    // The next stage to fill is the one that was read before this one, not this one: of that, other
+    // warps may still read. Wait until all warps have released it. It was read in this round of the
+    // pipeline or, if this is stage 0, in the round before, of the other parity. In the first round
+    // that is parity 1 of a new barrier, so nobody waits for a stage that was never read.
     __device__ __forceinline__ int acquire() const
     {
         const int freed = stage == 0 ? STAGE_COUNT - 1 : stage - 1;
@@ -34,7 +37,7 @@ struct Pipeline {
         return freed;
     }
 
-    // This thread has started all its copies into a stage.
+    // This thread has started all its copies into a stage: arrive when they are complete.
     __device__ __forceinline__ void commit(int filled) const
     {
         cp_async_arrive(full + MBARRIER_BYTES * filled);

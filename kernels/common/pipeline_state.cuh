@@ -2,7 +2,7 @@
 #pragma once
 
 struct PipelineState {
-    int stage = 0, parity = 0;                   // parity: of the round through all stages
+    int stage = 0, parity = 0;                   // parity: of this round's phases
 
     __device__ __forceinline__ void advance()
     {

@@ -3,7 +3,8 @@
 
 #include "alpha_beta.cuh"
 
-// The 64 rows of a warpgroup from (m, n) of C on, two neighbours at a time: N is even.
+// Store the 64 rows of a warpgroup from (m, n) of C on, two neighbours at a time. Tensor maps exist
+// only where N is a multiple of 8 (of 4, if C is float32), so both are in C or neither is.
 template <int COUNT>
 __device__ __forceinline__ void store_pairs(const float (&accumulators)[COUNT], ElementC* C, int m,
                                             int n, int M, int N)

@@ -12,28 +12,33 @@ struct Inputs {
     bool in_bounds;                              // all of C's tile, and N is a multiple of 4
 };
 
-// GROUP rows of tiles come first, column by column, so that blocks that run at the same time share
-// rows of A and columns of B in L2.
+// Blocks of neighbouring numbers run at the same time, and should share rows of A and columns of B
+// in L2. So tiles are numbered down the first column of GROUP tiles, down the next column, and so
+// on to the right; then come the next GROUP rows.
 __device__ __forceinline__ Inputs inputs_of_block(const float* A, const float* B,
                                                   int M, int N, int K)
 {
     const int number = blockIdx.y * gridDim.x + blockIdx.x;
-    const int first = number / (GROUP * gridDim.x) * GROUP;    // row of tiles of this group
-    const int rows = min((int)gridDim.y - first, GROUP), within = number - first * gridDim.x;
-    const int tile_m = (first + within % rows) * BM, tile_n = within / rows * BN;
+    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // of this group, in tiles
+    const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
+    const int in_group = number - first_row * gridDim.x;
+    const int tile_m = (first_row + in_group % rows) * BM, tile_n = in_group / rows * BN;
     return {A, B, M, N, K, tile_m, tile_n, tile_m + BM <= M && tile_n + BN <= N && N % 4 == 0};
 }
 
 // Where this thread's copies of the next stage begin in A and in B, and how many rows, columns and
-// k are from there to the end of the matrix.
+// steps of k there are from there to the end of the matrix.
 struct CopySource {
     const float *a, *b;
-    int rows, a_k, cols, b_k;
+    int rows_left, a_k_left, cols_left, b_k_left;
 };
 
-// How many neighbours in a row of B one copy has.
+// Elements of a row of B in one copy: 4, or 1 where N is no multiple of 4, as then not every row
+// begins at a multiple of 16 bytes.
 __device__ __forceinline__ int b_width(int N) { return N % 4 ? 1 : 4; }
 
+// Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. Of B, as many threads
+// copy a row as it has copies.
 __device__ __forceinline__ CopySource first_copies(const Inputs& in)
 {
     const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = b_width(in.N);
@@ -43,40 +48,43 @@ __device__ __forceinline__ CopySource first_copies(const Inputs& in)
             in.M - in.tile_m - row, in.K - a_k, in.N - in.tile_n - col, in.K - b_k};
 }
 
-// Start this thread's copies of one stage, WIDTH elements of B each. A is transposed on the way, an
-// element a copy: a warp copies 8 neighbours along K of 4 rows, which are whole sectors in global
-// memory and different banks in shared memory. Unless IN_BOUNDS, zeros are what is outside.
+// Start this thread's copies of one stage, WIDTH elements of B each. A is transposed on the way, so
+// each copy is of one element: cp.async writes what it reads to neighbouring addresses. A warp
+// copies 8 neighbours along K of 4 rows, which are whole sectors in global memory and different
+// banks in shared memory. Unless IN_BOUNDS, zeros are written for what is outside.
 template <bool IN_BOUNDS, int WIDTH>
-__device__ __forceinline__ void copy_stage(unsigned stage, const CopySource& source,
-                                           const Inputs& in)
+__device__ __forceinline__ void start_copies(unsigned address, const CopySource& source,
+                                             const Inputs& in)
 {
-    const unsigned a = stage + 4 * (threadIdx.x % 8 * (BM + PAD) + threadIdx.x / 8);
+    const unsigned a = address + 4 * (threadIdx.x % 8 * (BM + PAD) + threadIdx.x / 8);
     #pragma unroll
     for (int row = 0; row < BM; row += THREADS / 8)
         #pragma unroll
         for (int k = 0; k < BK; k += 8)
             cp_async<4>(a + 4 * (k * (BM + PAD) + row), source.a + (size_t)row * in.K + k,
-                        IN_BOUNDS || (row < source.rows && k < source.a_k) ? 4 : 0);
-    const unsigned b = stage + (unsigned)sizeof(Stage::a) + 4 * threadIdx.x * WIDTH;
+                        IN_BOUNDS || (row < source.rows_left && k < source.a_k_left) ? 4 : 0);
+    const unsigned b = address + (unsigned)sizeof(Stage::a) + 4 * threadIdx.x * WIDTH;
     #pragma unroll
     for (int k = 0; k < BK; k += THREADS * WIDTH / BN)
         cp_async<4 * WIDTH>(b + 4 * k * BN, source.b + (size_t)k * in.N,
-                            IN_BOUNDS || (source.cols > 0 && k < source.b_k) ? 4 * WIDTH : 0);
+                            IN_BOUNDS || (source.cols_left > 0 && k < source.b_k_left) ? 4 * WIDTH
+                                                                                        : 0);
 }
 
-// The same whatever the shape; the next call starts the next stage's.
+// Choose the copies that the shape needs, and move the source on to the next stage. b_k_left counts
+// from this thread's own k: where BK or more are left, the whole stage is inside K, also of A.
 __device__ __forceinline__ void copy_stage(Stage* stages, int stage, CopySource& source,
                                            const Inputs& in)
 {
     const unsigned address = shared_address(stages) + stage * (unsigned)sizeof(Stage);
-    if (in.in_bounds && source.b_k >= BK)
-        copy_stage<true, 4>(address, source, in);
+    if (in.in_bounds && source.b_k_left >= BK)
+        start_copies<true, 4>(address, source, in);
     else if (b_width(in.N) == 4)
-        copy_stage<false, 4>(address, source, in);
+        start_copies<false, 4>(address, source, in);
     else
-        copy_stage<false, 1>(address, source, in);
+        start_copies<false, 1>(address, source, in);
     source.a += BK;
     source.b += (size_t)BK * in.N;
-    source.a_k -= BK;
-    source.b_k -= BK;
+    source.a_k_left -= BK;
+    source.b_k_left -= BK;
 }

@@ -4,8 +4,8 @@
 #include "float4.cuh"
 #include "register_tile_sizes.cuh"
 
-// Row i of the accumulators, and their q-th group of four columns, from the thread's first row and
-// column on.
+// The row of C of accumulators[i], and the first column of their q-th group of four, from the
+// thread's first row and column on.
 __device__ __forceinline__ int row_of(int first, int i)
 {
     return first + i / 4 * LANES_M * 4 + i % 4;

@@ -4,9 +4,9 @@
 
 #include "register_tile_sizes.cuh"
 
-// The first row and the first column of the block's tile that this thread computes. Of both it has
-// groups of four neighbours; the other lanes' groups lie between them. Lanes are in row order: the
-// eight of a row read 128 bytes of B.
+// The first row and the first column of the block's tile that this thread computes. Its rows come
+// in groups of four neighbours, and so do its columns; between its groups lie those of other lanes.
+// The lanes are in row order, so the eight of a row read 128 neighbouring bytes of B.
 #if PAIRS
 #include "lanes_in_pairs.cuh"                    // a road not taken
 #else
@@ -33,8 +33,11 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, const float
         *(float4*)&fragments.b[4 * q] = *(const float4*)&b[q * LANES_N * 4];
 }
 
-// Columns FIRST to END - 1 of the outer product. They snake, up the even ones and down the odd
-// ones, so every FMA shares an operand with the one before.
+// Columns FIRST to END - 1 of the outer product. An FMA reads three registers: of A, of B, and the
+// accumulator. The register file has two banks, of even and of odd numbers, and each delivers one
+// register a cycle; a third comes from the reuse cache, if the FMA before has read it too. So the
+// columns snake, up the even ones and down the odd ones: within a column each FMA has the same b as
+// the one before, and at a turn the same a.
 template <int FIRST, int END>
 __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
                                                  const Fragments& fragments)
@@ -48,8 +51,9 @@ __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
         }
 }
 
-// At a branch, the assembler waits for the fragments loaded last, unless they were used before. So
-// the first column of an outer product comes before the branch of a loop, the others after it.
+// An outer product comes in two parts: its first column and the others. At a loop's branch the
+// assembler waits for all loads that nothing has used yet. The first column of the next product
+// uses them, and comes before the branch: so the wait is for what is needed at once.
 #if defined(ORDER) && ORDER == 0
 #include "fma_by_rows.cuh"                       // a road not taken
 #else
@@ -66,9 +70,10 @@ __device__ __forceinline__ void multiply_rest(float (&accumulators)[TM][TN],
 }
 #endif
 
-// CHUNK steps of k from a and b on, but for the end of the last outer product: while one pair of
-// fragments is multiplied, the next one is loaded. fragments[0] was loaded, and multiply_first was
-// called for it; afterwards, multiply_rest is due for fragments[LAST].
+// CHUNK steps of k from a and b on: for each, load the fragments of the next k, then multiply those
+// of this one. Before the call, fragments[0] is loaded and its first column multiplied. After it,
+// the first column of fragments[LAST] is multiplied; the caller multiplies the rest, while it loads
+// the fragments of the next chunk.
 #define LAST ((CHUNK - 1) % 2)
 
 __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],

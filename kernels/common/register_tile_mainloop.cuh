@@ -6,14 +6,14 @@
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 
-// What this thread's copies need.
+// What this thread needs to start copies.
 struct Copies {
     Stage* stages;
     const Inputs& in;
     CopySource& source;
-    const Pipeline<STAGES>& pipeline;
+    Pipeline<STAGES>& pipeline;
 
-    // Start the copies of the next piece along K.
+    // Start the copies of the next k tile, into this stage.
     __device__ __forceinline__ void copy_next(int stage) const
     {
         copy_stage(stages, stage, source, in);
@@ -21,28 +21,29 @@ struct Copies {
     }
 };
 
-// Fill all stages but one, and wait for the first.
-__device__ __forceinline__ void prologue(const Copies& copies, Pipeline<STAGES>& pipeline,
-                                         int k_tiles)
+// Start the copies into all stages but one, which the mainloop fills first, and wait for stage 0.
+__device__ __forceinline__ void prologue(const Copies& copies, int k_tiles)
 {
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_next(stage);
-    pipeline.wait();
+    copies.pipeline.wait();
 }
 
-// accumulators += the block's rows of A times its columns of B. The fragments are for one k, and
-// for the next.
+// accumulators += the block's rows of A times its columns of B. The fragments are for one k and for
+// the next; they are declared by the caller: if they were local, ptxas would assign other
+// registers.
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragments (&fragments)[2],
-                                         const Copies& copies, Pipeline<STAGES>& pipeline,
-                                         int k_tiles, int lane, int thread_m, int thread_n)
+                                         const Copies& copies, int k_tiles, int lane, int thread_m,
+                                         int thread_n)
 {
+    Pipeline<STAGES>& pipeline = copies.pipeline;
     const float* first_a = &copies.stages[0].a[0][thread_m];
     const float* first_b = &copies.stages[0].b[0][thread_n];
-    const float *a = first_a, *b = first_b;
+    const float *a = first_a, *b = first_b;      // at the first k of this chunk
     load_fragments(fragments[0], a, b);
     multiply_first(accumulators, fragments[0]);
 
-    int k_tile = 0, chunks = BK / CHUNK;         // chunks that are due in this stage
+    int k_tile = 0, chunks = BK / CHUNK;         // of this stage, still to multiply
     #pragma unroll 1
     while (true) {
         multiply_chunk(accumulators, fragments, a, b);
@@ -51,13 +52,14 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
         if (--chunks == 0) {
             if (++k_tile == k_tiles) break;
             chunks = BK / CHUNK;
-            pipeline.release(lane);
+            pipeline.release(lane);              // its last fragments are in registers
+            // Up to now the copies of k_tile + STAGES - 2 tiles were started.
             if (k_tile + STAGES - 2 < k_tiles) copies.copy_next(pipeline.acquire());
             const int stage = pipeline.wait();
             a = first_a + stage * STAGE_FLOATS;
             b = first_b + stage * STAGE_FLOATS;
         }
-        load_fragments(fragments[0], a, b);
+        load_fragments(fragments[0], a, b);      // the rest of this product hides these loads
         multiply_rest(accumulators, fragments[LAST]);
         multiply_first(accumulators, fragments[0]);
     }

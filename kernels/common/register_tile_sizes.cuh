@@ -8,7 +8,7 @@
 #define BN 256                                   // columns
 #endif
 #ifndef BK
-#define BK 32                                    // length of a stage along K
+#define BK 32                                    // how far along K one stage goes
 #endif
 #ifndef TM
 #define TM 8                                     // rows of C that a thread computes
@@ -17,21 +17,23 @@
 #define TN 16                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 3                                 // of the pipeline
+#define STAGES 3                                 // buffers for a piece of A and of B: the pipeline
 #endif
 #ifndef GROUP
-#define GROUP 8                                  // rows of tiles of C that are computed together
+#define GROUP 8                                  // rows of tiles that blocks take in turn, for L2
 #endif
 #ifndef CHUNK
-#define CHUNK 8                                  // k that are unrolled
+#define CHUNK 8                                  // steps of k that are unrolled; an even number
 #endif
-#define PAD 4                                    // of a row of A's stage, against bank conflicts
+#define PAD 4                                    // floats after a row of A's stage: two k of a row
+                                                 // lie 4 banks apart, so 8 k of 4 rows fill all 32
 #define LANES_M 4                                // a warp's lanes: 4 rows of 8
 #define LANES_N 8
 #define WM (LANES_M * TM)                        // rows of C that a warp computes
 #define WN (LANES_N * TN)                        // columns
 #define THREADS ((BM / TM) * (BN / TN))
-// Blocks that must fit on one SM: as many as leave a thread the registers for its accumulators.
+// Blocks that must fit on one SM: as many as leave each thread enough registers for its
+// accumulators.
 #define RESIDENT_THREADS (TM * TN == 128 ? 256 : 512)
 #define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
 

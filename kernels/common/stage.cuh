@@ -8,14 +8,15 @@
 #define BK ROW_ELEMENTS
 #define ACCUMULATORS (BN / 2)                    // of a thread, for 64 rows of C
 
-// Both begin where the swizzle does. A has 128 bytes along K for each of its rows. B stored N×K has
-// the same for each column; stored K×N, a square of 64 rows along K for each 64 columns.
+// Both begin at multiples of SWIZZLE_PERIOD. A has 128 bytes along K for each of its rows. B stored
+// N×K has the same for each column; stored K×N, a square of 64 rows along K for each 64 columns.
 struct Stage {
     char a[BM * ROW_BYTES];
     char b[(BN + 63) / 64 * SQUARE_BYTES];       // whole squares
 };
 
-// Start to multiply a stage: the warpgroup's 64 rows of A with B.
+// Start to multiply a stage: the warpgroup's 64 rows of A with B. The hardware swizzles the address
+// that results, so a step along K is a plain addition.
 __device__ __forceinline__ void multiply_stage(float (&accumulators)[ACCUMULATORS],
                                                const Stage& stage, int warpgroup, bool accumulate)
 {

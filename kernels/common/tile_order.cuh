@@ -11,8 +11,8 @@ struct Tile {
     int row, col;
 };
 
-// Of tile_rows × tile_cols tiles the one of this number: `group` rows of tiles come first, column by
-// column, so that tiles computed at a time share rows of A and columns of B in L2.
+// Of tile_rows × tile_cols tiles the one of this number: `group` rows of tiles come first, column
+// by column, so that tiles computed at a time share rows of A and columns of B in L2.
 __device__ __forceinline__ Tile tile_at(int number, int tile_rows, int tile_cols, int group)
 {
     const int first = number / (group * tile_cols) * group;

@@ -8,7 +8,7 @@
 #include "tile_order.cuh"
 #include "tile_sizes.cuh"
 
-#define L2_PREFETCH ".L2::128B"                  // stages next to each other share these bytes
+#define L2_PREFETCH ".L2::128B"                  // half of them are the next stage's
 #include "pipeline_cp_async.cuh"
 
 #define A_IN_ROWS (!OP_A && (BN < 32 || (BN <= 64 && TM * TN > 64)))
@@ -16,7 +16,7 @@
 constexpr int THREADS = (BM / TM) * (BN / TN);
 constexpr int RESIDENT_THREADS = TM * TN > 64 ? 256 : TM * TN > 32 ? 512 : 768;  // by registers
 constexpr int MIN_BLOCKS = RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1;
-// How many k of a stage are unrolled: more would not fit in the instruction cache.
+// Steps of k that are unrolled, an even number: more would not fit in the instruction cache.
 constexpr int CHUNK = TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN);
 // A warp's lanes: eight side by side where the tile is wide enough.
 constexpr int LANES_N = BN / TN < 8 ? BN / TN : 8, LANES_M = 32 / LANES_N;
@@ -30,16 +30,18 @@ struct Matrices {
 
 // ---- copies into shared memory ------------------------------------------------------------------
 
-// Of WIDTH elements of a copy the first `count` are in the matrix; IN_BOUNDS: all of them.
+// One copy of WIDTH elements, of which the first `count` are in the matrix, or all if IN_BOUNDS;
+// zeros for the others. `count` may be negative, or more than WIDTH.
 template <bool IN_BOUNDS, int WIDTH>
 __device__ __forceinline__ void copy(unsigned to, const float* from, int count)
 {
     cp_async<4 * WIDTH>(to, from, IN_BOUNDS ? 4 * WIDTH : 4 * max(0, min(count, WIDTH)));
 }
 
-// One thread's copies of an operand, SIZE rows or columns of the block's tile, whose stored rows go
-// along K. The tile is transposed: [k][row]. A warp copies 8 neighbours of 4 rows: these are whole
-// sectors, and, as rows of the tile are 4 elements longer than SIZE, different banks.
+// One thread's copies of an operand whose neighbours in memory are neighbours along K, such as A;
+// the block's tile has SIZE of its rows. The tile is transposed in shared memory: [k][row], so each
+// copy is of one element. A warp copies 8 neighbours of 4 rows: these are whole sectors, and, as
+// rows of the tile are 4 elements longer than SIZE, different banks.
 template <int SIZE>
 struct CopyTransposed {
     static constexpr int ROWS = BK, PITCH = SIZE + 4;    // of the tile in shared memory
@@ -48,7 +50,8 @@ struct CopyTransposed {
     static_assert(SIZE % AT_ONCE == 0 && BK % 8 == 0, "threads copy equal shares of a tile");
 
     const float* next;                           // this thread's first element of the next stage
-    int ld, size, depth;                         // rows or columns, and k, from there to the ends
+    int ld;                                      // elements from one stored row to the next
+    int size, depth;                             // rows of A, and k, from there to the ends
 
     static __device__ __forceinline__ int first_row() { return threadIdx.x / 8; }
     static __device__ __forceinline__ int first_k() { return threadIdx.x % 8; }
@@ -80,8 +83,9 @@ struct CopyTransposed {
     }
 };
 
-// The same for an operand whose stored rows go along the side of the tile. The tile stays as it is
-// stored: [k][column]. WIDTH: 4, or 1 where not all rows begin at multiples of 16 bytes.
+// The same for an operand whose neighbours in memory are neighbouring columns of the tile, such as
+// B. The tile stays as it is stored: [k][column]. WIDTH: 4, or 1 where not all rows begin at
+// multiples of 16 bytes.
 template <int SIZE>
 struct CopyAsStored {
     static constexpr int ROWS = BK, PITCH = SIZE;
@@ -90,7 +94,7 @@ struct CopyAsStored {
     const float* next;
     int ld, size, depth;
 
-    // Threads for one row: as many as there are copies, if the block has so many.
+    // Threads side by side along a row: one for each copy, but no more than the block has.
     template <int WIDTH>
     static constexpr int ROW_THREADS = SIZE / WIDTH < THREADS ? SIZE / WIDTH : THREADS;
 
@@ -149,7 +153,8 @@ struct Copies {
     CopyB b;
     bool in_bounds, aligned;                     // the tile is inside C; rows begin at 16 bytes
 
-    // For the tile of C at (tile_m, tile_n), from k on. What is from `end` on counts as zero.
+    // For the tile of C at (tile_m, tile_n), from k on. Elements from k = `end` on are taken as
+    // zero.
     __device__ __forceinline__ Copies(const Matrices& x, bool aligned, int tile_m, int tile_n,
                                       int k, int end)
         : in_bounds(tile_m + BM <= x.M && tile_n + BN <= x.N), aligned(aligned)
@@ -169,22 +174,23 @@ struct Copies {
             x.N - tile_n, end - k);
     }
 
-    // Start the copies of the next stage, to this address. `full`: it has BK k.
-    __device__ __forceinline__ void copy_stage(unsigned stage, bool full)
+    // Start the copies of the next stage, to this address. `whole`: it ends before `end`.
+    __device__ __forceinline__ void copy_stage(unsigned address, bool whole)
     {
-        if (aligned)
-            if (in_bounds && full) copy_stage<true, 4>(stage);
-            else copy_stage<false, 4>(stage);
-        else
-            if (in_bounds && full) copy_stage<true, 1>(stage);
-            else copy_stage<false, 1>(stage);
+        if (aligned) {
+            if (in_bounds && whole) start_copies<true, 4>(address);
+            else start_copies<false, 4>(address);
+        } else {
+            if (in_bounds && whole) start_copies<true, 1>(address);
+            else start_copies<false, 1>(address);
+        }
     }
 
     template <bool IN_BOUNDS, int WIDTH>
-    __device__ __forceinline__ void copy_stage(unsigned stage)
+    __device__ __forceinline__ void start_copies(unsigned address)
     {
-        a.copy_tile<IN_BOUNDS, CopyA::BY_FOUR ? WIDTH : 1>(stage);
-        b.copy_tile<IN_BOUNDS, CopyB::BY_FOUR ? WIDTH : 1>(stage + (unsigned)sizeof(Stage::a));
+        a.copy_tile<IN_BOUNDS, CopyA::BY_FOUR ? WIDTH : 1>(address);
+        b.copy_tile<IN_BOUNDS, CopyB::BY_FOUR ? WIDTH : 1>(address + (unsigned)sizeof(Stage::a));
     }
 };
 
@@ -195,7 +201,8 @@ __device__ __forceinline__ bool is_aligned(const Matrices& x)
            (!CopyB::BY_FOUR || (x.ldb % 4 == 0 && (size_t)x.B % 16 == 0));
 }
 
-// The mbarriers' addresses go through an empty asm, or the assembler computes them at each wait.
+// The mbarriers' addresses go through an empty asm, which hides where they come from; otherwise
+// they would be computed anew at each wait.
 __device__ __forceinline__ Pipeline<STAGES> make_pipeline(
     unsigned long long (&barriers)[2 * STAGES])
 {
@@ -218,7 +225,7 @@ __device__ __forceinline__ constexpr int column_step(int q) { return q * LANES_N
 #if A_IN_ROWS
 #include "tile_rows.cuh"
 #else
-// The same for its rows, which come in groups of four too.
+// The same for its rows, which come in groups of four too; row_step is to its i-th row.
 __device__ __forceinline__ int thread_row(int thread)
 {
     return thread / 32 / (BN / WN) * WM + thread % 32 / LANES_N * 4;
@@ -268,13 +275,15 @@ __device__ __forceinline__ void load_first(Fragments& fragments, const StageView
     load_fragments(fragments.a[0], fragments.b[0], view, 0);
 }
 
-// Multiply for one k. Before, load what the next one needs: next_k of the stage of `next`. Up the
-// even rows and down the odd ones, every FMA shares an operand with the one before.
-template <bool LAST>
+// Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`,
+// which may be another stage. Rows snake, to the left the even ones and to the right the odd ones,
+// so that every FMA shares an operand with the one before.
+template <bool LOAD_NEXT>
 __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragments& fragments, int k,
                                          const StageView& next, int next_k)
 {
-    if (!LAST) load_fragments(fragments.a[(k + 1) % 2], fragments.b[(k + 1) % 2], next, next_k);
+    if (LOAD_NEXT)
+        load_fragments(fragments.a[(k + 1) % 2], fragments.b[(k + 1) % 2], next, next_k);
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
@@ -287,10 +296,10 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
 
 // ---- the mainloop -------------------------------------------------------------------------------
 
-// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung's
-// stream says what follows: next_stage() releases the stage that was read, starts copies into a free
-// one, and waits for the tile's next one, which is stream.offset floats behind stage 0. Behind the
-// tile's last stage the offset is negative.
+// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung has
+// a Stream that says what follows: next_stage() releases the stage that was read, starts copies
+// into a free one, and waits for the tile's next one. It returns how many floats after stage 0 that
+// begins; a negative number after the last one.
 template <typename Stream>
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const StageView& first,
                                          int stage, Stream& stream)
@@ -299,22 +308,23 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
     Fragments fragments;
     load_first(fragments, view);
 
-    int chunks = BK / CHUNK;                     // of this stage that remain
+    int chunks = BK / CHUNK;                     // of this stage, still to multiply
     #pragma unroll 1
     while (true) {
         #pragma unroll
         for (int k = 0; k < CHUNK - 1; ++k)
-            multiply<false>(accumulators, fragments, k, view, k + 1);
+            multiply<true>(accumulators, fragments, k, view, k + 1);
         view.advance();
         if (--chunks == 0) {
-            stream.next_stage();
-            if (stream.offset < 0) break;
-            view = first.at(stream.offset);
+            // All of this stage is in registers: its last k is multiplied below.
+            const int offset = stream.next_stage();
+            if (offset < 0) break;
+            view = first.at(offset);
             chunks = BK / CHUNK;
         }
-        multiply<false>(accumulators, fragments, CHUNK - 1, view, 0);
+        multiply<true>(accumulators, fragments, CHUNK - 1, view, 0);
     }
-    multiply<true>(accumulators, fragments, CHUNK - 1, view, 0);
+    multiply<false>(accumulators, fragments, CHUNK - 1, view, 0);
 }
 
 // ---- the epilogue -------------------------------------------------------------------------------
@@ -345,7 +355,7 @@ __device__ __forceinline__ void store_float4(float* C, int ldc, int M, int N, in
             to[v] = beta == 0.0f ? alpha * sums[v] : alpha * sums[v] + beta * to[v];
 }
 
-// The same for all accumulators, for the block's tile at (tile_m, tile_n).
+// Store all accumulators, for the block's tile at (tile_m, tile_n).
 __device__ __forceinline__ void epilogue(float* C, int ldc, int M, int N, int tile_m, int tile_n,
                                          const float (&accumulators)[TM][TN], float alpha,
                                          float beta)

@@ -65,11 +65,11 @@ __device__ __forceinline__ void load_first(Fragments& fragments, const StageView
 }
 
 // As the one for a transposed A, but the next four k of a row are loaded as soon as these are used.
-template <bool LAST>
+template <bool LOAD_NEXT>
 __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragments& fragments, int k,
                                          const StageView& next, int next_k)
 {
-    if (!LAST) load_b(fragments.b[(k + 1) % 2], next, next_k);
+    if (LOAD_NEXT) load_b(fragments.b[(k + 1) % 2], next, next_k);
     #pragma unroll
     for (int i = 0; i < TM; ++i) {
         #pragma unroll
@@ -77,6 +77,6 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
             const int j = i % 2 ? n : TN - 1 - n;
             accumulators[i][j] += fragments.a[k % 4][i] * fragments.b[k % 2][j];
         }
-        if (!LAST && k % 4 == 3) load_row_of_a(fragments.a, i, next, next_k);
+        if (LOAD_NEXT && k % 4 == 3) load_row_of_a(fragments.a, i, next, next_k);
     }
 }

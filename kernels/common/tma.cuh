@@ -15,8 +15,10 @@ __device__ __forceinline__ void prefetch_tensor_map(const TensorMap& map)
     asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
 }
 
-// Start to load the box that begins at (row, col). Its bytes count at `barrier`; what is outside of
-// the matrix is filled with zeros, and counts too.
+// Start to load the box that begins at (row, col). As its bytes arrive they are counted at
+// `barrier`; what is outside of the matrix is filled with zeros, and counts too. The instruction
+// takes the fastest coordinate first. Its shared::cluster means any block of a cluster; a block's
+// own addresses are valid there, and without clusters a block is a cluster by itself.
 __device__ __forceinline__ void tma_load(unsigned to, const TensorMap& map, int row, int col,
                                          unsigned barrier)
 {

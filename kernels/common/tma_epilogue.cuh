@@ -1,5 +1,6 @@
 // The epilogue by TMA: a warpgroup's 64 × BN accumulators go to a buffer in shared memory by
-// stmatrix, and from there to C by tensor map, in pieces of 128 bytes a row.
+// stmatrix, and from there to C by tensor map, in pieces of 128 bytes a row. map_c has boxes of 64
+// such rows, swizzled by 128 bytes.
 // Before it: ACCUMULATORS, how many a thread has, and BN.
 #pragma once
 
@@ -24,7 +25,9 @@ __device__ __forceinline__ void round_accumulators(Rounded& rounded,
         rounded[i] = round_pair(accumulators[2 * i], accumulators[2 * i + 1]);
 }
 
-// A thread's pairs of one piece into the buffer, swizzled.
+// A thread's pairs of one piece into the buffer, swizzled. stmatrix is ldmatrix (15) the other way:
+// lane l gives the address of row l % 8 of matrix l / 8. The four matrices are rows 0 to 7 and 8 to
+// 15 of a warp's chunk i / 2, then the same of the next chunk, as the accumulators lie.
 __device__ __forceinline__ void store_to_buffer(unsigned buffer, const PairC* pairs)
 {
     const int thread = threadIdx.x % WARPGROUP_THREADS;
@@ -56,10 +59,11 @@ __device__ __forceinline__ void store_piece(const Rounded& rounded, int piece,
 {
     const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
     const unsigned buffer = shared_address(buffers[piece % STORE_BUFFERS]);
+    // Wait until the last store from this buffer has read it. Barrier 0 is __syncthreads()'s.
     if (leader) tma_store_wait_read<STORE_BUFFERS - 1>();
     named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // the buffer is free
     store_to_buffer(buffer, rounded + piece * (PIECE_COLUMNS / 4));
-    fence_async_proxy();
+    fence_async_proxy();                                           // before TMA reads the buffer
     named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads have stored
     if (leader) tma_store(map_c, m, n + piece * PIECE_COLUMNS, buffer);
 }

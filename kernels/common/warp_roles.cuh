@@ -10,11 +10,13 @@
 
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
 
-// As far as registers go: two where a thread has few accumulators.
+// Two blocks fit on an SM only where a thread has few accumulators.
 constexpr int BLOCKS_PER_SM = CONSUMERS == 1 && BN <= 128 ? 2 : 1;
 
-// A block begins with equally many registers for each thread. With three warpgroups, the producer
-// returns most of its own, and the consumers take them; with two, each has as many as it can.
+// A block begins with equally many registers for each thread: with three warpgroups 65,536 / 384,
+// rounded down to 168. The producer keeps 40, and the consumers have 232 each: 40 + 2 * 232 = 3 *
+// 168. The instruction is for a whole warpgroup; so the producer is one, though one thread of it
+// works. With two warpgroups, each has as many as it can use.
 constexpr bool MOVE_REGISTERS = CONSUMERS == 2;
 
 __device__ __forceinline__ void deallocate_registers()

@@ -2,7 +2,8 @@
 // and the tensor cores read both operands from shared memory by themselves. For sm_90a alone.
 //
 // Operands lie in rows of 128 bytes with a swizzle of 128 bytes: chunk c, of 16 bytes, of row r is
-// at chunk c ^ r % 8. The swizzle repeats every 8 rows, and operands begin where it does.
+// at chunk c ^ r % 8. The swizzle repeats every 8 rows, and operands begin at multiples of that,
+// SWIZZLE_PERIOD. The tensor map that fills them is made with the same swizzle.
 #pragma once
 
 constexpr int WARPGROUP_THREADS = 128;
@@ -21,7 +22,8 @@ constexpr Descriptor SWIZZLE_128_BYTES = 1;
 // An address has 18 bits here: above them stands, in a cluster, the rank of the block.
 constexpr unsigned ADDRESS_MASK = (1 << 18) - 1;
 
-// `leading_offset`: where rows lie along N, from their first 64 elements to the next 64.
+// `leading_offset`, where rows lie along N: bytes from a square of 64 columns to the next one. Rows
+// along K need none: their 64 elements are one row of 128 bytes.
 __device__ __forceinline__ Descriptor make_descriptor(unsigned address, int leading_offset = 0)
 {
     return (Descriptor)((address & ADDRESS_MASK) / 16) << START_ADDRESS
@@ -30,6 +32,7 @@ __device__ __forceinline__ Descriptor make_descriptor(unsigned address, int lead
          | SWIZZLE_128_BYTES << SWIZZLE_MODE;
 }
 
+// To so many bytes further along K.
 __device__ __forceinline__ Descriptor advance(Descriptor descriptor, int bytes)
 {
     return descriptor + (bytes / 16 << START_ADDRESS);
@@ -55,7 +58,8 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
 }
 
-// Row and column of a thread's accumulator i, in the 64 rows of its warpgroup.
+// Row and column of a thread's accumulator i, in the 64 rows of its warpgroup: as those of mma.sync
+// (15), of which a warp here has 16 rows, in pieces of 8 columns.
 __device__ __forceinline__ int accumulator_row(int i)
 {
     return threadIdx.x % WARPGROUP_THREADS / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;

@@ -15,11 +15,14 @@
 #define WGMMA_TYPES "f32.f16.f16"
 #endif
 
-typedef unsigned short Element;                  // the bits of one
+typedef unsigned short Element;                  // the bits of an element
 
-constexpr int WGMMA_K = 16;                      // along K of one instruction
+constexpr int WGMMA_K = 16;                      // elements along K that an instruction takes
 constexpr int ROW_ELEMENTS = ROW_BYTES / (int)sizeof(Element);
 
+// The instruction for SUMS accumulators of a thread. In its text, a, b, `accumulate` and
+// TRANSPOSE_B of the caller follow them, under the numbers A, B, ACCUMULATE and TRANSPOSE. p: add
+// to the accumulators; 1, 1: neither A nor B is negated; 0: A is not transposed.
 #define WGMMA(COLUMNS, SUMS, A, B, ACCUMULATE, TRANSPOSE) \
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " ACCUMULATE ", 0; " \
                  "wgmma.mma_async.sync.aligned.m64n" COLUMNS "k16." WGMMA_TYPES \

@@ -1,5 +1,6 @@
-// The many operands of a wgmma instruction in inline PTX: %0, %1, … for a thread's accumulators in
-// its text, and float accumulators[COUNT] as constraints. The others follow, from %COUNT on.
+// The many operands of a wgmma instruction in inline PTX, for COUNT accumulators of a thread.
+// REGISTERS_COUNT are their numbers in the instruction's text, %0, %1, …; ACCUMULATORS_COUNT are
+// the operands themselves, as constraints. The others follow, from %COUNT on.
 #pragma once
 
 #define REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"

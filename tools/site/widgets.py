@@ -32,7 +32,7 @@ from ptxsim.architectures import SIMULATED_ARCH
 from tools.site.interactive import LAB, RING_PLAYER, Call, calls
 
 FOLDER = "widgets"
-FARTHEST = 2  # settings that a view changes of those at which the sliders stand at first, at most
+FARTHEST, MOST = 2, 64  # moves from where the sliders stand at first; one where these are more
 NOT_HERE = "{settings} go together, but this page has no picture of them: gl.lab in the notebook draws it."  # fmt: skip # noqa: E501
 NO_SCRIPT = "The sliders need JavaScript; the picture is that of the settings shown."
 
@@ -104,18 +104,8 @@ def _drawn_at_once(call: Call) -> list[Settings]:
 
 
 def rendered(rung: Rung, start: Settings) -> list[Settings]:
-    """The settings of which there are views where sliders begin with `start`: those that come
-    compiled and are near it. Raises IllegalSetting where `start` is not one of them."""
-    near = [
-        settings for settings in ladder.legal_settings(rung)
-        if rung.ships(settings) and len(settings.items() - start.items()) <= FARTHEST
-    ]  # fmt: skip
-    if start not in near:
-        raise ladder.IllegalSetting(
-            f"{rung.name} with {ladder.listed(start)} has no picture on the site: begin with "
-            "settings that come compiled."
-        )
-    return near
+    """The settings of which there are views where sliders begin with `start`."""
+    return ladder.near(rung, start, FARTHEST, MOST)
 
 
 def _views(task: tuple[Call, Settings]) -> dict[Values, View]:

@@ -34,21 +34,13 @@ def _suits(problem: Problem, s: Settings) -> bool:
     return problem.batch > 1 and inside and 4 * s["BM"] * s["BN"] >= m * n
 
 
-def _ships_batched(s: Settings) -> bool:
-    """All tiles as a sweep tries them, and the default in all other ways to take matrices."""
-    if not (s["OP_A"] or s["OP_B"] or s["POINTERS"]):
-        return True
-    others = s["OP_A"] + s["OP_B"] == 0 or not s["POINTERS"]
-    return others and SQUARE.items() <= s.items() and s["RESIDENT"] == 6
-
-
 RUNG = Rung(
     name="13_batched",
     title="Batched products",
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     inner_loop=(
-        ("if (copied >= matrices.K)", "copied += BK"),
-        ("pipeline.release(", "offset = k_left"),
+        ("if (copied_k >= copied_matrices.K)", "copied_k += BK"),
+        ("pipeline.release(", "return k_left"),
         ("for (; tile.product < batch", "accumulators, alpha, beta"),
     ),
     parameters=(
@@ -58,7 +50,6 @@ RUNG = Rung(
         *shapes.operations(),
     ),
     families=BATCHED_FAMILIES,
-    ships=_ships_batched,
     tuned_shapes=tuple((*problem.shape, problem.batch) for problem in BATCHES),
     swept=_suits,
     tile=shapes.tile,

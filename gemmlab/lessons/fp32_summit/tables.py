@@ -9,6 +9,7 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import counters, recorded
+from gemmlab.cuda.disassembler import Instruction, NoListing, parse
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE
 from gemmlab.lessons.fp32_summit import measure
@@ -19,7 +20,7 @@ from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of
+from gemmlab.sass.inner_loop import CLASSES, COPY, MULTIPLY_ADD, class_of, runs_of
 from ptxsim.architectures import LIMITS, SIMULATED_ARCH, base
 
 Steps = tuple[measure.SummitStep, ...]
@@ -74,7 +75,7 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
         trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
         slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
         if trip.mix[MULTIPLY_ADD] < adds:
-            slots += Counter(map(class_of, loops.change_of_stage(kernel)))
+            slots += Counter(map(class_of, _change_of_stage(kernel)))
         every = {kind: stages * slots[kind] for kind in CLASSES}
         total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
         share = round(100 * every[MULTIPLY_ADD] / total, 1)
@@ -83,6 +84,22 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
             dtype=object,
         )
     return pandas.DataFrame(columns)
+
+
+def _change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
+    """What a warp executes between two stages whose tiles other warps bring, for sm_90a.
+
+    It stands between the two parts of a trip, which jumps over it while a stage lasts; where the
+    next one is there already, all of it is executed once. Raises NoListing for a loop that loads
+    its tiles itself or is all in one part, and what loops.loop() raises.
+    """
+    code = parse(loops.listing_of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
+    trip = loops.loop(kernel, SIMULATED_ARCH)
+    runs = runs_of(trip.instructions)
+    if trip.mix[COPY] or len(runs) != 2:
+        raise NoListing(f"{kernel.name} has no change of stage apart from its loop")
+    (_, end), (start, _) = runs
+    return tuple(code[end:start])
 
 
 def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 
 from gemmlab.ladder import precision as precisions
@@ -19,9 +20,32 @@ FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of
 THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
 
 
+@cache
+def _by_warpgroups(
+    a: precisions.ElementType, b: precisions.ElementType, c: precisions.ElementType,
+    scales: precisions.Scales, promoted: int,
+) -> Precision:  # fmt: skip
+    """Of 8-bit floats with scales, by wgmma. What its sums lose is in gemmlab.kernel.bounds.
+
+    Here are the roundings to float32: one for each sum that is promoted, and five for scales and
+    what they multiply.
+    """
+    types = a.name if a is b else f"{a.name} × {b.name}"
+    name = f"{types} to {c.name}, scales of {scales.name}"
+    if promoted != PROMOTED:
+        name += f", sums of {promoted}" if promoted else ", one sum"
+
+    def errors(k: int) -> tuple[float, float]:
+        return (-(-k // promoted) if promoted else 1) + 5, FLOAT32.unit_roundoff
+
+    return Precision(
+        name, a, b, c, FLOAT32, errors, on_tensor_cores=True, scales=scales, promoted=promoted
+    )
+
+
 def _precision(s: Settings) -> Precision:
     c = FLOAT32 if s["OUT32"] else BFLOAT16
-    return precisions.by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
+    return _by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
 
 
 def _c_columns(s: Settings) -> int:
@@ -97,32 +121,11 @@ def _whole_squares(s: Settings) -> str | None:
     return None
 
 
-COMPUTED = {"SCALES", "PROMOTE", "DTYPE", "OUT32"}
-
-
 def _swept(problem: Problem, s: Settings) -> bool:
     """Small tiles where C is small; none where rows suit neither tensor maps nor cuBLASLt."""
     if not _has_maps(problem):
         return False
     return problem.m * problem.n < tma_wgmma.SMALL_C or s["BM"] * s["BN"] >= tma_wgmma.LARGE_TILE
-
-
-TILES = {(64, 2), (64, 8), (128, 6)}  # of other tiles that ship, BN and STAGES
-OF_512 = {"BN": 64, "STAGES": 8}  # has room for two sums of 512 products
-
-
-def _ships(s: Settings) -> bool:
-    """Each parameter by itself; all that goes into errors; some tiles, for both ends of scales."""
-    changed = {name for name, value in s.items() if value != RUNG.defaults[name]}
-    if len(changed) <= 1 or changed <= {"SCALES", "PROMOTE"} or changed <= {"SCALES", "CLUSTER"}:
-        return True
-    if s["OUT32"]:
-        tiles = OF_512 if s["PROMOTE"] == 512 else {}
-        return changed <= {*COMPUTED, *tiles} and tiles.items() <= s.items()
-    if s["BN"] > THREE_SETS:
-        return changed <= {"BM", "BN", "STAGES", "PROMOTE"} and s["STAGES"] == 4
-    tiles = {"BM", "BN", "STAGES", "SCALES"}
-    return changed <= tiles and (s["BN"], s["STAGES"]) in TILES and s["SCALES"] != 1
 
 
 RUNG = Rung(
@@ -162,10 +165,9 @@ RUNG = Rung(
     ),
     model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
     needs_arch=lambda s: ARCH,
-    precision=precisions.by_warpgroups(E4M3, E4M3, BFLOAT16, precisions.OF_TENSORS, PROMOTED),
+    precision=_by_warpgroups(E4M3, E4M3, BFLOAT16, precisions.OF_TENSORS, PROMOTED),
     by_type=_precision,
     ops=lambda s: "NT",
-    ships=_ships,
     tuned_shapes=(*THIN, (8192, 8192, 8192)),
     swept=_swept,
     planted=Planted.beside(__file__),

@@ -197,14 +197,6 @@ def _is_tried(problem: Problem, s: Settings) -> bool:
     return any(tried.items() <= s.items() for tried in TRIED.get(problem.shape, ()))
 
 
-def _ships_split(s: Settings) -> bool:
-    """What a sweep tries somewhere, and the default tile with all ways to join and layouts."""
-    square = SQUARE.items() <= s.items()
-    if s["OP_A"] or s["OP_B"]:
-        return square and (s["SPLIT"], s["JOIN"]) == (4, EVERY_PART)
-    return (square and s["SPLIT"] <= 4) or any(_is_tried(Problem(*shape), s) for shape in TRIED)
-
-
 RUNG = Rung(
     name="12_split_k",
     title="Split-K",
@@ -219,7 +211,6 @@ RUNG = Rung(
         *shapes.operations(),
     ),
     families=SPLIT_FAMILIES,
-    ships=_ships_split,
     tuned_shapes=tuple(TRIED),
     swept=_is_tried,
     tile=shapes.tile,

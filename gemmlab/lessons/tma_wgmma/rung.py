@@ -89,33 +89,16 @@ WHAT = (
     Parameter("OUT32", 0, (0, 1), "1: C is float32", tuned=False),
 )
 
-TILES = ("BM", "BN", "STAGES", "CLUSTER")
-OTHERS = ({"GROUP"}, {"OP_B", "DTYPE", "OUT32"}, {"SEND_LATER"}, {"EARLY_LAUNCH"})
 USUAL = {
     "BM": 128, "BN": 256, "STAGES": 4, "GROUP": 16, "SPLIT": 1, "CLUSTER": 2, "SHARE_A": 0,
     "SEND_LATER": 1, "EARLY_LAUNCH": 1, "OP_B": 0, "DTYPE": 0, "OUT32": 0,
 }  # fmt: skip
-THIN_STAGES = (4, 8)  # of tiles that are split, or share A
 SMALL_C = 2048 * 2048  # elements; below it few tiles are large
 LARGE_TILE = 128 * 128
 
 
 def _changed(s: Settings) -> set[str]:
     return {name for name, value in s.items() if value != USUAL[name]}
-
-
-def _is_thin(s: Settings) -> bool:
-    """Whether a cluster computes one tile in parts, or tiles side by side: for C of few rows."""
-    return s.get("SPLIT", 1) > 1 or bool(s.get("SHARE_A", 0))
-
-
-def _ships(s: Settings) -> bool:
-    """All tiles; with the usual one also other orders of tiles, other types and another B."""
-    if _is_thin(s):
-        return _changed(s) <= {*TILES, "SPLIT", "SHARE_A"} and s["STAGES"] in THIN_STAGES
-    if s.get("CLUSTER", 1) > 2:
-        return False
-    return any(_changed(s) <= some for some in (set(TILES), *OTHERS))
 
 
 # What a sweep tries besides the default: of some forty that were timed on an NVIDIA H200 they were
@@ -149,7 +132,6 @@ common = {
     "precision": HALF,
     "by_type": precision,
     "ops": lambda s: ops({"OP_A": 0, **s}),
-    "ships": _ships,
     "swept": _swept,
     "by_wgmma": True,
 }
