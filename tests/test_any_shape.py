@@ -85,7 +85,7 @@ def test_stream_k_takes_any_size_of_whole_16_bytes(m, n, k, cut, factors, precis
 
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 9000), st.data())
 def test_each_k_tile_belongs_to_one_worker(m, n, k, data):
-    """Whole and cut tiles are all tiles; no worker is without work; no more share than are there."""
+    """Whole and cut tiles are all tiles; no worker is idle; no more share than are there."""
     family = data.draw(st.sampled_from(SQUARES)) | {"CUT": data.draw(st.sampled_from(sorted(CUTS)))}
     problem = Problem(m, 8 * n, 8 * k)
     workers, cut, sharing = STREAM_K.divided(problem, STREAM_K.defaults | family, SIMULATED)

@@ -77,8 +77,8 @@ def judged_sentence() -> str:
              if family == "all"]  # fmt: skip
     count = judged.groupby("dtype").size().min()
     return (
-        f"At {count} shapes of each type, drawn at random after the choice was fixed, the geometric "
-        f"mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
+        f"At {count} shapes of each type, drawn at random after the choice was fixed, the "
+        f"geometric mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
         f"({plots.style.provenance(judged)})."
     )
 

@@ -11,10 +11,10 @@ coefficients; choice.csv of a GPU's records keeps them.
 from __future__ import annotations
 
 import csv
+import math
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
-import math
 from math import prod
 
 from gemmlab import ladder
