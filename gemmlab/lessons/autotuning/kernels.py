@@ -297,7 +297,6 @@ STREAM_K = Rung(
         Parameter("DTYPE", 0, (0, 1), "A, B and C: 0 float16, 1 bfloat16", tuned=False),
     ),
     families=SQUARES,
-    ships=lambda s: False,
     tile=tile,
     depth=lambda s: SQUARE,
     cluster_tiles=_cluster_tiles,
