@@ -8,10 +8,10 @@
 // Launch:  block (2 * BM + 128), grid (workers * CLUSTER): all of them resident. A worker is a
 //          cluster. Of its tiles of C, cut_tiles are cut among the first cut_workers workers, with
 //          cut_tiles * k_tiles / cut_workers k tiles each; the others are taken whole, in turn.
-//          Dynamic shared memory as 17.
-// Takes:   as 16_tma_wgmma.cu, rows at multiples of 16 bytes, K not 0. `parts`: room for two tiles
-//          of floats for each block that has cut ones. `arrived`: a counter for each cut tile of
-//          each block of a cluster, 0 before and after.
+//          Dynamic shared memory as 17. Rows off 16 bytes: any_width.cuh.
+// Takes:   as 16_tma_wgmma.cu. `parts`: room for two tiles of floats for each block that has cut
+//          ones. `arrived`: a counter for each cut tile of each block of a cluster, 0 before and
+//          after.
 
 #ifndef MIN_BLOCKS
 #define MIN_BLOCKS 1                             // that must fit on one SM
@@ -375,3 +375,6 @@ stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
     }
     if (warpgroup < CONSUMERS && leader) tma_store_wait();
 }
+
+// The kernel for matrices that cannot have tensor maps.
+#include "any_width.cuh"

@@ -118,7 +118,6 @@ def test_any_size_with_any_factors(of_type, m, n, k, factors, data):
         (ANY_SHAPE.name, {"COPY_B": 4}, (8, 6, 8), "multiples of them, not K=8 and N=6"),
         (DIRECT.name, {"VECTOR_A": 2}, (8, 8, 7), "multiples of them, not K=7 and N=8"),
         (DIRECT.name, LANES[2], (8, 2, 8), "with ONE_COLUMN=1 takes N=1, not N=2"),
-        (STREAM_K.name, {}, (8, 6, 8), "multiples of 16 bytes, not K=8, N=6"),
     ],
 )
 def test_a_shape_that_the_settings_do_not_suit_is_refused(name, chosen, shape, message):

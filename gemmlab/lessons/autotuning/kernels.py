@@ -19,8 +19,8 @@ from gemmlab.lessons.tma_wgmma.rung import (
     ROW_BYTES,
     SQUARE,
     SQUARE_BYTES,
-    has_maps,
     maps_of,
+    or_any_width,
 )
 from ptxsim.architectures import LIMITS, base
 
@@ -258,26 +258,19 @@ def _divided(problem: Problem, s: Settings, target: Target) -> tuple[int, int, i
     return (most if tiles > cut else sharing), cut, sharing
 
 
-def _stream_k(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    if not has_maps(problem):
-        raise IllegalSetting(
-            "20_stream_k takes a K above 0 and rows that begin at multiples of 16 bytes, not "
-            f"K={problem.k}, N={problem.n}"
-        )
+def _stream_k(problem: Problem, s: Settings, target: Target) -> Launch:
     workers, cut, sharing = _divided(problem, s, target)
     down, across = _cluster_tiles(s)
     a, b = maps_of({"OP_B": 0}, s["BM"] // across, s["BN"] // down)
     parts = 8 * s["BM"] * s["BN"] * s["CLUSTER"] * sharing
-    return [
-        Launch(
-            "stream_k", (workers * s["CLUSTER"], 1, 1),
-            (GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1), 1, 1), _stream_k_bytes(s),
-            args=(a, b, MapOf("C", (SQUARE, SQUARE), "128B"), *PRODUCT[2:], cut, sharing,
-                  Workspace("parts", max(16, parts)),
-                  Workspace("arrived", 4 * max(1, cut) * s["CLUSTER"], zeroed=True)),
-            cluster=(s["CLUSTER"], 1, 1), early=True,
-        )
-    ]  # fmt: skip
+    return Launch(
+        "stream_k", (workers * s["CLUSTER"], 1, 1),
+        (GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1), 1, 1), _stream_k_bytes(s),
+        args=(a, b, MapOf("C", (SQUARE, SQUARE), "128B"), *PRODUCT[2:], cut, sharing,
+              Workspace("parts", max(16, parts)),
+              Workspace("arrived", 4 * max(1, cut) * s["CLUSTER"], zeroed=True)),
+        cluster=(s["CLUSTER"], 1, 1), early=True,
+    )  # fmt: skip
 
 
 STREAM_K = Rung(
@@ -301,7 +294,7 @@ STREAM_K = Rung(
     depth=lambda s: SQUARE,
     cluster_tiles=_cluster_tiles,
     divided=_divided,
-    plan=_stream_k,
+    plan=or_any_width(_stream_k),
     constraints=(fits(_stream_k_bytes, ARCH),),
     model_bytes=lambda problem, s: tile_reuse(problem, s, TYPES[s["DTYPE"]]),
     needs_arch=lambda s: ARCH,
