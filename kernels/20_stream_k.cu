@@ -1,13 +1,15 @@
 // 20  Stream-K on tensor cores
-// Idea:    every SM gets the same number of k tiles, whatever the shape. Tiles of C that do not
-//          fill a whole round of all SMs are laid end to end, each as long as K, and cut into equal
-//          lengths. Blocks that share a tile store their sums, and each adds up a part of the tile
-//          at the end. Stages are copied on and on, across the borders of tiles.
+// Idea:    all SMs are busy to the end, whatever the shape. Tiles of C that do not fill a whole
+//          round of all SMs are laid end to end, each as long as K, and cut into equal lengths.
+//          Blocks that share a tile store their sums, and each adds up a share of the tile at the
+//          end. Cut tiles come first: others' sums arrive while whole tiles are multiplied. Stages
+//          are copied on and on, across the borders of tiles.
 // Before:  18_persistent.cu gave whole tiles to blocks, so that some had one more than others, or
 //          there were fewer tiles than SMs.
 // Launch:  block (2 * BM + 128), grid (workers * CLUSTER): all of them resident. A worker is a
-//          cluster. Of its tiles of C, cut_tiles are cut among the first cut_workers workers, with
-//          cut_tiles * k_tiles / cut_workers k tiles each; the others are taken whole, in turn.
+//          cluster, and a tile of C here is CLUSTER blocks large. The first cut_tiles of them are
+//          cut among the first cut_workers workers, cut_tiles * k_tiles / cut_workers k tiles for
+//          each, or one more; the others are taken whole, in turn.
 //          Dynamic shared memory as 17. Rows off 16 bytes: any_width.cuh.
 // Takes:   as 16_tma_wgmma.cu. `parts`: room for two tiles of floats for each block that has cut
 //          ones. `arrived`: a counter for each cut tile of each block of a cluster, 0 before and
@@ -73,12 +75,13 @@ struct CutTiles {
     }
 };
 
-// What a worker does one after the other: its length of the cut tiles, and then whole ones.
+// What a worker does one after the other: its length of the cut tiles, and then whole ones. A span
+// is what it multiplies of one tile: `count` k tiles from k_tile on.
 struct Work {
     int at, end, whole;                          // k tiles; the number of its next whole tile
-    int tile = 0, k_tile = 0, count = 0;         // the current piece
+    int tile = 0, k_tile = 0, count = 0;         // the current span
 
-    // To the next piece, if there is one.
+    // To the next span, if there is one.
     __device__ __forceinline__ bool next(const CutTiles& cut, int tiles, int workers)
     {
         if (at < end) {
@@ -101,7 +104,7 @@ struct Output {
     int M, N;
     float alpha, beta;
 
-    // Two neighbours of a row: N is even.
+    // Two neighbours of a row: N is even, as C has a tensor map.
     __device__ __forceinline__ void store_pair(int row, int col, float first, float second) const
     {
         if (row >= M || col >= N) return;
@@ -116,8 +119,8 @@ struct Output {
     }
 };
 
-// The part of a tile that lies in C: so many threads of the consumers have rows of it, in whole
-// warps, and so many chunks columns.
+// How much of a tile lies in C: threads of the consumers with rows in C, in whole warps, and chunks
+// of 8 columns.
 struct Extent {
     int threads, chunks;
 
@@ -147,42 +150,43 @@ __device__ __forceinline__ void store_part(const float (&accumulators)[ACCUMULAT
                                accumulators[4 * i + 2], accumulators[4 * i + 3]));
 }
 
-// Float4 number n of a part: two neighbours, and the two 8 rows below, of a tile.
+// The float4 at this position of a part: two neighbours, and the two 8 rows below, of a tile.
 __device__ __forceinline__ void store_sum(const Output& out, TileStart tile, Extent extent,
-                                          int number, float4 sum)
+                                          int position, float4 sum)
 {
-    const int chunk = number / extent.threads, thread = number - chunk * extent.threads;
+    const int chunk = position / extent.threads, thread = position - chunk * extent.threads;
     const int row = tile.m + thread / 32 * 16 + thread % 32 / 4;       // four warps have 64 rows
     const int col = tile.n + chunk * 8 + thread % 4 * 2;
     out.store_pair(row, col, sum.x, sum.y);
     out.store_pair(row + 8, col, sum.z, sum.w);
 }
 
-// The parts of the workers that share a tile, from the first float4 of this worker's share on.
+// The parts of the workers that share a tile, from the first float4 of this block's share on.
 struct Parts {
-    const float4* first;                         // of the first worker
-    int begun_before;                            // float4s, to its second part if it has one
-    int workers, count;                          // of workers; of float4s of this share
+    const float4* first;                         // the first worker's first part
+    int to_second;                               // float4s to its second, if that is meant
+    int sharers, count;                          // workers; float4s of this share
 
-    // Add the parts begin, begin + step, …, in this order, for POSITIONS float4s, THREADS apart.
+    // Add the parts of every step-th worker from `begin` on, in this order, for POSITIONS float4s,
+    // THREADS apart.
     template <int POSITIONS>
-    __device__ __forceinline__ void add_up(float4 (&sums)[POSITIONS], int number, int begin,
+    __device__ __forceinline__ void add_up(float4 (&sums)[POSITIONS], int position, int begin,
                                            int step) const
     {
         constexpr int AT_A_TIME = LOADS / POSITIONS;
         #pragma unroll
         for (int p = 0; p < POSITIONS; ++p) sums[p] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         #pragma unroll 1
-        for (int w = begin; w < workers; w += AT_A_TIME * step) {
+        for (int w = begin; w < sharers; w += AT_A_TIME * step) {
             float4 summands[AT_A_TIME][POSITIONS];
             #pragma unroll
             for (int i = 0; i < AT_A_TIME; ++i)
                 #pragma unroll
                 for (int p = 0; p < POSITIONS; ++p) {
-                    const int worker = w + i * step, n = number + p * THREADS;
+                    const int worker = w + i * step, n = position + p * THREADS;
                     summands[i][p] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-                    if (worker < workers && n < count)         // past L1: others have written it
-                        summands[i][p] = __ldcg(first + (worker == 0 ? begun_before : 0)
+                    if (worker < sharers && n < count)         // past L1: others have written it
+                        summands[i][p] = __ldcg(first + (worker == 0 ? to_second : 0)
                                                 + (size_t)worker * (2 * CLUSTER * TILE_FLOAT4S)
                                                 + n);
                 }
@@ -194,35 +198,36 @@ struct Parts {
     }
 };
 
-// Where this block's part of a piece lies: its first one of two, or its second.
+// Where a block stores its sums: part 0 those of its first span, part 1 those of its last one.
 __device__ __forceinline__ size_t part_of(int worker, bool second, int rank)
 {
     return (size_t)((2 * worker + second) * CLUSTER + rank) * TILE_FLOAT4S;
 }
 
-// By all threads of a worker: wait for the others that share this tile, add up a share of it, in
-// the same order at every run, and store it.
+// By all threads of a block: wait for the others that share this tile, add up a share of it, in the
+// same order at every run, and store it. `scratch`: shared memory, a float4 for each thread.
 __device__ __forceinline__ void join(const Output& out, const float4* parts, unsigned* arrived,
                                      const CutTiles& cut, int number, int rank, TileStart tile,
-                                     float4* sums)
+                                     float4* scratch)
 {
-    const int first_k_tile = number * cut.k_tiles, first = cut.worker_of(first_k_tile);
-    const int workers = cut.worker_of(first_k_tile + cut.k_tiles - 1) - first + 1;
+    const int first_k_tile = number * cut.k_tiles, first_worker = cut.worker_of(first_k_tile);
+    const int sharers = cut.worker_of(first_k_tile + cut.k_tiles - 1) - first_worker + 1;
     unsigned* counter = arrived + number * CLUSTER + rank;
     if (threadIdx.x == 0) {
-        while (counter_load(counter) < workers) {}
+        while (counter_load(counter) < sharers) {}
         // The last one that has seen them all clears the counter.
-        if (counter_increment(counter) == 2 * workers - 1) *counter = 0;
+        if (counter_increment(counter) == 2 * sharers - 1) *counter = 0;
     }
     __syncthreads();
 
     const Extent extent(tile, out.M, out.N);
-    const int float4s = extent.threads * extent.chunks, share = ceil_div(float4s, workers);
-    const int begin = (blockIdx.x / CLUSTER - first) * share, count = min(share, float4s - begin);
+    const int float4s = extent.threads * extent.chunks, share = ceil_div(float4s, sharers);
+    const int begin = (blockIdx.x / CLUSTER - first_worker) * share;
+    const int count = min(share, float4s - begin);
     if (count <= 0) return;
-    const Parts all = {parts + part_of(first, false, rank) + begin,
-                       cut.first_of(first) < first_k_tile ? CLUSTER * TILE_FLOAT4S : 0, workers,
-                       count};
+    const Parts all = {parts + part_of(first_worker, false, rank) + begin,
+                       cut.first_of(first_worker) < first_k_tile ? CLUSTER * TILE_FLOAT4S : 0,
+                       sharers, count};
     if (count > THREADS / 2) {                   // each thread adds all parts of some float4s
         constexpr int POSITIONS = 4;
         #pragma unroll 1
@@ -236,21 +241,21 @@ __device__ __forceinline__ void join(const Output& out, const float4* parts, uns
         }
         return;
     }
-    // Groups of `count` threads add some of the parts each.
-    const int groups = min(THREADS / count, workers);
+    // Few float4s, and many parts: groups of `count` threads add some of the parts each.
+    const int groups = min(THREADS / count, sharers);
     const int group = threadIdx.x / count, n = threadIdx.x % count;
     float4 total[1];
     if (group < groups) {
         all.add_up(total, n, group, groups);
-        sums[threadIdx.x] = total[0];
+        scratch[threadIdx.x] = total[0];
     }
     __syncthreads();
     if (group == 0) {
         #pragma unroll 8
-        for (int other = 1; other < groups; ++other) add(total[0], sums[other * count + n]);
+        for (int other = 1; other < groups; ++other) add(total[0], scratch[other * count + n]);
         store_sum(out, tile, extent, begin + n, total[0]);
     }
-    __syncthreads();                             // the sums may be overwritten
+    __syncthreads();                             // the next tile may overwrite it
 }
 
 // By a consumer: store a whole tile's accumulators, the columns beyond the last whole piece of
@@ -325,7 +330,7 @@ stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
                 for (int s = 0; s < STAGES; ++s, state.advance())
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
         }
-        __syncwarp();
+        __syncwarp();                            // its other threads have waited here
         if (BORROW_REGISTERS) {
             named_barrier_sync<WARPGROUP_THREADS>(CONSUMERS + 2);  // its warps, once between two
             raise_registers<REGISTERS>();
@@ -334,7 +339,7 @@ stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
         if (BORROW_REGISTERS) raise_registers<CONSUMER_REGISTERS>();
         float accumulators[ACCUMULATORS];
         const Output out = {C, M, N, alpha, beta};
-        for (bool first = true; work.next(cut, tiles, workers); first = false) {
+        for (bool first_span = true; work.next(cut, tiles, workers); first_span = false) {
             for (int i = 0; i < work.count; ++i) {
                 mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                 wgmma_fence();
@@ -352,7 +357,7 @@ stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
                 store_tile(accumulators, shared.store_buffers[warpgroup], map_c, out, tile,
                            warpgroup);
             } else {
-                store_part(accumulators, parts + part_of(worker, !first, rank),
+                store_part(accumulators, parts + part_of(worker, !first_span, rank),
                            Extent(tile, M, N));
                 named_barrier_sync<CONSUMER_THREADS>(CONSUMERS + 1);       // all have stored
                 if (threadIdx.x == 0) counter_increment(arrived + work.tile * CLUSTER + rank);
@@ -361,13 +366,14 @@ stream_k(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tensor
         if (BORROW_REGISTERS) lower_registers<REGISTERS>();
     }
 
-    // Now the tiles that others have parts of: at most the first one and the last one.
+    // Now the tiles that others have parts of: of the cut ones at most the first and the last.
     __syncthreads();                             // all stages are read
     if (begin < end) {
         const Output out = {C, M, N, alpha, beta};
-        const int first = (unsigned)begin / k_tiles, last = (unsigned)(end - 1) / k_tiles;
+        const int first_tile = (unsigned)begin / k_tiles, last_tile = (unsigned)(end - 1) / k_tiles;
         #pragma unroll 1
-        for (int number = first; number <= last; number += max(1, last - first)) {
+        for (int number = first_tile; number <= last_tile;
+             number += max(1, last_tile - first_tile)) {
             if (number * k_tiles >= begin && (number + 1) * k_tiles <= end) continue;
             join(out, parts, arrived, cut, number, rank,
                  tile_start(number, tile_rows, tile_cols, rank), (float4*)shared.stages);
