@@ -60,7 +60,7 @@ class PackedLaunch:
             (ctypes.c_uint * 3)(*grid), (ctypes.c_uint * 3)(*block), shared_bytes, None,
             ctypes.pointer(attribute), int(early),
         )  # fmt: skip
-        self._config, self._reference = config, ctypes.byref(config)
+        self._config, self._reference, self._stream = config, ctypes.byref(config), 0
         self._kernel = ctypes.c_void_p(function.kernel.ptr)
         self._launch = _driver().cuLaunchKernelEx
 
@@ -70,7 +70,8 @@ class PackedLaunch:
 
     def __call__(self, stream: int) -> None:
         """`stream`: the address of a CUDA stream. Raises cupy.cuda.driver.CUDADriverError."""
-        self._config.stream = stream
+        if stream != self._stream:
+            self._config.stream = self._stream = stream
         if code := self._launch(self._reference, self._kernel, self._addresses, None):
             import cupy
 

@@ -30,6 +30,14 @@ def launched(name: str, m: int, n: int, k: int) -> None:
     _last = name, m, n, k
 
 
+def require_none(launched_now: tuple[str, int, int, int]) -> None:
+    """Remember a launch, by its kernel's name and (M, N, K). Raises GpuFault where none can be."""
+    global _last
+    if _lost:
+        raise GpuFault(_lost)
+    _last = launched_now
+
+
 class reported(ContextDecorator):
     """Around whatever uses the GPU: a fault becomes a GpuFault, and so does all that follows it. A
     launch that requests more than the GPU has is a LaunchError. Other errors pass."""
@@ -39,13 +47,15 @@ class reported(ContextDecorator):
             raise GpuFault(_lost)
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, Exception) and not isinstance(error, GpuFault):
-            _report(error)
+        if isinstance(error, Exception):
+            report(error)
 
 
-def _report(error: Exception) -> None:
+def report(error: Exception) -> None:
     """Raise what stands for this error, if something does."""
     global _lost
+    if isinstance(error, GpuFault):
+        return
     number = _number(error)
     if number in FAULTS:
         last = "a kernel" if _last is None else "{} at M={} N={} K={}".format(*_last)

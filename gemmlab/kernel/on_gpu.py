@@ -73,6 +73,7 @@ class GpuKernels:
         self._functions: dict[str, Any] = {}
         self._workspaces: dict[tuple[str, int], Any] = {}  # by name and stream
         self._outgrown: list[Any] = []  # workspaces that captured graphs may still use
+        self.generation = 0  # how often workspaces were made
 
     def run(self, launches: Sequence[Launch], values: dict[str, Any]) -> None:
         """Enqueue them on the current stream, with CuPy arrays and NumPy scalars; do not wait."""
@@ -115,6 +116,7 @@ class GpuKernels:
                 self._outgrown.append(memory)
             memory = (cupy.zeros if workspace.zeroed else cupy.empty)(workspace.bytes, np.uint8)
             self._workspaces[key] = memory
+            self.generation += 1
         return memory
 
 
@@ -127,6 +129,7 @@ class PackedLaunches:
     ) -> None:
         self._kernels = kernels
         self._lock = Lock()
+        self._current_stream = sys.modules["cupy"].cuda.get_current_stream
         self._launches = [
             PackedLaunch(
                 kernels.function(launch), launch.grid, launch.block,
@@ -140,6 +143,12 @@ class PackedLaunches:
             for packed, launch in zip(self._launches, launches, strict=True)
             for at, argument in enumerate(launch.args)
         ]
+        # What is in them now: a call exchanges only what differs.
+        self._pointers: dict[str, int | None] = {
+            name: None for _, _, name in named if name in ARRAYS
+        }
+        self._pointers |= {a.matrix: None for _, _, a in named if isinstance(a, MapOf)}
+        self._now: tuple[int, int, float, float] | None = None  # stream, generation, factors
         self._arrays = [(packed.cells[at], name) for packed, at, name in named if name in ARRAYS]
         self._factors = [(packed.cells[at], name) for packed, at, name in named if name in FACTORS]
         self._workspaces = [
@@ -155,7 +164,7 @@ class PackedLaunches:
 
     def enqueue(self) -> None:
         """On the current stream."""
-        stream = sys.modules["cupy"].cuda.get_current_stream().ptr
+        stream = self._current_stream().ptr
         for launch in self._launches:
             launch(stream)
 
@@ -163,23 +172,36 @@ class PackedLaunches:
         """With other arrays, which lie as the first ones do, and other factors. `arrays`: those of
         ARRAYS that the launches take, CuPy arrays or None. Workspaces are the current stream's."""
         with self._lock:
-            for cell, name in self._arrays:
+            stream = self._current_stream().ptr
+            now = stream, self._kernels.generation, alpha, beta
+            if now != self._now:
+                for cell, name in self._factors:
+                    cell.value = alpha if name == "alpha" else beta
+                for cell, workspace in self._workspaces:
+                    cell.value = self._kernels.workspace(workspace).data.ptr
+                self._now = stream, self._kernels.generation, alpha, beta
+            pointers = self._pointers
+            for name, before in pointers.items():
                 array = arrays[name]
-                cell.value = 0 if array is None else array.data.ptr
-            for cell, name in self._factors:
-                cell.value = alpha if name == "alpha" else beta
-            for cell, workspace in self._workspaces:
-                cell.value = self._kernels.workspace(workspace).data.ptr
-            for packed, at, argument, made in self._maps:
-                array = arrays[argument.matrix]
-                address = array.data.ptr
-                if address not in made:
+                pointer = 0 if array is None else array.data.ptr
+                if pointer != before:
+                    self._exchange(name, array, pointer)
+                    pointers[name] = pointer
+            for launch in self._launches:
+                launch(stream)
+
+    def _exchange(self, name: str, array: Any, pointer: int) -> None:
+        for cell, of_array in self._arrays:
+            if of_array == name:
+                cell.value = pointer
+        for packed, at, argument, made in self._maps:
+            if argument.matrix == name:
+                if pointer not in made:
                     if len(made) >= MOST_MAPS:
                         made.clear()
                     new = tensor_map(array, argument.box, argument.swizzle)
-                    made[address] = new, new.ctypes.data
-                packed.pass_instead(at, *made[address])
-            self.enqueue()
+                    made[pointer] = new, new.ctypes.data
+                packed.pass_instead(at, *made[pointer])
 
     def _packed(self, argument: Argument, values: dict[str, Any]) -> Any:
         if isinstance(argument, Workspace):

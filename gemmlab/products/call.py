@@ -173,13 +173,24 @@ class Plan:
 
     def _run_again(self, A: Any, B: Any, alpha: float, out: Any) -> Any:
         """The short way of a call that was made before, of what needs no preparation."""
-        with faults.reported():
+        try:
             if out is None:
-                out = self.kernel.array_module.empty(self.shape, A.dtype)
-            faults.launched(self.kernel.name, *self.problem.shape)
+                out = self._empty(self.shape, A.dtype)
+            faults.require_none(self._named)
             arrays = {"A": A, "B": B, "C": out, "bias": None}
             cast(PackedLaunches, self._packed).enqueue_with(arrays, alpha, 0.0)
+        except Exception as error:
+            faults.report(error)
+            raise
         return out
+
+    @cached_property
+    def _empty(self) -> Callable[..., Any]:
+        return self.kernel.array_module.empty
+
+    @cached_property
+    def _named(self) -> tuple[str, int, int, int]:
+        return self.kernel.name, *self.problem.shape
 
     def _room(self, into: Any, C: Any, same: bool) -> Any:
         """Where the result is computed: in `into` where kernels can store there; with C in it.
