@@ -4,7 +4,8 @@
     python benchmarks/train.py fit TIMES.csv ... CHOICE.csv
 
 `measure`, on a GPU, times all kernels of `tiles` with all variants that suit a shape, at
-shapes.drawn(SEED, COUNT), for at most so many seconds. `fit` finds the coefficients of
+shapes.drawn(SEED, COUNT), for at most so many seconds; with ONLY in the environment, names of
+rungs, those alone. `fit` finds the coefficients of
 gemmlab.products.model by least squares of the relative error, and prints what the choice
 by them is worth on shapes that were left out of the fit, in five parts.
 """
@@ -49,8 +50,7 @@ ERROR = {SINGLE.name: 2e-4, HALF.name: 4e-3}  # of the largest element, beside c
 
 
 def tiles(dtype: str) -> list[tuple[str, Settings]]:
-    """Rungs with settings, without those that are varied: each gets a Curve. ONLY, a variable of
-    the environment: names of rungs, if not all."""
+    """Rungs with settings, without those that are varied: each gets a Curve."""
     only = os.environ.get("ONLY", "").split()
     return [tile for tile in _all_tiles(dtype) if not only or tile[0] in only]
 

@@ -24,12 +24,10 @@ from gemmlab.lessons.autotuning.kernels import (
     TILES,
 )
 from gemmlab.products import model
+from ptxsim.architectures import LIMITS
 
 FEW_SMS = 3  # in the simulator, so that small problems are cut too
-TYPES = {
-    ANY_SHAPE.name: (HALF, BRAIN), DIRECT.name: (SINGLE, HALF, BRAIN),
-    STREAM_K.name: (HALF, BRAIN),
-}  # fmt: skip
+TYPES = {ANY_SHAPE.name: (HALF, BRAIN), DIRECT.name: (SINGLE, HALF, BRAIN)}
 
 
 def right(rung, problem, precision, alpha=1.0, beta=0.0, sms=FEW_SMS, **chosen):
@@ -81,6 +79,16 @@ def test_stream_k_is_right_with_cut_tiles(family):
 @settings(max_examples=20)
 def test_stream_k_takes_any_size_of_whole_16_bytes(m, n, k, cut, factors, precision, family):
     assert right(STREAM_K, Problem(m, 8 * n, 8 * k), precision, *factors, **family, CUT=cut)
+
+
+@pytest.mark.parametrize("family", SQUARES, ids=ladder.written)
+def test_so_many_blocks_fit_on_an_sm(family):
+    """Blocks of cut tiles wait for one another: all of them must be resident."""
+    launch = STREAM_K.product(STREAM_K.defaults | family)
+    limits = LIMITS["sm_90"]
+    block_bytes = launch.shared_bytes + limits.reserved_bytes
+    assert family["MIN_BLOCKS"] * block_bytes <= limits.shared_bytes
+    assert family["MIN_BLOCKS"] * launch.block[0] <= limits.threads
 
 
 @given(st.integers(1, 3000), st.integers(1, 3000), st.integers(1, 9000), st.data())

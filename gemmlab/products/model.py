@@ -44,10 +44,10 @@ MOST_FLOP = 4.4e12
 LEAST_TILES = (1e11, 64 * 64), (2e12, 128 * 128)
 MOST_DIRECT = 3e8
 LEAST_ROWS, LEAST_COLUMNS = 16, 32  # of the largest tile for less, of which half may be empty
+LEAST_OF_WGMMA = 64  # of both there: it multiplies so many rows at once
 # Of all SMs, those that clusters of so many blocks fill: one lies in one part of the GPU, and on an
 # NVIDIA H200 times show 30 clusters of 4 side by side, and 15 of 8.
 CLUSTERED = {4: 120 / 132, 8: 120 / 132}
-LEAST_OF_WGMMA = 64  # of both: it multiplies so many rows at once
 
 
 @dataclass(frozen=True, eq=False)

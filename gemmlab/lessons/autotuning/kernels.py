@@ -11,6 +11,7 @@ from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Constraint, IllegalSetting, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
+from gemmlab.lessons.persistent.rung import cluster_tiles
 from gemmlab.lessons.tma_wgmma.rung import (
     ARCH,
     BARRIER_BYTES,
@@ -227,10 +228,6 @@ CUTS = {
 }  # fmt: skip
 
 
-def _cluster_tiles(s: Settings) -> tuple[int, int]:
-    return (1, s["CLUSTER"]) if s["SHARE_A"] else (s["CLUSTER"], 1)
-
-
 def _stream_k_bytes(s: Settings) -> int:
     """Stages, whose columns of B come in whole squares, buffers for C, two mbarriers a stage."""
     columns = ceil_div(s["BN"], SQUARE) * SQUARE
@@ -241,7 +238,7 @@ def _stream_k_bytes(s: Settings) -> int:
 
 def _divided(problem: Problem, s: Settings, target: Target) -> tuple[int, int, int]:
     """(workers, cut tiles, workers that share them); a worker is a cluster, its tiles are one."""
-    down, across = _cluster_tiles(s)
+    down, across = cluster_tiles(s)
     tiles = ceil_div(problem.m, s["BM"] * down) * ceil_div(problem.n, s["BN"] * across)
     most = max(1, target.sm_count * s["MIN_BLOCKS"] // s["CLUSTER"])
     length, last = ceil_div(problem.k, SQUARE), tiles % most
@@ -260,7 +257,7 @@ def _divided(problem: Problem, s: Settings, target: Target) -> tuple[int, int, i
 
 def _stream_k(problem: Problem, s: Settings, target: Target) -> Launch:
     workers, cut, sharing = _divided(problem, s, target)
-    down, across = _cluster_tiles(s)
+    down, across = cluster_tiles(s)
     a, b = maps_of({"OP_B": 0}, s["BM"] // across, s["BN"] // down)
     parts = 8 * s["BM"] * s["BN"] * s["CLUSTER"] * sharing
     return Launch(
@@ -292,7 +289,7 @@ STREAM_K = Rung(
     families=SQUARES,
     tile=tile,
     depth=lambda s: SQUARE,
-    cluster_tiles=_cluster_tiles,
+    cluster_tiles=cluster_tiles,
     divided=_divided,
     plan=or_any_width(_stream_k),
     constraints=(fits(_stream_k_bytes, ARCH),),

@@ -12,13 +12,14 @@ from gemmlab.lessons.tma_wgmma.rung import ARCH, SQUARE
 from gemmlab.lessons.warp_specialized.rung import EARLY, THIN, sent, sent_bytes
 
 
-def _cluster_tiles(s: Settings) -> tuple[int, int]:
+def cluster_tiles(s: Settings) -> tuple[int, int]:
+    """Down and across: they share A side by side, or B one below the other."""
     return (1, s["CLUSTER"]) if s["SHARE_A"] else (s["CLUSTER"], 1)
 
 
 def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
     """As few clusters as need no more rounds than all that fit on the GPU at a time."""
-    together, (down, across) = s["CLUSTER"], _cluster_tiles(s)
+    together, (down, across) = s["CLUSTER"], cluster_tiles(s)
     tiles_down, tiles_across = tma_wgmma.tiles_of(problem, s)
     tiles = ceil_div(tiles_down, down) * ceil_div(tiles_across, across)  # of a whole cluster
     most = max(1, target.sm_count // together)
@@ -56,7 +57,7 @@ RUNG = Rung(
         *tma_wgmma.WHAT,
     ),
     plan=tma_wgmma.or_any_width(_persistent),
-    cluster_tiles=_cluster_tiles,
+    cluster_tiles=cluster_tiles,
     constraints=(
         fits(sent_bytes, ARCH),
         Constraint("whole squares of B", _whole_squares),
