@@ -1,11 +1,11 @@
 """gl.matmul at drawn shapes, beside cuBLAS: GPU time alone, in turn.
 
-    python benchmarks/judged.py SEED COUNT [DTYPE ...] [--write TABLE.csv]
+    python benchmarks/judged.py SEED COUNT [DTYPE ...] [--proposals] [--write TABLE.csv]
 
 For each shape of shapes.drawn(SEED, COUNT) both are captured into CUDA graphs of several calls,
 over operands that take turns so that L2 does not hold them, and the graphs are launched in turn.
 Prints the geometric mean of cuBLAS's time over ours, and its quantiles; `cublas` is its first
-choice.
+choice, and with --proposals `cublaslt` is the fastest of what cuBLASLt proposes, at most 32.
 """
 
 from __future__ import annotations
@@ -14,19 +14,23 @@ import multiprocessing
 import sys
 from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 import pandas
-from graphs import captured, elapsed_us, matrices
+from graphs import captured, elapsed_us, matrices, timed
 from shapes import Shape, drawn
 
 import gemmlab as gl
-from gemmlab.cuda.cublas import Cublas
+from gemmlab.cuda.cublas import Cublas, CublasError
+from gemmlab.cuda.cublaslt import CublasLt, Product
 from gemmlab.cuda.device import gpu
 from gemmlab.ladder import written
 from gemmlab.measure.timing import now
 
 ROUNDS, GRAPH_US, MOST_CALLS = 7, 400, 64
+WRITTEN_EVERY = 50  # shapes: the end may never come
+PROPOSALS, MOST_BYTES = 32, 60e9  # kept by CuPy's pool; cuBLAS takes its own memory
 
 
 def compiled(shapes: list[Shape], types: list[str]) -> None:
@@ -46,62 +50,102 @@ def _load(chosen: tuple[str, tuple[tuple[str, int], ...]]) -> None:
     gl.load(chosen[0], **dict(chosen[1])).prepare()
 
 
-def measure(shape: Shape, dtype: str) -> dict:
-    """A row of the table: µs of both, and what gl.matmul took."""
+def measure(shape: Shape, dtype: str, library: Cublas, proposing: CublasLt | None) -> dict:
+    """A row of the table: µs of each, and what gl.matmul took."""
     import cupy
 
-    cupy.get_default_memory_pool().free_all_blocks()  # cuBLAS takes its own memory
-    stream = cupy.cuda.Stream(non_blocking=True)
-    with stream, Cublas(stream, dtype) as library:
-        sets = matrices(shape.m, shape.n, shape.k, dtype)
-        calls = {
-            "us": [partial(gl.matmul, A, B, out=C, dtype=dtype) for A, B, C in sets],
-            "cublas_us": [partial(library.launch_into, *each) for each in sets],
-        }
-        once = []
-        for each in calls.values():
-            each[0]()
-            graph = captured(each, stream, 2)
-            once.append(min(elapsed_us(partial(graph.launch, stream), stream) for _ in "12") / 2)
-        count = int(max(2, min(MOST_CALLS, GRAPH_US / min(once))))
-        graphs = {name: captured(each, stream, count) for name, each in calls.items()}
-        samples: dict[str, list[float]] = {name: [] for name in graphs}
-        for turn in range(ROUNDS):
-            for name in sorted(graphs, reverse=bool(turn % 2)):
-                run = partial(graphs[name].launch, stream)
-                samples[name].append(elapsed_us(run, stream) / count)
+    pool = cupy.get_default_memory_pool()
+    if pool.total_bytes() > MOST_BYTES:
+        pool.free_all_blocks()
+    stream = cupy.cuda.get_current_stream()
+    sets = matrices(shape.m, shape.n, shape.k, dtype)
+    calls = {
+        "us": [partial(gl.matmul, A, B, out=C, dtype=dtype) for A, B, C in sets],
+        "cublas_us": [partial(library.launch_into, *each) for each in sets],
+    }
+    if proposing is not None:
+        product = fastest_proposal(proposing, shape, dtype, sets, stream)
+        calls["cublaslt_us"] = [partial(product.launch_into, *each) for each in sets]
+    once = []
+    for each in calls.values():
+        each[0]()
+        graph = captured(each, stream, 2)
+        once.append(min(elapsed_us(partial(graph.launch, stream), stream) for _ in "12") / 2)
+    count = int(max(2, min(MOST_CALLS, GRAPH_US / min(once))))
+    graphs = {name: captured(each, stream, count) for name, each in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in graphs}
+    for turn in range(ROUNDS):
+        for name in sorted(graphs, reverse=bool(turn % 2)):
+            run = partial(graphs[name].launch, stream)
+            samples[name].append(elapsed_us(run, stream) / count)
     chosen = gl.choose((shape.m, shape.n, shape.k), dtype)
+    took = {name: median(times) for name, times in samples.items()}
     return {
-        "family": shape.family, "m": shape.m, "n": shape.n, "k": shape.k, "dtype": dtype,
-        **{name: median(times) for name, times in samples.items()}, "rung": chosen.rung,
-        "settings": written(chosen.settings), "padded": chosen.padded is not None,
+        "family": shape.family, "m": shape.m, "n": shape.n, "k": shape.k, "dtype": dtype, **took,
+        "rung": chosen.rung, "settings": written(chosen.settings),
+        "padded": chosen.padded is not None, "share": took["cublas_us"] / took["us"],
     }  # fmt: skip
 
 
+def fastest_proposal(
+    proposing: CublasLt, shape: Shape, dtype: str, sets: list, stream: Any
+) -> Product:
+    """cuBLASLt's product, by the algorithm that is the fastest in a graph. Raises CublasError where
+    none runs."""
+    product = Product(proposing, (shape.m, shape.n, shape.k), (dtype,) * 3, dtype)
+    least, fastest = np.inf, None
+    for proposal in product.proposals(PROPOSALS):
+        product.chosen = proposal
+        try:
+            took = timed([partial(product.launch_into, *each) for each in sets], stream, least)
+        except CublasError:  # it was proposed and does not run
+            continue
+        if took < least:
+            least, fastest = took, proposal
+    if fastest is None:
+        raise CublasError(f"cuBLASLt proposes no algorithm that runs, for {dtype} at {shape}.")
+    product.chosen = fastest
+    return product
+
+
+def write(rows: list[dict], path: str, seed: str) -> None:
+    pandas.DataFrame(rows).assign(seed=seed, gpu=gpu().name, recorded=now()).to_csv(
+        path, index=False, float_format="%.6g", lineterminator="\n"
+    )
+
+
 def main() -> None:
+    import cupy
+
     arguments = sys.argv[1:]
     path = None
     if "--write" in arguments:
         at = arguments.index("--write")
         path = arguments[at + 1]
         del arguments[at : at + 2]
+    with_proposals = "--proposals" in arguments
+    if with_proposals:
+        arguments.remove("--proposals")
     seed, count, *types = arguments
     types = types or ["float32", "float16", "bfloat16"]
     shapes = drawn(int(seed), int(count))
     compiled(shapes, types)
     rows = []
+    stream = cupy.cuda.Stream(non_blocking=True)
     for dtype in types:
-        for shape in shapes:
-            try:
-                rows.append(measure(shape, dtype))
-            except Exception as error:  # one shape that fails must not lose the others
-                print(shape, dtype, type(error).__name__, str(error)[:200], flush=True)
-    table = pandas.DataFrame(rows)
-    table["share"] = table["cublas_us"] / table["us"]
+        with stream, Cublas(stream, dtype) as library, CublasLt(stream) as proposing:
+            for number, shape in enumerate(shapes):
+                if path and number % WRITTEN_EVERY == 0:
+                    write(rows, path, seed)
+                try:
+                    rows.append(
+                        measure(shape, dtype, library, proposing if with_proposals else None)
+                    )
+                except Exception as error:  # one shape that fails must not lose the others
+                    print(shape, dtype, type(error).__name__, str(error)[:200], flush=True)
     if path:
-        table.assign(seed=seed, gpu=gpu().name, recorded=now()).to_csv(
-            path, index=False, float_format="%.6g", lineterminator="\n"
-        )
+        write(rows, path, seed)
+    table = pandas.DataFrame(rows)
     for keys in (["dtype"], ["dtype", "family"]):
         grouped = table.groupby(keys)["share"]
         print(pandas.DataFrame({

@@ -26,9 +26,10 @@ import pandas
 from graphs import matrices, timed
 from shapes import drawn
 
-import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu
+from gemmlab.kernel.compiler import Compiled, compile_kernel
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import HALF, SINGLE, Problem, Settings
 from gemmlab.lessons.autotuning.kernels import KERNELS
 from gemmlab.lessons.split_k.rung import SPLIT_FAMILIES
@@ -41,6 +42,7 @@ COLUMNS = (
     "family", "m", "n", "k", "dtype", "rung", "settings", "us", "cublas_us", "gpu",
     "recorded",
 )  # fmt: skip
+ARCH = "sm_90a"
 UNKNOWN_US = 1e6  # of a cost that was never counted: what has it is not chosen
 LONGEST = {SINGLE.name: 1e12, HALF.name: 4.4e12}  # operations of a shape that is measured
 MOST_BYTES = 3 << 34  # of memory in use after a shape
@@ -109,17 +111,15 @@ def candidates(dtype: str, problem: Problem, target: ladder.Target) -> list[tupl
     return chosen
 
 
-def _cubin(job: tuple[str, Settings]) -> tuple[tuple[str, str], bytes | str]:
+def _compiled(job: tuple[str, Settings]) -> tuple[tuple[str, str], Compiled | str]:
     name, settings = job
     rung = ladder.find(name)
     macros = rung.macros(settings)
     key = name, ladder.written(macros)
     nvrtc.use_store(None)
     try:
-        from gemmlab.kernel.compiler import compile_kernel
-
         text = rung.path.read_text(encoding="utf-8")
-        return key, compile_kernel(text, rung.path.name, arch="sm_90a", macros=macros).cubin
+        return key, compile_kernel(text, rung.path.name, arch=ARCH, macros=macros)
     except Exception as error:
         return key, str(error)[:200]
 
@@ -140,11 +140,11 @@ def _measure(seed: int, count: int, dtype: str, kept: Any, limit: float) -> None
             jobs[curve.rung.name, ladder.written(curve.rung.macros(variant))] = variant
     with multiprocessing.get_context("spawn").Pool() as pool:
         listed = [(name, variant) for (name, _), variant in jobs.items()]
-        cubins = dict(pool.imap_unordered(_cubin, listed, chunksize=4))
-    for key, cubin in cubins.items():
-        if isinstance(cubin, str):
-            print("does not compile:", *key, cubin, flush=True)
-    print(f"{len(cubins)} kernels compiled in {time.time() - begin:.0f} s", flush=True)
+        compiled = dict(pool.imap_unordered(_compiled, listed, chunksize=4))
+    for key, made in compiled.items():
+        if isinstance(made, str):
+            print("does not compile:", *key, made, flush=True)
+    print(f"{len(compiled)} kernels compiled in {time.time() - begin:.0f} s", flush=True)
 
     import cupy
 
@@ -165,12 +165,15 @@ def _measure(seed: int, count: int, dtype: str, kept: Any, limit: float) -> None
             largest, fastest = float(abs(right).max()) + 1e-3, reference
             for curve, variant in candidates(dtype, Problem(m, n, k), target):
                 name, written = curve.rung.name, ladder.written(curve.rung.macros(variant))
-                if isinstance(cubins[name, written], str):
+                made = compiled[name, written]
+                if isinstance(made, str):
                     continue
                 try:
                     kernel = kernels.get((name, ladder.written(variant)))
                     if kernel is None:
-                        kernel = gl.load(name, **variant).made_of(cubins[name, written])
+                        settings = ladder.settings_for(curve.rung, variant)
+                        kernel = Kernel(curve.rung, settings, ARCH, curve.rung.path, made)
+                        kernel = kernel.made_of(made.cubin)
                         kernels[name, ladder.written(variant)] = kernel
                     packed = [kernel.packed(kernel.given(*operands)) for operands in sets]
                 except Exception as error:

@@ -49,6 +49,7 @@
 #include "grid_counters.cuh"
 #include "ldmatrix.cuh"
 #include "mma_instruction.cuh"
+#include "named_barrier.cuh"
 #include "programmatic_launch.cuh"
 #include "shared_address.cuh"
 #include "cp_async.cuh"
@@ -272,6 +273,10 @@ constexpr int TILE_FLOAT4S = FLOAT4S * TILE_THREADS;
 constexpr int STAGES_BYTES = STAGES * STAGE_BYTES;
 constexpr int SUMS_BYTES = 16 * ((WARPS_K - 1) * TILE_FLOAT4S > THREADS
                                      ? (WARPS_K - 1) * TILE_FLOAT4S : THREADS);
+constexpr int WIDE = 256;                        // N from which whole warps store rows
+constexpr bool HAS_REGISTERS = FLOAT4S < 32;     // for that, beside the accumulators
+typedef Tile<BM, BN> TileC;
+static_assert(TileC::BYTES <= STAGES_BYTES, "a tile of C fits where the stages were");
 constexpr int SHARED_BYTES = SUMS_BYTES > STAGES_BYTES ? SUMS_BYTES : STAGES_BYTES;
 
 __device__ __forceinline__ float number(Result c)
@@ -343,10 +348,73 @@ struct Output {
         store_pair(place.row + 8, place.col, sum.z, sum.w);
     }
 
+    // A whole tile whose rows begin anywhere in a sector, through shared memory: a warp then stores
+    // 64 neighbours of a row, as pairs that lie in one word each.
+    __device__ __forceinline__ void store_rows(const Accumulators& accumulators,
+                                               unsigned tile) const
+    {
+        if (WARPS_K > 1) named_barrier_sync<TILE_THREADS>(1);    // all have read the others' sums
+        #pragma unroll
+        for (int n = 0; n < 2 * FLOAT4S; ++n) {
+            const Place place(threadIdx.x + n / 2 * TILE_THREADS);
+            const int row = place.row + n % 2 * 8;
+            const Accumulator* c = &accumulators[n / 2 / TILES_N][n / 2 % TILES_N][n % 2 * 2];
+            asm volatile("st.shared.b32 [%0], %1;"
+                         :: "r"(tile + TileC::offset(row, place.col / CHUNK) +
+                                2 * (place.col % CHUNK)),
+                            "r"(rounded(alpha * c[0], alpha * c[1])) : "memory");
+        }
+        named_barrier_sync<TILE_THREADS>(1);
+        constexpr int WARPS = TILE_THREADS / 32, WORDS = (BN + 63) / 64;
+        constexpr int ROWS = BM / WARPS < 4 ? BM / WARPS : 4;    // loads at once
+        const int rows = min(BM, M - tile_m), cols = min(BN, N - tile_n), lane = threadIdx.x % 32;
+        #pragma unroll 1
+        for (int first = threadIdx.x / 32; first < rows; first += ROWS * WARPS) {
+            unsigned pairs[ROWS][WORDS];
+            #pragma unroll
+            for (int i = 0; i < ROWS * WORDS; ++i) {
+                const int row = first + i / WORDS * WARPS;
+                const int col = i % WORDS * 64 + 2 * lane + odd_begin(row);
+                pairs[i / WORDS][i % WORDS] = load_result(tile, row, min(col, BN - 1)) |
+                                              load_result(tile, row, min(col + 1, BN - 1)) << 16;
+            }
+            #pragma unroll
+            for (int i = 0; i < ROWS * WORDS; ++i) {
+                const int row = first + i / WORDS * WARPS;
+                const int odd = odd_begin(row), col = i % WORDS * 64 + 2 * lane + odd;
+                if (row >= rows) continue;
+                Result* to = C + (size_t)(tile_m + row) * N + tile_n;
+                const unsigned pair = pairs[i / WORDS][i % WORDS];
+                if (i % WORDS == 0 && odd && lane == 0) to[0] = load_result(tile, row, 0);
+                if (col + 1 < cols) *(unsigned*)(to + col) = pair;
+                else if (col < cols) to[col] = (Result)pair;
+            }
+        }
+    }
+
+    // 1 where a row's first element in this tile ends a word.
+    __device__ __forceinline__ int odd_begin(int row) const
+    {
+        return (tile_m + row) & N & 1;
+    }
+
+    static __device__ __forceinline__ unsigned load_result(unsigned tile, int row, int col)
+    {
+        unsigned short c;
+        asm volatile("ld.shared.u16 %0, [%1];"
+                     : "=h"(c) : "r"(tile + TileC::offset(row, col / CHUNK) + 2 * (col % CHUNK)));
+        return c;
+    }
+
     // A whole tile, by the threads that hold it. Two lanes exchange pairs, so that each stores four
     // neighbours, and four lanes a sector.
-    __device__ __forceinline__ void store_tile(const Accumulators& accumulators) const
+    __device__ __forceinline__ void store_tile(const Accumulators& accumulators,
+                                               unsigned shared) const
     {
+        if (HAS_REGISTERS && N % 4 != 0 && N >= WIDE && beta == 0.0f) {
+            store_rows(accumulators, shared);
+            return;
+        }
         if (N % 4 != 0 || beta != 0.0f) {
             #pragma unroll
             for (int n = 0; n < FLOAT4S; ++n) {
@@ -491,7 +559,7 @@ any_shape(const Element* __restrict__ A, const Element* __restrict__ B, Result* 
         if (threadIdx.x < TILE_THREADS) {
             if (count == work.k_tiles) {
                 const Output out = {C, M, N, alpha, beta, tile_m, tile_n};
-                out.store_tile(accumulators);
+                out.store_tile(accumulators, shared_address(shared));
             } else {
                 float4* part = parts + (size_t)(2 * blockIdx.x + (at > begin)) * TILE_FLOAT4S;
                 #pragma unroll

@@ -103,7 +103,8 @@ class Product:
     """C = A @ B of one shape (m, n, k), row-major, launched as a Kernel with alpha 1 and beta 0.
 
     `types`: names of A, B and C, keys of TYPES. B may be stored transposed. Who makes one calls
-    `choose` when everything is set. `arrays` of its methods: A, B, C and what else a product takes.
+    `choose` when everything is set, or sets `chosen`. `arrays` of its methods: A, B, C and what
+    else a product takes.
     """
 
     name = "cublasLt"
@@ -147,26 +148,27 @@ class Product:
 
     def choose(self, *arrays: Any) -> None:
         """Try all proposals on these, and keep the fastest. Raises NoAlgorithm."""
-        proposals = self._proposals()
+        proposals = self.proposals()
         times = [self._best_ms(proposal, *arrays) for proposal in proposals]
         runs = [(ms, at) for at, ms in enumerate(times) if ms is not None]
         if not runs:
             m, n, k = self.shape
             what = f"{self.dtype} at M={m}, N={n}, K={k}"
             raise NoAlgorithm(f"cuBLASLt proposes no algorithm that runs, for {what}.")
-        self._chosen = proposals[min(runs)[1]]
+        self.chosen = proposals[min(runs)[1]]
 
-    def _proposals(self) -> list[_Proposal]:
+    def proposals(self, most: int = PROPOSALS) -> list[_Proposal]:
+        """The algorithms that cuBLASLt proposes, at most so many; `chosen` is the one launched."""
         cublas, size = self._cublas, ctypes.c_size_t(WORKSPACE_BYTES)
         wish = cublas.make("cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceDestroy")
         cublas.call(
             "cublasLtMatmulPreferenceSetAttribute", wish, MAX_WORKSPACE_BYTES, ctypes.byref(size),
             ctypes.c_size_t(ctypes.sizeof(size)),
         )  # fmt: skip
-        proposals, count = (_Proposal * PROPOSALS)(), ctypes.c_int()
+        proposals, count = (_Proposal * most)(), ctypes.c_int()
         status = cublas.status(
             "cublasLtMatmulAlgoGetHeuristic", cublas.handle, self._product, self._b, self._a,
-            self._c, self._c, wish, PROPOSALS, proposals, ctypes.byref(count),
+            self._c, self._c, wish, most, proposals, ctypes.byref(count),
         )  # fmt: skip
         return [] if status else [each for each in proposals[: count.value] if each.status == 0]
 
@@ -200,7 +202,7 @@ class Product:
 
     def launch_into(self, *arrays: Any) -> None:
         """On C-contiguous CuPy arrays of the shape; no checks, no synchronisation."""
-        if status := self._launch(self._chosen, *arrays):
+        if status := self._launch(self.chosen, *arrays):
             raise CublasError(f"cublasLtMatmul returned status {status}.")
 
     def launch(self, operands: Any, alpha: float, beta: float) -> None:
