@@ -395,7 +395,7 @@ struct Output {
     // 1 where a row's first element in this tile ends a word.
     __device__ __forceinline__ int odd_begin(int row) const
     {
-        return (tile_m + row) & N & 1;
+        return (tile_m + row) & 1;              // N is odd, tile_n even
     }
 
     static __device__ __forceinline__ unsigned load_result(unsigned tile, int row, int col)
@@ -411,7 +411,7 @@ struct Output {
     __device__ __forceinline__ void store_tile(const Accumulators& accumulators,
                                                unsigned shared) const
     {
-        if (HAS_REGISTERS && N % 4 != 0 && N >= WIDE && beta == 0.0f) {
+        if (HAS_REGISTERS && N % 2 != 0 && N >= WIDE && beta == 0.0f) {
             store_rows(accumulators, shared);
             return;
         }
