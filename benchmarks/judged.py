@@ -25,7 +25,6 @@ import gemmlab as gl
 from gemmlab.cuda.cublas import Cublas, CublasError
 from gemmlab.cuda.cublaslt import CublasLt, Product
 from gemmlab.cuda.device import gpu
-from gemmlab.ladder import written
 from gemmlab.measure.timing import now
 
 ROUNDS, GRAPH_US, MOST_CALLS = 7, 400, 64
@@ -79,11 +78,10 @@ def measure(shape: Shape, dtype: str, library: Cublas, proposing: CublasLt | Non
             run = partial(graphs[name].launch, stream)
             samples[name].append(elapsed_us(run, stream) / count)
     chosen = gl.choose((shape.m, shape.n, shape.k), dtype)
-    took = {name: median(times) for name, times in samples.items()}
     return {
-        "family": shape.family, "m": shape.m, "n": shape.n, "k": shape.k, "dtype": dtype, **took,
-        "rung": chosen.rung, "settings": written(chosen.settings),
-        "padded": chosen.padded is not None, "share": took["cublas_us"] / took["us"],
+        "family": shape.family, "m": shape.m, "n": shape.n, "k": shape.k, "dtype": dtype,
+        **{name: median(times) for name, times in samples.items()}, "rung": chosen.rung,
+        "padded": chosen.padded is not None,
     }  # fmt: skip
 
 
@@ -146,6 +144,7 @@ def main() -> None:
     if path:
         write(rows, path, seed)
     table = pandas.DataFrame(rows)
+    table["share"] = table["cublas_us"] / table["us"]
     for keys in (["dtype"], ["dtype", "family"]):
         grouped = table.groupby(keys)["share"]
         print(pandas.DataFrame({

@@ -66,7 +66,19 @@ def judged_table() -> str:
         lines.append(f"| {family} | {' | '.join(cells)} |")
     seeds = judged.groupby("dtype")["seed"].first()
     drawn = plots.style.listed([f"{seed} for {dtype}" for dtype, seed in seeds.items()])
-    return "\n".join([*lines, "", f"{plots.style.provenance(judged)}; the seed is {drawn}."])
+    counts = [f"{count} in {dtype}" for dtype, count in judged.groupby("dtype").size().items()]
+    beside = [
+        f"{row['beside proposals', dtype]:.2f} in {dtype}"
+        for dtype in types
+        for row in [table.loc["all"]]
+        if row["beside proposals", dtype] > 0  # not NaN, where no proposals were timed
+    ]
+    note = (
+        f"Shapes: {plots.style.listed(counts)}. {plots.style.provenance(judged)}; the seed is "
+        f"{drawn}. Beside the fastest of at most 32 algorithms that cuBLASLt proposes the mean is "
+        f"{plots.style.listed(beside)}."
+    )
+    return "\n".join([*lines, "", note])
 
 
 def judged_sentence() -> str:
@@ -75,9 +87,9 @@ def judged_sentence() -> str:
     means = [f"{row['mean']:.2f} in {dtype}"
              for (dtype, family), row in drawn_shapes.by_family(judged).iterrows()
              if family == "all"]  # fmt: skip
-    count = judged.groupby("dtype").size().min()
+    counts = [f"{count} in {dtype}" for dtype, count in judged.groupby("dtype").size().items()]
     return (
-        f"At {count} shapes of each type, drawn at random after the choice was fixed, the "
+        f"At shapes drawn at random after the choice was fixed ({plots.style.listed(counts)}), the "
         f"geometric mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
         f"({plots.style.provenance(judged)})."
     )
@@ -172,6 +184,7 @@ FIGURES = {
     "shapes": (PICTURES / "shape_shares.png", _shape_shares),
     "climb": (PICTURES / "ladder_gflops.png", overview.climb),
     "shares": (PICTURES / "ladder_shares.png", overview.shares),
+    "drawn": (PICTURES / "drawn_shapes.png", lambda: drawn_shapes.shares(drawn_shapes.recorded())),
 }
 PARTS: dict[str, Callable[[Path], str]] = {
     **{name: partial(_shown, path, draw) for name, (path, draw) in FIGURES.items()},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pandas
-from matplotlib.ticker import NullFormatter
 
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
@@ -13,7 +12,13 @@ from gemmlab.records import registry
 from gemmlab.records.registry import NoRecord
 
 FILE = "judged.csv"
-AXES = {"xscale": "log", "yscale": "log", "xlim": (1.5, 4e4), "ylim": (0.25, 16)}
+BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # of an element
+TILE, SMS = 128, 132  # rows and columns of a tile of C; of an H200
+CLASSES = (  # shares below this, from the one before: (words, colour)
+    (0.75, "below 0.75", style.VERMILION), (0.9, "0.75 to 0.9", style.ORANGE),
+    (1.1, "0.9 to 1.1", style.FAINT), (1.5, "1.1 to 1.5", style.SKY),
+    (np.inf, "above 1.5", style.BLUE),
+)  # fmt: skip
 
 
 def recorded() -> pandas.DataFrame:
@@ -27,41 +32,60 @@ def recorded() -> pandas.DataFrame:
 
 def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
     """For each type, and each family of shapes in it: how many, the geometric mean of the shares,
-    the least, and how many are below 0.9."""
+    the least, how many are below 0.9, and the mean beside the fastest that cuBLASLt proposes."""
     rows = {}
     for dtype, of_type in table.groupby("dtype"):
         for family, part in (("all", of_type), *of_type.groupby("family")):
             share = part["share"]
             rows[dtype, family] = {
-                "shapes": len(part), "mean": round(float(np.exp(np.log(share).mean())), 3),
+                "shapes": len(part), "mean": _mean(share),
                 "least": round(share.min(), 2), "below 0.9": int((share < 0.9).sum()),
+                "beside proposals": _mean(part["cublaslt_us"] / part["us"]),
             }  # fmt: skip
     return pandas.DataFrame(rows).T.astype({"shapes": int, "below 0.9": int})
 
 
+def _mean(shares: pandas.Series) -> float:
+    """Geometric; NaN of none."""
+    return round(float(np.exp(np.log(shares).mean())), 3)
+
+
 @styled
 def shares(table: pandas.DataFrame) -> Picture:
-    """A panel for each type: a dot for each shape, its share over what it takes of cuBLAS."""
+    """A panel for each type whose proposals were timed: a dot for each shape, over its arithmetic
+    intensity and the tiles of C, coloured by its share."""
+    table = table[table["cublaslt_us"].notna()]
     types = list(table["dtype"].unique())
+    below = [
+        f"{(part['share'] < 0.9).mean():.0%} in {dtype}" for dtype, part in table.groupby("dtype")
+    ]
     caption = (
-        f"cuBLAS's time over gl.matmul's at {len(table) // len(types)} shapes that were drawn at "
-        "random after the choice was fixed, against cuBLAS's time. Above the dashed line gl.matmul "
-        "is faster."
+        f"Colour: cuBLAS's time over that of gl.matmul at {len(table) // len(types)} shapes that "
+        "were drawn at random after the choice was fixed. FLOP per byte where each matrix is moved "
+        f"once; at the dashed line C has one tile of {TILE}×{TILE} for each of {SMS} SMs. Below "
+        f"0.9 are {style.listed(below)}."
     )
-    fig = page("Shapes that nobody tuned", 3.1, caption, style.provenance(table))
-    wide = (WIDTH - 2 * MARGIN - 0.5) / len(types)
+    key = [
+        (words, {"color": colour, "marker": "o", "linestyle": ""}) for _, words, colour in CLASSES
+    ]
+    fig = page("Shapes that nobody tuned", 3.7, caption, style.provenance(table), key=key)
+    wide = (WIDTH - 2 * MARGIN - 0.55) / len(types)
     for at, dtype in enumerate(types):
-        part = table[table["dtype"] == dtype]
-        left = MARGIN + 0.5 + at * wide
-        ax = fig.add_axes_at(left, fig.top + 0.3, wide - 0.15, 2.2, gid=f"judged {dtype}")
-        ax.plot(part["cublas_us"], part["share"], ".", color=style.BLUE, markersize=4, alpha=0.6)
-        ax.axhline(1, color=style.BLACK, linewidth=0.8, linestyle="--")
-        ax.set(**AXES, xlabel="time of cuBLAS, µs", title=dtype)
-        style.plain_log_ticks(ax.yaxis)
-        ax.set_xticks([10**power for power in range(1, 5)], ["10", "100", "1000", "10000"])
-        ax.xaxis.set_minor_formatter(NullFormatter())
+        part = table[table["dtype"] == dtype].sort_values("share", ascending=False)
+        m, n, k = (part[size].to_numpy(float) for size in "mnk")
+        intensity = 2 * m * n * k / (BYTES[dtype] * (m * k + k * n + m * n))
+        colours = [
+            next(colour for most, _, colour in CLASSES if share < most) for share in part["share"]
+        ]
+        left = MARGIN + 0.55 + at * wide
+        ax = fig.add_axes_at(left, fig.top + 0.3, wide - 0.2, 2.8, gid=f"judged {dtype}")
+        ax.scatter(intensity, m * n / TILE**2, s=11, c=colours, alpha=0.8, linewidths=0)
+        ax.axhline(SMS, color=style.BLACK, linewidth=0.8, linestyle="--")
+        ax.set(xscale="log", yscale="log", xlabel="FLOP per byte", title=dtype)
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter("{x:g}")
         if at:
             ax.tick_params(labelleft=False)
         else:
-            ax.set_ylabel("cuBLAS's time over gl.matmul's")
+            ax.set_ylabel(f"size of C in tiles of {TILE}×{TILE}")
     return fig
