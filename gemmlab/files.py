@@ -1,7 +1,8 @@
-"""Files that are written whole, or not at all."""
+"""Files that are written whole, or not at all; and tables that lie beside a module."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
 import tempfile
@@ -18,6 +19,12 @@ ADVICE = {
 
 class NotWritten(OSError):
     """A file that could not be written, and is as it was; the message says why and what to do."""
+
+
+def rows_beside(module: str, name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file in the folder of a module, which is given by its file."""
+    with Path(module).with_name(name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def write(path: Path, content: bytes) -> None:

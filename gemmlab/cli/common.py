@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tqdm.auto import tqdm
+
 from gemmlab.ladder import LadderError, find
 
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
@@ -16,8 +18,6 @@ AUTO = "auto"  # instead of a rung: what gl.choose takes
 
 def say(line: str) -> None:
     """A line on standard error that leaves a progress bar whole."""
-    from tqdm.auto import tqdm
-
     tqdm.write(line, file=sys.stderr)
 
 

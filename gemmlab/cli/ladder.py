@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tqdm.auto import tqdm
+
 from gemmlab.analysis import known_differences
 from gemmlab.cli.common import FAILED, OK, Commands, rung_name, say
 from gemmlab.cuda.device import arch_of, gpu
@@ -39,8 +41,6 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from tqdm.auto import tqdm
-
     rungs = [find(name) for name in options.rungs] or RUNGS
     print(device())
     print(_line({name: name for name in COLUMNS}), flush=True)

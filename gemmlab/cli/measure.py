@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from itertools import starmap
 from typing import Any
 
+from tqdm.auto import tqdm
+
 from gemmlab import ladder
 from gemmlab.cli import common
 from gemmlab.cli.common import AUTO, FAILED, OK, UNAVAILABLE, USAGE, Commands, say
@@ -248,8 +250,6 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
     if gpu() is None:
         yield from runs.replay(kernel)
         return
-    from tqdm.auto import tqdm
-
     shapes = tqdm(runs.SHAPES, desc=kernel.name, unit="shape", leave=False)
     for item in timing.sweep(kernel, shapes):
         if isinstance(item, timing.Measurement):
@@ -268,8 +268,6 @@ def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
             raise NoRecord(f"nothing is recorded of what {AUTO} takes in {dtype}; {again}.")
         yield from map(_replayed, rows)
         return
-    from tqdm.auto import tqdm
-
     problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
     for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
         chosen = choose(problem, dtype)

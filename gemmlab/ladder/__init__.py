@@ -31,7 +31,6 @@ from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, ElementType, Precision
 from gemmlab.ladder.probes import (
     CEILINGS,
-    CEILINGS_NAME,
     LEVELS,
     PIECES_PROBE,
     TENSOR_CEILING,

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
+from tqdm.auto import tqdm
+
 from gemmlab import files, ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import require_gpu
@@ -48,8 +50,6 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
     NoGpu, NotWritten and BadRecord; then what the measurements raise.
     """
-    from tqdm.auto import tqdm
-
     every, named = evidence(tuple(shapes)), tuple(names)
     by_name = {piece.name: piece for piece in every}
     chosen = [piece for name in named for piece in _named(name, by_name)]
@@ -141,8 +141,6 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
 
 
 def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
-    from tqdm.auto import tqdm
-
     rung, provenance = ladder.find(name), runs.provenance()
     ladder.nearest_on(rung, rung.defaults, require_gpu("Recording").arch)  # else IllegalSetting
     kernel = by_default(rung)

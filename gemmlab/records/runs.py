@@ -16,6 +16,8 @@ from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tqdm.auto import tqdm
+
 from gemmlab import files, ladder
 from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
@@ -322,8 +324,6 @@ def benchmark(kernel: Kernel) -> pandas.DataFrame:
     """
     if not kernel.on_gpu:
         return table(replay(kernel))
-    from tqdm.auto import tqdm
-
     shapes = tqdm(LIVE_SHAPES, desc=kernel.name, unit="shape", delay=2, leave=False)
     return table(item for item in sweep(kernel, shapes) if isinstance(item, Measurement))
 

@@ -13,6 +13,8 @@ from math import log2
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from tqdm.auto import tqdm
+
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.compiler import Compiled
@@ -244,8 +246,6 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
     """A row for each shape and each setting that is tried there and runs on the architecture of the
     GPU here. What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
     """
-    from tqdm.auto import tqdm
-
     here = require_gpu("A sweep")
     tried = [
         (shape, [each for each in swept(rung, shape, computed) if rung.runs_on(each, here.arch)])

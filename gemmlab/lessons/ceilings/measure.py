@@ -36,7 +36,7 @@ def macros(chains: int) -> Settings:
 def launch(warps: int, sm_count: int) -> Launch:
     """So many warps for each SM, in as few blocks as they fit in."""
     blocks = -(-warps // MOST_IN_A_BLOCK)
-    return Launch(CEILINGS.fma_entry, (sm_count * blocks, 1, 1), (WARP * warps // blocks, 1, 1))
+    return Launch(CEILINGS.entry, (sm_count * blocks, 1, 1), (WARP * warps // blocks, 1, 1))
 
 
 def _measure(say: Say) -> list[Row]:

@@ -155,7 +155,7 @@ def _measured(say: Say) -> list[Row]:
     from tqdm.auto import tqdm
 
     here = require_gpu("Measuring the order of FMAs")
-    roof = ceilings.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros)
+    roof = ceilings.measure_fma(CEILINGS.launch(here.sm_count), CEILINGS.macros)
     # NVRTC takes a second for each, so other processes compile.
     with workers(get_context("spawn")) as pool:
         programs = list(pool.map(compiled, VARIANTS, repeat(here.arch)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
-from pathlib import Path
 
+from gemmlab.files import rows_beside
 from gemmlab.ladder import launch, shapes
 from gemmlab.ladder.launch import SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
@@ -182,11 +181,10 @@ def _tried() -> dict[tuple[int, int, int], list[Settings]]:
     Of some hundred that were timed on an NVIDIA H200 they were the fastest, or near it.
     """
     tried = defaultdict(list)
-    with Path(__file__).with_name("tried.csv").open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            row["JOIN"] = JOINS.index(row["JOIN"])
-            settings = {name: int(value) for name, value in row.items()}
-            tried[tuple(settings.pop(name) for name in "mnk")].append(settings)
+    for row in rows_beside(__file__, "tried.csv"):
+        row["JOIN"] = JOINS.index(row["JOIN"])
+        settings = {name: int(value) for name, value in row.items()}
+        tried[tuple(settings.pop(name) for name in "mnk")].append(settings)
     return dict(tried)
 
 
