@@ -1,7 +1,5 @@
 """Files that are written whole, or not at all; and tables that lie beside a module."""
 
-from __future__ import annotations
-
 import csv
 import errno
 import os

@@ -6,8 +6,6 @@ without shared memory has no barriers; a frame of it is a stretch along K. C is 
 of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast

@@ -3,8 +3,6 @@
 `make readme` writes them into docs/results.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Tables of records: stalls, issue slots, what gl.matmul takes, GPUs side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass

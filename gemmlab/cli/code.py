@@ -1,7 +1,5 @@
 """show, sass, compile: a kernel's text, its inner loop, and the compiled code that ships."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The command line: its help, its commands, and which error ends with which exit code."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os

@@ -1,7 +1,5 @@
 """What commands share: exit codes, lines on standard error, and how what is written is read."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """ladder: every rung verified, counted, and measured or replayed, in one table."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 

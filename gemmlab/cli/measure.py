@@ -4,8 +4,6 @@ Without a GPU recorded times are shown. bench also verifies shapes of which no t
 says that there is none.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator

@@ -42,8 +42,6 @@ Where a bias is added, K + 2 and 2 above grow by 1, and gamma(1) |bias| is added
 makes of the bound is in activations.py.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

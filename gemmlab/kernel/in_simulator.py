@@ -1,7 +1,5 @@
 """The launches of a product in the simulator, one after the other, and how long they may take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -10,8 +10,6 @@ of sliders lead from the default, or one where that makes more than MOST; and by
 notebooks and gl.matmul load besides, and what so many moves lead to from there.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging

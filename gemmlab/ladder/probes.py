@@ -1,7 +1,5 @@
 """Kernels that are no product: what measures the ceilings, and what tells which lane holds what."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

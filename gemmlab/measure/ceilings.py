@@ -3,8 +3,6 @@
 Each probe's result is compared with that of a NumPy twin of its kernel before it is timed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace

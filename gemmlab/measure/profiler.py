@@ -6,8 +6,6 @@ once per shape, on fixed inputs, and nothing else that bears the kernel's name.
     python -m gemmlab.measure.profiler 01_naive 512x512x512 1001x777x513
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import glob

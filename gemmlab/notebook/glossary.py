@@ -1,7 +1,5 @@
 """The words of the series, one sentence each, and the notebook that explains them: glossary.md."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import dataclass

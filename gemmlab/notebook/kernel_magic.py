@@ -1,7 +1,5 @@
 """`%%kernel 03_shared_memory TILE=16 --name mine`: a cell of CUDA C++ that is judged as it runs."""
 
-from __future__ import annotations
-
 import keyword
 import re
 import shlex

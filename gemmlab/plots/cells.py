@@ -1,7 +1,5 @@
 """What pictures of matrices and of memory share: boxes and cells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Maps of what threads touch: a warp's elements and addresses, and what a block computes of C."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter, defaultdict

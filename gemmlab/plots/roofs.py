@@ -1,7 +1,5 @@
 """Measured speed over arithmetic intensity, under the roofs of the GPU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 

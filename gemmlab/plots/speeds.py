@@ -1,7 +1,5 @@
 """Measured speed over sizes, its share of cuBLAS, and speed over the settings of a kernel."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

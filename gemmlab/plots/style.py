@@ -1,7 +1,5 @@
 """What all figures share: the palette, how text is set, and words for numbers."""
 
-from __future__ import annotations
-
 import math
 import zlib
 from collections.abc import Iterable, Sequence

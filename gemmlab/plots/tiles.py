@@ -1,7 +1,5 @@
 """Tiles in shared memory: how often a block reuses them, and what one thread reads of them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import groupby

@@ -1,7 +1,5 @@
 """The order of loads, stores, barriers and products of one warp, for kernels that step along K."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ evidence() names it all: the runs of the rungs, which this module measures and r
 tables, which other modules and the lessons' `measure` modules measure and read.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from dataclasses import asdict

@@ -6,8 +6,6 @@ compares each way to start wgmma with a NumPy twin, then paces it, in a burst an
 clock and power beside it; results/<gpu>/wgmma_ceilings.csv. The other roofs are in runs.json.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache

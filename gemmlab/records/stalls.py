@@ -7,8 +7,6 @@ They stand in results/<gpu>/stalls.csv, and not among the counters of the runs, 
 counted without timing a rung again.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from gemmlab import ladder

@@ -5,8 +5,6 @@
 times 1 to 16 chains in a thread with different numbers of warps; results/<gpu>/chains.csv.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas

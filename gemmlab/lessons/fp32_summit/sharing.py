@@ -3,8 +3,6 @@
 The schedule is what stream_k.cuh computes, run in the simulator; nothing is multiplied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

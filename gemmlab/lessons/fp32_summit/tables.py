@@ -1,7 +1,5 @@
 """The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load, errors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

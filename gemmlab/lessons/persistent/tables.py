@@ -3,8 +3,6 @@
 The order is what kernels/common/tile_order.cuh computes in the simulator; nothing is multiplied.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

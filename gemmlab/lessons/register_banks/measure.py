@@ -8,8 +8,6 @@ Nsight Compute, which runs this module on the very cubins that were timed;
 results/<gpu>/fma_order.csv.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

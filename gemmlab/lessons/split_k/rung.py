@@ -1,7 +1,5 @@
 """Rung 12: its entry on the ladder."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from gemmlab.files import rows_beside

@@ -1,7 +1,5 @@
 """By what factor a rung is faster than another, and what a block's step along K costs."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
