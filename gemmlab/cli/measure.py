@@ -191,19 +191,15 @@ def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
 
 def _lines(run: timing.Measurement) -> list[str]:
     cublas = run.problem.flop / (run.cublas_ms.median * 1e6)
+    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
+    state = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
     return [
         f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
         f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
         f"  share of cuBLAS  {_percent(run.ratio)}",
         f"  against itself   {_percent(run.noise)} (the noise)",
-        f"  the GPU meanwhile: {_state(run)}",
+        f"  the GPU meanwhile: {', '.join(state) or 'not reported'}",
     ]
-
-
-def _state(run: timing.Measurement) -> str:
-    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
-    known = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
-    return ", ".join(known) or "not reported"
 
 
 def _times(spread: timing.Spread) -> str:

@@ -233,24 +233,20 @@ def check_sample(
     if not bool(finite.all()):
         place = ", ".join(map(str, np.argwhere(~kernel.to_host(finite))[0]))
         raise VerificationError(f"{where}: C[{place}] is not finite")
-    A = A if problem.ops[0] == "N" else A.swapaxes(-1, -2)
-    B = B if problem.ops[1] == "N" else B.swapaxes(-1, -2)
     random = np.random.default_rng(seed)
     chosen = _some(random, problem.m, rows)
     products = _some(random, problem.batch, rows) if C.ndim > 2 else None
+    lines = xp.asarray(chosen)
+    some = {"A": A.take(lines, axis=-2 if problem.ops[0] == "N" else -1), "B": B}
+    some["C"] = C.take(lines, axis=-2)
     if products is not None:
-        A, B, C = (X[xp.asarray(products)] for X in (A, B, C))
-    A, C = (X[..., xp.asarray(chosen), :] for X in (A, C))
-    A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
-    least = (0.0, 0.0)
-    if precision.scales is not None:
-        scale_a, scale_b = operands.spread_scales()
-        least_a, least_b = operands.least()
-        scale_a, least_a = (
-            xp.broadcast_to(X, (problem.m, problem.k))[xp.asarray(chosen)]
-            for X in (scale_a, least_a)
-        )
-        A, B, least = A * scale_a, B * scale_b, (least_a, least_b)
+        some = {name: X[xp.asarray(products)] for name, X in some.items()}
+    if precision.scales is not None and precision.scales.rows:
+        some["scale_a"] = operands.scale_a[lines]
+    batch = problem.batch if products is None else len(products)
+    operands = replace(operands, problem=replace(problem, m=len(chosen), batch=batch), **some)
+    A, B, C = operands.numbers()
+    least = operands.least() if precision.scales is not None else (0.0, 0.0)
     expected = reference(A, B, None, 1.0, 0.0, bias)
     bound = error_bound(A, B, None, 1.0, 0.0, precision, bias, kernel.activation, least)
     got, expected, bound = (kernel.to_host(X).reshape(-1, problem.n) for X in (C, expected, bound))
