@@ -226,7 +226,8 @@ def _part(
         print_now = fingerprint_of(registry.target().sm_count)
         registry.refuse_stale(probe.name, print_now, kept["code"])
         fields = kept[inside] if inside else kept
-        return {name: _roof(fields[name]) for name in fields.keys() - {"provenance", "code"}}
+        about = ("provenance", "code")
+        return {name: _roof(roof) for name, roof in fields.items() if name not in about}
 
     return runs.Part(name=probe.name, measure=measured_here, reader=recorded)
 

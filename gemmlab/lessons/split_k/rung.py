@@ -189,10 +189,6 @@ def _tried() -> dict[tuple[int, int, int], list[Settings]]:
 TRIED = _tried()
 
 
-def _is_tried(problem: Problem, s: Settings) -> bool:
-    return any(tried.items() <= s.items() for tried in TRIED.get(problem.shape, ()))
-
-
 RUNG = Rung(
     name="12_split_k",
     title="Split-K",
@@ -208,7 +204,7 @@ RUNG = Rung(
     ),
     families=SPLIT_FAMILIES,
     tuned_shapes=tuple(TRIED),
-    swept=_is_tried,
+    swept=lambda at, s: any(tried.items() <= s.items() for tried in TRIED.get(at.shape, ())),
     tile=shapes.tile,
     plan=_split_plan,
     constraints=(
