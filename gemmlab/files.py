@@ -1,18 +1,9 @@
 """Files that are written whole, or not at all; and tables that lie beside a module."""
 
 import csv
-import errno
 import os
 import tempfile
 from pathlib import Path
-
-ADVICE = {
-    errno.ENOSPC: "Make room there",
-    errno.EDQUOT: "Make room there",
-    errno.EROFS: "Work in a copy that can be written",
-    errno.EACCES: "Make it writable, or work in a copy of your own",
-    errno.EPERM: "Make it writable, or work in a copy of your own",
-}
 
 
 class NotWritten(OSError):
@@ -52,5 +43,7 @@ def require_writable(folder: Path) -> None:
 
 
 def _not_written(folder: Path, so: str, error: OSError) -> NotWritten:
-    advice = ADVICE.get(error.errno, "See to it")
-    return NotWritten(f"{folder} cannot be written ({error.strerror}); {so}. {advice}, then again.")
+    return NotWritten(
+        f"{folder} cannot be written ({error.strerror}); {so}. Make room there, make it writable, "
+        "or work in a copy of your own, then again."
+    )

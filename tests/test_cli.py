@@ -340,7 +340,7 @@ def test_a_rung_that_does_not_run_here_has_a_row_with_the_reason(one_does_not_ru
 def known(machine, monkeypatch):
     """Of 01_naive the GPU is known to count five sectors more."""
     difference = known_differences.Difference(
-        "01_naive", SECTORS, lambda trace: 5, "Nobody knows why."
+        "01_naive", SECTORS, "Nobody knows why.", lambda trace: 5
     )
     monkeypatch.setattr(known_differences, "DIFFERENCES", (difference,))
     return machine
