@@ -9,16 +9,8 @@ import numpy as np
 
 import ptxsim
 from gemmlab.kernel import layout
-from gemmlab.ladder import Problem
-from gemmlab.ladder.launch import (
-    MATRICES,
-    POINTERS,
-    Argument,
-    Launch,
-    MapOf,
-    Workspace,
-    multiplying,
-)
+from gemmlab.ladder import Launch, MapOf, Problem, Workspace
+from gemmlab.ladder.launch import MATRICES, POINTERS, Argument, multiplying
 from ptxsim import Finding, TakesTooLong
 
 PATIENCE_S = 120.0  # for one product

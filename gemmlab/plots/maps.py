@@ -11,16 +11,7 @@ from matplotlib.axes import Axes
 from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Access, Trace
 from gemmlab.plots import style
-from gemmlab.plots.cells import (
-    SECTOR_BYTES,
-    bare,
-    box,
-    draw_grid,
-    extent,
-    plate,
-    rectangles,
-    write,
-)
+from gemmlab.plots.cells import SECTOR_BYTES, bare, box, draw_grid, extent, plate, rectangles, write
 from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural

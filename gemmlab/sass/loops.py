@@ -13,12 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gemmlab.cuda.disassembler import (
-    NoDisassembler,
-    disassemble,
-    parse,
-    section,
-)
+from gemmlab.cuda.disassembler import NoDisassembler, disassemble, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.fingerprint import code_hash
