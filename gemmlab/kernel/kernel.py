@@ -362,7 +362,8 @@ class Kernel:
         batch = self.rung.batch if batch is None else batch
         given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
         for name, size in given.items():
-            if not ladder.is_whole(size) or size < (least := int(name in ("m", "n", "batch"))):
+            least = int(name in ("m", "n", "batch"))
+            if not ladder.is_whole(size) or size < least:
                 raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
