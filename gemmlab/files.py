@@ -1,23 +1,19 @@
-"""Files that are written whole, or not at all."""
+"""Files that are written whole, or not at all; and tables that lie beside a module."""
 
-from __future__ import annotations
-
-import errno
+import csv
 import os
 import tempfile
 from pathlib import Path
 
-ADVICE = {
-    errno.ENOSPC: "Make room there",
-    errno.EDQUOT: "Make room there",
-    errno.EROFS: "Work in a copy that can be written",
-    errno.EACCES: "Make it writable, or work in a copy of your own",
-    errno.EPERM: "Make it writable, or work in a copy of your own",
-}
-
 
 class NotWritten(OSError):
     """A file that could not be written, and is as it was; the message says why and what to do."""
+
+
+def rows_beside(module: str, name: str) -> list[dict[str, str]]:
+    """The rows of a CSV file in the folder of a module, which is given by its file."""
+    with Path(module).with_name(name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
 
 
 def write(path: Path, content: bytes) -> None:
@@ -47,5 +43,7 @@ def require_writable(folder: Path) -> None:
 
 
 def _not_written(folder: Path, so: str, error: OSError) -> NotWritten:
-    advice = ADVICE.get(error.errno, "See to it")
-    return NotWritten(f"{folder} cannot be written ({error.strerror}); {so}. {advice}, then again.")
+    return NotWritten(
+        f"{folder} cannot be written ({error.strerror}); {so}. Make room there, make it writable, "
+        "or work in a copy of your own, then again."
+    )

@@ -1,7 +1,5 @@
 """Loading a rung: with the tile parameters that are named, or with those that suit a shape."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Work in other processes that ends with the one that started it."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor

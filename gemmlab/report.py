@@ -4,8 +4,6 @@ Both say the same. The HTML has its styles in place, on a light ground that also
 page; nothing in it depends on the machine or the time.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Collection, Sequence

@@ -269,7 +269,7 @@ def test_among_swept_settings_the_rule_takes_a_fast_one():
         for rung in rungs:
             if shape in tuning.shapes_of(rung):
                 for row in tuning.at(tuning.kept(rung.name), shape).to_dict("records"):
-                    settings = {name: row[name] for name in tuning.rung_parameters(rung)}
+                    settings = {name: row[name] for name in rung.defaults}
                     estimated = estimate.seconds(rung, settings, Problem(*shape), SIMULATED)
                     estimates[row["time_ms"]] = estimated
         losses.append(min(estimates, key=estimates.get) / min(estimates))

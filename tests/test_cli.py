@@ -205,7 +205,7 @@ def replayed(monkeypatch):
 def test_bench_takes_the_settings_that_suit_the_shape_and_says_so(replayed, capsys):
     code, out, err = run(capsys, "bench", TUNED, "1024", "1024", "512")
     fastest = tuning.best(tuning.recorded(TUNED), (1024, 1024, 512))
-    settings = {name: fastest[name] for name in tuning.rung_parameters(ladder.find(TUNED))}
+    settings = {name: fastest[name] for name in ladder.find(TUNED).defaults}
     row = best_by_shape.of(
         gl.load(TUNED, **{name: int(v) for name, v in settings.items()}), (1024, 1024, 512)
     )
@@ -340,7 +340,7 @@ def test_a_rung_that_does_not_run_here_has_a_row_with_the_reason(one_does_not_ru
 def known(machine, monkeypatch):
     """Of 01_naive the GPU is known to count five sectors more."""
     difference = known_differences.Difference(
-        "01_naive", SECTORS, lambda trace: 5, "Nobody knows why."
+        "01_naive", SECTORS, "Nobody knows why.", lambda trace: 5
     )
     monkeypatch.setattr(known_differences, "DIFFERENCES", (difference,))
     return machine

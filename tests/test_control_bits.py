@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmlab.cuda.disassembler import BARRIERS, SHIFT, WIDTH, Control, parse
+from gemmlab.kernel import prebuilt
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
@@ -59,7 +60,7 @@ def test_impossible_control_bits_are_refused():
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_every_listing_has_them_and_reuse_stands_in_the_text_too(rung):
     """nvdisasm writes .reuse beside an operand: by another way than our reading of the bits."""
-    code = parse(loops.stored(rung.name)["listing"])
+    code = parse(prebuilt.read(loops.path_of(rung.name))[0]["listing"])
     assert code and all(instruction.control is not None for instruction in code)
     for instruction in code:
         if instruction.operation == "FFMA" and not instruction.control.yields:

@@ -46,9 +46,9 @@ def broken(monkeypatch, how):
 
 
 HOW = {
-    "full disk": "No space left on device.*Make room",
+    "full disk": "No space left on device.*Make room there",
     "read-only": "Read-only file system.*in a copy",
-    "not yours": "Permission denied.*Make it writable",
+    "not yours": "Permission denied.*make it writable",
 }
 
 

@@ -9,6 +9,7 @@ import sample_record
 import ptxsim
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, LEVELS, Launch
+from gemmlab.ladder.probes import READS
 from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.measure import ceilings
 from gemmlab.records import registry, roofs, runs
@@ -36,9 +37,9 @@ def read_in_simulator(read, trips=2, rounds=3):
 
 
 @pytest.mark.parametrize("ahead", [1, 4])
-@pytest.mark.parametrize("level", LEVELS.reads)
+@pytest.mark.parametrize("level", READS)
 def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
-    read = replace(LEVELS.reads[level], ahead=ahead)
+    read = replace(READS[level], ahead=ahead)
     out, expected, run, pieces = read_in_simulator(read)
     assert numpy.array_equal(out, numpy.broadcast_to(expected, out.shape))
     space = "shared" if read.entry == "read_shared" else "global"
@@ -81,4 +82,4 @@ def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
     for warps in chains.WARPS:
         shape = chains.launch(warps, 132)
         assert shape.grid[0] * shape.block[0] == 132 * 32 * warps and shape.block[0] <= 1024
-    assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.fma_launch(132)
+    assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.launch(132)

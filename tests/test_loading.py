@@ -57,7 +57,7 @@ FUSED = "11_fused_epilogue"
 def test_untuned_parameters_can_be_given_with_a_shape(shape, activation):
     """The tile of the sweep, whatever activation it was swept with."""
     best = tuning.best(tuning.recorded(FUSED), shape)
-    tile = {name: int(best[name]) for name in tuning.rung_parameters(ladder.find(FUSED))}
+    tile = {name: int(best[name]) for name in ladder.find(FUSED).defaults}
     kernel = gl.load(FUSED, shape=shape, ACTIVATION=activation)
     assert kernel.settings == tile | {"ACTIVATION": activation}
 

@@ -12,6 +12,7 @@ import ptxsim
 from gemmlab.analysis import roofline
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import CEILINGS, Problem
+from gemmlab.ladder.probes import COPY
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry, runs
@@ -62,7 +63,7 @@ def test_the_chain_of_the_kernel_file_is_its_twin_s_bit_for_bit(macros):
     out = numpy.full(blocks * threads, numpy.nan, numpy.float32)
     arguments = [out, 2, ceilings.MULTIPLIER, ceilings.ADDEND]
     run = ptxsim.launch(
-        CEILINGS.path, CEILINGS.fma_entry, (blocks, 1, 1), (threads, 1, 1), arguments,
+        CEILINGS.path, CEILINGS.entry, (blocks, 1, 1), (threads, 1, 1), arguments,
         options=options_for(macros),
     )  # fmt: skip
     assert not run.findings
@@ -74,9 +75,7 @@ def test_the_chain_of_the_kernel_file_is_its_twin_s_bit_for_bit(macros):
 def test_the_copy_of_the_kernel_file_copies_all_and_no_more(count):
     original = numpy.random.default_rng(count).random(4 * count + 8, dtype=numpy.float32)
     target = numpy.full_like(original, numpy.nan)
-    run = ptxsim.launch(
-        CEILINGS.path, CEILINGS.copy_entry, (3, 1, 1), (64, 1, 1), [original, target, count]
-    )
+    run = ptxsim.launch(COPY.path, COPY.entry, (3, 1, 1), (64, 1, 1), [original, target, count])
     assert not run.findings
     assert numpy.array_equal(target[: 4 * count], original[: 4 * count])
     assert numpy.isnan(target[4 * count :]).all()

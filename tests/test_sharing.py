@@ -58,8 +58,3 @@ def test_idle_time_and_workspace(ways):
     assert table.loc["stream-K", "idle, %"] == pytest.approx(100 * (1 - 96 / 100), abs=0.05)
     per_block = 4 * BM * BN + 4 * 8  # sums, and a flag for each warp
     assert list(table["workspace, MB"]) == [0.0, round(SMS * per_block / 1e6, 2)]
-
-
-def test_other_rungs_and_other_things_are_refused(ways):
-    with pytest.raises(ValueError, match="sharing takes a 22_fp32_summit, not 10_register"):
-        sharing(gl.load("10_register_banks"), *SHAPE, SMS)

@@ -57,9 +57,9 @@ def test_every_rung_plays_from_nothing_to_all_of_its_products(name):
 @pytest.mark.parametrize(
     ("sizes", "reason"),
     [
-        ((-1,), "m is -1; it must be a whole number above 0."),
-        ((64, 2.5), "n is 2.5; it must be a whole number above 0."),
-        ((64, 64, True), "k is True; it must be a whole number above 0."),
+        ((-1,), "m is -1: it is a whole number from 1 on"),
+        ((64, 2.5), "n is 2.5: it is a whole number from 1 on"),
+        ((64, 64, True), "k is True: it is a whole number from 0 on"),
         ((512, 512, 512), "A, B and C have 786,432 elements, at most 524,288 can be seen"),
     ],
 )
@@ -74,11 +74,6 @@ def test_a_kernel_that_leaves_its_arrays_says_so():
     text = gl.load("01_naive").source().text.replace("[(size_t)row * K + k]", "[-1]")
     player = gl.step_player(gl.from_source(text, "01_naive"))
     assert "out-of-bounds read" in words_of(player) and not player.frames
-
-
-def test_anything_but_a_kernel_is_refused():
-    with pytest.raises(TypeError, match="takes a kernel"):
-        gl.step_player("03_shared_memory")
 
 
 def test_it_prints_nothing_and_is_the_same_each_time(capsys):

@@ -46,7 +46,7 @@ NOISE = 0.01  # settings that are no further apart are equally fast
 @every_sweep
 def test_every_tuned_setting_was_measured_at_every_shape(rung, computed):
     table = tuning.recorded(rung.name, **computed)
-    names = tuning.rung_parameters(rung)
+    names = [*rung.defaults]
     dtype = rung.precision_of(rung.defaults | computed).name
     assert set(table["dtype"]) == {dtype} and tuning.shapes_of(rung, computed)
     for shape in tuning.shapes_of(rung, computed):

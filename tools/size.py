@@ -19,8 +19,8 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
     "tests": (30_000, ("tests", "ptxsim/tests")),
 }
 
-# Of parts over their budget, which may not grow.
-REACHED = {"core": 19_050, "lessons": 16_200}
+# Of a part over its budget, which may not grow.
+REACHED = {"core": 18_540}
 
 
 def lines(folders: tuple[str, ...]) -> int:

@@ -209,15 +209,9 @@ class ThreadReads:
     def of(cls, trace: Trace, thread: int, who: str) -> ThreadReads:
         """Of a thread of the first block.
 
-        Raises ValueError for a thread that is not there or owns nothing, and for a kernel without
-        shared memory; `who` asks.
+        Raises ValueError for a thread that owns nothing, and for a kernel without shared memory;
+        `who` asks.
         """
-        x, y, z = trace.block
-        if not 0 <= thread < x * y * z:
-            raise ValueError(
-                f"{who}: there is no thread {thread}; a block of {trace.kernel_name} has "
-                f"{x} × {y} × {z} threads."
-            )
         played = Played.of(trace, (0, 0, 0))
         played.require_reads(who)
         if not (played.owner == thread).any():

@@ -120,11 +120,8 @@ def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
     """Recorded counters per warp FMA.
 
     A row for each shape whose counters were recorded: M, N, K, and the keys of IN_L1, rounded to so
-    many digits after the point. Raises ValueError for a kernel on tensor cores, which do more at
-    once, NoRecord and StaleRecord.
+    many digits after the point. The kernel is in float32. Raises NoRecord and StaleRecord.
     """
-    if kernel.rung.precision is not SINGLE:
-        raise ValueError(f"{kernel.name} is {kernel.dtype}; warp FMAs are those of float32 kernels")
     rows = []
     for counted in runs.entry(kernel)["counters"]:
         metrics = counted["metrics"]
@@ -203,11 +200,9 @@ def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas
 
     Columns: cycles, and percent of those counted. Rows: what the products would take at the
     recorded ceiling, the wavefronts of L1 and shared memory, a cycle each, and the cycles counted.
-    Raises ValueError for a rung in float32, LadderError, NoRecord, StaleRecord.
+    Raises LadderError, NoRecord, StaleRecord.
     """
     rung = ladder.find(name)
-    if rung.precision is SINGLE:
-        raise ValueError(f"{name} is {rung.precision.name}; tensor_cycles is of tensor cores")
     _, counted = runs.counters_at(Measured(rung), *shape)
     sms = runs.current()["gpu"]["sm_count"]
     roofs = recorded_ceilings()

@@ -224,23 +224,15 @@ def _speed(kernel: Kernel) -> Speed | None:
 def recorded_speed(kernel: Kernel) -> Speed | None:
     """What a record or a sweep says of this code with these settings; None if neither can be read
     or says anything."""
-    for read in (_run, _swept):
-        with suppress(*UNREADABLE):
-            gflops, pct_cublas, gpu, recorded = read(kernel)
-            return Speed(
-                gflops, pct_cublas, f"{gpu}, recorded {recorded[:10]}", _counted_intensity(kernel)
-            )
+    with suppress(*UNREADABLE):
+        run = runs.replay_at(kernel, *SPEED_AT)
+        where, share = f"{run.gpu}, recorded {run.recorded[:10]}", 100 * run.ratio.median
+        return Speed(run.gflops, share, where, _counted_intensity(kernel))
+    with suppress(*UNREADABLE):
+        row = tuning.of(kernel, SPEED_AT)
+        where, share = f"{row['gpu']}, recorded {row['recorded'][:10]}", row["pct_cublas"]
+        return Speed(row["gflops"], share, where, _counted_intensity(kernel))
     return None
-
-
-def _run(kernel: Kernel) -> tuple[float, float, str, str]:
-    run = runs.replay_at(kernel, *SPEED_AT)
-    return run.gflops, 100 * run.ratio.median, run.gpu, run.recorded
-
-
-def _swept(kernel: Kernel) -> tuple[float, float, str, str]:
-    row = tuning.of(kernel, SPEED_AT)
-    return row["gflops"], row["pct_cublas"], row["gpu"], row["recorded"]
 
 
 def _counted_intensity(kernel: Kernel) -> float | None:
@@ -256,15 +248,8 @@ def compare(a: Kernel, b: Kernel, arch: str | None = None) -> Comparison:
     """What is known of kernel `b`, beside the same of kernel `a`.
 
     One block of each is traced, inside of a small product. `arch`: of registers and occupancy, such
-    as "sm_86"; that of `a` if None. Raises TypeError for what is no kernel, and what `of`
-    raises.
+    as "sm_86"; that of `a` if None. Raises what `of` raises.
     """
-    for kernel in (a, b):
-        if not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"compare takes two kernels, as gl.load(...) and gl.from_source(...) give, not "
-                f"{kernel!r}."
-            )
     arch = arch or a.arch
     return Comparison(of(a, arch), of(b, arch))
 

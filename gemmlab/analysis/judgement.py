@@ -11,6 +11,7 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.analysis import facts
+from gemmlab.kernel.checks import distinct_findings
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.kernel import Kernel, KernelMistake, assembled
 from gemmlab.kernel.verify import Case, Report
@@ -121,11 +122,7 @@ class Judgement:
     @property
     def findings(self) -> list[tuple[Case, Finding]]:
         """Each mistake that the checks found, once for its line, with the first case it is in."""
-        seen: dict[tuple[str, int], tuple[Case, Finding]] = {}
-        for case in self.checked.cases if self.checked else ():
-            for finding in case.findings:
-                seen.setdefault((finding.kind, finding.line), (case, finding))
-        return list(seen.values())
+        return distinct_findings(self.checked) if self.checked else []
 
     @property
     def _compared(self) -> list[tuple[str, int, int]]:

@@ -6,8 +6,6 @@ without shared memory has no barriers; a frame of it is a stretch along K. C is 
 of its own.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -77,9 +75,10 @@ class Frame:
     @cached_property
     def _actions(self) -> dict[str, str]:
         """Each of `actions` that happens -> what the block does, in words."""
+        only_stored = {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
         happens = {
             "load": (self.loaded, "loads {}"),
-            "store": (self._only_stored, "stores {} from registers"),
+            "store": (only_stored, "stores {} from registers"),
             "multiply": (self.read, "multiplies {}"),
         }
         words = {
@@ -109,10 +108,6 @@ class Frame:
             f"Block {self.block} {' and '.join(self._actions.values())}. Then {'; '.join(after)}."
         )
 
-    @property
-    def _only_stored(self) -> dict[str, np.ndarray]:
-        return {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
-
 
 def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     """The frames of one block, in their order.
@@ -121,12 +116,10 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     counts as arrived at the end of the frame before its first read: it is then that its warp has
     waited for it. A product counts as done once both of its elements have been read.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError where threads seem to read what their elements of C do not need, and for a kernel
-    with mbarriers, whose warps take no steps together.
+    Raises LaunchError for a block that is not there, and ValueError where threads seem to read what
+    their elements of C do not need, and for a kernel with mbarriers, whose warps take no steps
+    together.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     block = cast(Triple, tuple(block))  # a list is as good
     if any(step.opcode.startswith("mbarrier.") for step in trace.run.instructions(block, 0)):
         raise ValueError(

@@ -3,13 +3,12 @@
 `make readme` writes them into docs/results.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from gemmlab.files import rows_beside
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import find
 from gemmlab.ladder.settings import EVERY_PART, LAST_ARRIVER
@@ -26,8 +25,8 @@ class Difference:
 
     rung: str
     metric: str
-    more: Callable[[Trace], int]
     why: str
+    more: Callable[[Trace], int]
     most: Callable[[Trace], int] | None = None
 
     def explains(self, trace: Trace, more: float) -> bool:
@@ -84,41 +83,23 @@ def _of_flags(trace: Trace, operation: str) -> int:
     return int(trace.lines.query("array == 'flags' and op == @operation")["requests"].sum())
 
 
-SHARED_LOADS = METRICS["shared", "load"][0]
-DIFFERENCES = (
-    Difference(
-        "14_wmma", SHARED_LOADS, _predicated,
-        "Explained: where N is no multiple of 4, the H200 also counts loads of shared memory "
-        "by 14_wmma in which no lane takes part, for the assembler predicates what the code "
-        "branches around.",
+SHARED, GLOBAL = "loads of shared memory", "loads of global memory"
+COUNTED = {
+    SHARED: METRICS["shared", "load"][:1],
+    GLOBAL: METRICS["global", "load"],
+}
+MORE: dict[tuple[str, str], tuple[Callable[[Trace], int], Callable[[Trace], int] | None]] = {
+    ("14_wmma", SHARED): (_predicated, None),
+    ("12_split_k", SHARED): (_before_counting, None),
+    ("12_split_k", GLOBAL): (lambda trace: 0, _looks_at_arrivals),
+    # Of each part a flag is set; as often one is cleared.
+    ("22_fp32_summit", SHARED): (lambda trace: 4 * _of_flags(trace, "store"), None),
+    ("22_fp32_summit", GLOBAL): (
+        partial(_looks_at_flags, each=1), partial(_looks_at_flags, each=LOOKS),
     ),
-    Difference(
-        "12_split_k", SHARED_LOADS, _before_counting,
-        "Explained: each time a block of 12_split_k counts itself, the H200 counts four loads "
-        "of shared memory more, which no lane executes: the assembler puts them before the "
-        "addition.",
-    ),
-    *(
-        Difference(
-            "12_split_k", metric, lambda trace: 0,
-            "Explained: how often a block of 12_split_k looks at the counter until all parts "
-            "are there depends on time, and each look is a load from global memory.",
-            most=_looks_at_arrivals,
-        )
-        for metric in METRICS["global", "load"]
-    ),
-    Difference(  # of each part a flag is set; as often one is cleared
-        "22_fp32_summit", SHARED_LOADS, lambda trace: 4 * _of_flags(trace, "store"),
-        "Explained: before a warp of 22_fp32_summit sets the flag of a part, the H200 counts "
-        "four loads of shared memory more, which no lane executes.",
-    ),
-    *(
-        Difference(
-            "22_fp32_summit", metric, partial(_looks_at_flags, each=1),
-            "Explained: how often 22_fp32_summit looks at a flag until it is set depends on "
-            "time, and each look is a load from global memory.",
-            most=partial(_looks_at_flags, each=LOOKS),
-        )
-        for metric in METRICS["global", "load"]
-    ),
-)  # fmt: skip
+}  # fmt: skip
+DIFFERENCES = tuple(
+    Difference(row["rung"], metric, row["why"], *MORE[row["rung"], row["what"]])
+    for row in rows_beside(__file__, "known_differences.csv")
+    for metric in COUNTED[row["what"]]
+)

@@ -1,7 +1,5 @@
 """Tables of records: stalls, issue slots, what gl.matmul takes, GPUs side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -87,9 +85,9 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
     slots and waits; it leaves out all that memory and barriers cost, and rests on the rule of
     inner_loop.waits().
 
-    kernels: float32 ones; if None, all recorded rungs from 05_thread_tile_2d on. Raises ValueError
-    for others, BadRecord, and what sass.loop() raises. Kernels without a current record are left
-    out, and named; where nothing is left, raises NoRecord or StaleRecord.
+    kernels: float32 ones; if None, all recorded rungs from 05_thread_tile_2d on. Raises BadRecord,
+    and what sass.loop() raises. Kernels without a current record are left out, and named; where
+    nothing is left, raises NoRecord or StaleRecord.
     """
     if kernels is None:
         rungs = [rung for rung in RUNGS if rung.precision is SINGLE and rung.name >= FIRST]
@@ -99,8 +97,6 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
 
 
 def _issue_slots_of(kernel: Kernel) -> dict[str, object]:
-    if kernel.rung.precision is not SINGLE:
-        raise ValueError(f"{kernel.name} is {kernel.dtype}; the table is of float32 kernels")
     roof, run = roofs.recorded_ceilings(), runs.replay_at(kernel, *runs.LARGE)
     trip = loops.loop(kernel, SIMULATED_ARCH)
     predicted = trip.share() * roof.flop_per_second / 1e12

@@ -5,8 +5,6 @@ It can run no faster than the smaller of the arithmetic roof and intensity times
 (Williams, Waterman, Patterson: Roofline, Communications of the ACM 52(4), 2009).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

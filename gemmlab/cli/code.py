@@ -1,7 +1,5 @@
 """show, sass, compile: a kernel's text, its inner loop, and the compiled code that ships."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable
@@ -9,16 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from gemmlab import files
-from gemmlab.cli.common import (
-    FAILED,
-    OK,
-    Commands,
-    add_arch,
-    add_settings,
-    rung_name,
-    setting,
-    size,
-)
+from gemmlab.cli import common
+from gemmlab.cli.common import FAILED, OK, Commands
 from gemmlab.folders import KERNELS, kernel_file, require_checkout
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.flat import counts, flat
@@ -44,11 +34,11 @@ def add(commands: Commands) -> None:
         "sass", _sass, "show what the inner loop of a kernel spends its issue slots on",
         "Reads the instructions that the compiler made; no GPU is needed.",
     )  # fmt: skip
-    parser.add_argument("kernel", type=rung_name, help="a rung, such as 09_double_buffering")
-    add_settings(parser)
-    add_arch(parser)
+    parser.add_argument("kernel", type=common.rung_name, help="a rung, such as 09_double_buffering")
+    common.add_settings(parser)
+    common.add_arch(parser)
     parser.add_argument(
-        "--lines", type=size, default=16, help="instructions to list (default: %(default)s)"
+        "--lines", type=common.size, default=16, help="instructions to list (default: %(default)s)"
     )
     parser.add_argument(
         "--control", action="store_true",
@@ -62,9 +52,9 @@ def add(commands: Commands) -> None:
     )  # fmt: skip
     parser.add_argument("kernel", help="a rung or a probe, such as 17_warp_specialized or 10_steps")
     parser.add_argument(
-        "settings", nargs="*", type=setting, metavar="NAME=VALUE", help="such as BM=64"
+        "settings", nargs="*", type=common.setting, metavar="NAME=VALUE", help="such as BM=64"
     )
-    add_arch(parser)
+    common.add_arch(parser)
 
 
 def _compile(options: argparse.Namespace) -> int:

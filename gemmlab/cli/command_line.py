@@ -1,7 +1,5 @@
 """The command line: its help, its commands, and which error ends with which exit code."""
 
-from __future__ import annotations
-
 import argparse
 import errno
 import os
@@ -47,20 +45,12 @@ recorded on another GPU is shown, labelled with it."""
 
 EPILOG = """\
 examples:
-  python -m gemmlab doctor                         what is here, what is missing, what to do
-  python -m gemmlab ladder                         every rung in one table
-  python -m gemmlab ladder 16_tma_wgmma            these rungs alone
-  python -m gemmlab bench 01_naive 1024 1024 1024  one kernel, one shape (M N K)
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
   python -m gemmlab bench auto 64 4096 4096        what gl.matmul takes for a shape
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
   python -m gemmlab sweep auto                     the same of what gl.matmul takes
-  python -m gemmlab record 02_coalescing           measure again and write results/<gpu>/
-  python -m gemmlab tune 05_thread_tile_2d         time every legal setting of it
   python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search them
-  python -m gemmlab sass 09_double_buffering       its inner loop, instruction by instruction
   python -m gemmlab show 17_warp_specialized BM=64 a kernel in one piece, with its headers
-  python -m gemmlab compile --check                are the compiled kernels that ship up to date?
 
 exit codes:
   0  all is well; of bench without a GPU: it is verified, also where no time of it is recorded

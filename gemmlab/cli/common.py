@@ -1,11 +1,11 @@
 """What commands share: exit codes, lines on standard error, and how what is written is read."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from tqdm.auto import tqdm
 
 from gemmlab.ladder import LadderError, find
 
@@ -16,8 +16,6 @@ AUTO = "auto"  # instead of a rung: what gl.choose takes
 
 def say(line: str) -> None:
     """A line on standard error that leaves a progress bar whole."""
-    from tqdm.auto import tqdm
-
     tqdm.write(line, file=sys.stderr)
 
 

@@ -1,7 +1,5 @@
 """doctor: what is here, what is missing and what to do."""
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import sys

@@ -1,9 +1,9 @@
 """ladder: every rung verified, counted, and measured or replayed, in one table."""
 
-from __future__ import annotations
-
 import argparse
 import sys
+
+from tqdm.auto import tqdm
 
 from gemmlab.analysis import known_differences
 from gemmlab.cli.common import FAILED, OK, Commands, rung_name, say
@@ -39,8 +39,6 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from tqdm.auto import tqdm
-
     rungs = [find(name) for name in options.rungs] or RUNGS
     print(device())
     print(_line({name: name for name in COLUMNS}), flush=True)

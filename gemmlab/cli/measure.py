@@ -4,13 +4,13 @@ Without a GPU recorded times are shown. bench also verifies shapes of which no t
 says that there is none.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator
 from itertools import starmap
 from typing import Any
+
+from tqdm.auto import tqdm
 
 from gemmlab import ladder
 from gemmlab.cli import common
@@ -191,19 +191,15 @@ def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
 
 def _lines(run: timing.Measurement) -> list[str]:
     cublas = run.problem.flop / (run.cublas_ms.median * 1e6)
+    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
+    state = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
     return [
         f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
         f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
         f"  share of cuBLAS  {_percent(run.ratio)}",
         f"  against itself   {_percent(run.noise)} (the noise)",
-        f"  the GPU meanwhile: {_state(run)}",
+        f"  the GPU meanwhile: {', '.join(state) or 'not reported'}",
     ]
-
-
-def _state(run: timing.Measurement) -> str:
-    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
-    known = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
-    return ", ".join(known) or "not reported"
 
 
 def _times(spread: timing.Spread) -> str:
@@ -248,8 +244,6 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
     if gpu() is None:
         yield from runs.replay(kernel)
         return
-    from tqdm.auto import tqdm
-
     shapes = tqdm(runs.SHAPES, desc=kernel.name, unit="shape", leave=False)
     for item in timing.sweep(kernel, shapes):
         if isinstance(item, timing.Measurement):
@@ -268,8 +262,6 @@ def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
             raise NoRecord(f"nothing is recorded of what {AUTO} takes in {dtype}; {again}.")
         yield from map(_replayed, rows)
         return
-    from tqdm.auto import tqdm
-
     problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
     for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
         chosen = choose(problem, dtype)

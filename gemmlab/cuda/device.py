@@ -1,7 +1,5 @@
 """What runs the kernels here: a GPU and its facts, or why there is none."""
 
-from __future__ import annotations
-
 import os
 import platform
 from contextlib import suppress

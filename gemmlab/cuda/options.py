@@ -1,7 +1,5 @@
 """What NVRTC is told besides the text: the macros of the settings, and where the headers are."""
 
-from __future__ import annotations
-
 from gemmlab.folders import INCLUDE_FOLDERS
 
 LEVEL = "PTXAS"  # the macro that is also the level of optimization of ptxas, the assembler

@@ -1,7 +1,5 @@
 """What a caller gives a kernel: checked before anything is launched, and refused in a sentence."""
 
-from __future__ import annotations
-
 from numbers import Real
 from typing import Any
 

@@ -1,48 +1,9 @@
 """What a product should be, in float64, and how far each element may be from it.
 
-An element of a float32 C may differ from it by at most
+docs/bounds.md derives the bounds, for each type, and names their sources. Of a float32 C it is
 
     |alpha| * gamma(K + 2) * (|A| |B|)  +  |beta| * gamma(2) * |C|  +  underflow
-
-with gamma(n) = n u / (1 - n u) and u = 2**-24, half the distance from 1 to the next float32.
-This is the bound for an inner product of length K in any order of summation (N. J. Higham,
-"Accuracy and Stability of Numerical Algorithms", 2nd edition, SIAM 2002, section 3.1): K roundings
-for products and sums, one for the factor alpha, one for adding beta * C. `underflow` allows each
-operation to flush a subnormal result to zero. The bound holds for every element by itself.
-
-Of float16 matrices, multiplied by tensor cores with sums in float32, it is at most S + R:
-
-    S = |alpha| * gamma'(3 K / 2 + 4) * (|A| |B|)  +  |beta| * gamma(2) * |C|  +  underflow
-    R = 2**-11 * (|expected| + S)  +  2**-25
-
-Products of two float16 are exact in float32. A tensor core adds g of them and the sum so far at
-once. It aligns these g + 1 terms to the largest, cuts each off, and cuts off the sum: g + 2 errors
-below 2**-23 of what is added, for cutting off loses up to twice what rounding does. g is 4 or more
-(4 on Volta, 8 on Ampere, 16 on Hopper: M. Fasi, N. J. Higham, M. Mikaitis, S. Pranesh, "Numerical
-behavior of NVIDIA tensor cores", PeerJ Computer Science 7, 2021), so that K products cost at most
-3 K / 2 + 3 such errors, and alpha one more: gamma' is gamma with 2 u. That they add up as gamma
-says is shown by P. Blanchard, N. J. Higham, F. Lopez, T. Mary, S. Pranesh, "Mixed precision block
-fused multiply-add", SIAM Journal on Scientific Computing 42 (3), 2020. R is the one rounding to
-float16 at the end: 2**-11 of the result, or half of the smallest subnormal. Where K is small, R is
-nearly all; S grows with K and overtakes it.
-
-BF16 and FP8 have the same bound, with R of the type of C, and none where C is float32. Of FP8 it
-holds where mma.sync goes through the units of FP16, as on Hopper. wgmma keeps 13 bits of a sum:
-there S is what `lost` says, and the roundings of what is added in float32.
-Of TF32 the tensor core does not look at the last 13 bits of an operand: an error below 2**-10 of
-it, which makes S
-
-    |alpha| * gamma"(2 + (3 K / 2 + 4) 2**-13) * (|A| |B|)  + ...
-
-where gamma" is gamma with 2**-10. Sums of int8 are exact in int32 up to K = 131,071, whatever the
-numbers; factors and a bias are applied in double precision, and 1/2 is for rounding what comes of
-it to a whole number.
-
-Where a bias is added, K + 2 and 2 above grow by 1, and gamma(1) |bias| is added. What an activation
-makes of the bound is in activations.py.
 """
-
-from __future__ import annotations
 
 from typing import Any
 
@@ -77,7 +38,7 @@ def error_bound(
     precision: Precision = SINGLE, bias: Any = None, activation: str = "none",
     least: tuple[Any, Any] = (0.0, 0.0),
 ) -> Any:  # fmt: skip
-    """How far each element may be from the reference, float64 of C's shape: see the module.
+    """How far each element may be from the reference, float64 of C's shape: see docs/bounds.md.
     `least`: of A and B, see Operands.least."""
     k, u = A.shape[-1], FLOAT32.unit_roundoff
     more = 0 if bias is None else 1  # roundings

@@ -55,9 +55,8 @@ def check_product(
     problem = kernel.problem(m, n, k)
     operands = kernel.operands(problem, seed, gap=gap)
     findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
-    message = str(KernelMistake(findings))
     return Case(
-        m, n, k, alpha, beta, seed, message, np.inf if message else 0.0, findings,
+        m, n, k, alpha, beta, seed, str(KernelMistake(findings)), findings,
         operands.bias is not None, problem.batch, gap,
     )  # fmt: skip
 
@@ -83,13 +82,13 @@ def examine(kernel: Kernel, checked: Report | None) -> Report:
 
 def may_fault(report: Report) -> bool:
     """Whether what was found may fault or hang a GPU."""
-    return any(finding.kind not in HARMLESS for finding in distinct_findings(report))
+    return any(finding.kind not in HARMLESS for _, finding in distinct_findings(report))
 
 
-def distinct_findings(report: Report) -> list[Finding]:
-    """The findings of all cases, without those of the same kind and line as one before."""
-    by_line: dict[tuple[str, int], Finding] = {}
+def distinct_findings(report: Report) -> list[tuple[Case, Finding]]:
+    """The findings of all cases, each once for its kind and line, with the first case it is in."""
+    by_line: dict[tuple[str, int], tuple[Case, Finding]] = {}
     for case in report.cases:
         for finding in case.findings:
-            by_line.setdefault((finding.kind, finding.line), finding)
+            by_line.setdefault((finding.kind, finding.line), (case, finding))
     return list(by_line.values())

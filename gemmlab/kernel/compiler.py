@@ -3,8 +3,6 @@
 NVRTC does the work (see ptxsim.compile), with or without a GPU; without NVRTC, prebuilt.py has it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

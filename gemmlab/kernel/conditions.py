@@ -1,7 +1,5 @@
 """What stands behind #if: a constant expression of C, as the preprocessor computes it."""
 
-from __future__ import annotations
-
 import ast
 import math
 import operator

@@ -1,7 +1,5 @@
 """What a measurement belongs to: the code, the headers it includes, its settings, its launches."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """A kernel in one piece for its settings: headers inlined, #if resolved, no more than is used."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field

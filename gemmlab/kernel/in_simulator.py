@@ -1,7 +1,5 @@
 """The launches of a product in the simulator, one after the other, and how long they may take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,16 +9,8 @@ import numpy as np
 
 import ptxsim
 from gemmlab.kernel import layout
-from gemmlab.ladder import Problem
-from gemmlab.ladder.launch import (
-    MATRICES,
-    POINTERS,
-    Argument,
-    Launch,
-    MapOf,
-    Workspace,
-    multiplying,
-)
+from gemmlab.ladder import Launch, MapOf, Problem, Workspace
+from gemmlab.ladder.launch import MATRICES, POINTERS, Argument, multiplying
 from ptxsim import Finding, TakesTooLong
 
 PATIENCE_S = 120.0  # for one product

@@ -17,16 +17,9 @@ import numpy as np
 import ptxsim
 from gemmlab import ladder
 from gemmlab.cuda.device import gpu, require_gpu
-from gemmlab.kernel import checks, faults, in_simulator, on_gpu, prebuilt
+from gemmlab.kernel import checks, compiler, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
-from gemmlab.kernel.compiler import (
-    Compiled,
-    Resources,
-    compile_kernel,
-    options_for,
-    require_compiles,
-    resources_of,
-)
+from gemmlab.kernel.compiler import Compiled, Resources, options_for
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
@@ -96,7 +89,7 @@ def assembled(source: str, like: str, **settings: int) -> Kernel:
     rung = ladder.find(like)
     chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
     ladder.require_arch(rung, chosen, arch)
-    compiled = compile_kernel(source, EDITED, arch=arch, macros=chosen)
+    compiled = compiler.compile_kernel(source, EDITED, arch=arch, macros=chosen)
     return Kernel(rung, chosen, arch, source, compiled)
 
 
@@ -130,7 +123,7 @@ class Kernel:
         if compiled is not None:
             self.compiled = compiled
         else:
-            require_compiles(self.text, self._filename, arch=self.arch, macros=self.macros)
+            compiler.require_compiles(self.text, self._filename, arch=self.arch, macros=self.macros)
         self._loaded: on_gpu.GpuKernels | None = None
         # A step of an ablation is ours, and no rung.
         self._trusted = not self.edited and source != rung.path
@@ -144,7 +137,9 @@ class Kernel:
     @cached_property
     def compiled(self) -> Compiled:
         """PTX, machine code and resources, for `arch`."""
-        return compile_kernel(self.text, self._filename, arch=self.arch, macros=self.macros)
+        return compiler.compile_kernel(
+            self.text, self._filename, arch=self.arch, macros=self.macros
+        )
 
     @property
     def activation(self) -> str:
@@ -252,7 +247,7 @@ class Kernel:
                 raise KernelMistake(findings)
             return
         if (report := self._refused()) is not None:
-            raise KernelMistake(checks.distinct_findings(report))
+            raise KernelMistake(finding for _, finding in checks.distinct_findings(report))
         with faults.reported():
             faults.launched(self.name, *problem.shape)
             self._on_gpu().run(self.launches(problem), self._values(operands, alpha, beta))
@@ -346,7 +341,9 @@ class Kernel:
         """What one block takes, as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
-        entries = resources_of(self.text, self._filename, arch, self.macros, anew=self.on_gpu)
+        entries = compiler.resources_of(
+            self.text, self._filename, arch, self.macros, anew=self.on_gpu
+        )
         taken = entries[self.rung.entry(self.settings)]
         dynamic = self.rung.shared_bytes(self.settings)
         return replace(taken, shared_bytes=taken.shared_bytes + dynamic)
@@ -365,7 +362,8 @@ class Kernel:
         batch = self.rung.batch if batch is None else batch
         given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
         for name, size in given.items():
-            if not ladder.is_whole(size) or size < (least := int(name in ("m", "n", "batch"))):
+            least = int(name in ("m", "n", "batch"))
+            if not ladder.is_whole(size) or size < least:
                 raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")

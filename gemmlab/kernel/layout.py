@@ -5,8 +5,6 @@ leading dimension, in elements, and from one matrix of a batch to the next the s
 larger than what is there: such an array is a view of a part of a larger one. NumPy and CuPy arrays.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,9 +10,6 @@ of sliders lead from the default, or one where that makes more than MOST; and by
 notebooks and gl.matmul load besides, and what so many moves lead to from there.
 """
 
-from __future__ import annotations
-
-import csv
 import hashlib
 import json
 import logging
@@ -114,12 +111,11 @@ def _shipped(rung: Rung) -> dict[frozenset[tuple[str, int]], Settings]:
     every = [rung.defaults]
     if rung in RUNGS:
         every += ladder.near(rung, rung.defaults, MOVES, MOST)
-    with Path(__file__).with_name("shipped.csv").open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            if row["rung"] == rung.name:
-                shown = ladder.settings_for(rung, ladder.read_settings(row["settings"]))
-                moves = int(row["moves"])
-                every += ladder.near(rung, shown, moves) if moves else [shown]
+    for row in files.rows_beside(__file__, "shipped.csv"):
+        if row["rung"] == rung.name:
+            shown, moves = ladder.read_settings(row["settings"]), int(row["moves"])
+            shown = ladder.settings_for(rung, shown)
+            every += ladder.near(rung, shown, moves) if moves else [shown]
     return {frozenset(macros.items()): macros for macros in map(rung.macros, every)}
 
 

@@ -1,7 +1,5 @@
 """What is left of a kernel's code where only what its settings need is shown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -29,14 +29,7 @@ from gemmlab.ladder.choices import (
 )
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE, ElementType, Precision
-from gemmlab.ladder.probes import (
-    CEILINGS,
-    CEILINGS_NAME,
-    LEVELS,
-    PIECES_PROBE,
-    TENSOR_CEILING,
-    Read,
-)
+from gemmlab.ladder.probes import CEILINGS, LEVELS, PIECES_PROBE, TENSOR_CEILING, Read
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import (

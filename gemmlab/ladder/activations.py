@@ -4,8 +4,6 @@ GELU, x times the probability that a normal variable is below x, has two forms (
 K. Gimpel, "Gaussian error linear units", 2016): the exact one by erf, and one by tanh near to it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

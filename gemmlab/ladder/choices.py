@@ -1,7 +1,5 @@
 """Finding a rung by its name, and settings of it: which it takes, which run, the nearest."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection
 from functools import cache

@@ -1,7 +1,5 @@
 """Kernels that are no product: what measures the ceilings, and what tells which lane holds what."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,20 +50,6 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class CeilingsProbe(Probe):
-    """The two kernels of 00_ceilings: a copy and a chain of fused multiply-adds."""
-
-    copy_entry: str = "copy"
-    fma_entry: str = "fma_chain"
-
-    def copy_launch(self, sm_count: int) -> Launch:
-        return Launch(self.copy_entry, (sm_count * 64, 1, 1), (self.threads, 1, 1))
-
-    def fma_launch(self, sm_count: int) -> Launch:
-        return Launch(self.fma_entry, (sm_count * 2, 1, 1), (self.threads, 1, 1))
-
-
-@dataclass(frozen=True)
 class Read:
     """How a kernel of 00_levels is launched to read one level of memory."""
 
@@ -92,15 +76,9 @@ class Read:
         )
 
 
-@dataclass(frozen=True)
-class LevelsProbe(Probe):
-    """The kernels of 00_levels: each level of memory is read, by the launch that was fastest."""
-
-    reads: dict[str, Read] = field(default_factory=dict)
-
-
-CEILINGS = CeilingsProbe("00_ceilings", macros={"CHAINS": 16, "UNROLL": 32})
-CEILINGS_NAME = CEILINGS.name
+# A chain of fused multiply-adds, and a copy.
+CEILINGS = Probe("00_ceilings", "fma_chain", 2, macros={"CHAINS": 16, "UNROLL": 32})
+COPY = Probe(CEILINGS.name, "copy", 64)
 # A chain of mma.sync: of FP16 with FP32 sums, and of the type that DTYPE says.
 TENSOR_CEILING = Probe(
     "00_tensor_ceiling", "mma_chain", 4, 256, {"CHAINS": 8, "UNROLL": 16}, oldest_arch=80
@@ -110,12 +88,10 @@ MMA_CEILINGS = Probe("00_mma_ceilings", "mma_chain", 4, 256, TENSOR_CEILING.macr
 WGMMA_CEILINGS = Probe("00_wgmma_ceilings", "wgmma_chain", 1, 256)
 # Cycles and nanoseconds, as each SM has counted them.
 SM_CLOCK = Probe("00_sm_clock", "read_clocks", 2)
-LEVELS = LevelsProbe(
-    "00_levels",
-    reads={
-        "DRAM": Read("read_together", 2, 1024, 2 * 2**30, ahead=8),
-        "L2": Read("read_together", 4, 256, 26 * 2**20),
-        "L1": Read("read_alone", 2, 1024, 64 * 2**10, ahead=2, in_l1=True),
-        "shared memory": Read("read_shared", 1, 1024, 64 * 2**10),
-    },
-)
+LEVELS = Probe("00_levels")
+READS = {  # each level of memory, by the launch that was fastest
+    "DRAM": Read("read_together", 2, 1024, 2 * 2**30, ahead=8),
+    "L2": Read("read_together", 4, 256, 26 * 2**20),
+    "L1": Read("read_alone", 2, 1024, 64 * 2**10, ahead=2, in_l1=True),
+    "shared memory": Read("read_shared", 1, 1024, 64 * 2**10),
+}

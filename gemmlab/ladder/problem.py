@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gemmlab.files import rows_beside
 from gemmlab.ladder.precision import Precision
 from gemmlab.ladder.settings import IllegalSetting, is_whole
 
@@ -88,22 +89,10 @@ class Problem:
 
 
 # Products that people run, by groups: at all of them the ladder is measured beside cuBLAS.
-SHAPES = {
-    "thin": (
-        (1, 8192, 8192), (16, 4096, 4096), (32, 4096, 4096), (64, 4096, 4096), (128, 4096, 4096),
-        (8192, 1, 8192), (4096, 16, 4096), (8192, 32, 8192), (4096, 64, 4096), (4096, 128, 4096),
-    ),
-    "deep K": ((64, 64, 65536), (128, 128, 32768), (256, 256, 16384), (512, 512, 8192)),
-    "irregular": (
-        (1001, 777, 513), (1024, 1024, 512), (768, 768, 768), (1536, 1536, 1536),
-        (2000, 2000, 2000), (3072, 1024, 512),
-    ),
-    "squares": tuple((size, size, size) for size in (64, 128, 256, 512, 1024)),
-    "batches": (
-        (32, 32, 32, 10_000), (64, 64, 64, 4096), (128, 128, 128, 1024), (256, 256, 256, 256),
-    ),
-}  # fmt: skip
-GROUPS = {name: tuple(map(Problem.of, shapes)) for name, shapes in SHAPES.items()}
+GROUPS: dict[str, tuple[Problem, ...]] = {}
+for _row in rows_beside(__file__, "groups.csv"):
+    _problem = Problem.of([int(_row[size]) for size in ("m", "n", "k", "batch")])
+    GROUPS[_row["group"]] = (*GROUPS.get(_row["group"], ()), _problem)
 EVERY_PROBLEM = tuple(problem for group in GROUPS.values() for problem in group)
 BATCHES = GROUPS["batches"]
 SINGLE_PRODUCTS = tuple(problem for problem in EVERY_PROBLEM if problem.batch == 1)

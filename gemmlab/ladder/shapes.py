@@ -1,7 +1,5 @@
 """What families of rungs share: tiles as parameters, grids, blocks, what they ask of memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from gemmlab.ladder.launch import Triple

@@ -5,8 +5,6 @@ modules that it may have: `rung` (its entry on the ladder), `chapter`, `command`
 (EVIDENCE, what is measured for it and kept; importing it loads nothing that draws).
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType

@@ -3,8 +3,6 @@
 Each probe's result is compared with that of a NumPy twin of its kernel before it is timed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -18,7 +16,15 @@ from gemmlab.cuda.options import options_for
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder import HALF, ElementType, Launch, Precision, Problem, Read, Settings, probes
-from gemmlab.ladder.probes import CEILINGS, LEVELS, MMA_CEILINGS, TENSOR_CEILING, WGMMA_CEILINGS
+from gemmlab.ladder.probes import (
+    CEILINGS,
+    COPY,
+    LEVELS,
+    MMA_CEILINGS,
+    READS,
+    TENSOR_CEILING,
+    WGMMA_CEILINGS,
+)
 from gemmlab.measure.in_turn import wait
 from gemmlab.measure.power import Pace, SmClock, Work, clock_mhz
 from gemmlab.measure.timing import Spread
@@ -54,7 +60,7 @@ class Roof:
 
 def of_ceilings(sm_count: int) -> Fingerprint:
     """What measures the roofs on a GPU with so many SMs."""
-    launches = CEILINGS.copy_launch(sm_count), CEILINGS.fma_launch(sm_count)
+    launches = COPY.launch(sm_count), CEILINGS.launch(sm_count)
     return fingerprint(CEILINGS.path, CEILINGS.macros, launches)
 
 
@@ -72,10 +78,10 @@ def of_levels(sm_count: int) -> Fingerprint:
     """What reads the levels of memory on a GPU with so many SMs."""
     reads = {
         f"{level}, {name}": value
-        for level, read in LEVELS.reads.items()
+        for level, read in READS.items()
         for name, value in asdict(read).items()
     }
-    launches = [read.launch(sm_count) for read in LEVELS.reads.values()]
+    launches = [read.launch(sm_count) for read in READS.values()]
     return fingerprint(LEVELS.path, reads, launches)
 
 
@@ -134,7 +140,7 @@ def measure_copy(shape: Launch) -> Roof:
     count = min(COPY_BYTES, free // 4) // 16  # float4 elements
     original = cupy.random.RandomState(1).uniform(-1, 1, 4 * count, dtype=cupy.float32)
     target = cupy.full(4 * count, cupy.nan, dtype=cupy.float32)
-    kernel = compiled(CEILINGS.copy_entry, {}, CEILINGS.path)
+    kernel = compiled(COPY.entry, {}, COPY.path)
 
     def launch() -> None:
         kernel(shape.grid, shape.block, (original, target, np.int64(count)))
@@ -151,7 +157,7 @@ def measure_fma(shape: Launch, macros: Settings) -> Roof:
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
     out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
-    kernel = compiled(CEILINGS.fma_entry, macros, CEILINGS.path)
+    kernel = compiled(CEILINGS.entry, macros, CEILINGS.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
         scalars = (np.int32(iterations), np.float32(MULTIPLIER), np.float32(ADDEND))
@@ -247,10 +253,10 @@ def mma_chain(precision: Precision, iterations: int, chains: int, unroll: int) -
 
 
 def measure_levels() -> dict[str, Roof]:
-    """The roof of each level of LEVELS.reads on the GPU here, in bytes per second read. Raises
+    """The roof of each level of READS on the GPU here, in bytes per second read. Raises
     NoGpu, and CeilingsError where a sum differs from NumPy's or too little memory is free."""
     sm_count = require_gpu("Measuring the levels of memory").sm_count
-    return {level: _measure_level(level, read, sm_count) for level, read in LEVELS.reads.items()}
+    return {level: _measure_level(level, read, sm_count) for level, read in READS.items()}
 
 
 def trip(read: Read, shape: Launch) -> int:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any
 
+from tqdm.auto import tqdm
+
 from gemmlab.cuda.device import GpuState, gpu_state
 from gemmlab.ladder import SINGLE, Precision, Problem
 
@@ -140,7 +142,6 @@ def wait(samples: Sequence[tuple], label: str) -> tuple[list[float], GpuState]:
     """Wait for enqueued samples, (start event, end event) each, in the order they were enqueued.
     Returns the milliseconds that each took, and the state of the GPU meanwhile (medians)."""
     import cupy
-    from tqdm.auto import tqdm
 
     elapsed: list[float] = []
     states: list[GpuState] = []

@@ -6,8 +6,6 @@ once per shape, on fixed inputs, and nothing else that bears the kernel's name.
     python -m gemmlab.measure.profiler 01_naive 512x512x512 1001x777x513
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import glob
@@ -19,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gemmlab.files import rows_beside
 from gemmlab.folders import PACKAGE
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SIMULATED, Problem, Rung, find, settings_for
@@ -27,50 +26,11 @@ from gemmlab.ladder.launch import multiplying
 TIME_LIMIT_S = 300
 SEED = 7
 
-METRICS = (
-    # Global memory: warp-wide requests, and the 32-byte sectors that they touch.
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    # The L1 cache's passes for them: looking lines up, and reading its 32 banks.
-    "l1tex__t_output_wavefronts_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__data_pipe_lsu_wavefronts.sum",
-    "sm__cycles_active.sum",
-    # Bytes through each level.
-    "l1tex__t_bytes.sum",
-    "lts__t_bytes.sum",
-    "dram__bytes_read.sum",
-    "dram__bytes_write.sum",
-    # Multiply-adds, counted per thread.
-    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
-    # Shared memory: instructions, the passes (wavefronts) they took, and those due to conflicts.
-    "smsp__inst_executed_op_shared_ld.sum",
-    "smsp__inst_executed_op_shared_st.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-    # Shares in percent: how busy the SMs were, and achieved occupancy.
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
-    "sm__warps_active.avg.pct_of_peak_sustained_active",
+# Those of Hopper are wgmma's and the copy engine's: older GPUs do not know them.
+METRICS, TENSOR_METRICS, HOPPER_METRICS = (
+    tuple(row["metric"] for row in rows_beside(__file__, "metrics.csv") if row["of"] == which)
+    for which in ("every rung", "tensor cores", "Hopper")
 )
-TENSOR_METRICS = (
-    # Of tensor cores: products of a warp, and its loads of matrices from shared memory.
-    "sm__inst_executed_pipe_tensor_op_hmma.sum",
-    "smsp__inst_executed_op_ldsm.sum",
-)
-HOPPER_METRICS = (
-    # Of wgmma: products of a warp, the shared memory that they read, and its wavefronts.
-    "sm__inst_executed_pipe_tensor_op_gmma.sum",
-    "sm__sass_data_bytes_mem_shared_op_gmma.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
-    # Of the copy engine: loads, stores, and the sectors of global memory that they take.
-    "smsp__sass_inst_executed_op_tma_ld.sum",
-    "smsp__sass_inst_executed_op_tma_st.sum",
-    "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
-    "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st.sum",
-)  # older GPUs do not know them
 
 
 class CountersUnavailable(RuntimeError):

@@ -1,10 +1,9 @@
 """The words of the series, one sentence each, and the notebook that explains them: glossary.md."""
 
-from __future__ import annotations
-
 import html
 import re
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from gemmlab.notebook.index import PAPER, link, short
@@ -48,15 +47,11 @@ TERMS = _read()
 def glossary() -> Shown:
     """All terms in the order of the alphabet; as HTML with an anchor and a link for each."""
     width = max(len(term.name) for term in TERMS)
+    code = partial(re.sub, "`([^`]+)`", r"<code>\1</code>")  # what stands in `backticks`
     text = "\n".join(f"{t.name:<{width}}  {short(t.notebook):<4}  {t.meaning}" for t in TERMS)
     entries = "".join(
         f'<p id="{term.anchor}" style="margin: 0.35em 0"><b>{html.escape(term.name)}</b> '
-        f"{_with_code(term.meaning)} {link(term.notebook, short(term.notebook))}</p>"
+        f"{code(html.escape(term.meaning))} {link(term.notebook, short(term.notebook))}</p>"
         for term in TERMS
     )
     return Shown(text, f'<div style="{PAPER}; padding: 0.1em 0.8em">{entries}</div>')
-
-
-def _with_code(words: str) -> str:
-    """HTML of a sentence, with what stands in `backticks` as code."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(words))

@@ -1,7 +1,5 @@
 """What notebooks/index.ipynb shows: the ladder with thumbnails, and ways through it."""
 
-from __future__ import annotations
-
 import base64
 import html
 

@@ -50,8 +50,8 @@ def lines(rung: ladder.Rung) -> Listing:
     numbers: list[int | None] = []
     after = 0
     for first, last in rung.inner_loop:
-        start = _next(rung, source, first, after)
-        after = _next(rung, source, last, start + (first != last)) + 1
+        start = _next(source, first, after)
+        after = _next(source, last, start + (first != last)) + 1
         apart = numbers and numbers[-1] != start
         numbers += [*([None] if apart else []), *range(start + 1, after + 1)]
     kept = [source[number - 1] for number in numbers if number is not None]
@@ -64,12 +64,7 @@ def _file(rung: ladder.Rung) -> Path:
     return kernel_file(rung.inner_loop_in) if rung.inner_loop_in else rung.path
 
 
-def _next(rung: ladder.Rung, source: list[str], begins: str, at: int) -> int:
+def _next(source: list[str], begins: str, at: int) -> int:
     """Where the next line stands that begins so, from line `at` on, counted from 0."""
-    for place, line in enumerate(source[at:], at):
-        if line.strip().startswith(begins):
-            return place
-    raise LadderError(
-        f"{_file(rung).name} has no line that begins with {begins!r} after line {at}: the "
-        "inner_loop of its entry in gemmlab/lessons/ is out of date"
-    )
+    places = range(at, len(source))
+    return next(place for place in places if source[place].strip().startswith(begins))

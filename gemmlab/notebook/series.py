@@ -1,7 +1,5 @@
 """The notebooks of the series: their order, what is to be read before each, how long one takes."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from numbers import Integral
 
 from gemmlab.analysis import k_steps
+from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.ladder import IllegalSetting, Workspace
 from gemmlab.notebook.widgets import Player
@@ -19,7 +19,7 @@ STEPS = 4  # along K
 MOST = 2**19  # elements of A, B and C: more are too fine to see, and frames hold them all
 INTERVAL = 1500  # milliseconds from frame to frame
 BLOCK = (0, 0, 0)
-REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
+REASONS = (ArgumentError, IllegalSetting, KernelMistake, LaunchError, ValueError)
 
 
 def step_player(
@@ -28,10 +28,8 @@ def step_player(
     """A slider through the frames of block (0, 0, 0) of an m×n×k product, to play or to move.
 
     Sizes that are not given are those of two by two blocks and four steps along K. What cannot be
-    traced or followed is said instead of the picture. Raises TypeError for anything but a kernel.
+    traced or followed is said instead of the picture.
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"step_player takes a kernel, as gl.load(name) gives, not {kernel!r}.")
     rows, columns = kernel.rung.tile(kernel.settings)
     along = kernel.settings.get("BK", k_steps.STRETCH)
     usual = (BLOCKS * rows, BLOCKS * columns, STEPS * along)
@@ -86,9 +84,8 @@ class StepPlayer(Player):
 
 def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
     """The frames of the first block. Raises REASONS; ValueError for wrong sizes."""
-    for name, size in zip("mnk", (m, n, k), strict=True):
-        if isinstance(size, bool) or not isinstance(size, Integral) or size < 1:
-            raise ValueError(f"{name} is {size!r}; it must be a whole number above 0.")
+    if k == 0:
+        raise ValueError("k is 0: there are no steps along it.")
     if (elements := m * k + k * n + m * n) > MOST:
         raise ValueError(
             f"A, B and C have {elements:,} elements, at most {MOST:,} can be seen: "
@@ -97,4 +94,4 @@ def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
     args = [arg for launch in kernel.rung.one_tile(kernel.settings) for arg in launch.args]
     waits = any(isinstance(arg, Workspace) for arg in args)  # for what other blocks leave there
     blocks = None if waits else [BLOCK]
-    return k_steps.of(kernel.trace(int(m), int(n), int(k), blocks=blocks), BLOCK)
+    return k_steps.of(kernel.trace(m, n, k, blocks=blocks), BLOCK)

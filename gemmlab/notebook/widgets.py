@@ -1,7 +1,5 @@
 """What sliders and players share: a picture, words on a light ground, a slider that plays."""
 
-from __future__ import annotations
-
 import html
 
 import ipywidgets

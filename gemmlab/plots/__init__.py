@@ -7,8 +7,6 @@ them are made of: the palette (style), the page with its title and key (page), b
 gemmlab/lessons/<name>/figures.
 """
 
-from __future__ import annotations
-
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.kernel_view import kernel_view
 from gemmlab.plots.maps import address_map, block_map, warp_map

@@ -57,14 +57,7 @@ class Banks:
 
     @classmethod
     def of(cls, access: WarpAccess) -> Banks:
-        """Raises ValueError for an access that is not to shared memory, or moves nothing."""
-        if (access.space, access.operation) not in COUNTED or access.space != "shared":
-            raise ValueError(
-                f"bank_map takes loads and stores of shared memory, not a {access.operation} of "
-                f"{access.array}."
-            )
-        if not access.active.any():
-            raise ValueError(f"bank_map: no lane is active in this {access.operation}.")
+        """Of a load or store of shared memory by at least one lane."""
         rows = access.addresses[None], access.active[None]
         counter = Counter()
         key = access.line, access.space, access.operation, access.array
@@ -119,8 +112,7 @@ def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
     other in a bank are different words: each row is one wavefront. Each box carries the lanes that
     it serves, or how many where their numbers do not fit.
 
-    accesses: loads or stores, as trace.run.accesses(block, warp) has them. Raises ValueError for
-    other accesses than loads and stores of shared memory.
+    accesses: loads or stores of shared memory, as trace.run.accesses(block, warp) has them.
     """
     banks = {name: Banks.of(access) for name, access in accesses.items()}
     key = [("no bank conflict", GOES)]

@@ -1,7 +1,5 @@
 """What pictures of matrices and of memory share: boxes and cells."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +13,6 @@ from gemmlab.plots.style import NORMAL, SMALL, Look
 
 SECTOR_BYTES = 32
 CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
-
-
-def require_trace(trace: Any, who: str) -> None:
-    """Raises TypeError."""
-    if not callable(getattr(trace, "warp_access", None)):
-        raise TypeError(f"{who} takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
 
 
 def box(

@@ -1,7 +1,5 @@
 """Charts: curves over sizes, each with its name at its end, and rows of bars, one for each name."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

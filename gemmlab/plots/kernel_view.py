@@ -1,7 +1,5 @@
 """One kernel with its settings at a glance: what the sliders redraw."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Iterable

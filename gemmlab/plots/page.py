@@ -1,7 +1,5 @@
 """The page of a figure: its title, its key, and its caption below all that is drawn."""
 
-from __future__ import annotations
-
 import io
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Shares of cuBLAS: of all rungs beside what others report, step by step, and shape by shape."""
 
-from __future__ import annotations
-
 from statistics import geometric_mean
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Measured speed over sizes, its share of cuBLAS, and speed over the settings of a kernel."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence
@@ -27,10 +25,10 @@ SQUARES, OTHERS = "Square products", "Other shapes, M × N × K"
 def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     """The table; of several rows for one kernel and shape, as cuBLAS may have, only the fastest.
 
-    Raises what style.require_table raises, and ValueError for several GPUs or precisions.
+    Raises ValueError for no rows, and for several GPUs or precisions.
     """
-    sizes = ("m", "n", "k", "gflops", "pct_cublas")
-    style.require_table(table, who, ("kernel", "gpu", "dtype", "recorded"), sizes)
+    if table.empty:
+        raise ValueError(f"{who} was given a table without rows; there is nothing to draw.")
     for column, noun in (("gpu", "GPU"), ("dtype", "precision")):
         if len(values := sorted(set(table[column]))) > 1:
             raise ValueError(
@@ -96,7 +94,9 @@ def cublas_share(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
     ours = rows.query(f"{IS_SQUARE} and m >= {SINCE} and kernel != 'cublas'")
     if ours.empty:
         raise ValueError(f"cublas_share: the table has no square product of {SINCE} or more.")
-    caption = caption or _share_caption(ours)
+    shape, at = _common(ours)
+    parts = [f"{row.Index} reaches {percent(row.pct_cublas)}" for row in at.itertuples()]
+    caption = caption or f"Of cuBLAS at {shape}, {style.listed(parts)}."
     fig = page("Share of cuBLAS, square products", 2.9 + 0.62, caption, style.provenance(ours))
     near = ours["pct_cublas"].max() > 40  # else cuBLAS's line would press the kernels together
     ax = _draw_sizes(fig, ours, 2.9, "linear", "pct_cublas", most=100.0 * near)
@@ -198,13 +198,6 @@ def _climb_caption(rows: pandas.DataFrame) -> str:
     return words
 
 
-def _share_caption(rows: pandas.DataFrame) -> str:
-    """The shares of all kernels at a size that most have."""
-    shape, at = _common(rows)
-    parts = [f"{row.Index} reaches {percent(row.pct_cublas)}" for row in at.itertuples()]
-    return f"Of cuBLAS at {shape}, {style.listed(parts)}."
-
-
 # ---- over settings -------------------------------------------------------------------------------
 
 RATE_HEIGHT, LINE_HEIGHT = 0.32, 0.15  # inches: of a cell's rate, and of each line of settings
@@ -230,9 +223,8 @@ def sweep(
     Each cell has the rate of the best choice of all others that differ, and that choice. The best
     of all has a thick frame, and pairs that no legal setting has stay empty.
 
-    Raises NoRecord for a shape that was not measured, and what style.require_table raises.
+    Raises NoRecord for a shape that was not measured.
     """
-    style.require_table(table, "sweep", ("m", "n", "k", "gflops", "gpu", "recorded"))
     chosen = [rows, columns] if beside is None else [rows, columns, beside]
     names = list(table.columns[: list(table.columns).index("m")])  # all parameters of the sweep
     at = tuning.at(table, shape)  # the fastest first

@@ -1,7 +1,5 @@
 """One block on its way along K: a frame of it, and a few frames side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Small pictures of the rungs for a table: without text, and the same pixels on every machine."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

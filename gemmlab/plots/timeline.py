@@ -1,7 +1,6 @@
 """The order of loads, stores, barriers and products of one warp, for kernels that step along K."""
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,29 +33,23 @@ ON_ITS_WAY = {"linestyle": (0, (2, 1)), "linewidth": 2.2}
 
 
 @dataclass
-class _Event:
-    """Neighbouring instructions of one kind for one tile: a box of the figure, or a line.
+class _Order:
+    """What one warp executes.
 
-    A product's event is of one k: loads from shared memory, then `fmas` multiply-adds.
+    events: (kind, tile) of neighbouring instructions, a box of the figure, or a line, in a column
+    of its own; a product's is of one k: loads from shared memory, then so many multiply-adds as
+    `fmas` has for its column. flights: {tile: the column where its load starts, and the one that
+    first needs it}. buffers: {tile: which buffer it is kept in}.
     """
 
-    kind: str
-    tile: int = -1
-    fmas: int = 0
-
-
-@dataclass
-class _Order:
-    """The events of one warp, and the flights of tiles: from the column where a tile's load starts
-    to the one that first needs it, {tile: (start, use)}."""
-
-    events: list[_Event]
+    events: list[tuple[str, int]]
+    fmas: Counter[int]
     flights: dict[int, tuple[int, int]]
-    buffers: dict[int, int]  # tile -> which buffer it is kept in
+    buffers: dict[int, int]
 
     @property
     def stores(self) -> bool:
-        return any(event.kind == STORE for event in self.events)
+        return any(kind == STORE for kind, _ in self.events)
 
     @property
     def height(self) -> float:
@@ -65,8 +58,7 @@ class _Order:
     @property
     def meanwhile(self) -> int:
         """Multiply-adds of a thread while the last tile is on its way; the first ones have none."""
-        start, use = list(self.flights.values())[-1]
-        return sum(event.fmas for event in self.events[start:use])
+        return sum(self.fmas[column] for column in range(*list(self.flights.values())[-1]))
 
 
 @styled
@@ -96,7 +88,7 @@ def timeline(*traces: Trace) -> Picture:
         f"use: {between}."
     )
     events = [event for order in orders.values() for event in order.events]
-    tiles, kinds = 1 + max(event.tile for event in events), {event.kind for event in events}
+    tiles, kinds = 1 + max(tile for _, tile in events), {kind for kind, _ in events}
     key: list[Entry] = [
         (str(at), swatch(colour, DARK)) for at, colour in enumerate(TILE_COLOURS[:tiles])
     ]
@@ -134,45 +126,9 @@ def _names(traces: Sequence[Trace]) -> list[str]:
 
 
 def _order(trace: Trace) -> _Order:
-    tiles, buffers = _tiles_of_accesses(trace)
-    events: list[_Event] = []
-
-    def put(kind: str, tile: int = -1) -> None:
-        if not events or (events[-1].kind, events[-1].tile) != (kind, tile):
-            events.append(_Event(kind, tile))
-
-    for step in trace.run.instructions(BLOCK, 0):
-        if any(access.array == "C" for access in step.accesses):
-            break
-        if wait := [kind for kind, (begin, *_) in LINES.items() if step.opcode.startswith(begin)]:
-            put(wait[0])
-        elif step.opcode.startswith("fma") and events and events[-1].kind == PRODUCT:
-            events[-1].fmas += 1
-        for access in step.accesses:
-            tile = tiles.get(id(access), -1)
-            if (access.space, access.operation) == ("shared", "load"):
-                if events and events[-1].kind == PRODUCT and events[-1].fmas:
-                    events.append(_Event(PRODUCT, tile))
-                put(PRODUCT, tile)
-            elif access.operation == "store":
-                put(STORE, tile)
-            elif access.space == "global":
-                put(LOAD, tile)
-    flights = {}
-    for tile in sorted(buffers):
-        places = [(event.kind, at) for at, event in enumerate(events) if event.tile == tile]
-        first = dict(reversed(places))
-        use = first.get(STORE, first.get(PRODUCT))  # no store where it is copied past registers
-        if LOAD in first and use is not None:
-            flights[tile] = first[LOAD], use
-    return _Order(events, flights, buffers)
-
-
-def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
-    """{id of an access: its tile along K}, and {tile: buffer}, in the order of their addresses."""
     played = Played.of(trace, BLOCK)
     played.require_reads("timeline")
-    tiles: dict[int, int] = {}
+    tiles: dict[int, int] = {}  # id of an access: its tile along K
     lowest: dict[int, int] = {}  # word of shared memory where a tile begins
     for move in played.moves:
         if move.kind != WRITE and move.moves_elements:
@@ -181,8 +137,33 @@ def _tiles_of_accesses(trace: Trace) -> tuple[dict[int, int], dict[int, int]]:
             if move.kind in (KEEP, COPY):
                 begin = int(move.words[move.access.active].min())
                 lowest[tile] = min(lowest.get(tile, begin), begin)
-    places = sorted(set(lowest.values()))
-    return tiles, {tile: places.index(low) for tile, low in lowest.items()}
+    events: list[tuple[str, int]] = []
+    fmas: Counter[int] = Counter()
+    for step in trace.run.instructions(BLOCK, 0):
+        if any(access.array == "C" for access in step.accesses):
+            break
+        happens = [
+            (kind, -1) for kind, (begin, *_) in LINES.items() if step.opcode.startswith(begin)
+        ]
+        if not happens and step.opcode.startswith("fma") and events and events[-1][0] == PRODUCT:
+            fmas[len(events) - 1] += 1
+        for access in step.accesses:
+            if (access.space, access.operation) == ("shared", "load"):
+                happens.append((PRODUCT, tiles.get(id(access), -1)))
+            elif access.operation == "store" or access.space == "global":
+                kind = STORE if access.operation == "store" else LOAD
+                happens.append((kind, tiles.get(id(access), -1)))
+        for event in happens:
+            goes_on = events and events[-1] == event and not fmas[len(events) - 1]
+            events += [] if goes_on else [event]
+    flights = {}
+    for tile in sorted(lowest):
+        first = {kind: at for at, (kind, of) in reversed([*enumerate(events)]) if of == tile}
+        use = first.get(STORE, first.get(PRODUCT))  # no store where it is copied past registers
+        if LOAD in first and use is not None:
+            flights[tile] = first[LOAD], use
+    places = sorted(set(lowest.values()))  # buffers, in the order of their addresses
+    return _Order(events, fmas, flights, {tile: places.index(low) for tile, low in lowest.items()})
 
 
 def _draw(ax: Axes, order: _Order) -> None:
@@ -196,20 +177,20 @@ def _draw(ax: Axes, order: _Order) -> None:
         look: style.Look = {"color": _colour(tile), "gid": f"flight {tile}", **ON_ITS_WAY}
         ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, zorder=2, **look)
     columns: dict[int, list[int]] = {}  # of each tile's products
-    for at, event in enumerate(order.events):
-        if event.kind in LINES:
-            *_, dashes, wide = LINES[event.kind]
+    for at, (kind, tile) in enumerate(order.events):
+        if kind in LINES:
+            *_, dashes, wide = LINES[kind]
             look = {"color": style.BLACK, "linewidth": wide, "linestyle": dashes, "zorder": 1}
-            ax.axvline(at + 0.5, gid=event.kind, **look)
+            ax.axvline(at + 0.5, gid=kind, **look)
             continue
-        place, words = lanes.get(event.tile, 0) * ROW, str(event.tile)
-        look = swatch(_colour(event.tile), DARK, zorder=2, gid=f"{event.kind} {event.tile}")
-        if event.kind == STORE:
+        place, words = lanes.get(tile, 0) * ROW, str(tile)
+        look = swatch(_colour(tile), DARK, zorder=2, gid=f"{kind} {tile}")
+        if kind == STORE:
             place = store_top
-        elif event.kind == PRODUCT:  # behind the words of all of its columns
+        elif kind == PRODUCT:  # behind the words of all of its columns
             place, words = product_top, ""
-            look |= {"facecolor": style.tint(_colour(event.tile), PALE), "edgecolor": "white"}
-            columns.setdefault(event.tile, []).append(at)
+            look |= {"facecolor": style.tint(_colour(tile), PALE), "edgecolor": "white"}
+            columns.setdefault(tile, []).append(at)
         box(ax, at, place + 0.02, 1, ROW - 0.04, words, {"zorder": 4}, **look)
     for tile, places in columns.items():
         if tile in order.buffers:

@@ -10,7 +10,6 @@ measures one, and also takes every step apart; results/<gpu>/path.csv has the ro
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemmlab import ladder
 from gemmlab.cuda.disassembler import NoListing
+from gemmlab.files import rows_beside
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import Compiled, options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
@@ -127,18 +127,17 @@ def steps_beside(
     settings as ladder.written writes them; taken, "no" of a road that led nowhere; shapes, such as
     "4096x4096x4096 64x64x128", where they are others.
     """
-    with Path(module).with_name("steps.csv").open(encoding="utf-8", newline="") as lines:
-        return tuple(
-            AblationStep(
-                title=row["title"], predicted=row.get("predicted", ""),
-                taken=row.get("taken") != "no", rung=ladder.find(row["rung"]),
-                file=row.get("file", ""), also=tuple(row.get("also", "").split()),
-                settings=ladder.read_settings(row["settings"]),
-                shapes=tuple(map(_read_shape, row.get("shapes", "").split())) or shapes,
-            )
-            for row in csv.DictReader(lines)
-            if row.get("group", "") == group
-        )  # fmt: skip
+    return tuple(
+        AblationStep(
+            title=row["title"], predicted=row.get("predicted", ""),
+            taken=row.get("taken") != "no", rung=ladder.find(row["rung"]),
+            file=row.get("file", ""), also=tuple(row.get("also", "").split()),
+            settings=ladder.read_settings(row["settings"]),
+            shapes=tuple(map(_read_shape, row.get("shapes", "").split())) or shapes,
+        )
+        for row in rows_beside(module, "steps.csv")
+        if row.get("group", "") == group
+    )  # fmt: skip
 
 
 def _read_shape(text: str) -> Shape:

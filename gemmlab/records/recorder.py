@@ -4,13 +4,13 @@ evidence() names it all: the runs of the rungs, which this module measures and r
 tables, which other modules and the lessons' `measure` modules measure and read.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+
+from tqdm.auto import tqdm
 
 from gemmlab import files, ladder
 from gemmlab.cuda.cublas import CublasError
@@ -48,8 +48,6 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
     NoGpu, NotWritten and BadRecord; then what the measurements raise.
     """
-    from tqdm.auto import tqdm
-
     every, named = evidence(tuple(shapes)), tuple(names)
     by_name = {piece.name: piece for piece in every}
     chosen = [piece for name in named for piece in _named(name, by_name)]
@@ -141,8 +139,6 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
 
 
 def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
-    from tqdm.auto import tqdm
-
     rung, provenance = ladder.find(name), runs.provenance()
     ladder.nearest_on(rung, rung.defaults, require_gpu("Recording").arch)  # else IllegalSetting
     kernel = by_default(rung)

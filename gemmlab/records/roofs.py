@@ -6,8 +6,6 @@ compares each way to start wgmma with a NumPy twin, then paces it, in a burst an
 clock and power beside it; results/<gpu>/wgmma_ceilings.csv. The other roofs are in runs.json.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -17,7 +15,7 @@ from gemmlab.cuda.device import Gpu, GpuState, gpu, require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import CEILINGS, HALF, LEVELS, TENSOR_CEILING, IllegalSetting, Target
 from gemmlab.ladder.precision import BRAIN
-from gemmlab.ladder.probes import MMA_TYPES, WGMMA_CEILINGS, Probe
+from gemmlab.ladder.probes import COPY, MMA_TYPES, WGMMA_CEILINGS, Probe
 from gemmlab.ladder.rung import number
 from gemmlab.measure import ceilings as measured
 from gemmlab.measure.ceilings import Roof, WgmmaCeiling, measure_wgmma
@@ -150,8 +148,8 @@ def _measured_once() -> Ceilings:
 def _measure_ceilings(here: Gpu) -> dict[str, Roof]:
     """With the launch shapes of the ladder."""
     return {
-        "copy": measured.measure_copy(CEILINGS.copy_launch(here.sm_count)),
-        "fma": measured.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros),
+        "copy": measured.measure_copy(COPY.launch(here.sm_count)),
+        "fma": measured.measure_fma(CEILINGS.launch(here.sm_count), CEILINGS.macros),
     }
 
 
@@ -165,13 +163,13 @@ def recorded_ceilings() -> Ceilings:
 
 
 def _recorded_ceilings() -> Ceilings:
-    fields, recorded = _current("ceilings", CEILINGS, measured.of_ceilings), runs.current()
+    roofs, recorded = CEILINGS_PART.read(), runs.current()
+    about = recorded["ceilings"]["provenance"]
     return Ceilings(
-        fields["provenance"]["gpu"],
-        fields["provenance"]["recorded"],
-        _roof(fields["copy"]),
-        _roof(fields["fma"]),
-        tensor=recorded_tensor_ceiling() if "tensor_ceiling" in recorded else None,
+        about["gpu"],
+        about["recorded"],
+        **roofs,
+        tensor=TENSOR_PART.read()["mma"] if "tensor_ceiling" in recorded else None,
         reads=recorded_levels() if "levels" in recorded else {},
         wgmma=_recorded_wgmma(),
     )
@@ -190,25 +188,9 @@ def _recorded_wgmma() -> dict[str, Pace]:
     }
 
 
-def recorded_tensor_ceiling() -> Roof:
-    """The recorded roof of the tensor cores. Raises NoRecord, StaleRecord."""
-    return _roof(_current("tensor_ceiling", TENSOR_CEILING, measured.of_tensor_ceiling)["mma"])
-
-
 def recorded_levels() -> dict[str, Roof]:
     """The recorded roofs of reading each level of memory. Raises NoRecord, StaleRecord."""
-    reads = _current("levels", LEVELS, measured.of_levels)["reads"]
-    return {level: _roof(roof) for level, roof in reads.items()}
-
-
-def _current(field_name: str, probe: Probe, fingerprint_of: Callable[[int], Fingerprint]) -> Row:
-    """What `record` put into this field of runs.json. Raises NoRecord, StaleRecord."""
-    record = runs.current()
-    if field_name not in record:
-        raise _not_recorded(probe.name, record["gpu"]["name"])
-    print_now = fingerprint_of(registry.target().sm_count)
-    registry.refuse_stale(probe.name, print_now, record[field_name]["code"])
-    return record[field_name]
+    return LEVELS_PART.read()
 
 
 def _not_recorded(name: str, gpu_name: str) -> NoRecord:
@@ -221,9 +203,9 @@ def _not_recorded(name: str, gpu_name: str) -> NoRecord:
 
 def _part(
     field_name: str, probe: Probe, fingerprint_of: Callable[[int], Fingerprint],
-    measure: Callable[[Gpu], Mapping[str, Roof]], reader: Callable[[], Any], inside: str = "",
+    measure: Callable[[Gpu], Mapping[str, Roof]], inside: str = "",
 ) -> runs.Part:  # fmt: skip
-    """The roofs in this field of runs.json, or `inside` a field of it."""
+    """The roofs in this field of runs.json, or `inside` a field of it; by their names."""
 
     def measured_here(say: Say) -> Row:
         provenance, here = runs.provenance(), require_gpu("Recording")
@@ -236,7 +218,18 @@ def _part(
         kept = {inside: fields} if inside else fields
         return {field_name: {"provenance": provenance, "code": code, **kept}}
 
-    return runs.Part(name=probe.name, measure=measured_here, reader=reader)
+    def recorded() -> dict[str, Roof]:
+        record = runs.current()
+        if field_name not in record:
+            raise _not_recorded(probe.name, record["gpu"]["name"])
+        kept = record[field_name]
+        print_now = fingerprint_of(registry.target().sm_count)
+        registry.refuse_stale(probe.name, print_now, kept["code"])
+        fields = kept[inside] if inside else kept
+        about = ("provenance", "code")
+        return {name: _roof(roof) for name, roof in fields.items() if name not in about}
+
+    return runs.Part(name=probe.name, measure=measured_here, reader=recorded)
 
 
 def _mma_ceiling(here: Gpu) -> dict[str, Roof]:
@@ -246,17 +239,11 @@ def _mma_ceiling(here: Gpu) -> dict[str, Roof]:
     return {"mma": measured.measure_tensor_ceiling()}
 
 
-PARTS = (
-    _part("ceilings", CEILINGS, measured.of_ceilings, _measure_ceilings, recorded_ceilings),
-    _part(
-        "tensor_ceiling", TENSOR_CEILING, measured.of_tensor_ceiling, _mma_ceiling,
-        recorded_tensor_ceiling,
-    ),
-    _part(
-        "levels", LEVELS, measured.of_levels, lambda here: measured.measure_levels(),
-        recorded_levels, "reads",
-    ),
-)  # fmt: skip
+PARTS = CEILINGS_PART, TENSOR_PART, LEVELS_PART = (
+    _part("ceilings", CEILINGS, measured.of_ceilings, _measure_ceilings),
+    _part("tensor_ceiling", TENSOR_CEILING, measured.of_tensor_ceiling, _mma_ceiling),
+    _part("levels", LEVELS, measured.of_levels, lambda here: measured.measure_levels(), "reads"),
+)
 
 
 # ---- wgmma ---------------------------------------------------------------------------------------

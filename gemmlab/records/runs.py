@@ -11,10 +11,12 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from tqdm.auto import tqdm
 
 from gemmlab import files, ladder
 from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from gemmlab.kernel.kernel import Kernel
 
 SCHEMA = 1
-RUN_FIELDS = tuple(field.name for field in fields(Measurement) if field.default is MISSING)
 
 # (M, N, K) of all shapes that are recorded, and of the squares among them.
 SQUARES = tuple((size, size, size) for size in (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384))
@@ -49,12 +50,11 @@ RUNG_FIELDS = (
 )  # fmt: skip
 
 
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and 0 < value < math.inf
-
-
 REQUIRED: dict[str, tuple[Callable[[Any], bool], str]] = {  # of fields with these names
-    **{field.name: (_positive, "a number above 0") for field in fields(Spread)},
+    **dict.fromkeys(
+        (field.name for field in fields(Spread)),
+        (lambda n: isinstance(n, int | float) and 0 < n < math.inf, "a number above 0"),
+    ),
     "passed": (lambda value: value is True, "True"),
     "verify": (lambda value: value == "pass", "'pass'"),
 }
@@ -63,11 +63,6 @@ REQUIRED: dict[str, tuple[Callable[[Any], bool], str]] = {  # of fields with the
 def validate(record: Any, path: Path) -> None:
     """Raise BadRecord, naming the file and the field, unless the record is complete and verified.
     Each run must be a Measurement that passed, and all medians and quartiles numbers above 0."""
-
-    def require_fields(value: Any, names: Iterable[str], field: str) -> None:
-        for name in names:
-            if name not in value:
-                raise bad(path, f"{field}.{name} is missing", "")
 
     def check(value: Any, field: str) -> None:
         right, what = REQUIRED.get(field.rpartition(".")[2], (None, ""))
@@ -83,11 +78,12 @@ def validate(record: Any, path: Path) -> None:
     try:
         if record["schema"] != SCHEMA:
             raise bad(path, f"schema is {record['schema']!r}, not {SCHEMA}", "")
-        require_fields(record["gpu"], GPU_FIELDS, "gpu")
-        for name, rung in record["rungs"].items():
-            require_fields(rung, RUNG_FIELDS, f"rungs.{name}")
-            for at, run in enumerate(rung["runs"]):
-                require_fields(run, RUN_FIELDS, f"rungs.{name}.runs[{at}]")
+        for name in GPU_FIELDS:
+            _ = record["gpu"][name]
+        for rung in record["rungs"].values():
+            for name in RUNG_FIELDS:
+                _ = rung[name]
+            for run in rung["runs"]:
                 Measurement.from_dict(run)
     except (KeyError, TypeError, AttributeError) as error:
         raise bad(path, f"it is not what `record` writes ({error!r})", "") from error
@@ -322,8 +318,6 @@ def benchmark(kernel: Kernel) -> pandas.DataFrame:
     """
     if not kernel.on_gpu:
         return table(replay(kernel))
-    from tqdm.auto import tqdm
-
     shapes = tqdm(LIVE_SHAPES, desc=kernel.name, unit="shape", delay=2, leave=False)
     return table(item for item in sweep(kernel, shapes) if isinstance(item, Measurement))
 

@@ -7,12 +7,11 @@ They stand in results/<gpu>/stalls.csv, and not among the counters of the runs, 
 counted without timing a rung again.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
+from gemmlab.files import rows_beside
 from gemmlab.ladder.problem import BATCHES
 from gemmlab.measure import profiler
 from gemmlab.records.registry import BATCH, COUNTED, SIZE, TEXT, Row, Say, Table, provenance
@@ -28,35 +27,13 @@ GROUP = "stalls"
 # What a warp can be doing in a cycle: the name in a metric, and what the warp waits for. In short,
 # after "Warp Stall Reasons" in NVIDIA's Kernel Profiling Guide of Nsight Compute. Data and queue of
 # shared memory are also those of special functions and of other slow instructions.
-REASONS = {
-    "selected": "nothing: it starts an instruction",
-    "not_selected": "its turn: another warp was chosen",
-    "wait": "the fixed latency of its last instruction",
-    "long_scoreboard": "data of global memory, by way of L1",
-    "short_scoreboard": "data of shared memory",
-    "lg_throttle": "room in the queue for global memory",
-    "mio_throttle": "room in the queue for shared memory",
-    "tex_throttle": "room in the queue for textures",
-    "math_pipe_throttle": "an arithmetic unit that is taken",
-    "dispatch_stall": "the dispatcher, as for register banks",
-    "barrier": "the other warps at a barrier",
-    "membar": "a memory fence",
-    "no_instruction": "its next instruction to be fetched",
-    "branch_resolving": "the target of a branch",
-    "imc_miss": "a constant that is not in its cache",
-    "gmma": "registers of a warpgroup's product",
-    "sleeping": "nothing: it sleeps or yields",
-    "drain": "its stores, after its end",
-    "misc": "something else",
-}
+_ROWS = rows_beside(__file__, "stall_reasons.csv")
+REASONS = {row["reason"]: row["meaning"] for row in _ROWS}
 # What two of them are, most of it, in rungs that multiply by `wgmma`. The loop of 17 has no
 # barrier, and most of its warps' time is counted as one all the same: only the instructions that
 # order products and wait for them are left. 16 to 18 load nothing from global memory, as counted:
 # only the polls of mbarriers are left.
-OF_WGMMA = {
-    "barrier": "its warpgroup's products, or a barrier",
-    "long_scoreboard": "the phase of an mbarrier",
-}
+OF_WGMMA = {row["reason"]: row["by_wgmma"] for row in _ROWS if row["by_wgmma"]}
 OF_SM_90 = ("gmma",)  # other GPUs do not have it
 ISSUE_ACTIVE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 METRICS = {  # column: what Nsight Compute counts for it; reasons are warps for each issue

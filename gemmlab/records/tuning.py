@@ -13,6 +13,8 @@ from math import log2
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from tqdm.auto import tqdm
+
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.compiler import Compiled
@@ -46,7 +48,7 @@ MEASURED = {
 
 def evidence(rung: ladder.Rung) -> registry.Table:
     """The sweep of a rung, as it is kept."""
-    names = rung_parameters(rung)
+    names = [*rung.defaults]
     parameters = {  # a file that is older than a parameter has its default
         parameter.name: replace(WHOLE, unnamed=str(parameter.default))
         for parameter in rung.parameters
@@ -183,7 +185,7 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
     table = at(_computing(rung, kept(rung.name), others), nearest)
     every = [
         {key: int(value) for key, value in row.items()} | others
-        for row in table[rung_parameters(rung)].to_dict("records")
+        for row in table[[*rung.defaults]].to_dict("records")
     ]
     fastest_first = [settings for settings in every if rung.broken(settings) is None]
     if not fastest_first:
@@ -236,16 +238,10 @@ def swept(rung: ladder.Rung, shape: Shape, given: Settings | None = None) -> lis
     return [settings for settings in tuned if rung.swept(problem, settings)]
 
 
-def rung_parameters(rung: ladder.Rung) -> list[str]:
-    return [parameter.name for parameter in rung.parameters]
-
-
 def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
     """A row for each shape and each setting that is tried there and runs on the architecture of the
     GPU here. What does not compile, launch or pass is named, and the others go on. Raises GpuFault.
     """
-    from tqdm.auto import tqdm
-
     here = require_gpu("A sweep")
     tried = [
         (shape, [each for each in swept(rung, shape, computed) if rung.runs_on(each, here.arch)])
@@ -279,7 +275,7 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
                         say(f"{rung.name} with {name}: {error}; left out")
             if rows:
                 fastest = min(rows, key=lambda row: row["time_ms"])
-                chosen = ladder.written({name: fastest[name] for name in rung_parameters(rung)})
+                chosen = ladder.written({name: fastest[name] for name in [*rung.defaults]})
                 share = f"{fastest['pct_cublas']:.1f} % of cuBLAS"
                 say(f"{rung.name} {problem}: {share} with {chosen}")
 

@@ -4,8 +4,6 @@ Each of the four schedulers of a multiprocessor issues at most one instruction o
 an issue slot. A slot that carries an address or a load carries no multiply-add.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

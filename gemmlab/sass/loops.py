@@ -13,13 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gemmlab.cuda.disassembler import (
-    NoDisassembler,
-    NoListing,
-    disassemble,
-    parse,
-    section,
-)
+from gemmlab.cuda.disassembler import NoDisassembler, disassemble, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.fingerprint import code_hash
@@ -109,20 +103,13 @@ def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
 
 
 def is_current(rung: Rung) -> bool:
-    """Whether the kept listing is of the code and the default settings as they are now. One without
-    control bits, as they were made once, is not."""
-    kept = stored(rung.name)
-    code = code_hash(rung.path, settings_for(rung, {}))
-    return kept.get("code") == code and "/* control " in kept["listing"]
+    """Whether the kept listing is of the code and the default settings as they are now."""
+    kept, _ = prebuilt.read(path_of(rung.name))
+    return kept.get("code") == code_hash(rung.path, settings_for(rung, {}))
 
 
 def path_of(name: str) -> Path:
     return prebuilt.FOLDER / f"{name}.sass.xz"
-
-
-def stored(name: str) -> dict[str, str]:
-    """What is stored of one rung; nothing where there is no file, or a damaged one."""
-    return prebuilt.read(path_of(name))[0]
 
 
 # ---- for a reader --------------------------------------------------------------------------------
@@ -141,7 +128,7 @@ def listing(
 
     start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
     control: what the assembler tells the scheduler with each, too, see cuda.disassembler. Raises
-    ValueError for slots that there are not, and what loop() raises.
+    what loop() raises.
     """
     return LoopView(loop(kernel, arch), lines, start, control)
 
@@ -155,15 +142,6 @@ class LoopView:
     lines: int = 24
     start: int | None = None
     control: bool = False
-
-    def __post_init__(self) -> None:
-        last = len(self.loop) - 1
-        if self.start is not None and not 0 <= self.start <= last:
-            raise ValueError(f"start is {self.start}; this trip has the issue slots 0 to {last}")
-        if self.lines < 1:
-            raise ValueError(f"lines is {self.lines}; it must be 1 or more")
-        if self.control and any(slot.control is None for slot in self.loop.instructions):
-            raise NoListing("this listing was made without control bits")
 
     @property
     def heads(self) -> tuple[str, ...]:

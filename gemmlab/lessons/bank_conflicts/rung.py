@@ -1,7 +1,5 @@
 """Rung 07: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder import shapes
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung

@@ -1,7 +1,5 @@
 """Figures of this lesson: the time of one product of a batch, and where copies go."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

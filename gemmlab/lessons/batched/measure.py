@@ -7,8 +7,6 @@ is captured into CUDA graphs and timed in turn with one launch of rung 13. A loo
 which makes each of its launches: its time is Python's as much as the GPU's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial

@@ -1,7 +1,5 @@
 """Rung 13: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder import launch, shapes
 from gemmlab.ladder.launch import Launch, Target
 from gemmlab.ladder.problem import BATCHES, Problem

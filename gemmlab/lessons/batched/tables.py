@@ -1,7 +1,5 @@
 """What a product of a batch takes, by the ways to launch it; and how a block copies its tiles."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Single times, each a mark."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 

@@ -5,8 +5,6 @@
 times 1 to 16 chains in a thread with different numbers of warps; results/<gpu>/chains.csv.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas
@@ -36,7 +34,7 @@ def macros(chains: int) -> Settings:
 def launch(warps: int, sm_count: int) -> Launch:
     """So many warps for each SM, in as few blocks as they fit in."""
     blocks = -(-warps // MOST_IN_A_BLOCK)
-    return Launch(CEILINGS.fma_entry, (sm_count * blocks, 1, 1), (WARP * warps // blocks, 1, 1))
+    return Launch(CEILINGS.entry, (sm_count * blocks, 1, 1), (WARP * warps // blocks, 1, 1))
 
 
 def _measure(say: Say) -> list[Row]:

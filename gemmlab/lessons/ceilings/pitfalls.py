@@ -7,8 +7,6 @@ Each way is a list of milliseconds per product. On a GPU they are taken by
 which starts this module as a process of its own, so that the first call is really the first one.
 """
 
-from __future__ import annotations
-
 import json
 import statistics
 import subprocess

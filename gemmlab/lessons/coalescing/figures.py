@@ -1,7 +1,5 @@
 """The traffic of every source line."""
 
-from __future__ import annotations
-
 import pandas
 from matplotlib.ticker import MaxNLocator
 

@@ -1,7 +1,5 @@
 """Rung 02: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.shapes import ceil_div

@@ -1,7 +1,5 @@
 """The path from 08 to 09, in steps.csv, roads not taken, and forms of 09 that are files."""
 
-from __future__ import annotations
-
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.double_buffering.rung import RUNG

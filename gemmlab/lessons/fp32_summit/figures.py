@@ -1,7 +1,5 @@
 """Figures of this lesson: what every SM computes, and loads that are under way."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise

@@ -5,8 +5,6 @@ its address is read; loads are done in their order. Of all else the assembler kn
 Registers are "R12", predicates "P0". A value is the text of an operation on its sources' values.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace

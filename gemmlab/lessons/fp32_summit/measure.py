@@ -7,8 +7,6 @@ results/<gpu>/summit_steps.csv. What is rewritten is the cubin of the NVRTC in t
 where the loop of another version cannot be rewritten, its rows are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ It is tied to the listing that one version of NVRTC makes of one source; NoListi
 cannot be rewritten. `rewritten` checks its result: a mistake would be a wrong result, or a hang.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

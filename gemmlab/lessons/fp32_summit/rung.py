@@ -1,7 +1,5 @@
 """Rung 22: rung 10's loop with producer warps, tensor copies and blocks that share all the work."""
 
-from __future__ import annotations
-
 from gemmlab.ladder.launch import Launch, MapOf, Target, Workspace
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung

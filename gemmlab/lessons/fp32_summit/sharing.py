@@ -3,8 +3,6 @@
 The schedule is what stream_k.cuh computes, run in the simulator; nothing is multiplied.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,7 +13,6 @@ import ptxsim
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Workspace
-from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
 from gemmlab.lessons.split_k.work import Part, Work
 
 NUMBERS = 4  # of a part: its tile's first row and column, its first stage, the one after
@@ -25,10 +22,8 @@ SCHEDULE = Path(__file__).with_name("schedule.cu")
 def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
     """What each block of an m×n×k product does, a block for each of `sm_count` SMs.
 
-    A step of the Work is a stage of BK. Raises ValueError for another rung than 22_fp32_summit.
+    kernel: of 22_fp32_summit. A step of the Work is a stage of BK.
     """
-    if kernel.rung is not FP32_SUMMIT:
-        raise ValueError(f"sharing takes a {FP32_SUMMIT.name}, not {kernel.name}")
     blocks = kernel.scheduled_for(sm_count).grid(m, n, k)[0]
     (rows, columns), depth = kernel.rung.tile(kernel.settings), kernel.settings["BK"]
     tiles, stages = (-(-m // rows), -(-n // columns)), max(1, -(-k // depth))

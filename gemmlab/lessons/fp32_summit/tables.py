@@ -1,7 +1,5 @@
 """The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load, errors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 
@@ -11,7 +9,6 @@ from gemmlab import ladder
 from gemmlab.analysis import counters, recorded
 from gemmlab.cuda.disassembler import Instruction, NoListing, parse
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import SINGLE
 from gemmlab.lessons.fp32_summit import measure
 from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.tma_wgmma.tables import SHARES
@@ -65,13 +62,11 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
     """What a warp that multiplies issues for `depth` steps along K, a column for each kernel.
 
     The code is that for sm_90a. Where other warps load the tiles, the change of stage counts once
-    for each stage. Raises ValueError for a depth that is not whole stages of each.
+    for each stage. depth: whole stages of each.
     """
     columns = {}
     for name, kernel in kernels.items():
-        stages, rest = divmod(depth, kernel.rung.depth(kernel.settings))
-        if rest or not stages:
-            raise ValueError(f"depth is {depth}, which is no whole stages of {name}")
+        stages = depth // kernel.rung.depth(kernel.settings)
         trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
         slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
         if trip.mix[MULTIPLY_ADD] < adds:
@@ -107,7 +102,7 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
     `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The last
     row is the recorded speed as a share of two FLOP a lane and cycle, at the clock that was read.
-    Raises LadderError, ValueError for a rung not in float32, NoRecord, StaleRecord, BadRecord.
+    Raises LadderError, NoRecord, StaleRecord, BadRecord.
     """
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
@@ -116,8 +111,6 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
 def _cycles(name: str, idle: float) -> dict[str, float]:
     shape, rung = (measure.LARGE,) * 3, ladder.find(name)
-    if rung.precision is not SINGLE:
-        raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
     adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
     issued = recorded.row(rung, shape)["issue_active_pct"]
     run, limits = runs.replay_at(Measured(rung), *shape), LIMITS[base(ladder.SIMULATED.arch)]

@@ -7,8 +7,6 @@ The first compares products of rung 19 with float64; results/<gpu>/fp8_errors.cs
 multiplies with cuBLASLt, too, C in float32; results/<gpu>/fp8_cublas_errors.csv.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Figures of this lesson: numbers and errors of 8-bit floats, their scales, their speed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 

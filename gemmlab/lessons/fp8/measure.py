@@ -10,8 +10,6 @@ results/<gpu>/quantizing.csv. The third: see warp_specialized.comparisons. `erro
 wrong products are.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from dataclasses import replace

@@ -3,8 +3,6 @@
 The kernels are in 19_quantize.cu; on a GPU they run there, else in the simulator.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Rung 19: 8-bit floats with scales, on top of rung 18, for sm_90a alone."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 

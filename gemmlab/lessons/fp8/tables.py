@@ -1,7 +1,5 @@
 """Numbers of 8 bits, steps and scales as traced, and what FP8 costs and gains, as recorded."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

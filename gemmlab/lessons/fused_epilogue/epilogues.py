@@ -5,8 +5,6 @@ float4 (finish.cu, written for speed), one CuPy elementwise kernel, or separate 
 function after the other, as the expression is written in Python.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 from pathlib import Path

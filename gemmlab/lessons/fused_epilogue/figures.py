@@ -1,7 +1,5 @@
 """What a bias and an activation cost in other ways, against rung 11 that fuses them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pandas

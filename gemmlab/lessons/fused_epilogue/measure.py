@@ -6,8 +6,6 @@ verifies every way, times it in turn with rung 11, and counts bytes of DRAM with
 results/<gpu>/epilogue.csv, a row for each shape, activation and way.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Rung 11: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import PRODUCT
 from gemmlab.ladder.rung import Rung

@@ -1,7 +1,5 @@
 """What an epilogue costs, fused and after cuBLAS: in passes over C, in bytes of DRAM, in time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the type of the elements does to the error of a product, over K."""
 
-from __future__ import annotations
-
 import pandas
 
 from gemmlab.plots import style

@@ -1,7 +1,5 @@
 """Which element each lane of a warp holds in 15_mma_sync, of any type that it multiplies."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import ptxsim

@@ -8,8 +8,6 @@ results/<gpu>/mma_steps.csv. The second counts cycles, measures mma.sync of each
 beside it, and keeps the bits of a small product; results/<gpu>/mma_types.csv.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial

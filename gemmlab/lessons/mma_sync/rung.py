@@ -1,7 +1,5 @@
 """Rung 15: tensor cores through mma.sync, of elements from 8 to 32 bits."""
 
-from __future__ import annotations
-
 from gemmlab.ladder import precision as precisions
 from gemmlab.ladder import shapes
 from gemmlab.ladder.launch import PRODUCT, single

@@ -4,8 +4,6 @@ The operands of all types are the same random numbers from -1 to 1, as each type
 numbers are 128 times as large, and what comes of them is divided again.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Notebook 21 among those of the series."""
 
-from __future__ import annotations
-
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu.in_turn import holdings
 from gemmlab.lessons.multi_gpu.schedule import Grid

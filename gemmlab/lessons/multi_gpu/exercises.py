@@ -1,7 +1,5 @@
 """The exercises of 21_multi_gpu: rings to write, and an event to find. They check themselves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from gemmlab.ladder import Problem

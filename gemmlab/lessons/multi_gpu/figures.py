@@ -1,7 +1,5 @@
 """Figures of this lesson: who holds what, and what runs when."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

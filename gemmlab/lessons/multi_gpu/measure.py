@@ -7,8 +7,6 @@ that are there, by NCCL and by their DMA engines; results/<gpu>/multi_gpu.csv. T
 median run of the largest product are in multi_gpu_timeline.csv.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ run at the same time: if both touch the same rows, and one writes, they race. Th
 L. Lamport, "Time, clocks, and the ordering of events in a distributed system", CACM 21 (7), 1978.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import combinations
 

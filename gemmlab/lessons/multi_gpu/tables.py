@@ -1,7 +1,5 @@
 """Schedules over several GPUs: held against one rank, their traffic, the model, the measured."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable
 

@@ -10,8 +10,6 @@ parts of a product are slower than the whole where they have fewer tiles than fi
 NCCL needs of SMs and memory; hosts that are late.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

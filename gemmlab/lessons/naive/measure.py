@@ -5,8 +5,6 @@
 counts what L1 does at shapes that differ in one thing each; results/<gpu>/l1_passes.csv.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Figures of this lesson: the order of tiles, multicast copies, and changes of tiles."""
 
-from __future__ import annotations
-
 import itertools
 
 import pandas

@@ -8,8 +8,6 @@ that had block 0, in the last of many launches; results/<gpu>/hopper_tiles.csv. 
 to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros; results/<gpu>/power.csv.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

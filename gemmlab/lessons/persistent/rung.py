@@ -1,7 +1,5 @@
 """Rung 18: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder.launch import Launch, Target
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung

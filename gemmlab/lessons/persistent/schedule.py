@@ -1,7 +1,5 @@
 """Which tiles of C each block computes, and the boxes that it requests for them, as traced."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 

@@ -3,8 +3,6 @@
 The order is what kernels/common/tile_order.cuh computes in the simulator; nothing is multiplied.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 
@@ -193,7 +191,7 @@ def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
     roof = roofs.recorded_levels()["L2"].per_second.median
     for rung in (WARP_SPECIALIZED, PERSISTENT):
         for row in tuning.at(tuning.recorded(rung.name), shape).to_dict("records"):
-            settings = {name: row[name] for name in tuning.rung_parameters(rung)}
+            settings = {name: row[name] for name in rung.defaults}
             (launch,) = rung.launches(problem, settings, Target("sm_90a", sm_count()))
             asked, cluster = asked_for(rung, settings, problem), settings.get("CLUSTER", 1)
             rate = asked / (1e-3 * row["time_ms"])

@@ -1,7 +1,5 @@
 """Figures of this lesson: the order of FMAs, issue slots, and the pipeline of tiles."""
 
-from __future__ import annotations
-
 from itertools import accumulate, cycle
 
 import pandas

@@ -8,8 +8,6 @@ Nsight Compute, which runs this module on the very cubins that were timed;
 results/<gpu>/fma_order.csv.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile
@@ -155,7 +153,7 @@ def _measured(say: Say) -> list[Row]:
     from tqdm.auto import tqdm
 
     here = require_gpu("Measuring the order of FMAs")
-    roof = ceilings.measure_fma(CEILINGS.fma_launch(here.sm_count), CEILINGS.macros)
+    roof = ceilings.measure_fma(CEILINGS.launch(here.sm_count), CEILINGS.macros)
     # NVRTC takes a second for each, so other processes compile.
     with workers(get_context("spawn")) as pool:
         programs = list(pool.map(compiled, VARIANTS, repeat(here.arch)))

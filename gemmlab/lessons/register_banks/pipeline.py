@@ -4,8 +4,6 @@ For kernels whose warps meet at mbarriers. They take no steps together, as in k_
 order in which each warp does its own.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Rung 10: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder import settings, shapes
 from gemmlab.ladder.launch import PRODUCT, Argument, Plan, single
 from gemmlab.ladder.rung import Rung

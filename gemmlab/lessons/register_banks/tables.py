@@ -1,7 +1,5 @@
 """The orders of the FMAs of an outer product, and what loads and waits among them cost."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import pairwise

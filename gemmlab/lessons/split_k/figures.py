@@ -1,7 +1,5 @@
 """Figures of this lesson: which SM computes what, and ways to join parts of K."""
 
-from __future__ import annotations
-
 from math import ceil, sqrt
 
 import pandas

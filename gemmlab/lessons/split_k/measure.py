@@ -8,8 +8,6 @@ results/<gpu>/joins.csv. The second runs every way on the same inputs again and 
 the bits; results/<gpu>/repeats.csv.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 

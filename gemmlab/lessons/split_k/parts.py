@@ -1,7 +1,5 @@
 """What becomes of the parts of a tile in 12_split_k, whichever way joins them: in the simulator."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

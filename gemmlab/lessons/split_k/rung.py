@@ -1,11 +1,8 @@
 """Rung 12: its entry on the ladder."""
 
-from __future__ import annotations
-
-import csv
 from collections import defaultdict
-from pathlib import Path
 
+from gemmlab.files import rows_beside
 from gemmlab.ladder import launch, shapes
 from gemmlab.ladder.launch import SIMULATED, Launch, Target, Workspace
 from gemmlab.ladder.problem import Problem
@@ -183,19 +180,14 @@ def _tried() -> dict[tuple[int, int, int], list[Settings]]:
     Of some hundred that were timed on an NVIDIA H200 they were the fastest, or near it.
     """
     tried = defaultdict(list)
-    with Path(__file__).with_name("tried.csv").open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(lines):
-            row["JOIN"] = JOINS.index(row["JOIN"])
-            settings = {name: int(value) for name, value in row.items()}
-            tried[tuple(settings.pop(name) for name in "mnk")].append(settings)
+    for row in rows_beside(__file__, "tried.csv"):
+        row["JOIN"] = JOINS.index(row["JOIN"])
+        settings = {name: int(value) for name, value in row.items()}
+        tried[tuple(settings.pop(name) for name in "mnk")].append(settings)
     return dict(tried)
 
 
 TRIED = _tried()
-
-
-def _is_tried(problem: Problem, s: Settings) -> bool:
-    return any(tried.items() <= s.items() for tried in TRIED.get(problem.shape, ()))
 
 
 RUNG = Rung(
@@ -213,7 +205,7 @@ RUNG = Rung(
     ),
     families=SPLIT_FAMILIES,
     tuned_shapes=tuple(TRIED),
-    swept=_is_tried,
+    swept=lambda at, s: any(tried.items() <= s.items() for tried in TRIED.get(at.shape, ())),
     tile=shapes.tile,
     plan=_split_plan,
     constraints=(

@@ -1,7 +1,5 @@
 """Ways to join the parts of K, what cutting K gains, and thin products, from records."""
 
-from __future__ import annotations
-
 import pandas
 
 from gemmlab.ladder import read_settings

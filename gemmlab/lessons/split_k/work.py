@@ -4,8 +4,6 @@ A block that works along K reads a tile of A and then one of B with each step, B
 that its first warp reads tell which tiles of C it works on, and how far along K.
 """
 
-from __future__ import annotations
-
 import heapq
 from dataclasses import dataclass, replace
 from itertools import product

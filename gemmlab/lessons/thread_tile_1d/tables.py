@@ -1,7 +1,5 @@
 """Two rungs over the sizes of square products: how much faster, and how full the GPU is."""
 
-from __future__ import annotations
-
 import math
 
 import pandas

@@ -1,7 +1,5 @@
 """One thread's products for one k: a column of A times a row of B, in its registers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -9,8 +9,6 @@ tell is the order and the proportions. The second reads the clock four times in 
 keeps the blocks of some SMs; results/<gpu>/hopper_blocks.csv.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

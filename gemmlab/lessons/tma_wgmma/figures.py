@@ -1,7 +1,5 @@
 """Figures of this lesson: boxes and what wgmma reads of them, swizzles, sums, power."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from math import prod
 

@@ -6,8 +6,6 @@ also lets some steps run without a pause for power and clock, counts what they m
 bits of a small product; results/<gpu>/hopper_steps.csv. ROADS are steps that were not taken.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial

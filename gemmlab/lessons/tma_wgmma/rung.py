@@ -1,7 +1,5 @@
 """Rung 16: its entry on the ladder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target

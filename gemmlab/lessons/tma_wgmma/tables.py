@@ -1,7 +1,5 @@
 """The steps of 16 as recorded, and what the simulator tells of its layouts and its waits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Loads of 4 and of 16 bytes, and where four neighbours of A go in a transposed tile."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """Variants of a kernel, counted and compiled; single accesses of a warp to shared memory."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping

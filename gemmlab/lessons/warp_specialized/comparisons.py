@@ -7,8 +7,6 @@ proposals run in turn, after a rest before each round and then without pause, an
 their clock meanwhile; results/<gpu>/hopper_ablations.csv has the rows of all questions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain

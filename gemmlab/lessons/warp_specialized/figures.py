@@ -1,7 +1,5 @@
 """Figures of this lesson: roles and their turns, waits, phases of a block, registers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas

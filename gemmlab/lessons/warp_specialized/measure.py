@@ -6,8 +6,6 @@ Lessons above compare two more things, which stand here, too: whether registers 
 warpgroups, and whether launches overlap.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Rung 17: its entry on the ladder."""
 
-from __future__ import annotations
-
 from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung

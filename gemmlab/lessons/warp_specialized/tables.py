@@ -1,7 +1,5 @@
 """A block's registers by role, and what the checks find where lines are left out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

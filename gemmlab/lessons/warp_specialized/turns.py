@@ -4,8 +4,6 @@ For kernels whose tiles of B, at least, come by tensor maps. A warpgroup is foll
 warp, in the order in which the simulator executed the block: one of many, and no times.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from gemmlab.kernel.trace import Trace

@@ -1,7 +1,5 @@
 """What is measured for this lesson: the path from 07 to 08, in steps.csv."""
 
-from __future__ import annotations
-
 from gemmlab.lessons.warp_tiling.rung import RUNG
 from gemmlab.records.ablations import path_to, steps_beside
 

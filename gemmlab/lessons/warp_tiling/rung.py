@@ -1,7 +1,5 @@
 """Rung 08: its entry on the ladder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from gemmlab.ladder import shapes

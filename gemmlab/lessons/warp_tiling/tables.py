@@ -1,7 +1,5 @@
 """By what factor a rung is faster than another, and what a block's step along K costs."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -123,8 +121,5 @@ def _executed(kernel: Kernel, steps: int) -> list[str]:
     """The kinds of all instructions of warp 0, in a product of one block."""
     rows, columns = kernel.rung.tile(kernel.settings)
     run = kernel.trace(rows, columns, steps * kernel.settings["BK"]).run
-    return [_kind(step.opcode) for step in run.instructions()]
-
-
-def _kind(opcode: str) -> str:
-    return next((kind for start, kind in KINDS.items() if opcode.startswith(start)), REST)
+    codes = [step.opcode for step in run.instructions()]
+    return [next((KINDS[kind] for kind in KINDS if code.startswith(kind)), REST) for code in codes]

@@ -1,7 +1,5 @@
 """Which lane of a warp holds which element of the pieces that tensor cores multiply."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 

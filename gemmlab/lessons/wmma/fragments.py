@@ -1,7 +1,5 @@
 """Which element of a 16×16 piece each lane of a warp holds, once WMMA has loaded it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 import ptxsim

@@ -1,7 +1,5 @@
 """Rung 14: tensor cores through WMMA, on pieces of 16×16 elements, of which a lane holds eight."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from gemmlab.ladder import shapes

@@ -1,7 +1,5 @@
 """The sum over ranks on a GPU, by 21_rank_sum.cu: the bits of ByKernel.total in NumPy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any

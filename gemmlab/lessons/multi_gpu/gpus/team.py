@@ -3,8 +3,6 @@
 Processes are started anew (`spawn`): a GPU's context does not live through a fork.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Sequence
