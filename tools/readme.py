@@ -3,8 +3,6 @@
 Tests compare them with records and kernels, so they cannot grow stale.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import re
@@ -56,7 +54,8 @@ def judged_table() -> str:
     judged = drawn_shapes.recorded()
     table = drawn_shapes.by_family(judged).unstack(level=0)
     types = table.columns.unique(level=1)
-    lines = [f"| shapes | {' | '.join(types)} |", "|---" * (1 + len(types)) + "|"]
+    counts = (f"{dtype}, {table['shapes', dtype]['all']:.0f} shapes" for dtype in types)
+    lines = [f"| shapes | {' | '.join(counts)} |", "|---" * (1 + len(types)) + "|"]
     for family, row in table.iterrows():
         cells = (
             f"{row['mean', dtype]:.2f} ({row['below 0.9', dtype] / row['shapes', dtype]:.0%}, "
@@ -64,33 +63,24 @@ def judged_table() -> str:
             for dtype in types
         )
         lines.append(f"| {family} | {' | '.join(cells)} |")
-    seeds = judged.groupby("dtype")["seed"].first()
-    drawn = plots.style.listed([f"{seed} for {dtype}" for dtype, seed in seeds.items()])
-    counts = [f"{count} in {dtype}" for dtype, count in judged.groupby("dtype").size().items()]
-    beside = [
-        f"{row['beside proposals', dtype]:.2f} in {dtype}"
-        for dtype in types
-        for row in [table.loc["all"]]
-        if row["beside proposals", dtype] > 0  # not NaN, where no proposals were timed
-    ]
-    note = (
-        f"Shapes: {plots.style.listed(counts)}. {plots.style.provenance(judged)}; the seed is "
-        f"{drawn}. Beside the fastest of at most 32 algorithms that cuBLASLt proposes the mean is "
-        f"{plots.style.listed(beside)}."
-    )
-    return "\n".join([*lines, "", note])
+    beside = table.loc["all"]["beside proposals"].dropna()  # of types whose proposals were timed
+    means = plots.style.listed([f"{mean:.2f} in {dtype}" for dtype, mean in beside.items()])
+    source = f"{plots.style.provenance(judged)}; the seed is {judged['seed'].iloc[0]}."
+    note = f"Beside the fastest of at most 32 that cuBLASLt proposes the mean is {means}."
+    return "\n".join([*lines, "", f"{source} {note}"])
 
 
 def judged_sentence() -> str:
     """The same in a sentence. Raises NoRecord."""
     judged = drawn_shapes.recorded()
-    means = [f"{row['mean']:.2f} in {dtype}"
-             for (dtype, family), row in drawn_shapes.by_family(judged).iterrows()
-             if family == "all"]  # fmt: skip
-    counts = [f"{count} in {dtype}" for dtype, count in judged.groupby("dtype").size().items()]
+    means = [
+        f"{row['mean']:.2f} at {row['shapes']:.0f} shapes in {dtype}"
+        for (dtype, family), row in drawn_shapes.by_family(judged).iterrows()
+        if family == "all"
+    ]
     return (
-        f"At shapes drawn at random after the choice was fixed ({plots.style.listed(counts)}), the "
-        f"geometric mean of cuBLAS's time over that of `gl.matmul` is {plots.style.listed(means)} "
+        "At shapes drawn at random after the choice was fixed, the geometric mean of cuBLAS's time "
+        f"over that of `gl.matmul` is {plots.style.listed(means)} "
         f"({plots.style.provenance(judged)})."
     )
 

@@ -4,8 +4,6 @@ A launch may begin while the one before it ends: see programmatic_launch.cuh. A 
 copy engine how to find a box of a matrix.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Sequence
 from functools import cache

@@ -4,8 +4,6 @@ After an access out of bounds, CUDA answers whatever this process asks of the GP
 error. It comes late, for a launch does not wait: often only when a result is fetched.
 """
 
-from __future__ import annotations
-
 import sys
 from contextlib import ContextDecorator
 from typing import Any

@@ -8,8 +8,6 @@ was recorded in float16 alone stands for bfloat16 too: the same instructions, as
 bytes.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import suppress

@@ -6,8 +6,6 @@ thread uses what it has read. It is a rule of thumb to tell settings apart, no p
 compare it with records.
 """
 
-from __future__ import annotations
-
 from math import prod
 
 from gemmlab.ladder import Problem, Rung, Settings, Target

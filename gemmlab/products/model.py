@@ -8,8 +8,6 @@ benchmarks/train.py measures every kernel at shapes that are drawn by a seed, an
 coefficients; choice.csv of a GPU's records keeps them.
 """
 
-from __future__ import annotations
-
 import csv
 import math
 from dataclasses import dataclass

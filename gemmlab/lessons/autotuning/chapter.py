@@ -1,7 +1,5 @@
 """Notebook 20 among those of the series."""
 
-from __future__ import annotations
-
 from gemmlab.lessons.autotuning import space
 from gemmlab.notebook.series import Chapter
 from gemmlab.plots import thumbnails

@@ -1,7 +1,5 @@
 """tune: time every legal setting of kernels, or search among them; see gemmlab.cli.common."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from functools import partial

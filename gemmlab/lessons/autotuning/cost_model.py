@@ -6,8 +6,6 @@ tile each, 03 to 11. It leaves out what warps wait for, so it is too optimistic,
 rather than predicts times.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """gl.matmul beside cuBLAS at shapes that were drawn after the choice was made: judged.csv."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas
 

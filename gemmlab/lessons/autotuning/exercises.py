@@ -1,7 +1,5 @@
 """The exercises of 20_autotuning: they check what a reader writes, and never give it away."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace

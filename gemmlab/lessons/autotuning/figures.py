@@ -1,7 +1,5 @@
 """Figures of this lesson: landscapes of settings, searches, a model's predictions, rules."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import ceil
 

@@ -1,7 +1,5 @@
 """Kernels that gl.matmul takes besides the rungs: for shapes that nobody tuned."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

@@ -4,8 +4,6 @@ On a GPU each measurement goes into a journal, results/<gpu>/searches/<rung>_MxN
 repeated by a later search. Without a GPU the recorded sweep is replayed, and the output says so.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -3,8 +3,6 @@
 A rule sees the recorded times of all shapes but one, and names settings for that one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, exp, log, log2

@@ -3,8 +3,6 @@
 Two settings are neighbours if they differ in one parameter, by one value that is legal there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
