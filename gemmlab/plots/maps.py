@@ -11,7 +11,17 @@ from matplotlib.axes import Axes
 from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Access, Trace
 from gemmlab.plots import style
-from gemmlab.plots.cells import SECTOR_BYTES, bare, box, draw_grid, extent, plate, rectangles, write
+from gemmlab.plots.cells import (
+    SECTOR_BYTES,
+    bare,
+    box,
+    draw_grid,
+    extent,
+    plate,
+    rectangles,
+    require_trace,
+    write,
+)
 from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
@@ -100,8 +110,10 @@ def warp_map(trace: Trace) -> Picture:
     Dark cells are the elements that lanes request, with the lane's number where it fits; pale
     cells share a 32-byte sector with them. A and B are loads, C is a store.
 
-    Raises TraceError for a warp that does not load A and B from global memory.
+    Raises TypeError for anything but a trace, and TraceError for a warp that does not load A and B
+    from global memory.
     """
+    require_trace(trace, "warp_map")
     loads = [trace.warp_access("A"), trace.warp_access("B")]
     accesses = [*loads, trace.warp_access("C", op="store")]
     pieces = [_pieces(access) for access in accesses]
@@ -256,8 +268,10 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     Warp 0 is dark, with the lane in each cell where it fits. Beside the map, the elements of a few
     threads in numbers.
 
-    Raises LaunchError for a block that is not there, and ValueError for one that stores nothing.
+    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
+    ValueError for one that stores nothing.
     """
+    require_trace(trace, "block_map")
     played = Played.of(trace, block)
     owner = played.owner
     if (owner == NOTHING).all():

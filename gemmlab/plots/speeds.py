@@ -25,10 +25,10 @@ SQUARES, OTHERS = "Square products", "Other shapes, M × N × K"
 def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     """The table; of several rows for one kernel and shape, as cuBLAS may have, only the fastest.
 
-    Raises ValueError for no rows, and for several GPUs or precisions.
+    Raises what style.require_table raises, and ValueError for several GPUs or precisions.
     """
-    if table.empty:
-        raise ValueError(f"{who} was given a table without rows; there is nothing to draw.")
+    sizes = ("m", "n", "k", "gflops", "pct_cublas")
+    style.require_table(table, who, ("kernel", "gpu", "dtype", "recorded"), sizes)
     for column, noun in (("gpu", "GPU"), ("dtype", "precision")):
         if len(values := sorted(set(table[column]))) > 1:
             raise ValueError(
@@ -223,8 +223,9 @@ def sweep(
     Each cell has the rate of the best choice of all others that differ, and that choice. The best
     of all has a thick frame, and pairs that no legal setting has stay empty.
 
-    Raises NoRecord for a shape that was not measured.
+    Raises NoRecord for a shape that was not measured, and what style.require_table raises.
     """
+    style.require_table(table, "sweep", ("m", "n", "k", "gflops", "gpu", "recorded"))
     chosen = [rows, columns] if beside is None else [rows, columns, beside]
     names = list(table.columns[: list(table.columns).index("m")])  # all parameters of the sweep
     at = tuning.at(table, shape)  # the fastest first
