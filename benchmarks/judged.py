@@ -5,7 +5,7 @@
 For each shape of shapes.drawn(SEED, COUNT) both are captured into CUDA graphs of several calls,
 over operands that take turns so that L2 does not hold them, and the graphs are launched in turn.
 Prints the geometric mean of cuBLAS's time over ours, and its quantiles; `cublas` is its first
-choice, and with --proposals `cublaslt` is the fastest of what cuBLASLt proposes, at most 32.
+choice, and with --proposals `cublaslt` is the fastest of what cuBLASLt proposes.
 """
 
 from __future__ import annotations

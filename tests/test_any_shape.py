@@ -51,7 +51,9 @@ def right(rung, problem, precision, alpha=1.0, beta=0.0, sms=FEW_SMS, **chosen):
 
 @pytest.mark.parametrize("tile", TILES, ids=ladder.written)
 def test_any_shape_is_right_whole_and_cut(tile):
-    for shape, workers in product(((37, 75, 331), (33, 72, 264)), (0, tile["MIN_BLOCKS"])):
+    """With rows of C that begin anywhere, few columns of them and many, and at whole words."""
+    shapes = (37, 75, 331), (19, 259, 40), (33, 72, 264)
+    for shape, workers in product(shapes, (0, tile["MIN_BLOCKS"])):
         assert right(ANY_SHAPE, Problem(*shape), HALF, **tile, WORKERS=workers), (shape, workers)
 
 

@@ -66,7 +66,7 @@ def judged_table() -> str:
     beside = table.loc["all"]["beside proposals"].dropna()  # of types whose proposals were timed
     means = plots.style.listed([f"{mean:.2f} in {dtype}" for dtype, mean in beside.items()])
     source = f"{plots.style.provenance(judged)}; the seed is {judged['seed'].iloc[0]}."
-    note = f"Beside the fastest of at most 32 that cuBLASLt proposes the mean is {means}."
+    note = f"Beside the fastest that cuBLASLt proposes the mean is {means}."
     return "\n".join([*lines, "", f"{source} {note}"])
 
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pandas
 
+from gemmlab.ladder import SIMULATED, Problem
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, WIDTH
+from gemmlab.products.choosing import TYPES
 from gemmlab.records import registry
-from gemmlab.records.registry import NoRecord
 
 FILE = "judged.csv"
-BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}  # of an element
-TILE, SMS = 128, 132  # rows and columns of a tile of C; of an H200
+TILE, SMS = 128, SIMULATED.sm_count  # rows and columns of a tile of C; of an H200
 CLASSES = (  # shares below this, from the one before: (words, colour)
     (0.75, "below 0.75", style.VERMILION), (0.9, "0.75 to 0.9", style.ORANGE),
     (1.1, "0.9 to 1.1", style.FAINT), (1.5, "1.1 to 1.5", style.SKY),
@@ -25,7 +25,7 @@ def recorded() -> pandas.DataFrame:
         if (path := folder / FILE).is_file():
             table = pandas.read_csv(path)
             return table.assign(share=table["cublas_us"] / table["us"])
-    raise NoRecord("no choice was judged yet: python benchmarks/judged.py does it on a GPU.")
+    raise registry.NoRecord("no choice was judged yet: python benchmarks/judged.py does it on a GPU.")
 
 
 def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -70,14 +70,15 @@ def shares(table: pandas.DataFrame) -> Picture:
     wide = (WIDTH - 2 * MARGIN - 0.55) / len(types)
     for at, dtype in enumerate(types):
         part = table[table["dtype"] == dtype].sort_values("share", ascending=False)
-        m, n, k = (part[size].to_numpy(float) for size in "mnk")
-        intensity = 2 * m * n * k / (BYTES[dtype] * (m * k + k * n + m * n))
+        problems = [Problem(*shape) for shape in part[[*"mnk"]].to_numpy().tolist()]
+        intensity = [problem.flop / problem.least_bytes(TYPES[dtype]) for problem in problems]
         colours = [
             next(colour for most, _, colour in CLASSES if share < most) for share in part["share"]
         ]
         left = MARGIN + 0.55 + at * wide
         ax = fig.add_axes_at(left, fig.top + 0.3, wide - 0.2, 2.8, gid=f"judged {dtype}")
-        ax.scatter(intensity, m * n / TILE**2, s=11, c=colours, alpha=0.8, linewidths=0)
+        tiles = part["m"] * part["n"] / TILE**2
+        ax.scatter(intensity, tiles, s=11, c=colours, alpha=0.8, linewidths=0)
         ax.axhline(SMS, color=style.BLACK, linewidth=0.8, linestyle="--")
         ax.set(xscale="log", yscale="log", xlabel="FLOP per byte", title=dtype)
         for axis in (ax.xaxis, ax.yaxis):
