@@ -25,7 +25,7 @@ def recorded() -> pandas.DataFrame:
         if (path := folder / FILE).is_file():
             table = pandas.read_csv(path)
             return table.assign(share=table["cublas_us"] / table["us"])
-    raise registry.NoRecord("no choice was judged yet: python benchmarks/judged.py does it on a GPU.")
+    raise registry.NoRecord("no choice is judged yet: run benchmarks/judged.py on a GPU.")
 
 
 def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
