@@ -8,6 +8,7 @@
 //          begin at multiples of 16 bytes.
 
 #include "register_tile_sizes.cuh"
+#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 #include "register_tile_mainloop.cuh"
@@ -108,7 +109,8 @@ fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
     Pipeline<STAGES> pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    const Copies copies = {stages, in, source, pipeline};
+    const CopyContext copies = {stages, in, source, pipeline};
+
     prologue(copies, k_tiles);
 
     float accumulators[TM][TN] = {};
