@@ -86,7 +86,7 @@ constexpr int LAG = THREADS > 32 && STAGES > 2;
 // The stages of all tiles of a block, one tile after the other. The tile that is copied is ahead of
 // the one that is multiplied, and so often of the next product.
 struct Stream {
-    int copied_k;                                // how much of K of the copied tile has been started
+    int copied_k;                                // how much of K of the copied tile is started
     BatchTile& next_tile;                        // to copy after that
     int products;
     Matrices& copied_matrices;                   // of the copied tile
@@ -164,8 +164,8 @@ batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda,
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - LAG; ++stage) stream.copy_stage(stage);
 
-    // next_tile is up to STAGES - LAG stages ahead of `tile`. There is no barrier between tiles: the
-    // epilogue uses registers alone, while the next tile's copies are under way.
+    // Copies are up to STAGES - LAG stages ahead. No barrier between tiles: the epilogue uses
+    // registers alone, while the next tile's copies are under way.
 
     const StageView first = view_of_thread(stages);
     #pragma unroll 1
