@@ -110,7 +110,6 @@ fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* 
     Pipeline<STAGES> pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
     const CopyContext copies = {stages, in, source, pipeline};
-
     prologue(copies, k_tiles);
 
     float accumulators[TM][TN] = {};

@@ -145,7 +145,6 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
     multiply_part(accumulators, stages, pipeline, {A, B, M, N, K, lda, ldb}, out.tile_m, out.tile_n,
                   begin_k, end_k);
 
-
 #if JOIN == EVERY_PART
     store_part(parts, blockIdx.x, accumulators);
     wait_for_blocks(&arrived[tile], SPLIT);

@@ -166,7 +166,6 @@ batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda,
 
     // Copies are up to STAGES - LAG stages ahead. No barrier between tiles: the epilogue uses
     // registers alone, while the next tile's copies are under way.
-
     const StageView first = view_of_thread(stages);
     #pragma unroll 1
     for (; tile.product < batch; tile_order.advance(tile)) {

@@ -96,7 +96,6 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
                              ? first_address : read_address + sizeof(Stage);
             }
             load_fragments(fragments[(k_step + 1) % 2], read_address, index_a, index_b,
-
                            (k_step + 1) % K_STEPS);
             if (ALIGNED) copy_part(stages[write_stage], next, k_step);
             if (!ALIGNED) ragged.load_part(next, k_step);

@@ -30,7 +30,6 @@ __device__ __forceinline__ void add_to_c(const Output& out, const float (&accumu
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
             const int row = first_row + row_offset(i), col = first_col + col_offset(j / 4) + j % 4;
-
             if (row < out.M && col < out.N)
                 atomicAdd(&out.C[(size_t)row * out.ldc + col], out.alpha * accumulators[i][j]);
         }

@@ -15,7 +15,6 @@ static_assert(BM * A_CHUNKS % THREADS == 0 && BK * B_CHUNKS % THREADS == 0,
 static_assert(THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
               "the block copies whole rows at a time");
 
-
 // The block's tile of C. They are numbered as in 10, so that blocks that run at the same time share
 // rows of A and columns of B in L2.
 __device__ __forceinline__ void find_tile(int& tile_m, int& tile_n)

@@ -1,7 +1,8 @@
 // The epilogue from registers: each thread stores its own accumulators.
 #pragma once
 
-#include "alpha_beta.cuh"
+#include "output_type.cuh"
+#include "wgmma_16bit.cuh"
 
 // Store the 64 rows of a warpgroup from (m, n) of C on, two neighbours at a time. Tensor maps exist
 // only where N is a multiple of 8 (of 4, if C is float32), so both are in C or neither is.

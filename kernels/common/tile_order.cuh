@@ -14,7 +14,6 @@ struct Tile {
 // Tile number `number` of tile_rows × tile_cols. They are numbered as in 10: down the first column
 // of `group` rows of tiles, down the next column, and so on to the right; then come the next rows.
 // So tiles that are computed at a time share rows of A and columns of B in L2.
-
 __device__ __forceinline__ Tile tile_at(int number, int tile_rows, int tile_cols, int group)
 {
     const int first_row = number / (group * tile_cols) * group;        // of this group

@@ -11,6 +11,7 @@
 
 constexpr int PIECE_COLUMNS = ROW_BYTES / (int)sizeof(ElementC);
 constexpr int PIECES = BN / PIECE_COLUMNS;
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 // One is filled while another is stored, where the pieces alternate and there is room for two.
 constexpr int STORE_BUFFERS = PIECES % 2 == 0 && BM <= 128 ? 2 : 1;
 
