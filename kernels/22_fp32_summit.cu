@@ -18,7 +18,7 @@
                                                  // so consumers wait half as often
 #endif
 #ifndef STAGES
-#define STAGES 2                                 // buffers for a piece of A and of B: the pipeline
+#define STAGES 2                                 // buffers for a tile of A and of B: the pipeline
 #endif
 
 #include "register_tile_sizes.cuh"
@@ -39,10 +39,13 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
-    Barriers barriers = init_barriers(mbarriers, PRODUCERS + BY_MAP);    // + 1: announces B
+    // Arrivals at `full`: a producer's with its copies, and one that announces the bytes of B.
+    Barriers barriers = init_barriers(mbarriers, PRODUCER_THREADS + BY_MAP);
     PipelineState state;                         // producers and consumers count for themselves
     Work work(in.M, in.N, in.K);                 // each of them goes through the same tiles
-    if (threadIdx.x >= THREADS) {                // a producer
+    if (threadIdx.x >= CONSUMER_THREADS) {       // a producer
+        static_assert(CONSUMER_THREADS == 8 * 32 && PRODUCER_THREADS == 4 * 32,
+                      "the registers that change hands are counted for 8 and 4 warps");
         // Each of 12 warps began with 168 registers for a thread: 4 * 40 + 8 * 232 = 12 * 168.
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         #pragma unroll 1
@@ -54,7 +57,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
                 const unsigned b = shared_address(shared.b[state.stage]);
                 // At once in the first round: of a new mbarrier, parity 1 counts as complete.
                 mbarrier_wait(barriers.empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
-                if (BY_MAP && threadIdx.x == THREADS) {
+                if (BY_MAP && threadIdx.x == CONSUMER_THREADS) {
                     mbarrier_arrive_expect(full, sizeof(shared.b[0]));
                     tma_load(b, *map_b, k_tile * BK, tile.n, full);
                 }
@@ -125,7 +128,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A,
             float* __restrict__ C, int M, int N, int K, float alpha, float beta, float* parts,
             unsigned* flags)
@@ -133,7 +136,7 @@ fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A
     compute<true>(&map_b, {A, nullptr, M, N, K}, C, alpha, beta, parts, flags);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 fp32_summit_unmapped(const float* __restrict__ A, const float* __restrict__ B,
                      float* __restrict__ C, int M, int N, int K, float alpha, float beta,
                      float* parts, unsigned* flags)
