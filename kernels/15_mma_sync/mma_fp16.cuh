@@ -106,11 +106,11 @@ __device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&
     const bool odd = lane % 2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const float left = tiles[2 * pair][2 * lower + v];
-        const float right = tiles[2 * pair + 1][2 * lower + v];
-        const float received = __shfl_xor_sync(0xffffffff, odd ? left : right, 1);
-        four[v] = odd ? received : left;
-        four[2 + v] = odd ? right : received;
+        const float from_left = tiles[2 * pair][2 * lower + v];
+        const float from_right = tiles[2 * pair + 1][2 * lower + v];
+        const float received = __shfl_xor_sync(0xffffffff, odd ? from_left : from_right, 1);
+        four[v] = odd ? received : from_left;
+        four[2 + v] = odd ? from_right : received;
     }
 }
 

@@ -199,15 +199,16 @@ __device__ __forceinline__ void four_neighbours(Accumulator (&four)[4],
     const bool odd = lane % 2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const Accumulator left = tiles[2 * pair][2 * lower + v];
-        const Accumulator right = tiles[2 * pair + 1][2 * lower + v];
+        const Accumulator from_left = tiles[2 * pair][2 * lower + v];
+        const Accumulator from_right = tiles[2 * pair + 1][2 * lower + v];
         if (SIZE == 1) {
-            four[2 * v] = left;
-            four[2 * v + 1] = right;
+            four[2 * v] = from_left;
+            four[2 * v + 1] = from_right;
         } else {
-            const Accumulator received = __shfl_xor_sync(0xffffffff, odd ? left : right, 1);
-            four[v] = odd ? received : left;
-            four[2 + v] = odd ? right : received;
+            const Accumulator received =
+                __shfl_xor_sync(0xffffffff, odd ? from_left : from_right, 1);
+            four[v] = odd ? received : from_left;
+            four[2 + v] = odd ? from_right : received;
         }
     }
 }

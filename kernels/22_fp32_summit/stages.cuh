@@ -1,5 +1,5 @@
-// The stages of rung 22 and their mbarriers. The block's first threads are consumers, which
-// multiply; the others are producers, which fill the stages.
+// The stages of rung 22 and their mbarriers, and which threads do what: the block's first ones are
+// consumers, which multiply, and the others are producers, which fill the stages.
 #pragma once
 
 #include "mbarrier.cuh"
