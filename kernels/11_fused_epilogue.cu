@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta, const float* __restrict__ bias)
 {
-    extern __shared__ __align__(128) Stage stages[];
+    extern __shared__ __align__(128) Stage stages[];           // as in 10
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

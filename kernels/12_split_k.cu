@@ -146,7 +146,7 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
                   begin_k, end_k);
 
 #if JOIN == EVERY_PART
-    store_part(parts, blockIdx.x, accumulators);
+    store_part(parts, blockIdx.x, accumulators);               // tile * SPLIT + part
     wait_for_blocks(&arrived[tile], SPLIT);
     add_share(out, parts, tile, part, SPLIT);
     leave(&arrived[tile], SPLIT);

@@ -22,6 +22,7 @@
 
 static_assert(STAGES >= 2, "a stage is released when the next one's products have started: with "
                            "one stage, producer and consumers would wait for each other");
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 
 struct Shared {
     Stage stages[STAGES];

@@ -23,6 +23,7 @@
 #include "alpha_beta.cuh"
 
 static_assert(STAGES >= 2, "as in 17, a stage is released when the next one's products started");
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 
 #define LATER (SEND_LATER && !OUT32)             // float32 would need too many registers
 
@@ -89,7 +90,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     } else {                                     // a consumer
         allocate_registers();
         float accumulators[ACCUMULATORS];
-        Rounded previous;                        // results of the tile before, not yet stored
+        RoundedPairs previous;                   // results of the tile before, not yet stored
         TileStart previous_tile = {-1, 0};       // where they belong in C; none yet
         while (number < tiles) {
             int k_tile = 0;

@@ -29,6 +29,8 @@
 #include "unpromoted.cuh"
 #endif
 
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
+
 struct Shared {
     Stage stages[STAGES];
     StoreBuffer store_buffers[CONSUMERS][STORE_BUFFERS];

@@ -50,7 +50,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         #pragma unroll 1
         while (work.next()) {
-            const Origin tile = work.origin();
+            const TileStart tile = work.tile_start();
             #pragma unroll 1
             for (int k_tile = work.begin; k_tile < work.end; ++k_tile, state.advance()) {
                 const unsigned full = barriers.full + MBARRIER_BYTES * state.stage;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
             for (int block = work.next_of_tile(blockIdx.x); block < gridDim.x;
                  block = work.next_of_tile(block))
                 add_part(accumulators, parts, flags, block);
-        const Origin tile = work.origin();
+        const TileStart tile = work.tile_start();
         const bool in_bounds = tile.m + BM <= in.M && tile.n + BN <= in.N && in.N % 4 == 0;
         store_accumulators(C, tile.m + thread_m, tile.n + thread_n, in.M, in.N, accumulators,
                            alpha, beta, in_bounds);

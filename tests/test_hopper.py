@@ -10,7 +10,6 @@ from gemmlab.ladder.settings import IllegalSetting
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
-
 RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 
@@ -133,6 +132,9 @@ def test_settings_that_do_not_fit_are_refused():
         kernel(PERSISTENT, BN=64)
     with pytest.raises(IllegalSetting, match="for sums of 131072 bytes"):
         kernel(WARP_SPECIALIZED, STAGES=2, SPLIT=2)
+    for given in ({"STAGES": 1}, {"BN": 96}, {"BN": 160}):
+        with pytest.raises(IllegalSetting, match="is not legal, the values are"):
+            kernel(WARP_SPECIALIZED, **given)
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// The tiles of a cluster of CLUSTER blocks lie below one another and share a piece of B: each block
+// The tiles of a cluster of CLUSTER blocks lie below one another and share a tile of B: each block
 // copies a part of it to all of them. With SHARE_A=1 they lie side by side, and share A.
 #pragma once
 
@@ -40,7 +40,8 @@ __device__ __forceinline__ TileStart tile_start(int number, int tile_rows, int t
 #if SHARE_A
 static_assert(BM / CLUSTER * ROW_BYTES % SWIZZLE_PERIOD == 0, "a part of A begins like a swizzle");
 #else
-static_assert(BN % (CLUSTER * 64) == 0, "a part of B is whole boxes: `full` counts all bytes of B");
+static_assert(CLUSTER == 1 || BN % (CLUSTER * 64) == 0,
+              "a part of B is whole boxes: `full` counts all bytes of B");
 #endif
 
 // Start to copy a box to the same place in all blocks of the cluster; its bytes count at `full` of

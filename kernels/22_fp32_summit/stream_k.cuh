@@ -11,7 +11,7 @@
 #endif
 
 // First row and column of a tile of C.
-struct Origin {
+struct TileStart {
     int m, n;
 };
 
@@ -62,7 +62,7 @@ struct Work {
 
     // Where the tile begins. Tiles are numbered as in 10, so that those that are computed at a time
     // share rows of A and columns of B in L2.
-    __device__ __forceinline__ Origin origin() const
+    __device__ __forceinline__ TileStart tile_start() const
     {
         const int tile_rows = ceil_div(M, BM), tile_cols = ceil_div(N, BN);
         const int first_row = tile / (GROUP * tile_cols) * GROUP;      // in tiles, of this group

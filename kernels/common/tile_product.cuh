@@ -1,7 +1,7 @@
 // The product of a tile over a range of K, for 12 and 13: it is 10's kernel with K cut. The copies,
 // the pipeline and the fragments are 10's. What is more: rows may be any distance apart, and what
-// follows a stage is left to a Stream of the rung. tile_layouts.cuh has what differs where A or B is
-// stored transposed (OP_A, OP_B), and for tiles so narrow that A stays in rows in shared memory
+// follows a stage is left to a Stream of the rung. tile_layouts.cuh has what differs where A or B
+// is stored transposed (OP_A, OP_B), and for tiles so narrow that A stays in rows in shared memory
 // (A_IN_ROWS). From sm_80 on.
 #pragma once
 
