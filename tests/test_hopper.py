@@ -10,6 +10,7 @@ from gemmlab.ladder.settings import IllegalSetting
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
+
 RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
 every_rung = pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 

@@ -48,7 +48,7 @@ def stages_bytes(s: Settings) -> int:
 
 
 def _in_lines(s: Settings) -> bool:
-    """Whether A's tile lies in shared memory as it is stored, as A_IN_ROWS of tile_product.cuh has it."""
+    """Whether A lies in rows in shared memory, as A_IN_ROWS of tile_product.cuh has it."""
     return not s["OP_A"] and (s["BN"] < 32 or (s["BN"] <= 64 and s["TM"] * s["TN"] > 64))
 
 
