@@ -9,9 +9,8 @@
 //          blocks; add up one SPLIT-th of the tile.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (tiles * SPLIT). The blocks of a tile wait for one
 //          another: they are neighbours, which start together, and SPLIT is at most what runs at a
-//          time.
-//          STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and, for
-//          CLUSTER, a tile of C.
+//          time. STREAM_K: grid (workers), all of them resident. Dynamic shared memory: stages and,
+//          for CLUSTER, a tile of C.
 // Takes:   any M, N, K; float32, row-major, as OP_A and OP_B say; rows lda, ldb, ldc elements
 //          apart. C = alpha * op(A) @ op(B) + beta * C. `parts`: SPLIT tiles for each tile of C, or
 //          one for each worker; `arrived`: a counter for each, 0 before and after. From sm_80 on;
@@ -23,8 +22,7 @@
 #define SPLIT 4                                  // parts of K
 #endif
 #ifndef JOIN
-#define JOIN 4                                   // how sums are joined; with 4, each block waits
-                                                 // for all parts, and adds its share of the tile
+#define JOIN 4                                   // 4: each block waits for all, then adds a share
 #endif
 #define ALONE 0                                  // there is one part
 #define SECOND_KERNEL 1                          // which adds them

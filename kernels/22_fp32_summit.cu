@@ -13,9 +13,9 @@
 //          for each of its consumer warps, 0 before and after. For sm_90a.
 // It is assembled with ptxas -O1 (the option PTXAS), which keeps the order of the FMAs, as 10 is.
 
+// A stage is twice as long as 10's, so consumers wait half as often.
 #ifndef BK
-#define BK 64                                    // how far along K one stage goes: twice 10's,
-                                                 // so consumers wait half as often
+#define BK 64                                    // how far along K one stage goes
 #endif
 #ifndef STAGES
 #define STAGES 2                                 // buffers for a tile of A and of B: the pipeline
@@ -88,7 +88,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
         load_fragments(fragments[0], a, b);
         multiply_first(accumulators, fragments[0]);
 
-        // 10's mainloop (register_tile_mainloop.cuh), but without copies.
+        // 10's mainloop (register_tile_mainloop.cuh), but without copies. It turns after the first
+        // column of a product, see multiply_first().
         int k_tiles = work.end - work.begin;     // still to multiply
         int chunks = BK / CHUNK;                 // of this stage, still to multiply
         #pragma unroll 1

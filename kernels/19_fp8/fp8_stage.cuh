@@ -7,13 +7,13 @@
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
 #endif
+// The totals and two sets of accumulators of 128 columns are 3 * 64 registers; 256 would need 384.
 #ifndef BN
-#define BN 128                                   // columns: the totals and two sets of accumulators
-                                                 // are 3 * 64 registers; 256 would need 384
+#define BN 128                                   // columns
 #endif
+// 6 * 32 KiB, as much as 18's 4 * 48.
 #ifndef STAGES
-#define STAGES 6                                 // buffers for a tile of A and of B: 6 * 32 KiB,
-                                                 // as much as 18's 4 * 48
+#define STAGES 6                                 // buffers for a tile of A and of B: the pipeline
 #endif
 
 #define BK ROW_BYTES                             // elements of 1 byte
