@@ -17,8 +17,8 @@
 #include "programmatic_launch.cuh"
 #include "tile_order.cuh"
 #include "tma_epilogue.cuh"
-#include "split_k_cluster.cuh"
 #include "alpha_beta.cuh"
+#include "split_k_cluster.cuh"
 
 static_assert(STAGES >= 2, "a stage is released when the next one's products have started: with "
                            "one stage, producer and consumers would wait for each other");

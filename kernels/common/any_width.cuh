@@ -34,7 +34,8 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
         store_square(a, A, tile_m, k_tile, M, K);
         if (OP_B) store_square(b, B, tile_n, k_tile, N, K);
         else store_square(b, B, k_tile, tile_n, K, N);
-        fence_async_proxy();                     // before tensor cores read what was stored
+        // The tensor cores read what threads have stored, by another path.
+        fence_async_proxy();
         __syncthreads();
         wgmma_fence();
         #pragma unroll
