@@ -80,7 +80,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                     copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }
                 number += clusters;
-                if (number < tiles) tile = tile_start(number, tile_rows, tile_cols, rank);
+                tile = tile_start(number, tile_rows, tile_cols, rank);
             }
             // Other blocks arrive at this one's mbarriers: it must not end before they are done.
             if (CLUSTER > 1)
@@ -131,7 +131,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                                warpgroup);
 #endif
             number += clusters;
-            if (number < tiles) tile = tile_start(number, tile_rows, tile_cols, rank);
+            tile = tile_start(number, tile_rows, tile_cols, rank);
         }
         // The last tile; every block has had one.
         #pragma unroll

@@ -90,7 +90,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                     copy_stage(stage, map_a, map_b, tile, k_tile * BK, rank, stage_full);
                 }
                 number += clusters;
-                if (number < tiles) tile = tile_start(number);
+                tile = tile_start(number);
             }
             // Other blocks arrive at this one's mbarriers: it must not end before they are done.
             if (CLUSTER > 1)
@@ -164,7 +164,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             store_accumulators(totals, shared.store_buffers[warpgroup], map_c, m, tile.n,
                                warpgroup);
             number += clusters;
-            if (number < tiles) tile = tile_start(number);
+            tile = tile_start(number);
         }
         if (thread == 0) tma_store_wait();       // the block's shared memory must last that long
     }
