@@ -18,13 +18,14 @@
 // barriers.
 
 #include "register_tile_sizes.cuh"
+#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 #include "register_tile_mainloop.cuh"
 #include "register_tile_epilogue.cuh"
 
 #ifndef RING_ALIGN
-#define RING_ALIGN 128                           // bytes: so 128 bytes of B's rows are 4 sectors
+#define RING_ALIGN 128           // bytes, of the stages: so 128 bytes of B's rows lie in 4 sectors
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
@@ -41,7 +42,7 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
     Pipeline<STAGES> pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    const Copies copies = {stages, in, source, pipeline};
+    const CopyContext copies = {stages, in, source, pipeline};
     prologue(copies, k_tiles);
 
     float accumulators[TM][TN] = {};

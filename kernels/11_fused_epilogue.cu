@@ -8,6 +8,7 @@
 //          begin at multiples of 16 bytes.
 
 #include "register_tile_sizes.cuh"
+#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 #include "register_tile_mainloop.cuh"
@@ -98,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, MIN_BLOCKS)
 fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C,
                int M, int N, int K, float alpha, float beta, const float* __restrict__ bias)
 {
-    extern __shared__ __align__(128) Stage stages[];
+    extern __shared__ __align__(128) Stage stages[];           // as in 10
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -108,7 +109,7 @@ fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
     Pipeline<STAGES> pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    const Copies copies = {stages, in, source, pipeline};
+    const CopyContext copies = {stages, in, source, pipeline};
     prologue(copies, k_tiles);
 
     float accumulators[TM][TN] = {};

@@ -3,16 +3,17 @@
 //          does not stop between them: while one tile is multiplied and stored, the copies of the
 //          next one, often of the next product, are under way.
 // Before:  10_register_banks.cu launched a block for each tile of one product. Each began with an
-//          empty pipeline, and a small product was over before it was full.
+//          empty pipeline, and a small product was over before it was full. The product of a tile
+//          (tile_product.cuh) is 12's: 10's kernel, where a Stream says what follows a stage.
+// Steps:   start the copies into all stages but one; for each tile of the block, multiply and store
+//          it, while the stream goes on to the next tile's copies.
 // Launch:  block ((BM / TM) * (BN / TN)), grid (RESIDENT * SMs, or the number of tiles of the batch
 //          if it is less); the stages are in dynamic shared memory.
 // Takes:   any M, N, K and batch; float32, row-major. C = alpha * op(A) @ op(B) + beta * C for each
 //          product. Rows are lda, ldb, ldc elements apart, the matrices of a batch stride_a,
 //          stride_b, stride_c; with POINTERS, A, B and C are arrays of their addresses instead.
-//          OP_A, OP_B: 0 as it is, 1 stored transposed.
-//          Rows that do not all begin at multiples of 16 bytes are copied by single elements. From
-//          sm_80 on.
-// tile_product.cuh has the copies, the mainloop and the epilogue of a tile.
+//          OP_A, OP_B: 0 as it is, 1 stored transposed. Rows that do not all begin at multiples of
+//          16 bytes are copied by single elements. From sm_80 on.
 
 #include "tile_product.cuh"
 
@@ -31,13 +32,14 @@ typedef const float* InputBatch;
 typedef float* OutputBatch;
 #endif
 
-// One matrix of a batch: `stride` elements after the one before, or where its address says.
+// The matrix of this product: matrices of a batch are `stride` elements apart.
 template <typename Element>
 __device__ __forceinline__ Element* matrix(Element* first, long long stride, int product)
 {
     return first + product * stride;
 }
 
+// The same where `all` has the address of each.
 template <typename Element>
 __device__ __forceinline__ Element* matrix(Element* const* all, long long, int product)
 {
@@ -57,7 +59,7 @@ struct TileOrder {
 
     __device__ __forceinline__ TileOrder(int M, int N)
         : tile_rows(max(1, ceil_div(M, BM))), tile_cols(max(1, ceil_div(N, BN))),
-          step(at(gridDim.x))
+          step(at(gridDim.x))                    // at least 1, as at() divides by them
     {}
 
     __device__ __forceinline__ BatchTile at(int number) const
@@ -65,7 +67,8 @@ struct TileOrder {
         return {number / tile_cols / tile_rows, number / tile_cols % tile_rows, number % tile_cols};
     }
 
-    // To the block's next tile: an addition with carries instead of divisions.
+    // To the block's next tile: an addition with carries instead of divisions. One carry is enough,
+    // as a sum is less than twice the size.
     __device__ __forceinline__ void advance(BatchTile& tile) const
     {
         tile.product += step.product;
@@ -83,10 +86,10 @@ constexpr int LAG = THREADS > 32 && STAGES > 2;
 // The stages of all tiles of a block, one tile after the other. The tile that is copied is ahead of
 // the one that is multiplied, and so often of the next product.
 struct Stream {
-    int copied_k;                                // of the tile that is copied: how far it is
+    int copied_k;                                // how much of K of the copied tile is started
     BatchTile& next_tile;                        // to copy after that
     int products;
-    Matrices& copied_matrices;
+    Matrices& copied_matrices;                   // of the copied tile
     InputBatch A, B;
     long long stride_a, stride_b;
     Copies& copies;
@@ -97,10 +100,10 @@ struct Stream {
     int k_left;                                  // of the tile that is multiplied
 
     // Start this thread's copies of the next stage, after a tile's last one of the block's next
-    // tile.
+    // tile. After the last tile there is nothing left to start.
     __device__ __forceinline__ void copy_stage(int stage)
     {
-        if (copied_k >= copied_matrices.K) {
+        if (copied_k >= copied_matrices.K) {     // the copied tile is through, or none was begun
             if (next_tile.product >= products) return;
             copied_matrices.A = matrix(A, stride_a, next_tile.product);
             copied_matrices.B = matrix(B, stride_b, next_tile.product);
@@ -149,9 +152,10 @@ batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda,
 
     const TileOrder tile_order(M, N);
     BatchTile tile = tile_order.at(blockIdx.x), next_tile = tile;
+    // Placeholders: the first copy_stage() sets both, as the stream begins with copied_k = K.
     Matrices matrices = {nullptr, nullptr, M, N, K, lda, ldb};
-    Copies copies(matrices, true, 0, 0, 0, 0);   // the first copy_stage() sets both, as K is
-    matrices.A = matrix(A, stride_a, 0);         // copied of none; these are for is_aligned
+    Copies copies(matrices, true, 0, 0, 0, 0);
+    matrices.A = matrix(A, stride_a, 0);         // for is_aligned alone
     matrices.B = matrix(B, stride_b, 0);
     const bool aligned = is_aligned(matrices) && (!CopyA::BY_FOUR || stride_a % 4 == 0) &&
                          (!CopyB::BY_FOUR || stride_b % 4 == 0);
@@ -160,7 +164,8 @@ batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda,
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - LAG; ++stage) stream.copy_stage(stage);
 
-    // No barrier between tiles: the epilogue uses registers alone, while the next copies land.
+    // Copies are up to STAGES - LAG stages ahead. No barrier between tiles: the epilogue uses
+    // registers alone, while the next tile's copies are under way.
     const StageView first = view_of_thread(stages);
     #pragma unroll 1
     for (; tile.product < batch; tile_order.advance(tile)) {

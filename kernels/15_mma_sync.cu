@@ -44,7 +44,7 @@
 static_assert(STAGES >= 3, "one is multiplied, the next one is complete, another is filled");
 static_assert(K_STEPS % 2 == 0, "two sets of fragments take turns");
 
-// Rows snake, so that each mma has a fragment in common with the one before.
+// Rows of mma tiles snake, so that each mma has a fragment in common with the one before.
 __device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)
 {
     #pragma unroll
@@ -79,23 +79,23 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
 
     const int lane = threadIdx.x % 32;
     const int index_a = lane_index_a(warp_m, lane), index_b = lane_index_b(warp_n, lane);
-    const unsigned first = shared_address(stages);
-    unsigned read_stage = first;                 // the stage that is multiplied
+    const unsigned first_address = shared_address(stages);
+    unsigned read_address = first_address;       // of the stage that is multiplied
     int write_stage = STAGES - 1;                // the stage that is filled
     Fragments fragments[2];                      // of this k_step, and of the next
-    load_fragments(fragments[0], read_stage, index_a, index_b, 0);
+    load_fragments(fragments[0], read_address, index_a, index_b, 0);
     #pragma unroll 1
     for (int k_left = next.K; k_left > 0; k_left -= BK) {
         RaggedChunks ragged;
         #pragma unroll
         for (int k_step = 0; k_step < K_STEPS; ++k_step) {
             if (k_step == K_STEPS - 1) {
-                cp_async_wait<STAGES - 3>();
-                __syncthreads();                 // the next one is complete, this one read by all
-                read_stage = read_stage == first + (STAGES - 1) * sizeof(Stage)
-                           ? first : read_stage + sizeof(Stage);
+                cp_async_wait<STAGES - 3>();     // this turn's copies are no group yet
+                __syncthreads();                 // the next stage is complete, this one read by all
+                read_address = read_address == first_address + (STAGES - 1) * sizeof(Stage)
+                             ? first_address : read_address + sizeof(Stage);
             }
-            load_fragments(fragments[(k_step + 1) % 2], read_stage, index_a, index_b,
+            load_fragments(fragments[(k_step + 1) % 2], read_address, index_a, index_b,
                            (k_step + 1) % K_STEPS);
             if (ALIGNED) copy_part(stages[write_stage], next, k_step);
             if (!ALIGNED) ragged.load_part(next, k_step);

@@ -11,8 +11,9 @@
 //          C = alpha * A @ op(B) + beta * C, rounded once, at the end. For sm_90a alone.
 
 #include "stage.cuh"
-#include "register_epilogue.cuh"
 #include "tile_order.cuh"
+#include "register_epilogue.cuh"
+#include "alpha_beta.cuh"
 
 constexpr int THREADS = BM / WARPGROUP_ROWS * WARPGROUP_THREADS;
 // Stages whose products are still running when the next stage's are started: so the tensor cores
@@ -24,7 +25,7 @@ struct Shared {
     unsigned long long full[STAGES];             // mbarriers: the stage is filled
 };
 
-// By one thread: start to copy into its stage the piece of A and of B of this k_tile.
+// By one thread: start to copy the tiles of A and of B of this k_tile into its stage.
 __device__ __forceinline__ void copy_k_tile(const Shared& shared, const TensorMap& map_a,
                                             const TensorMap& map_b, int tile_m, int tile_n,
                                             int k_tile)
@@ -32,7 +33,7 @@ __device__ __forceinline__ void copy_k_tile(const Shared& shared, const TensorMa
     const Stage& stage = shared.stages[k_tile % STAGES];
     const unsigned full = shared_address(shared.full) + MBARRIER_BYTES * (k_tile % STAGES);
     mbarrier_arrive_expect(full, sizeof(Stage));
-    tma_load(shared_address(stage.a), map_a, tile_m, k_tile * BK, full);
+    tma_load(shared_address(stage.a), map_a, tile_m, k_tile * BK, full);       // one box
     copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile_n, full);
 }
 
@@ -52,7 +53,8 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
     if (threadIdx.x == 0) {
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
-        for (int s = 0; s < STAGES; ++s) mbarrier_init(full + MBARRIER_BYTES * s, 1);   // thread 0
+        for (int s = 0; s < STAGES; ++s)
+            mbarrier_init(full + MBARRIER_BYTES * s, 1);       // this thread, and the stage's bytes
         mbarrier_fence_init();
         for (int k_tile = 0; k_tile < min(STAGES, k_tiles); ++k_tile)
             copy_k_tile(shared, map_a, map_b, tile_m, tile_n, k_tile);
@@ -68,7 +70,7 @@ tma_wgmma(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
         wgmma_commit();
         wgmma_wait<PENDING>();                   // the products of the stage before have ended
         __syncthreads();                         // in all warpgroups: it may be overwritten
-        const int next = k_tile - PENDING + STAGES;
+        const int next = k_tile - PENDING + STAGES;            // at k_tile 0 no stage is free yet
         if (threadIdx.x == 0 && next >= STAGES && next < k_tiles)
             copy_k_tile(shared, map_a, map_b, tile_m, tile_n, next);
     }

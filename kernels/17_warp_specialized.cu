@@ -15,10 +15,14 @@
 #include "pipeline_state.cuh"
 #include "warp_roles.cuh"
 #include "programmatic_launch.cuh"
-#include "alpha_beta.cuh"
-#include "tma_epilogue.cuh"
 #include "tile_order.cuh"
+#include "tma_epilogue.cuh"
+#include "alpha_beta.cuh"
 #include "split_k_cluster.cuh"
+
+static_assert(STAGES >= 2, "a stage is released when the next one's products have started: with "
+                           "one stage, producer and consumers would wait for each other");
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 
 struct Shared {
     Stage stages[STAGES];
@@ -77,7 +81,8 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
             multiply_stage(accumulators, shared.stages[state.stage], warpgroup, true);
             wgmma_commit();
             wgmma_wait<1>();                     // the products of the stage before have ended
-            // One thread speaks for its warpgroup, whose products end together.
+            // One thread speaks for its warpgroup, whose products end together. Nobody waits for
+            // the tile's last stage, so it is not released.
             if (leader && k_tile > 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
             state.advance();
         }
@@ -91,7 +96,7 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
             apply_alpha_beta(accumulators, C, m, tile_n, M, N, alpha, beta);
         store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, tile_n,
                            warpgroup);
-        if (leader) tma_store_wait();            // shared memory must last until it was read
+        if (leader) tma_store_wait();            // the block's shared memory must last that long
 #endif
     }
 }

@@ -18,9 +18,12 @@
 #include "pipeline_state.cuh"
 #include "warp_roles.cuh"
 #include "programmatic_launch.cuh"
-#include "alpha_beta.cuh"
-#include "tma_epilogue.cuh"
 #include "cluster_tiles.cuh"
+#include "tma_epilogue.cuh"
+#include "alpha_beta.cuh"
+
+static_assert(STAGES >= 2, "as in 17, a stage is released when the next one's products started");
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 
 #define LATER (SEND_LATER && !OUT32)             // float32 would need too many registers
 
@@ -39,11 +42,12 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     Shared& shared = *(Shared*)memory;
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
     const int rank = blockIdx.x % CLUSTER, clusters = gridDim.x / CLUSTER;
-    const int tile_rows = ceil_div(M, BM * CLUSTER_M), k_tiles = ceil_div(K, BK);
-    const int tile_cols = ceil_div(N, BN * CLUSTER_N);
+    const int tile_rows = ceil_div(M, BM * CLUSTER_M), tile_cols = ceil_div(N, BN * CLUSTER_N);
+    const int tiles = tile_rows * tile_cols, k_tiles = ceil_div(K, BK);
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
 
-    int number = blockIdx.x / CLUSTER;           // of the cluster's tile; the next: + clusters
+    // Number of the cluster's tile; its next one is `clusters` further.
+    int number = blockIdx.x / CLUSTER;
     TileStart tile = tile_start(number, tile_rows, tile_cols, rank);
 
     trigger_next_launch();
@@ -65,7 +69,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     if (warpgroup == CONSUMERS) {                // the producer
         deallocate_registers();
         if (thread == 0) {
-            while (number < tile_rows * tile_cols) {
+            while (number < tiles) {
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
@@ -86,9 +90,9 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     } else {                                     // a consumer
         allocate_registers();
         float accumulators[ACCUMULATORS];
-        Rounded previous;                        // results of the tile before, not yet stored
+        RoundedPairs previous;                   // results of the tile before, not yet stored
         TileStart previous_tile = {-1, 0};       // where they belong in C; none yet
-        while (number < tile_rows * tile_cols) {
+        while (number < tiles) {
             int k_tile = 0;
             const auto multiply_next = [&] {     // multiply k_tile, and release the stage before
                 mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
@@ -134,7 +138,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece)
             store_piece(previous, piece, shared.store_buffers[warpgroup], map_c, previous_tile.m,
                         previous_tile.n, warpgroup);
-        if (thread == 0) tma_store_wait();
+        if (thread == 0) tma_store_wait();       // the block's shared memory must last that long
     }
 }
 

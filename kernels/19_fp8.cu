@@ -28,7 +28,8 @@
 #if PROMOTE == 0
 #include "unpromoted.cuh"
 #endif
-#include "any_width_fp8.cuh"
+
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 
 struct Shared {
     Stage stages[STAGES];
@@ -46,7 +47,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
     const int rank = blockIdx.x % CLUSTER, clusters = gridDim.x / CLUSTER;
     const int tile_rows = ceil_div(M, BM * CLUSTER), tile_cols = ceil_div(N, BN);
-    const int k_tiles = ceil_div(K, BK);
+    const int tiles = tile_rows * tile_cols, k_tiles = ceil_div(K, BK);
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const int thread = threadIdx.x % WARPGROUP_THREADS;
 
@@ -57,7 +58,8 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
         return TileStart{(tile.row * CLUSTER + rank) * BM, tile.col * BN};
     };
 
-    int number = blockIdx.x / CLUSTER;           // of the cluster's tile; the next: + clusters
+    // Number of the cluster's tile; its next one is `clusters` further.
+    int number = blockIdx.x / CLUSTER;
     TileStart tile = tile_start(number);
 
     trigger_next_launch();
@@ -78,7 +80,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     if (warpgroup == CONSUMERS) {                // the producer
         deallocate_registers();
         if (thread == 0) {
-            while (number < tile_rows * tile_cols) {
+            while (number < tiles) {
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
@@ -98,7 +100,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     } else {                                     // a consumer
         allocate_registers();
         const Scales scales{scale_a, scale_b, M, N, k_tiles};
-        while (number < tile_rows * tile_cols) {
+        while (number < tiles) {
             const int m = tile.m + warpgroup * WARPGROUP_ROWS;
             float totals[ACCUMULATORS] = {};     // in float32
 #if PROMOTE
@@ -129,10 +131,10 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             };
 
             // Mainloop: the tensor cores multiply one interval while this warpgroup adds the one
-            // before to the totals. So stages of two intervals are held at a time, and STAGES must
-            // be at least 2 * INTERVAL. Two intervals a turn: partial[interval % 2] would be an
-            // index, and registers have none. When a turn begins, `interval` has been started, in
-            // partial[0], and those before are in the totals.
+            // before to the totals. So stages of two intervals are held at a time. Two intervals a
+            // turn: partial[interval % 2] would be an index, and registers have none. When a turn
+            // begins, `interval` has been started, in partial[0], and those before are in the
+            // totals.
             const int intervals = ceil_div(k_tiles, INTERVAL);     // K > 0, or any_width runs
             int interval = 0;
             start(partial[0], partial_scales[0], 0);
@@ -164,6 +166,9 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
             number += clusters;
             tile = tile_start(number);
         }
-        if (thread == 0) tma_store_wait();       // shared memory must last until it was read
+        if (thread == 0) tma_store_wait();       // the block's shared memory must last that long
     }
 }
+
+// The kernel for matrices that cannot have tensor maps.
+#include "any_width_fp8.cuh"

@@ -13,12 +13,12 @@
 //          for each of its consumer warps, 0 before and after. For sm_90a.
 // It is assembled with ptxas -O1 (the option PTXAS), which keeps the order of the FMAs, as 10 is.
 
+// A stage is twice as long as 10's, so consumers wait half as often.
 #ifndef BK
-#define BK 64                                    // how far along K one stage goes: twice 10's,
-                                                 // so consumers wait half as often
+#define BK 64                                    // how far along K one stage goes
 #endif
 #ifndef STAGES
-#define STAGES 2                                 // buffers for a piece of A and of B: the pipeline
+#define STAGES 2                                 // buffers for a tile of A and of B: the pipeline
 #endif
 
 #include "register_tile_sizes.cuh"
@@ -39,22 +39,25 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
-    Barriers barriers = init_barriers(mbarriers, PRODUCERS + BY_MAP);    // + 1: announces B
+    // Arrivals at `full`: a producer's with its copies, and one that announces the bytes of B.
+    Barriers barriers = init_barriers(mbarriers, PRODUCER_THREADS + BY_MAP);
     PipelineState state;                         // producers and consumers count for themselves
     Work work(in.M, in.N, in.K);                 // each of them goes through the same tiles
-    if (threadIdx.x >= THREADS) {                // a producer
+    if (threadIdx.x >= CONSUMER_THREADS) {       // a producer
+        static_assert(CONSUMER_THREADS == 8 * 32 && PRODUCER_THREADS == 4 * 32,
+                      "the registers that change hands are counted for 8 and 4 warps");
         // Each of 12 warps began with 168 registers for a thread: 4 * 40 + 8 * 232 = 12 * 168.
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         #pragma unroll 1
         while (work.next()) {
-            const Origin tile = work.origin();
+            const TileStart tile = work.tile_start();
             #pragma unroll 1
             for (int k_tile = work.begin; k_tile < work.end; ++k_tile, state.advance()) {
                 const unsigned full = barriers.full + MBARRIER_BYTES * state.stage;
                 const unsigned b = shared_address(shared.b[state.stage]);
                 // At once in the first round: of a new mbarrier, parity 1 counts as complete.
                 mbarrier_wait(barriers.empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
-                if (BY_MAP && threadIdx.x == THREADS) {
+                if (BY_MAP && threadIdx.x == CONSUMER_THREADS) {
                     mbarrier_arrive_expect(full, sizeof(shared.b[0]));
                     tma_load(b, *map_b, k_tile * BK, tile.n, full);
                 }
@@ -85,7 +88,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
         load_fragments(fragments[0], a, b);
         multiply_first(accumulators, fragments[0]);
 
-        // 10's mainloop (register_tile_mainloop.cuh), but without copies.
+        // 10's mainloop (register_tile_mainloop.cuh), but without copies. It turns after the first
+        // column of a product, see multiply_first().
         int k_tiles = work.end - work.begin;     // still to multiply
         int chunks = BK / CHUNK;                 // of this stage, still to multiply
         #pragma unroll 1
@@ -118,14 +122,14 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
             for (int block = work.next_of_tile(blockIdx.x); block < gridDim.x;
                  block = work.next_of_tile(block))
                 add_part(accumulators, parts, flags, block);
-        const Origin tile = work.origin();
+        const TileStart tile = work.tile_start();
         const bool in_bounds = tile.m + BM <= in.M && tile.n + BN <= in.N && in.N % 4 == 0;
         store_accumulators(C, tile.m + thread_m, tile.n + thread_n, in.M, in.N, accumulators,
                            alpha, beta, in_bounds);
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A,
             float* __restrict__ C, int M, int N, int K, float alpha, float beta, float* parts,
             unsigned* flags)
@@ -133,7 +137,7 @@ fp32_summit(const __grid_constant__ TensorMap map_b, const float* __restrict__ A
     compute<true>(&map_b, {A, nullptr, M, N, K}, C, alpha, beta, parts, flags);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS + PRODUCERS, 1)
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
 fp32_summit_unmapped(const float* __restrict__ A, const float* __restrict__ B,
                      float* __restrict__ C, int M, int N, int K, float alpha, float beta,
                      float* parts, unsigned* flags)

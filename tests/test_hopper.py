@@ -133,6 +133,9 @@ def test_settings_that_do_not_fit_are_refused():
         kernel(PERSISTENT, BN=64)
     with pytest.raises(IllegalSetting, match="for sums of 131072 bytes"):
         kernel(WARP_SPECIALIZED, STAGES=2, SPLIT=2)
+    for given in ({"STAGES": 1}, {"BN": 96}, {"BN": 160}):
+        with pytest.raises(IllegalSetting, match="is not legal, the values are"):
+            kernel(WARP_SPECIALIZED, **given)
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from gemmlab.ladder import (
 )
 from gemmlab.lessons.mma_sync import measure as mma_steps
 from gemmlab.records import ablations
+from ptxsim import CompileError
 from ptxsim.architectures import (
     LIMITS,
     REGISTERS_PER_SM,
@@ -133,6 +134,28 @@ def test_a_tile_that_does_not_fit_is_refused_before_it_is_compiled(name, given_,
         ladder.settings_for(rung, given_)
     named = dict(re.findall(r"(\w+)=(\d+)", str(refused.value).split("legal choice is ")[1]))
     assert {name: int(value) for name, value in named.items()} in ladder.legal_settings(rung)
+
+
+@pytest.mark.parametrize(
+    ("rung", "given_", "why"),
+    (
+        ("10_register_banks", {"STAGES": 1}, "the prologue would fill none"),
+        ("10_register_banks", {"CHUNK": 5, "BK": 40}, "two fragments take turns"),
+        ("12_split_k", {"STAGES": 1}, "the prologue would fill none"),
+        ("17_warp_specialized", {"STAGES": 1}, "would wait for each other"),
+        ("17_warp_specialized", {"BN": 96}, "C is stored in whole pieces"),
+        ("17_warp_specialized", {"STAGES": 2, "SPLIT": 2}, "find room where its stages were"),
+        ("18_persistent", {"BN": 192, "STAGES": 3}, "a part of B is whole boxes"),
+        ("19_fp8", {"PROMOTE": 512}, "two intervals are under way"),
+        ("19_fp8", {"PROMOTE": 0, "STAGES": 1}, "a stage is released when"),
+        ("19_fp8", {"SCALES": 2, "PROMOTE": 0}, "block scales are others"),
+    ),
+)
+def test_the_compiler_refuses_what_would_hang_or_be_wrong(rung, given_, why):
+    """Values that a reader writes into the file itself, where no entry of a rung stands guard."""
+    text = ladder.find(rung).path.read_text(encoding="utf-8")
+    with pytest.raises(CompileError, match=why):
+        compiler.require_compiles(text, f"{rung}.cu", macros=given_)
 
 
 @pytest.mark.parametrize("rung", RUNGS[2:], ids=lambda rung: rung.name)

@@ -3,7 +3,8 @@
 
 #include "tile_product.cuh"
 
-// The sums of a part: the first float4 of all threads, then the second of all, and so on.
+// The sums of a part of K over a tile, as they lie in global memory: the first float4 of all
+// threads, then the second of all, and so on. So a warp stores and loads 512 neighbouring bytes.
 constexpr int THREAD_FLOAT4S = TM * TN / 4;
 constexpr int TILE_FLOAT4S = THREAD_FLOAT4S * THREADS;
 
@@ -24,10 +25,11 @@ struct Output {
 __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, float alpha,
                                               float beta, int number)
 {
-    const int down = ceil_div(M, BM), across = ceil_div(N, BN);
-    const int group = number / (GROUP * across), above = group * GROUP;
-    const int rows = min(down - above, GROUP), within = number - above * across;
-    return {C, M, N, ldc, alpha, beta, (above + within % rows) * BM, within / rows * BN};
+    const int tile_rows = ceil_div(M, BM), tile_cols = ceil_div(N, BN);
+    const int first_row = number / (GROUP * tile_cols) * GROUP;        // in tiles, of this group
+    const int rows = min(tile_rows - first_row, GROUP);        // the last group may have fewer
+    const int in_group = number - first_row * tile_cols;
+    return {C, M, N, ldc, alpha, beta, (first_row + in_group % rows) * BM, in_group / rows * BN};
 }
 
 // Store float4 number n of the tile's sums to C: where the thread that had it has its rows and
@@ -35,11 +37,13 @@ __device__ __forceinline__ Output output_tile(float* C, int M, int N, int ldc, f
 __device__ __forceinline__ void store_to_c(const Output& out, int n, float4 sums)
 {
     const int thread = n % THREADS, nth = n / THREADS;
-    const int row = out.tile_m + thread_row(thread) + row_step(nth / (TN / 4));
-    const int col = out.tile_n + thread_column(thread) + column_step(nth % (TN / 4));
+    const int row = out.tile_m + first_row_of_thread(thread) + row_offset(nth / (TN / 4));
+    const int col = out.tile_n + first_col_of_thread(thread) + col_offset(nth % (TN / 4));
     store_float4(out.C, out.ldc, out.M, out.N, row, col, &sums.x, out.alpha, out.beta);
 }
 
+// Store this thread's sums to their place among those of part number `part`, which counts the parts
+// of all tiles.
 __device__ __forceinline__ void store_part(float4* parts, int part,
                                            const float (&accumulators)[TM][TN])
 {
@@ -55,30 +59,30 @@ __device__ __forceinline__ void store_part(float4* parts, int part,
 #include "join_by_lanes.cuh"
 #else
 
-// Float4s that a thread adds at a time: their loads overlap.
-constexpr int AT_ONCE = SPLIT < THREAD_FLOAT4S ? (THREAD_FLOAT4S + SPLIT - 1) / SPLIT : 1;
+// Float4s that a thread adds at a time, over all parts: their loads overlap.
+constexpr int FLOAT4S_AT_ONCE = SPLIT < THREAD_FLOAT4S ? (THREAD_FLOAT4S + SPLIT - 1) / SPLIT : 1;
 
-// Add share number `share` of so many equal ones of a tile, over its parts, and store it to C. Sums
-// are loaded past L1: each is read once.
+// Of a tile's float4s, cut into `shares` equal shares, add those of share number `share` over all
+// parts of K, and store the totals to C. Sums are loaded past L1: each is read once.
 __device__ __forceinline__ void add_share(const Output& out, const float4* parts, int tile,
                                           int share, int shares)
 {
     const int first = TILE_FLOAT4S * share / shares, end = TILE_FLOAT4S * (share + 1) / shares;
     #pragma unroll 1
-    for (int base = first; base < end; base += AT_ONCE * THREADS) {
+    for (int base = first; base < end; base += FLOAT4S_AT_ONCE * THREADS) {
         const int at = base + threadIdx.x;
-        float4 sums[AT_ONCE];
+        float4 sums[FLOAT4S_AT_ONCE];
         #pragma unroll
-        for (int n = 0; n < AT_ONCE; ++n) {
+        for (int n = 0; n < FLOAT4S_AT_ONCE; ++n) {
             const float4* from = parts + (size_t)tile * SPLIT * TILE_FLOAT4S +
-                                 min(at + n * THREADS, end - 1);       // the last round is shorter
+                                 min(at + n * THREADS, end - 1);   // the last round may be shorter
             sums[n] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
             #pragma unroll
             for (int part = 0; part < SPLIT; ++part)
                 sums[n] = sums[n] + __ldcg(&from[(size_t)part * TILE_FLOAT4S]);
         }
         #pragma unroll
-        for (int n = 0; n < AT_ONCE; ++n)
+        for (int n = 0; n < FLOAT4S_AT_ONCE; ++n)
             if (at + n * THREADS < end) store_to_c(out, at + n * THREADS, sums[n]);
     }
 }

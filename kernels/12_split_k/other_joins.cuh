@@ -23,13 +23,13 @@ __device__ __forceinline__ void epilogue(const Output& out, const float (&accumu
 // Add alpha * accumulators to C, as it is.
 __device__ __forceinline__ void add_to_c(const Output& out, const float (&accumulators)[TM][TN])
 {
-    const int first_row = out.tile_m + thread_row(threadIdx.x);
-    const int first_col = out.tile_n + thread_column(threadIdx.x);
+    const int first_row = out.tile_m + first_row_of_thread(threadIdx.x);
+    const int first_col = out.tile_n + first_col_of_thread(threadIdx.x);
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int j = 0; j < TN; ++j) {
-            const int row = first_row + row_step(i), col = first_col + column_step(j / 4) + j % 4;
+            const int row = first_row + row_offset(i), col = first_col + col_offset(j / 4) + j % 4;
             if (row < out.M && col < out.N)
                 atomicAdd(&out.C[(size_t)row * out.ldc + col], out.alpha * accumulators[i][j]);
         }

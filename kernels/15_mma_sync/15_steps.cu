@@ -158,11 +158,11 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, PaddedStage
     const int lane = threadIdx.x % 32;
     const int index_a = padded_index_a(warp_m + lane % 16, lane / 16);
     const int index_b = padded_index_b(lane % 16, warp_n / CHUNK + lane / 16);
-    const unsigned first = shared_address(stages);
-    unsigned read_stage = first;                 // the stage that is multiplied
+    const unsigned first_address = shared_address(stages);
+    unsigned read_address = first_address;       // of the stage that is multiplied
     int write_stage = STAGES - 1;                // the stage that is filled
     Fragments fragments[2];                      // of this k_step, and of the next
-    load_padded(fragments[0], read_stage, index_a, index_b, 0);
+    load_padded(fragments[0], read_address, index_a, index_b, 0);
     #pragma unroll 1
     for (int k_left = next.K; k_left > 0; k_left -= BK) {
         #pragma unroll
@@ -170,10 +170,10 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, PaddedStage
             if (k_step == K_STEPS - 1) {
                 cp_async_wait<STAGES - 3>();
                 __syncthreads();                 // the next stage is complete, this one is read
-                read_stage = read_stage == first + (STAGES - 1) * sizeof(PaddedStage)
-                           ? first : read_stage + sizeof(PaddedStage);
+                read_address = read_address == first_address + (STAGES - 1) * sizeof(PaddedStage)
+                             ? first_address : read_address + sizeof(PaddedStage);
             }
-            load_padded(fragments[(k_step + 1) % 2], read_stage, index_a, index_b,
+            load_padded(fragments[(k_step + 1) % 2], read_address, index_a, index_b,
                         (k_step + 1) % K_STEPS);
             if (ALIGNED) copy_padded(stages[write_stage], next, k_step);
             multiply(accumulators, fragments[k_step % 2]);
@@ -188,7 +188,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, PaddedStage
 
 // ---- C ------------------------------------------------------------------------------------------
 
-// The rows of one row of a warp's pieces, with the padding of 14.
+// 16 rows of a warp's part of C, with the padding of 14.
 typedef float PaddedStrip[16][WN + 8];
 
 // A warp's part of C as in 14, four neighbours at a time, where beta is 0 and N a multiple of 4.

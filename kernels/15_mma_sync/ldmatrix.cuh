@@ -3,18 +3,18 @@
 
 // Lane l gives the address of row l % 8 of matrix l / 8, and receives word l % 4 of row l / 4 of
 // each matrix: what mma.sync takes of A.
-__device__ __forceinline__ void ldmatrix(unsigned (&words)[4], unsigned row)
+__device__ __forceinline__ void ldmatrix(unsigned (&words)[4], unsigned row_address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(row) : "memory");
+                 : "r"(row_address) : "memory");
 }
 
-// The same, and each matrix is transposed as 8×8 elements of 16 bits: lane l receives elements of
-// column l / 4, as mma.sync takes B.
-__device__ __forceinline__ void ldmatrix_trans(unsigned (&words)[4], unsigned row)
+// The same, and each matrix is transposed as 8×8 elements of 16 bits: lane l = 4g + t receives
+// elements 2t and 2t + 1 of column g, as mma.sync takes B.
+__device__ __forceinline__ void ldmatrix_trans(unsigned (&words)[4], unsigned row_address)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "r"(row) : "memory");
+                 : "r"(row_address) : "memory");
 }

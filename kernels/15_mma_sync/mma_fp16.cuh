@@ -23,8 +23,10 @@ __device__ __forceinline__ int index_in_b(int k, int chunk)
 
 // ---- fragments ----------------------------------------------------------------------------------
 
-// A warp's part of C, WM × WN, in pieces of one mma.
+// A warp's part of C, WM × WN, in mma tiles: what one mma computes.
 constexpr int TILES_M = WM / MMA_M, TILES_N = WN / MMA_N;
+static_assert(WM % MMA_M == 0 && WN % (2 * MMA_N) == 0,
+              "whole mma tiles, those of B in pairs: ldmatrix loads two at a time");
 
 // What a warp multiplies at a time: MMA_K along K.
 struct Fragments {
@@ -34,7 +36,7 @@ struct Fragments {
 // The chunk whose address a lane gives to ldmatrix, for a warp's first fragments of A and of B.
 // Lanes 0 to 15 have rows 0 to 15 of the left chunk, lanes 16 to 31 those of the right one. So the
 // four matrices are the upper and lower left, then the upper and lower right: of A, a[0] to a[3] of
-// an mma; of B, whose rows are along k, b[0] and b[1] of one mma and of the next to its right.
+// an mma; of B, which has a row for each k, b[0] and b[1] of one mma and of the next to its right.
 __device__ __forceinline__ int lane_index_a(int warp_m, int lane)
 {
     return index_in_a(warp_m + lane % 16, lane / 16);
@@ -46,9 +48,11 @@ __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
 }
 
 // The fragments of a k_step of the stage at this shared address; B lies after A. A lane's first
-// chunk is 0 or 1, of B after a multiple of 8. So a step of 2 * k_step or j chunks can be XORed,
-// and the swizzle is an XOR too: (chunk + step) ^ row % 8 == (chunk ^ row % 8) ^ step. Rows 16
-// apart are swizzled alike.
+// chunk is 0 or 1, of B after a multiple of TILES_N. So a step of 2 * k_step or j chunks can be
+// XORed, and the swizzle is an XOR too: (chunk + step) ^ row % 8 == (chunk ^ row % 8) ^ step. Rows
+// 16 apart are swizzled alike.
+static_assert((A_CHUNKS & (A_CHUNKS - 1)) == 0 && (B_CHUNKS & (B_CHUNKS - 1)) == 0 &&
+              (TILES_N & (TILES_N - 1)) == 0, "powers of two: steps along a row are XORed");
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
                                                int index_b, int k_step)
 {
@@ -85,32 +89,35 @@ __device__ __forceinline__ void combine(Result& c, float sum, float alpha, float
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(c) : "f"(x + bias));
 }
 
-// Lane 4g + t has columns 2t and 2t + 1 of each piece, and the four lanes of a row 16 bytes of it:
-// half a sector. So lanes t and t ^ 1 trade two sums of two pieces side by side: the even one then
-// has four columns of the left piece, the odd one of the right. They begin at this column.
+// Lane 4g + t has columns 2t and 2t + 1 of each mma tile, and the four lanes of a row 16 bytes of
+// it: half a sector. So lanes t and t ^ 1 trade two sums of two tiles side by side: the even one
+// then has four columns of the left tile, the odd one of the right. They begin at this column.
 __device__ __forceinline__ int column_of_four(int pair, int lane)
 {
     const int t = lane % 4;
     return 16 * pair + (t % 2 * 8 + t / 2 * 4);
 }
 
-// The four sums. `lower`: of rows 8 to 15 of the pieces. By all lanes of the warp.
-__device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&row)[TILES_N][4],
+// The four sums, of a row of mma tiles. `lower`: of rows 8 to 15 of the tiles. By all lanes of the
+// warp.
+__device__ __forceinline__ void four_neighbours(float (&four)[4], const float (&tiles)[TILES_N][4],
                                                 int pair, int lower, int lane)
 {
     const bool odd = lane % 2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const float first = row[2 * pair][2 * lower + v], second = row[2 * pair + 1][2 * lower + v];
-        const float other = __shfl_xor_sync(0xffffffff, odd ? first : second, 1);
-        four[v] = odd ? other : first;
-        four[2 + v] = odd ? second : other;
+        const float from_left = tiles[2 * pair][2 * lower + v];
+        const float from_right = tiles[2 * pair + 1][2 * lower + v];
+        const float received = __shfl_xor_sync(0xffffffff, odd ? from_left : from_right, 1);
+        four[v] = odd ? received : from_left;
+        four[2 + v] = odd ? from_right : received;
     }
 }
 
 // Store a warp's part of C from (row, col) on, where beta is 0 and N a multiple of 4.
 __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accumulators, int row,
-                                            int col, int M, int N, float alpha, const float*)
+                                            int col, int M, int N, float alpha,
+                                            const float* /* bias */)
 {
     const int lane = threadIdx.x % 32;
     row += lane / 4;
@@ -119,7 +126,7 @@ __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accum
         const int c = col + column_of_four(pair, lane);
         const bool in_bounds = c < N;            // all four, or none of them
         #pragma unroll
-        for (int i = 0; i < 2 * TILES_M; ++i) {
+        for (int i = 0; i < 2 * TILES_M; ++i) {  // 8 rows at a time: half a row of mma tiles
             float four[4];
             Result4 result;
             four_neighbours(four, accumulators[i / 2], pair, i % 2, lane);

@@ -1,4 +1,5 @@
-// A warp's part of C through shared memory, element by element: any N, alpha and beta.
+// A warp's part of C through shared memory, element by element: any N, alpha and beta. A first
+// reading can leave this out, too.
 #pragma once
 
 #include "mma_operands.cuh"

@@ -8,20 +8,23 @@
 constexpr int THREADS = 32 * (BM / WM) * (BN / WN);
 constexpr int K_STEPS = BK / MMA_K;              // mma along K in one stage
 
-// Chunks of a stage that a thread copies, a part of them with each k_step.
+// Chunks of a stage that a thread copies, a share of them with each k_step.
 constexpr int A_COPIES = BM * A_CHUNKS / THREADS, B_COPIES = BK * B_CHUNKS / THREADS;
 static_assert(BM * A_CHUNKS % THREADS == 0 && BK * B_CHUNKS % THREADS == 0,
               "all threads copy the same number of chunks");
+static_assert(THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
+              "the block copies whole rows at a time");
 
-// The block's tile of C. Blocks that run at the same time share rows of A and columns of B in L2:
-// GROUP rows of tiles come first, column by column.
+// The block's tile of C. They are numbered as in 10, so that blocks that run at the same time share
+// rows of A and columns of B in L2.
 __device__ __forceinline__ void find_tile(int& tile_m, int& tile_n)
 {
-    const int id = blockIdx.y * gridDim.x + blockIdx.x;
-    const int group = id / (GROUP * gridDim.x), first = group * GROUP;
-    const int rows = min((int)gridDim.y - first, GROUP), within = id - first * gridDim.x;
-    tile_m = (first + within % rows) * BM;
-    tile_n = within / rows * BN;
+    const int number = blockIdx.y * gridDim.x + blockIdx.x;
+    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // in tiles, of this group
+    const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
+    const int in_group = number - first_row * gridDim.x;
+    tile_m = (first_row + in_group % rows) * BM;
+    tile_n = in_group / rows * BN;
 }
 
 struct Stage {
@@ -29,11 +32,11 @@ struct Stage {
     uint4 b[BK * B_CHUNKS];
 };
 
-// The k tile that is copied next: where it begins, and this thread's first chunks of it.
+// The k tile that is copied next.
 struct NextTiles {
-    const Element *A, *B;
-    int M, N, K, tile_m, tile_n, k;
-    const Element *a, *b;
+    const Element *A, *B;                        // the whole matrices, for ragged copies
+    int M, N, K, tile_m, tile_n, k;              // its first row of A, column of B, and k
+    const Element *a, *b;                        // this thread's first chunks of it
 
     __device__ __forceinline__ void advance()
     {
@@ -43,7 +46,7 @@ struct NextTiles {
     }
 };
 
-// This thread's i-th copy: its row in the tile of A or B, and its place in the stage.
+// This thread's i-th copy of A or of B: its row in the tile, and below its place in the stage.
 __device__ __forceinline__ int copy_row_a(int i)
 {
     return threadIdx.x / A_CHUNKS + i * (THREADS / A_CHUNKS);
@@ -70,7 +73,7 @@ __device__ __forceinline__ void copy_chunk(uint4* to, const Element* from, bool 
     cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
 }
 
-// Start the part of this thread's copies that goes with this k_step. Rows of A and B begin at
+// Start this thread's share of the copies that goes with this k_step. Rows of A and B begin at
 // multiples of 16 bytes, so that each chunk is inside or outside as a whole.
 __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, int k_step)
 {

@@ -70,7 +70,7 @@ __device__ __forceinline__ unsigned load_word(unsigned address)
 
 // 16 bits: the instruction takes two k of a column in a word, so the matrices are transposed. 8
 // bits: it takes four k in a word. A matrix transposed by 16 bits has two k of two columns in a
-// word; the even columns become one piece, the odd ones another. TF32: one word is one k, and a
+// word; the even columns become one mma tile, the odd ones another. TF32: one word is one k, and a
 // lane loads each by itself.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
                                                int index_b, int k_step)
@@ -185,7 +185,7 @@ __device__ __forceinline__ void combine(Result& c, float sum, float alpha, float
 
 #endif
 
-// Of 8 bits no lanes trade: even and odd columns are two pieces.
+// Of 8 bits no lanes trade: even and odd columns are two mma tiles.
 __device__ __forceinline__ int column_of_four(int pair, int lane)
 {
     const int t = lane % 4;
@@ -193,21 +193,22 @@ __device__ __forceinline__ int column_of_four(int pair, int lane)
 }
 
 __device__ __forceinline__ void four_neighbours(Accumulator (&four)[4],
-                                                const Accumulator (&row)[TILES_N][4], int pair,
+                                                const Accumulator (&tiles)[TILES_N][4], int pair,
                                                 int lower, int lane)
 {
     const bool odd = lane % 2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        const Accumulator first = row[2 * pair][2 * lower + v];
-        const Accumulator second = row[2 * pair + 1][2 * lower + v];
+        const Accumulator from_left = tiles[2 * pair][2 * lower + v];
+        const Accumulator from_right = tiles[2 * pair + 1][2 * lower + v];
         if (SIZE == 1) {
-            four[2 * v] = first;
-            four[2 * v + 1] = second;
+            four[2 * v] = from_left;
+            four[2 * v + 1] = from_right;
         } else {
-            const Accumulator other = __shfl_xor_sync(0xffffffff, odd ? first : second, 1);
-            four[v] = odd ? other : first;
-            four[2 + v] = odd ? second : other;
+            const Accumulator received =
+                __shfl_xor_sync(0xffffffff, odd ? from_left : from_right, 1);
+            four[v] = odd ? received : from_left;
+            four[2 + v] = odd ? from_right : received;
         }
     }
 }

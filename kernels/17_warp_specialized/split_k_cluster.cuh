@@ -3,7 +3,7 @@
 #pragma once
 
 #ifndef SPLIT
-#define SPLIT 1
+#define SPLIT 1                                  // parts of K, a block for each
 #endif
 
 // The k_tiles of this block.
@@ -19,6 +19,7 @@ __device__ __forceinline__ KRange k_range(int k_tiles)
 
 #if SPLIT > 1
 
+#include "alpha_beta.cuh"
 #include "cluster_barrier.cuh"
 #include "named_barrier.cuh"
 #include "register_epilogue.cuh"
@@ -34,6 +35,9 @@ __device__ __forceinline__ void reduce_and_store(const float (&accumulators)[ACC
                                                  int N, float alpha, float beta)
 {
     constexpr int VECTORS = ACCUMULATORS / 4, SHARE = VECTORS / SPLIT;
+    static_assert(VECTORS % SPLIT == 0, "each block adds up as many columns");
+    static_assert(sizeof(float) * BM * BN <= STAGES * sizeof(Stage),
+                  "a block's sums find room where its stages were");
     const int part = blockIdx.x % SPLIT;
     float4* slots = space + threadIdx.x / WARPGROUP_THREADS * VECTORS * WARPGROUP_THREADS
                   + threadIdx.x % WARPGROUP_THREADS;

@@ -1,4 +1,4 @@
-// The tiles of a cluster of CLUSTER blocks lie below one another and share a piece of B: each block
+// The tiles of a cluster of CLUSTER blocks lie below one another and share a tile of B: each block
 // copies a part of it to all of them. With SHARE_A=1 they lie side by side, and share A.
 #pragma once
 
@@ -37,6 +37,13 @@ __device__ __forceinline__ TileStart tile_start(int number, int tile_rows, int t
 #endif
 }
 
+#if SHARE_A
+static_assert(BM / CLUSTER * ROW_BYTES % SWIZZLE_PERIOD == 0, "a part of A begins like a swizzle");
+#else
+static_assert(CLUSTER == 1 || BN % (CLUSTER * 64) == 0,
+              "a part of B is whole boxes: `full` counts all bytes of B");
+#endif
+
 // Start to copy a box to the same place in all blocks of the cluster; its bytes count at `full` of
 // each.
 __device__ __forceinline__ void copy_to_cluster(unsigned to, const TensorMap& map, int row, int col,
@@ -55,19 +62,20 @@ __device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& 
                                            unsigned full)
 {
 #if SHARE_A
-    const int part = rank * (BM / CLUSTER);      // first row of this block's part of A
-    copy_to_cluster(shared_address(stage.a) + part * ROW_BYTES, map_a, tile.m + part, k, full);
+    const int first_row = rank * (BM / CLUSTER); // of this block's part of A
+    copy_to_cluster(shared_address(stage.a) + first_row * ROW_BYTES, map_a, tile.m + first_row, k,
+                    full);
     copy_b<BN>(shared_address(stage.b), map_b, k, tile.n, full);
 #else
-    const int part = rank * (BN / CLUSTER);      // first column of this block's part of B
+    const int first_col = rank * (BN / CLUSTER); // of this block's part of B
     tma_load(shared_address(stage.a), map_a, tile.m, k, full);
-    const unsigned b = shared_address(stage.b) + part * ROW_BYTES;
+    const unsigned b = shared_address(stage.b) + first_col * ROW_BYTES;
 #if OP_B
-    copy_to_cluster(b, map_b, tile.n + part, k, full);
+    copy_to_cluster(b, map_b, tile.n + first_col, k, full);
 #else
     #pragma unroll
     for (int n = 0; n < BN / CLUSTER; n += ROW_ELEMENTS)
-        copy_to_cluster(b + n * ROW_BYTES, map_b, k, tile.n + part + n, full);
+        copy_to_cluster(b + n * ROW_BYTES, map_b, k, tile.n + first_col + n, full);
 #endif
 #endif
 }

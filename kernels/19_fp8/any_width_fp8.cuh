@@ -1,5 +1,6 @@
 // The product where rows do not begin at multiples of 16 bytes, as tensor maps need, or K is 0:
-// threads load byte by byte, and one warpgroup computes 64×64 of C. Slow.
+// threads load byte by byte, and one warpgroup computes 64×64 of C. Slow, and no part of the rung's
+// idea: a first reading can leave it out.
 // Launch: block (128), grid (ceil(N / 64), ceil(M / 64)).
 #pragma once
 

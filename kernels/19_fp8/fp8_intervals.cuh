@@ -10,6 +10,11 @@
 #endif
 
 constexpr int INTERVAL = PROMOTE ? PROMOTE / BK : 1 << 30;     // k tiles
+static_assert(PROMOTE % BK == 0, "an interval is whole k tiles");
+static_assert(PROMOTE == 0 || 2 * INTERVAL <= STAGES,
+              "two intervals are under way, whose stages are not released: with fewer stages, "
+              "producer and consumers would wait for each other");
+static_assert(SCALES != 2 || PROMOTE == BK, "block scales are others after every 128 along K");
 
 // How many of all k_tiles are in this interval: the last one may have fewer.
 __device__ __forceinline__ int k_tiles_of(int interval, int k_tiles)

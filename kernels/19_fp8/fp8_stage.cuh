@@ -7,27 +7,26 @@
 #ifndef BM
 #define BM 128                                   // rows of C that a block computes
 #endif
+// The totals and two sets of accumulators of 128 columns are 3 * 64 registers; 256 would need 384.
 #ifndef BN
-#define BN 128                                   // columns: the totals and two sets of accumulators
-                                                 // are 3 * 64 registers; 256 would need 384
+#define BN 128                                   // columns
 #endif
+// 6 * 32 KiB, as much as 18's 4 * 48.
 #ifndef STAGES
-#define STAGES 6                                 // buffers for a piece of A and of B: 6 * 32 KiB,
-                                                 // as much as 18's 4 * 48
+#define STAGES 6                                 // buffers for a tile of A and of B: the pipeline
 #endif
 
 #define BK ROW_BYTES                             // elements of 1 byte
 #define ACCUMULATORS (BN / 2)                    // of a thread, for 64 rows of C
 
-// Both begin at multiples of SWIZZLE_PERIOD, and have 128 bytes along K for each row.
+// Both begin at multiples of SWIZZLE_PERIOD, and have 128 bytes along K for each row of the tile.
 struct Stage {
     Element a[BM * ROW_BYTES];
     Element b[BN * ROW_BYTES];
 };
 
-// Start to multiply 64 rows of A with twice COUNT rows of B, over BK elements along K. The hardware
-// swizzles the address that results, so a step along K is a plain addition; it is in bytes, which
-// are elements here.
+// Start to multiply 64 rows of A with twice COUNT rows of B, over BK elements along K. Steps along
+// K are in bytes, which are elements here.
 template <int COUNT>
 __device__ __forceinline__ void multiply(float (&accumulators)[COUNT], const Element* a,
                                          const Element* b, bool accumulate)

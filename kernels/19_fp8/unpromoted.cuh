@@ -7,6 +7,8 @@
 #include "mbarrier.cuh"
 #include "pipeline_state.cuh"
 
+static_assert(STAGES >= 2, "as in 17, a stage is released when the next one's products started");
+
 __device__ __forceinline__ void multiply_unpromoted(float (&totals)[ACCUMULATORS],
                                                     const Stage (&stages)[STAGES], unsigned full,
                                                     unsigned empty, PipelineState& state,

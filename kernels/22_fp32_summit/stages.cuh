@@ -1,14 +1,16 @@
-// The stages of rung 22 and their mbarriers: the block's first 256 threads are consumers, which
-// multiply, and the last 128 are producers, which fill the stages.
+// The stages of rung 22 and their mbarriers, and which threads do what: the block's first ones are
+// consumers, which multiply, and the others are producers, which fill the stages.
 #pragma once
 
 #include "mbarrier.cuh"
 #include "register_tile_sizes.cuh"
 #include "pipeline_state.cuh"                    // of STAGES stages
 
-#define PRODUCERS 128                            // threads, after THREADS consumers
+#define CONSUMER_THREADS ((BM / TM) * (BN / TN))
+#define PRODUCER_THREADS 128
+#define THREADS (CONSUMER_THREADS + PRODUCER_THREADS)          // of the block
 
-// B is null where it has a tensor map.
+// 10's Inputs, without a tile, as a block computes many. B is null where it has a tensor map.
 struct Matrices {
     const float *A, *B;
     int M, N, K;
@@ -34,7 +36,7 @@ __device__ __forceinline__ Barriers init_barriers(unsigned long long (&barriers)
     const unsigned full = shared_address(barriers), empty = shared_address(barriers + STAGES);
     if (threadIdx.x < STAGES) {
         mbarrier_init(full + MBARRIER_BYTES * threadIdx.x, arrivals);
-        mbarrier_init(empty + MBARRIER_BYTES * threadIdx.x, THREADS / 32);  // one a warp
+        mbarrier_init(empty + MBARRIER_BYTES * threadIdx.x, CONSUMER_THREADS / 32);    // one a warp
     }
     mbarrier_fence_init();
     __syncthreads();

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "grid_counters.cuh"
-#include "register_tile_sizes.cuh"
+#include "stages.cuh"
 #include "tile_order.cuh"
 
 #ifndef STREAM_K
@@ -11,19 +11,19 @@
 #endif
 
 // First row and column of a tile of C.
-struct Origin {
+struct TileStart {
     int m, n;
 };
 
 // What this block does next: tile number `tile`, from k_tile `begin` to `end` - 1. First come whole
 // tiles, as many for each block; then the block's share of the remaining tiles. Their k_tiles, tile
-// after tile, are one line, which is cut into a share for each block, all equally long. For
-// example, 3 tiles of 10 k_tiles and 2 blocks: block 0 has all of the first tile and k_tiles 0 to 4
-// of the second one, block 1 has k_tiles 5 to 9 of that and all of the third.
+// after tile, are one line, which is cut into a share for each block, all equally long but for one
+// k_tile. For example, 3 tiles of 10 k_tiles and 2 blocks: block 0 has all of the first tile and
+// k_tiles 0 to 4 of the second one, block 1 has k_tiles 5 to 9 of that and all of the third.
 struct Work {
     int M, N, k_tiles;                           // rows and columns of C, k_tiles of a tile
     int uncut, next_uncut;                       // how many tiles are not cut; this block's next
-    int share, longer;                           // k_tiles of a share; the first `longer` shares
+    int per_block, extra;                        // k_tiles of a share; the first `extra` blocks
                                                  // have one more
     int at, last;                                // where on the line this block is, and its end
     int tile, begin, end;
@@ -35,16 +35,16 @@ struct Work {
         // tile, which is then cut only once; only with fewer tiles than blocks there are more cuts.
         const int tiles = ceil_div(M, BM) * ceil_div(N, BN), blocks = gridDim.x;
         uncut = !STREAM_K || tiles % blocks == 0 ? tiles : max(0, tiles / blocks - 1) * blocks;
-        share = (tiles - uncut) * k_tiles / blocks;
-        longer = (tiles - uncut) * k_tiles % blocks;
-        at = share_of(blockIdx.x);
-        last = share_of(blockIdx.x + 1);
+        per_block = (tiles - uncut) * k_tiles / blocks;
+        extra = (tiles - uncut) * k_tiles % blocks;
+        at = first_of(blockIdx.x);
+        last = first_of(blockIdx.x + 1);
     }
 
     // Where on the line the share of a block begins.
-    __device__ __forceinline__ int share_of(int block) const
+    __device__ __forceinline__ int first_of(int block) const
     {
-        return block * share + min(block, longer);
+        return block * per_block + min(block, extra);
     }
 
     // Go on to the next tile or part of one; false if there is none.
@@ -60,14 +60,15 @@ struct Work {
         return true;
     }
 
-    // Where the tile begins. Tiles are numbered as in 10: GROUP rows of tiles come first, column by
-    // column, so that tiles computed at a time share rows of A and columns of B in L2.
-    __device__ __forceinline__ Origin origin() const
+    // Where the tile begins. Tiles are numbered as in 10, so that those that are computed at a time
+    // share rows of A and columns of B in L2.
+    __device__ __forceinline__ TileStart tile_start() const
     {
         const int tile_rows = ceil_div(M, BM), tile_cols = ceil_div(N, BN);
-        const int first = tile / (GROUP * tile_cols) * GROUP, within = tile - first * tile_cols;
-        const int rows = min(tile_rows - first, GROUP);
-        return {(first + within % rows) * BM, within / rows * BN};
+        const int first_row = tile / (GROUP * tile_cols) * GROUP;      // in tiles, of this group
+        const int in_group = tile - first_row * tile_cols;
+        const int rows = min(tile_rows - first_row, GROUP);    // the last group may have fewer
+        return {(first_row + in_group % rows) * BM, in_group / rows * BN};
     }
 
     // The next block after `block` that has a part of this tile, or gridDim.x. `block` has its
@@ -75,17 +76,17 @@ struct Work {
     __device__ __forceinline__ int next_of_tile(int block) const
     {
         const int tile_end = (tile - uncut + 1) * k_tiles;
-        while (++block < gridDim.x && share_of(block) < tile_end)
-            if (share_of(block) < share_of(block + 1)) return block;
+        while (++block < gridDim.x && first_of(block) < tile_end)
+            if (first_of(block) < first_of(block + 1)) return block;
         return gridDim.x;
     }
 };
 
 // ---- sums of a tile that was cut ----------------------------------------------------------------
 
-// A part is the accumulators of one block. A block stores one at most, as only the first tile of
-// its share can have begun in another block. It stores that before it waits for parts of the blocks
-// after it, so no two blocks wait for each other.
+// A part is what one block has added up of such a tile, its accumulators. A block stores one part
+// at most, as only the first tile of its share can have begun in another block. It stores that
+// before it waits for parts of the blocks after it, so no two blocks wait for each other.
 //
 // Neighbouring threads store neighbours, a float at a time: for float4 the accumulators would have
 // to be in aligned registers, at the mainloop's cost. Parts are stored and loaded past L1, which
@@ -95,7 +96,7 @@ struct Work {
 // the same warp waits for it.
 __device__ __forceinline__ unsigned* flag_of(unsigned* flags, int block)
 {
-    return flags + block * (THREADS / 32) + threadIdx.x / 32;
+    return flags + block * (CONSUMER_THREADS / 32) + threadIdx.x / 32;
 }
 
 __device__ __forceinline__ float* part_of(float* parts, int block)
@@ -109,7 +110,8 @@ __device__ __forceinline__ void store_part(const float (&accumulators)[TM][TN], 
 {
     float* part = part_of(parts, blockIdx.x);
     #pragma unroll
-    for (int n = 0; n < TM * TN; ++n) __stcg(part + n * THREADS, accumulators[n / TN][n % TN]);
+    for (int n = 0; n < TM * TN; ++n)
+        __stcg(part + n * CONSUMER_THREADS, accumulators[n / TN][n % TN]);
     __syncwarp();                                // all lanes have stored
     if (threadIdx.x % 32 == 0) counter_increment(flag_of(flags, blockIdx.x));
 }
@@ -126,5 +128,6 @@ __device__ __forceinline__ void add_part(float (&accumulators)[TM][TN], const fl
     __syncwarp();
     const float* part = part_of((float*)parts, block);
     #pragma unroll
-    for (int n = 0; n < TM * TN; ++n) accumulators[n / TN][n % TN] += __ldcg(part + n * THREADS);
+    for (int n = 0; n < TM * TN; ++n)
+        accumulators[n / TN][n % TN] += __ldcg(part + n * CONSUMER_THREADS);
 }

@@ -1,5 +1,6 @@
 // accumulators = alpha * accumulators + beta * C, for the 64 rows of a warpgroup from (m, n) of C
-// on. Where beta is 0, C is not read: it may hold anything, NaN included.
+// on. Where beta is 0, C is not read: it may hold anything, NaN included. Kernels call it unless
+// alpha is 1 and beta 0; a first reading can leave it out.
 #pragma once
 
 #include "wgmma_16bit.cuh"

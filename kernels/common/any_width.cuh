@@ -1,5 +1,6 @@
 // The product where rows do not begin at multiples of 16 bytes, as tensor maps need, or K is 0:
-// threads load element by element, and one warpgroup computes 64×64 of C. Slow.
+// threads load element by element, and one warpgroup computes 64×64 of C. Slow, and no part of the
+// rung's idea: a first reading can leave it out.
 // Launch: block (128), grid (ceil(N / 64), ceil(M / 64)).
 #pragma once
 
@@ -33,6 +34,7 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
         store_square(a, A, tile_m, k_tile, M, K);
         if (OP_B) store_square(b, B, tile_n, k_tile, N, K);
         else store_square(b, B, k_tile, tile_n, K, N);
+        // The tensor cores read what threads have stored, by another path.
         fence_async_proxy();
         __syncthreads();
         wgmma_fence();

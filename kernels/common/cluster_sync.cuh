@@ -23,8 +23,8 @@ __device__ __forceinline__ void cluster_sync_relaxed()
 #endif
 }
 
-// By a warpgroup: arrive at this mbarrier of every block, one thread for each. It says that tensor
-// cores have read a stage; no stores have to be visible with it, so the arrive needs no fence.
+// By a warpgroup: arrive at this mbarrier of every block of the cluster, a thread for each. It says
+// that tensor cores have read a stage; no stores have to be visible with it, so it needs no fence.
 __device__ __forceinline__ void mbarrier_arrive_in_cluster(unsigned barrier)
 {
     const int rank = threadIdx.x % WARPGROUP_THREADS;

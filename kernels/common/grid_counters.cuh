@@ -1,8 +1,8 @@
 // Counters in global memory by which blocks of a grid wait for one another.
 #pragma once
 
-// Add 1; what this thread, and through a barrier its block, wrote before is visible to whoever has
-// seen the new count. Returns the count before.
+// Add 1, and return the count before. Who sees the new count with counter_load also sees what this
+// thread wrote before it, and, if the block had a barrier since, what its other threads wrote.
 __device__ __forceinline__ unsigned counter_increment(unsigned* counter)
 {
     unsigned before;

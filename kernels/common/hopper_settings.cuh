@@ -9,7 +9,7 @@
 #define BN 256                                   // columns
 #endif
 #ifndef STAGES
-#define STAGES 4                                 // buffers for a piece of A and of B: the pipeline
+#define STAGES 4                                 // buffers for a tile of A and of B: the pipeline
 #endif
 #ifndef GROUP
 #define GROUP 16                                 // rows of tiles that blocks take in turn, for L2

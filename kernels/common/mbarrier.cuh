@@ -1,7 +1,8 @@
 // mbarrier: a barrier in shared memory, given by its shared address. A phase completes when all
 // expected arrivals, and all expected bytes of TMA, have come; then the next phase begins, with as
-// many arrivals. Phases have parity 0, 1, 0, 1, … To wait for a parity is to wait for the last
-// phase of that parity: of a new barrier, parity 1 counts as complete. From sm_80 on.
+// many arrivals. Phases have parity 0, 1, 0, 1, … A wait for a parity ends when the phase under way
+// has the other one: so at a new barrier, whose phase has parity 0, a wait for 1 ends at once. From
+// sm_80 on.
 #pragma once
 
 #include "shared_address.cuh"
@@ -32,7 +33,7 @@ __device__ __forceinline__ void mbarrier_arrive_expect(unsigned barrier, int byt
                  :: "r"(barrier), "r"(bytes) : "memory");
 }
 
-// Wait until the phase of this parity is complete.
+// Wait until the phase of this parity is complete. try_wait gives up after a while, hence the loop.
 __device__ __forceinline__ void mbarrier_wait(unsigned barrier, int parity)
 {
     int complete;

@@ -1,4 +1,4 @@
-// mma.sync, the tensor-core instruction of a warp: for a 16×8 piece of C it takes 32 bytes along K
+// mma.sync, the tensor-core instruction of a warp: for a 16×8 tile of C it takes 32 bytes along K
 // of A and B. FP16 with FP32 sums, unless DTYPE says another type. From sm_80 on, 8-bit floats from
 // sm_89.
 #pragma once

@@ -10,7 +10,7 @@
 
 #if OP_B
 
-constexpr bool TRANSPOSE_B = false;              // rows lie along K, as those of A
+constexpr bool TRANSPOSE_B = false;              // rows lie along K, as A's do
 constexpr int BYTES_PER_K = sizeof(Element);     // from one k to the next in shared memory
 
 // Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at
@@ -24,7 +24,7 @@ __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int 
 
 #else
 
-constexpr bool TRANSPOSE_B = true;               // rows lie along N
+constexpr bool TRANSPOSE_B = true;               // rows lie along N: one for each k
 constexpr int BYTES_PER_K = ROW_BYTES;           // from one k to the next in shared memory
 
 // Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at

@@ -2,8 +2,8 @@
 // read others. From sm_80 on.
 #pragma once
 
-#include "cp_async.cuh"
 #include "mbarrier.cuh"
+#include "cp_async.cuh"
 
 // One thread's view of the pipeline. Two mbarriers guard each stage: `full`, at which every thread
 // arrives with its copies, and `empty`, at which every warp arrives when it has read the stage. So

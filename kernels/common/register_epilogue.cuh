@@ -1,10 +1,12 @@
 // The epilogue from registers: each thread stores its own accumulators.
 #pragma once
 
-#include "alpha_beta.cuh"
+#include "output_type.cuh"
+#include "wgmma_16bit.cuh"
 
 // Store the 64 rows of a warpgroup from (m, n) of C on, two neighbours at a time. Tensor maps exist
-// only where N is a multiple of 8 (of 4, if C is float32), so both are in C or neither is.
+// only where N is a multiple of 8 (of 4, if C is float32), so both are in C or neither is. Four
+// lanes store 16 bytes of a row, half a sector; 17 stores 128 bytes of a row by TMA.
 template <int COUNT>
 __device__ __forceinline__ void store_pairs(const float (&accumulators)[COUNT], ElementC* C, int m,
                                             int n, int M, int N)

@@ -5,6 +5,12 @@
 #include "register_tile_sizes.cuh"
 #include "shared_address.cuh"
 
+#define THREADS ((BM / TM) * (BN / TN))          // of the block: all of them copy, and multiply
+// Blocks that must fit on one SM: as many as leave each thread enough registers for its
+// accumulators.
+#define RESIDENT_THREADS (TM * TN == 128 ? 256 : 512)
+#define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
+
 // The two matrices, and where the block's rows of A and columns of B begin.
 struct Inputs {
     const float *A, *B;
@@ -19,7 +25,7 @@ __device__ __forceinline__ Inputs inputs_of_block(const float* A, const float* B
                                                   int M, int N, int K)
 {
     const int number = blockIdx.y * gridDim.x + blockIdx.x;
-    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // of this group, in tiles
+    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // in tiles, of this group
     const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
     const int in_group = number - first_row * gridDim.x;
     const int tile_m = (first_row + in_group % rows) * BM, tile_n = in_group / rows * BN;
@@ -56,19 +62,22 @@ template <bool IN_BOUNDS, int WIDTH>
 __device__ __forceinline__ void start_copies(unsigned address, const CopySource& source,
                                              const Inputs& in)
 {
+    static_assert(BM % (THREADS / 8) == 0 && BK % 8 == 0, "all threads copy as much of A");
+    static_assert(THREADS * WIDTH % BN == 0 && BK % (THREADS * WIDTH / BN) == 0,
+                  "the block copies whole rows of B at a time");
     const unsigned a = address + 4 * (threadIdx.x % 8 * (BM + PAD) + threadIdx.x / 8);
     #pragma unroll
     for (int row = 0; row < BM; row += THREADS / 8)
         #pragma unroll
         for (int k = 0; k < BK; k += 8)
             cp_async<4>(a + 4 * (k * (BM + PAD) + row), source.a + (size_t)row * in.K + k,
-                        IN_BOUNDS || (row < source.rows_left && k < source.a_k_left) ? 4 : 0);
+                        (IN_BOUNDS || (row < source.rows_left && k < source.a_k_left)) ? 4 : 0);
     const unsigned b = address + (unsigned)sizeof(Stage::a) + 4 * threadIdx.x * WIDTH;
     #pragma unroll
     for (int k = 0; k < BK; k += THREADS * WIDTH / BN)
         cp_async<4 * WIDTH>(b + 4 * k * BN, source.b + (size_t)k * in.N,
-                            IN_BOUNDS || (source.cols_left > 0 && k < source.b_k_left) ? 4 * WIDTH
-                                                                                        : 0);
+                            (IN_BOUNDS || (source.cols_left > 0 && k < source.b_k_left))
+                                ? 4 * WIDTH : 0);          // 4 columns: all inside, or none
 }
 
 // Choose the copies that the shape needs, and move the source on to the next stage. b_k_left counts

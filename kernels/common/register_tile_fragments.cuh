@@ -51,9 +51,10 @@ __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
         }
 }
 
-// An outer product comes in two parts: its first column and the others. At a loop's branch the
-// assembler waits for all loads that nothing has used yet. The first column of the next product
-// uses them, and comes before the branch: so the wait is for what is needed at once.
+// An outer product comes in two parts, its first column and the others, and a loop turns between
+// them. At its branch the assembler waits for all loads under way; the first column is multiplied
+// before, with those that came first. The others are multiplied after the branch, while the
+// fragments of the next k are loaded.
 #if defined(ORDER) && ORDER == 0
 #include "fma_by_rows.cuh"                       // a road not taken
 #else

@@ -7,7 +7,7 @@
 #include "register_tile_fragments.cuh"
 
 // What this thread needs to start copies.
-struct Copies {
+struct CopyContext {
     Stage* stages;
     const Inputs& in;
     CopySource& source;
@@ -22,8 +22,9 @@ struct Copies {
 };
 
 // Start the copies into all stages but one, which the mainloop fills first, and wait for stage 0.
-__device__ __forceinline__ void prologue(const Copies& copies, int k_tiles)
+__device__ __forceinline__ void prologue(const CopyContext& copies, int k_tiles)
 {
+    static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
     #pragma unroll 1
     for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_next(stage);
     copies.pipeline.wait();
@@ -33,8 +34,8 @@ __device__ __forceinline__ void prologue(const Copies& copies, int k_tiles)
 // the next; they are declared by the caller: if they were local, ptxas would assign other
 // registers.
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragments (&fragments)[2],
-                                         const Copies& copies, int k_tiles, int lane, int thread_m,
-                                         int thread_n)
+                                         const CopyContext& copies, int k_tiles, int lane,
+                                         int thread_m, int thread_n)
 {
     Pipeline<STAGES>& pipeline = copies.pipeline;
     const float* first_a = &copies.stages[0].a[0][thread_m];
@@ -53,7 +54,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
             if (++k_tile == k_tiles) break;
             chunks = BK / CHUNK;
             pipeline.release(lane);              // its last fragments are in registers
-            // Up to now the copies of k_tile + STAGES - 2 tiles were started.
+            // Started so far: STAGES - 1 k tiles by the prologue, and one with each stage since.
             if (k_tile + STAGES - 2 < k_tiles) copies.copy_next(pipeline.acquire());
             const int stage = pipeline.wait();
             a = first_a + stage * STAGE_FLOATS;

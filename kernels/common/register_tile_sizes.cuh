@@ -17,7 +17,7 @@
 #define TN 16                                    // columns
 #endif
 #ifndef STAGES
-#define STAGES 3                                 // buffers for a piece of A and of B: the pipeline
+#define STAGES 3                                 // buffers for a tile of A and of B: the pipeline
 #endif
 #ifndef GROUP
 #define GROUP 8                                  // rows of tiles that blocks take in turn, for L2
@@ -31,11 +31,10 @@
 #define LANES_N 8
 #define WM (LANES_M * TM)                        // rows of C that a warp computes
 #define WN (LANES_N * TN)                        // columns
-#define THREADS ((BM / TM) * (BN / TN))
-// Blocks that must fit on one SM: as many as leave each thread enough registers for its
-// accumulators.
-#define RESIDENT_THREADS (TM * TN == 128 ? 256 : 512)
-#define MIN_BLOCKS (RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1)
+static_assert(BM % WM == 0 && BN % WN == 0, "whole warps compute the tile");
+static_assert(TM % 4 == 0 && TN % 4 == 0, "fragments are loaded four neighbours at a time");
+static_assert(CHUNK % 2 == 0, "two fragments take turns, and every chunk begins with the first");
+static_assert(BK % CHUNK == 0, "a stage has whole chunks");
 
 struct Stage {
     float a[BK][BM + PAD];                       // transposed: a[k][row]

@@ -18,8 +18,8 @@ struct CopyInRows {
     static constexpr int ROWS = SIZE, PITCH = BK;
     static constexpr bool BY_FOUR = true;
 
-    const float* next;
-    int ld, size, depth;
+    const float* from;
+    int ld, side_left, k_left;
 
     template <int WIDTH>
     static constexpr int ROW_THREADS = BK / WIDTH < THREADS ? BK / WIDTH : THREADS;
@@ -34,31 +34,32 @@ struct CopyInRows {
     }
 
     template <int WIDTH>
-    __device__ __forceinline__ void begin(const float* X, int ld_x, int size_x, int depth_x)
+    __device__ __forceinline__ void begin(const float* X, int ld_x, int side, int k)
     {
-        next = X + (size_t)first_row<WIDTH>() * ld_x + first_k<WIDTH>();
+        from = X + (size_t)first_row<WIDTH>() * ld_x + first_k<WIDTH>();
         ld = ld_x;
-        size = size_x - first_row<WIDTH>();
-        depth = depth_x - first_k<WIDTH>();
+        side_left = side - first_row<WIDTH>();
+        k_left = k - first_k<WIDTH>();
     }
 
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void copy_tile(unsigned tile)
     {
-        constexpr int ROW_STEP = ROW_THREADS<WIDTH> * WIDTH, AT_ONCE = THREADS / ROW_THREADS<WIDTH>;
-        static_assert(SIZE % AT_ONCE == 0, "threads copy equal shares of a tile");
+        constexpr int ROW_STEP = ROW_THREADS<WIDTH> * WIDTH;
+        constexpr int ROWS_AT_ONCE = THREADS / ROW_THREADS<WIDTH>;
+        static_assert(SIZE % ROWS_AT_ONCE == 0, "threads copy equal shares of a tile");
         #pragma unroll
-        for (int row = 0; row < SIZE; row += AT_ONCE)
+        for (int row = 0; row < SIZE; row += ROWS_AT_ONCE)
             #pragma unroll
             for (int k = 0; k < BK; k += ROW_STEP) {
                 const int to_row = first_row<WIDTH>(), to_k = first_k<WIDTH>();
-                const int to = AT_ONCE % 8 == 0 && k == 0 ? place_in_row(to_row, to_k) + row * BK
-                                                          : place_in_row(to_row + row, to_k + k);
-                const int count = row < size ? depth - k : 0;
-                copy<IN_BOUNDS, WIDTH>(tile + 4 * to, next + (size_t)row * ld + k, count);
+                const int to = ROWS_AT_ONCE % 8 == 0 && k == 0
+                    ? place_in_row(to_row, to_k) + row * BK : place_in_row(to_row + row, to_k + k);
+                const int count = row < side_left ? k_left - k : 0;
+                copy<IN_BOUNDS, WIDTH>(tile + 4 * to, from + (size_t)row * ld + k, count);
             }
-        next += BK;
-        depth -= BK;
+        from += BK;
+        k_left -= BK;
     }
 };
 

@@ -1,14 +1,14 @@
-// The product of a tile, for 12 and 13: a block computes a BM×BN tile of A @ B over a range of K,
-// TM×TN accumulators a thread, with the pipeline of 10. Rows may be any distance apart. A is
-// transposed on its way into shared memory, one element a copy; B stays as it is stored, and a copy
-// moves 16 bytes. tile_layouts.cuh has what differs where A or B is stored transposed (OP_A, OP_B),
-// and for tiles that are so narrow that A stays in rows (A_IN_ROWS). From sm_80 on.
+// The product of a tile over a range of K, for 12 and 13: it is 10's kernel with K cut. The copies,
+// the pipeline and the fragments are 10's. What is more: rows may be any distance apart, and what
+// follows a stage is left to a Stream of the rung. tile_layouts.cuh has what differs where A or B
+// is stored transposed (OP_A, OP_B), and for tiles so narrow that A stays in rows in shared memory
+// (A_IN_ROWS). From sm_80 on.
 #pragma once
 
 #include "tile_order.cuh"
 #include "tile_sizes.cuh"
 
-#define L2_PREFETCH ".L2::128B"                  // half of them are the next stage's
+#define L2_PREFETCH ".L2::128B"  // of a row of A, the next stage's floats come with this one's
 #include "pipeline_cp_async.cuh"
 
 #define A_IN_ROWS (!OP_A && (BN < 32 || (BN <= 64 && TM * TN > 64)))
@@ -18,11 +18,13 @@ constexpr int RESIDENT_THREADS = TM * TN > 64 ? 256 : TM * TN > 32 ? 512 : 768; 
 constexpr int MIN_BLOCKS = RESIDENT_THREADS > THREADS ? RESIDENT_THREADS / THREADS : 1;
 // Steps of k that are unrolled, an even number: more would not fit in the instruction cache.
 constexpr int CHUNK = TM * TN * BK <= 1024 ? BK : 1024 / (TM * TN);
+static_assert(CHUNK % 2 == 0 && BK % CHUNK == 0, "fragments of two k take turns in whole chunks");
 // A warp's lanes: eight side by side where the tile is wide enough.
 constexpr int LANES_N = BN / TN < 8 ? BN / TN : 8, LANES_M = 32 / LANES_N;
 constexpr int WM = LANES_M * TM, WN = LANES_N * TN;      // rows and columns of C of a warp
+static_assert(BM % WM == 0 && BN % WN == 0, "whole warps compute the tile");
 
-// The operands; lda, ldb: elements from one stored row to the next.
+// The operands: 10's Inputs, without a tile. lda, ldb: elements from one stored row to the next.
 struct Matrices {
     const float *A, *B;
     int M, N, K, lda, ldb;
@@ -39,31 +41,31 @@ __device__ __forceinline__ void copy(unsigned to, const float* from, int count)
 }
 
 // One thread's copies of an operand whose neighbours in memory are neighbours along K, such as A;
-// the block's tile has SIZE of its rows. The tile is transposed in shared memory: [k][row], so each
-// copy is of one element. A warp copies 8 neighbours of 4 rows: these are whole sectors, and, as
-// rows of the tile are 4 elements longer than SIZE, different banks.
+// the block's tile has SIZE of its rows. The tile is transposed on the way, to [k][row], so each
+// copy is of one element, as in 10. A warp copies 8 neighbours of 4 rows: these are whole sectors,
+// and, as rows of the tile are 4 elements longer than SIZE, different banks.
 template <int SIZE>
 struct CopyTransposed {
     static constexpr int ROWS = BK, PITCH = SIZE + 4;    // of the tile in shared memory
-    static constexpr int AT_ONCE = THREADS / 8;          // rows that the block copies at a time
+    static constexpr int ROWS_AT_ONCE = THREADS / 8;     // that the block copies at a time
     static constexpr bool BY_FOUR = false;               // whether a copy can be of 16 bytes
-    static_assert(SIZE % AT_ONCE == 0 && BK % 8 == 0, "threads copy equal shares of a tile");
+    static_assert(SIZE % ROWS_AT_ONCE == 0 && BK % 8 == 0, "threads copy equal shares of a tile");
 
-    const float* next;                           // this thread's first element of the next stage
+    const float* from;                           // this thread's first element of the next stage
     int ld;                                      // elements from one stored row to the next
-    int size, depth;                             // rows of A, and k, from there to the ends
+    int side_left, k_left;                       // rows of A, and k, from there to the ends
 
     static __device__ __forceinline__ int first_row() { return threadIdx.x / 8; }
     static __device__ __forceinline__ int first_k() { return threadIdx.x % 8; }
 
     // X: the operand where the tile begins, with so many rows or columns, and k, from there on.
     template <int WIDTH>
-    __device__ __forceinline__ void begin(const float* X, int ld_x, int size_x, int depth_x)
+    __device__ __forceinline__ void begin(const float* X, int ld_x, int side, int k)
     {
-        next = X + (size_t)first_row() * ld_x + first_k();
+        from = X + (size_t)first_row() * ld_x + first_k();
         ld = ld_x;
-        size = size_x - first_row();
-        depth = depth_x - first_k();
+        side_left = side - first_row();
+        k_left = k - first_k();
     }
 
     // Start the copies of a stage, into the tile at this address, and go on to the next stage.
@@ -71,15 +73,15 @@ struct CopyTransposed {
     __device__ __forceinline__ void copy_tile(unsigned tile)
     {
         #pragma unroll
-        for (int row = 0; row < SIZE; row += AT_ONCE)
+        for (int row = 0; row < SIZE; row += ROWS_AT_ONCE)
             #pragma unroll
             for (int k = 0; k < BK; k += 8) {
                 const int to = first_k() * PITCH + first_row() + k * PITCH + row;
-                const int count = row < size ? depth - k : 0;
-                copy<IN_BOUNDS, 1>(tile + 4 * to, next + (size_t)row * ld + k, count);
+                const int count = row < side_left ? k_left - k : 0;
+                copy<IN_BOUNDS, 1>(tile + 4 * to, from + (size_t)row * ld + k, count);
             }
-        next += BK;
-        depth -= BK;
+        from += BK;
+        k_left -= BK;
     }
 };
 
@@ -91,8 +93,8 @@ struct CopyAsStored {
     static constexpr int ROWS = BK, PITCH = SIZE;
     static constexpr bool BY_FOUR = true;
 
-    const float* next;
-    int ld, size, depth;
+    const float* from;
+    int ld, side_left, k_left;
 
     // Threads side by side along a row: one for each copy, but no more than the block has.
     template <int WIDTH>
@@ -108,29 +110,30 @@ struct CopyAsStored {
     }
 
     template <int WIDTH>
-    __device__ __forceinline__ void begin(const float* X, int ld_x, int size_x, int depth_x)
+    __device__ __forceinline__ void begin(const float* X, int ld_x, int side, int k)
     {
-        next = X + (size_t)first_k<WIDTH>() * ld_x + first_col<WIDTH>();
+        from = X + (size_t)first_k<WIDTH>() * ld_x + first_col<WIDTH>();
         ld = ld_x;
-        size = size_x - first_col<WIDTH>();
-        depth = depth_x - first_k<WIDTH>();
+        side_left = side - first_col<WIDTH>();
+        k_left = k - first_k<WIDTH>();
     }
 
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void copy_tile(unsigned tile)
     {
-        constexpr int ROW_STEP = ROW_THREADS<WIDTH> * WIDTH, AT_ONCE = THREADS / ROW_THREADS<WIDTH>;
-        static_assert(BK % AT_ONCE == 0, "threads copy equal shares of a tile");
+        constexpr int ROW_STEP = ROW_THREADS<WIDTH> * WIDTH;
+        constexpr int ROWS_AT_ONCE = THREADS / ROW_THREADS<WIDTH>;
+        static_assert(BK % ROWS_AT_ONCE == 0, "threads copy equal shares of a tile");
         #pragma unroll
-        for (int k = 0; k < BK; k += AT_ONCE)
+        for (int k = 0; k < BK; k += ROWS_AT_ONCE)
             #pragma unroll
             for (int col = 0; col < SIZE; col += ROW_STEP) {
                 const int to = first_k<WIDTH>() * PITCH + first_col<WIDTH>() + k * PITCH + col;
-                const int count = k < depth ? size - col : 0;
-                copy<IN_BOUNDS, WIDTH>(tile + 4 * to, next + (size_t)k * ld + col, count);
+                const int count = k < k_left ? side_left - col : 0;
+                copy<IN_BOUNDS, WIDTH>(tile + 4 * to, from + (size_t)k * ld + col, count);
             }
-        next += (size_t)BK * ld;
-        depth -= BK;
+        from += (size_t)BK * ld;
+        k_left -= BK;
     }
 };
 
@@ -213,25 +216,25 @@ __device__ __forceinline__ Pipeline<STAGES> make_pipeline(
 
 // ---- accumulators and fragments -----------------------------------------------------------------
 
-// A thread's first column of the block's tile.
-__device__ __forceinline__ int thread_column(int thread)
+// A thread's first column of the block's tile, as in 10.
+__device__ __forceinline__ int first_col_of_thread(int thread)
 {
     return thread / 32 % (BN / WN) * WN + thread % LANES_N * 4;
 }
 
 // From there to its q-th group of four columns. Neighbouring lanes have neighbouring groups.
-__device__ __forceinline__ constexpr int column_step(int q) { return q * LANES_N * 4; }
+__device__ __forceinline__ constexpr int col_offset(int q) { return q * LANES_N * 4; }
 
 #if A_IN_ROWS
 #include "tile_rows.cuh"
 #else
-// The same for its rows, which come in groups of four too; row_step is to its i-th row.
-__device__ __forceinline__ int thread_row(int thread)
+// The same for its rows, which come in groups of four too; row_offset is to its i-th row.
+__device__ __forceinline__ int first_row_of_thread(int thread)
 {
     return thread / 32 / (BN / WN) * WM + thread % 32 / LANES_N * 4;
 }
 
-__device__ __forceinline__ constexpr int row_step(int i) { return i / 4 * LANES_M * 4 + i % 4; }
+__device__ __forceinline__ constexpr int row_offset(int i) { return i / 4 * LANES_M * 4 + i % 4; }
 
 // A thread's column of A and row of B, for this k and for the next.
 struct Fragments {
@@ -255,8 +258,8 @@ struct StageView {
 __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
 {
     const float* first = &stages->a[0][0];
-    return {first + thread_row(threadIdx.x),
-            first + BK * CopyA::PITCH + thread_column(threadIdx.x)};
+    return {first + first_row_of_thread(threadIdx.x),
+            first + BK * CopyA::PITCH + first_col_of_thread(threadIdx.x)};
 }
 
 __device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN],
@@ -264,10 +267,10 @@ __device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN],
 {
     #pragma unroll
     for (int q = 0; q < TN / 4; ++q)
-        *(float4*)&b[4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + column_step(q)];
+        *(float4*)&b[4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
     #pragma unroll
     for (int p = 0; p < TM / 4; ++p)
-        *(float4*)&a[4 * p] = *(const float4*)&view.a[k * CopyA::PITCH + row_step(4 * p)];
+        *(float4*)&a[4 * p] = *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
 }
 
 __device__ __forceinline__ void load_first(Fragments& fragments, const StageView& view)
@@ -276,8 +279,8 @@ __device__ __forceinline__ void load_first(Fragments& fragments, const StageView
 }
 
 // Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`,
-// which may be another stage. Rows snake, to the left the even ones and to the right the odd ones,
-// so that every FMA shares an operand with the one before.
+// which may be another stage. Rows snake, as 10's columns do, the even ones to the left and the odd
+// ones to the right, so that every FMA shares an operand with the one before.
 template <bool LOAD_NEXT>
 __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragments& fragments, int k,
                                          const StageView& next, int next_k)
@@ -316,7 +319,8 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
             multiply<true>(accumulators, fragments, k, view, k + 1);
         view.advance();
         if (--chunks == 0) {
-            // All of this stage is in registers: its last k is multiplied below.
+            // All of this stage is in registers: its last k is multiplied below, while the first k
+            // of the next stage is loaded.
             const int offset = stream.next_stage();
             if (offset < 0) break;
             view = first.at(offset);
@@ -360,17 +364,18 @@ __device__ __forceinline__ void epilogue(float* C, int ldc, int M, int N, int ti
                                          const float (&accumulators)[TM][TN], float alpha,
                                          float beta)
 {
-    const int row = tile_m + thread_row(threadIdx.x), col = tile_n + thread_column(threadIdx.x);
+    const int row = tile_m + first_row_of_thread(threadIdx.x);
+    const int col = tile_n + first_col_of_thread(threadIdx.x);
     const bool in_bounds = tile_m + BM <= M && tile_n + BN <= N && ldc % 4 == 0 &&
                            (size_t)C % 16 == 0;
-    if (in_bounds && beta == 0.0f) {             // nothing to check for each float4
+    if (in_bounds && beta == 0.0f) {             // the common case: no checks for each float4
         float* to = C + (size_t)row * ldc + col;
         #pragma unroll
         for (int i = 0; i < TM; ++i)
             #pragma unroll
             for (int q = 0; q < TN / 4; ++q) {
                 const float* sums = &accumulators[i][4 * q];
-                *(float4*)(to + (size_t)row_step(i) * ldc + column_step(q)) =
+                *(float4*)(to + (size_t)row_offset(i) * ldc + col_offset(q)) =
                     make_float4(alpha * sums[0], alpha * sums[1], alpha * sums[2], alpha * sums[3]);
             }
         return;
@@ -379,6 +384,6 @@ __device__ __forceinline__ void epilogue(float* C, int ldc, int M, int N, int ti
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q)
-            store_float4(C, ldc, M, N, row + row_step(i), col + column_step(q),
+            store_float4(C, ldc, M, N, row + row_offset(i), col + col_offset(q),
                          &accumulators[i][4 * q], alpha, beta);
 }

@@ -3,12 +3,12 @@
 // neighbours; it loads four k of each at once.
 #pragma once
 
-__device__ __forceinline__ int thread_row(int thread)
+__device__ __forceinline__ int first_row_of_thread(int thread)
 {
     return thread / 32 / (BN / WN) * WM + thread % 32 / LANES_N;
 }
 
-__device__ __forceinline__ constexpr int row_step(int i) { return i * LANES_M; }
+__device__ __forceinline__ constexpr int row_offset(int i) { return i * LANES_M; }
 
 struct Fragments {
     float a[4][TM], b[2][TN];
@@ -33,24 +33,24 @@ struct StageView {
 
 __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
 {
-    const int row = thread_row(threadIdx.x);
+    const int row = first_row_of_thread(threadIdx.x);
     const float* first = &stages->a[0][0];
-    return {first + row * BK, first + BM * BK + thread_column(threadIdx.x), swizzle(row), 0};
+    return {first + row * BK, first + BM * BK + first_col_of_thread(threadIdx.x), swizzle(row), 0};
 }
 
 __device__ __forceinline__ void load_b(float (&b)[TN], const StageView& view, int k)
 {
     #pragma unroll
     for (int q = 0; q < TN / 4; ++q)
-        *(float4*)&b[4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + column_step(q)];
+        *(float4*)&b[4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
 }
 
 // Four k of row i.
 __device__ __forceinline__ void load_row_of_a(float (&a)[4][TM], int i, const StageView& view,
                                               int k)
 {
-    const int unit = (k / 4) ^ swizzle(row_step(i)) ^ (view.swizzled ^ view.units);
-    const float4 four = *(const float4*)&view.a[row_step(i) * BK + 4 * unit];
+    const int unit = (k / 4) ^ swizzle(row_offset(i)) ^ (view.swizzled ^ view.units);
+    const float4 four = *(const float4*)&view.a[row_offset(i) * BK + 4 * unit];
     a[0][i] = four.x;
     a[1][i] = four.y;
     a[2][i] = four.z;

@@ -17,7 +17,7 @@
 #define TN 8                                     // columns
 #endif
 #ifndef STAGES
-#define STAGES 3                                 // buffers for a piece of A and of B: the pipeline
+#define STAGES 3                                 // buffers for a tile of A and of B: the pipeline
 #endif
 #ifndef OP_A
 #define OP_A 0                                   // 0: A is stored M×K, 1: K×M

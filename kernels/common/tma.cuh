@@ -60,7 +60,8 @@ __device__ __forceinline__ void tma_store_wait_read()
     asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(PENDING) : "memory");
 }
 
-// Wait until all of this thread's stores are in global memory.
+// Wait until all of this thread's stores are complete: they have read shared memory, and what they
+// wrote is in global memory.
 __device__ __forceinline__ void tma_store_wait()
 {
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");

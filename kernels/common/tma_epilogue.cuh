@@ -10,14 +10,15 @@
 #include "wgmma.cuh"
 
 constexpr int PIECE_COLUMNS = ROW_BYTES / (int)sizeof(ElementC);
+constexpr int PIECE_PAIRS = PIECE_COLUMNS / 4;   // of a thread: two for every 8 columns
 constexpr int PIECES = BN / PIECE_COLUMNS;
 // One is filled while another is stored, where the pieces alternate and there is room for two.
 constexpr int STORE_BUFFERS = PIECES % 2 == 0 && BM <= 128 ? 2 : 1;
 
 typedef char StoreBuffer[SQUARE_BYTES];
-typedef PairC Rounded[ACCUMULATORS / 2];
+typedef PairC RoundedPairs[ACCUMULATORS / 2];
 
-__device__ __forceinline__ void round_accumulators(Rounded& rounded,
+__device__ __forceinline__ void round_accumulators(RoundedPairs& rounded,
                                                    const float (&accumulators)[ACCUMULATORS])
 {
     #pragma unroll
@@ -33,7 +34,7 @@ __device__ __forceinline__ void store_to_buffer(unsigned buffer, const PairC* pa
     const int thread = threadIdx.x % WARPGROUP_THREADS;
 #if OUT32
     #pragma unroll
-    for (int i = 0; i < PIECE_COLUMNS / 4; ++i) {
+    for (int i = 0; i < PIECE_PAIRS; ++i) {
         const int row = accumulator_row(2 * i), chunk = i / 2 * 2 + thread % 4 / 2;
         asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
                      :: "r"(buffer + row * ROW_BYTES + (chunk ^ row % 8) * 16 + thread % 2 * 8),
@@ -42,7 +43,7 @@ __device__ __forceinline__ void store_to_buffer(unsigned buffer, const PairC* pa
 #else
     const int row = thread / 32 * 16 + thread % 16;
     #pragma unroll
-    for (int i = 0; i < PIECE_COLUMNS / 4; i += 4) {   // four matrices of 8×8 at a time
+    for (int i = 0; i < PIECE_PAIRS; i += 4) {   // four matrices of 8×8 at a time
         const int chunk = i / 2 + thread % 32 / 16;
         asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
                      :: "r"(buffer + row * ROW_BYTES + (chunk ^ row % 8) * 16), "r"(pairs[i]),
@@ -52,8 +53,8 @@ __device__ __forceinline__ void store_to_buffer(unsigned buffer, const PairC* pa
 }
 
 // By a warpgroup: store one of the PIECES of its part of C, which begins at (m, n). The copy to C
-// may still be in flight at the end.
-__device__ __forceinline__ void store_piece(const Rounded& rounded, int piece,
+// may still be under way at the end.
+__device__ __forceinline__ void store_piece(const RoundedPairs& rounded, int piece,
                                             StoreBuffer (&buffers)[STORE_BUFFERS],
                                             const TensorMap& map_c, int m, int n, int warpgroup)
 {
@@ -62,7 +63,7 @@ __device__ __forceinline__ void store_piece(const Rounded& rounded, int piece,
     // Wait until the last store from this buffer has read it. Barrier 0 is __syncthreads()'s.
     if (leader) tma_store_wait_read<STORE_BUFFERS - 1>();
     named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // the buffer is free
-    store_to_buffer(buffer, rounded + piece * (PIECE_COLUMNS / 4));
+    store_to_buffer(buffer, rounded + piece * PIECE_PAIRS);
     fence_async_proxy();                                           // before TMA reads the buffer
     named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads have stored
     if (leader) tma_store(map_c, m, n + piece * PIECE_COLUMNS, buffer);
@@ -74,7 +75,7 @@ __device__ __forceinline__ void store_accumulators(const float (&accumulators)[A
                                                    const TensorMap& map_c, int m, int n,
                                                    int warpgroup)
 {
-    Rounded rounded;
+    RoundedPairs rounded;
     round_accumulators(rounded, accumulators);
     #pragma unroll
     for (int piece = 0; piece < PIECES; ++piece)

@@ -4,11 +4,13 @@
 
 #include "wgmma.cuh"
 
-#ifndef CONSUMERS
+#ifndef CONSUMERS                                // warpgroups
 #define CONSUMERS (BM / WARPGROUP_ROWS)
 #endif
 
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
+
+static_assert(BM % WARPGROUP_ROWS == 0, "a consumer has 64 rows of the tile, or all of it");
 
 // Two blocks fit on an SM only where a thread has few accumulators.
 constexpr int BLOCKS_PER_SM = CONSUMERS == 1 && BN <= 128 ? 2 : 1;

@@ -22,8 +22,9 @@ constexpr Descriptor SWIZZLE_128_BYTES = 1;
 // An address has 18 bits here: above them stands, in a cluster, the rank of the block.
 constexpr unsigned ADDRESS_MASK = (1 << 18) - 1;
 
-// `leading_offset`, where rows lie along N: bytes from a square of 64 columns to the next one. Rows
-// along K need none: their 64 elements are one row of 128 bytes.
+// Rows of an operand lie along K or along N: neighbours in a row are neighbours along that. Where
+// they lie along N, `leading_offset` is bytes from a square of 64 columns to the next one. Rows
+// along K need none: what an instruction takes of a row is inside its 128 bytes.
 __device__ __forceinline__ Descriptor make_descriptor(unsigned address, int leading_offset = 0)
 {
     return (Descriptor)((address & ADDRESS_MASK) / 16) << START_ADDRESS
@@ -32,13 +33,15 @@ __device__ __forceinline__ Descriptor make_descriptor(unsigned address, int lead
          | SWIZZLE_128_BYTES << SWIZZLE_MODE;
 }
 
-// To so many bytes further along K.
+// To `bytes` bytes further along K. An operand's first address is a multiple of SWIZZLE_PERIOD, and
+// the hardware swizzles the address that results, so this is a plain addition.
 __device__ __forceinline__ Descriptor advance(Descriptor descriptor, int bytes)
 {
     return descriptor + (bytes / 16 << START_ADDRESS);
 }
 
-// What threads have done to accumulators and operands comes before the products that follow.
+// What threads have done to accumulators comes before the products that follow. It orders registers
+// alone: after threads have stored an operand to shared memory, fence_async_proxy() is needed too.
 __device__ __forceinline__ void wgmma_fence()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -50,7 +53,7 @@ __device__ __forceinline__ void wgmma_commit()
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// Wait until at most PENDING groups are in flight. The others have read their operands, and their
+// Wait until at most PENDING groups are under way. The others have read their operands, and their
 // accumulators can be read.
 template <int PENDING>
 __device__ __forceinline__ void wgmma_wait()
@@ -58,8 +61,8 @@ __device__ __forceinline__ void wgmma_wait()
     asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
 }
 
-// Row and column of a thread's accumulator i, in the 64 rows of its warpgroup: as those of mma.sync
-// (15), of which a warp here has 16 rows, in pieces of 8 columns.
+// Row and column of a thread's accumulator i, in the 64 rows of its warpgroup: a warp has 16 of
+// them, and for every 8 columns accumulators as in an mma tile of mma.sync (15).
 __device__ __forceinline__ int accumulator_row(int i)
 {
     return threadIdx.x % WARPGROUP_THREADS / 32 * 16 + threadIdx.x % 32 / 4 + i / 2 % 2 * 8;

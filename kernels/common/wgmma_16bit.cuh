@@ -29,9 +29,9 @@ constexpr int ROW_ELEMENTS = ROW_BYTES / (int)sizeof(Element);
                  " {" REGISTERS_##SUMS "}, " A ", " B ", p, 1, 1, 0, " TRANSPOSE "; }" \
                  : ACCUMULATORS_##SUMS : "l"(a), "l"(b), "r"(accumulate), "n"(TRANSPOSE_B))
 
-// accumulators = A @ B, plus what they were with `accumulate`: 64 rows of A, 16 of K, and twice as
-// many columns of B as a thread has accumulators. Rows of A lie along K; those of B, too, or with
-// TRANSPOSE_B along N.
+// accumulators = A @ B, plus what they were with `accumulate`: 64 rows of A, 16 elements along K,
+// and twice as many columns of B as a thread has accumulators. Rows of A lie along K; those of B,
+// too, or with TRANSPOSE_B along N.
 template <bool TRANSPOSE_B, int COUNT>
 __device__ __forceinline__ void wgmma(float (&accumulators)[COUNT], Descriptor a, Descriptor b,
                                       int accumulate)

@@ -6,10 +6,10 @@ extern "C" __global__ void schedule(int* parts, int* counts, int most, int M, in
     int count = 0;
     for (; work.next(); ++count) {
         if (count >= most) continue;
-        const Origin origin = work.origin();
+        const TileStart start = work.tile_start();
         int* part = parts + 4 * (blockIdx.x * most + count);
-        part[0] = origin.m;
-        part[1] = origin.n;
+        part[0] = start.m;
+        part[1] = start.n;
         part[2] = work.begin;
         part[3] = work.end;
     }

@@ -50,11 +50,11 @@ PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is count
 # Steps that are changes of the rung's text.
 CHANGES = {
     "operands of one step": (
-        ("    load_fragments(fragments[0], read_stage, index_a, index_b, 0);\n", ""),
+        ("    load_fragments(fragments[0], read_address, index_a, index_b, 0);\n", ""),
         ("            if (k_step == K_STEPS - 1) {\n",
-         "            load_fragments(fragments[0], read_stage, index_a, index_b, k_step);\n"
+         "            load_fragments(fragments[0], read_address, index_a, index_b, k_step);\n"
          "            if (k_step == K_STEPS - 1) {\n"),
-        ("            load_fragments(fragments[(k_step + 1) % 2], read_stage, index_a, index_b,\n"
+        ("            load_fragments(fragments[(k_step + 1) % 2], read_address, index_a, index_b,\n"
          "                           (k_step + 1) % K_STEPS);\n", ""),
         ("multiply(accumulators, fragments[k_step % 2]);",
          "multiply(accumulators, fragments[0]);"),

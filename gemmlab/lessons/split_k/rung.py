@@ -45,7 +45,7 @@ def stages_bytes(s: Settings) -> int:
 
 
 def _in_lines(s: Settings) -> bool:
-    """Whether A's tile lies in shared memory as it is stored, as the header's LINES has it."""
+    """Whether A lies in rows in shared memory, as A_IN_ROWS of tile_product.cuh has it."""
     return not s["OP_A"] and (s["BN"] < 32 or (s["BN"] <= 64 and s["TM"] * s["TN"] > 64))
 
 
@@ -217,7 +217,7 @@ RUNG = Rung(
     shown_at=Problem(64, 4096, 4096),
     inner_loop=(
         ("const int tile = blockIdx.x / SPLIT", "const int tile = blockIdx.x / SPLIT"),
-        ("const long long k_tiles", "first, end);"),
+        ("const long long k_tiles", "begin_k, end_k);"),
         ("store_part(parts", "leave(&arrived"),
     ),
     planted=Planted.beside(__file__),
