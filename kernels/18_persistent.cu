@@ -42,8 +42,8 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     Shared& shared = *(Shared*)memory;
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
     const int rank = blockIdx.x % CLUSTER, clusters = gridDim.x / CLUSTER;
-    const int tile_rows = ceil_div(M, BM * CLUSTER_M), tile_cols = ceil_div(N, BN * CLUSTER_N);
-    const int tiles = tile_rows * tile_cols, k_tiles = ceil_div(K, BK);
+    const int tile_rows = ceil_div(M, BM * CLUSTER_M), k_tiles = ceil_div(K, BK);
+    const int tile_cols = ceil_div(N, BN * CLUSTER_N);
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
 
     // Number of the cluster's tile; its next one is `clusters` further.
@@ -69,7 +69,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
     if (warpgroup == CONSUMERS) {                // the producer
         deallocate_registers();
         if (thread == 0) {
-            while (number < tiles) {
+            while (number < tile_rows * tile_cols) {
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
@@ -92,7 +92,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         float accumulators[ACCUMULATORS];
         RoundedPairs previous;                   // results of the tile before, not yet stored
         TileStart previous_tile = {-1, 0};       // where they belong in C; none yet
-        while (number < tiles) {
+        while (number < tile_rows * tile_cols) {
             int k_tile = 0;
             const auto multiply_next = [&] {     // multiply k_tile, and release the stage before
                 mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);

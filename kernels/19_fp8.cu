@@ -47,7 +47,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
     const int rank = blockIdx.x % CLUSTER, clusters = gridDim.x / CLUSTER;
     const int tile_rows = ceil_div(M, BM * CLUSTER), tile_cols = ceil_div(N, BN);
-    const int tiles = tile_rows * tile_cols, k_tiles = ceil_div(K, BK);
+    const int k_tiles = ceil_div(K, BK);
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const int thread = threadIdx.x % WARPGROUP_THREADS;
 
@@ -80,7 +80,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     if (warpgroup == CONSUMERS) {                // the producer
         deallocate_registers();
         if (thread == 0) {
-            while (number < tiles) {
+            while (number < tile_rows * tile_cols) {
                 for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                     const Stage& stage = shared.stages[state.stage];
                     const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
@@ -100,7 +100,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
     } else {                                     // a consumer
         allocate_registers();
         const Scales scales{scale_a, scale_b, M, N, k_tiles};
-        while (number < tiles) {
+        while (number < tile_rows * tile_cols) {
             const int m = tile.m + warpgroup * WARPGROUP_ROWS;
             float totals[ACCUMULATORS] = {};     // in float32
 #if PROMOTE
