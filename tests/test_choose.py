@@ -234,7 +234,9 @@ def test_an_invalid_problem_is_refused(arguments, message):
 
 def test_a_gpu_without_a_record_of_its_own_goes_by_the_model_of_another(monkeypatch):
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    monkeypatch.setattr(choosing, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
+    for module in (choosing, model):
+        monkeypatch.setattr(module, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
+    monkeypatch.setattr(model, "greatest_rates", lambda: model.RATES)
     assert choosing.recorded() == ()
     choice = gl.choose((4096, 4096, 4096))
     assert "by the model" in choice.why and choice.share is None
@@ -242,6 +244,18 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_model_of_another(monkeypa
     choosing._choose.cache_clear()
     choosing._recorded.cache_clear()
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
+
+
+def test_another_gpu_pays_for_bytes_and_cycles_by_its_own_rates(monkeypatch):
+    of_h200 = model.curves("float32", "sm_90a")[0].coefficients
+    hertz, bytes_per_s = model.RATES
+    monkeypatch.setattr(model, "gpu", lambda: sample_record.GPU)
+    monkeypatch.setattr(model, "greatest_rates", lambda: (hertz / 2, bytes_per_s / 3))
+    model.curves.cache_clear()
+    times = zip(model.curves("float32", "sm_90a")[0].coefficients, of_h200, strict=True)
+    slower = dict(zip(model.COSTS, (here / there for here, there in times), strict=True))
+    expected = {cost: {"launch": 1, "memory_mb": 3}.get(cost, 2) for cost in model.COSTS}
+    assert slower == pytest.approx(expected)
 
 
 def test_large_products_go_to_the_fp32_summit_where_it_runs(monkeypatch):

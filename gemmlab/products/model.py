@@ -16,6 +16,7 @@ from itertools import product
 from math import prod
 
 from gemmlab import ladder
+from gemmlab.cuda.device import gpu, greatest_rates
 from gemmlab.ladder import BRAIN, HALF, IllegalSetting, Problem, Rung, Settings, Target
 from gemmlab.ladder.launch import multiplying
 from gemmlab.ladder.settings import STREAM_K
@@ -43,6 +44,9 @@ LEAST_TILES = (1e11, 64 * 64), (2e12, 128 * 128)
 MOST_DIRECT = 3e8
 LEAST_ROWS, LEAST_COLUMNS = 16, 32  # of the largest tile for less, of which half may be empty
 LEAST_OF_WGMMA = 64  # of both there: it multiplies so many rows at once
+# Of the NVIDIA H200 on which choice.csv was measured, by greatest_rates. On a GPU that has none of
+# its own, bytes of memory take longer as its memory is slower, and all but launches as its clock.
+RATES, OF_MEMORY, OF_HOST = (1.98e9, 4.917e12), "memory_mb", "launch"
 # Of all SMs, those that clusters of so many blocks fill: one lies in one part of the GPU, and on an
 # NVIDIA H200 times show 30 clusters of 4 side by side, and 15 of 8.
 CLUSTERED = {4: 120 / 132, 8: 120 / 132}
@@ -164,6 +168,15 @@ def counts(
     )  # fmt: skip
 
 
+def _slower(slug: str) -> dict[str, float]:
+    """How many times as long each cost takes on the GPU here as on that whose folder this is."""
+    here = gpu()
+    if here is None or here.slug == slug:
+        return dict.fromkeys(COSTS, 1.0)
+    clock, memory = (of_h200 / rate for of_h200, rate in zip(RATES, greatest_rates(), strict=True))
+    return dict.fromkeys(COSTS, clock) | {OF_MEMORY: memory, OF_HOST: 1.0}
+
+
 @lru_cache(maxsize=16)
 def curves(dtype: str, arch: str) -> tuple[Curve, ...]:
     """Of this GPU's records, else of those that are replayed; of bfloat16 those of float16, which
@@ -173,10 +186,11 @@ def curves(dtype: str, arch: str) -> tuple[Curve, ...]:
         if (path := folder / FILE).is_file():
             with path.open(encoding="utf-8", newline="") as lines:
                 rows = [row for row in csv.DictReader(lines) if row["dtype"] == measured]
+            slower = _slower(folder.name)
             made = [
                 Curve(
                     ladder.find(row["rung"]), ladder.read_settings(row["settings"]),
-                    tuple(float(row[cost]) for cost in COSTS),
+                    tuple(slower[cost] * float(row[cost]) for cost in COSTS),
                 )
                 for row in rows
             ]  # fmt: skip
