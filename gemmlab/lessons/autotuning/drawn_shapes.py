@@ -7,6 +7,7 @@ from gemmlab.ladder import SIMULATED, Problem
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, WIDTH
+from gemmlab.products import choosing
 from gemmlab.products.choosing import TYPES
 from gemmlab.records import registry
 
@@ -34,12 +35,38 @@ def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
     rows = {}
     for dtype, of_type in table.groupby("dtype"):
         for family, part in (("all", of_type), *of_type.groupby("family")):
-            share = part["share"]
-            rows[dtype, family] = {
-                "shapes": len(part), "mean": _mean(share),
-                "least": round(share.min(), 2), "below 0.9": int((share < 0.9).sum()),
-                "beside proposals": _mean(part["cublaslt_us"] / part["us"]),
-            }  # fmt: skip
+            beside = _mean(part["cublaslt_us"] / part["us"])
+            rows[dtype, family] = _summary(part["share"]) | {"beside proposals": beside}
+    return _as_table(rows)
+
+
+def beside_nearest(table: pandas.DataFrame) -> pandas.DataFrame:
+    """For each type: what the fastest settings of the nearest recorded shape are worth, at the
+    recorded shapes themselves and at drawn ones, and what the model's choice is worth there. Raises
+    BadRecord."""
+    rows = {}
+    for dtype, of_type in table[table["nearest_us"].notna()].groupby("dtype"):
+        recorded_at: dict[Problem, list[choosing.Row]] = {}
+        for row in choosing.recorded(dtype):
+            if (row.problem.batch, row.problem.ops) == (1, "NN"):
+                recorded_at.setdefault(row.problem, []).append(row)
+        fastest = [max(there, key=lambda row: row.tflops) for there in recorded_at.values()]
+        tuned = pandas.Series([row.share for row in fastest])
+        rows[dtype, "nearest record, where recorded"] = _summary(tuned)
+        nearest = of_type["cublas_us"] / of_type["nearest_us"]
+        rows[dtype, "nearest record, drawn shapes"] = _summary(nearest)
+        rows[dtype, "model, drawn shapes"] = _summary(of_type["share"])
+    return _as_table(rows)
+
+
+def _summary(share: pandas.Series) -> dict[str, float]:
+    return {
+        "shapes": len(share), "mean": _mean(share), "least": round(share.min(), 2),
+        "below 0.9": int((share < 0.9).sum()),
+    }  # fmt: skip
+
+
+def _as_table(rows: dict) -> pandas.DataFrame:
     return pandas.DataFrame(rows).T.astype({"shapes": int, "below 0.9": int})
 
 
