@@ -9,6 +9,7 @@ from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, WIDTH
 from gemmlab.products import choosing
 from gemmlab.products.choosing import TYPES
+from gemmlab.products.estimate import ROW_BYTES
 from gemmlab.records import registry
 
 FILE = "judged.csv"
@@ -42,8 +43,8 @@ def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
 
 def beside_nearest(table: pandas.DataFrame) -> pandas.DataFrame:
     """For each type: what the fastest settings of the nearest recorded shape are worth, at the
-    recorded shapes themselves and at drawn ones, and what the model's choice is worth there. Raises
-    BadRecord."""
+    recorded shapes themselves, at drawn ones, and at those whose rows begin at multiples of 16
+    bytes; and what the model's choice is worth at drawn ones. Raises BadRecord."""
     rows = {}
     for dtype, of_type in table[table["nearest_us"].notna()].groupby("dtype"):
         recorded_at: dict[Problem, list[choosing.Row]] = {}
@@ -54,7 +55,10 @@ def beside_nearest(table: pandas.DataFrame) -> pandas.DataFrame:
         tuned = pandas.Series([row.share for row in fastest])
         rows[dtype, "nearest record, where recorded"] = _summary(tuned)
         nearest = of_type["cublas_us"] / of_type["nearest_us"]
+        size = TYPES[dtype].a.bytes
+        aligned = (of_type["n"] * size % ROW_BYTES == 0) & (of_type["k"] * size % ROW_BYTES == 0)
         rows[dtype, "nearest record, drawn shapes"] = _summary(nearest)
+        rows[dtype, f"nearest record, rows of whole {ROW_BYTES} bytes"] = _summary(nearest[aligned])
         rows[dtype, "model, drawn shapes"] = _summary(of_type["share"])
     return _as_table(rows)
 
