@@ -1,11 +1,12 @@
 """gl.matmul at drawn shapes, beside cuBLAS: GPU time alone, in turn.
 
-    python benchmarks/judged.py SEED COUNT [DTYPE ...] [--proposals] [--write TABLE.csv]
+    python benchmarks/judged.py SEED COUNT [DTYPE ...] [--proposals] [--nearest] [--write TABLE.csv]
 
 For each shape of shapes.drawn(SEED, COUNT) both are captured into CUDA graphs of several calls,
 over operands that take turns so that L2 does not hold them, and the graphs are launched in turn.
 Prints the geometric mean of cuBLAS's time over ours, and its quantiles; `cublas` is its first
-choice, and with --proposals `cublaslt` is the fastest of what cuBLASLt proposes.
+choice, with --proposals `cublaslt` is the fastest of what cuBLASLt proposes, and with --nearest
+`nearest` is the kernel that was the fastest at the nearest recorded shape, with its settings there.
 """
 
 from __future__ import annotations
@@ -25,14 +26,17 @@ import gemmlab as gl
 from gemmlab.cuda.cublas import Cublas, CublasError
 from gemmlab.cuda.cublaslt import CublasLt, Product
 from gemmlab.cuda.device import gpu
+from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.measure.timing import now
+from gemmlab.products.choosing import Row, recorded
+from gemmlab.records.tuning import distance
 
 ROUNDS, GRAPH_US, MOST_CALLS = 7, 400, 64
 WRITTEN_EVERY = 50  # shapes: the end may never come
 PROPOSALS, MOST_BYTES = 32, 60e9  # kept by CuPy's pool; cuBLAS takes its own memory
 
 
-def compiled(shapes: list[Shape], types: list[str]) -> None:
+def compiled(shapes: list[Shape], types: list[str], with_nearest: bool) -> None:
     """Compile what is chosen on all processors, for CuPy's cache: one after the other they take
     minutes."""
     chosen = {
@@ -41,6 +45,12 @@ def compiled(shapes: list[Shape], types: list[str]) -> None:
         for shape in shapes
         for choice in [gl.choose((shape.m, shape.n, shape.k), dtype)]
     }
+    if with_nearest:
+        chosen |= {
+            (row.rung.name, tuple(row.values.items()))
+            for dtype in types
+            for row in {nearest_recorded(shape, dtype) for shape in shapes}
+        }
     with multiprocessing.get_context("spawn").Pool() as pool:
         pool.map(_load, sorted(chosen), chunksize=2)
 
@@ -49,7 +59,26 @@ def _load(chosen: tuple[str, tuple[tuple[str, int], ...]]) -> None:
     gl.load(chosen[0], **dict(chosen[1])).prepare()
 
 
-def measure(shape: Shape, dtype: str, library: Cublas, proposing: CublasLt | None) -> dict:
+def nearest_recorded(shape: Shape, dtype: str) -> Row:
+    """Of what takes this shape, the fastest that is recorded at the nearest one."""
+    problem = Problem(shape.m, shape.n, shape.k)
+
+    def takes(row: Row) -> bool:
+        try:
+            return bool(row.rung.launches(problem, row.values, SIMULATED))
+        except IllegalSetting:
+            return False
+
+    rows = [row for row in recorded(dtype) if (row.problem.ops, row.problem.batch) == ("NN", 1)]
+    of_shape = (problem.m, problem.n, problem.k)
+    return min(
+        filter(takes, rows), key=lambda row: (distance(of_shape, row.problem.shape), -row.tflops)
+    )
+
+
+def measure(
+    shape: Shape, dtype: str, library: Cublas, proposing: CublasLt | None, with_nearest: bool
+) -> dict:
     """A row of the table: µs of each, and what gl.matmul took."""
     import cupy
 
@@ -65,6 +94,10 @@ def measure(shape: Shape, dtype: str, library: Cublas, proposing: CublasLt | Non
     if proposing is not None:
         product = fastest_proposal(proposing, shape, dtype, sets, stream)
         calls["cublaslt_us"] = [partial(product.launch_into, *each) for each in sets]
+    if with_nearest:
+        row = nearest_recorded(shape, dtype)
+        kernel = gl.load(row.rung.name, **row.values)
+        calls["nearest_us"] = [kernel.packed(kernel.given(*each)).enqueue for each in sets]
     once = []
     for each in calls.values():
         each[0]()
@@ -121,13 +154,12 @@ def main() -> None:
         at = arguments.index("--write")
         path = arguments[at + 1]
         del arguments[at : at + 2]
-    with_proposals = "--proposals" in arguments
-    if with_proposals:
-        arguments.remove("--proposals")
+    with_proposals, with_nearest = (name in arguments for name in ("--proposals", "--nearest"))
+    arguments = [each for each in arguments if not each.startswith("--")]
     seed, count, *types = arguments
     types = types or ["float32", "float16", "bfloat16"]
     shapes = drawn(int(seed), int(count))
-    compiled(shapes, types)
+    compiled(shapes, types, with_nearest)
     rows = []
     stream = cupy.cuda.Stream(non_blocking=True)
     for dtype in types:
@@ -136,9 +168,8 @@ def main() -> None:
                 if path and number % WRITTEN_EVERY == 0:
                     write(rows, path, seed)
                 try:
-                    rows.append(
-                        measure(shape, dtype, library, proposing if with_proposals else None)
-                    )
+                    lt = proposing if with_proposals else None
+                    rows.append(measure(shape, dtype, library, lt, with_nearest))
                 except Exception as error:  # one shape that fails must not lose the others
                     print(shape, dtype, type(error).__name__, str(error)[:200], flush=True)
     if path:

@@ -1,13 +1,13 @@
 """What gl.matmul chooses by: every kernel timed at drawn shapes, and the model fitted to the times.
 
     python benchmarks/train.py measure SEED COUNT DTYPE TIMES.csv [SECONDS]
-    python benchmarks/train.py fit TIMES.csv ... CHOICE.csv
+    python benchmarks/train.py fit TIMES.csv ... FOLDER
 
 `measure`, on a GPU, times all kernels of `tiles` with all variants that suit a shape, at
 shapes.drawn(SEED, COUNT), for at most so many seconds; with ONLY in the environment, names of
-rungs, those alone. `fit` finds the coefficients of
-gemmlab.products.model by least squares of the relative error, and prints what the choice
-by them is worth on shapes that were left out of the fit, in five parts.
+rungs, those alone. `fit` finds the coefficients of gemmlab.products.model by least squares of the
+relative error, then trees for what they miss, prints what the choice by them is worth on shapes
+that were left out of the fit, in five parts, and writes choice.csv and choice_trees.csv.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import time
 from collections import defaultdict
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from gemmlab.lessons.autotuning.kernels import KERNELS
 from gemmlab.lessons.split_k.rung import SPLIT_FAMILIES
 from gemmlab.lessons.tma_wgmma.rung import TRIED
 from gemmlab.measure.timing import now
+from gemmlab.products import model, trees
 from gemmlab.products.model import COSTS, Curve, counts
 from ptxsim.compile import nvrtc
 
@@ -47,6 +49,12 @@ UNKNOWN_US = 1e6  # of a cost that was never counted: what has it is not chosen
 LONGEST = {SINGLE.name: 1e12, HALF.name: 4.4e12}  # operations of a shape that is measured
 MOST_BYTES = 3 << 34  # of memory in use after a shape
 PARTS, MOST_PARTS_MB = COSTS.index("parts_mb"), 300
+PARTS_LEFT_OUT = 5
+MOST_ERROR, NEAR_THE_FASTEST = 1.0, 1.5  # of a logarithm; slow kernels count less
+BOOSTING = {
+    "max_iter": 100, "learning_rate": 0.15, "max_leaf_nodes": 31, "min_samples_leaf": 40,
+    "l2_regularization": 1.0, "random_state": 0,
+}  # fmt: skip
 SLOW = 1.5  # times as long as the fastest so far: not timed to the end
 ERROR = {SINGLE.name: 2e-4, HALF.name: 4e-3}  # of the largest element, beside cuBLAS's result
 
@@ -210,28 +218,28 @@ def _print_shares(shares: pandas.Series, what: str) -> None:
     )
 
 
-def fit(sweeps: list[str], path: str) -> None:
+def fit(sweeps: list[str], folder: str) -> None:
     from scipy.optimize import least_squares, nnls
 
     table = pandas.concat(map(pandas.read_csv, sweeps), ignore_index=True)
     target = ladder.SIMULATED
-    of_curve, features, chosen = defaultdict(list), [], []
+    of_curve, counted_rows, kept = defaultdict(list), [], []
     for at, row in enumerate(table.itertuples()):
         rung, settings = ladder.find(row.rung), ladder.read_settings(row.settings)
         counted = counts(rung, settings, Problem(row.m, row.n, row.k), target)
         if counted is not None:
             key = row.dtype, row.rung, _tile_of(row.dtype, row.rung, settings)
-            of_curve[key].append(len(features))
-            features.append(counted)
-            chosen.append(at)
-    table = table.loc[chosen].reset_index(drop=True)
-    features, us = np.array(features, float), table["us"].to_numpy()
+            of_curve[key].append(len(counted_rows))
+            counted_rows.append(counted)
+            kept.append(at)
+    table = table.loc[kept].reset_index(drop=True)
+    counted_of, us = np.array(counted_rows, float), table["us"].to_numpy()
     shape = table.groupby(["m", "n", "k"]).ngroup().to_numpy()
-    part = np.random.default_rng(0).integers(0, 5, shape.max() + 1)[shape]
+    part = np.random.default_rng(0).integers(0, PARTS_LEFT_OUT, shape.max() + 1)[shape]
 
     def fitted(rows: np.ndarray) -> np.ndarray:
         """The coefficients, in µs. Large errors count less, as of times by few calls."""
-        counted, times = features[rows], us[rows]
+        counted, times = counted_of[rows], us[rows]
         start, _ = nnls(counted / times[:, None], np.ones(len(rows)))
         smallest = 1e-4 * times.min() / np.maximum(counted.max(axis=0), 1e-9)
         start = np.log(np.maximum(start, smallest))
@@ -242,28 +250,92 @@ def fit(sweeps: list[str], path: str) -> None:
         x = least_squares(errors, start, loss="soft_l1", f_scale=0.1, max_nfev=60).x
         return np.where(counted.any(axis=0), np.exp(x), UNKNOWN_US)
 
-    predicted = np.full(len(table), np.inf)
+    modelled, left_out = np.full(len(table), np.inf), np.full(len(table), np.inf)
     rows = []
     for key, members in of_curve.items():
         at = np.array(members)
-        for left_out in range(5):
-            known, asked = at[part[at] != left_out], at[part[at] == left_out]
+        if len(at) <= len(COSTS):
+            continue
+        every = fitted(at)
+        modelled[at] = counted_of[at] @ every
+        coefficients = (f"{c * 1e-6:.4g}" for c in every)
+        rows.append((*key, *coefficients, *table.loc[at, ["gpu", "recorded"]].max()))
+        for number in range(PARTS_LEFT_OUT):
+            known, asked = at[part[at] != number], at[part[at] == number]
             if len(known) > len(COSTS):
-                predicted[asked] = features[asked] @ fitted(known)
-        if len(at) > len(COSTS):
-            coefficients = (f"{c * 1e-6:.4g}" for c in fitted(at))
-            rows.append((*key, *coefficients, *table.loc[at, ["gpu", "recorded"]].max()))
-    table["predicted"] = predicted
-    for dtype, part_of in table.groupby("dtype"):
-        by_shape = part_of.groupby(["family", "m", "n", "k"])
-        chosen = part_of.loc[by_shape["predicted"].idxmin()].set_index(["family", "m", "n", "k"])
+                left_out[asked] = counted_of[asked] @ fitted(known)
+    nodes = []
+    for dtype, of_type in table.groupby("dtype"):
+        at = of_type.index[
+            np.isfinite(modelled[of_type.index]) & np.isfinite(left_out[of_type.index])
+        ]
+        by_shape = of_type.loc[at].groupby(["family", "m", "n", "k"])
+        names, given = _features(table.loc[at], counted_of[at], left_out[at])
+        error = np.clip(np.log(us[at] / left_out[at]), -MOST_ERROR, MOST_ERROR)
+        weight = (by_shape["us"].transform("min") / us[at]).to_numpy() ** NEAR_THE_FASTEST
+        corrected = left_out[at].copy()
+        for number in range(PARTS_LEFT_OUT):
+            known = part[at] != number
+            boosted = boosted_trees(given[known], error[known], weight[known])
+            corrected[~known] *= np.exp(boosted.predict(given[~known]))
         best = by_shape["us"].min()
-        _print_shares(chosen["cublas_us"] / best, f"{dtype}, the fastest")
-        _print_shares(chosen["cublas_us"] / chosen["us"], f"{dtype}, the chosen")
-    with open(path, "w", newline="", encoding="utf-8") as file:
+        _print_shares(by_shape["cublas_us"].first() / best, f"{dtype}, the fastest")
+        for what, seconds in (
+            ("chosen by the model", left_out[at]),
+            ("chosen with trees", corrected),
+        ):
+            by_time = of_type.loc[at].assign(seconds=seconds)
+            chosen = by_time.loc[by_time.groupby(["family", "m", "n", "k"])["seconds"].idxmin()]
+            chosen = chosen.set_index(["family", "m", "n", "k"])
+            _print_shares(chosen["cublas_us"] / chosen["us"], f"{dtype}, {what}")
+        nodes += nodes_of(dtype, boosted_trees(given, error, weight), names)
+    path = Path(folder)
+    with (path / model.FILE).open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(
             [("dtype", "rung", "settings", *COSTS, "gpu", "recorded"), *rows]
         )
+    pandas.DataFrame(nodes).to_csv(
+        path / trees.FILE, index=False, float_format="%.6g", lineterminator="\n"
+    )
+
+
+def _features(
+    table: pandas.DataFrame, counted_of: np.ndarray, modelled_us: np.ndarray
+) -> tuple[list[str], np.ndarray]:
+    """Names, and a row of values for each row of the table."""
+    rows = [
+        model.features(
+            ladder.find(row.rung), ladder.read_settings(row.settings), Problem(row.m, row.n, row.k),
+            counted, 1e-6 * us,
+        )
+        for row, counted, us in zip(table.itertuples(), counted_of, modelled_us, strict=True)
+    ]  # fmt: skip
+    of_rows = pandas.DataFrame(rows).fillna(trees.ABSENT)
+    of_rows = of_rows.loc[:, of_rows.nunique() > 1]
+    return list(of_rows.columns), of_rows.to_numpy()
+
+
+def boosted_trees(given: np.ndarray, error: np.ndarray, weight: np.ndarray) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(**BOOSTING).fit(given, error, sample_weight=weight)
+
+
+def nodes_of(dtype: str, boosted: Any, names: list[str]) -> list[dict]:
+    """Rows of choice_trees.csv. The first tree is a leaf: what boosting begins with."""
+    rows = [{"dtype": dtype, "tree": 0, "value": float(np.ravel(boosted._baseline_prediction)[0])}]
+    for number, (predictor,) in enumerate(boosted._predictors, start=1):
+        for node in predictor.nodes:
+            row = {"dtype": dtype, "tree": number}
+            if node["is_leaf"]:
+                row["value"] = node["value"]
+            else:
+                row |= {
+                    "feature": names[node["feature_idx"]], "threshold": node["num_threshold"],
+                    "left": node["left"], "right": node["right"],
+                }  # fmt: skip
+            rows.append(row)
+    return rows
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 from dataclasses import replace
 from statistics import geometric_mean
 
+import numpy as np
 import pandas
 import pytest
 import sample_record
+import train
 
 import gemmlab as gl
 from gemmlab import ladder
@@ -13,7 +15,7 @@ from gemmlab.kernel import prebuilt
 from gemmlab.ladder import SIMULATED, IllegalSetting, Problem
 from gemmlab.ladder.shapes import operations, ops
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
-from gemmlab.products import choosing, estimate, model
+from gemmlab.products import choosing, estimate, model, trees
 from gemmlab.records import best_by_shape, registry, tuning
 
 LARGE, SMALL = ladder.find("10_register_banks"), ladder.find("05_thread_tile_2d")
@@ -29,7 +31,7 @@ def nothing_kept():
 
     def forget():
         for kept in (
-            choosing._choose, choosing._recorded, choosing.by_model, model.curves,
+            choosing._choose, choosing._recorded, choosing.by_model, model.curves, trees.read,
         ):  # fmt: skip
             kept.cache_clear()
 
@@ -234,7 +236,9 @@ def test_an_invalid_problem_is_refused(arguments, message):
 
 def test_a_gpu_without_a_record_of_its_own_goes_by_the_model_of_another(monkeypatch):
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    monkeypatch.setattr(choosing, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
+    for module in (choosing, model):
+        monkeypatch.setattr(module, "gpu", lambda: replace(sample_record.GPU, sm_count=40))
+    monkeypatch.setattr(model, "greatest_rates", lambda: model.RATES)
     assert choosing.recorded() == ()
     choice = gl.choose((4096, 4096, 4096))
     assert "by the model" in choice.why and choice.share is None
@@ -242,6 +246,31 @@ def test_a_gpu_without_a_record_of_its_own_goes_by_the_model_of_another(monkeypa
     choosing._choose.cache_clear()
     choosing._recorded.cache_clear()
     assert "recorded on NVIDIA H200" in gl.choose((4096, 4096, 4096)).why
+
+
+def test_another_gpu_pays_for_bytes_and_cycles_by_its_own_rates(monkeypatch):
+    of_h200 = model.curves("float32", "sm_90a")[0].coefficients
+    hertz, bytes_per_s = model.RATES
+    monkeypatch.setattr(model, "gpu", lambda: sample_record.GPU)
+    monkeypatch.setattr(model, "greatest_rates", lambda: (hertz / 2, bytes_per_s / 3))
+    model.curves.cache_clear()
+    times = zip(model.curves("float32", "sm_90a")[0].coefficients, of_h200, strict=True)
+    slower = dict(zip(model.COSTS, (here / there for here, there in times), strict=True))
+    expected = {cost: {"launch": 1, "memory_mb": 3}.get(cost, 2) for cost in model.COSTS}
+    assert slower == pytest.approx(expected)
+
+
+def test_trees_are_read_as_they_were_fitted(monkeypatch):
+    monkeypatch.setitem(train.BOOSTING, "max_iter", 5)
+    names, random = ["K", "M", "20_direct"], np.random.default_rng(0)
+    given = random.integers(-1, 9, (500, 3)).astype(float)
+    error = given[:, 0] * (given[:, 1] > 3) / 9 + 0.1 * random.standard_normal(500)
+    boosted = train.boosted_trees(given, error, np.ones(500))
+    read = trees.of_table(pandas.DataFrame(train.nodes_of("float32", boosted, names)))
+    kernels = [dict(zip(names, row, strict=True)) for row in given]
+    assert read.errors(kernels) == pytest.approx(np.exp(boosted.predict(given)))
+    del kernels[0]["M"]  # as a kernel that has no such setting
+    assert read.errors(kernels[:1]) == read.errors([kernels[0] | {"M": trees.ABSENT}])
 
 
 def test_large_products_go_to_the_fp32_summit_where_it_runs(monkeypatch):

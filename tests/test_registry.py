@@ -10,7 +10,7 @@ import sample_record
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.ladder import LadderError
 from gemmlab.lessons.autotuning import drawn_shapes
-from gemmlab.products import model
+from gemmlab.products import model, trees
 from gemmlab.records import published, recorder, registry
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, Table
 
@@ -204,7 +204,7 @@ def test_every_file_of_a_gpu_belongs_to_evidence_and_is_current(monkeypatch):
     monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
     folder = registry.replayed()
     kept = {path.relative_to(folder).as_posix() for path in folder.rglob("*.*")}
-    of_gl_matmul = {model.FILE, drawn_shapes.FILE}  # of benchmarks/, not of `record`
+    of_gl_matmul = {model.FILE, trees.FILE, drawn_shapes.FILE}  # of benchmarks/, not of `record`
     assert kept <= {item.file for item in recorder.evidence()} | {registry.SOURCES} | of_gl_matmul
     assert recorder.refused() == []
 

@@ -137,6 +137,20 @@ def _nvml_handle() -> Any:
     return pynvml.nvmlDeviceGetHandleByPciBusId(bus if isinstance(bus, bytes) else bus.encode())
 
 
+def greatest_rates() -> tuple[float, float]:
+    """Hz of the SMs' clock and bytes per second of memory, at most, as CUDA reports them of the GPU
+    here. Raises NoGpu without one."""
+    require_gpu("Reading its clocks")
+    from cupy.cuda import runtime
+
+    attributes = runtime.cudaDevAttrClockRate, runtime.cudaDevAttrMemoryClockRate
+    clock_khz, memory_khz, bus_bits = (
+        runtime.deviceGetAttribute(attribute, runtime.getDevice())
+        for attribute in (*attributes, runtime.cudaDevAttrGlobalMemoryBusWidth)
+    )
+    return 1e3 * clock_khz, 2 * 1e3 * memory_khz * bus_bits / 8  # twice in a cycle
+
+
 def gpu_state() -> GpuState:
     """Clocks in MHz, power in W and temperature in °C of the GPU now. Raises NoGpu without one."""
     require_gpu("Reading clocks and power")

@@ -20,7 +20,7 @@ from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import BRAIN, HALF, SINGLE, IllegalSetting, Problem, Rung, Settings
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.products import model
+from gemmlab.products import model, trees
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
@@ -346,22 +346,24 @@ def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen]
     """Seconds by products.model of what takes least, and that: of a batch, its products one after
     the other. None where no kernel of the model runs."""
     target, alone = _target(), replace(problem, batch=1)
-    least: tuple[float, model.Curve, Settings] | None = None
+    ways, modelled = [], []
     for curve in model.curves(dtype, target.arch):
-        turning_s = _turning_s(curve.rung, problem)
         for settings in curve.variants(dtype, problem):
-            if not _runs_here(curve.rung, settings, problem):
-                continue
-            alone_s = curve.seconds(alone, settings, target)
-            if alone_s is not None:
-                every_s = alone_s * problem.batch + turning_s
-                if least is None or every_s < least[0]:
-                    least = every_s, curve, settings
-    if least is None:
+            if _runs_here(curve.rung, settings, problem) and (
+                of_way := curve.modelled(alone, settings, target)
+            ):
+                ways.append((curve.rung, settings))
+                modelled.append(of_way)
+    if not ways:
         return None
-    seconds_here, curve, settings = least
+    seconds_alone, features = zip(*modelled, strict=True)
+    corrected = seconds_alone * trees.read(model.measured_for(dtype)).errors(features)
+    turning = [_turning_s(rung, problem) for rung, _ in ways]
+    every_s = corrected * problem.batch + turning
+    fastest = int(every_s.argmin())
+    seconds_here, (rung, settings) = float(every_s[fastest]), ways[fastest]
     why = f"of all kernels it takes least by the model, {seconds_here * 1e6:.3g} µs"
-    return seconds_here, _chosen(curve.rung, settings, problem, why)
+    return seconds_here, _chosen(rung, settings, problem, why)
 
 
 def _runs_here(rung: Rung, settings: Settings, problem: Problem) -> bool:

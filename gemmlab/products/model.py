@@ -5,7 +5,7 @@ launch: k tiles that follow one another in a block, k tiles of the busiest SM (o
 narrow their copies are), tiles that it stores, bytes of memory and of the tiles that blocks load,
 workers that share a tile. A kernel with its tile has coefficients of its own (a Curve).
 benchmarks/train.py measures every kernel at shapes that are drawn by a seed, and fits the
-coefficients; choice.csv of a GPU's records keeps them.
+coefficients; choice.csv of a GPU's records keeps them. What the sum misses, products.trees adds.
 """
 
 import csv
@@ -16,10 +16,12 @@ from itertools import product
 from math import prod
 
 from gemmlab import ladder
+from gemmlab.cuda.device import gpu, greatest_rates
 from gemmlab.ladder import BRAIN, HALF, IllegalSetting, Problem, Rung, Settings, Target
 from gemmlab.ladder.launch import multiplying
 from gemmlab.ladder.settings import STREAM_K
 from gemmlab.ladder.shapes import ceil_div
+from gemmlab.products.trees import Features
 from gemmlab.records import registry
 from gemmlab.records.registry import NoRecord
 from ptxsim.architectures import LIMITS, base
@@ -32,6 +34,7 @@ COSTS = (
 VARIED = {  # what one Curve covers, where its settings do not say it: the values that are tried
     "WORKERS": (0, 1, 2, 3, 4, 5, 6), "SPLIT": (1, 2, 3, 4, 8, 16, 64), "CUT": (1, 2, 3, 4),
 }  # fmt: skip
+WIDEST = 16  # elements: whether rows begin at multiples of more does not matter to any kernel
 WIDE_C = 4  # elements of C in a store, where its rows allow that
 # Tiles that are cut into fewer parts, unevenly, get out of step, and read A and B at different
 # times: not chosen for a product of more bytes than L2 holds.
@@ -43,6 +46,9 @@ LEAST_TILES = (1e11, 64 * 64), (2e12, 128 * 128)
 MOST_DIRECT = 3e8
 LEAST_ROWS, LEAST_COLUMNS = 16, 32  # of the largest tile for less, of which half may be empty
 LEAST_OF_WGMMA = 64  # of both there: it multiplies so many rows at once
+# Of the NVIDIA H200 on which choice.csv was measured, by greatest_rates. On a GPU that has none of
+# its own, bytes of memory take longer as its memory is slower, and all but launches as its clock.
+RATES, OF_MEMORY, OF_HOST = (1.98e9, 4.8143e12), "memory_mb", "launch"
 # Of all SMs, those that clusters of so many blocks fill: one lies in one part of the GPU, and on an
 # NVIDIA H200 times show 30 clusters of 4 side by side, and 15 of 8.
 CLUSTERED = {4: 120 / 132, 8: 120 / 132}
@@ -67,12 +73,16 @@ class Curve:
             return []
         return _variants(rung, tuple(settings.items()), tuple(VARIED.keys() - self.settings))
 
-    def seconds(self, problem: Problem, settings: Settings, target: Target) -> float | None:
-        """By the model; None where the rung takes no such problem."""
+    def modelled(
+        self, problem: Problem, settings: Settings, target: Target
+    ) -> tuple[float, Features] | None:
+        """Seconds, and by which features trees correct them; None where the rung takes no such
+        problem."""
         counted = counts(self.rung, settings, problem, target)
         if counted is None:
             return None
-        return sum(c * n for c, n in zip(self.coefficients, counted, strict=True))
+        modelled_s = sum(c * n for c, n in zip(self.coefficients, counted, strict=True))
+        return modelled_s, features(self.rung, settings, problem, counted, modelled_s)
 
 
 def _suits(problem: Problem, rung: Rung, rows: int, columns: int) -> bool:
@@ -164,19 +174,48 @@ def counts(
     )  # fmt: skip
 
 
+def features(
+    rung: Rung, settings: Settings, problem: Problem, counted: tuple[float, ...], modelled_s: float
+) -> Features:
+    """What trees may ask of a product and a kernel: sizes, what divides them, counts, settings."""
+    sizes = dict(zip("MNK", (max(1, size) for size in problem.shape), strict=True))
+    return (
+        {name: math.log2(size) for name, size in sizes.items()}
+        | {f"{name} mod {WIDEST}": math.gcd(size, WIDEST) for name, size in sizes.items()}
+        | {cost: math.log1p(count) for cost, count in zip(COSTS, counted, strict=True)}
+        | settings
+        | {rung.name: 1.0, "modelled": math.log(modelled_s)}
+    )
+
+
+def _slower(slug: str) -> dict[str, float]:
+    """How many times as long each cost takes on the GPU here as on that whose folder this is."""
+    here = gpu()
+    if here is None or here.slug == slug:
+        return dict.fromkeys(COSTS, 1.0)
+    clock, memory = (of_h200 / rate for of_h200, rate in zip(RATES, greatest_rates(), strict=True))
+    return dict.fromkeys(COSTS, clock) | {OF_MEMORY: memory, OF_HOST: 1.0}
+
+
+def measured_for(dtype: str) -> str:
+    """The type whose times stand for it."""
+    return HALF.name if dtype == BRAIN.name else dtype
+
+
 @lru_cache(maxsize=16)
 def curves(dtype: str, arch: str) -> tuple[Curve, ...]:
     """Of this GPU's records, else of those that are replayed; of bfloat16 those of float16, which
     takes the same instructions and bytes. Raises NoRecord."""
-    measured = HALF.name if dtype == BRAIN.name else dtype
+    measured = measured_for(dtype)
     for folder in registry.folders():
         if (path := folder / FILE).is_file():
             with path.open(encoding="utf-8", newline="") as lines:
                 rows = [row for row in csv.DictReader(lines) if row["dtype"] == measured]
+            slower = _slower(folder.name)
             made = [
                 Curve(
                     ladder.find(row["rung"]), ladder.read_settings(row["settings"]),
-                    tuple(float(row[cost]) for cost in COSTS),
+                    tuple(slower[cost] * float(row[cost]) for cost in COSTS),
                 )
                 for row in rows
             ]  # fmt: skip

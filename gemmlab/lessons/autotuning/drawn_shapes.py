@@ -7,7 +7,9 @@ from gemmlab.ladder import SIMULATED, Problem
 from gemmlab.plots import style
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, WIDTH
+from gemmlab.products import choosing
 from gemmlab.products.choosing import TYPES
+from gemmlab.products.estimate import ROW_BYTES
 from gemmlab.records import registry
 
 FILE = "judged.csv"
@@ -34,12 +36,41 @@ def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
     rows = {}
     for dtype, of_type in table.groupby("dtype"):
         for family, part in (("all", of_type), *of_type.groupby("family")):
-            share = part["share"]
-            rows[dtype, family] = {
-                "shapes": len(part), "mean": _mean(share),
-                "least": round(share.min(), 2), "below 0.9": int((share < 0.9).sum()),
-                "beside proposals": _mean(part["cublaslt_us"] / part["us"]),
-            }  # fmt: skip
+            beside = _mean(part["cublaslt_us"] / part["us"])
+            rows[dtype, family] = _summary(part["share"]) | {"beside proposals": beside}
+    return _as_table(rows)
+
+
+def beside_nearest(table: pandas.DataFrame) -> pandas.DataFrame:
+    """For each type: what the fastest settings of the nearest recorded shape are worth, at the
+    recorded shapes themselves, at drawn ones, and at those whose rows begin at multiples of 16
+    bytes; and what the model's choice is worth at drawn ones. Raises BadRecord."""
+    rows = {}
+    for dtype, of_type in table[table["nearest_us"].notna()].groupby("dtype"):
+        recorded_at: dict[Problem, list[choosing.Row]] = {}
+        for row in choosing.recorded(dtype):
+            if (row.problem.batch, row.problem.ops) == (1, "NN"):
+                recorded_at.setdefault(row.problem, []).append(row)
+        fastest = [max(there, key=lambda row: row.tflops) for there in recorded_at.values()]
+        tuned = pandas.Series([row.share for row in fastest])
+        rows[dtype, "nearest record, where recorded"] = _summary(tuned)
+        nearest = of_type["cublas_us"] / of_type["nearest_us"]
+        size = TYPES[dtype].a.bytes
+        aligned = (of_type["n"] * size % ROW_BYTES == 0) & (of_type["k"] * size % ROW_BYTES == 0)
+        rows[dtype, "nearest record, drawn shapes"] = _summary(nearest)
+        rows[dtype, f"nearest record, rows of whole {ROW_BYTES} bytes"] = _summary(nearest[aligned])
+        rows[dtype, "model, drawn shapes"] = _summary(of_type["share"])
+    return _as_table(rows)
+
+
+def _summary(share: pandas.Series) -> dict[str, float]:
+    return {
+        "shapes": len(share), "mean": _mean(share), "least": round(share.min(), 2),
+        "below 0.9": int((share < 0.9).sum()),
+    }  # fmt: skip
+
+
+def _as_table(rows: dict) -> pandas.DataFrame:
     return pandas.DataFrame(rows).T.astype({"shapes": int, "below 0.9": int})
 
 
