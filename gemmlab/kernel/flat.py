@@ -1,12 +1,11 @@
 """A kernel in one piece for its settings: headers inlined, #if resolved, no more than is used."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmlab.folders import kernel_file
-from gemmlab.kernel.conditions import BadCondition, is_defined, value_of
 from gemmlab.kernel.fingerprint import TEXT
 from gemmlab.kernel.pruned import COMMENT, DEFINITION, LITERAL, PIECE, Line, bare, pruned
 from gemmlab.ladder import Settings
@@ -15,6 +14,10 @@ WIDTH = 100
 LINE = re.compile(rf"(?P<line>(?:{COMMENT}|{LITERAL}|\\\n|[^\n])*)\n", re.S)
 DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.S)
 INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
+DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
+NOT = re.compile(r"!(?!=)\s*(\w+|\([^()]*\))")
+
+Macros = Mapping[str, str | None]  # the bodies of macros; None of those that have parameters
 
 
 class NotFlat(Exception):
@@ -41,6 +44,41 @@ def counts(text: str) -> tuple[int, int]:
 
 
 # ---- what the preprocessor does ------------------------------------------------------------------
+
+
+def value_of(expression: str, macros: Macros) -> int:
+    """Of what stands behind #if: macros, numbers, arithmetic, comparisons, &&, || and !. A name
+    that is no macro is 0. Raises ValueError."""
+    text = DEFINED.sub(lambda match: str(+is_defined(match[1] or match[2], macros)), expression)
+    text = _expanded(text, macros, frozenset())
+    python = NOT.sub(r"(not \1)", text).replace("&&", " and ").replace("||", " or ")
+    try:
+        if re.search(r"[^\d\s()+*/%<>=!&|-]", text):  # no more than eval may see
+            raise SyntaxError
+        return int(eval(python.replace("/", "//").strip()))
+    except (SyntaxError, ArithmeticError, TypeError):
+        raise ValueError(f"the value of {expression!r} cannot be computed") from None
+
+
+def is_defined(name: str, macros: Macros) -> bool:
+    """Raises ValueError for a name that belongs to the compiler."""
+    if name.startswith("__") and name not in macros:
+        raise ValueError(f"only the compiler knows {name}")
+    return name in macros
+
+
+def _expanded(text: str, macros: Macros, within: frozenset[str]) -> str:
+    """With the bodies of macros instead of their names, but of none `within` its own."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[0]
+        if name in within or not is_defined(name, macros):
+            return "0"
+        if (body := macros[name]) is None:
+            raise ValueError(f"{name} is a macro with parameters")
+        return _expanded(body, macros, within | {name})
+
+    return re.sub(r"\b[A-Za-z_]\w*", replaced, text)
 
 
 @dataclass
@@ -76,7 +114,7 @@ class _Code:
                     (headers if first else lines).extend(self._header(include[1], (*around, file)))
                 elif (shown := self._shown(file, line, branches)) is not None:
                     lines.append((file, shown))
-            except BadCondition as error:
+            except ValueError as error:
                 raise NotFlat(f"{file}: {line.strip()}: {error}") from None
         if branches:
             raise NotFlat(f"{file}: an #if has no #endif")
@@ -87,9 +125,9 @@ class _Code:
             return []
         path = kernel_file(name)
         if not path.is_file():
-            raise BadCondition("it is in no folder of kernels")
+            raise ValueError("it is in no folder of kernels")
         if name in around:
-            raise BadCondition("it includes itself")
+            raise ValueError("it includes itself")
         return self.lines_of(name, path.read_text(encoding="utf-8"), around)
 
     def _shown(self, file: str, line: str, branches: list[_Branch]) -> str | None:
@@ -102,7 +140,7 @@ class _Code:
             branches.append(_Branch(holds, holds or not counts, rest if word == "ifndef" else ""))
         elif word in ("elif", "else", "endif"):
             if not branches:
-                raise BadCondition("no #if is before it")
+                raise ValueError("no #if is before it")
             branch = branches.pop()
             if word != "endif":
                 counts = not branch.done and (word == "else" or self._holds("if", rest))
@@ -127,7 +165,7 @@ class _Code:
         at = next((p.start() for p in PIECE.finditer(line) if p["comment"]), len(line))
         match = DEFINITION.match(line[:at])
         if match is None:
-            raise BadCondition("it defines nothing")
+            raise ValueError("it defines nothing")
         name, parameters, body = match.groups()
         if all(branch.counts for branch in branches):
             self.macros[name] = None if parameters else body.replace("\\\n", " ").strip()
