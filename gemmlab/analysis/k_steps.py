@@ -116,12 +116,10 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     counts as arrived at the end of the frame before its first read: it is then that its warp has
     waited for it. A product counts as done once both of its elements have been read.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError where threads seem to read what their elements of C do not need, and for a kernel
-    with mbarriers, whose warps take no steps together.
+    Raises LaunchError for a block that is not there, and ValueError where threads seem to read what
+    their elements of C do not need, and for a kernel with mbarriers, whose warps take no steps
+    together.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     block = cast(Triple, tuple(block))  # a list is as good
     if any(step.opcode.startswith("mbarrier.") for step in trace.run.instructions(block, 0)):
         raise ValueError(
