@@ -87,15 +87,11 @@ TYPES = {
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
-class TensorMapError(RuntimeError):
-    """The driver refused a tensor map. The message says of which array, box and swizzle."""
-
-
 def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
     """The map of a CuPy array (C-contiguous, 1 to 5 axes), as an argument of a launch: (1,) V128.
 
     `box`: elements along each axis of the array, in its order; what is outside is loaded as zeros.
-    Raises TensorMapError.
+    Raises RuntimeError where the driver refuses it.
     """
     axes = array.ndim
     room = np.zeros(2 * MAP_BYTES, np.uint8)
@@ -113,7 +109,7 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
         numbers(ctypes.c_uint32, (1,) * axes), 0, SWIZZLES[swizzle], 0, 0,
     )  # fmt: skip
     if code:
-        raise TensorMapError(
+        raise RuntimeError(
             f"cuTensorMapEncodeTiled refused a map of {array.dtype} {array.shape} with boxes of "
             f"{box} and swizzle {swizzle} (CUDA error {code}): rows begin at multiples of 16 bytes"
         )
