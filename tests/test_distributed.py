@@ -211,7 +211,7 @@ def test_a_missing_event_is_named():
     )
     overtaken = schedule.without(1, "gather 2", "product 0")
     with pytest.raises(
-        order.DataRace, match=r"rank 1: 'gather 2' writes A slot 0.* 'product 0' may read"
+        ScheduleError, match=r"rank 1: 'gather 2' writes A slot 0.* 'product 0' may read"
     ):
         in_turn.run(overtaken, Whole(), *matrices(UNEVEN))
     assert order.findings(overtaken.with_event(1, "gather 2", "product 0")) == []

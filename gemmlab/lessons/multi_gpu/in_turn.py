@@ -152,7 +152,7 @@ class Result:
 def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     """A @ B by the schedule. `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision.
 
-    Raises ScheduleError for other shapes, DataRace, Stuck, and KernelMistake in the simulator.
+    Raises ScheduleError for other shapes, races and endless waits, KernelMistake in the simulator.
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
