@@ -109,7 +109,7 @@ def warp_map(trace: Trace) -> Picture:
     Dark cells are the elements that lanes request, with the lane's number where it fits; pale
     cells share a 32-byte sector with them. A and B are loads, C is a store.
 
-    Raises TraceError for a warp that does not load A and B from global memory.
+    Raises LookupError for a warp that does not load A and B from global memory.
     """
     loads = [trace.warp_access("A"), trace.warp_access("B")]
     accesses = [*loads, trace.warp_access("C", op="store")]
@@ -184,8 +184,7 @@ def _notes(access: Access, window: tuple[range, range]) -> list[str]:
     rows, columns = window
     asked = len(access.lanes) * access.width
     lines = [
-        f"{access.op}, line {access.line}: {plural(access.requests, 'request')}, "
-        f"{plural(access.sectors, 'sector')}",
+        f"{access.op}, line {access.line}: 1 request, {plural(access.sectors, 'sector')}",
         f"{asked:,} bytes asked, {access.sectors * SECTOR_BYTES:,} moved",
     ]
     if (len(rows), len(columns)) != tuple(access.shape):

@@ -7,7 +7,7 @@ import numpy as np
 import pandas
 
 from gemmlab import ladder
-from gemmlab.kernel.trace import Access, Trace, TraceError
+from gemmlab.kernel.trace import Access, Trace
 from gemmlab.ladder import SINGLE, Problem, Target, read_settings
 from gemmlab.ladder.problem import OPERATIONS
 from gemmlab.lessons.batched import measure as batches
@@ -98,13 +98,13 @@ def copy_of(
 ) -> Copy:
     """The first copy of `array`, "A" or "B", by a warp.
 
-    trace: of one step along K. Raises TraceError for a warp that copies nothing of the matrix.
+    trace: of one step along K. Raises LookupError for a warp that copies nothing of the matrix.
     """
     accesses = trace.run.accesses(block, warp)
     pairs = pairwise(accesses)
     kept = next((to for at, to in pairs if at.array == array and to.operation == "copy"), None)
     if kept is None:
-        raise TraceError(
+        raise LookupError(
             f"{trace.kernel_name}: warp {warp} of block {block} copies nothing of {array}"
         )
     base = min(

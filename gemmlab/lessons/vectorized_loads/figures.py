@@ -67,7 +67,7 @@ def _lines(access: Access) -> list[int]:
 
 def _cost(access: Access) -> str:
     return (
-        f"{len(access.lanes) * access.width} bytes in {plural(access.requests, 'request')} "
+        f"{len(access.lanes) * access.width} bytes in 1 request "
         f"and {plural(access.sectors, 'sector')}"
     )
 
