@@ -60,7 +60,7 @@ class PackedLaunch:
         )  # fmt: skip
         self._config, self._reference, self._stream = config, ctypes.byref(config), 0
         self._kernel = ctypes.c_void_p(function.kernel.ptr)
-        self._launch = _driver().cuLaunchKernelEx
+        self._launch = driver().cuLaunchKernelEx
 
     def pass_instead(self, at: int, structure: np.ndarray, address: int) -> None:
         """Exchange an argument: an array of one element, and where it lies."""
@@ -102,7 +102,7 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
         return (kind * max(len(values), 1))(*values)
 
     # The driver's order of axes is the reverse of NumPy's.
-    code = _driver().cuTensorMapEncodeTiled(
+    code = driver().cuTensorMapEncodeTiled(
         ctypes.c_void_p(made.ctypes.data), TYPES[array.dtype.name], axes,
         ctypes.c_void_p(array.data.ptr), numbers(ctypes.c_uint64, array.shape[::-1]),
         numbers(ctypes.c_uint64, array.strides[-2::-1]), numbers(ctypes.c_uint32, box[::-1]),
@@ -117,5 +117,6 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
 
 
 @cache
-def _driver() -> Any:
+def driver() -> Any:
+    """The driver's functions. Raises OSError where there is none."""
     return ctypes.CDLL("libcuda.so.1")
