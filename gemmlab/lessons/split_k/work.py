@@ -65,9 +65,7 @@ def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) 
     Raises LookupError for a kernel that does not read A and B tile by tile.
     """
     trace = kernel.scheduled_for(sm_count).trace(m, n, k, batch=batch)
-    sizes = [kernel.settings.get(name) for name in ("BM", "BN", "BK")]
-    if None in sizes:
-        raise LookupError(f"{kernel.name} has no BM, BN and BK, so no tiles along K")
+    sizes = [kernel.settings[name] for name in ("BM", "BN", "BK")]
     rows, columns, step = (-(-size // tile) for size, tile in zip((m, n, k), sizes, strict=True))
     free = [(0, sm) for sm in range(sm_count)]  # when, and which
     parts = []
