@@ -264,12 +264,10 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     Warp 0 is dark, with the lane in each cell where it fits. Beside the map, the elements of a few
     threads in numbers.
 
-    Raises LaunchError for a block that is not there, and ValueError for one that stores nothing.
+    Raises LaunchError for a block that is not there.
     """
     played = Played.of(trace, block)
     owner = played.owner
-    if (owner == NOTHING).all():
-        raise ValueError(f"block_map: block {block} of {trace.kernel_name} stores nothing in C.")
     frame = played.frame()
     rows, columns = (indices[:MOST_OF_C] for indices in frame)
     # Square where there is room, else up to a third of an inch in the shorter direction.
