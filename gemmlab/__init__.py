@@ -82,17 +82,8 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Raises ImportError, saying what to install, for what draws with ipywidgets without them."""
     if name not in _LATER:
         raise AttributeError(f"module 'gemmlab' has no attribute {name!r}")
     place, item = _LATER[name]
-    try:
-        module = import_module(f"gemmlab.{place}")
-    except ModuleNotFoundError as error:
-        if error.name != "ipywidgets":
-            raise
-        raise ImportError(
-            f"gl.{name} needs ipywidgets, which is not here: pip install ipywidgets, "
-            "then restart the kernel."
-        ) from None
+    module = import_module(f"gemmlab.{place}")
     return module if item is None else getattr(module, item)

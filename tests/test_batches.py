@@ -8,7 +8,6 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.cuda.device import gpu, why_no_gpu
-from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder import Problem
 from gemmlab.lessons.batched import measure as batches
 from gemmlab.lessons.batched import tables as copies
@@ -94,9 +93,3 @@ def test_layouts_are_counted_by_their_letters():
     for ops, (a, b) in by_element.items():
         assert table.loc[ops, "bytes a lane of A"] == (4 if a else 16), ops
         assert table.loc[ops, "copies of B"] == (32 if b else 8), ops
-
-
-def test_a_warp_that_copies_nothing_is_named():
-    trace = gl.load("02_coalescing").trace(32, 32, 8)
-    with pytest.raises(TraceError, match=r"02_coalescing: warp 0 of block .* copies nothing of A"):
-        copies.copy_of(trace, "A")

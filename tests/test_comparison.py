@@ -98,8 +98,3 @@ def test_the_speed_is_the_recorded_one_and_says_of_which_gpu(tiles):
 )
 def test_the_names_are_the_rungs_and_the_settings_that_differ(a, b, names):
     assert compare(*(gl.load(name, **settings) for name, settings in (a, b))).names == names
-
-
-def test_anything_but_two_kernels_is_refused():
-    with pytest.raises(TypeError, match=r"takes two kernels.*'03_shared_memory'"):
-        gl.compare(gl.load(SHARED), SHARED)

@@ -98,16 +98,3 @@ def test_hidden_is_what_lies_under_products_of_the_rank_that_hides_least():
     assert (timeline.moving_ms(0), timeline.hidden_ms(0)) == (4.0, 2.0)
     assert timeline.hidden == 0.5 and timeline.ms == 5.0
     assert Timeline(make.one_rank(LARGE), (), "").hidden is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"link_bytes_per_second": 0}, "a rate is 0; it must be above 0"),
-        ({"network_bytes_per_second": -1.0}, "a rate is -1.0"),
-        ({"gpus_per_host": 0}, "gpus_per_host is 0"),
-    ],
-)
-def test_a_machine_without_rates_is_refused(changes, message):
-    with pytest.raises(ScheduleError, match=message):
-        replace(FAST, **changes)

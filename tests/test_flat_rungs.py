@@ -65,5 +65,6 @@ def test_the_flat_text_compiles_to_the_same_instructions(rung, settings):
 def test_other_architectures_have_their_own_branches():
     (rung,) = (rung for rung in RUNGS if rung.name == "10_register_banks")
     waits = {arch: flat(rung.path, rung.defaults, arch) for arch in ("sm_80", "sm_90a")}
-    assert "test_wait" in waits["sm_80"] and "try_wait" not in waits["sm_80"]
-    assert "try_wait" in waits["sm_90a"] and "test_wait" not in waits["sm_90a"]
+    test, attempt = "mbarrier.test_wait", "mbarrier.try_wait"
+    assert test in waits["sm_80"] and attempt not in waits["sm_80"]
+    assert attempt in waits["sm_90a"] and test not in waits["sm_90a"]

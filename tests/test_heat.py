@@ -127,8 +127,3 @@ def test_a_kernel_in_a_header_is_not_said_to_touch_nothing():
     where = "of global memory are of a kernel in a header"
     assert sectors and f"all {sectors:,} sectors {where}" in caption
     assert "no line touches" not in caption
-
-
-def test_anything_but_a_trace_is_refused():
-    with pytest.raises(TypeError, match="heat takes a trace"):
-        gl.heat("01_naive")

@@ -8,7 +8,6 @@ import pytest
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.trace import TraceError
 from gemmlab.ladder import Problem
 from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
@@ -135,7 +134,7 @@ def test_blocks_of_17_have_one_tile_each():
 
 
 def test_a_kernel_that_stores_without_the_copy_engine_is_refused():
-    with pytest.raises(TraceError, match="stores 0 tiles of C and brings 2 boxes"):
+    with pytest.raises(LookupError, match="stores 0 tiles of C and brings 2 boxes"):
         schedule(kernel(TMA_WGMMA, BM=64, BN=64, STAGES=1), 64, 64, 64, sm_count=1)
 
 

@@ -81,7 +81,7 @@ def test_products_are_done_up_to_k_and_are_those_of_the_counters(name, settings,
         assert not before.written.any()
     last = frames[-1]
     assert (last.done == trace.k * last.mine).all() and (last.written == last.mine).all()
-    assert last.actions == ["write C"] and last.products == (trace.k, trace.k)
+    assert list(last.actions) == ["write C"] and last.products == (trace.k, trace.k)
     assert last.done.sum() + last.mine.sum() * ADDED.get(name, 0) == trace.run.multiply_adds
 
 
@@ -111,7 +111,8 @@ def test_memory_and_masks_tell_the_same(name, settings, walks):
 @pytest.mark.parametrize("name", ["03_shared_memory", "05_thread_tile_2d", "07_bank_conflicts"])
 def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
     frames = walks(name)
-    assert [frame.actions for frame in frames] == [["load"], ["multiply"]] * STEPS + [["write C"]]
+    each = [list(frame.actions) for frame in frames]
+    assert each == [["load"], ["multiply"]] * STEPS + [["write C"]]
     for frame in frames[:-1]:
         number = frame.number // 2
         for array in "AB":
@@ -126,7 +127,7 @@ def test_warp_tiling_loads_the_next_tile_into_registers_before_it_multiplies(wal
     frames = walks("08_warp_tiling")
     both = ["load", "multiply"]
     actions = [["load"], ["store"], *[both, ["store"]] * (STEPS - 1), ["multiply"], ["write C"]]
-    assert [frame.actions for frame in frames] == actions
+    assert [list(frame.actions) for frame in frames] == actions
     for array in "AB":
         assert (frames[2].arriving[array] == tile(frames[2], array, [1])).all()
         assert ((frames[2].kept[array] == 0) == tile(frames[2], array, [0])).all()
@@ -181,8 +182,6 @@ def test_at_the_edge_of_c_and_of_k(walks):
 
 
 def test_what_cannot_be_followed_is_refused():
-    with pytest.raises(TypeError, match="steps takes a trace"):
-        k_steps.of("03_shared_memory")
     trace = gl.load("01_naive").trace(64, 8, 16)
     with pytest.raises(LaunchError, match="is not in the grid"):
         k_steps.of(trace, (5, 0, 0))

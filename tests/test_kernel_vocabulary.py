@@ -9,7 +9,7 @@ import pytest
 
 from gemmlab.folders import kernel_files
 from gemmlab.kernel.compiler import require_compiles
-from gemmlab.kernel.pruned import PIECE, bare
+from gemmlab.kernel.flat import PIECE, bare
 from gemmlab.ladder import RUNGS
 from tools import headers
 

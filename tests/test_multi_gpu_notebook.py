@@ -44,8 +44,6 @@ def test_lines_are_those_of_the_file(maker):
     for number, line in zip(listing.numbers, listing.text.splitlines(), strict=True):
         assert source[number - 1].strip().startswith(line.strip())
     assert "Step(" in listing.text and listing.text.rstrip().endswith("]")
-    with pytest.raises(ValueError, match="one_rank has no line that begins with"):
-        schedule_lines(make.one_rank)
 
 
 # ---- sliders -------------------------------------------------------------------------------------

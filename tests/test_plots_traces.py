@@ -251,8 +251,6 @@ def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
             draw(flat)
     with pytest.raises(ValueError, match="stores nothing in C"):
         plots.thread_tile(traces(THREE, (64, 64, 128)), thread=1024)
-    with pytest.raises(ValueError, match="loads 4 bytes"):
-        staging(traces(FIVE, (128, 64, 32), BN=64))
     with pytest.raises(ValueError, match="columns are too many"):
         plots.timeline(gl.load(EIGHT).trace(128, 128, 128))
     with pytest.raises(ValueError, match="20 tiles do not fit"):

@@ -3,7 +3,6 @@
 import pytest
 
 import gemmlab
-from gemmlab.kernel.trace import TraceError
 from gemmlab.lessons.naive import measure as requests
 from gemmlab.lessons.vectorized_loads.tables import shared_access, wavefronts
 from gemmlab.loading import load
@@ -31,7 +30,7 @@ def test_lanes_that_want_one_word_take_it_together():
 
 
 def test_a_kernel_that_loads_several_k_at_once_is_refused():
-    with pytest.raises(TraceError, match="loads of A"):
+    with pytest.raises(LookupError, match="loads of A"):
         requests.by_k(load("06_vectorized_loads"), (64,))
 
 
@@ -52,7 +51,7 @@ def test_shared_access_returns_the_first_access_of_a_line_and_warp(trace):
 
 
 def test_a_line_without_such_an_access_is_told(trace):
-    with pytest.raises(TraceError, match="no store of shared memory on a line that begins"):
+    with pytest.raises(LookupError, match="no store of shared memory on a line that begins"):
         shared_access(trace, "*(float4*)&fragment_b", op="store")
 
 
@@ -63,5 +62,5 @@ def test_wavefronts_of_an_access_are_counted():
     first = [int(address) - int(store.addresses[0]) for address in store.addresses[:5]]
     assert first == [0, 2048, 4096, 6144, 4]
     assert wavefronts(trace, "a[k + 0]", op="store") == 4
-    with pytest.raises(TraceError, match="no load of shared memory"):
+    with pytest.raises(LookupError, match="no load of shared memory"):
         wavefronts(trace, "a[k + 0]")

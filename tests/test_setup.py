@@ -541,20 +541,3 @@ def test_the_line_of_the_page_on_running_installs_all_that_it_shows():
         listed += EXTRAS[extra]
     names = {canonicalize_name(Requirement(text).name) for text in listed}
     assert {"ipywidgets", "matplotlib", "pandas", "cupy-cuda13x", "nvidia-cuda-nvrtc"} <= names
-
-
-def test_sliders_without_ipywidgets_say_what_to_install():
-    code = """
-import sys
-sys.modules["ipywidgets"] = None
-import gemmlab as gl
-for name in ("lab", "step_player"):
-    try:
-        getattr(gl, name)
-    except ImportError as error:
-        print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    first, second = done.stdout.splitlines()
-    assert first.startswith("gl.lab needs ipywidgets, which is not here: pip install ipywidgets")
-    assert second.startswith("gl.step_player needs ipywidgets")

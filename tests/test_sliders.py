@@ -19,12 +19,6 @@ from gemmlab.notebook.lab import View
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import NoRecord
 
-
-def test_a_kernel_is_answered_with_the_name_of_its_rung():
-    with pytest.raises(ladder.LadderError, match=r"not a kernel: gl\.lab\('01_naive'\) has the"):
-        gl.lab(gl.load("01_naive"))
-
-
 MOST = 1000  # combinations that are all tried
 
 

@@ -70,11 +70,6 @@ def test_what_cannot_be_shown_is_said_in_its_place(sizes, reason, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_anything_but_a_kernel_is_refused():
-    with pytest.raises(TypeError, match="takes a kernel"):
-        gl.step_player("03_shared_memory")
-
-
 def test_a_kernel_that_leaves_its_arrays_says_so():
     text = gl.load("01_naive").source().text.replace("[(size_t)row * K + k]", "[-1]")
     player = gl.step_player(gl.from_source(text, "01_naive"))

@@ -248,15 +248,8 @@ def compare(a: Kernel, b: Kernel, arch: str | None = None) -> Comparison:
     """What is known of kernel `b`, beside the same of kernel `a`.
 
     One block of each is traced, inside of a small product. `arch`: of registers and occupancy, such
-    as "sm_86"; that of `a` if None. Raises TypeError for what is no kernel, and what `of`
-    raises.
+    as "sm_86"; that of `a` if None. Raises what `of` raises.
     """
-    for kernel in (a, b):
-        if not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"compare takes two kernels, as gl.load(...) and gl.from_source(...) give, not "
-                f"{kernel!r}."
-            )
     arch = arch or a.arch
     return Comparison(of(a, arch), of(b, arch))
 

@@ -73,8 +73,9 @@ class Frame:
         return f"{some} of {self.trace.k} products"
 
     @cached_property
-    def _actions(self) -> dict[str, str]:
-        """Each of `actions` that happens -> what the block does, in words."""
+    def actions(self) -> dict[str, str]:
+        """What happens in the frame -> the same in words: "load", "store", "multiply", "write C".
+        What is loaded and stored in the same frame is said to be loaded."""
         only_stored = {name: stored & ~self.loaded[name] for name, stored in self.stored.items()}
         happens = {
             "load": (self.loaded, "loads {}"),
@@ -91,12 +92,6 @@ class Frame:
         return words
 
     @property
-    def actions(self) -> list[str]:
-        """What happens in the frame, in a word each: "load", "store", "multiply", "write C". What
-        is loaded and stored in the same frame is said to be loaded."""
-        return list(self._actions)
-
-    @property
     def caption(self) -> str:
         """All of it in two sentences."""
         after = [f"each sum has {self.progress}"]
@@ -104,9 +99,7 @@ class Frame:
             after.append(f"{_elements(there)} lie in shared memory")
         if _any(self.arriving):
             after.append(f"{_elements(self.arriving)} are on their way")
-        return (
-            f"Block {self.block} {' and '.join(self._actions.values())}. Then {'; '.join(after)}."
-        )
+        return f"Block {self.block} {' and '.join(self.actions.values())}. Then {'; '.join(after)}."
 
 
 def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
@@ -116,12 +109,10 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     counts as arrived at the end of the frame before its first read: it is then that its warp has
     waited for it. A product counts as done once both of its elements have been read.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError where threads seem to read what their elements of C do not need, and for a kernel
-    with mbarriers, whose warps take no steps together.
+    Raises LaunchError for a block that is not there, and ValueError where threads seem to read what
+    their elements of C do not need, and for a kernel with mbarriers, whose warps take no steps
+    together.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"steps takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     block = cast(Triple, tuple(block))  # a list is as good
     if any(step.opcode.startswith("mbarrier.") for step in trace.run.instructions(block, 0)):
         raise ValueError(

@@ -29,11 +29,6 @@ class Difference:
     more: Callable[[Trace], int]
     most: Callable[[Trace], int] | None = None
 
-    def explains(self, trace: Trace, more: float) -> bool:
-        """Whether the GPU may have counted so many more than the simulator."""
-        least = self.more(trace)
-        return least <= more <= (self.most(trace) if self.most else least)
-
 
 def of(trace: Trace) -> list[Difference]:
     """Those that a trace of a rung meets, in which the simulator looked at all that it counts."""
@@ -48,7 +43,8 @@ def of(trace: Trace) -> list[Difference]:
 def is_known(trace: Trace, metric: str, more: float) -> bool:
     """Whether the GPU counts so many more: as is known of the metric, else as many as here."""
     known = [difference for difference in of(trace) if difference.metric == metric]
-    return all(difference.explains(trace, more) for difference in known) if known else not more
+    explained = [each.more(trace) <= more <= (each.most or each.more)(trace) for each in known]
+    return all(explained) if known else not more
 
 
 def _predicated(trace: Trace) -> int:

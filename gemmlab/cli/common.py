@@ -40,10 +40,6 @@ def rung_name(name: str) -> str:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def rung_or_auto(name: str) -> str:
-    return name if name == AUTO else rung_name(name)
-
-
 def setting(text: str) -> tuple[str, int]:
     name, equals, value = text.partition("=")
     if not equals or not name or not value.lstrip("-").isdigit():

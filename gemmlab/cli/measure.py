@@ -41,7 +41,7 @@ def add(commands: Commands) -> None:
         "where none is recorded it says so, and ends with 0 all the same.",
     )  # fmt: skip
     parser.add_argument(
-        "kernel", type=common.rung_or_auto,
+        "kernel", type=lambda name: name if name == AUTO else common.rung_name(name),
         help="a rung, such as 01_naive; or auto, what gl.choose takes",
     )  # fmt: skip
     for name, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):

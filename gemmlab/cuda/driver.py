@@ -60,7 +60,7 @@ class PackedLaunch:
         )  # fmt: skip
         self._config, self._reference, self._stream = config, ctypes.byref(config), 0
         self._kernel = ctypes.c_void_p(function.kernel.ptr)
-        self._launch = _driver().cuLaunchKernelEx
+        self._launch = driver().cuLaunchKernelEx
 
     def pass_instead(self, at: int, structure: np.ndarray, address: int) -> None:
         """Exchange an argument: an array of one element, and where it lies."""
@@ -87,15 +87,11 @@ TYPES = {
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
-class TensorMapError(RuntimeError):
-    """The driver refused a tensor map. The message says of which array, box and swizzle."""
-
-
 def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
     """The map of a CuPy array (C-contiguous, 1 to 5 axes), as an argument of a launch: (1,) V128.
 
     `box`: elements along each axis of the array, in its order; what is outside is loaded as zeros.
-    Raises TensorMapError.
+    Raises RuntimeError where the driver refuses it.
     """
     axes = array.ndim
     room = np.zeros(2 * MAP_BYTES, np.uint8)
@@ -106,14 +102,14 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
         return (kind * max(len(values), 1))(*values)
 
     # The driver's order of axes is the reverse of NumPy's.
-    code = _driver().cuTensorMapEncodeTiled(
+    code = driver().cuTensorMapEncodeTiled(
         ctypes.c_void_p(made.ctypes.data), TYPES[array.dtype.name], axes,
         ctypes.c_void_p(array.data.ptr), numbers(ctypes.c_uint64, array.shape[::-1]),
         numbers(ctypes.c_uint64, array.strides[-2::-1]), numbers(ctypes.c_uint32, box[::-1]),
         numbers(ctypes.c_uint32, (1,) * axes), 0, SWIZZLES[swizzle], 0, 0,
     )  # fmt: skip
     if code:
-        raise TensorMapError(
+        raise RuntimeError(
             f"cuTensorMapEncodeTiled refused a map of {array.dtype} {array.shape} with boxes of "
             f"{box} and swizzle {swizzle} (CUDA error {code}): rows begin at multiples of 16 bytes"
         )
@@ -121,5 +117,6 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
 
 
 @cache
-def _driver() -> Any:
+def driver() -> Any:
+    """The driver's functions. Raises OSError where there is none."""
     return ctypes.CDLL("libcuda.so.1")

@@ -1,20 +1,29 @@
 """A kernel in one piece for its settings: headers inlined, #if resolved, no more than is used."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gemmlab.folders import kernel_file
-from gemmlab.kernel.conditions import BadCondition, is_defined, value_of
 from gemmlab.kernel.fingerprint import TEXT
-from gemmlab.kernel.pruned import COMMENT, DEFINITION, LITERAL, PIECE, Line, bare, pruned
 from gemmlab.ladder import Settings
 
+Line = tuple[str, str]  # of which file, and the text; one that ends with \ has the next one, too
+
 WIDTH = 100
+COMMENT = r"//[^\n]*|/\*.*?\*/"
+LITERAL = r'R"(?P<end>[^()\s]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\''
+PIECE = re.compile(rf"(?P<comment>{COMMENT})|(?P<literal>{LITERAL})", re.S)
+DEFINITION = re.compile(r"\s*#\s*define\s+(\w+)(\()?\s*(.*)", re.S)
+HEADING = "// ----"
 LINE = re.compile(rf"(?P<line>(?:{COMMENT}|{LITERAL}|\\\n|[^\n])*)\n", re.S)
 DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.S)
 INCLUDE = re.compile(r'\s*#\s*include\s*"([^"]+)"')
+DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
+NOT = re.compile(r"!(?!=)\s*(\w+|\([^()]*\))")
+
+Macros = Mapping[str, str | None]  # the bodies of macros; None of those that have parameters
 
 
 class NotFlat(Exception):
@@ -35,12 +44,52 @@ def flat(source: str | Path, settings: Settings, arch: str = "sm_90a") -> str:
     return _joined(pruned(code.lines_of(name, text, ()), given), name)
 
 
+def bare(text: str) -> str:
+    """The code without comments, and with nothing in its literals."""
+    return PIECE.sub(lambda piece: " " if piece["comment"] else '""', text)
+
+
 def counts(text: str) -> tuple[int, int]:
     """All lines, and those with code: without comments and blanks."""
     return text.count("\n"), sum(bool(line.strip()) for line in bare(text).split("\n"))
 
 
 # ---- what the preprocessor does ------------------------------------------------------------------
+
+
+def value_of(expression: str, macros: Macros) -> int:
+    """Of what stands behind #if: macros, numbers, arithmetic, comparisons, &&, || and !. A name
+    that is no macro is 0. Raises ValueError."""
+    text = DEFINED.sub(lambda match: str(+is_defined(match[1] or match[2], macros)), expression)
+    text = _expanded(text, macros, frozenset())
+    python = NOT.sub(r"(not \1)", text).replace("&&", " and ").replace("||", " or ")
+    try:
+        if re.search(r"[^\d\s()+*/%<>=!&|-]", text):  # no more than eval may see
+            raise SyntaxError
+        return int(eval(python.replace("/", "//").strip()))
+    except (SyntaxError, ArithmeticError, TypeError):
+        raise ValueError(f"the value of {expression!r} cannot be computed") from None
+
+
+def is_defined(name: str, macros: Macros) -> bool:
+    """Raises ValueError for a name that belongs to the compiler."""
+    if name.startswith("__") and name not in macros:
+        raise ValueError(f"only the compiler knows {name}")
+    return name in macros
+
+
+def _expanded(text: str, macros: Macros, within: frozenset[str]) -> str:
+    """With the bodies of macros instead of their names, but of none `within` its own."""
+
+    def replaced(match: re.Match[str]) -> str:
+        name = match[0]
+        if name in within or not is_defined(name, macros):
+            return "0"
+        if (body := macros[name]) is None:
+            raise ValueError(f"{name} is a macro with parameters")
+        return _expanded(body, macros, within | {name})
+
+    return re.sub(r"\b[A-Za-z_]\w*", replaced, text)
 
 
 @dataclass
@@ -76,7 +125,7 @@ class _Code:
                     (headers if first else lines).extend(self._header(include[1], (*around, file)))
                 elif (shown := self._shown(file, line, branches)) is not None:
                     lines.append((file, shown))
-            except BadCondition as error:
+            except ValueError as error:
                 raise NotFlat(f"{file}: {line.strip()}: {error}") from None
         if branches:
             raise NotFlat(f"{file}: an #if has no #endif")
@@ -87,9 +136,9 @@ class _Code:
             return []
         path = kernel_file(name)
         if not path.is_file():
-            raise BadCondition("it is in no folder of kernels")
+            raise ValueError("it is in no folder of kernels")
         if name in around:
-            raise BadCondition("it includes itself")
+            raise ValueError("it includes itself")
         return self.lines_of(name, path.read_text(encoding="utf-8"), around)
 
     def _shown(self, file: str, line: str, branches: list[_Branch]) -> str | None:
@@ -102,7 +151,7 @@ class _Code:
             branches.append(_Branch(holds, holds or not counts, rest if word == "ifndef" else ""))
         elif word in ("elif", "else", "endif"):
             if not branches:
-                raise BadCondition("no #if is before it")
+                raise ValueError("no #if is before it")
             branch = branches.pop()
             if word != "endif":
                 counts = not branch.done and (word == "else" or self._holds("if", rest))
@@ -127,7 +176,7 @@ class _Code:
         at = next((p.start() for p in PIECE.finditer(line) if p["comment"]), len(line))
         match = DEFINITION.match(line[:at])
         if match is None:
-            raise BadCondition("it defines nothing")
+            raise ValueError("it defines nothing")
         name, parameters, body = match.groups()
         if all(branch.counts for branch in branches):
             self.macros[name] = None if parameters else body.replace("\\\n", " ").strip()
@@ -157,3 +206,92 @@ def _joined(lines: Iterable[Line], root: str) -> str:
             last = file
         shown.append(text)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(shown).strip() + "\n")
+
+
+# ---- what is used --------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class _Item:
+    """A definition or another piece of code, or a line that is none."""
+
+    lines: list[Line]
+    is_code: bool
+    paragraph: int  # a comment, and all that it stands above
+
+    @property
+    def code(self) -> str:
+        return bare("\n".join(text for _, text in self.lines))
+
+    @property
+    def words(self) -> set[str]:
+        return set(re.findall(r"[A-Za-z_]\w*", self.code))
+
+    @property
+    def names(self) -> set[str]:
+        """What it defines, and does nothing else."""
+        code = self.code.strip()
+        if "__global__" in code or "operator" in code:
+            return set()
+        if match := re.match(r"#\s*define\s+(\w+)|typedef\b[^()]*?(\w+);$|using\s+(\w+)\s*=", code):
+            return {name for name in match.groups() if name}
+        code = re.sub(r"^template\s*<[^{;]*?>\s*(?=struct|__device__|constexpr)", "", code)
+        if match := re.match(r"struct\s+(?:__align__\(\w+\)\s*)?(\w+)", code):
+            return {match[1]}
+        head = re.split(r"[={;]", code)[0]
+        if re.match(r"constexpr\b[^(]*$", head):
+            return set(re.findall(r"(\w+)\s*=[^=]", code))
+        if "__device__" in head:
+            return set(re.findall(r"\b(?!__)(\w+)\s*(?:<[^()]*>)?\s*\(", head)[:1])
+        return set()
+
+
+def _items(lines: Iterable[Line]) -> Iterator[_Item]:
+    open_lines: list[Line] = []
+    depth = paragraph = 0
+    has_code = False
+    file = ""
+    for line in lines:
+        code = bare(line[1]).strip()
+        if not code and not open_lines:
+            if has_code or line[0] != file or not line[1]:
+                paragraph, has_code = paragraph + 1, False
+            yield _Item([line], False, paragraph)
+        else:
+            open_lines.append(line)
+            has_code = True
+            if not code.startswith("#"):
+                depth += code.count("{") - code.count("}")
+            if depth == 0 and (code.startswith("#") or code.endswith((";", "}"))):
+                yield _Item(open_lines, True, paragraph)
+                open_lines = []
+        file = line[0]
+    if open_lines:
+        yield _Item(open_lines, True, paragraph)
+
+
+def pruned(lines: list[Line], settings: dict[str, str]) -> list[Line]:
+    """Without definitions that nothing else mentions, and without what is said of them alone. Those
+    of the settings stay."""
+    items = list(_items(lines))
+    code = [item for item in items if item.is_code]
+    kept = {item for item in code if not item.names or item.names & settings.keys()}
+    pasted = tuple(set(re.findall(r"(\w+)##", "".join(text for _, text in lines))))  # a name's part
+    kept |= {item for item in code if pasted and any(n.startswith(pasted) for n in item.names)}
+    words: set[str] = set().union(*(item.words for item in kept))
+    while mentioned := {item for item in code if item not in kept and item.names & words}:
+        kept |= mentioned
+        words = words.union(*(item.words for item in mentioned))
+    paragraphs = {item.paragraph for item in code} - {item.paragraph for item in kept}
+    files = {item.lines[0][0] for item in kept}.union(file for file, _ in lines[:1])
+    left: list[Line] = []  # the last one first
+    below = ("", HEADING)
+    for item in reversed(items):
+        if item not in kept and (item.is_code or item.paragraph in paragraphs):
+            continue
+        for file, text in reversed(item.lines):
+            is_last = file != below[0] or below[1].startswith(HEADING)
+            if file in files and not (text.startswith(HEADING) and is_last):
+                left.append((file, text))
+                below = (file, text) if text else below
+    return left[::-1]

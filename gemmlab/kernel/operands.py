@@ -111,11 +111,9 @@ class Operands:
 
     def spread_scales(self) -> tuple[Any, Any]:
         """Scales as float64 factors of op(A) and op(B)."""
-        kind = cast(Scales, self.precision.scales)
-        return (
-            kind.spread_over_a(self.scale_a, self.problem),
-            kind.spread_over_b(self.scale_b, self.problem),
-        )
+        kind, (m, n, k) = cast(Scales, self.precision.scales), self.problem.shape
+        of_b = kind.spread(self.scale_b, kind.columns, n, k).T
+        return kind.spread(self.scale_a, kind.rows, m, k), of_b
 
     def scaled(self, seed: int, to_device: Callable[[np.ndarray], Any]) -> Operands:
         """With scales of this seed and the one after it, as from_seed makes them."""

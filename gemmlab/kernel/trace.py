@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-class TraceError(LookupError):
-    """There is no such access in the trace. The message says what there is."""
-
-
 @dataclass(frozen=True)
 class Access:
     """What one warp touches of a matrix in one instruction.
@@ -40,7 +36,6 @@ class Access:
     addresses: np.ndarray
     width: int
     sectors: int
-    requests: int = 1
 
     @property
     def sector_elements(self) -> int:
@@ -103,11 +98,11 @@ class Trace:
         occurrence: int = 0,
     ) -> Access:  # fmt: skip
         """The `occurrence`-th time that this warp loads from, or stores to, `array`. Raises
-        TraceError, saying how often it does, where it does so less often."""
+        LookupError, saying how often it does, where it does so less often."""
         accesses = self.run.accesses(block, warp)
         accesses = [each for each in accesses if (each.array, each.operation) == (array, op)]
         if not -len(accesses) <= occurrence < len(accesses):
-            raise TraceError(
+            raise LookupError(
                 f"{self.kernel_name}: block {tuple(block)}, warp {warp} has {len(accesses)} {op}s "
                 f"of {array} at M={self.m} N={self.n} K={self.k}; there is none numbered "
                 f"{occurrence}"

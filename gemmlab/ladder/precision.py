@@ -155,15 +155,8 @@ class Scales:
         count = -(-lines // together) if together else 1
         return (count, -(-k // self.depth)) if self.depth else (count,)
 
-    def spread_over_a(self, scale: Any, problem: Problem) -> Any:
-        """float64, to be multiplied with op(A), (M, K)."""
-        return self._spread(scale, self.rows, problem.m, problem.k)
-
-    def spread_over_b(self, scale: Any, problem: Problem) -> Any:
-        """float64, to be multiplied with op(B), (K, N)."""
-        return self._spread(scale, self.columns, problem.n, problem.k).T
-
-    def _spread(self, scale: Any, together: int, lines: int, k: int) -> Any:
+    def spread(self, scale: Any, together: int, lines: int, k: int) -> Any:
+        """float64 (lines, k), or broadcast to it: each factor of so many lines `together`."""
         wide = scale.astype("float64").reshape(len(scale), -1)
         if together > 1:
             wide = wide.repeat(together, axis=0)[:lines]

@@ -299,14 +299,12 @@ def compare(
     """Time a kernel against cuBLAS at one shape, on the GPU here.
 
     `batch`: products in one launch, of cuBLAS too: by strides, or by arrays of addresses where the
-    kernel takes these. A and B are stored as the kernel takes them.
+    kernel takes these. A and B are stored as the kernel takes them. `pairs`: 2 or more.
 
     Raises NoGpu without a GPU, CublasError if the environment asks cuBLAS for less than FP32,
     VerificationError if the kernel is wrong, LaunchTooLong and TimingError for a shape that
     takes too long or does not fit, GpuFault for a fault, then and ever after.
     """
-    if pairs < 2:
-        raise TimingError(f"Timing takes 2 pairs or more, not {pairs}.")
     arena = arena_of(kernel, m, n, k, batch)
     require_verified(kernel)
     with arena:

@@ -159,22 +159,13 @@ def planted(name: str) -> Kernel:
 
 
 def find_mistake(kernel: Kernel, line: int | None) -> None:
-    """Say whether `line` of a kernel from planted(...) is the mistake. None: not answered yet.
-
-    Raises ValueError for another kernel, and for what is no line of it.
-    """
+    """Say whether `line` of a kernel from planted(...) is the mistake. None: not answered yet."""
     name = kernel.name
     mistake = _mistake(name)
     original = ladder.find(name).path.read_text(encoding="utf-8")
-    if kernel.text != original.replace(mistake.old, mistake.new):
-        raise ValueError(f"find_mistake takes the kernel that exercises.planted({name!r}) gave.")
     if line is None:
         print("Not answered yet: put the number of the line in place of None and run it again.")
-        return
-    number_of_lines = len(kernel.text.splitlines())
-    if isinstance(line, bool) or not isinstance(line, int) or not 1 <= line <= number_of_lines:
-        raise ValueError(f"line is {line!r}; {name}.cu has lines 1 to {number_of_lines}.")
-    if line in changed_lines(original, kernel.text):
+    elif line in changed_lines(original, kernel.text):
         print(f"Right: {mistake.what}. {mistake.seen[0].upper()}{mistake.seen[1:]}.")
     else:
         hint = mistake.hint[0].upper() + mistake.hint[1:]

@@ -24,11 +24,6 @@ class Term:
         """Its id in HTML: "term-bank-conflict"."""
         return "term-" + re.sub(r"\W+", "-", self.name.lower().strip("_"))
 
-    def is_in(self, text: str) -> bool:
-        """Whether a text uses it, in the singular or the plural."""
-        forms = "|".join(map(re.escape, (self.name, *self.also)))
-        return bool(re.search(rf"(?<!\w)({forms})(s|es)?(?!\w)", text, re.IGNORECASE))
-
 
 ENTRY = re.compile(r"^- \*\*(.+?)\*\*(?: \((.+?)\))?, (\w+): (.+)$", re.MULTILINE)
 

@@ -21,10 +21,8 @@ COUNTS = {"sectors": "global", "wavefronts": "shared"}  # and the memory that th
 def heat(trace: Trace) -> Heat:
     """The kernel's source with the traffic that each line caused in a trace.
 
-    Show it in a notebook, or print it: both say the same. Raises TypeError for anything else.
+    Show it in a notebook, or print it: both say the same.
     """
-    if not isinstance(trace, Trace):
-        raise TypeError(f"heat takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
     return Heat(trace)
 
 
@@ -44,7 +42,8 @@ class Heat:
         import pandas as pd
 
         source = self.trace.text.rstrip().splitlines()
-        first = next((at for at, text in enumerate(source) if _is_code(text)), 0)
+        code = (at for at, text in enumerate(source) if text.strip() and text.lstrip()[:2] != "//")
+        first = next(code, 0)
         lines = range(first + 1, len(source) + 1)
         table = pd.DataFrame({"line": lines, "source": source[first:]})
         counted = self.trace.lines
@@ -162,10 +161,6 @@ def _cell(row: dict, kind: str) -> tuple[str, str]:
     from gemmlab.plots.style import percent
 
     return (f"{row[kind]:,}", percent(row[f"{kind}_share"])) if row[kind] else ("", "")
-
-
-def _is_code(text: str) -> bool:
-    return bool(text.strip()) and not text.lstrip().startswith("//")
 
 
 def _folded(lines: int) -> str:

@@ -18,7 +18,7 @@ from gemmlab.analysis import facts as facts_of
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import IllegalSetting, LadderError, Rung, Settings
+from gemmlab.ladder import IllegalSetting, Rung, Settings
 from gemmlab.loading import load
 from gemmlab.measure.ceilings import CeilingsError
 from gemmlab.measure.timing import TimingError
@@ -131,11 +131,6 @@ def lab(name: str, **settings: int) -> Lab:
     name that is not there, and IllegalSetting for a parameter or a value that the rung does not
     have. Values that do not go together are answered as a move there would be.
     """
-    if isinstance(name, Kernel):
-        raise LadderError(
-            f"gl.lab takes the name of a rung, not a kernel: gl.lab({name.name!r}) has the sliders "
-            "of this one"
-        )
     return Lab(ladder.find(name), settings)
 
 

@@ -28,10 +28,8 @@ def step_player(
     """A slider through the frames of block (0, 0, 0) of an m×n×k product, to play or to move.
 
     Sizes that are not given are those of two by two blocks and four steps along K. What cannot be
-    traced or followed is said instead of the picture. Raises TypeError for anything but a kernel.
+    traced or followed is said instead of the picture.
     """
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"step_player takes a kernel, as gl.load(name) gives, not {kernel!r}.")
     rows, columns = kernel.rung.tile(kernel.settings)
     along = kernel.settings.get("BK", k_steps.STRETCH)
     usual = (BLOCKS * rows, BLOCKS * columns, STEPS * along)

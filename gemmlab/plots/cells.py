@@ -15,12 +15,6 @@ SECTOR_BYTES = 32
 CUT = (0, (1, 2))  # the line style where a piece ends and its matrix goes on
 
 
-def require_trace(trace: Any, who: str) -> None:
-    """Raises TypeError."""
-    if not callable(getattr(trace, "warp_access", None)):
-        raise TypeError(f"{who} takes a trace, as kernel.trace(m, n, k) gives, not {trace!r}.")
-
-
 def box(
     ax: Axes, x: float, y: float, width: float, height: float, words: str = "",
     text: Mapping[str, Any] | None = None, **look: Any,

@@ -19,7 +19,6 @@ from gemmlab.plots.cells import (
     extent,
     plate,
     rectangles,
-    require_trace,
     write,
 )
 from gemmlab.plots.charts import note
@@ -110,10 +109,8 @@ def warp_map(trace: Trace) -> Picture:
     Dark cells are the elements that lanes request, with the lane's number where it fits; pale
     cells share a 32-byte sector with them. A and B are loads, C is a store.
 
-    Raises TypeError for anything but a trace, and TraceError for a warp that does not load A and B
-    from global memory.
+    Raises LookupError for a warp that does not load A and B from global memory.
     """
-    require_trace(trace, "warp_map")
     loads = [trace.warp_access("A"), trace.warp_access("B")]
     accesses = [*loads, trace.warp_access("C", op="store")]
     pieces = [_pieces(access) for access in accesses]
@@ -187,8 +184,7 @@ def _notes(access: Access, window: tuple[range, range]) -> list[str]:
     rows, columns = window
     asked = len(access.lanes) * access.width
     lines = [
-        f"{access.op}, line {access.line}: {plural(access.requests, 'request')}, "
-        f"{plural(access.sectors, 'sector')}",
+        f"{access.op}, line {access.line}: 1 request, {plural(access.sectors, 'sector')}",
         f"{asked:,} bytes asked, {access.sectors * SECTOR_BYTES:,} moved",
     ]
     if (len(rows), len(columns)) != tuple(access.shape):
@@ -268,14 +264,10 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     Warp 0 is dark, with the lane in each cell where it fits. Beside the map, the elements of a few
     threads in numbers.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for one that stores nothing.
+    Raises LaunchError for a block that is not there.
     """
-    require_trace(trace, "block_map")
     played = Played.of(trace, block)
     owner = played.owner
-    if (owner == NOTHING).all():
-        raise ValueError(f"block_map: block {block} of {trace.kernel_name} stores nothing in C.")
     frame = played.frame()
     rows, columns = (indices[:MOST_OF_C] for indices in frame)
     # Square where there is room, else up to a third of an inch in the shorter direction.

@@ -51,11 +51,9 @@ def roofline(
     on which kernels are shown.
     points and ceilings: as gemmlab.analysis.roofline.points(...) and ceilings() give them.
 
-    Raises ValueError for points of another GPU, NoRecord where a roof is not known, and what
-    style.require_table raises.
+    Raises ValueError for points of another GPU, and NoRecord where a roof is not known.
     """
     intensities = [column for column, *_ in LEVELS.values()]
-    style.require_table(points, "roofline", ("kernel", "gpu"), ("gflops", *intensities))
     if others := sorted(set(points["gpu"]) - {ceilings.gpu}):
         raise ValueError(
             f"roofline: the roofs are those of {ceilings.gpu}, the points of {', '.join(others)}."

@@ -25,10 +25,8 @@ SQUARES, OTHERS = "Square products", "Other shapes, M × N × K"
 def measured(table: pandas.DataFrame, who: str) -> pandas.DataFrame:
     """The table; of several rows for one kernel and shape, as cuBLAS may have, only the fastest.
 
-    Raises what style.require_table raises, and ValueError for several GPUs or precisions.
+    Raises ValueError for several GPUs or precisions.
     """
-    sizes = ("m", "n", "k", "gflops", "pct_cublas")
-    style.require_table(table, who, ("kernel", "gpu", "dtype", "recorded"), sizes)
     for column, noun in (("gpu", "GPU"), ("dtype", "precision")):
         if len(values := sorted(set(table[column]))) > 1:
             raise ValueError(
@@ -51,7 +49,7 @@ def gflops(table: pandas.DataFrame) -> Picture:
 
     table: the columns of timing.COLUMNS, as kernel.benchmark() gives; several may be put together
     with pandas.concat, and of rows for one kernel and shape the fastest counts. Raises ValueError
-    for a table without rows, or of more than one GPU or precision.
+    for a table of more than one GPU or precision.
     """
     rows = measured(table, "gflops")
     square, other = rows.query(IS_SQUARE), rows.query(f"not ({IS_SQUARE})")
@@ -223,9 +221,8 @@ def sweep(
     Each cell has the rate of the best choice of all others that differ, and that choice. The best
     of all has a thick frame, and pairs that no legal setting has stay empty.
 
-    Raises NoRecord for a shape that was not measured, and what style.require_table raises.
+    Raises NoRecord for a shape that was not measured.
     """
-    style.require_table(table, "sweep", ("m", "n", "k", "gflops", "gpu", "recorded"))
     chosen = [rows, columns] if beside is None else [rows, columns, beside]
     names = list(table.columns[: list(table.columns).index("m")])  # all parameters of the sweep
     at = tuning.at(table, shape)  # the fastest first

@@ -51,7 +51,7 @@ def step(frames: Sequence[Frame], number: int, caption: str) -> Picture:
     bottom = HEAD + ALONG[1] + GAP + OF_C[1]
     title = f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: "
     fig = page(
-        title + style.listed(frame.actions), bottom + (0.66 if has_shared else -0.27), caption
+        title + style.listed(list(frame.actions)), bottom + (0.66 if has_shared else -0.27), caption
     )
     axes = product_axes(fig, LEFT, HEAD, ALONG, OF_C, (GAP, GAP))
     for name, ax in axes.items():

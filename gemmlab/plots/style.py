@@ -4,7 +4,6 @@ import math
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -184,26 +183,6 @@ def plural(count: int, noun: str) -> str:
 def listed(parts: Sequence[str]) -> str:
     """ "a", "a and b", "a, b and c"."""
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
-
-
-def require_table(
-    table: Any, who: str, columns: Sequence[str], positive: Sequence[str] = ()
-) -> None:
-    """Raise TypeError for what is no table, and ValueError for one without these columns, without a
-    row, or with other values than finite numbers above 0 in the `positive` ones."""
-    if not isinstance(table, pandas.DataFrame):
-        raise TypeError(f"{who} takes a pandas table, not {type(table).__name__}.")
-    if missing := [name for name in (*columns, *positive) if name not in table.columns]:
-        raise ValueError(f"{who} needs a table with more columns; missing: {', '.join(missing)}.")
-    if table.empty:
-        raise ValueError(f"{who} was given a table without rows; there is nothing to draw.")
-    for name in positive:
-        for at, value in table[name].items():
-            if not (isinstance(value, Real) and 0 < float(value) < math.inf):
-                raise ValueError(
-                    f"{who}: {name} is {value!r} in row {at} ({table.at[at, 'kernel']}); "
-                    "it must be a finite number above 0."
-                )
 
 
 def provenance(table: pandas.DataFrame) -> str:

@@ -20,7 +20,6 @@ from gemmlab.plots.cells import (
     name_above,
     product_axes,
     rectangles,
-    require_trace,
     write,
 )
 from gemmlab.plots.charts import note
@@ -43,10 +42,9 @@ def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pict
     element of C. Coloured is what the block touches, tile by tile along K; each element carries
     how often threads read it from shared memory, where the number fits.
 
-    Raises TypeError for anything but a trace, LaunchError for a block that is not there, and
-    ValueError for a kernel without shared memory.
+    Raises LaunchError for a block that is not there, and ValueError for a kernel without shared
+    memory.
     """
-    require_trace(trace, "tile_reuse")
     played = Played.of(trace, block)
     played.require_reads("tile_reuse")
     both = [played.split(played.moved(played.moves, kind)) for kind in (LOAD, READ)]
@@ -139,10 +137,9 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     the thread owns, and reads for the first k; hatched what it reads in the rest of the step. Where
     the warp lies in the first block is at the right.
 
-    Raises TypeError for anything but a trace, and ValueError for a thread that is not there or owns
-    nothing, or a kernel without shared memory.
+    Raises ValueError for a thread that is not there or owns nothing, or a kernel without shared
+    memory.
     """
-    require_trace(trace, "thread_tile")
     reads = ThreadReads.of(trace, thread, "thread_tile")
     window = [range(where.min(), where.max() + 1) for where in np.nonzero(reads.lanes != NOTHING)]
     (rows, columns), readers, ks = window, reads.readers(0), reads.ks

@@ -102,7 +102,7 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
     `idle`: the share of the SMs' time without work, in percent, by the name of the rung. The last
     row is the recorded speed as a share of two FLOP a lane and cycle, at the clock that was read.
-    Raises LadderError, ValueError for a rung not in float32, NoRecord, StaleRecord, BadRecord.
+    Raises LadderError, NoRecord, StaleRecord, BadRecord.
     """
     return of_one_gpu(
         lambda: pandas.DataFrame({name: _cycles(name, share) for name, share in idle.items()})
@@ -111,8 +111,6 @@ def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
 
 def _cycles(name: str, idle: float) -> dict[str, float]:
     shape, rung = (measure.LARGE,) * 3, ladder.find(name)
-    if rung.precision.name != "float32":
-        raise ValueError(f"{name} is {rung.precision.name}; cycles is of rungs in float32")
     adds = counters.side_by_side(name, shape=shape).loc["FP32 units busy, %", name]
     issued = recorded.row(rung, shape)["issue_active_pct"]
     run, limits = runs.replay_at(Measured(rung), *shape), LIMITS[base(ladder.SIMULATED.arch)]

@@ -12,7 +12,7 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.cublaslt import CublasLt
+from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
@@ -104,7 +104,7 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
                 if isinstance(launched, Kernel):
                     require_verified(launched)
                 check_sample(launched, Problem(m, n, k))
-            except (epilogues.NoFusedEpilogue, VerificationError) as error:
+            except (NoAlgorithm, VerificationError) as error:
                 if way != epilogues.LT:
                     raise
                 say(f"{m}x{n}x{k} {activation}, {way}: {error}; left out")

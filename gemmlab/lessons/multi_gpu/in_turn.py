@@ -6,7 +6,7 @@ tells who holds what. Arrays have their rows along axis -2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
 from gemmlab.ladder.precision import FLOAT32, ElementType
-from gemmlab.lessons.multi_gpu.order import in_order, require_sound
+from gemmlab.lessons.multi_gpu.order import Unit, in_order, require_sound
 from gemmlab.lessons.multi_gpu.schedule import (
     Collective,
     Part,
@@ -152,21 +152,14 @@ class Result:
 def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     """A @ B by the schedule. `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision.
 
-    Raises ScheduleError for other shapes, DataRace, Stuck, and KernelMistake in the simulator.
+    Raises ScheduleError for races and endless waits, KernelMistake in the simulator.
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
     received = [0] * schedule.ranks
-    for unit in units:
-        rank, step = unit[0]
-        work, buffers = step.work, ranks[rank]
-        if isinstance(work, Collective):
-            for message in work.messages:
-                kept = rows_of(ranks[message.target], message.kept)
-                kept[...] = rows_of(ranks[message.source], message.sent)
-                if message.source != message.target:
-                    received[message.target] += kept.nbytes
-        elif isinstance(work, Product):
+    for rank, work in _moved(units, ranks, received):
+        buffers = ranks[rank]
+        if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
             if c.size:
                 arithmetic.multiply(a, b, c, work.add)
@@ -176,14 +169,24 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
     return Result(gathered(schedule, ranks, arithmetic), tuple(received))
 
 
+def _moved(
+    units: list[Unit], ranks: list[Buffers], received: list[int]
+) -> Iterator[tuple[int, Product | Sum]]:
+    """Does the messages, and gives the work between them, by rank. Adds the bytes that come."""
+    for unit in units:
+        rank, step = unit[0]
+        if not isinstance(step.work, Collective):
+            yield rank, step.work
+            continue
+        for message in step.work.messages:
+            kept = rows_of(ranks[message.target], message.kept)
+            kept[...] = rows_of(ranks[message.source], message.sent)
+            if message.source != message.target:
+                received[message.target] += kept.nbytes
+
+
 def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
-    """The buffers of a rank, with its parts of A and B in them. Raises ScheduleError."""
-    problem = schedule.problem
-    for name, array, shape in (("A", A, problem.shape_of_a), ("B", B, problem.shape_of_b)):
-        if array.shape != shape:
-            raise ScheduleError(
-                f"{name} has the shape {array.shape}; the schedule is for {problem}: {shape}"
-            )
+    """The buffers of a rank, with its parts of A and B in them."""
     buffers = {
         name: arithmetic.empty(buffer.rows, buffer.columns, buffer.matrix)
         for name, buffer in schedule.buffers[rank].items()
@@ -226,21 +229,16 @@ def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
     ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
     for held in (*schedule.inputs, *schedule.outputs):
         by_rank[held.rank][held.matrix][slice(*held.rows), slice(*held.columns)] = HOLDS
-    for unit in in_order(schedule):
-        rank, step = unit[0]
-        work, buffers = step.work, ranks[rank]
-        if isinstance(work, Collective):
-            for message in work.messages:
-                kept = rows_of(ranks[message.target], message.kept)
-                kept[...] = rows_of(ranks[message.source], message.sent)
-        elif isinstance(work, Product):
+    for rank, work in _moved(in_order(schedule), ranks, [0] * schedule.ranks):
+        buffers = ranks[rank]
+        if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
             _mark(by_rank[rank]["A"], a)
             _mark(by_rank[rank]["B"], b)
             if a.size and b.size:
                 c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
                 _mark(by_rank[rank]["C"], c)
-        elif isinstance(work, Sum):
+        else:
             rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
     return by_rank
 

@@ -18,10 +18,6 @@ class Stuck(ScheduleError):
     """A schedule in which some ranks would wait for ever."""
 
 
-class DataRace(ScheduleError):
-    """Steps that touch the same rows, with no order; or read rows that nobody wrote before."""
-
-
 def in_order(schedule: Schedule) -> list[Unit]:
     """All steps, each behind those that happen before it; a collective is one. Raises Stuck."""
     waiting = {(rank, step.name): _before(schedule.steps[rank], step) for rank, step in schedule}
@@ -152,8 +148,8 @@ def _covered(part: Part, written: Iterable[Part]) -> bool:
 
 
 def require_sound(schedule: Schedule) -> list[Unit]:
-    """Its steps in order, if it has no findings. Raises DataRace, Stuck."""
+    """Its steps in order, if it has no findings. Raises ScheduleError."""
     if races := findings(schedule):
         more = f" (and {len(races) - 1} more)" if len(races) > 1 else ""
-        raise DataRace(f"{races[0]}{more}")
+        raise ScheduleError(f"{races[0]}{more}")
     return in_order(schedule)

@@ -248,14 +248,9 @@ MARK = "# the steps of a "
 
 
 def schedule_lines(maker: Callable[..., Schedule]) -> Listing:
-    """From the mark in a maker's source to the end of that block, with the numbers of the file.
-
-    Raises ValueError for a function without a mark.
-    """
+    """From the mark in a maker's source to the end of that block, with the numbers of the file."""
     source, first = inspect.getsourcelines(maker)
-    begin = next((at for at, line in enumerate(source) if line.strip().startswith(MARK)), None)
-    if begin is None:
-        raise ValueError(f"{maker.__name__} has no line that begins with {MARK!r}")
+    begin = next(at for at, line in enumerate(source) if line.strip().startswith(MARK))
     margin = " " * (len(source[begin]) - len(source[begin].lstrip()))
     ends = (at for at in range(begin, len(source)) if not source[at].startswith(margin))
     end = next(ends, len(source))

@@ -24,7 +24,6 @@ from gemmlab.lessons.multi_gpu.schedule import (
     ScheduleError,
     Sum,
     Work,
-    whole,
 )
 
 PRODUCT, SUM, COLLECTIVE = "product", "sum", "collective"  # kinds of work
@@ -116,8 +115,6 @@ MS = 1e3
 class Machine:
     """Rates of one GPU, in a second: FLOP of products, bytes of its memory, bytes one way over its
     link to GPUs of its host, and over its part of the network to those of others.
-
-    Raises ScheduleError for rates that are not above 0.
     """
 
     flop_per_second: float
@@ -125,13 +122,6 @@ class Machine:
     link_bytes_per_second: float
     network_bytes_per_second: float | None = None
     gpus_per_host: int = 8
-
-    def __post_init__(self):
-        rates = (self.flop_per_second, self.memory_bytes_per_second, self.link_bytes_per_second)
-        for rate in (*rates, *filter(None, [self.network_bytes_per_second])):
-            if not rate > 0:
-                raise ScheduleError(f"a rate is {rate!r}; it must be above 0")
-        whole("gpus_per_host", self.gpus_per_host)
 
     def host(self, rank: int) -> int:
         """The host that a rank is on: the first gpus_per_host ranks are on the first."""

@@ -82,7 +82,7 @@ def by_k(kernel: Kernel, ks: Iterable[int], array: str = "A") -> pandas.DataFram
 
     Rows: means over the K loads; lines have 128 bytes; the fullest bank is that of which a load
     wants most words. For kernels that load an element of `array` a step, with 4 bytes a lane, as 01
-    and 02 do. Raises TraceError where there are fewer loads.
+    and 02 do. Raises LookupError where there are fewer loads.
     """
     rows, columns = kernel.rung.tile(kernel.settings)
     traces = {k: kernel.trace(rows, columns, k) for k in ks}

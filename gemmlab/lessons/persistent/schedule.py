@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.trace import Trace, TraceError
+from gemmlab.kernel.trace import Trace
 from ptxsim import BoxCopy
 
 
@@ -59,7 +59,7 @@ class Schedule:
 def schedule(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Schedule:
     """Of an m×n×k product, if the GPU had `sm_count` SMs.
 
-    Raises TraceError for a kernel that does not copy tile by tile, by tensor map.
+    Raises LookupError for a kernel that does not copy tile by tile, by tensor map.
     """
     trace = kernel.scheduled_for(sm_count).trace(m, n, k)
     tile = kernel.rung.tile(kernel.settings)
@@ -91,7 +91,7 @@ def _turns(trace: Trace, block: int, tile: tuple[int, int]) -> list[Turn]:
     )
     loads = [box for box in boxes if box.operation == "load"]
     if not stored or len(loads) % len(stored):
-        raise TraceError(
+        raise LookupError(
             f"{trace.kernel_name}: block {block} stores {len(stored)} tiles of C and brings "
             f"{len(loads)} boxes of A and B: it does not copy tile by tile"
         )

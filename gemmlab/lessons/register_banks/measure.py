@@ -66,10 +66,6 @@ COLUMNS = {
 }  # fmt: skip
 
 
-class OuterProductsError(RuntimeError):
-    """10_fma_order.cu returned something wrong, so its time means nothing."""
-
-
 @dataclass(frozen=True)
 class Variant:
     """One way to compile 10_fma_order.cu: its settings, and the assembler's -O."""
@@ -148,7 +144,7 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
 def _measured(say: Say) -> list[Row]:
     """A row for each of VARIANTS: a list, for half of them would be no record.
 
-    Counters that cannot be read are left out. Raises NoDisassembler, OuterProductsError.
+    Counters that cannot be read are left out. Raises NoDisassembler, CeilingsError.
     """
     from tqdm.auto import tqdm
 
@@ -210,13 +206,13 @@ def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[
 
 
 def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
-    """Raises OuterProductsError if a few iterations differ from NumPy's."""
+    """Raises CeilingsError if a few iterations differ from NumPy's."""
     import cupy
 
     out, launch = _launcher(variant, cubin, here)
     launch(CHECK_ITERATIONS)
     if not bool((out.reshape(-1, 32) == cupy.asarray(totals(variant, CHECK_ITERATIONS))).all()):
-        raise OuterProductsError(f"The sums of {PATH.name} differ from NumPy's: {variant}.")
+        raise ceilings.CeilingsError(f"The sums of {PATH.name} differ from NumPy's: {variant}.")
     work = Problem(variant.rows, variant.columns, STEPS * ITERATIONS).flop * out.size
     roof = ceilings.time_launches(lambda: launch(ITERATIONS), work, str(variant))
     return cells_of_roof(roof)

@@ -68,18 +68,14 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
 
     A tile is known by the elements that are copied and read, a place by its address, lowest first;
     a wait by what the warp does next in a place, an arrival by what it did last. Raises LaunchError
-    for a block that is not there, and ValueError for a warp that is not there, a kernel without a
-    pipeline, and a batch of products with several tiles of C.
+    for a block that is not there, and ValueError for a kernel without a pipeline, and a batch of
+    products with several tiles of C.
     """
-    if "BK" not in trace.settings:
-        raise ValueError(f"pipeline: {trace.kernel_name} has no BK, so no tiles along K.")
     rows, columns = (trace.settings[name] for name in ("BM", "BN"))
     if trace.batch > 1 and (trace.m > rows or trace.n > columns):
         raise ValueError(f"pipeline: of a batch, C is one tile of {rows}×{columns} a product.")
     played = Played.of(trace, tuple(block))
     warps = sorted({move.warp for move in played.moves})
-    if warp not in warps:
-        raise ValueError(f"pipeline: block {tuple(block)} has warps 0 to {warps[-1]}, no {warp}.")
     steps = trace.run.instructions(tuple(block), warp)
     if not any(step.opcode.startswith(WAITS) for step in steps):
         raise ValueError(

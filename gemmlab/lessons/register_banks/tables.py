@@ -22,9 +22,7 @@ def places(order: str, rows: int, columns: int) -> list[tuple[int, int]]:
     """(row, column) of each sum in its turn: BY_ROWS, or SNAKING down a column and up the next."""
     if order == BY_ROWS:
         return [(i, j) for i in range(rows) for j in range(columns)]
-    if order == SNAKING:
-        return [(rows - 1 - i if j % 2 else i, j) for j in range(columns) for i in range(rows)]
-    raise ValueError(f"{order!r} is no order that is known here; {BY_ROWS!r} and {SNAKING!r} are.")
+    return [(rows - 1 - i if j % 2 else i, j) for j in range(columns) for i in range(rows)]
 
 
 def turns(rows: int, columns: int) -> pandas.DataFrame:

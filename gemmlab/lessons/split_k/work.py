@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.trace import Trace, TraceError
+from gemmlab.kernel.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,10 @@ class Work:
 def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) -> Work:
     """What each block of an m×n×k product does, or of a batch, if the GPU had `sm_count` SMs.
 
-    Raises TraceError for a kernel that does not read A and B tile by tile.
+    Raises LookupError for a kernel that does not read A and B tile by tile.
     """
     trace = kernel.scheduled_for(sm_count).trace(m, n, k, batch=batch)
-    sizes = [kernel.settings.get(name) for name in ("BM", "BN", "BK")]
-    if None in sizes:
-        raise TraceError(f"{kernel.name} has no BM, BN and BK, so no tiles along K")
+    sizes = [kernel.settings[name] for name in ("BM", "BN", "BK")]
     rows, columns, step = (-(-size // tile) for size, tile in zip((m, n, k), sizes, strict=True))
     free = [(0, sm) for sm in range(sm_count)]  # when, and which
     parts = []
@@ -122,7 +120,7 @@ def _stretches(
         (number, row, along), *more = read["A"]
         (beside, column, as_far), *others = read["B"]
         if more or others or (number, along) != (beside, as_far):
-            raise TraceError(
+            raise LookupError(
                 f"{trace.kernel_name}: block {block} does not read A and B step by step"
             )
         tile = number, row, column

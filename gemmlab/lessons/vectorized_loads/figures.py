@@ -67,7 +67,7 @@ def _lines(access: Access) -> list[int]:
 
 def _cost(access: Access) -> str:
     return (
-        f"{len(access.lanes) * access.width} bytes in {plural(access.requests, 'request')} "
+        f"{len(access.lanes) * access.width} bytes in 1 request "
         f"and {plural(access.sectors, 'sector')}"
     )
 
@@ -103,17 +103,11 @@ def staging(trace: Trace) -> Picture:
     there. Dark is what the first of the four stores writes. Outlined is what the warp's first load
     of the tile reads of it.
 
-    Raises ValueError for a kernel that does not load A 16 bytes at a time.
+    trace: of a kernel that loads A 16 bytes at a time.
     """
     load = trace.warp_access("A", block=BLOCK, warp=WARP)
     shared = [a for a in trace.run.accesses(BLOCK, WARP) if a.array == SHARED]
     stores = [a for a in shared if a.operation == "store" and a.size == WORD][:4]
-    if load.width != 4 * WORD or len(stores) < 4:
-        raise ValueError(
-            f"staging needs a kernel whose warps load 16 bytes of A and store them one by one; "
-            f"{trace.kernel_name} at {style.shape_label(trace.m, trace.n, trace.k)} loads "
-            f"{load.width} bytes."
-        )
     read = next(a for a in shared if a.operation == "load")
     stored = {int(a) for store in stores for a in store.addresses[store.active]}
     readers = _readers(read, stored)

@@ -9,7 +9,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.kernel.kernel import Kernel, assembled
-from gemmlab.kernel.trace import Trace, TraceError
+from gemmlab.kernel.trace import Trace
 from gemmlab.records import ablations, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
 from ptxsim import WarpAccess
@@ -76,14 +76,14 @@ def _of(
 def shared_access(trace: Trace, start: str, op: str = "load", warp: int = 0) -> WarpAccess:
     """The first shared-memory access (`op`) by a warp of block (0, 0, 0) on a line that begins so.
 
-    start: without the indent. Raises TraceError where there is none.
+    start: without the indent. Raises LookupError where there is none.
     """
     lines = [line.strip() for line in trace.text.splitlines()]
     for access in trace.run.accesses((0, 0, 0), warp):
         wanted = (access.space, access.operation) == ("shared", op)
         if wanted and lines[access.line - 1].startswith(start):
             return access
-    raise TraceError(
+    raise LookupError(
         f"{trace.kernel_name}: warp {warp} has no {op} of shared memory on a line that begins "
         f"with {start!r}"
     )

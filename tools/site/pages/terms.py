@@ -23,7 +23,7 @@ def _by_form() -> dict[str, Term]:
 @cache
 def _pattern() -> re.Pattern:
     forms = sorted(_by_form(), key=len, reverse=True)
-    # As Term.is_in has it, and not a part of a compound such as "warp-wide".
+    # In the singular or the plural, and not a part of a compound such as "warp-wide".
     return re.compile(
         rf"(?<![\w-])({'|'.join(map(re.escape, forms))})(?:s|es)?(?![\w-])", re.IGNORECASE
     )

@@ -11,11 +11,12 @@ import ctypes
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from gemmlab.cuda.driver import driver
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, rows_of
 from gemmlab.lessons.multi_gpu.schedule import Collective, Message, Schedule, Step
@@ -213,7 +214,7 @@ def wait_for_value(stream: int, address: int, value: int) -> None:
 
 
 def _call(name: str, stream: int, address: int, value: int, flags: int) -> None:
-    _check(name, getattr(_driver(), name)(
+    _check(name, getattr(driver(), name)(
         ctypes.c_void_p(stream), ctypes.c_uint64(address), ctypes.c_uint32(value),
         ctypes.c_uint(flags),
     ))  # fmt: skip
@@ -222,7 +223,7 @@ def _call(name: str, stream: int, address: int, value: int, flags: int) -> None:
 def allocation_of(address: int) -> int:
     """Where the allocation begins in which an address of GPU memory lies."""
     base, size = ctypes.c_uint64(), ctypes.c_size_t()
-    _check("cuMemGetAddressRange_v2", _driver().cuMemGetAddressRange_v2(
+    _check("cuMemGetAddressRange_v2", driver().cuMemGetAddressRange_v2(
         ctypes.byref(base), ctypes.byref(size), ctypes.c_uint64(address)
     ))  # fmt: skip
     return base.value
@@ -231,8 +232,3 @@ def allocation_of(address: int) -> int:
 def _check(name: str, code: int) -> None:
     if code:
         raise RankFailed(f"{name} failed (CUDA error {code})")
-
-
-@cache
-def _driver():
-    return ctypes.CDLL("libcuda.so.1")

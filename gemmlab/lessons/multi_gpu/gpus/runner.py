@@ -88,7 +88,7 @@ def require_gpus(ranks: int) -> None:
 def run(jobs: Sequence[Job], arithmetic: Callable[[], ByKernel]) -> list[Measured]:
     """One after the other, all with as many ranks, by the same processes.
 
-    `arithmetic`: makes the arithmetic in the process of a rank. Raises DataRace, Stuck, NoGpu and
+    `arithmetic`: makes the arithmetic in the process of a rank. Raises ScheduleError, NoGpu and
     NotEnoughGpus before anything is done, and RankFailed.
     """
     count = jobs[0].schedule.ranks
