@@ -90,7 +90,7 @@ grouped(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
         allocate_registers();
         float accumulators[ACCUMULATORS];
         Rounded previous;                        // results of the tile before, not yet stored
-        ProductTile previous_tile = {0, 0, 0, 0};              // where they belong; none yet
+        ProductTile previous_tile = {0, 0, 0, 0};              // where they belong: 0 rows as yet
         const auto store = [&](int piece) {
             store_rows(previous, piece, shared.store_buffers[warpgroup], map_c, C, N,
                        previous_tile.m, previous_tile.n, previous_tile.rows, warpgroup);
@@ -108,20 +108,22 @@ grouped(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
                 state.advance();
                 ++k_tile;
             };
-            // As in 18: a piece of the tile before after every second k_tile.
+            // As in 18: a piece of the tile before with every second k_tile, while the tensor cores
+            // work on the newest stage. This tile is looked up in their time, too.
+            multiply_next();
             #pragma unroll
             for (int piece = 0; piece < (LATER ? PIECES : 0); ++piece) {
-                if (k_tile < k_tiles) multiply_next();
-                if (k_tile < k_tiles) multiply_next();
                 store(piece);
+                if (k_tile < k_tiles) multiply_next();
+                if (k_tile < k_tiles) multiply_next();
             }
+            previous_tile = products.tile(number, first_tiles);
+            previous_tile.m += warpgroup * WARPGROUP_ROWS;
+            previous_tile.rows -= warpgroup * WARPGROUP_ROWS;
             while (k_tile < k_tiles) multiply_next();
             wgmma_wait<0>();                     // the last stage is filled for the next tile
             if (thread == 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
 
-            previous_tile = products.tile(number, first_tiles);
-            previous_tile.m += warpgroup * WARPGROUP_ROWS;
-            previous_tile.rows -= warpgroup * WARPGROUP_ROWS;
             round_accumulators(previous, accumulators);
             #pragma unroll
             for (int piece = 0; piece < (LATER ? 0 : PIECES); ++piece) store(piece);
