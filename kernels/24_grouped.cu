@@ -30,6 +30,8 @@
 
 #define LATER (SEND_LATER && !OUT32)             // float32 would need too many registers
 
+static_assert(STAGES >= 2, "as in 17, a stage is released when the next one's products started");
+static_assert(BN % PIECE_COLUMNS == 0, "C is stored in whole pieces");
 static_assert(MIN_BLOCKS == 1 || !MOVE_REGISTERS, "registers are moved in a block alone on its SM");
 
 struct Shared {
@@ -89,7 +91,7 @@ grouped(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
     } else {                                     // a consumer
         allocate_registers();
         float accumulators[ACCUMULATORS];
-        Rounded previous;                        // results of the tile before, not yet stored
+        RoundedPairs previous;                   // results of the tile before, not yet stored
         ProductTile previous_tile = {0, 0, 0, 0};              // where they belong: 0 rows as yet
         const auto store = [&](int piece) {
             store_rows(previous, piece, shared.store_buffers[warpgroup], map_c, C, N,

@@ -7,7 +7,7 @@
 
 // By a warpgroup: store a piece of its part of C, which begins at (m, n), but only `rows` rows of
 // it. TMA stores whole boxes of 64 rows; of fewer, threads store 16 bytes each, 8 threads a row.
-__device__ __forceinline__ void store_rows(const Rounded& rounded, int piece,
+__device__ __forceinline__ void store_rows(const RoundedPairs& rounded, int piece,
                                            StoreBuffer (&buffers)[STORE_BUFFERS],
                                            const TensorMap& map_c, ElementC* C, int N, int m, int n,
                                            int rows, int warpgroup)
@@ -23,7 +23,7 @@ __device__ __forceinline__ void store_rows(const Rounded& rounded, int piece,
         else tma_store_wait_read<0>();
     }
     named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // the buffer is free
-    store_to_buffer(shared_address(buffer), rounded + piece * (PIECE_COLUMNS / 4));
+    store_to_buffer(shared_address(buffer), rounded + piece * PIECE_PAIRS);
     fence_async_proxy();                                           // before TMA reads the buffer
     named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads have stored
     n += piece * PIECE_COLUMNS;
