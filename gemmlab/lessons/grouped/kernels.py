@@ -23,6 +23,7 @@ from gemmlab.lessons.tma_wgmma.rung import (
 from ptxsim.architectures import LIMITS, base
 
 TYPES = HALF, BRAIN
+INDEX_BYTES = 4  # where the tiles of a product begin
 WHOLE = MAP_ALIGNMENT // HALF.a.bytes  # elements: rows of A, B and C begin at whole 16 bytes
 
 
@@ -30,7 +31,12 @@ def _shared_bytes(s: Settings, products: int = 0) -> int:
     """Stages with two mbarriers each, buffers for C, and where the tiles of each product begin."""
     buffers = 2 if s["BN"] // SQUARE % 2 == 0 and s["BM"] <= 2 * GROUP_ROWS else 1
     stores = s["BM"] // GROUP_ROWS * buffers * SQUARE_BYTES
-    return stages_bytes(s) + stores + 2 * BARRIER_BYTES * s["STAGES"] + 4 * (products + 1)
+    return stages_bytes(s) + stores + 2 * BARRIER_BYTES * s["STAGES"] + INDEX_BYTES * (products + 1)
+
+
+def most_products(s: Settings) -> int:
+    """For which shared memory has room."""
+    return (LIMITS[base(ARCH)].dynamic_shared_bytes - _shared_bytes(s)) // INDEX_BYTES
 
 
 def blocks(s: Settings, sm_count: int) -> int:
@@ -44,16 +50,15 @@ def _grouped(problem: Problem, s: Settings, target: Target) -> list[Launch]:
             f"24_grouped takes an N and a K that are multiples of {WHOLE} and not 0, not "
             f"N={problem.n} and K={problem.k}"
         )
-    shared = _shared_bytes(s, problem.batch)
-    if shared > (most := LIMITS[base(ARCH)].dynamic_shared_bytes):
+    if problem.batch > (most := most_products(s)):
         raise IllegalSetting(
-            f"24_grouped needs {shared} bytes of shared memory for {problem.batch} products, a "
-            f"block has {most}: choose fewer STAGES"
+            f"24_grouped with STAGES={s['STAGES']} has room for {most} products in shared memory, "
+            f"not {problem.batch}: choose fewer STAGES"
         )
     box_of_b = (1, s["BN"] if s["OP_B"] else SQUARE, SQUARE)
     return [Launch(
         "grouped", (blocks(s, target.sm_count), 1, 1),
-        (GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1), 1, 1), shared,
+        (GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1), 1, 1), _shared_bytes(s, problem.batch),
         args=(MapOf("A", (s["BM"], SQUARE), "128B"), MapOf("B", box_of_b, "128B"),
               MapOf("C", (GROUP_ROWS, SQUARE), "128B"), "C", "rows", "batch", "M", "N", "K"),
         early=True,
