@@ -36,8 +36,9 @@ def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int) -> Picture:
     looks = {product: _look(at) for at, product in enumerate(with_rows)}
     key = [(f"product {product}", look) for product, look in looks.items()]
     empty = [str(product) for product, height in enumerate(heights) if not height]
+    rows = style.listed([str(height) for height in heights])
     caption = (
-        f"{style.plural(len(heights), 'product')} of {style.listed([str(each) for each in heights])} rows and "
+        f"{style.plural(len(heights), 'product')} of {rows} rows and "
         f"{n} columns in one launch of {style.plural(blocks, 'block')}, traced from the boxes that "
         f"the producers request. At the left the number of the block that computes each tile, at "
         f"the right what each block computes, as product and tile."
@@ -58,7 +59,8 @@ def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int) -> Picture:
     left = MARGIN + 0.9 + C_WIDTH + 0.4
     fig.text_at(left, fig.top, "each block, tile after tile", size=NORMAL, weight="bold")
     names = [f"block {block}" for block in range(blocks)]
-    ax = rows_of(fig, names, fig.top + 0.25, TALL / blocks, left=left + 0.55, size=SMALL, xlim=(0, rounds))
+    pitch, begin = TALL / blocks, left + 0.55
+    ax = rows_of(fig, names, fig.top + 0.25, pitch, left=begin, size=SMALL, xlim=(0, rounds))
     ax.set_xticks([])
     order = _numbers(turns)
     for t in turns:

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from gemmlab.cuda.device import gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.arguments import ArgumentError, kind_of
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.on_gpu import PackedLaunches
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import BRAIN, HALF, Problem, Settings
+from gemmlab.ladder import BRAIN, HALF, SIMULATED, Problem, Settings
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.grouped.kernels import GROUPED, TYPES, WHOLE, most_products
 from gemmlab.loading import load
@@ -54,7 +55,7 @@ def grouped_matmul(
         _check_out(out, shape, stored, A, B)
     precision = HALF if A.dtype == HALF.a.storage else BRAIN
     what = {"MASKED": int(masked), "DTYPE": TYPES.index(precision), "OP_B": int(transpose_b)}
-    kernel = _kernel(tuple((what | suited(problem)).items()))
+    kernel = _kernel(tuple((what | suited(problem, (gpu() or SIMULATED).sm_count)).items()))
     host = isinstance(A, np.ndarray)
     with faults.reported():
         given = _rows(rows, problem.batch, masked, shape, kernel)
@@ -76,7 +77,7 @@ def grouped_matmul(
     return out
 
 
-def suited(problem: Problem, sm_count: int = 132) -> Settings:
+def suited(problem: Problem, sm_count: int) -> Settings:
     """What a product of this many rows on average, or of this capacity, is launched with.
 
     Tiles of 64 rows where most of one of 128 would be empty, and smaller ones where there are too
