@@ -196,17 +196,17 @@ def test_nothing_to_multiply_gives_an_empty_result(matrices):
     [
         ({"rows": [0, 1]}, r"rows is int64 \(2,\): it is int32 \(5,\)"),
         ({"rows": [0, 70, 60, 73, 93]}, "at least the one before"),
-        ({"rows": [0, 70, 70, 73, 94]}, "rows ends at 94, and A has 93"),
+        ({"rows": [0, 70, 70, 73, 94]}, "and at most 93"),
         ({"rows": np.zeros(5, "f4")}, "rows is float32"),
-        ({"masked": True}, r"A has 2 axes: it is \(products, capacity, K\)"),
+        ({"masked": True}, r"it is \(products, capacity, K\)"),
         ({"masked": 1}, "masked is 1"),
         ({"A": [1.0]}, "A is builtins.list"),
         ({"A": np.zeros((93, 72), "f4")}, "A is float32"),
-        ({"A": np.zeros((93, 64), "f2")}, "the inner sizes differ"),
-        ({"A": np.zeros((72, 93), "f2").T}, "A is not row-major without gaps"),
-        ({"B": np.zeros((4, 72, 136), "u2")}, "they must be of one type"),
+        ({"A": np.zeros((93, 64), "f2")}, "do not go together"),
+        ({"A": np.zeros((72, 93), "f2").T}, "row-major without gaps"),
+        ({"B": np.zeros((4, 72, 136), "u2")}, "both of one type"),
         ({"B": np.zeros((4, 72, 12), "f2")}, "multiples of 8"),
-        ({"out": np.zeros((93, 128), "f2")}, r"it must be float16 \(93, 136\)"),
+        ({"out": np.zeros((93, 128), "f2")}, r"it must be a float16 array \(93, 136\)"),
     ],
 )
 def test_a_call_that_cannot_be_done_is_refused(matrices, change, message):
