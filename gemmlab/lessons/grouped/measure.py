@@ -9,17 +9,18 @@ A, B and C of every case are many times what the L2 cache holds.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from math import ceil
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.device import GpuState, require_gpu
+from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
@@ -27,7 +28,7 @@ from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import BRAIN, Problem, Settings, Target
 from gemmlab.loading import load
-from gemmlab.measure.in_turn import CHUNK, SAMPLE_MS, wait
+from gemmlab.measure.in_turn import SAMPLE_MS, Side, in_rounds, make_sets
 from gemmlab.measure.timing import Spread
 from gemmlab.records import registry
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, WHOLE, Row, Say, Table
@@ -125,14 +126,12 @@ ALONE_SETTINGS = {"DTYPE": 1}
 
 @dataclass(eq=False)
 class Way:
-    """One that is timed. `launch`: enqueues it on the stream; `sample`: so many of them, as a graph
-    that is launched."""
+    """One that is timed: what launches it, and its samples."""
 
     name: str
     settings: str
     launch: Callable[[], None]
-    sample: Callable[[], None]
-    launches: int = 1
+    side: Side
 
 
 class Inputs:
@@ -142,9 +141,8 @@ class Inputs:
         import cupy
 
         self.case, self.stream, self.cublas = case, stream, cublas
-        count = len(case.heights)
-        self.A, self.B = _random((case.room, K), 1), _random((count, K, N), 2)
-        self.C = cupy.empty((case.room, N), BRAIN.c.storage)
+        ((A, self.B, C),) = make_sets(case.problem, 1, BRAIN)
+        self.A, self.C = A.reshape(-1, K)[: case.room], C.reshape(-1, N)[: case.room]
         self.rows = cupy.asarray(case.given_rows)
         places = zip(case.first_rows, case.heights, strict=True)
         self.slices = [slice(first, first + height) for first, height in places]
@@ -205,19 +203,6 @@ class Inputs:
                 raise VerificationError(f"{where}: C of product {product} is not A @ B")
 
 
-def _random(shape: tuple[int, ...], seed: int) -> Any:
-    """BF16 from -1 to 1, made on the device in parts: they are float32 before."""
-    import cupy
-
-    matrix, random = cupy.empty(shape, BRAIN.a.storage), cupy.random.RandomState(seed)
-    flat = matrix.reshape(-1)
-    for start in range(0, flat.size, CHUNK):
-        part = flat[start : start + CHUNK]
-        values = random.uniform(-1, 1, part.size, dtype=cupy.float32)
-        part[...] = BRAIN.a.encode(values, BRAIN.a.storage)
-    return matrix
-
-
 def _some(values: Any, most: int) -> list[int]:
     """At most so many of them, evenly spread, the first and the last among them."""
     places = np.linspace(0, len(values) - 1, min(most, len(values))).astype(int)
@@ -229,40 +214,37 @@ def _in_a_row(calls: list[Callable[[], None]]) -> None:
         call()
 
 
-# ---- graphs --------------------------------------------------------------------------------------
+# ---- samples -------------------------------------------------------------------------------------
 
 
-def _captured(name: str, settings: str, launch: Callable[[], None], stream: Any) -> Way:
-    """Raises what the capture raises."""
+class TorchSide(Side):
+    """Captured by PyTorch, so that its results are allocated within the graph."""
 
-    def graph_of(launches: int) -> Callable[[], None]:
-        stream.begin_capture()
-        for _ in range(launches):
-            launch()
-        graph = stream.end_capture()
-        graph.upload(stream)
-        return partial(graph.launch, stream)
+    def repeat(self, launches: int, graph: bool = True) -> None:
+        import torch
 
-    launch()  # loads the module, or makes cuBLAS choose its kernel
-    stream.synchronize()
-    return _long_enough(Way(name, settings, launch, graph_of(1)), graph_of, stream)
+        captured, self.launches = torch.cuda.CUDAGraph(), launches
+        with torch.cuda.graph(captured):
+            for _ in range(launches):
+                self.launch()
+        self._graph = SimpleNamespace(launch=partial(_replay, captured))
 
 
-def _long_enough(way: Way, graph_of: Callable[[int], Callable[[], None]], stream: Any) -> Way:
-    """With a sample that lasts SAMPLE_MS or more."""
-    _elapsed_ms(way, stream)
-    launches = max(1, ceil(SAMPLE_MS / _elapsed_ms(way, stream)))
-    return replace(way, sample=graph_of(launches), launches=launches) if launches > 1 else way
+def _replay(captured: Any, stream: Any) -> None:
+    import torch
+
+    with torch.cuda.stream(torch.cuda.ExternalStream(stream.ptr)):
+        captured.replay()
 
 
-def _elapsed_ms(way: Way, stream: Any) -> float:
-    import cupy
-
-    start = stream.record()
-    way.sample()
-    end = stream.record()
-    end.synchronize()
-    return cupy.cuda.get_elapsed_time(start, end)
+def _side(launch: Callable[[], Any], stream: Any, kind: type[Side] = Side) -> Side:
+    """A graph that lasts SAMPLE_MS or more."""
+    side = kind(launch, [()], stream)
+    side.elapsed_ms()  # loads the module, or makes cuBLAS choose its kernel
+    side.repeat(1)
+    side.elapsed_ms()
+    side.repeat(max(1, ceil(SAMPLE_MS / side.elapsed_ms())))
+    return side
 
 
 def _by_torch(inputs: Inputs, torch: Any) -> Way:
@@ -270,43 +252,23 @@ def _by_torch(inputs: Inputs, torch: Any) -> Way:
     import cupy
 
     case, count = inputs.case, len(inputs.case.heights)
-
-    def tensor(array: Any) -> Any:
-        return torch.from_dlpack(array.view(np.int16)).view(torch.bfloat16)
-
-    A, B = tensor(inputs.A), tensor(inputs.B)
+    A, B = (torch.from_dlpack(X.view(np.int16)).view(torch.bfloat16) for X in (inputs.A, inputs.B))
     ends = torch.tensor([*case.first_rows[1:], case.rows], dtype=torch.int32, device="cuda")
-    side = torch.cuda.ExternalStream(inputs.stream.ptr)
 
     def call() -> Any:
         if case.capacity:
             return torch.bmm(A.reshape(count, case.capacity, K), B)
         return torch._grouped_mm(A, B, offs=ends)
 
-    def graph_of(launches: int) -> Callable[[], None]:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(launches):
-                call()
-        torch.cuda.synchronize()
-
-        def replay() -> None:
-            with torch.cuda.stream(side):
-                graph.replay()
-
-        return replay
-
     def launch() -> None:
-        with torch.cuda.stream(side):
-            result = call()
+        result = call().reshape(-1, N).view(torch.int16)
         torch.cuda.synchronize()
-        bits = cupy.from_dlpack(result.reshape(-1, N).contiguous().view(torch.int16))
-        inputs.C[...] = bits.view(inputs.C.dtype)
+        inputs.C[...] = cupy.from_dlpack(result).view(inputs.C.dtype)
 
     launch()
     name = ALL_ROWS if case.capacity else TORCH
-    way = Way(name, f"torch {torch.__version__}", launch, graph_of(1))
-    return _long_enough(way, graph_of, inputs.stream)
+    side = _side(call, inputs.stream, TorchSide)
+    return Way(name, f"torch {torch.__version__}", launch, side)
 
 
 # ---- the table -----------------------------------------------------------------------------------
@@ -348,7 +310,7 @@ def _measure(
         (GROUPED, "cublasGemmGroupedBatchedEx", inputs.cublas.prepared_grouped(inputs.products)),
     ]
     stream.synchronize()
-    ways = [_captured(*launch, stream) for launch in launches]
+    ways = [Way(*launch, _side(launch[-1], stream)) for launch in launches]
     for way in ways:
         inputs.require_right(way)
     if torch is not None:
@@ -356,9 +318,9 @@ def _measure(
             of_torch = _by_torch(inputs, torch)
             inputs.require_right(of_torch)
             ways.append(of_torch)
-        except (RuntimeError, AttributeError, VerificationError) as error:
+        except Exception as error:  # whatever PyTorch of this version refuses
             say(f"{NAME}: {case.name}: PyTorch is left out. {error}")
-    times, state = _in_turn(ways, stream, case.name)
+    times, state = in_rounds([way.side for way in ways], ROUNDS, case.name)
     (loop,) = (ms for way, ms in zip(ways, times, strict=True) if way.name == LOOP)
     for way, ms in zip(ways, times, strict=True):
         us = Spread.of([1e3 * each for each in ms], min)
@@ -372,23 +334,6 @@ def _measure(
             **spread("pct_loop", share), "rounds": len(ms), "sm_clock_mhz": state.sm_clock_mhz,
             "power_w": state.power_w,
         }  # fmt: skip
-
-
-def _in_turn(ways: list[Way], stream: Any, label: str) -> tuple[list[list[float]], GpuState]:
-    """Milliseconds for a launch of each way, round by round, every second round backwards."""
-    for way in ways:  # the GPU works on these while Python enqueues the rest
-        way.sample()
-    samples = []
-    for turn in range(ROUNDS):
-        for which in range(len(ways)) if turn % 2 == 0 else reversed(range(len(ways))):
-            start = stream.record()
-            ways[which].sample()
-            samples.append((which, start, stream.record()))
-    elapsed, state = wait([(start, end) for _, start, end in samples], label)
-    times: list[list[float]] = [[] for _ in ways]
-    for (which, _, _), sample_ms in zip(samples, elapsed, strict=True):
-        times[which].append(sample_ms / ways[which].launches)
-    return times, state
 
 
 def _fingerprint(row: Any, on: Target) -> Fingerprint | None:
