@@ -10,7 +10,7 @@ from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.grouped.measure import CASES, LOOP, RUNG, TABLE, WAYS, Case, N
+from gemmlab.lessons.grouped.measure import CASES, WAYS, Case, N
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,6 @@ def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
     rows = fastest(table)
     shown = rows.pivot(index="case", columns="way", values=value)
     return shown.loc[rows["case"].unique(), [way for way in WAYS if way in shown]]
-
-
-def times_as_fast(case: str, way: str = LOOP) -> float:
-    """How many times as fast as a way 24 was recorded for a case."""
-    us = by_way(TABLE.read()).loc[case]
-    return float(us[way] / us[RUNG])
 
 
 def busy(case: Case, tall: int, wide: int, sm_count: int) -> dict[str, float]:
