@@ -2,14 +2,17 @@
 
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas
 import pytest
 
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.cuda.cublas import BRAIN, Cublas
+from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.kernel.operands import unwritten
@@ -17,6 +20,7 @@ from gemmlab.ladder import SIMULATED
 from gemmlab.lessons.grouped import measure, tables
 from gemmlab.lessons.grouped.kernels import GROUPED, most_products
 from gemmlab.lessons.grouped.product import FLAT, LARGE, SMALL, suited
+from gemmlab.records import registry
 
 SMALL_TILE = {"BM": 64, "BN": 128, "STAGES": 3}
 WIDE_TILE = {"BM": 128, "BN": 256, "STAGES": 2}
@@ -248,7 +252,35 @@ def test_settings_and_shapes_that_cannot_be_are_refused_in_a_sentence():
         kernel(A, B, alpha=2.0)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
+@pytest.mark.parametrize("heights", [[100, 0, 200, 20, 130], [30] * 700])
+def test_a_call_on_a_gpu_takes_rows_that_are_there(heights):
+    import cupy
+
+    operands = tables.grouped_operands(kernel_of(), heights, 136, 72)
+    A, B, rows = (cupy.asarray(X) for X in (operands.A, operands.B, operands.rows))
+    C = gl.grouped_matmul(A, B, rows)
+    again = gl.grouped_matmul(A, B, operands.rows, out=cupy.empty_like(C))
+    assert abs(C.get() - exact(operands.A, operands.B, operands.rows)).max() < 0.02
+    assert bool((C == again).all())
+    assert (gl.grouped_matmul(operands.A, operands.B, operands.rows) == C.get()).all()
+
+
 # ---- the record ----------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
+def test_every_way_is_verified_and_measured_on_a_gpu(monkeypatch):
+    cases = measure.Case("ragged", (70, 0, 300)), measure.Case("masked", (5, 64), 64)
+    monkeypatch.setattr(measure, "CASES", cases)
+    rows = pandas.DataFrame(measure._measured(print))
+    for case in cases:
+        ways = {*rows[rows["case"] == case.name]["way"]}
+        assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= ways <= {*measure.WAYS}
+    known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
+    registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
 
 
 def test_heights_of_cases_add_up_and_are_the_same_everywhere():
@@ -266,7 +298,7 @@ def test_the_record_has_every_case_and_the_fastest_of_each_way():
     table = measure.TABLE.read()
     ways = tables.by_way(table)
     assert list(ways.index) == [case.name for case in measure.CASES]
-    assert {measure.RUNG, measure.ONE_BY_ONE, measure.LOOP, measure.GROUPED} <= {*ways}
+    assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= {*ways}
     assert (table.query("way == @measure.LOOP")["pct_loop"] == 100).all()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pandas
 
-from gemmlab.lessons.grouped.measure import ALL_ROWS, GROUPED, LOOP, ONE_BY_ONE, RUNG, TORCH
+from gemmlab.lessons.grouped.measure import ALL_ROWS, GROUPED, LOOP, RUNG, TORCH
 from gemmlab.lessons.grouped.tables import Turn, fastest
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
@@ -16,7 +16,6 @@ TALL, C_WIDTH = 2.9, 2.6  # inches, of C
 SHARE = 0.45  # of a product's colour
 LOOKS = {
     RUNG: {"color": style.kernel_style(RUNG)["color"], "marker": "o"},
-    ONE_BY_ONE: {"color": style.kernel_style("18_persistent")["color"], "marker": "s"},
     GROUPED: {"color": style.BLACK, "marker": "*"},
     TORCH: {"color": style.ORANGE, "marker": "D"},
     ALL_ROWS: {"color": style.ORANGE, "marker": "v"},

@@ -34,14 +34,14 @@ from gemmlab.records import registry
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, WHOLE, Row, Say, Table
 from gemmlab.records.runs import spread
 
-NAME, RUNG, ALONE = "grouped", "24_grouped", "18_persistent"
+NAME, RUNG = "grouped", "24_grouped"
 N, K = 4096, 7168
 ROUNDS = 10
 
-ONE_BY_ONE, LOOP = "18, one after the other", "cuBLAS, one after the other"
+LOOP = "cuBLAS, one after the other"
 GROUPED, TORCH = "cuBLAS, grouped", "PyTorch, grouped"
 ALL_ROWS = "PyTorch, bmm of all rows"
-WAYS = (RUNG, ONE_BY_ONE, LOOP, GROUPED, TORCH, ALL_ROWS)
+WAYS = (RUNG, LOOP, GROUPED, TORCH, ALL_ROWS)
 # The fastest of ten that were timed on an NVIDIA H200, each at some of the cases.
 TRIED = (
     {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8},
@@ -121,9 +121,6 @@ def settings_of(case: Case, tried: Settings) -> Settings:
     return ladder.settings_for(ladder.find(RUNG), tried | what)
 
 
-ALONE_SETTINGS = {"DTYPE": 1}
-
-
 @dataclass(eq=False)
 class Way:
     """One that is timed: what launches it, and its samples."""
@@ -158,10 +155,6 @@ class Inputs:
         A, C = (X.reshape(count, capacity, -1) if capacity else X for X in (self.A, self.C))
         operands = Operands(self.case.problem, BRAIN, A, self.B, C, rows=self.rows)
         return kernel.prepared(operands, 1.0, 0.0)
-
-    def by_18(self, kernel: Kernel) -> Callable[[], None]:
-        given = [kernel.given(*matrices) for matrices in self.products]
-        return partial(_in_a_row, [kernel.prepared(each, 1.0, 0.0) for each in given])
 
     def by_cublas(self) -> Callable[[], None]:
         def launch() -> None:
@@ -207,11 +200,6 @@ def _some(values: Any, most: int) -> list[int]:
     """At most so many of them, evenly spread, the first and the last among them."""
     places = np.linspace(0, len(values) - 1, min(most, len(values))).astype(int)
     return [values[at] for at in np.unique(places)]
-
-
-def _in_a_row(calls: list[Callable[[], None]]) -> None:
-    for call in calls:
-        call()
 
 
 # ---- samples -------------------------------------------------------------------------------------
@@ -285,7 +273,6 @@ def _measured(say: Say) -> Iterator[Row]:
     except ImportError:
         torch = None
     stream = cupy.cuda.Stream(non_blocking=True)
-    alone = load(ALONE, **ALONE_SETTINGS)
     kernels: dict[str, Kernel] = {}
     for case in CASES:
         for tried in TRIED:
@@ -295,17 +282,14 @@ def _measured(say: Say) -> Iterator[Row]:
     for case in CASES:
         cupy.get_default_memory_pool().free_all_blocks()
         with stream, Cublas(stream, BRAIN.name) as cublas:
-            yield from _measure(Inputs(case, stream, cublas), kernels, alone, torch, say)
+            yield from _measure(Inputs(case, stream, cublas), kernels, torch, say)
 
 
-def _measure(
-    inputs: Inputs, kernels: dict[str, Kernel], alone: Kernel, torch: Any, say: Say
-) -> Iterator[Row]:
+def _measure(inputs: Inputs, kernels: dict[str, Kernel], torch: Any, say: Say) -> Iterator[Row]:
     case, stream = inputs.case, inputs.stream
     ours = {ladder.written(settings_of(case, tried)) for tried in TRIED}
     launches = [(RUNG, each, inputs.by_24(kernels[each])) for each in sorted(ours)]
     launches += [
-        (ONE_BY_ONE, ladder.written(alone.settings), inputs.by_18(alone)),
         (LOOP, "cublasGemmEx, its first choice", inputs.by_cublas()),
         (GROUPED, "cublasGemmGroupedBatchedEx", inputs.cublas.prepared_grouped(inputs.products)),
     ]
@@ -341,13 +325,10 @@ def _fingerprint(row: Any, on: Target) -> Fingerprint | None:
     case = next((case for case in CASES if case.name == row.case), None)
     if case is None:
         return None
-    if row.way not in (RUNG, ONE_BY_ONE):
+    if row.way != RUNG:
         return Fingerprint({}, {}, registry.LIBRARY)
     settings = ladder.read_settings(row.settings)
-    if row.way == RUNG:
-        return of_rung(ladder.find(RUNG), settings, [case.problem], on)
-    problems = [Problem(height, N, K) for height in case.heights if height]
-    return of_rung(ladder.find(ALONE), settings, problems, on)
+    return of_rung(ladder.find(RUNG), settings, [case.problem], on)
 
 
 TABLE = Table(
