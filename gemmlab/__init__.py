@@ -42,6 +42,7 @@ _LATER = {
     "glossary": ("notebook.glossary", "glossary"),
     "gpu_speeds": ("analysis.recorded", "gpu_speeds"),
     "gpus_side_by_side": ("analysis.recorded", "gpus_side_by_side"),
+    "grouped_matmul": ("lessons.grouped.product", "grouped_matmul"),
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),
     "issue_slots": ("analysis.recorded", "issue_slots"),

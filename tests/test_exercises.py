@@ -13,7 +13,7 @@ import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.kernel.verify import shapes
-from gemmlab.ladder import RUNGS, LadderError
+from gemmlab.ladder import OTHERS, RUNGS, LadderError
 from gemmlab.loading import load
 from gemmlab.notebook.exercises import (
     WAITING,
@@ -27,7 +27,7 @@ from gemmlab.notebook.exercises import (
     prediction,
 )
 
-PLANTED = {rung.name: rung.planted for rung in RUNGS if rung.planted}
+PLANTED = {rung.name: rung.planted for rung in (*RUNGS, *OTHERS) if rung.planted}
 
 
 @pytest.mark.parametrize(

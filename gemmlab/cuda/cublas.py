@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
 WORKSPACE_BYTES = 32 * 2**20  # what cuBLAS's manual recommends for Hopper; less elsewhere
 OPERATIONS = {"N": 0, "T": 1}  # CUBLAS_OP_N, CUBLAS_OP_T: as it is, transposed
 COMPUTE_32F = 68  # CUBLAS_COMPUTE_32F: float32 factors and sums
@@ -157,6 +159,39 @@ class Cublas:
         typed = zip(addresses, (given, given, result), leading, strict=True)
         by_columns = _by_columns(ops, shape, typed, alpha, beta)
         return "cublasGemmEx", self._handle, *by_columns, compute, ALGORITHM
+
+    def prepared_grouped(self, products: Sequence[tuple[Any, Any, Any]]) -> Callable[[], None]:
+        """What launches C = A @ B of several products of 16 bits in one call: each a group of one,
+        for cuBLAS wants products of different heights in different groups. A, B and C: C-contiguous
+        CuPy matrices with rows, K and N the same for all."""
+        import cupy
+
+        count, (k, n) = len(products), products[0][1].shape
+        given, result, compute = TYPES[self.dtype]
+
+        def of_each(kind: Any, values: Iterable[Any]) -> Any:
+            return (kind * count)(*values)
+
+        def addresses(at: int) -> Any:
+            pointers = [matrices[at].data.ptr for matrices in products]
+            return cupy.asarray(np.array(pointers, np.uint64))
+
+        kept = tuple(map(addresses, range(3)))
+        heights = of_each(ctypes.c_int, (len(A) for A, _, _ in products))
+        ones = of_each(ctypes.c_int, [1] * count)
+        as_it_is = of_each(ctypes.c_int, [OPERATIONS["N"]] * count)
+        wide, deep = (of_each(ctypes.c_int, [size] * count) for size in (n, k))
+        alpha, beta = (of_each(ctypes.c_float, [factor] * count) for factor in (1.0, 0.0))
+        a, b, c = (ctypes.c_void_p(X.data.ptr) for X in kept)
+        call = (
+            "cublasGemmGroupedBatchedEx", self._handle, as_it_is, as_it_is, wide, heights, deep,
+            alpha, b, given, wide, a, given, deep, beta, c, result, wide, count, ones, compute,
+        )  # fmt: skip
+
+        def launch(_kept: object = kept) -> None:  # as long as arrays may be used
+            self._call(*call)
+
+        return launch
 
     def random_bias(self, n: int, seed: int) -> Any:
         """None: it takes none."""

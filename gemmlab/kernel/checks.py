@@ -44,6 +44,8 @@ def check(kernel: Kernel) -> Report:
     ]  # fmt: skip
     if rung.has_maps(settings):
         products += [(rows + 8, cols + 8, 592, *PRODUCT), (rows + 8, 8, 64, 0.5, 2.0)]
+    if not kernel.takes("alpha"):
+        products = [product for product in products if product[3:5] == PRODUCT]
     return Report(kernel.name, [check_product(kernel, *product) for product in products])
 
 
@@ -52,11 +54,11 @@ def check_product(
 ) -> Case:
     """One product of random numbers with all checks; a finding fails it. `gap`: between rows."""
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    problem = kernel.problem(m, n, k)
+    problem = kernel.problem(*kernel.rung.taken(m, n, k))
     operands = kernel.operands(problem, seed, gap=gap)
     findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
     return Case(
-        m, n, k, alpha, beta, seed, str(KernelMistake(findings)), findings,
+        *problem.shape, alpha, beta, seed, str(KernelMistake(findings)), findings,
         operands.bias is not None, problem.batch, gap,
     )  # fmt: skip
 

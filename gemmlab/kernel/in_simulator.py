@@ -56,7 +56,7 @@ def run(
         if isinstance(argument, Workspace):
             return memory[argument.name]
         if isinstance(argument, MapOf):
-            array = _plain(values[argument.matrix])
+            array = argument.view(_plain(values[argument.matrix]))
             return ptxsim.TensorMap(array, argument.box, swizzle=argument.swizzle)
         if isinstance(argument, int):
             return argument

@@ -25,7 +25,7 @@ from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
 from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.kernel.trace import Trace
-from gemmlab.kernel.verify import Report, verify
+from gemmlab.kernel.verify import PRODUCT, Report, verify
 from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Settings, Target
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.ladder.launch import POINTERS, Triple, multiplying
@@ -205,6 +205,8 @@ class Kernel:
         float32. Raises ArgumentError.
         """
         alpha, beta = factor("alpha", alpha), factor("beta", beta)
+        if not self.takes("alpha") and (C is not None or (alpha, beta) != PRODUCT):
+            raise ArgumentError(f"{self.name} computes A @ B: it takes no C, alpha or beta")
         kinds = (np.ndarray, self.array_module.ndarray)
         given = operands_of(self.rung, self.settings, A, B, C, beta, bias, scales, kinds)
         host = isinstance(A, np.ndarray)
@@ -272,7 +274,14 @@ class Kernel:
     def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for on the GPU."""
         pointers = operands.pointers if self.takes(POINTERS[0]) else {}
-        return operands.values(alpha, beta) | pointers
+        return self._with_rows(operands).values(alpha, beta) | pointers
+
+    def _with_rows(self, operands: Operands) -> Operands:
+        """Of a rung whose products may differ in height, where nothing is said: of one height."""
+        if self.rung.rows is None or operands.rows is not None:
+            return operands
+        rows = self.rung.rows(operands.problem, self.settings)
+        return replace(operands, rows=self.to_device(rows))
 
     def made_of(self, cubin: bytes) -> Kernel:
         """The same kernel, launched on a GPU with this machine code instead of its text's.
@@ -479,6 +488,7 @@ class Kernel:
     ) -> list[ptxsim.Run]:
         """The runs of all launches in the simulator; `how`: see in_simulator.run. Raises
         TakesTooLong."""
+        operands = self._with_rows(operands)
         values = operands.values(alpha, beta)
         inputs = {name: array for name, array in operands.arrays().items() if name != "C"}
         values |= {name: ptxsim.read_only(array) for name, array in inputs.items()}

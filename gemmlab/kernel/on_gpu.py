@@ -94,10 +94,12 @@ class GpuKernels:
         if launch.entry not in self._functions:
             with nvrtc.signals_kept():  # CuPy compiles when it is first asked for a function
                 function = self._module.get_function(launch.entry)
-            if launch.shared_bytes:  # past 48 KiB on request alone
-                function.max_dynamic_shared_size_bytes = launch.shared_bytes
             self._functions[launch.entry] = function
-        return self._functions[launch.entry]
+        function, needed = self._functions[launch.entry], launch.shared_bytes
+        # Past 48 KiB on request alone; of more products some kernels need more.
+        if needed and needed > function.max_dynamic_shared_size_bytes:
+            function.max_dynamic_shared_size_bytes = needed
+        return function
 
     def variable(self, name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """What stands in a __device__ variable of the module, once the stream is done with it."""
@@ -199,7 +201,7 @@ class PackedLaunches:
                 if pointer not in made:
                     if len(made) >= MOST_MAPS:
                         made.clear()
-                    new = tensor_map(array, argument.box, argument.swizzle)
+                    new = tensor_map(argument.view(array), argument.box, argument.swizzle)
                     made[pointer] = new, new.ctypes.data
                 packed.pass_instead(at, *made[pointer])
 
@@ -207,7 +209,8 @@ class PackedLaunches:
         if isinstance(argument, Workspace):
             return np.uint64(self._kernels.workspace(argument).data.ptr)
         if isinstance(argument, MapOf):
-            return tensor_map(values[argument.matrix], argument.box, argument.swizzle)
+            matrix = argument.view(values[argument.matrix])
+            return tensor_map(matrix, argument.box, argument.swizzle)
         value = np.int32(argument) if isinstance(argument, int) else values[argument]
         pointer = getattr(getattr(value, "data", None), "ptr", None)
         if value is None or pointer is not None:

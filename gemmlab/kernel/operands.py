@@ -18,7 +18,8 @@ from gemmlab.ladder.launch import LEADING, MATRICES, POINTERS, STRIDES
 from gemmlab.ladder.precision import FLOAT32, ElementType, Precision, Scales
 from gemmlab.ladder.problem import Problem
 
-ARRAYS = (*MATRICES, "bias", "scale_a", "scale_b")
+FLOATS = (*MATRICES, "bias", "scale_a", "scale_b")
+ARRAYS = (*FLOATS, "rows")
 
 
 def random_values(count: int, seed: int) -> np.ndarray:
@@ -37,7 +38,9 @@ def random_matrix(rows: int, cols: int, seed: int, dtype: str = "float32") -> np
 @dataclass(frozen=True, eq=False)
 class Operands:
     """A, B and C as they are stored, and a bias (N,) and scales, float32, or None. Scales multiply
-    elements of A and of B: see ladder.precision. Matrices may lie with gaps: see layout."""
+    elements of A and of B: see ladder.precision. Matrices may lie with gaps: see layout. `rows`: of
+    products that differ in height, int32, as the kernel takes it; A and C may have two axes then.
+    """
 
     problem: Problem
     precision: Precision
@@ -47,6 +50,7 @@ class Operands:
     bias: Any = None
     scale_a: Any = None
     scale_b: Any = None
+    rows: Any = None
 
     @classmethod
     def from_seed(
@@ -83,7 +87,7 @@ class Operands:
         """The element type of each name of `arrays`."""
         precision = self.precision
         matrices = {"A": precision.a, "B": precision.b, "C": precision.c}
-        return dict.fromkeys(ARRAYS, FLOAT32) | matrices
+        return dict.fromkeys(FLOATS, FLOAT32) | matrices
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """op(A), op(B) and C in float64, NumPy, with the scales: (M, K), (K, N), (M, N)."""

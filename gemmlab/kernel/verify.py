@@ -130,24 +130,27 @@ class Report:
 
 
 def shapes(kernel: Kernel) -> list[tuple[int, int, int]]:
-    """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
+    """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0. A
+    kernel that takes whole multiples alone gets the next ones."""
     rows, cols = kernel.rung.tile(kernel.settings)
     mapped = [(rows + 8, cols + 8, 336), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
-    return [
+    every = [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
         LARGE if (kernel.on_gpu or not kernel.edited) and kernel.rung.batch == 1 else SMALLER,
         *(mapped if kernel.rung.has_maps(kernel.settings) else ()),
     ]  # fmt: skip
+    return [kernel.rung.taken(*shape) for shape in every]
 
 
 def verify(kernel: Kernel, seed: int | None = None) -> Report:
     """Check `kernel` at all of `shapes`, and with all of FACTORS at a tile's edge.
 
-    Where it takes a bias, all but two cases have one; where it takes batches, all but two are of
-    several products. Where it takes leading dimensions, the cases with factors have gaps between
-    rows. Inputs are new with every call, or those of `seed`. The kernel is run in place, as timing
-    runs it.
+    A kernel that takes no factors is checked without, and one that takes whole multiples alone at
+    the next ones. Where it takes a bias, all but two cases have one; where it takes batches, all
+    but two are of several products. Where it takes leading dimensions, the cases with factors have
+    gaps between rows. Inputs are new with every call, or those of `seed`. The kernel is run in
+    place, as timing runs it.
     """
     rows, cols = kernel.rung.tile(kernel.settings)
     edge, gaps = (rows + 1, cols + 1, 33), cycle(GAPS if kernel.takes("lda") else (0,))
@@ -164,9 +167,11 @@ def verify(kernel: Kernel, seed: int | None = None) -> Report:
     cases.append(((7, 5, 0), (1.0, 0.5), {"biased": False}))
     if kernel.rung.takes_bias(kernel.settings):
         cases.append((edge, PRODUCT, {"biased": False}))
+    if not kernel.takes("alpha"):
+        cases = [case for case in cases if case[1] == PRODUCT]
     seeds = np.random.SeedSequence(seed).generate_state(len(cases)).tolist()
     return Report(kernel.name, [
-        check(kernel, *shape, *factors, seed=seed_of_case, **how)
+        check(kernel, *kernel.rung.taken(*shape), *factors, seed=seed_of_case, **how)
         for (shape, factors, how), seed_of_case in zip(cases, seeds, strict=True)
     ])  # fmt: skip
 

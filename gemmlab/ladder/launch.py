@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gemmlab.ladder.settings import Settings
 from ptxsim.architectures import SIMULATED_ARCH
@@ -26,6 +26,7 @@ NAMES = (
     *POINTERS,  # arrays of 64-bit addresses, one for each product of a batch
     "M", "N", "K", "batch", *LEADING,  # int32; elements from one row to the next
     *STRIDES,  # int64; elements from one matrix of a batch to the next
+    "rows",  # int32: which rows each product has, of a rung whose products may differ in height
     "alpha", "beta",  # float32
 )  # fmt: skip
 PRODUCT = ("A", "B", "C", "M", "N", "K", "alpha", "beta")
@@ -44,12 +45,19 @@ SIMULATED = Target(SIMULATED_ARCH, 132)
 
 @dataclass(frozen=True)
 class MapOf:
-    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads. `swizzle`:
-    "none", "32B", "64B" or "128B"."""
+    """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads, of a batch also
+    how many matrices; without that, the matrices of a batch are one, their rows below one another.
+    `swizzle`: "none", "32B", "64B" or "128B"."""
 
     matrix: str
-    box: tuple[int, int]
+    box: tuple[int, ...]
     swizzle: str = "none"
+
+    def view(self, array: Any) -> Any:
+        """The array with as many axes as the box has."""
+        if array.ndim == len(self.box):
+            return array
+        return array.reshape(-1, *array.shape[-len(self.box) + 1 :])
 
 
 @dataclass(frozen=True)

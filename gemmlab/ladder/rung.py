@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from gemmlab.folders import KERNELS, NOTEBOOKS
 from gemmlab.ladder.launch import SIMULATED, Launch, MapOf, Plan, Target, Triple, multiplying
 from gemmlab.ladder.precision import SINGLE, Precision
@@ -78,6 +80,9 @@ class Rung:
     families: tuple[Settings, ...] = ()
     # Whether it takes a bias for each column, and has a parameter ACTIVATION.
     takes_bias: Callable[[Settings], bool] = lambda settings: False
+    multiple: int = 1  # of which N and K have to be multiples; a K of 0 is none where it is not 1
+    # Of a rung whose products may differ in height: `rows` of a batch of one height.
+    rows: Callable[[Problem, Settings], np.ndarray] | None = None
     ops: Callable[[Settings], str] = lambda settings: "NN"  # how it takes A and B, see Problem
     batch: int = 1  # products of the launch that is verified; more than 1 if it takes batches
     shown_at: Problem | None = None  # in its row of the ladder, instead of at a large square
@@ -99,6 +104,13 @@ class Rung:
     @property
     def defaults(self) -> Settings:
         return {parameter.name: parameter.default for parameter in self.parameters}
+
+    def taken(self, m: int, n: int, k: int) -> tuple[int, int, int]:
+        """The smallest shape that it takes and that holds this one."""
+        if self.multiple == 1:
+            return m, n, k
+        wide, deep = (-(-size // self.multiple) * self.multiple for size in (n, max(k, 1)))
+        return m, wide, deep
 
     def macros(self, settings: Settings) -> Settings:
         """What the kernel is compiled with."""

@@ -121,21 +121,28 @@ def alternate(
 ) -> tuple[list[float], list[float], GpuState]:
     """Milliseconds per launch of both sides, pair by pair, and the GPU's state meanwhile. In the
     order A B, B A, A B, ..."""
-    sides, stream = (first, second), first.stream
+    (ours, theirs), state = in_rounds((first, second), pairs, label)
+    return ours, theirs, state
+
+
+def in_rounds(sides: Sequence[Side], rounds: int, label: str) -> tuple[list[list[float]], GpuState]:
+    """Milliseconds per launch of each side, round by round, every second round backwards; and the
+    GPU's state meanwhile. All are of one stream."""
+    stream = sides[0].stream
     for side in sides:  # the GPU works on these while Python enqueues the rest
         side.sample()
     samples = []
-    for pair in range(pairs):
-        for which in (0, 1) if pair % 2 == 0 else (1, 0):
+    for turn in range(rounds):
+        for which in range(len(sides)) if turn % 2 == 0 else reversed(range(len(sides))):
             start = stream.record()
             sides[which].sample()
             samples.append((which, start, stream.record()))
 
     elapsed, state = wait([(start, end) for _, start, end in samples], label)
-    times: tuple[list[float], list[float]] = ([], [])
+    times: list[list[float]] = [[] for _ in sides]
     for (which, _, _), sample_ms in zip(samples, elapsed, strict=True):
         times[which].append(sample_ms / sides[which].launches)
-    return *times, state
+    return times, state
 
 
 def wait(samples: Sequence[tuple], label: str) -> tuple[list[float], GpuState]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel, from_source
-from gemmlab.ladder import RUNGS, LadderError
+from gemmlab.ladder import OTHERS, RUNGS, LadderError
 from gemmlab.ladder.rung import Planted
 from gemmlab.report import Shown
 from ptxsim import CompileError, LaunchError, PtxError, UnknownInstruction, launch
@@ -185,7 +185,7 @@ def changed_lines(before: str, after: str) -> set[int]:
 
 
 def _mistake(name: str) -> Planted:
-    there = {rung.name: rung.planted for rung in RUNGS if rung.planted}
+    there = {rung.name: rung.planted for rung in (*RUNGS, *OTHERS) if rung.planted}
     if name not in there:
         raise LadderError(f"no mistake is planted in {name!r}; there is one in {', '.join(there)}")
     return there[name]

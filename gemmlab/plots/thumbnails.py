@@ -81,6 +81,15 @@ def curve_thumbnail(shares: Sequence[float]) -> Image.Image:
     return picture
 
 
+def heights_thumbnail(heights: Sequence[int]) -> Image.Image:
+    """Matrices of one width and these heights below one another, in colours in turn."""
+    colours_of = np.array([style.tint(colour, 0.55) for colour in style.TILE_COLOURS])
+    level = np.repeat(np.arange(len(heights)) % len(colours_of), heights)[:, None]
+    picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
+    _paste(picture, level, colours_of, (SIDE // 4, 0, SIDE // 2, SIDE - 2))
+    return picture
+
+
 def _axes() -> tuple[Image.Image, ImageDraw.ImageDraw]:
     picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
     pen = ImageDraw.Draw(picture)

@@ -1,0 +1,162 @@
+"""Products of different heights in one call: gl.grouped_matmul."""
+
+import sys
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from gemmlab.cuda.device import gpu
+from gemmlab.kernel import faults
+from gemmlab.kernel.arguments import ArgumentError, kind_of
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.on_gpu import PackedLaunches
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import BRAIN, HALF, SIMULATED, Problem, Settings
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.grouped.kernels import GROUPED, WHOLE, most_products
+from gemmlab.loading import load
+
+LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8}
+FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
+SMALL = {"BM": 64, "BN": 128, "STAGES": 8}
+MOST_PACKED = 1024
+
+_packed: dict[tuple, PackedLaunches] = {}
+
+
+def grouped_matmul(
+    A: Any, B: Any, rows: Any, masked: bool = False, transpose_b: bool = False, out: Any = None
+) -> Any:
+    """A[p] @ B[p] for each product p, whose number of rows the device alone may know.
+
+    `A`: the rows of all products below one another, (rows, K), and `rows` int32 (products + 1,),
+    where those of each begin and where the last one's end. With `masked` (products, capacity, K),
+    and `rows` int32 (products,), how many of its first rows each uses. `B`: (products, K, N), or
+    with `transpose_b` (products, N, K). The result is like A, with N columns: a new array or `out`;
+    rows of no product are not written. A and B are float16, bfloat16 of ml_dtypes or its bits as
+    uint16, both NumPy or both CuPy arrays, C-contiguous; K and N are multiples of 8. Sums are
+    float32, and rounded once.
+
+    `rows` may be anywhere. On the host it is checked; on the GPU it is not, because that would wait
+    for it: there it must rise, and end within A. For CuPy arrays nothing waits. Without a GPU it
+    runs in the simulator. Raises ArgumentError, IllegalSetting for more products than shared memory
+    has room for, and what Kernel.launch raises.
+    """
+    for name, value in (("masked", masked), ("transpose_b", transpose_b)):
+        if not isinstance(value, bool):
+            raise ArgumentError(f"{name} is {value!r}: it must be True or False")
+    problem = _checked(A, B, masked, transpose_b)
+    shape, stored = (*A.shape[:-1], problem.n), A.dtype
+    if out is not None:
+        _check_out(out, shape, A, B)
+    precision = HALF if stored == HALF.a.storage else BRAIN
+    A, B, into = (None if X is None else X.view(precision.a.storage) for X in (A, B, out))
+    what = {"MASKED": int(masked), "DTYPE": int(precision is BRAIN), "OP_B": int(transpose_b)}
+    kernel = _kernel(tuple((what | suited(problem, (gpu() or SIMULATED).sm_count)).items()))
+    xp, host = kernel.array_module, isinstance(A, np.ndarray)
+    with faults.reported():
+        if into is None:
+            into = (np.zeros if xp is np else xp.empty)(shape, precision.c.storage)
+        A, B, C = map(kernel.to_device, (A, B, into))
+        rows = _rows(rows, problem, masked, shape, kernel)
+        if C.size and problem.batch:
+            _launch(kernel, Operands(problem, precision, A, B, C, rows=rows))
+        result = kernel.to_host(C) if host else C
+    if out is None:
+        return result.view(stored)
+    if result is not into:
+        into[...] = result
+    return out
+
+
+def suited(problem: Problem, sm_count: int) -> Settings:
+    """What products of so many rows on average, or of this capacity, are launched with.
+
+    Tiles of 64 rows where most of one of 128 would be empty, and smaller ones where there are too
+    few for all SMs.
+    """
+    chosen, wide = SMALL, ceil_div(problem.n, FLAT["BN"])
+    if problem.batch * ceil_div(problem.m, FLAT["BM"]) * wide >= sm_count:
+        large = problem.batch * ceil_div(problem.m, LARGE["BM"]) * wide >= sm_count
+        chosen = LARGE if large and problem.m > FLAT["BM"] else FLAT
+    while problem.batch > most_products(GROUPED.defaults | chosen) and chosen["STAGES"] > 2:
+        chosen = chosen | {"STAGES": chosen["STAGES"] - 1}
+    return chosen
+
+
+@lru_cache(maxsize=64)
+def _kernel(settings: tuple[tuple[str, int], ...]) -> Kernel:
+    return load(GROUPED.name, **dict(settings))
+
+
+def _launch(kernel: Kernel, operands: Operands) -> None:
+    if not kernel.on_gpu:
+        kernel.launch(operands, 1.0, 0.0)
+        return
+    faults.launched(kernel.name, *operands.problem.shape)
+    key = kernel, operands.problem, operands.A.shape
+    if key not in _packed:
+        if len(_packed) >= MOST_PACKED:
+            _packed.clear()
+        _packed[key] = kernel.packed(operands)
+    _packed[key].enqueue_with(operands.arrays(), 1.0, 0.0)
+
+
+def _checked(A: Any, B: Any, masked: bool, transposed: bool) -> Problem:
+    """The products, of their rows on average or their capacity. Raises ArgumentError."""
+    means = {"A": "(products, capacity, K)" if masked else "(rows, K)", "B": "(products, K, N)"}
+    for name, array, axes in (("A", A, 2 + masked), ("B", B, 3)):
+        if not hasattr(array, "flags") or type(array) is not type(A):
+            raise ArgumentError(
+                f"{name} is {kind_of(array)}: grouped_matmul takes NumPy arrays, or on a GPU CuPy "
+                "arrays, all of one kind"
+            )
+        if array.dtype.name not in ("float16", "uint16", BRAIN.name) or array.dtype != A.dtype:
+            raise ArgumentError(
+                f"{name} is {array.dtype}: grouped_matmul takes float16, and bfloat16 or its bits "
+                "as uint16, both of one type"
+            )
+        if array.ndim != axes or not array.flags.c_contiguous:
+            raise ArgumentError(
+                f"{name} is {array.shape}, with strides {array.strides}: it is {means[name]}, "
+                "row-major without gaps"
+            )
+    products, k, n = B.shape if not transposed else (B.shape[0], B.shape[2], B.shape[1])
+    if A.shape[-1] != k or (masked and len(A) != products):
+        raise ArgumentError(
+            f"A is {A.shape} and B {products} matrices of {k}×{n}: they do not go together"
+        )
+    if not k or k % WHOLE or n % WHOLE:
+        raise ArgumentError(
+            f"K is {k} and N is {n}: grouped_matmul takes multiples of {WHOLE}, and no K of 0"
+        )
+    height = A.shape[1] if masked else ceil_div(len(A), max(1, products))
+    return Problem(height, n, k, products, "NT" if transposed else "NN")
+
+
+def _rows(rows: Any, problem: Problem, masked: bool, shape: tuple[int, ...], kernel: Kernel) -> Any:
+    """As the kernel takes them, on its device. Raises ArgumentError."""
+    count = problem.batch + (not masked)
+    on_host = not hasattr(rows, "flags") or isinstance(rows, np.ndarray)
+    rows = np.asarray(rows) if on_host else rows
+    if rows.shape != (count,) or rows.dtype.kind not in ("iu" if on_host else "i"):
+        raise ArgumentError(f"rows is {rows.dtype} {rows.shape}: it is int32 ({count},)")
+    if on_host and rows.size:
+        rising = masked or not (np.diff(rows.astype(np.int64)) < 0).any()
+        if not rising or rows.min() < 0 or rows.max() > shape[-2]:
+            each = "each from 0 on" if masked else "each at least the one before, from 0 on"
+            raise ArgumentError(f"rows is {rows}: {each}, and at most {shape[-2]}")
+    return kernel.to_device(rows.astype(np.int32) if rows.dtype != np.int32 else rows)
+
+
+def _check_out(out: Any, shape: tuple[int, ...], A: Any, B: Any) -> None:
+    right = type(out) is type(A) and (out.dtype, out.shape) == (A.dtype, shape)
+    if not right or not out.flags.c_contiguous or not getattr(out.flags, "writeable", True):
+        raise ArgumentError(
+            f"out is {kind_of(out)} {getattr(out, 'shape', '')}: it must be a {A.dtype} array "
+            f"{shape} like A, row-major without gaps, and not read-only"
+        )
+    xp = np if isinstance(out, np.ndarray) else sys.modules["cupy"]
+    if shared := [name for name, X in (("A", A), ("B", B)) if xp.may_share_memory(out, X)]:
+        raise ArgumentError(f"out shares memory with {shared[0]}: it must not")

@@ -1,0 +1,106 @@
+"""Which block computes which tile of which product, as traced; and what the record says."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas
+
+from gemmlab.kernel.in_simulator import findings_of
+from gemmlab.kernel.kernel import Kernel, KernelMistake
+from gemmlab.kernel.operands import Operands, random_values
+from gemmlab.ladder import Problem
+from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.grouped.measure import CASES, WAYS, Case, N
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A tile that a block computes, its `round`-th: `row` is its first one in C, of `height` that
+    the product has there, and `column` its first column."""
+
+    block: int
+    round: int
+    product: int
+    row: int
+    column: int
+    height: int
+
+
+def turns(kernel: Kernel, heights: list[int], n: int, k: int, sm_count: int) -> list[Turn]:
+    """Of products of these heights, if the GPU had so many SMs, by the boxes that are requested.
+
+    Raises KernelMistake.
+    """
+    starts = np.cumsum([0, *heights])
+    operands = grouped_operands(kernel, heights, n, k)
+    (run,) = kernel.scheduled_for(sm_count).simulate(operands, 1.0, 0.0, count=True)
+    if findings := findings_of([run]):
+        raise KernelMistake(findings)
+    tall, found = kernel.settings["BM"], []
+    for block in range(sm_count * kernel.settings["MIN_BLOCKS"]):
+        loads = [box for box in run.boxes((block, 0, 0)) if box.operation == "load"]
+        firsts = [at for at, box in enumerate(loads) if box.array == "A" and not box.corner[1]]
+        for turn, at in enumerate(firsts):
+            row, (product, _, column) = loads[at].corner[0], loads[at + 1].corner
+            height = min(tall, int(starts[product + 1]) - row)
+            found.append(Turn(block, turn, product, row, column, height))
+    return found
+
+
+def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: int = 0) -> Operands:
+    """NumPy arrays for products of these heights, the rows of A below one another."""
+    count, total, element = len(heights), sum(heights), kernel.precision.a
+    A = element.encode(random_values(total * k, seed), element.storage).reshape(total, k)
+    B = element.encode(random_values(count * k * n, seed + 1), element.storage)
+    problem = Problem(ceil_div(total, count), n, k, count)
+    C = np.zeros((total, n), element.storage)
+    rows = np.cumsum([0, *heights]).astype(np.int32)
+    return Operands(problem, kernel.precision, A, B.reshape(count, k, n), C, rows=rows)
+
+
+def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFrame:
+    """What a block writes down before it takes a tile: where those of each product begin."""
+    tiles = np.array([ceil_div(height, tall) * ceil_div(n, wide) for height in heights])
+    table = pandas.DataFrame(
+        {"rows": heights, "tiles": tiles, "first tile": tiles.cumsum() - tiles}
+    )
+    return table.rename_axis("product")
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+
+def fastest(table: pandas.DataFrame) -> pandas.DataFrame:
+    """Of each case and way the row with the least time, in the order of CASES."""
+    least = table.loc[table.groupby(["case", "way"], sort=False)["us"].idxmin()]
+    order = {case.name: at for at, case in enumerate(CASES)}
+    return least.sort_values("case", key=lambda cases: cases.map(order), kind="stable")
+
+
+def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
+    """A row for each case, a column for each way."""
+    rows = fastest(table)
+    shown = rows.pivot(index="case", columns="way", values=value)
+    return shown.loc[rows["case"].unique(), [way for way in WAYS if way in shown]]
+
+
+def busy(case: Case, tall: int, wide: int, sm_count: int) -> dict[str, float]:
+    """Rounds of tiles on a GPU of so many SMs: with a launch for each product, and with one."""
+    tiles = [ceil_div(height, tall) * ceil_div(N, wide) for height in case.heights]
+    alone, together = (
+        sum(ceil_div(each, sm_count) for each in tiles),
+        ceil_div(sum(tiles), sm_count),
+    )
+    used = case.rows * N / (sum(tiles) * tall * wide)
+    return {
+        "tiles": sum(tiles), "rounds, one by one": alone, "rounds, one launch": together,
+        "SMs with a tile, one by one, %": 100 * sum(tiles) / (alone * sm_count),
+        "one launch, %": 100 * sum(tiles) / (together * sm_count),
+        "of a tile used, %": 100 * used,
+        "FLOP per byte": case.flop / case.least_bytes,
+    }  # fmt: skip
+
+
+def account(tall: int, wide: int, sm_count: int) -> pandas.DataFrame:
+    """`busy` of all cases."""
+    return pandas.DataFrame({case.name: busy(case, tall, wide, sm_count) for case in CASES}).T

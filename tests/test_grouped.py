@@ -1,0 +1,334 @@
+"""Grouped products: one launch for products of any heights, gl.grouped_matmul, and its record."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas
+import pytest
+
+import gemmlab as gl
+from gemmlab import ladder
+from gemmlab.cuda.cublas import BRAIN, Cublas
+from gemmlab.cuda.device import gpu, why_no_gpu
+from gemmlab.folders import kernel_file
+from gemmlab.kernel.in_simulator import findings_of
+from gemmlab.kernel.operands import unwritten
+from gemmlab.ladder import SIMULATED
+from gemmlab.lessons.grouped import measure, tables
+from gemmlab.lessons.grouped.kernels import GROUPED, most_products
+from gemmlab.lessons.grouped.product import FLAT, LARGE, SMALL, suited
+from gemmlab.records import registry
+
+SMALL_TILE = {"BM": 64, "BN": 128, "STAGES": 3}
+WIDE_TILE = {"BM": 128, "BN": 256, "STAGES": 2}
+
+
+def kernel_of(blocks=3, text=None, **settings):
+    settings = SMALL_TILE | settings
+    if text is None:
+        return gl.load(GROUPED.name, **settings).scheduled_for(blocks)
+    return gl.from_source(text, GROUPED.name, **settings).scheduled_for(blocks)
+
+
+def run(kernel, heights, n, k, capacity=0, spare=0):
+    """C as float64, its findings, and (first row, height) of each product. What no product needs of
+    A and B is NaN, what stood in C before are guard cells."""
+    element, used = kernel.precision.a, np.minimum(heights, capacity) if capacity else heights
+    room = [capacity] * len(heights) if capacity else [*heights]
+    operands = tables.grouped_operands(kernel, [*room, spare], n, k)
+    starts = np.cumsum([0, *room])[: len(heights)]
+    belongs = np.zeros(len(operands.A), bool)
+    for start, height in zip(starts, used, strict=True):
+        belongs[start : start + height] = True
+    A, B = operands.A, operands.B[: len(heights)].copy()
+    nan = unwritten((1,), element)[0]
+    A[~belongs], B[np.array(used) == 0] = nan, nan
+    C = unwritten((len(A), n), element)
+    rows = np.array(heights if capacity else [*starts, sum(heights)], np.int32)
+    height = capacity or max(1, *heights)
+    problem = ladder.Problem(height, n, k, len(heights))
+    given = replace(operands, problem=problem, A=A, B=B, C=C, rows=rows)
+    findings = findings_of(kernel.simulate(given, 1.0, 0.0, check=True))
+    assert (C.view(element.bits)[~belongs] == element.guard).all()
+    places = list(zip(starts, used, strict=True))
+    return given, findings, places
+
+
+def all_right(given, places):
+    decode = given.precision.a.decode
+    for product, (start, height) in enumerate(places):
+        here = slice(start, start + height)
+        A, B = decode(given.A[here]), decode(given.B[product])
+        bound = gl.error_bound(A, B, None, 1.0, 0.0, given.precision)
+        if not (abs(decode(given.C[here]) - A @ B) <= bound).all():
+            return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("heights", "n", "k", "how"),
+    [
+        ([70, 3, 64, 1], 136, 72, {}),
+        ([0, 70, 0, 0, 40, 0], 128, 72, {"spare": 70}),
+        ([0, 0, 130, 0], 136, 136, {"DTYPE": 1}),
+        ([0, 0, 0], 128, 64, {"spare": 8}),
+        ([1], 8, 8, {"blocks": 20}),
+        ([60, 70, 130], 136, 136, {"blocks": 2, "SEND_LATER": 0}),
+        ([70, 3, 30, 64], 136, 72, {"STAGES": 2, "MIN_BLOCKS": 2, "GROUP": 1, "BN": 64}),
+        ([130, 0, 3], 136, 72, {**WIDE_TILE, "blocks": 2}),
+        ([64, 0, 33, 90], 136, 72, {"MASKED": 1, "capacity": 90}),
+        ([128, 300, 1, 64], 136, 72, {"MASKED": 1, "capacity": 128, "BM": 128, "DTYPE": 1}),
+    ],
+)
+def test_products_of_any_heights_are_right_and_no_other_rows_are_written(heights, n, k, how):
+    room = {name: value for name, value in how.items() if name in ("capacity", "spare")}
+    settings = {name: value for name, value in how.items() if name not in room}
+    given, findings, places = run(kernel_of(**settings), heights, n, k, **room)
+    assert not findings and all_right(given, places)
+
+
+def test_more_products_than_a_warp_has_lanes():
+    heights = [int(height) for height in np.random.default_rng(5).integers(0, 4, 70)]
+    given, findings, places = run(kernel_of(blocks=5), heights, 72, 8)
+    assert not findings and all_right(given, places)
+
+
+def test_each_product_has_the_bits_that_18_gives_it():
+    given, _, places = run(kernel_of(), [70, 0, 3, 64], 136, 200)
+    alone = gl.load("18_persistent", BM=64, BN=128, STAGES=3, CLUSTER=1)
+    for product, (start, height) in enumerate(places):
+        if height:
+            here = slice(start, start + height)
+            C = alone(given.A[here], given.B[product])
+            assert (C.view("u2") == given.C[here].view("u2")).all()
+
+
+def test_the_rung_itself_is_right_at_the_shapes_of_the_gate():
+    assert kernel_of(BN=64, STAGES=2, OP_B=1, DTYPE=1).verify(seed=1).passed
+
+
+MISTAKES = {
+    "all boxes of 64 rows stored whole": (
+        "store_rows.cuh", "rows >= WARPGROUP_ROWS", "rows > 0", [10, 64, 64], 128, 264, 2
+    ),
+    "the B of the first product": (
+        "24_grouped.cu", "map_b, tile.product,", "map_b, 0,", [10, 64], 128, 64, 2
+    ),
+    "empty products counted": (
+        "products.cuh", "if (first_tiles[middle] <= number)", "if (first_tiles[middle] < number)",
+        [10, 0, 64], 128, 64, 2,
+    ),
+    "tiles looked up before they are numbered": (
+        "24_grouped.cu", "__syncthreads();  ", "", [70, 3, 64, 1], 136, 72, 3
+    ),
+    "a buffer filled while it is stored": (
+        "store_rows.cuh", "else tma_store_wait_read<0>();",
+        "else tma_store_wait_read<STORE_BUFFERS - 1>();", [64, 10, 64, 10], 256, 136, 1,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name):
+    file, old, new, heights, n, k, blocks = MISTAKES[name]
+    text = GROUPED.path.read_text(encoding="utf-8")
+    if file != GROUPED.path.name:
+        header = kernel_file(file).read_text(encoding="utf-8").replace("#pragma once", "")
+        text = text.replace(f'#include "{file}"', header)
+    assert text.count(old) == 1
+    try:
+        given, findings, places = run(kernel_of(blocks, text.replace(old, new)), heights, n, k)
+    except (AssertionError, gl.KernelMistake):
+        return
+    assert findings or not all_right(given, places)
+
+
+# ---- gl.grouped_matmul ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def matrices():
+    operands = tables.grouped_operands(kernel_of(), [70, 0, 3, 20], 136, 72)
+    return operands.A, operands.B, operands.rows
+
+
+def exact(A, B, rows):
+    each = zip(rows, rows[1:], B, strict=False)
+    return np.concatenate([A[a:b].astype(float) @ one.astype(float) for a, b, one in each])
+
+
+def test_a_call_multiplies_all_products(matrices):
+    A, B, rows = matrices
+    out = np.empty((93, 136), np.float16)
+    assert gl.grouped_matmul(A, B, rows.tolist(), out=out) is out
+    assert abs(out - exact(A, B, rows)).max() < 0.02
+
+
+def test_a_call_takes_masked_products_and_b_transposed(matrices):
+    A, B, _ = matrices
+    A, used = A[:80].reshape(4, 20, 72), [20, 0, 1, 7]
+    out = np.full((4, 20, 136), 7, np.float16)
+    turned = np.ascontiguousarray(B.swapaxes(1, 2))
+    gl.grouped_matmul(A, turned, np.array(used), masked=True, transpose_b=True, out=out)
+    for product, height in enumerate(used):
+        want = A[product, :height].astype(float) @ B[product].astype(float)
+        assert (abs(out[product, :height] - want) < 0.02).all()
+        assert (out[product, height:] == 7).all()
+
+
+def test_bfloat16_is_taken_as_its_bits_and_as_a_type(matrices):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    A, B, _ = matrices
+    A, B = A[:8].astype(ml_dtypes.bfloat16), B[:1].astype(ml_dtypes.bfloat16)
+    C = gl.grouped_matmul(A, B, [0, 8])
+    bits = gl.grouped_matmul(A.view(np.uint16), B.view(np.uint16), [0, 8])
+    assert C.dtype == A.dtype and (C.view(np.uint16) == bits).all()
+    assert abs(C.astype(float) - A.astype(float) @ B[0].astype(float)).max() < 0.1
+
+
+def test_nothing_to_multiply_gives_an_empty_result(matrices):
+    A, B, _ = matrices
+    assert gl.grouped_matmul(A[:0], B, [0] * 5).shape == (0, 136)
+    assert (gl.grouped_matmul(A, B[:0], [3]) == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [0, 1]}, r"rows is int64 \(2,\): it is int32 \(5,\)"),
+        ({"rows": [0, 70, 60, 73, 93]}, "at least the one before"),
+        ({"rows": [0, 70, 70, 73, 94]}, "and at most 93"),
+        ({"rows": np.zeros(5, "f4")}, "rows is float32"),
+        ({"masked": True}, r"it is \(products, capacity, K\)"),
+        ({"masked": 1}, "masked is 1"),
+        ({"A": [1.0]}, "A is builtins.list"),
+        ({"A": np.zeros((93, 72), "f4")}, "A is float32"),
+        ({"A": np.zeros((93, 64), "f2")}, "do not go together"),
+        ({"A": np.zeros((72, 93), "f2").T}, "row-major without gaps"),
+        ({"B": np.zeros((4, 72, 136), "u2")}, "both of one type"),
+        ({"B": np.zeros((4, 72, 12), "f2")}, "multiples of 8"),
+        ({"out": np.zeros((93, 128), "f2")}, r"it must be a float16 array \(93, 136\)"),
+    ],
+)
+def test_a_call_that_cannot_be_done_is_refused(matrices, change, message):
+    given = dict(zip(("A", "B", "rows"), matrices, strict=True)) | change
+    with pytest.raises(gl.ArgumentError, match=message):
+        gl.grouped_matmul(**given)
+
+
+def test_a_result_that_lies_over_an_operand_is_refused():
+    A, B = np.zeros((8, 8), "f2"), np.zeros((1, 8, 8), "f2")
+    with pytest.raises(gl.ArgumentError, match="out shares memory with A"):
+        gl.grouped_matmul(A, B, [0, 8], out=A)
+
+
+def test_the_host_chooses_by_what_it_knows():
+    def chosen(m, n, products):
+        return suited(ladder.Problem(m, n, 512, products), SIMULATED.sm_count)
+
+    assert chosen(8192, 4096, 4) == LARGE
+    assert chosen(32, 4096, 128) == FLAT
+    assert chosen(64, 256, 8) == SMALL
+    many = chosen(64, 4096, 3000)
+    assert many["STAGES"] < FLAT["STAGES"] and most_products(GROUPED.defaults | many) >= 3000
+
+
+def test_settings_and_shapes_that_cannot_be_are_refused_in_a_sentence():
+    for settings, message in (
+        ({"BM": 128, "MIN_BLOCKS": 2}, "one block fills an SM's registers"),
+        ({"BM": 64, "BN": 128, "STAGES": 6, "MIN_BLOCKS": 2}, "no second block fits"),
+    ):
+        with pytest.raises(gl.IllegalSetting, match=message):
+            gl.load(GROUPED.name, **settings)
+    kernel = kernel_of()
+    for problem, message in (((8, 5, 8, 2), "multiples of 8"), ((8, 8, 8, 60000), "has room for")):
+        with pytest.raises(gl.IllegalSetting, match=message):
+            kernel.launches(ladder.Problem(*problem))
+    A, B = np.zeros((1, 8, 8), "f2"), np.zeros((1, 8, 8), "f2")
+    with pytest.raises(gl.ArgumentError, match="takes no C, alpha or beta"):
+        kernel(A, B, alpha=2.0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
+@pytest.mark.parametrize("heights", [[100, 0, 200, 20, 130], [30] * 700])
+def test_a_call_on_a_gpu_takes_rows_that_are_there(heights):
+    import cupy
+
+    operands = tables.grouped_operands(kernel_of(), heights, 136, 72)
+    A, B, rows = (cupy.asarray(X) for X in (operands.A, operands.B, operands.rows))
+    C = gl.grouped_matmul(A, B, rows)
+    again = gl.grouped_matmul(A, B, operands.rows, out=cupy.empty_like(C))
+    assert abs(C.get() - exact(operands.A, operands.B, operands.rows)).max() < 0.02
+    assert bool((C == again).all())
+    assert (gl.grouped_matmul(operands.A, operands.B, operands.rows) == C.get()).all()
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
+def test_every_way_is_verified_and_measured_on_a_gpu(monkeypatch):
+    cases = measure.Case("ragged", (70, 0, 300)), measure.Case("masked", (5, 64), 64)
+    monkeypatch.setattr(measure, "CASES", cases)
+    rows = pandas.DataFrame(measure._measured(print))
+    for case in cases:
+        ways = {*rows[rows["case"] == case.name]["way"]}
+        assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= ways <= {*measure.WAYS}
+    known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
+    registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
+
+
+def test_heights_of_cases_add_up_and_are_the_same_everywhere():
+    by_name = {case.name: case for case in measure.CASES}
+    few = by_name["128 of 1 to 64"]
+    assert (min(few.heights), max(few.heights), len(few.heights)) == (1, 63, 128)
+    assert few.heights[:4] == (6, 16, 52, 38)
+    masked = by_name["64 masked, 0 to 256 of 256"]
+    assert masked.room == 64 * 256 and masked.given_rows.tolist() == list(masked.heights)
+    empty = by_name["8, one empty"]
+    assert empty.given_rows[[3, 4, 8]].tolist() == [12288, 12288, 28672]
+
+
+def test_the_record_has_every_case_and_the_fastest_of_each_way():
+    table = measure.TABLE.read()
+    ways = tables.by_way(table)
+    assert list(ways.index) == [case.name for case in measure.CASES]
+    assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= {*ways}
+    assert (table.query("way == @measure.LOOP")["pct_loop"] == 100).all()
+
+
+def test_a_grouped_product_of_cublas_is_given_by_columns(monkeypatch):
+    made = []
+
+    class Matrix:
+        def __init__(self, rows, columns, address):
+            self.shape, self.data = (rows, columns), SimpleNamespace(ptr=address)
+
+        def __len__(self):
+            return self.shape[0]
+
+    def asarray(addresses):
+        made.append(addresses.tolist())
+        return Matrix(len(addresses), 1, 1000 + len(made))
+
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(asarray=asarray))
+    cublas, calls = Cublas.__new__(Cublas), []
+    cublas.dtype, cublas._handle = "bfloat16", "handle"
+    monkeypatch.setattr(cublas, "_call", lambda *given: calls.append(given))
+    products = [
+        tuple(Matrix(*shape, 10 * at + which) for which, shape in enumerate(shapes))
+        for at, shapes in enumerate([((5, 64), (64, 32), (5, 32)), ((7, 64), (64, 32), (7, 32))])
+    ]
+    cublas.prepared_grouped(products)()
+    ((name, handle, *given),) = calls
+    lists = [list(each) if hasattr(each, "__len__") else each for each in given]
+    assert (name, handle) == ("cublasGemmGroupedBatchedEx", "handle")
+    assert made == [[0, 10], [1, 11], [2, 12]]
+    assert lists[2:5] == [[32, 32], [5, 7], [64, 64]]  # by columns: N, M, K
+    assert [given[6].value, given[9].value, given[13].value] == [1002, 1001, 1003]
+    assert lists[7] == lists[10] == lists[14] == BRAIN and lists[15:18] == [[32, 32], 2, [1, 1]]
