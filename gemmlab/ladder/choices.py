@@ -19,7 +19,7 @@ RUNGS: tuple[Rung, ...] = tuple(
 
 OTHERS: tuple[Rung, ...] = tuple(
     kernel for lesson in modules("kernels") for kernel in lesson.KERNELS
-)  # of gl.matmul, no steps of the ladder
+)  # of gl.matmul and gl.grouped_matmul, no steps of the ladder
 
 
 class LadderError(Exception):

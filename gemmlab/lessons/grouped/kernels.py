@@ -114,7 +114,7 @@ GROUPED = Rung(
     ops=lambda s: ops({"OP_A": 0, **s}),
     multiple=WHOLE,
     rows=_rows,
-    batch=3,
+    batch=2,
     by_wgmma=True,
     planted=Planted.beside(__file__),
 )
