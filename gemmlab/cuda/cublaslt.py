@@ -12,6 +12,7 @@ from typing import Any
 
 from gemmlab.cuda.cublas import (
     COMPUTE_32F,
+    COMPUTE_TF32,
     WORKSPACE_BYTES,
     CublasError,
     library,
@@ -119,11 +120,12 @@ class Product:
         self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
         self._cublas, self.dtype, self.shape = cublas, dtype, shape
         integers = types[2] == "int32"
+        floats = COMPUTE_TF32 if dtype == "tf32" else COMPUTE_32F
         number = ctypes.c_int32 if integers else ctypes.c_float
         self._alpha, self._beta = number(1), number(0)
         self._product = cublas.make(
             "cublasLtMatmulDescCreate", "cublasLtMatmulDescDestroy",
-            COMPUTE_32I if integers else COMPUTE_32F, INT32 if integers else FLOAT,
+            COMPUTE_32I if integers else floats, INT32 if integers else FLOAT,
         )  # fmt: skip
         if b_transposed:
             self.set(FIRST_TRANSPOSED, ctypes.c_int32(TRANSPOSED))

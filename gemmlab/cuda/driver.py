@@ -81,17 +81,18 @@ class PackedLaunch:
 MAP_BYTES, MAP_ALIGNMENT = 128, 64
 # Of CUtensorMapDataType and CUtensorMapSwizzle.
 TYPES = {
-    "uint8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6,
-    "float32": 7, "float64": 8,
+    "uint8": 0, "int8": 0, "uint16": 1, "uint32": 2, "int32": 3, "uint64": 4, "int64": 5,
+    "float16": 6, "float32": 7, "float64": 8, "tf32": 11,
 }  # fmt: skip
 SWIZZLES = {"none": 0, "32B": 1, "64B": 2, "128B": 3}
 
 
-def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
+def tensor_map(array: Any, box: tuple[int, ...], swizzle: str, element: str = "") -> np.ndarray:
     """The map of a CuPy array (C-contiguous, 1 to 5 axes), as an argument of a launch: (1,) V128.
 
     `box`: elements along each axis of the array, in its order; what is outside is loaded as zeros.
-    Raises RuntimeError where the driver refuses it.
+    `element`: one of TYPES, where it is not the array's. Raises RuntimeError where the driver
+    refuses it.
     """
     axes = array.ndim
     room = np.zeros(2 * MAP_BYTES, np.uint8)
@@ -103,7 +104,7 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str) -> np.ndarray:
 
     # The driver's order of axes is the reverse of NumPy's.
     code = driver().cuTensorMapEncodeTiled(
-        ctypes.c_void_p(made.ctypes.data), TYPES[array.dtype.name], axes,
+        ctypes.c_void_p(made.ctypes.data), TYPES[element or array.dtype.name], axes,
         ctypes.c_void_p(array.data.ptr), numbers(ctypes.c_uint64, array.shape[::-1]),
         numbers(ctypes.c_uint64, array.strides[-2::-1]), numbers(ctypes.c_uint32, box[::-1]),
         numbers(ctypes.c_uint32, (1,) * axes), 0, SWIZZLES[swizzle], 0, 0,

@@ -54,7 +54,7 @@ def check_product(
 ) -> Case:
     """One product of random numbers with all checks; a finding fails it. `gap`: between rows."""
     seed = int(np.random.SeedSequence().generate_state(1)[0])
-    problem = kernel.problem(*kernel.rung.taken(m, n, k))
+    problem = kernel.problem(*kernel.rung.taken(m, n, k, kernel.settings))
     operands = kernel.operands(problem, seed, gap=gap)
     findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
     return Case(

@@ -101,7 +101,7 @@ def digest_of(launches: Iterable[Launch]) -> str:
 
 def _argument(argument: Argument) -> object:
     if isinstance(argument, MapOf):
-        return [argument.matrix, argument.box, argument.swizzle]
+        return [argument.matrix, argument.box, argument.swizzle, *filter(None, [argument.element])]
     return [argument.bytes, argument.zeroed] if isinstance(argument, Workspace) else argument
 
 

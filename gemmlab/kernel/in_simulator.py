@@ -57,7 +57,9 @@ def run(
             return memory[argument.name]
         if isinstance(argument, MapOf):
             array = argument.view(_plain(values[argument.matrix]))
-            return ptxsim.TensorMap(array, argument.box, swizzle=argument.swizzle)
+            array = array.view(np.uint8) if array.dtype == np.int8 else array  # which maps lack
+            swizzle, element = argument.swizzle, argument.element
+            return ptxsim.TensorMap(array, argument.box, swizzle=swizzle, element=element)
         if isinstance(argument, int):
             return argument
         if argument in POINTERS:

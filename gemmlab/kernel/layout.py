@@ -57,6 +57,11 @@ def fault(array: Any, *, gaps: bool, anywhere: bool = False) -> str | None:
     return None
 
 
+def begins(array: Any) -> bool:
+    """Whether it begins where every kernel can take it. NumPy's are copied to a GPU anyway."""
+    return isinstance(array, np.ndarray) or not array.data.ptr % ALIGNMENT
+
+
 def span(array: Any) -> int:
     """Elements from the first to the last one of the array, both counted, gaps included."""
     if not array.size:

@@ -201,7 +201,8 @@ class PackedLaunches:
                 if pointer not in made:
                     if len(made) >= MOST_MAPS:
                         made.clear()
-                    new = tensor_map(argument.view(array), argument.box, argument.swizzle)
+                    matrix = argument.view(array)
+                    new = tensor_map(matrix, argument.box, argument.swizzle, argument.element)
                     made[pointer] = new, new.ctypes.data
                 packed.pass_instead(at, *made[pointer])
 
@@ -210,7 +211,7 @@ class PackedLaunches:
             return np.uint64(self._kernels.workspace(argument).data.ptr)
         if isinstance(argument, MapOf):
             matrix = argument.view(values[argument.matrix])
-            return tensor_map(matrix, argument.box, argument.swizzle)
+            return tensor_map(matrix, argument.box, argument.swizzle, argument.element)
         value = np.int32(argument) if isinstance(argument, int) else values[argument]
         pointer = getattr(getattr(value, "data", None), "ptr", None)
         if value is None or pointer is not None:

@@ -130,17 +130,15 @@ class Report:
 
 
 def shapes(kernel: Kernel) -> list[tuple[int, int, int]]:
-    """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0. A
-    kernel that takes whole multiples alone gets the next ones."""
+    """(M, N, K) where kernels go wrong: single elements, primes, thin ones, tile edges, K of 0."""
     rows, cols = kernel.rung.tile(kernel.settings)
     mapped = [(rows + 8, cols + 8, 336), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
-    every = [
+    return [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
         LARGE if (kernel.on_gpu or not kernel.edited) and kernel.rung.batch == 1 else SMALLER,
         *(mapped if kernel.rung.has_maps(kernel.settings) else ()),
     ]  # fmt: skip
-    return [kernel.rung.taken(*shape) for shape in every]
 
 
 def verify(kernel: Kernel, seed: int | None = None) -> Report:
@@ -152,7 +150,7 @@ def verify(kernel: Kernel, seed: int | None = None) -> Report:
     gaps between rows. Inputs are new with every call, or those of `seed`. The kernel is run in
     place, as timing runs it.
     """
-    rows, cols = kernel.rung.tile(kernel.settings)
+    taken, (rows, cols) = kernel.rung.taken, kernel.rung.tile(kernel.settings)
     edge, gaps = (rows + 1, cols + 1, 33), cycle(GAPS if kernel.takes("lda") else (0,))
     cases: list[tuple[tuple[int, int, int], tuple[float, float], dict[str, Any]]] = [
         *((shape, PRODUCT, {}) for shape in shapes(kernel)),
@@ -171,7 +169,7 @@ def verify(kernel: Kernel, seed: int | None = None) -> Report:
         cases = [case for case in cases if case[1] == PRODUCT]
     seeds = np.random.SeedSequence(seed).generate_state(len(cases)).tolist()
     return Report(kernel.name, [
-        check(kernel, *kernel.rung.taken(*shape), *factors, seed=seed_of_case, **how)
+        check(kernel, *taken(*shape, kernel.settings), *factors, seed=seed_of_case, **how)
         for (shape, factors, how), seed_of_case in zip(cases, seeds, strict=True)
     ])  # fmt: skip
 

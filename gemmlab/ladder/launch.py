@@ -47,11 +47,12 @@ SIMULATED = Target(SIMULATED_ARCH, 132)
 class MapOf:
     """A tensor map of a matrix: `box` is the (rows, columns) that one copy loads, of a batch also
     how many matrices; without that, the matrices of a batch are one, their rows below one another.
-    `swizzle`: "none", "32B", "64B" or "128B"."""
+    `swizzle`: "none", "32B", "64B" or "128B". `element`: "tf32" rounds each float32 to it."""
 
     matrix: str
     box: tuple[int, ...]
     swizzle: str = "none"
+    element: str = ""
 
     def view(self, array: Any) -> Any:
         """The array with as many axes as the box has."""

@@ -76,11 +76,12 @@ class Rung:
     computed: tuple[Settings, ...] = ({},)
     # Of settings, those that follow from the problem: how wide loads can be.
     suited: Callable[[Problem, Settings], Settings] = lambda problem, settings: {}
+    # N and K must be multiples of these, K not 0 then; (1, 1) of a rung that takes any.
+    multiples: Callable[[Settings], tuple[int, int]] = lambda settings: (1, 1)
     # Values of some parameters that go together; where there are any, no others are legal.
     families: tuple[Settings, ...] = ()
     # Whether it takes a bias for each column, and has a parameter ACTIVATION.
     takes_bias: Callable[[Settings], bool] = lambda settings: False
-    multiple: int = 1  # of which N and K have to be multiples; a K of 0 is none where it is not 1
     # Of a rung whose products may differ in height: `rows` of a batch of one height.
     rows: Callable[[Problem, Settings], np.ndarray] | None = None
     ops: Callable[[Settings], str] = lambda settings: "NN"  # how it takes A and B, see Problem
@@ -105,12 +106,11 @@ class Rung:
     def defaults(self) -> Settings:
         return {parameter.name: parameter.default for parameter in self.parameters}
 
-    def taken(self, m: int, n: int, k: int) -> tuple[int, int, int]:
+    def taken(self, m: int, n: int, k: int, settings: Settings) -> tuple[int, int, int]:
         """The smallest shape that it takes and that holds this one."""
-        if self.multiple == 1:
-            return m, n, k
-        wide, deep = (-(-size // self.multiple) * self.multiple for size in (n, max(k, 1)))
-        return m, wide, deep
+        of_n, of_k = self.multiples(settings)
+        least_k = max(k, 1) if of_k > 1 else k
+        return m, -(-n // of_n) * of_n, -(-least_k // of_k) * of_k
 
     def macros(self, settings: Settings) -> Settings:
         """What the kernel is compiled with."""

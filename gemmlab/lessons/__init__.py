@@ -1,8 +1,9 @@
 """What one notebook alone needs: a package each, named as its notebook.
 
 A lesson imports the core and lessons below it on the ladder. The core imports none: it finds the
-modules that it may have: `rung` (its entry on the ladder), `chapter`, `command`, and `measure`
-(EVIDENCE, what is measured for it and kept; importing it loads nothing that draws).
+modules that it may have: `rung` (its entry on the ladder), `kernels` (of gl.matmul besides),
+`one_kernel` (which of them), `chapter`, `command`, and `measure` (EVIDENCE, what is measured for it
+and kept; importing it loads nothing that draws).
 """
 
 from importlib import import_module

@@ -7,9 +7,10 @@ after that a call asks a dictionary, prepares what the rung cannot take as it is
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
+from numbers import Real
 from typing import Any, cast
 
 import numpy as np
@@ -19,13 +20,16 @@ from gemmlab.kernel import faults, layout
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, problem_of
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.on_gpu import PackedLaunches
-from gemmlab.kernel.operands import Operands
+from gemmlab.kernel.operands import ARRAYS, Operands
 from gemmlab.ladder import BRAIN, SINGLE, Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.loading import load
-from gemmlab.products.choosing import TYPES, Chosen, choose
+from gemmlab.products.choosing import FP8, OTHER_TYPES, TYPES, Chosen, choose, refused
+from gemmlab.products.scaling import NO_SCALES, Scaling, scaling_of
 
 MOST_PLANS = 4096
+EVERY_TYPE = {name: precision.a for name, precision in TYPES.items()} | OTHER_TYPES
+NO_STEPS: Sequence[Callable] = ()
 NO_PLAIN_ARRAYS = (np.matrix, np.ma.MaskedArray)  # of which a product is something else
 
 _plans: dict[tuple, Plan] = {}
@@ -34,7 +38,7 @@ _plans: dict[tuple, Plan] = {}
 def matmul(
     A: Any, B: Any, alpha: float = 1, beta: float = 0, C: Any = None, bias: Any = None,
     activation: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
-    dtype: str | None = None, out: Any = None,
+    dtype: str | None = None, out: Any = None, scales: tuple[Any, Any] | None = None,
 ) -> Any:  # fmt: skip
     """activation(alpha * op(A) @ op(B) + beta * C + bias) by the rung that suits the shape.
 
@@ -49,46 +53,49 @@ def matmul(
     erf". alpha and beta become float32. PyTorch's tensors, all of one device, are taken through
     DLPack, and the result is one; no gradient flows.
 
+    Three types have neither batches nor bias nor activation. int8 becomes int32, exact, without
+    alpha and beta. float32 with dtype="tf32" is rounded to TF32. FP8 is float8_e4m3fn of ml_dtypes,
+    or its bits as uint8 with dtype="float8_e4m3fn", with float32 `scales` of A and of B: a number
+    or an array of one each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. It becomes
+    bfloat16, of bits its bits, or float32 where `out` or C is.
+
     On a GPU it does not wait, for CuPy arrays; without one it runs in the simulator. gl.choose says
     what is taken. Raises ArgumentError, IllegalSetting for a type that this GPU does not multiply,
     and what Kernel.launch raises.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(A, torch.Tensor):
-        A, B, C, bias, out, dtype = _of_torch(torch, A, B, C, bias, out, dtype)
+        A, B, C, bias, out, dtype, scales = _of_torch(torch, A, B, C, bias, out, dtype, scales)
         result = matmul(
-            A, B, alpha, beta, C, bias, activation, transpose_a, transpose_b, dtype, out
+            A, B, alpha, beta, C, bias, activation, transpose_a, transpose_b, dtype, out, scales
         )
         return _to_torch(torch, result, dtype)
-    plan = planned(A, B, bias, activation, transpose_a, transpose_b, dtype)
-    return plan.run(A, B, factor("alpha", alpha), factor("beta", beta), C, bias, out)
+    scaling = None if scales is None else scaling_of(scales, A, C, out)
+    plan = planned(A, B, bias, activation, transpose_a, transpose_b, dtype, scaling)
+    alpha, beta = factor("alpha", alpha), factor("beta", beta)
+    return plan.run(A, B, alpha, beta, C, bias, out, scales or NO_SCALES)
 
 
 def planned(
     A: Any, B: Any, bias: Any, activation: Any, transpose_a: bool, transpose_b: bool,
-    dtype: str | None = None,
+    dtype: str | None = None, scaling: Scaling | None = None,
 ) -> Plan:  # fmt: skip
     """How a call is done, found once for each kind of call. Raises ArgumentError."""
     try:
         key = (
-            type(A), A.shape, A.strides, A.dtype, _begins(A),
-            type(B), B.shape, B.strides, B.dtype, _begins(B),
-            bias is None, activation, transpose_a, transpose_b, dtype,
+            type(A), A.shape, A.strides, A.dtype, layout.begins(A),
+            type(B), B.shape, B.strides, B.dtype, layout.begins(B),
+            bias is None, activation, transpose_a, transpose_b, dtype, scaling,
         )  # fmt: skip
         plan = _plans.get(key)
     except (AttributeError, TypeError):  # no array, or an activation that is no text
-        return _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype)
+        return _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype, scaling)
     if plan is None:
-        plan = _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype)
+        plan = _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype, scaling)
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
         _plans[key] = plan
     return plan
-
-
-def _begins(array: Any) -> bool:
-    """Whether it begins where every kernel can take it. NumPy's are copied to a GPU anyway."""
-    return isinstance(array, np.ndarray) or not array.data.ptr % layout.ALIGNMENT
 
 
 @dataclass(eq=False)
@@ -98,7 +105,8 @@ class Plan:
     `prepare`: of A and of B, makes of an argument what the kernel takes, or None. `problem`: one
     launch's. `shape`: the result's. `spans`: bytes from the first to the last one of A and of B as
     the kernel takes them. `flat`: the products of a batch are computed as one, their rows
-    below one another. `dtype`: the type of arrays of ml_dtypes, which are launched as their bits.
+    below one another. `dtype`: of the result, where arrays of ml_dtypes are launched as their bits.
+    `scale_steps`: as `prepare`, of the scales. `stored`: the type of the result.
     """
 
     chosen: Chosen
@@ -109,17 +117,23 @@ class Plan:
     spans: tuple[int, int]
     flat: bool = False
     dtype: Any = None
+    scale_steps: Sequence[Callable] = ()
+    stored: Any = None
     _packed: PackedLaunches | None = None  # of the first call on a GPU
     _again: bool = False  # whether a call like the first is these launches and no more
 
     def run(
-        self, A: Any, B: Any, alpha: float, beta: float, C: Any, bias: Any, out: Any = None
-    ) -> Any:
+        self, A: Any, B: Any, alpha: float, beta: float, C: Any, bias: Any, out: Any = None,
+        scales: Sequence[Any] = NO_SCALES,
+    ) -> Any:  # fmt: skip
         """Raises ArgumentError for a C, bias or `out` that does not fit."""
+        if (alpha != 1 or beta != 0) and not self.kernel.takes("alpha"):
+            raise ArgumentError(f"{self.kernel.dtype} has no factors: alpha is 1, and beta 0")
+        if self.scale_steps:
+            scales = [step(scale) for step, scale in zip(self.scale_steps, scales, strict=True)]
         if self._again and beta == 0 and bias is None and (out is None or self._fits(out, A, B)):
-            return self._run_again(A, B, alpha, out)
-        kernel, host = self.kernel, isinstance(A, np.ndarray)
-        stored = kernel.precision.c.storage if self.dtype is None else self.dtype
+            return self._run_again(A, B, alpha, out, scales)
+        kernel, host, stored = self.kernel, isinstance(A, np.ndarray), self.stored
         same = out is C
         C = C if beta != 0 else None
         if bias is not None:
@@ -133,17 +147,18 @@ class Plan:
             kernel.require_time(self.problem)
         into = out
         if self.dtype is not None:
-            bits = kernel.precision.c.storage
-            A, B, C, into = (None if X is None else X.view(bits) for X in (A, B, C, out))
+            given, made = kernel.precision.a.storage, kernel.precision.c.storage
+            A, B = A.view(given), B.view(given)
+            C, into = (None if X is None else X.view(made) for X in (C, out))
         first, second = self.prepare
         with faults.reported():
             A, B = A if first is None else first(A), B if second is None else second(B)
             if host and kernel.on_gpu:
-                A, B, C, bias = (
-                    None if X is None else kernel.to_device(X) for X in (A, B, C, bias)
+                A, B, C, bias, *scales = (
+                    None if X is None else kernel.to_device(X) for X in (A, B, C, bias, *scales)
                 )
             result = self._room(None if host and kernel.on_gpu else into, C, same)
-            self._launch(A, B, result, bias, alpha, beta)
+            self._launch(A, B, result, (bias, *scales), alpha, beta)
             self._again = (
                 self._packed is not None and not host and self.prepare == (None, None)
                 and self.dtype is None and not self.flat and self._at_once
@@ -163,7 +178,7 @@ class Plan:
         begin, a, b = out.data.ptr, A.data.ptr, B.data.ptr
         end, (a_bytes, b_bytes) = begin + out.nbytes, self.spans
         apart = (end <= a or a + a_bytes <= begin) and (end <= b or b + b_bytes <= begin)
-        return apart and out.dtype == A.dtype and not begin % layout.ALIGNMENT
+        return apart and out.dtype == self.stored and not begin % layout.ALIGNMENT
 
     @cached_property
     def _at_once(self) -> bool:
@@ -171,13 +186,13 @@ class Plan:
         alone = self.chosen.one_by_one or self.problem.batch == 1
         return len(self.shape) == 2 or self.flat or not alone
 
-    def _run_again(self, A: Any, B: Any, alpha: float, out: Any) -> Any:
+    def _run_again(self, A: Any, B: Any, alpha: float, out: Any, scales: Sequence[Any]) -> Any:
         """The short way of a call that was made before, of what needs no preparation."""
         try:
             if out is None:
-                out = self._empty(self.shape, A.dtype)
+                out = self._empty(self.shape, self.stored)
             faults.require_none(self._named)
-            arrays = {"A": A, "B": B, "C": out, "bias": None}
+            arrays = dict(zip(ARRAYS, (A, B, out, None, *scales), strict=True))
             cast(PackedLaunches, self._packed).enqueue_with(arrays, alpha, 0.0)
         except Exception as error:
             faults.report(error)
@@ -197,7 +212,7 @@ class Plan:
         `same`: they are one array."""
         kernel = self.kernel
         xp = kernel.array_module
-        direct = into is not None and into.flags.c_contiguous and _begins(into)
+        direct = into is not None and into.flags.c_contiguous and layout.begins(into)
         if C is None:
             if direct:
                 return into
@@ -208,36 +223,37 @@ class Plan:
             into[...] = C
         return into
 
-    def _launch(self, A: Any, B: Any, result: Any, bias: Any, alpha: float, beta: float) -> None:
+    def _launch(self, A: Any, B: Any, result: Any, beside: Any, alpha: float, beta: float) -> None:
+        """`beside`: a bias and two scales, or None."""
         if 0 in self.shape:
             return
         if self.flat:
             result = result.reshape(-1, result.shape[-1])
         if self.chosen.padded is None:
-            self._launch_each(A, B, result, bias, alpha, beta)
+            self._launch_each(A, B, result, beside, alpha, beta)
             return
         wide = self.kernel.array_module.empty(self.problem.shape_of_c, result.dtype)
         inside = wide[:, : result.shape[1]]
         if beta != 0:
             inside[...] = result
-        self._launch_each(A, B, wide, bias, alpha, beta)
+        self._launch_each(A, B, wide, beside, alpha, beta)
         result[...] = inside
 
     def _launch_each(
-        self, A: Any, B: Any, result: Any, bias: Any, alpha: float, beta: float
+        self, A: Any, B: Any, result: Any, beside: Any, alpha: float, beta: float
     ) -> None:
         each: Iterable[tuple[Any, Any, Any]] = [(A, B, result)]
         if not self._at_once:
             each = zip(A, B, result, strict=True)
         for a, b, c in each:
             if self._packed is None:
-                operands = Operands(self.problem, self.kernel.precision, a, b, c, bias)
+                operands = Operands(self.problem, self.kernel.precision, a, b, c, *beside)
                 if not self.kernel.on_gpu:
                     self.kernel.launch(operands, alpha, beta)
                     continue
                 self._packed = self.kernel.packed(operands)
             faults.launched(self.kernel.name, *self.problem.shape)
-            arrays = {"A": a, "B": b, "C": c, "bias": bias}
+            arrays = dict(zip(ARRAYS, (a, b, c, *beside), strict=True))
             self._packed.enqueue_with(arrays, alpha, beta)
 
     @staticmethod
@@ -274,7 +290,7 @@ def _may_overlap(first: Any, second: Any) -> bool:
 
 def _plan(
     A: Any, B: Any, biased: bool, activation: Any, transpose_a: bool, transpose_b: bool,
-    dtype: str | None,
+    dtype: str | None, scaling: Scaling | None,
 ) -> Plan:  # fmt: skip
     for name, value in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):
@@ -284,12 +300,18 @@ def _plan(
         raise ArgumentError(f"there is no activation {activation!r}; there are {there}, and None")
     _check_kinds(A, B)
     view = None
-    if dtype is None and A.dtype.name == BRAIN.name:
-        dtype, view = BRAIN.name, A.dtype
-        if B.dtype != view:
+    if dtype is None and A.dtype.name in (BRAIN.name, FP8):
+        dtype = A.dtype.name
+        if B.dtype != A.dtype:
             raise ArgumentError(f"A is {A.dtype} and B is {B.dtype}: they must be of one type")
-        A, B = A.view(BRAIN.a.storage), B.view(BRAIN.a.storage)
+        to = scaling.to if dtype == FP8 and scaling is not None else BRAIN.name
+        view = np.dtype(getattr(sys.modules["ml_dtypes"], to, to))
+        A, B = (X.view(EVERY_TYPE[dtype].storage) for X in (A, B))
     _check_matrices(A, B, dtype)
+    name = dtype or A.dtype.name
+    fused = biased or activation not in (None, ACTIVATIONS[0])
+    if (name == FP8) != (scaling is not None):
+        raise ArgumentError(f"{FP8} needs scales, and no other type takes them: A is {A.dtype}")
     shape_before = A.shape[:-2] or B.shape[:-2]
     together, flat = _together(A, B, transpose_a)
     A, B = (X if change is None else change(X) for X, change in zip((A, B), together, strict=True))
@@ -297,15 +319,19 @@ def _plan(
         _by_rows(X, turned) for X, turned in ((A, transpose_a), (B, transpose_b))
     )
     product = problem_of(how_a + how_b, A, B)
-    fused = biased or activation not in (None, ACTIVATIONS[0])
-    chosen = choose(product, dtype or A.dtype.name, fused)
+    kind, to, scale_steps = "tensors", BRAIN.name, NO_STEPS
+    if scaling is not None:
+        to, (kind, scale_steps) = scaling.to, scaling.steps(product, _module_of(A))
+    if name in OTHER_TYPES and (why := refused(name, fused, len(shape_before) > 0, kind)):
+        raise ArgumentError(why)
+    chosen = choose(product, name, fused, kind, to)
     settings = dict(chosen.settings)
     if fused:
         settings["ACTIVATION"] = ACTIVATIONS.index(activation or ACTIVATIONS[0])
     kernel = _kernel(chosen.rung, tuple(settings.items()))
     problem = chosen.padded or product
     if chosen.turned:
-        problem = replace(problem, ops="NN")
+        problem = replace(problem, ops=kernel.ops)
     if chosen.one_by_one:
         problem = replace(problem, batch=1)
     rows = product.m // shape_before[0] if flat else product.m
@@ -317,13 +343,15 @@ def _plan(
             _prepare(B, how_b, transpose_b, "B" in chosen.turned, kernel, single),
         )
     else:
+        along_k = padded.ops[1] == "T"
         steps = (
-            partial(_in_longer_rows, shape=(padded.m, padded.k), turned=transpose_a),
-            partial(_in_longer_rows, shape=(padded.k, padded.n), turned=transpose_b),
+            partial(_in_longer_rows, shape=padded.shape_of_a, turned=transpose_a),
+            partial(_in_longer_rows, shape=padded.shape_of_b, turned=transpose_b != along_k),
         )
     prepare = _both(together[0], steps[0]), _both(together[1], steps[1])
     spans = layout.span(A) * A.itemsize, layout.span(B) * B.itemsize
-    return Plan(chosen, kernel, problem, shape, prepare, spans, flat, view)
+    stored = np.dtype(kernel.precision.c.storage if view is None else view)
+    return Plan(chosen, kernel, problem, shape, prepare, spans, flat, view, scale_steps, stored)
 
 
 def _together(
@@ -349,11 +377,11 @@ def _repeated(matrix: Any, batch: int) -> Any:
     return _module_of(matrix).broadcast_to(matrix, (batch, *matrix.shape))
 
 
-def _in_longer_rows(X: Any, shape: tuple[int, int], turned: bool) -> Any:
+def _in_longer_rows(X: Any, shape: tuple[int, ...], turned: bool) -> Any:
     """The matrix, or its transpose, with zeros behind its rows and below: a copy, where need be."""
     matrix = X.T if turned else X
-    if matrix.shape == shape and matrix.flags.c_contiguous:
-        return matrix
+    if matrix.shape == shape and matrix.flags.c_contiguous and layout.begins(matrix):
+        return _regular(matrix)
     rows, columns = matrix.shape
     longer = _module_of(X).empty(shape, X.dtype)
     longer[:rows, :columns] = matrix
@@ -383,11 +411,11 @@ def _check_kinds(A: Any, B: Any) -> None:
 
 
 def _check_matrices(A: Any, B: Any, dtype: str | None) -> None:
-    if dtype is not None and dtype not in TYPES:
-        raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
-    # Their own type says what they are, but for the bits of bfloat16.
-    allowed = set(TYPES) - {BRAIN.name} if dtype is None else {dtype}
-    stored = sorted(TYPES[name].a.storage for name in allowed)
+    if dtype is not None and dtype not in EVERY_TYPE:
+        raise ArgumentError(f"dtype is {dtype!r}; it must be one of {', '.join(EVERY_TYPE)}")
+    # Their own type says what they are, but for bits, and float32 that is to be rounded.
+    allowed = EVERY_TYPE.keys() - {BRAIN.name, "tf32", FP8} if dtype is None else {dtype}
+    stored = sorted(EVERY_TYPE[name].storage for name in allowed)
     for name, array in (("A", A), ("B", B)):
         if array.dtype.name not in stored:
             raise ArgumentError(
@@ -424,20 +452,30 @@ def _prepare(
     gaps = kernel.takes("lda")
     repeated = single and lies.ndim == 3 and lies.strides[0] == 0  # one matrix, launched each time
     fault = layout.fault(lies[0] if repeated and len(lies) else lies, gaps=gaps)
-    if fault is not None or not (gaps or _begins(array)):
+    if fault is not None or not (gaps or layout.begins(array)):
         return lambda X: xp.array(X.swapaxes(-1, -2) if swapped else X, order="C")
+    if lies.shape[-2] == 1 and lies.strides[-2] != lies.shape[-1] * lies.itemsize:
+        return lambda X: _regular(X.swapaxes(-1, -2) if swapped else X)
     return (lambda X: X.swapaxes(-1, -2)) if swapped else None
+
+
+def _regular(matrix: Any) -> Any:
+    """The same memory: a single row may have any stride, and a tensor map takes none."""
+    return matrix.reshape(-1).reshape(matrix.shape)
 
 
 # ---- PyTorch's tensors ---------------------------------------------------------------------------
 
 
-def _of_torch(torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: Any) -> Any:
-    """The same arguments as arrays; bfloat16 as its bits. Raises ArgumentError."""
+def _of_torch(
+    torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: Any, scales: Any
+) -> Any:
+    """The same arguments as arrays; bfloat16 and FP8 as their bits. Raises ArgumentError."""
     arrays: list[Any] = []
-    for name, tensor in (("A", A), ("B", B), ("C", C), ("bias", bias), ("out", out)):
-        if tensor is None:
-            arrays.append(None)
+    names = "A", "B", "C", "bias", "out", "A's scale", "B's scale"
+    for name, tensor in zip(names, (A, B, C, bias, out, *(scales or NO_SCALES)), strict=True):
+        if tensor is None or isinstance(tensor, Real):
+            arrays.append(tensor)
             continue
         if not isinstance(tensor, torch.Tensor):
             raise ArgumentError(f"{name} is {kind_of(tensor)}, A is a tensor of PyTorch")
@@ -445,6 +483,7 @@ def _of_torch(torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: An
             raise ArgumentError(f"{name} is on {tensor.device}, A on {A.device}")
         tensor, brain = tensor.detach(), tensor.dtype == torch.bfloat16
         tensor = tensor.view(torch.int16) if brain else tensor
+        tensor = tensor.view(torch.uint8) if tensor.dtype == torch.float8_e4m3fn else tensor
         if tensor.is_cuda:
             import cupy
 
@@ -452,11 +491,12 @@ def _of_torch(torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: An
         else:
             array = tensor.numpy()
         arrays.append(array.view(np.uint16) if brain else array)
-    return (*arrays, BRAIN.name if A.dtype == torch.bfloat16 else dtype)
+    types = {torch.bfloat16: BRAIN.name, torch.float8_e4m3fn: FP8}
+    return (*arrays[:5], types.get(A.dtype, dtype), None if scales is None else tuple(arrays[5:]))
 
 
 def _to_torch(torch: Any, result: Any, dtype: str | None) -> Any:
-    brain = dtype == BRAIN.name
+    brain = dtype in (BRAIN.name, FP8) and result.dtype == np.uint16
     tensor = torch.from_dlpack(result.view(np.int16) if brain else result)
     return tensor.view(torch.bfloat16) if brain else tensor
 

@@ -5,7 +5,8 @@ shape, and where it says far less than what was measured here, the model of prod
 its coefficients were fitted to times at shapes drawn at random, among kernels that are made for any
 shape. Batches in float32, and GPUs that these kernels do not run on, have a rule (estimate). What
 was recorded in float16 alone stands for bfloat16 too: the same instructions, as fast, on as many
-bytes.
+bytes. INT8, TF32 and FP8 have a kernel each, whose settings are those that were the fastest at this
+shape, or suit the number of its tiles.
 """
 
 import os
@@ -19,7 +20,9 @@ from gemmlab.cuda.device import gpu
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.kernel import arch_here
 from gemmlab.ladder import BRAIN, HALF, SINGLE, IllegalSetting, Problem, Rung, Settings
+from gemmlab.ladder.precision import E4M3, INT8, SCALES, ElementType
 from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons import modules
 from gemmlab.products import model, trees
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
@@ -32,6 +35,8 @@ FUSED = {  # the rung that fuses an epilogue, and with which settings
     HALF.name: ("15_mma_sync", {"BIAS": 1}),
     BRAIN.name: ("15_mma_sync", {"BIAS": 1}),
 }
+FP8 = "float8_e4m3fn"
+OTHER_TYPES: dict[str, ElementType] = {"int8": INT8, "tf32": SINGLE.a, FP8: E4M3}
 TOGETHER = "13_batched"  # a whole batch in float32
 OLDEST = {  # where no kernel of the model runs
     SINGLE.name: "09_double_buffering", HALF.name: "14_wmma", BRAIN.name: "15_mma_sync",
@@ -79,13 +84,16 @@ class Chosen:
 
 
 def choose(
-    problem: Problem | tuple[int, ...], dtype: str = "float32", fused: bool = False
-) -> Chosen:
+    problem: Problem | tuple[int, ...], dtype: str = "float32", fused: bool = False,
+    scales: str = "tensors", to: str = "bfloat16",
+) -> Chosen:  # fmt: skip
     """The rung and the settings that gl.matmul takes for a product, and why.
 
-    `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32", "float16" or
-    "bfloat16". `fused`: with a bias or an activation. Raises IllegalSetting for what is no problem,
-    another type, and one that no rung multiplies on this GPU; BadRecord.
+    `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32", "float16",
+    "bfloat16", "int8", "tf32" or "float8_e4m3fn". `fused`: with a bias or an activation. Of FP8:
+    `scales`, "tensors", "rows" or "blocks", and `to`, the type of C, "bfloat16" or "float32".
+    Raises IllegalSetting for what is no problem, another type, what a type is not multiplied with,
+    and one that no rung multiplies on this GPU; BadRecord.
     """
     if isinstance(problem, tuple | list) and len(problem) in (3, 4):
         problem = Problem.of(problem)
@@ -93,8 +101,13 @@ def choose(
         raise IllegalSetting(
             f"a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch), not {problem!r}"
         )
+    if dtype in OTHER_TYPES:
+        if why := refused(dtype, fused, problem.batch != 1, scales):
+            raise IllegalSetting(why)
+        return _of_one_kernel(problem, dtype, scales, to, os.environ.get("GEMMLAB_RECORDS", ""))
     if dtype not in TYPES:
-        raise IllegalSetting(f"dtype is {dtype!r}; it must be one of {', '.join(TYPES)}")
+        known = ", ".join((*TYPES, *OTHER_TYPES))
+        raise IllegalSetting(f"dtype is {dtype!r}; it must be one of {known}")
     return _choose(problem, dtype, fused, os.environ.get("GEMMLAB_RECORDS", ""))
 
 
@@ -113,6 +126,35 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
         return _as_recorded(problem, best)
     less = modelled[0] < FAR_LESS * best.seconds(problem)
     return modelled[1] if less else _as_recorded(problem, best)
+
+
+# ---- types of one kernel -------------------------------------------------------------------------
+
+
+def refused(dtype: str, fused: bool, batched: bool, scales: str) -> str | None:
+    """Why what has one kernel is not multiplied so, in a sentence."""
+    kinds = [each.name for each in SCALES][: None if dtype == FP8 else 1]
+    if not fused and not batched and scales in kinds:
+        return None
+    return f"{dtype} takes no batches, bias and activation, FP8 alone scales of rows and of blocks"
+
+
+@lru_cache(maxsize=4096)
+def _of_one_kernel(problem: Problem, dtype: str, scales: str, to: str, folder: str) -> Chosen:
+    """On copies where rows of A, B or C do not begin at multiples of 16 bytes, and where the kernel
+    takes an operand along K alone and it is stored otherwise. `folder`: see _choose."""
+    (lesson,) = modules("one_kernel")
+    rung, settings, why, share = lesson.chosen(problem, dtype, scales, to, folder)
+    ladder.require_arch(rung, settings, arch_here())
+    precision, ops = rung.precision_of(settings), rung.ops(settings)
+    of_n, of_k = ROW_BYTES // precision.c.bytes, ROW_BYTES // precision.a.bytes
+    k = of_k * max(1, ceil_div(problem.k, of_k))
+    padded = Problem(problem.m, of_n * ceil_div(problem.n, of_n), k, ops=ops)
+    turned = "".join(which for which, a, b in zip("AB", problem.ops, ops, strict=True) if a != b)
+    return Chosen(
+        problem, dtype, rung.name, settings, why, share, turned,
+        padded=None if padded.shape == problem.shape else padded,
+    )  # fmt: skip
 
 
 # ---- an epilogue, for which there is no choice of rungs ------------------------------------------

@@ -7,7 +7,7 @@
 The first also times rung 18 in BF16, and keeps the bits of a small product;
 results/<gpu>/fp8_steps.csv. The second times the quantizers and keeps their bits;
 results/<gpu>/quantizing.csv. The third: see warp_specialized.comparisons. `errors` measures how
-wrong products are.
+wrong products are, `types` how fast kernels of other types are.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.ladder import Settings, Target, written
 from gemmlab.ladder.precision import BFLOAT16, E4M3, OF_BLOCKS, OF_ROWS, OF_TENSORS
-from gemmlab.lessons.fp8 import errors
+from gemmlab.lessons.fp8 import errors, types
 from gemmlab.lessons.fp8.quantize import PATH, Quantizer
 from gemmlab.lessons.fp8.rung import RUNG
 from gemmlab.lessons.persistent import measure as persistent
@@ -213,5 +213,5 @@ EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
     comparisons.asked("registers", [warp_specialized.registers_of(rung) for rung in HOPPER]),
     comparisons.asked("overlap", [overlap[shape] for shape in OVERLAP for overlap in OVERLAPS]),
-    BY_STEPS, *errors.EVIDENCE, QUANTIZING,
+    BY_STEPS, *errors.EVIDENCE, QUANTIZING, *types.EVIDENCE,
 )  # fmt: skip

@@ -41,14 +41,14 @@ def _by_warpgroups(
     )
 
 
-def _precision(s: Settings) -> Precision:
+def precision(s: Settings) -> Precision:
     c = FLOAT32 if s["OUT32"] else BFLOAT16
     return _by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
 
 
 def _c_columns(s: Settings) -> int:
     """Of C, as many as one row of shared memory holds."""
-    return ROW_BYTES // _precision(s).c.bytes
+    return ROW_BYTES // precision(s).c.bytes
 
 
 def _shared_bytes(s: Settings) -> int:
@@ -126,6 +126,14 @@ def _swept(problem: Problem, s: Settings) -> bool:
     return problem.m * problem.n < tma_wgmma.SMALL_C or s["BM"] * s["BN"] >= tma_wgmma.LARGE_TILE
 
 
+def _suited(problem: Problem, s: Settings) -> Settings:
+    """Small tiles where large ones would leave SMs idle."""
+    squares = ceil_div(problem.m, GROUP_ROWS) * ceil_div(problem.n, GROUP_ROWS)
+    if problem.m > GROUP_ROWS and squares > 264:
+        return {}
+    return {"BM": 64, "BN": 128 if squares > 132 else 64, "STAGES": 8}
+
+
 RUNG = Rung(
     name="19_fp8",
     title="FP8 with scales",
@@ -161,13 +169,14 @@ RUNG = Rung(
         Constraint("scales along K", _scales_along_k),
         Constraint("whole squares of C", _whole_squares),
     ),
-    model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
+    model_bytes=lambda problem, s: tile_reuse(problem, s, precision(s)),
     needs_arch=lambda s: ARCH,
     precision=_by_warpgroups(E4M3, E4M3, BFLOAT16, precisions.OF_TENSORS, PROMOTED),
-    by_type=_precision,
+    by_type=precision,
     ops=lambda s: "NT",
     tuned_shapes=(*THIN, (8192, 8192, 8192)),
     swept=_swept,
+    suited=_suited,
     planted=Planted.beside(__file__),
 )
 

@@ -6,7 +6,7 @@ from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
 from gemmlab.ladder.precision import BRAIN, BRAIN_TO_SINGLE, HALF, HALF_TO_SINGLE, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Parameter, Settings
+from gemmlab.ladder.settings import IllegalSetting, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, ops, tile, tile_reuse
 
 TYPES = ((HALF, HALF_TO_SINGLE), (BRAIN, BRAIN_TO_SINGLE))  # by the values of DTYPE and OUT32
@@ -46,6 +46,15 @@ def maps_of(s: Settings, rows_of_a: int, columns_of_b: int) -> tuple[MapOf, MapO
 
 def tiles_of(problem: Problem, s: Settings) -> tuple[int, int]:
     return ceil_div(problem.m, s["BM"]), ceil_div(problem.n, s["BN"])
+
+
+def require_maps(name: str, problem: Problem, of_n: int, of_k: int) -> None:
+    """Raises IllegalSetting where rows of a matrix do not begin at multiples of 16 bytes."""
+    if problem.n % of_n or problem.k % of_k or not problem.k:
+        raise IllegalSetting(
+            f"{name} takes an N that is a multiple of {of_n} and a K from {of_k} on that is one of "
+            f"{of_k}, not N={problem.n} and K={problem.k}"
+        )
 
 
 Launched = Callable[[Problem, Settings, Target], Launch]

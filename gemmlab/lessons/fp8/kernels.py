@@ -1,0 +1,143 @@
+"""A kernel of gl.matmul besides the rungs: FP8 with scales of blocks, faster than 19."""
+
+from gemmlab.ladder.launch import Launch, MapOf, Target
+from gemmlab.ladder.precision import OF_BLOCKS, PROMOTED, SCALES, Precision
+from gemmlab.ladder.problem import Problem
+from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.settings import Constraint, Parameter, Settings
+from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
+from gemmlab.lessons.fp8 import rung as fp8
+from gemmlab.lessons.tma_wgmma.rung import (
+    ARCH,
+    BARRIER_BYTES,
+    GROUP_ROWS,
+    GROUP_THREADS,
+    MAP_ALIGNMENT,
+    ROW_BYTES,
+    require_maps,
+    stages_bytes,
+)
+
+SHARED_A, SHARED_B, SPLIT_K = range(3)  # what a cluster shares, by the value of SHARE
+WARP_ROWS, PART_COLUMNS = 16, 16  # of C that a warp stores; with a scale of their own
+FLOAT_BYTES = 4
+
+# Of all that were timed on an NVIDIA H200, those that were the fastest somewhere, or near it.
+FAMILIES = tuple(
+    dict(zip(("BM", "BN", "STAGES", "CLUSTER", "SHARE"), values, strict=True))
+    for values in (
+        (128, 128, 6, 2, 0), (128, 128, 6, 1, 0), (256, 128, 4, 2, 0), (192, 128, 4, 2, 0),
+        (64, 112, 9, 2, 1), (64, 128, 8, 2, 1), (128, 64, 8, 1, 0), (64, 128, 8, 1, 0),
+        (64, 64, 8, 2, 2), (64, 64, 12, 1, 0), (64, 32, 16, 1, 0),
+    )
+)  # fmt: skip
+LARGE, _, _, _, FLAT, FLAT_TO_FLOAT32, _, ONE_ROW, SPLIT, *_ = FAMILIES
+
+
+def _precision(s: Settings) -> Precision:
+    by_blocks = {"SCALES": SCALES.index(OF_BLOCKS), "PROMOTE": PROMOTED}
+    return fp8.precision(s | by_blocks)
+
+
+def _shares(s: Settings, what: int) -> int:
+    """Blocks that share it."""
+    return s["CLUSTER"] if s["SHARE"] == what else 1
+
+
+def _consumers(s: Settings) -> int:
+    """Warpgroups that multiply."""
+    return 3 if s["BM"] == 192 else min(2, s["BM"] // GROUP_ROWS)
+
+
+def _shared_bytes(s: Settings) -> int:
+    """Stages, scales of their rows for each part of the columns, two mbarriers a stage; rows of C
+    on their way out, or the sums that the other blocks of a cluster have."""
+    parts = 1 if 128 % s["BN"] == 0 else s["BN"] // PART_COLUMNS
+    beside = s["STAGES"] * (parts * s["BM"] * FLOAT_BYTES + 2 * BARRIER_BYTES)
+    if (together := _shares(s, SPLIT_K)) > 1:
+        sums = (together - 1) * s["BN"] // 2 // together * FLOAT_BYTES  # of a thread
+        return stages_bytes(s) + beside + _consumers(s) * GROUP_THREADS * sums
+    return stages_bytes(s) + beside + _consumers(s) * 4 * WARP_ROWS * ROW_BYTES
+
+
+def cluster_tiles(s: Settings) -> tuple[int, int]:
+    """Down and across."""
+    return _shares(s, SHARED_B), _shares(s, SHARED_A)
+
+
+def _multiples(s: Settings) -> tuple[int, int]:
+    return MAP_ALIGNMENT // _precision(s).c.bytes, MAP_ALIGNMENT
+
+
+def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
+    """As few clusters as need no more rounds than all that fit on the GPU at a time; where they
+    split K, one for each tile."""
+    require_maps("19_blocks", problem, *_multiples(s))
+    together, (down, across) = s["CLUSTER"], cluster_tiles(s)
+    tiles = ceil_div(problem.m, s["BM"] * down) * ceil_div(problem.n, s["BN"] * across)
+    clusters = ceil_div(tiles, ceil_div(tiles, max(1, target.sm_count // together)))
+    if _shares(s, SPLIT_K) > 1:
+        clusters = tiles
+    maps = (
+        MapOf("A", (s["BM"] // across, ROW_BYTES), "128B"),
+        MapOf("B", (s["BN"] // down, ROW_BYTES), "128B"),
+    )
+    return [
+        Launch(
+            "fp8_blocks", (clusters * together, 1, 1), (GROUP_THREADS * (_consumers(s) + 1), 1, 1),
+            _shared_bytes(s), (together, 1, 1),
+            (*maps, "C", "scale_a", "scale_b", "M", "N", "K", "alpha", "beta"), early=True,
+        )
+    ]  # fmt: skip
+
+
+def _suited(problem: Problem, s: Settings) -> Settings:
+    """By the number of squares of 64×64 in C: what was the fastest at shapes with about as many."""
+    squares = ceil_div(problem.m, GROUP_ROWS) * ceil_div(problem.n, GROUP_ROWS)
+    if squares <= 66:
+        return SPLIT
+    if problem.m <= GROUP_ROWS:
+        return ONE_ROW
+    if squares <= 264:
+        return FLAT_TO_FLOAT32 if s["OUT32"] else FLAT
+    return LARGE
+
+
+def _whole_pieces(s: Settings) -> str | None:
+    if s["OUT32"] and s["BN"] % 32:
+        return f"stores C in float32 by pieces of 32 columns: BN is a multiple of it, not {s['BN']}"
+    return None
+
+
+KERNELS = (
+    Rung(
+        name="19_blocks",
+        title="FP8 with scales of blocks",
+        idea="idle warps multiply the scales, and sums are promoted while other products go on",
+        parameters=(
+            Parameter("BM", 128, (64, 128, 192, 256), "rows of C that a block computes"),
+            Parameter("BN", 128, (32, 64, 112, 128), "columns of C that a block computes"),
+            Parameter("STAGES", 6, (4, 6, 8, 9, 12, 16), "pairs of tiles in shared memory"),
+            Parameter("GROUP", 8, (8, 16), "rows of tiles that are computed together"),
+            Parameter("CLUSTER", 2, (1, 2), "blocks of a cluster"),
+            Parameter("SHARE", 0, (0, 1, 2), "what they share: 0 A, 1 B, 2 the tile of C, along K"),
+            Parameter("DTYPE", 0, (0, 1, 2), "0 E4M3, 1 A in E5M2, 2 B in E5M2", tuned=False),
+            Parameter("OUT32", 0, (0, 1), "0: C is bfloat16, 1: float32", tuned=False),
+        ),
+        families=FAMILIES,
+        tile=tile,
+        depth=lambda s: PROMOTED,
+        cluster_tiles=cluster_tiles,
+        plan=_plan,
+        multiples=_multiples,
+        constraints=(
+            fits(_shared_bytes, ARCH), Constraint("whole pieces of C", _whole_pieces),
+        ),
+        model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
+        needs_arch=lambda s: ARCH,
+        by_type=_precision,
+        ops=lambda s: "NT",
+        by_wgmma=True,
+        suited=_suited,
+    ),
+)  # fmt: skip

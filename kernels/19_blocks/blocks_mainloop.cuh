@@ -1,0 +1,145 @@
+// The consumers' mainloop: the tensor cores add 128 products along K by themselves, and their sums
+// are promoted, which means multiplied by scales and added to totals in float32.
+#pragma once
+
+#include "blocks_stage.cuh"
+#include "cluster_sync.cuh"
+#include "mbarrier.cuh"
+#include "pipeline_state.cuh"
+
+typedef float Totals[WAVES][ACCUMULATORS];
+
+// Of a thread: the scales of its rows r and r + 8, for each part of the columns.
+typedef float2 ThreadScales[PARTS];
+
+// `stage`: the address of its scales.
+__device__ __forceinline__ void read_scales(ThreadScales& scales, unsigned stage, int wave)
+{
+    const int place = scale_place(wave * WARPGROUP_ROWS + accumulator_row(0));
+    #pragma unroll
+    for (int part = 0; part < PARTS; ++part)
+        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                     : "=f"(scales[part].x), "=f"(scales[part].y)
+                     : "r"(stage + (part * BM + place) * (int)sizeof(float)) : "memory");
+}
+
+// totals += scales * sums, after a wait for the sums: the compiler must not read them before it. Of
+// four accumulators, the first two are in row r, the others in r + 8. All of a row at a time, so
+// that the register of its scale is read once for many.
+__device__ __forceinline__ void promote(float (&totals)[ACCUMULATORS], float (&sums)[ACCUMULATORS],
+                                        const ThreadScales& scales)
+{
+    #pragma unroll
+    for (int i = 0; i < ACCUMULATORS; ++i) asm volatile("" : "+f"(sums[i]) :: "memory");
+    #pragma unroll
+    for (int part = 0; part < PARTS; ++part)
+        #pragma unroll
+        for (int row = 0; row < 2; ++row)
+            #pragma unroll
+            for (int i = 0; i < ACCUMULATORS_OF_PART / 2; ++i) {
+                const int at = part * ACCUMULATORS_OF_PART + i / 2 * 4 + row * 2 + i % 2;
+                totals[at] = fmaf(row ? scales[part].y : scales[part].x, sums[at], totals[at]);
+            }
+}
+
+// Arrivals that release a stage: one for each warp of this block, as its threads read the scales,
+// and one for each warpgroup of another block, whose products read what this block has copied.
+constexpr int RELEASES = CONSUMERS * (4 + (SPLITS_K ? 0 : CLUSTER - 1));
+
+// By a warpgroup: this stage has been read.
+__device__ __forceinline__ void release_stage(unsigned empty)
+{
+    const int thread = threadIdx.x % WARPGROUP_THREADS;
+    __syncwarp();
+    if (thread % 32 == 0) mbarrier_arrive(empty);
+#if CLUSTER > 1 && !SPLITS_K
+    if (thread % 32 > 0 && thread < CLUSTER)
+        mbarrier_arrive_remote(empty, (blockIdx.x + thread) % CLUSTER);
+#endif
+}
+
+// Whether the phase of this parity is complete, without waiting for it.
+__device__ __forceinline__ bool mbarrier_complete(unsigned barrier, int parity)
+{
+    int complete;
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;"
+                 " selp.s32 %0, 1, 0, p; }"
+                 : "=r"(complete) : "r"(barrier), "r"(parity) : "memory");
+    return complete;
+}
+
+// Multiply so many stages, from where `state` is. Addresses of shared memory are given.
+__device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
+                                              unsigned stage_scales, unsigned full, unsigned empty,
+                                              PipelineState& state, int k_tiles, int warpgroup)
+{
+    const auto wait_for_stage = [&] {
+        mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
+    };
+    // The scales are read while the tensor cores multiply.
+    const auto start = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales, int wave) {
+        start_wave(sums, stages + state.stage * sizeof(Stage), wave);
+        read_scales(scales, stage_scales + state.stage * sizeof(StageScales), wave);
+    };
+#if SETS == 1
+    // While one warpgroup promotes, the tensor cores multiply for the other. From the end of a wave
+    // to the start of the next there is little time, so the next stage is looked for before.
+    bool complete = false;
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+        if (!complete) wait_for_stage();
+        const unsigned stage_empty = empty + MBARRIER_BYTES * state.stage;
+        #pragma unroll
+        for (int wave = 0; wave < WAVES; ++wave) {
+            float sums[ACCUMULATORS];
+            ThreadScales scales;
+            start(sums, scales, warpgroup * WAVES + wave);
+            if (wave == WAVES - 1) {
+                state.advance();
+                complete = k_tile + 1 < k_tiles
+                        && mbarrier_complete(full + MBARRIER_BYTES * state.stage, state.parity);
+            }
+            wgmma_wait<0>();
+            if (wave == WAVES - 1) release_stage(stage_empty);
+            promote(totals[wave], sums, scales);
+        }
+    }
+#else
+    if (k_tiles == 0) return;
+    float sums[2][ACCUMULATORS];
+    ThreadScales scales[2];
+    PipelineState oldest = state;                // that is not yet released
+    const auto start_stage = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales) {
+        wait_for_stage();
+        start(sums, scales, warpgroup);
+        state.advance();
+    };
+    const auto finish = [&](float (&sums)[ACCUMULATORS], const ThreadScales& scales) {
+        release_stage(empty + MBARRIER_BYTES * oldest.stage);
+        oldest.advance();
+        promote(totals[0], sums, scales);
+    };
+
+    // Two stages a turn, as registers have no index. When a turn begins, its first stage has been
+    // started, in sums[0].
+    int k_tile = 0;
+    start_stage(sums[0], scales[0]);
+    for (; k_tile + 2 < k_tiles; k_tile += 2) {
+        start_stage(sums[1], scales[1]);
+        wgmma_wait<1>();                         // sums[0] are complete
+        finish(sums[0], scales[0]);
+        start_stage(sums[0], scales[0]);
+        wgmma_wait<1>();
+        finish(sums[1], scales[1]);
+    }
+    if (k_tile + 1 < k_tiles) {                  // two are left
+        start_stage(sums[1], scales[1]);
+        wgmma_wait<1>();
+        finish(sums[0], scales[0]);
+        wgmma_wait<0>();
+        finish(sums[1], scales[1]);
+    } else {
+        wgmma_wait<0>();
+        finish(sums[0], scales[0]);
+    }
+#endif
+}

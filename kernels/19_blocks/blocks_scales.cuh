@@ -1,0 +1,75 @@
+// The producer's scales: two of its warps load those of A and B ahead of their use, and store their
+// products beside the stage. A: float32, M × ceil(K / 128); B: ceil(N / 128) × ceil(K / 128).
+#pragma once
+
+#include "blocks_stage.cuh"
+#include "mbarrier.cuh"
+#include "pipeline_state.cuh"
+
+constexpr int SCALE_WARPS = 2;
+constexpr int SCALE_THREADS = 32 * SCALE_WARPS;
+constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - SCALE_THREADS;     // of the producer's
+constexpr int SCALE_ROWS = BM / SCALE_THREADS;   // of a thread
+constexpr int SCALES_AT_ONCE = 4;                // of a row, along K, where rows are aligned
+
+// volatile, so that they are loaded here, before the wait that follows.
+template <int WIDTH>
+__device__ __forceinline__ void load_scales(float (&scales)[WIDTH], const float* from)
+{
+    if constexpr (WIDTH == SCALES_AT_ONCE)
+        asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
+                     : "=f"(scales[0]), "=f"(scales[1]), "=f"(scales[2]), "=f"(scales[3])
+                     : "l"(from));
+    else
+        asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(scales[0]) : "l"(from));
+}
+
+struct ScalesOfTile {
+    const float *a, *b;
+    int m, n, M, N, k_tiles;                     // where the tile begins, and sizes
+};
+
+// The scales of the stages from k tile `first` to before `end`. Where a tile does not fit blocks of
+// B, it has columns of two. `full`, `empty`: the first mbarrier of each.
+template <int WIDTH>
+__device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOfTile& scales,
+                                             int first, int end, unsigned full, unsigned empty,
+                                             PipelineState& state)
+{
+    const int thread = threadIdx.x % WARPGROUP_THREADS - FIRST_SCALE_THREAD;
+    const auto row_of_a = [&](int i) {
+        return scales.a
+             + (size_t)min(scales.m + thread + i * SCALE_THREADS, scales.M - 1) * scales.k_tiles;
+    };
+    const int last_block = (scales.N - 1) / SCALE_BLOCK;
+    const int block = min(scales.n / SCALE_BLOCK, last_block);
+    const float* row_of_b = scales.b + (size_t)block * scales.k_tiles;
+    const int first_column = scales.n % SCALE_BLOCK;       // of the tile, in its first block
+    const int to_next = block < last_block ? scales.k_tiles : 0;
+
+    // A part of K may begin between scales that are loaded together.
+    for (int k_tile = SPLITS_K ? first / WIDTH * WIDTH : 0; k_tile < end; k_tile += WIDTH) {
+        float a[SCALE_ROWS][WIDTH], b[PARTS > 1 ? 2 : 1][WIDTH];
+        #pragma unroll
+        for (int i = 0; i < SCALE_ROWS; ++i)
+            load_scales(a[i], row_of_a(i) + k_tile);
+        load_scales(b[0], row_of_b + k_tile);
+        if constexpr (PARTS > 1) load_scales(b[1], row_of_b + to_next + k_tile);
+        #pragma unroll
+        for (int j = 0; j < WIDTH; ++j) {
+            if (SPLITS_K && (k_tile + j < first || k_tile + j >= end)) continue;
+            mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+            #pragma unroll
+            for (int part = 0; part < PARTS; ++part) {
+                const bool next = PARTS > 1 && first_column + part * PART_COLUMNS >= SCALE_BLOCK;
+                #pragma unroll
+                for (int i = 0; i < SCALE_ROWS; ++i)
+                    stages[state.stage][part][scale_place(thread + i * SCALE_THREADS)] =
+                        a[i][j] * (next ? b[PARTS > 1][j] : b[0][j]);
+            }
+            __syncwarp();
+            if (thread % 32 == 0) mbarrier_arrive(full + MBARRIER_BYTES * state.stage);
+            state.advance();
+        }
+    }
+}
