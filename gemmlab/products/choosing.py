@@ -398,10 +398,9 @@ def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen]
                 modelled.append(of_way)
     if not ways:
         return None
-    seconds_alone, features = zip(*modelled, strict=True)
-    corrected = seconds_alone * trees.read(model.measured_for(dtype)).errors(features)
-    turning = [_turning_s(rung, problem) for rung, _ in ways]
-    every_s = corrected * problem.batch + turning
+    errors = trees.read(model.measured_for(dtype)).errors([features for _, features in modelled])
+    every_s = problem.batch * errors * [alone_s for alone_s, _ in modelled]
+    every_s += [_turning_s(rung, problem) for rung, _ in ways]
     fastest = int(every_s.argmin())
     seconds_here, (rung, settings) = float(every_s[fastest]), ways[fastest]
     why = f"of all kernels it takes least by the model, {seconds_here * 1e6:.3g} µs"
