@@ -20,7 +20,7 @@ from gemmlab.kernel import faults, layout
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, problem_of
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.on_gpu import PackedLaunches
-from gemmlab.kernel.operands import ARRAYS, Operands
+from gemmlab.kernel.operands import FLOATS, Operands
 from gemmlab.ladder import BRAIN, SINGLE, Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.loading import load
@@ -192,7 +192,7 @@ class Plan:
             if out is None:
                 out = self._empty(self.shape, self.stored)
             faults.require_none(self._named)
-            arrays = dict(zip(ARRAYS, (A, B, out, None, *scales), strict=True))
+            arrays = dict(zip(FLOATS, (A, B, out, None, *scales), strict=True))
             cast(PackedLaunches, self._packed).enqueue_with(arrays, alpha, 0.0)
         except Exception as error:
             faults.report(error)
@@ -253,7 +253,7 @@ class Plan:
                     continue
                 self._packed = self.kernel.packed(operands)
             faults.launched(self.kernel.name, *self.problem.shape)
-            arrays = dict(zip(ARRAYS, (a, b, c, *beside), strict=True))
+            arrays = dict(zip(FLOATS, (a, b, c, *beside), strict=True))
             self._packed.enqueue_with(arrays, alpha, beta)
 
     @staticmethod
