@@ -23,7 +23,7 @@ def driver(monkeypatch):
         return seen.code
 
     api = SimpleNamespace(cuLaunchKernelEx=launch)
-    monkeypatch.setattr(of_cuda, "_driver", lambda: api)
+    monkeypatch.setattr(of_cuda, "driver", lambda: api)
     return seen
 
 

@@ -43,9 +43,10 @@ def test_what_scales_reach_is_what_their_definition_says():
     """Of each kind: the factors of a row of A and of a column of B, spread out."""
     m, n, k, row, column = 32, 256, 300, 9, 40
     for reached in tables.every_kind(partial(gl.load, NAME, BM=64, STAGES=6), m, n, k, row, column):
-        shape = reached.scales.shape_of_a(reached.problem)
+        kind = reached.scales
+        shape = kind.shape_of_a(reached.problem)
         number = 1 + np.arange(np.prod(shape)).reshape(shape)
-        wide = np.broadcast_to(reached.scales.spread_over_a(number, reached.problem), (m, k))
+        wide = np.broadcast_to(kind.spread(number, kind.rows, m, k), (m, k))
         for region in reached.a:
             part = wide[slice(*region.rows), slice(*region.columns)]
             assert len(np.unique(part)) == 1 and (wide == part[0, 0]).sum() == part.size

@@ -133,8 +133,8 @@ def test_a_term_is_used_where_it_is_explained(term):
     known = [*NAMES, series.HOST_CODE]
     assert term.notebook in known
     forms = "|".join(map(re.escape, (term.name, *term.also)))
-    said = re.search(rf"(?<!\w)({forms})(s|es)?(?!\w)", text_of(term.notebook), re.IGNORECASE)
-    assert said, f"{term.notebook} does not say {term.name!r}"
+    use = re.search(rf"(?<!\w)({forms})(s|es)?(?!\w)", text_of(term.notebook), re.IGNORECASE)
+    assert use, f"{term.notebook} does not say {term.name!r}"
 
 
 def test_every_item_of_the_list_is_a_term():

@@ -327,5 +327,4 @@ def test_no_word_has_two_meanings():
 def test_every_form_of_a_term_is_found_where_the_glossary_finds_it(term):
     for form in (term.name, *term.also):
         text = f"See {form}, here."
-        assert term.is_in(text)
         assert used(text) == [(form, term.name)]
