@@ -157,7 +157,7 @@ def matrices():
 
 def exact(A, B, rows):
     each = zip(rows, rows[1:], B, strict=False)
-    return np.concatenate([A[a:b].astype(float) @ one.astype(float) for a, b, one in each])
+    return np.concatenate([A[a:b].astype(float) @ matrix.astype(float) for a, b, matrix in each])
 
 
 def test_a_call_multiplies_all_products(matrices):

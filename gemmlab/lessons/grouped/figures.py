@@ -119,10 +119,10 @@ def shares(table: pandas.DataFrame) -> Picture:
         for lane, way in enumerate(there):
             if (case, way) not in at.index:
                 continue
-            found, y = at.loc[case, way], row + (lane + 1) / (len(there) + 1)
+            marker, y = at.loc[case, way], row + (lane + 1) / (len(there) + 1)
             look = LOOKS[way] | size | {"zorder": 3, "gid": f"{case}: {way}"}
-            ends = [found.pct_loop_q1, found.pct_loop_q3]
+            ends = [marker.pct_loop_q1, marker.pct_loop_q3]
             ax.plot(ends, [y, y], color=LOOKS[way]["color"], linewidth=1.2)
-            ax.plot(found.pct_loop, y, **look)
+            ax.plot(marker.pct_loop, y, **look)
         at_edge(ax, row, f"{at.loc[case, RUNG].tflops:,.0f} TFLOP/s", size=SMALL)
     return fig

@@ -36,15 +36,15 @@ def turns(kernel: Kernel, heights: list[int], n: int, k: int, sm_count: int) -> 
     (run,) = kernel.scheduled_for(sm_count).simulate(operands, 1.0, 0.0, count=True)
     if findings := findings_of([run]):
         raise KernelMistake(findings)
-    tall, found = kernel.settings["BM"], []
+    tall, every_turn = kernel.settings["BM"], []
     for block in range(sm_count * kernel.settings["MIN_BLOCKS"]):
         loads = [box for box in run.boxes((block, 0, 0)) if box.operation == "load"]
         firsts = [at for at, box in enumerate(loads) if box.array == "A" and not box.corner[1]]
         for turn, at in enumerate(firsts):
             row, (product, _, column) = loads[at].corner[0], loads[at + 1].corner
             height = min(tall, int(starts[product + 1]) - row)
-            found.append(Turn(block, turn, product, row, column, height))
-    return found
+            every_turn.append(Turn(block, turn, product, row, column, height))
+    return every_turn
 
 
 def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: int = 0) -> Operands:
