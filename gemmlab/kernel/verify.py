@@ -134,7 +134,7 @@ def shapes(kernel: Kernel) -> list[tuple[int, int, int]]:
     kernel that takes whole multiples alone gets the next ones."""
     rows, cols = kernel.rung.tile(kernel.settings)
     mapped = [(rows + 8, cols + 8, 336), (8, 2 * cols - 8, 64)]  # rows of whole 16 bytes
-    every = [
+    every: list[tuple[int, int, int]] = [
         (1, 1, 1), (7, 5, 3), (61, 67, 71), (1, 129, 65), (129, 1, 65), (17, 33, 0), (33, 17, 1),
         (rows, cols, 32), (max(rows - 1, 1), cols + 1, 33), (rows + 1, max(cols - 1, 1), 31),
         LARGE if (kernel.on_gpu or not kernel.edited) and kernel.rung.batch == 1 else SMALLER,

@@ -14,6 +14,7 @@ from gemmlab.lessons.tma_wgmma.rung import (
     GROUP_THREADS,
     MAP_ALIGNMENT,
     ROW_BYTES,
+    clusters_for,
     require_maps,
     stages_bytes,
 )
@@ -70,14 +71,11 @@ def _multiples(s: Settings) -> tuple[int, int]:
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    """As few clusters as need no more rounds than all that fit on the GPU at a time; where they
-    split K, one for each tile."""
     require_maps("19_blocks", problem, *_multiples(s))
     together, (down, across) = s["CLUSTER"], cluster_tiles(s)
     tiles = ceil_div(problem.m, s["BM"] * down) * ceil_div(problem.n, s["BN"] * across)
-    clusters = ceil_div(tiles, ceil_div(tiles, max(1, target.sm_count // together)))
-    if _shares(s, SPLIT_K) > 1:
-        clusters = tiles
+    split = _shares(s, SPLIT_K) > 1  # then a cluster computes a single tile
+    clusters = tiles if split else clusters_for(tiles, target.sm_count, together)
     maps = (
         MapOf("A", (s["BM"] // across, ROW_BYTES), "128B"),
         MapOf("B", (s["BN"] // down, ROW_BYTES), "128B"),

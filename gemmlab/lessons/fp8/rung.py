@@ -68,15 +68,13 @@ def _has_maps(problem: Problem) -> bool:
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    """As few clusters as need no more rounds than all that fit on the GPU at a time."""
     args = ("scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
     if not _has_maps(problem):
         grid = (ceil_div(problem.n, GROUP_ROWS), ceil_div(problem.m, GROUP_ROWS), 1)
         return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=("A", "B", "C", *args))]
     together = s["CLUSTER"]
     down, across = ceil_div(problem.m, s["BM"] * together), ceil_div(problem.n, s["BN"])
-    most = max(1, target.sm_count // together)
-    clusters = ceil_div(down * across, ceil_div(down * across, most))
+    clusters = tma_wgmma.clusters_for(down * across, target.sm_count, together)
     maps = (
         MapOf("A", (s["BM"], ROW_BYTES), "128B"),
         MapOf("B", (s["BN"] // together, ROW_BYTES), "128B"),

@@ -13,6 +13,7 @@ from gemmlab.lessons.tma_wgmma.rung import (
     GROUP_THREADS,
     MAP_ALIGNMENT,
     ROW_BYTES,
+    clusters_for,
     require_maps,
     stages_bytes,
 )
@@ -49,12 +50,11 @@ def _shared_bytes(s: Settings) -> int:
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    """As few clusters as need no more rounds than all that fit on the GPU at a time."""
     require_maps("18_int8_tf32", problem, *_multiples(s))
     together, integers = s["CLUSTER"], _precision(s) is INTEGER
     wide, element = ROW_BYTES // _precision(s).a.bytes, "" if integers else "tf32"
     tiles = ceil_div(problem.m, s["BM"] * together) * ceil_div(problem.n, s["BN"])
-    clusters = ceil_div(tiles, ceil_div(tiles, max(1, target.sm_count // together)))
+    clusters = clusters_for(tiles, target.sm_count, together)
     box_of_b = (s["BN"] // together, wide) if s["OP_B"] else (BOX, BOX)
     return [
         Launch(

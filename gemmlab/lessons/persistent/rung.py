@@ -16,12 +16,10 @@ def cluster_tiles(s: Settings) -> tuple[int, int]:
 
 
 def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
-    """As few clusters as need no more rounds than all that fit on the GPU at a time."""
     together, (down, across) = s["CLUSTER"], cluster_tiles(s)
     tiles_down, tiles_across = tma_wgmma.tiles_of(problem, s)
     tiles = ceil_div(tiles_down, down) * ceil_div(tiles_across, across)  # of a whole cluster
-    most = max(1, target.sm_count // together)
-    clusters = ceil_div(tiles, ceil_div(tiles, most))
+    clusters = tma_wgmma.clusters_for(tiles, target.sm_count, together)
     maps = tma_wgmma.maps_of(s, s["BM"] // across, s["BN"] // down)
     return sent("persistent", clusters * together, s, together, maps)
 

@@ -48,6 +48,12 @@ def tiles_of(problem: Problem, s: Settings) -> tuple[int, int]:
     return ceil_div(problem.m, s["BM"]), ceil_div(problem.n, s["BN"])
 
 
+def clusters_for(tiles: int, sm_count: int, together: int) -> int:
+    """As few clusters of so many blocks as need no more rounds for these tiles, one for a cluster
+    at a time, than all that fit on the GPU."""
+    return ceil_div(tiles, ceil_div(tiles, max(1, sm_count // together)))
+
+
 def require_maps(name: str, problem: Problem, of_n: int, of_k: int) -> None:
     """Raises IllegalSetting where rows of a matrix do not begin at multiples of 16 bytes."""
     if problem.n % of_n or problem.k % of_k or not problem.k:
