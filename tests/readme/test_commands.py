@@ -249,10 +249,20 @@ def names(line: str) -> dict[str, object]:
     if "bfloat16" in line:
         square = [(matrix.view(np.uint32) >> 16).astype(np.uint16) for matrix in square]
     A, B, C = square
-    X = gl.random_matrix(256, 256, 3)
+    X, rows = gl.random_matrix(256, 256, 3), np.array([0, 20, 64], np.int32)
+    W8, w = gl.quantize(X, "blocks", "B")
+    a = b = np.float32(0.5)
+    if "W8" in line:
+        A, a = gl.quantize(X, "blocks", "A")
+    elif "float8" in line:
+        A, B = (gl.quantize(matrix)[0] for matrix in (A, B))
+    elif "grouped_matmul" in line:  # two products, of 20 and 44 rows, or of 5 and 0
+        A, B = A.astype(np.float16), np.stack([B, B]).astype(np.float16)
+        if "masked" in line:
+            A, rows = A.reshape(2, 32, 64), np.array([5, 0], np.int32)
     bias, kernel = np.ones(64, np.float32), gl.load("03_shared_memory")
-    known = {"gl": gl, "np": np, "A": A, "B": B, "C": C, "X": X, "bias": bias, "kernel": kernel,
-             "M": M, "N": N, "K": K}  # fmt: skip
+    given = {"A": A, "B": B, "C": C, "X": X, "W": X, "W8": W8, "w": w, "a": a, "b": b, "rows": rows}
+    known = given | {"gl": gl, "np": np, "bias": bias, "kernel": kernel, "M": M, "N": N, "K": K}
     for statement in PYTHON:
         if statement.startswith("from "):
             exec(statement, known)
