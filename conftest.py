@@ -1,7 +1,9 @@
 """For tests and notebooks, which run together: how they are dealt out, and hypothesis."""
 
 import gc
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,12 @@ settings.load_profile("gemmlab")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent
+
+# What NVRTC made of a text stays for all processes: other workers, notebooks, commands, later runs.
+COMPILED = ROOT / "build" / "compiled"
+COMPILED.mkdir(parents=True, exist_ok=True)
+os.environ.setdefault("PTXSIM_COMPILED", str(COMPILED))
+DAYS = 3  # that what nobody asks for stays
 
 # Files that take long: `make test` leaves them out, `make test-all` runs them, too.
 THOROUGH = {
@@ -67,6 +75,14 @@ def pytest_collection_finish(session):
     """Thousands of tests stay as long as the session: looking for garbage in them only costs."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish(session):
+    """Nothing that was compiled grows old; workers leave it to the process that started them."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for path in COMPILED.iterdir():
+            if path.stat().st_mtime < time.time() - DAYS * 86_400:
+                path.unlink()
 
 
 @pytest.hookimpl(optionalhook=True)
