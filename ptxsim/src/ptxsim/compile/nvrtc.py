@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -371,12 +372,8 @@ def _stands_alone(form: str) -> bool:
 
 def _in_one_pair(form: str) -> bool:
     """Whether all of it is in one pair of braces, which is a scope of its own."""
-    depth, closed = 0, []
-    for at, character in enumerate(form):
-        depth += (character == "{") - (character == "}")
-        if depth == 0:
-            closed.append(at)
-    return closed == [len(form) - 1]
+    depths = [*accumulate((character == "{") - (character == "}") for character in form)]
+    return depths[-1:] == [0] and depths.count(0) == 1
 
 
 # --- NVRTC's C interface, through ctypes ----------------------------------------------------------
