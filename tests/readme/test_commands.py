@@ -192,20 +192,20 @@ def two_notebooks(folder: Path):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def readers(tmp_path_factory):
     """An environment of the reader's own, empty at first."""
-    folder = tmp_path_factory.mktemp("own")
+    folder = tmp_path_factory.mktemp("readers")
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=LIMIT_S)
     return folder
 
 
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("pip")])
-def test_the_shown_pip_commands_install_a_working_package(copy, command, own):
+def test_the_shown_pip_commands_install_a_working_package(copy, command, readers):
     """In an environment of the reader's own, and in the copy as the clone."""
     if not any(word.strip('"').startswith(".") for word in command.split()):  # not this project
         assert shell(command, copy).returncode == 0
         return
-    path = f"{own / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    path = f"{readers / 'bin'}{os.pathsep}{os.environ['PATH']}"
     done = shell(command, copy, PATH=path)
     assert done.returncode == 0, done.stderr
     done = shell("python -m gemmlab bench 01_naive 512 512 512", copy, PATH=path)
