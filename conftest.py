@@ -33,14 +33,15 @@ THOROUGH = {
         "22_fp32_summit",
     )),
     *(f"tests/test_{name}.py" for name in (
-        "ablations", "against_hardware", "boxes", "browser", "cost_model", "exercises",
+        "ablations", "against_hardware", "boxes", "browser", "careless_hour", "cost_model", "exercises",
         "flat_rungs", "fp32_summit", "fp8", "fp8_notebook", "hopper", "hopper_ablations",
         "hopper_steps", "hopper_way", "interrupt", "irregular", "joins", "mma_sync",
         "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",
         "simulator_mistakes", "simulator_rungs", "site_profiler", "site_widgets", "sliders",
         "stalls", "summit_steps", "tuning", "turns", "variants",
     )),
-    "tests/readme/test_commands.py", "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
+    "tests/readme/test_commands.py", "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_foreign.py",
+    "ptxsim/tests/test_instructions.py", "ptxsim/tests/test_wgmma.py",
 }  # fmt: skip
 # Files of few and long tests. What the tests of other files share is made once for each file.
 LONG = {"tests/test_against_hardware.py", "tests/test_settings.py"}

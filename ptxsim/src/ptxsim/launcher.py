@@ -326,9 +326,6 @@ def _collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        if enabled and not gc.get_freeze_count():
-            gc.freeze()  # and back: they count as old, without a search for garbage
-            gc.unfreeze()
         if enabled:
             gc.enable()
 
