@@ -95,7 +95,8 @@ setup-site:
 	@$(MAKE) --no-print-directory setup WITH=--site
 
 site: setup-site
-	@$(VENV_PYTHON) -m tools.site
+	@mkdir -p build/compiled
+	@PTXSIM_COMPILED=$(CURDIR)/build/compiled $(VENV_PYTHON) -m tools.site
 
 test-site: site
 	$(PYTEST) $(BUILT)

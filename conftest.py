@@ -1,7 +1,9 @@
 """For tests and notebooks, which run together: how they are dealt out, and hypothesis."""
 
 import gc
+import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent
 
+# What NVRTC made of a text stays for all processes: other workers, notebooks, commands, later runs.
+COMPILED = ROOT / "build" / "compiled"
+COMPILED.mkdir(parents=True, exist_ok=True)
+os.environ.setdefault("PTXSIM_COMPILED", str(COMPILED))
+DAYS = 3  # that what nobody asks for stays
+
 # Files that take long: `make test` leaves them out, `make test-all` runs them, too.
 THOROUGH = {
     *(f"notebooks/{name}.ipynb" for name in (
@@ -25,14 +33,15 @@ THOROUGH = {
         "22_fp32_summit",
     )),
     *(f"tests/test_{name}.py" for name in (
-        "ablations", "against_hardware", "any_shape", "boxes", "browser", "cost_model", "exercises",
-        "flat_rungs", "fp32_summit", "fp8", "fp8_notebook", "hopper", "hopper_ablations",
-        "hopper_steps", "hopper_way", "interrupt", "irregular", "joins", "mma_sync",
-        "multi_gpu_record", "plots_tables", "plots_traces", "settings", "simulator_and_sass",
-        "simulator_mistakes", "simulator_rungs", "site_profiler", "site_widgets", "sliders",
-        "stalls", "summit_steps", "tuning", "turns", "variants",
+        "ablations", "against_hardware", "any_shape", "boxes", "browser", "careless_hour",
+        "cost_model", "exercises", "flat_rungs", "fp32_summit", "fp8", "fp8_notebook", "hopper",
+        "hopper_ablations", "hopper_steps", "hopper_way", "interrupt", "irregular", "joins",
+        "mma_sync", "multi_gpu_record", "plots_tables", "plots_traces", "settings",
+        "simulator_and_sass", "simulator_mistakes", "simulator_rungs", "site_profiler",
+        "site_widgets", "sliders", "stalls", "summit_steps", "tuning", "turns", "variants",
     )),
-    "tests/readme/test_commands.py", "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_wgmma.py",
+    "tests/readme/test_commands.py", "ptxsim/tests/test_agrees.py", "ptxsim/tests/test_foreign.py",
+    "ptxsim/tests/test_instructions.py", "ptxsim/tests/test_wgmma.py",
 }  # fmt: skip
 # Files of few and long tests. What the tests of other files share is made once for each file.
 LONG = {"tests/test_against_hardware.py", "tests/test_settings.py"}
@@ -67,6 +76,14 @@ def pytest_collection_finish(session):
     """Thousands of tests stay as long as the session: looking for garbage in them only costs."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_sessionfinish(session):
+    """Nothing that was compiled grows old; workers leave it to the process that started them."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        for path in COMPILED.iterdir():
+            if path.stat().st_mtime < time.time() - DAYS * 86_400:
+                path.unlink()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,5 +1,8 @@
 """Where kernels, notebooks and records are: in the checkout, or in what a wheel installed."""
 
+from __future__ import annotations
+
+from functools import lru_cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
@@ -21,7 +24,14 @@ alone needs. A name is in one of them only.
 
 def kernel_file(name: str) -> Path:
     """The rung, probe or header of this name, such as "tiles.cuh"; below KERNELS if it is new."""
-    paths = (folder / name for folder in INCLUDE_FOLDERS)
+    if not _place(name, INCLUDE_FOLDERS).is_file():
+        _place.cache_clear()  # it is new, or was elsewhere
+    return _place(name, INCLUDE_FOLDERS)
+
+
+@lru_cache
+def _place(name: str, folders: tuple[Path, ...]) -> Path:
+    paths = (folder / name for folder in folders)
     return next((path for path in paths if path.is_file()), KERNELS / name)
 
 

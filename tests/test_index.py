@@ -4,14 +4,11 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
 
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.notebook import glossary, index, overview, series
-from tools import readme
 
 NAMES = series.names()
 
@@ -101,17 +98,6 @@ def test_a_way_has_what_its_notebooks_need_and_nothing_else():
     assert all(
         f"{title} ({len(names)} notebooks, " in repr(shown) for title, names in routes.items()
     )
-
-
-# ---- thumbnails ----------------------------------------------------------------------------------
-
-
-def test_the_thumbnails_are_those_of_the_kernels():
-    drawn = readme.pictures()
-    assert [path.stem for path in drawn] == NAMES
-    for path, picture in drawn.items():
-        kept = np.asarray(Image.open(path).convert("RGB"))
-        assert np.array_equal(kept, np.asarray(picture)), f"{path.name}: run `make readme`"
 
 
 # ---- the glossary --------------------------------------------------------------------------------

@@ -189,6 +189,6 @@ def test_what_cannot_be_followed_is_refused():
 
 @pytest.mark.parametrize("name", ALONE)
 def test_warps_that_wait_for_mbarriers_take_no_steps_together(name):
-    trace = gl.load(name).trace(128, 256, 64)
+    trace = gl.load(name).trace(8, 8, 16)
     with pytest.raises(ValueError, match=rf"warps of {name} wait for mbarriers"):
         k_steps.of(trace)

@@ -25,12 +25,11 @@ MACHINE = Machine(500e12, 4e12, 300e9)
 RUNG = "18_persistent"
 
 
-@pytest.fixture
-def gpus(monkeypatch, tmp_path):
-    """GPUs, two of them, that take the model's time, each run a hundredth more, and are exact."""
+def stand_in(monkeypatch, folder):
+    """GPUs, four of them, that take the model's time, each run a hundredth more, and are exact."""
     from cupy.cuda import nccl, runtime
 
-    machine = SimpleNamespace(off=0.0, ran=[], count=2, why_not=None)
+    machine = SimpleNamespace(off=0.0, ran=[], lines=[], folder=folder)
 
     def run(jobs, arithmetic):
         by = arithmetic()
@@ -48,13 +47,13 @@ def gpus(monkeypatch, tmp_path):
         run = clock.modelled(job.schedule, MACHINE, BRAIN)
         return tuple(slowed(run, 1 + 0.01 * at) for at in range(job.repeats))
 
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
+    monkeypatch.setattr(registry, "RESULTS", folder)
     sample_record.measure_on(monkeypatch, measuring, gpu=HERE)
     monkeypatch.setattr(measuring.runner, "require_gpus", lambda ranks: None)
     monkeypatch.setattr(measuring.runner, "run", run)
     monkeypatch.setattr(measuring.runner, "link_rates", lambda ranks: ([3e11] * 9, [4e11] * 9))
-    monkeypatch.setattr(measuring.dma_engines, "why_not", lambda ranks: machine.why_not)
-    monkeypatch.setattr(runtime, "getDeviceCount", lambda: machine.count)
+    monkeypatch.setattr(measuring.dma_engines, "why_not", lambda ranks: None)
+    monkeypatch.setattr(runtime, "getDeviceCount", lambda: 4)
     monkeypatch.setattr(nccl, "get_version", lambda: 22807, raising=False)
     monkeypatch.setenv("GEMMLAB_RECORDS", HERE.slug)
     roof = SimpleNamespace(bytes_per_second=MACHINE.memory_bytes_per_second)
@@ -70,16 +69,23 @@ def slowed(timeline, factor):
     return replace(timeline, steps=tuple(steps))
 
 
-def measured(tmp_path):
-    lines = []
-    path = measuring.SPEEDS.remake(lines.append)
-    (path.parent / registry.RUNS).write_text("{}")
-    return measuring.SPEEDS.read(), lines
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """The GPUs after everything was measured, once for all tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        machine = stand_in(patch, tmp_path_factory.mktemp("results"))
+        path = measuring.SPEEDS.remake(machine.lines.append)
+        (path.parent / registry.RUNS).write_text("{}")
+    return machine
 
 
-def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp_path):
-    gpus.count = 4
-    table, lines = measured(tmp_path)
+@pytest.fixture
+def gpus(monkeypatch, recorded):
+    return stand_in(monkeypatch, recorded.folder)
+
+
+def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, recorded):
+    table = measuring.SPEEDS.read()
     expected = {
         (name, case.rung.name, way, ranks, *problem.shape)
         for case in measuring.CASES for ranks in (2, 4) for problem in case.shapes(ranks)
@@ -87,16 +93,16 @@ def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, tmp
     }  # fmt: skip
     columns = ("schedule", "kernel", "moved_by", "ranks", "m", "n", "k")
     assert set(zip(*(table[name] for name in columns), strict=True)) == expected
-    assert len(table) == len(expected) and "8 GPUs" not in " ".join(lines)
+    assert len(table) == len(expected) and "8 GPUs" not in " ".join(recorded.lines)
     assert set(table["all_reduce_gbytes"]) == {300.0} and set(table["peer_copy_gbytes"]) == {400.0}
-    checked = [way for problem, way in gpus.ran if problem == measuring.SMALL]
+    checked = [way for problem, way in recorded.ran if problem == measuring.SMALL]
     both = 2 * len(measuring.CASES) * len(measuring.MAKERS)
     assert checked.count(DMA_ENGINES) == both
     assert checked.count(NCCL) == len(measuring.CASES) + both
 
 
-def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_path):
-    table, _ = measured(tmp_path)
+def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus):
+    table = measuring.SPEEDS.read()
     cube, (row,) = measuring.CUBE, [
         row for row in table.itertuples()
         if (row.schedule, row.kernel, row.moved_by, row.ranks, row.n)
@@ -113,8 +119,7 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus, tmp_p
     assert row.tflops == pytest.approx(cube.flop / both.ms / 1e9, rel=1e-5)
 
 
-def test_the_timeline_of_the_median_run_is_read_back(gpus, tmp_path):
-    measured(tmp_path)
+def test_the_timeline_of_the_median_run_is_read_back(gpus):
     schedule = measuring.MAKERS[make.SUMMA](measuring.CUBE, 2)
     read = measuring.timeline(schedule, RUNG)
     expected = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
@@ -149,9 +154,8 @@ def test_recorded_runs_keep_what_their_schedule_orders():
 # ---- beside the model ----------------------------------------------------------------------------
 
 
-def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
+def test_gpus_that_run_as_the_model_says_are_measured_so(gpus):
     """GPUs that take the model's time, with the rates that are recorded of them."""
-    measured(tmp_path)
     table = several_gpus.beside_model(measuring.CUBE)
     by_nccl, by_copies = (table.loc[RUNG, make.COLUMN, way, 2] for way in (NCCL, DMA_ENGINES))
     assert several_gpus.recorded_link() == 3e11
@@ -162,7 +166,6 @@ def test_gpus_that_run_as_the_model_says_are_measured_so(gpus, tmp_path):
 
 
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
-    measured(tmp_path)
     path = tmp_path / "sum.cu"
     path.write_text(measuring.rank_sum.PATH.read_text() + "// and a comment\n")
     monkeypatch.setattr(measuring.rank_sum, "PATH", path)

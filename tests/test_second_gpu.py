@@ -44,7 +44,8 @@ def record(tmp_path, monkeypatch):
     """record(names, failing, on): what was measured of a GPU, and the lines that were said."""
     monkeypatch.setattr(registry, "RESULTS", tmp_path)
     monkeypatch.delenv("GEMMLAB_RECORDS", raising=False)
-    monkeypatch.setattr(runs, "load", lambda path: {})
+    for name in ("load", "current"):
+        monkeypatch.setattr(runs, name, lambda *_: {})
     done = []
 
     def run(names=(), failing=(), on=AMPERE):

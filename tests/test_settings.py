@@ -1,4 +1,4 @@
-"""Legal settings of every rung: right results at the edges of their tile, and a picture each.
+"""Legal settings of every rung: right results at the edges of their tile, and some pictures.
 
 One test for both, because reading a kernel's PTX takes longer than either.
 """
@@ -15,6 +15,7 @@ from gemmlab import ladder
 from gemmlab.kernel import prebuilt, verify
 
 MOST_PARTS = 8  # of K, in a picture here: all of them are simulated
+MOST_DRAWN = 2  # of a rung: the site draws hundreds, each a move or two from the default
 
 
 def covering(rung):
@@ -37,12 +38,12 @@ def assert_right(rung, settings):
 
 
 @pytest.mark.parametrize("rung", gl.RUNGS, ids=lambda rung: rung.name)
-def test_every_value_of_a_parameter_is_right_at_the_edges_of_its_tile_and_has_a_picture(rung):
+def test_every_value_of_a_parameter_is_right_at_the_edges_of_its_tile_and_two_have_a_picture(rung):
     """A GPU verified the others when it recorded the sweep; benchmarks/lab_speed.py draws them."""
     lab, pictures, drawn = gl.lab(rung.name), set(), 0
     for settings in covering(rung):
         assert_right(rung, settings)
-        if settings.get("SPLIT", 1) > MOST_PARTS:
+        if drawn == MOST_DRAWN or settings.get("SPLIT", 1) > MOST_PARTS:
             continue
         drawn += 1
         lab.choose(settings)

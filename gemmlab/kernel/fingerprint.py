@@ -45,7 +45,7 @@ def fingerprint(
     Comments, white space, the compiler's version, and macros that nothing mentions do not count.
     Headers are those in INCLUDE_FOLDERS.
     """
-    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
+    text = _of_file(source) if isinstance(source, Path) else source
     headers = _headers(text, set())
     begin, words, digests = _tokens((text, *(header for _, header in headers)))
     seen = {
@@ -121,9 +121,18 @@ def _headers(text: str, seen: set[str]) -> list[tuple[str, str]]:
     for name in _included(text):
         if name not in seen and (path := kernel_file(name)).is_file():
             seen.add(name)
-            header = path.read_text(encoding="utf-8")
+            header = _of_file(path)
             headers += [(name, header), *_headers(header, seen)]
     return headers
+
+
+def _of_file(path: Path) -> str:
+    return _text(path, path.stat().st_mtime_ns, path.stat().st_size)
+
+
+@lru_cache(maxsize=256)  # tables have hundreds of rows of one code
+def _text(path: Path, modified_ns: int, size: int) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=256)

@@ -95,17 +95,21 @@ def validate(record: Any, path: Path) -> None:
 
 def load(path: Path) -> Row:
     """Read and check one records file. Raises NoRecord, BadRecord."""
-    text = registry.text_of(path, "")
-    _check_text(text, path)
-    return json.loads(text)
+    return json.loads(json.dumps(_file(path)))
 
 
-@lru_cache(maxsize=4)  # read again and again: checking takes five times as long as reading
-def _check_text(text: str, path: Path) -> None:
+def _file(path: Path) -> Row:
+    return _read(registry.text_of(path, ""), path)
+
+
+@lru_cache(maxsize=4)  # read again and again
+def _read(text: str, path: Path) -> Row:
     try:
-        validate(json.loads(text), path)
+        record = json.loads(text)
+        validate(record, path)
     except (json.JSONDecodeError, RecursionError) as error:
         raise bad(path, f"the file is not JSON ({error})", "") from error
+    return record
 
 
 def save(record: Row, path: Path) -> None:
@@ -125,8 +129,8 @@ def _six_digits(value: Any) -> Any:
 
 
 def current() -> Row:
-    """The record that is replayed here. Raises NoRecord where there is none, BadRecord."""
-    return load(registry.replayed() / RUNS)
+    """The record that is replayed here, to be read only. Raises NoRecord, BadRecord."""
+    return _file(registry.replayed() / RUNS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,9 +200,8 @@ def device() -> Device:
 
 
 def is_recorded(rung: Rung) -> bool:
-    """Whether anything is recorded of a rung where records are read. Raises NoRecord where there
-    are none at all."""
-    return any(rung.name in load(folder / RUNS)["rungs"] for folder in registry.folders())
+    """Whether anything is recorded of a rung where records are read; NoRecord if none are there."""
+    return any(rung.name in _file(folder / RUNS)["rungs"] for folder in registry.folders())
 
 
 def entry(kernel: Kernel | Measured) -> Row:

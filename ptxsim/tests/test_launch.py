@@ -12,6 +12,7 @@ import pytest
 
 import ptxsim
 from ptxsim import LaunchError, machine
+from ptxsim.compile import nvrtc
 
 SOURCE = """
 extern __shared__ float dynamic[];
@@ -481,6 +482,27 @@ def test_a_header_that_changed_is_compiled_anew(project):
     assert (y == 6).all()
     ptxsim.launch(project.read_text(), "add", 1, 32, [x, y], options=(f"-I{project.parent}",))
     assert (y == 6).all()
+
+
+def test_what_is_compiled_is_kept_for_others_by_all_that_it_is_made_of(
+    project, tmp_path, monkeypatch
+):
+    monkeypatch.setenv(nvrtc.KEPT, str(tmp_path))
+    text, folder = project.read_text(), f"-I{project.parent}"
+    program = nvrtc.compile_anew(text, "add.cu", options=(folder,))
+    assert program.ptx and program.cubin and "registers" in program.log
+    compiled = []
+    monkeypatch.setattr(
+        nvrtc.Library, "_compile", lambda self, *given: compiled.append(given) or program
+    )
+    assert nvrtc.compile_anew(text, "add.cu", options=(folder,)) == program and not compiled
+    others = ((text + "//", (folder,), "sm_90a"), (text, (folder, "-DX"), "sm_90a"))
+    for source, options, arch in (*others, (text, (folder,), "sm_80")):
+        nvrtc.compile_anew(source, "add.cu", options=options, arch=arch)
+    header = project.parent / "deep" / "far.h"
+    header.write_text(header.read_text().replace("64", "5"))
+    nvrtc.compile_anew(text, "add.cu", options=(folder,))
+    assert len(compiled) == 4
 
 
 def test_an_error_in_a_header_names_the_header(project):

@@ -20,8 +20,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import gemmlab as gl
+from gemmlab.notebook import overview, series
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "CONTRIBUTING.md", *(f"docs/{name}.md" for name in ("running", "recording", "matmul", "results")))  # fmt: skip # noqa: E501
@@ -96,7 +98,8 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     outer = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH", "VIRTUAL_ENV", "GEMMLAB_RECORDS")
     kept = {name: value for name, value in os.environ.items() if name not in outer}
     path = f"{folder / '.venv' / 'bin'}{os.pathsep}{kept['PATH']}"
-    return kept | {"PATH": path, "GEMMLAB_DEVICE": "simulator"} | more
+    # Of 1.5 GB of packages Python compiles only what is imported: 0 here means --no-compile to pip.
+    return kept | {"PATH": path, "GEMMLAB_DEVICE": "simulator", "PIP_NO_COMPILE": "0"} | more
 
 
 def shell(command: str, folder: Path, **more: str) -> subprocess.CompletedProcess:
@@ -155,6 +158,10 @@ def test_a_shown_command_exits_as_the_page_says(copy, command):
     if command == "make readme":
         for page in GENERATED:
             assert (copy / page).read_bytes() == (ROOT / page).read_bytes()
+        for name in series.names():
+            thumbnail = overview.thumbnail_path(name).relative_to(ROOT)
+            drawn, kept = (Image.open(root / thumbnail).convert("RGB") for root in (copy, ROOT))
+            assert drawn.tobytes() == kept.tobytes(), f"{thumbnail}: run `make readme`"
     if "> results.csv" in command:
         assert (copy / "results.csv").read_text().startswith("kernel,dtype,m,n,k,time_ms,gflops")
 
@@ -184,15 +191,21 @@ def two_notebooks(folder: Path):
         aside.rename(there)
 
 
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory):
+    """An environment of the reader's own, empty at first."""
+    folder = tmp_path_factory.mktemp("readers")
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=LIMIT_S)
+    return folder
+
+
 @pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("pip")])
-def test_the_shown_pip_commands_install_a_working_package(copy, command, tmp_path):
+def test_the_shown_pip_commands_install_a_working_package(copy, command, readers):
     """In an environment of the reader's own, and in the copy as the clone."""
     if not any(word.strip('"').startswith(".") for word in command.split()):  # not this project
         assert shell(command, copy).returncode == 0
         return
-    folder = tmp_path / "own"
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=LIMIT_S)
-    path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    path = f"{readers / 'bin'}{os.pathsep}{os.environ['PATH']}"
     done = shell(command, copy, PATH=path)
     assert done.returncode == 0, done.stderr
     done = shell("python -m gemmlab bench 01_naive 512 512 512", copy, PATH=path)

@@ -42,19 +42,29 @@ def of_reading(name: str) -> bool:
     return name.startswith("notebooks/") or "/" not in name
 
 
-def test_pages_of_code_load_without_an_error_and_ask_no_other_host(page, watched, names):
+def wide_on_a_phone(page) -> list[str]:
+    page.set_viewport_size(PHONE)
+    elements = page.evaluate(TOO_WIDE)
+    page.set_viewport_size(DESKTOP)
+    return elements
+
+
+def test_pages_of_code_load_without_an_error_ask_no_other_host_and_fit(page, watched, names):
     plain = [name for name in names if not of_reading(name)]
     assert len(plain) > 40
+    wide = {}
     for name in plain:
         page.goto(name)
         watched.now_on(name)
+        wide[name] = wide_on_a_phone(page)
+    assert not any(wide.values()), wide
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_pages_of_prose_load_without_an_error_and_little(browser, address, names, part):
+def test_pages_of_prose_load_without_an_error_and_little_and_fit(browser, address, names, part):
     chosen = [name for name in names if of_reading(name)][part::2]
     assert len(chosen) > 12
-    sizes, troubles = {}, []
+    sizes, wide, troubles = {}, {}, []
     for name in chosen:
         context = browser.new_context(viewport=DESKTOP, base_url=address)  # with no cache
         page, watched = context.new_page(), Watched(address)
@@ -63,9 +73,10 @@ def test_pages_of_prose_load_without_an_error_and_little(browser, address, names
         page.wait_for_load_state("networkidle")
         sizes[name] = page.evaluate(TRANSFERRED)
         watched.now_on(name)
+        wide[name] = wide_on_a_phone(page)
         troubles += watched.troubles
         context.close()
-    assert troubles == []
+    assert troubles == [] and not any(wide.values()), wide
     assert min(sizes.values()) > 10_000
     assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}
 
@@ -85,14 +96,3 @@ def test_an_error_on_a_page_is_seen(page, watched, address):
     words = " ".join(watched.troubles)
     assert "planted" in words and "404" in words and "asks http://192.0.2.1/" in words
     watched.troubles.clear()
-
-
-@pytest.mark.parametrize("part", range(2))
-def test_no_page_is_wider_than_a_phone(page, names, part):
-    page.set_viewport_size(PHONE)
-    wide = {}
-    for name in names[part::2]:
-        page.goto(name)
-        if elements := page.evaluate(TOO_WIDE):
-            wide[name] = elements
-    assert wide == {}

@@ -24,8 +24,7 @@ SITE, SOURCE, DOCTREES = BUILD / "site", BUILD / "site-source", BUILD / "site-do
 UNFINISHED = BUILD / "site-unfinished"  # becomes SITE when all is there
 DOCS = ROOT / "docs"
 NOT_PAGES = {"index"}  # notebooks that the landing page stands for
-# How pages of code begin: no list of their sections. Most are in no list of pages either.
-LISTED = "---\nhide-toc: true\n---\n"
+LISTED = "---\nhide-toc: true\n---\n"  # pages of code; most are in no list of pages either
 ORPHAN = "---\nhide-toc: true\norphan: true\nogp_disable: true\n---\n"
 
 Put = Callable[[str, bytes], None]

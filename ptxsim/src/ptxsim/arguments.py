@@ -396,9 +396,11 @@ def _of_source(text: str, entry: str) -> tuple[Parameter, ...]:
 def _parameter_lists(text: str, name: str) -> list[str]:
     """What stands in the brackets behind `name`: of kernels with a body, if there are any."""
     lists: dict[tuple[bool, bool], list[str]] = {}
-    for match in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
+    name = re.escape(name)
+    for match in re.finditer(rf"{name}(?<!\w{name})\s*\(", text):
         end = _closing(text, match.end())
-        head = re.split(r"[;{}]", text[: match.start()])[-1]
+        begin = max(text.rfind(sign, 0, match.start()) for sign in ";{}") + 1
+        head = text[begin : match.start()]
         rank = "__global__" in head, text[end + 1 :].lstrip().startswith("{")
         lists.setdefault(rank, []).append(" ".join(text[match.end() : end].split()))
     return lists[max(lists)] if lists else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import reprlib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -108,12 +108,11 @@ class Run:
                 continue
             after = stretches[at + 1] if at + 1 < len(stretches) else None
             end_access, end_box = (after.first_access, after.first_box) if after else (None, None)
-            begun = [a for a in accesses[stretch.first_access : end_access] if a.warp == warp]
-            copies = [box for box in boxes[stretch.first_box : end_box] if box.warp == warp]
+            begun = accesses[stretch.first_access : end_access], boxes[stretch.first_box : end_box]
+            of_warp = [_by_index(each for each in all_ if each.warp == warp) for all_ in begun]
             for index in range(stretch.start, stretch.end):
+                made, brought = (tuple(by_index.get(index, ())) for by_index in of_warp)
                 instruction = instructions[index]
-                made = tuple(access for access in begun if access.index == index)
-                brought = tuple(box for box in copies if box.index == index)
                 steps.append(Step(instruction.opcode, instruction.line, at, made, brought))
         return steps
 
@@ -128,6 +127,13 @@ class Run:
         if self._again is None:
             raise LaunchError("accesses() needs a run with count=True")
         return self._again
+
+
+def _by_index(made: Iterable[Any]) -> dict[int, list[Any]]:
+    by_index: dict[int, list[Any]] = {}
+    for each in made:
+        by_index.setdefault(each.index, []).append(each)
+    return by_index
 
 
 def check_block(block: Triple, grid: Triple) -> None:

@@ -10,21 +10,29 @@ statement that ptxas has accepted once, in other registers of the same kind, it 
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import marshal
+import os
 import re
 import signal
 import sys
 import threading
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
-from pathlib import PurePath
+from itertools import accumulate
+from pathlib import Path, PurePath
+from typing import Any
 
 from ptxsim.compile import headers
 
 # What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
 # what makes a simulated result equal to the GPU's, bit for bit.
 COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
+
+KEPT = "PTXSIM_COMPILED"  # names a folder, in which what NVRTC makes is kept for other processes
 
 CONTEXT_LINES = 2
 
@@ -88,36 +96,26 @@ def use_store(find: Find | None) -> None:
     _store = find
 
 
-def compile_source(
-    source: str,
-    filename: str,
-    *,
-    arch: str = "sm_90a",
-    options: tuple[str, ...] = (),
-    names: tuple[str, ...] = (),
-) -> Program:
+def compile_source(source: str, filename: str, **how: Any) -> Program:
     """As `compile_anew`, but what is in the store is not compiled again, and the same call is free.
 
     Where NVRTC or CUDA's headers are missing, a Program of the store will do that has only the log.
     """
-    included = headers.included(source, options)
-    return kept(source, filename, arch, options, names, included).assembled
+    return _source(source, filename, **how).assembled
 
 
-def translate_source(
-    source: str,
-    filename: str,
-    *,
-    arch: str = "sm_90a",
-    options: tuple[str, ...] = (),
-    names: tuple[str, ...] = (),
-) -> Program:
+def translate_source(source: str, filename: str, **how: Any) -> Program:
     """As `compile_source`, perhaps without cubin and log, in half the time; raises the same.
 
     The assembler, ptxas, is left out where it could not find an error.
     """
-    included = headers.included(source, options)
-    return kept(source, filename, arch, options, names, included).translated
+    return _source(source, filename, **how).translated
+
+
+def _source(
+    source: str, filename: str, arch: str = "sm_90a", options: tuple = (), names: tuple = ()
+) -> Source:
+    return kept(source, filename, arch, options, names, headers.included(source, options))
 
 
 @lru_cache(maxsize=256)
@@ -141,17 +139,11 @@ class Source:
 
     @cached_property
     def assembled(self) -> Program:
-        there, nothing = None, None
-        try:
-            there = self._in_store()
-        except NoCompiler as error:
-            nothing = error
-        if there is None or not (there.ptx or headers.are_missing(self.text)):
+        there, nothing = self._in_store()
+        if there is None or not self._will_do(there):
+            how: Any = {"arch": self.arch, "options": self.options, "names": self.names}
             try:
-                there = compile_anew(
-                    self.text, self.filename,
-                    arch=self.arch, options=self.options, names=self.names,
-                )  # fmt: skip
+                there = compile_anew(self.text, self.filename, **how)
             except NoCompiler as error:
                 if there is None:
                     raise (nothing or error) from None
@@ -160,11 +152,8 @@ class Source:
 
     @cached_property
     def translated(self) -> Program:
-        if (
-            "assembled" not in self.__dict__
-            and not self._is_in_store()
-            and not _is_new(self.text, self.arch)
-        ):
+        is_there = "assembled" in self.__dict__ or self._will_do(self._in_store()[0])
+        if not is_there and not _is_new(self.text, self.arch):
             try:
                 program = _translated(self.text, self.filename, self.arch, self.options, self.names)
             except NoCompiler:
@@ -173,27 +162,22 @@ class Source:
                 return program
         return self.assembled
 
-    def _in_store(self) -> Program | None:
+    def _in_store(self) -> tuple[Program | None, NoCompiler | None]:
         if self.names or not _store:  # nothing in the store has been named by an expression
-            return None
-        return _store(self.text, self.filename, self.arch, self.options)
-
-    def _is_in_store(self) -> bool:
+            return None, None
         try:
-            there = self._in_store()
-            return bool(there and (there.ptx or headers.are_missing(self.text)))
-        except NoCompiler:
-            return False
+            return _store(self.text, self.filename, self.arch, self.options), None
+        except NoCompiler as error:
+            return None, error
+
+    def _will_do(self, there: Program | None) -> bool:
+        return bool(there and (there.ptx or headers.are_missing(self.text)))
 
 
 def compile_anew(
-    source: str,
-    filename: str,
-    *,
-    arch: str = "sm_90a",
-    options: tuple[str, ...] = (),
+    source: str, filename: str, *, arch: str = "sm_90a", options: tuple[str, ...] = (),
     names: tuple[str, ...] = (),
-) -> Program:
+) -> Program:  # fmt: skip
     """Compile CUDA C++ `source` for `arch` ("sm_80", "sm_90a", …).
 
     `names`: expressions such as "scale<float>", whose instances are made, and whose names in the
@@ -247,11 +231,8 @@ def _may_be_refused(ptx: str, arch: str) -> bool:
     if ".extern .func" in ptx or not _is_accepted(ptx, arch):
         return True
     taken = dict.fromkeys(STATIC_BYTES, 0)
-    for space, bits, count in re.findall(
-        r"^\s*(?:\.\w+ )*\.(shared|local|const)\b.*?\.[bfsu](\d+) \S+?(?:\[(\d+)\])?(?:;| =)",
-        ptx,
-        re.M,
-    ):
+    declared = r"^\s*(?:\.\w+ )*\.(shared|local|const)\b.*?\.[bfsu](\d+) \S+?(?:\[(\d+)\])?(?:;| =)"
+    for space, bits, count in re.findall(declared, ptx, re.M):
         taken[space] += int(bits) // 8 * int(count or 1)
     return any(taken[space] > most for space, most in STATIC_BYTES.items())
 
@@ -391,12 +372,8 @@ def _stands_alone(form: str) -> bool:
 
 def _in_one_pair(form: str) -> bool:
     """Whether all of it is in one pair of braces, which is a scope of its own."""
-    depth, closed = 0, []
-    for at, character in enumerate(form):
-        depth += (character == "{") - (character == "}")
-        if depth == 0:
-            closed.append(at)
-    return closed == [len(form) - 1]
+    depths = [*accumulate((character == "{") - (character == "}") for character in form)]
+    return depths[-1:] == [0] and depths.count(0) == 1
 
 
 # --- NVRTC's C interface, through ctypes ----------------------------------------------------------
@@ -428,10 +405,22 @@ class Library:
         self._call("nvrtcGetSupportedArchs", numbers)
         return list(numbers)
 
-    def compile(
-        self, source: str, filename: str, names: Sequence[str], options: Sequence[str]
-    ) -> Program:
+    def compile(self, source: str, filename: str, names: tuple, options: tuple) -> Program:
         """A Program, with the instances of `names`. Raises NvrtcError, which has the log."""
+        if not (folder := os.environ.get(KEPT)):
+            return self._compile(source, filename, names, options)
+        made_of = self.version(), source, filename, names, options
+        content = repr((*made_of, headers.included(source, options)))
+        path = Path(folder, hashlib.sha256(content.encode()).hexdigest())
+        if path.exists():
+            return Program(*marshal.loads(zlib.decompress(path.read_bytes())))
+        made = self._compile(source, filename, names, options)
+        part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")  # nobody reads half
+        part.write_bytes(zlib.compress(marshal.dumps((*vars(made).values(),)), 1))
+        part.replace(path)
+        return made
+
+    def _compile(self, source: str, filename: str, names: Sequence, options: Sequence) -> Program:
         program = ctypes.c_void_p()
         self._call(
             "nvrtcCreateProgram", ctypes.byref(program), source.encode(), filename.encode(),
