@@ -12,19 +12,14 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
-from gemmlab.lessons.fp8 import figures as fp8_figures
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
-from gemmlab.lessons.fp32_summit.figures import BEGINS, GOES_ON, WHOLE
 from gemmlab.lessons.fp32_summit.rung import BM, BN
-from gemmlab.lessons.fp32_summit.sharing import shared_tiles, sharing
+from gemmlab.lessons.fp32_summit.sharing import sharing
 from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import schedule
-from gemmlab.lessons.split_k.figures import waves
-from gemmlab.lessons.split_k.work import work
-from gemmlab.lessons.warp_specialized import turns
 from gemmlab.lessons.wmma import fragments
 
 # ---- copies of a warp ----------------------------------------------------------------------------
@@ -59,22 +54,6 @@ def test_another_layout_of_fragments_is_noticed(monkeypatch):
     moved = {**by_wmma, "B": by_wmma["B"][::-1]}
     monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
     assert fragments.as_documented() == {"A": True, "B": False, "C": True}
-
-
-@pytest.mark.parametrize("interval, count", ((128, 7), (256, 4)))
-def test_sets_of_sums_are_filled_in_turn_and_each_is_added_once(interval, count):
-    steps = turns.of(gl.load("19_fp8", PROMOTE=interval).trace(128, 128, 7 * 128))
-    figure = fp8_figures.accumulators_in_turn(steps)
-    boxes = {patch.get_gid(): patch for patch in figure.axes[0].patches}
-    assert set(boxes) == {f"{what} {n}" for what in ("products", "added") for n in range(count)}
-    for n in range(count):
-        filled, added = boxes[f"products {n}"], boxes[f"added {n}"]
-        assert filled.get_x() + filled.get_width() == added.get_x()
-        if n + 2 < count:  # the set is filled anew only after it was added
-            assert boxes[f"products {n + 2}"].get_x() > added.get_x()
-        if n + 1 < count:  # while the other is under way
-            other = boxes[f"products {n + 1}"]
-            assert other.get_x() < added.get_x() < other.get_x() + other.get_width()
 
 
 # ---- schedules -----------------------------------------------------------------------------------
@@ -117,29 +96,6 @@ def tile_order():
 def shares():
     caption = "Two ways to spread a product over 5 SMs, stage by stage."
     return fp32_summit_figures.sharing(*ways_to_share().items(), caption=caption)
-
-
-def test_every_part_of_a_tile_is_in_the_row_of_its_sm():
-    for ax, way in zip(shares().axes, ways_to_share().values(), strict=True):
-        drawn = [p for p in ax.patches if p.get_gid() != "all SMs' time"]
-        assert {(p.get_x(), p.get_y(), p.get_width()) for p in drawn} == {
-            (p.start, p.sm, p.end - p.first) for p in way.parts
-        }
-        kinds = {p.get_gid().split(" (")[0] for p in drawn}
-        assert kinds == ({WHOLE, BEGINS, GOES_ON} if shared_tiles(way) else {WHOLE})
-
-
-def test_waves_have_a_box_for_each_part_and_all_panels_one_scale():
-    kernel = gl.load("08_warp_tiling", BM=64, BN=64, BK=8, WM=32, WN=32)
-    nine, six = (work(kernel, m, 190, 32, sm_count=4) for m in (150, 128))
-    figure = waves(("nine", nine), ("six", six))
-    panels = [ax for ax in figure.axes if str(ax.get_gid()).startswith("waves")]
-    assert [ax.get_xlim() for ax in panels] == [(0, 12)] * 2
-    for ax, tiles in zip(panels, (nine, six), strict=True):
-        boxes = [box for box in ax.patches if str(box.get_gid()).startswith("part")]
-        assert len(boxes) == len(tiles.parts) == tiles.tiles[0] * tiles.tiles[1]
-        assert sum(box.get_width() for box in boxes) == len(tiles.parts) * tiles.steps
-    assert "nine 75 % and six 75 %" in figure.caption
 
 
 # ---- clocks and power ----------------------------------------------------------------------------

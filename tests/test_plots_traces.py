@@ -3,9 +3,8 @@
 import itertools
 from collections import defaultdict
 
-import numpy as np
 import pytest
-from figures import axes, by_gid, test_it_can_be_read, texts, the_one, words
+from figures import axes, by_gid, test_it_can_be_read, the_one, words
 
 import gemmlab as gl
 from gemmlab import plots
@@ -21,7 +20,6 @@ from gemmlab.plots.kernel_view import INTENSITIES, _patterns
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
-from ptxsim.metrics import BANK_BYTES, BANKS, wavefronts
 
 THREE, FOUR, FIVE = "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d"
 SIX, SEVEN, EIGHT = "06_vectorized_loads", "07_bank_conflicts", "08_warp_tiling"
@@ -180,25 +178,6 @@ def box(rows, columns):
 # ---- tiles ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("tile", "shape"), [(8, (16, 16, 16)), (32, (64, 64, 128))])
-def test_each_element_is_loaded_once_and_read_as_often_as_a_tile_is_wide(tile, shape, traces):
-    trace = traces(THREE, shape, **({} if tile == 32 else {"TILE": 8, "BK": 8}))
-    figure = plots.tile_reuse(trace)
-    step = trace.settings["BK"]
-    for number in range(shape[2] // step):
-        along = range(number * step, (number + 1) * step)
-        assert cells(figure, "A", f"A step {number}") == box(range(tile), along)
-        assert cells(figure, "B", f"B step {number}") == box(along, range(tile))
-        assert words(figure).count(f"step {number}\nloaded 1×\nread {tile}×") == 2
-    assert cells(figure, "C", "block") == box(range(tile), range(tile))
-    amount = tile * shape[2]
-    assert f"each of the {amount:,} elements of A 1× from global memory" in figure.caption
-    text = " ".join(words(figure))
-    assert f"{amount:,} loads" in text and f"{tile * amount:,} reads" in text
-    counts = [text.get_text() for text, _ in texts(figure) if "count A" in (text.get_gid() or "")]
-    assert counts == (["8"] * 8 * 16 if tile == 8 else []), "where there is room for them"
-
-
 @pytest.mark.parametrize("name", OWNS)
 def test_a_thread_owns_and_reads_what_its_indices_say(name, traces):
     """The layouts of shared memory differ from rung to rung; what is read of A and B does not."""
@@ -220,20 +199,6 @@ def test_a_thread_owns_and_reads_what_its_indices_say(name, traces):
     assert cells(figure, "A", "warp A") == box({row for row, _ in owned}, step)
     assert cells(figure, "B", "warp B") == box(step, {column for _, column in owned})
     assert cells(figure, "block", "thread") <= cells(figure, "block", "warp")
-
-
-def test_beside_the_tiles_stand_the_lanes_that_read_them(traces):
-    def readers(name, matrix):
-        figure = plots.thread_tile(traces(name, OWNS[name][0]), thread=37)
-        labels = by_gid(figure, f"readers {matrix} ")
-        return {int(text.get_gid().split()[-1]): text.get_text().split("\n") for text in labels}
-
-    assert readers(FOUR, "A") == {0: ["0–31"]}
-    # A column is too narrow for each lane's number: every second stands there, thread 37's too.
-    assert readers(FOUR, "B") == {32 + lane: [f"{lane}"] for lane in range(1, 32, 2)}
-    assert readers(FIVE, "A") == {16: ["0–15"], 24: ["16–31"]}
-    assert readers(FIVE, "B") == {4 * x: [f"{x}", f"{x + 16}"] for x in range(16)}
-    assert next(iter(readers(EIGHT, "A").values())) == ["8 lanes"]
 
 
 def test_loads_are_counted_as_instructions(traces):
@@ -265,176 +230,17 @@ def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
         plots.thread_tile(trace, thread=37)
 
 
-# ---- loads of 4 and 16 bytes ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [FIVE, SIX])
-def test_every_lane_stands_at_the_bytes_it_loads(name, traces):
-    access = traces(name, (128, 128, 32)).warp_access("A" if name == SIX else "B")
-    figure = access_widths({name: access})
-    lines = sorted({int(address) // 128 for address in access.addresses})
-    for lane, address in zip(access.lanes, access.addresses, strict=True):
-        part = the_one(figure, f"lane {lane}")
-        line, byte = divmod(int(address), 128)
-        assert part.get_x() + part.get_width() / 2 == pytest.approx(byte + access.width / 2)
-        assert int(part.get_y() + part.get_height() / 2) == lines.index(line)
-    moved = f"{32 * access.width} bytes in 1 request and {access.sectors} sectors"
-    assert moved in figure.caption and "Every byte" in figure.caption
-
-
-@pytest.mark.parametrize(
-    ("name", "sentence"),
-    [(SIX, "8 banks of 32 and takes 4 wavefronts"), (SEVEN, "32 banks of 32 and takes 1 wave")],
-)
-def test_every_lane_stores_where_it_was_traced(name, sentence, traces):
-    trace = traces(name, (128, 128, 32))
-    figure = staging(trace)
-    traced = [a for a in trace.run.accesses((0, 0, 0), 0) if a.array == "shared memory"][:4]
-    rows = sorted({int(address) // 128 for store in traced for address in store.addresses})
-    for number, store in enumerate(traced):
-        for lane, address in enumerate(store.addresses):
-            row, byte = divmod(int(address), 128)
-            cell = the_one(figure, f"store {number} lane {lane}")
-            assert cell.get_xy() == (byte // 4, rows.index(row))
-    counted = int(wavefronts(traced[0].addresses[None], traced[0].active[None], 4, 1)[0, 0])
-    assert sentence in figure.caption and f"takes {counted} wavefront" in figure.caption
-    names = [label.get_text() for label in axes(figure, "banks").get_yticklabels()]
-    assert names == [f"A[:, {k}], byte {512 * k:,}" for k in range(16)]
-    if name == SIX:
-        assert [part.get_xy() for part in by_gid(axes(figure, "banks"), "read ")] == [(0, 0)]
-        assert {"read by lanes 0–15", "read first"} <= set(words(figure))
-
-
-# ---- banks, and the levels of a tile -------------------------------------------------------------
-
-
-@pytest.mark.parametrize("op", ["store", "load"])
-def test_every_lane_stands_in_its_banks_and_a_row_is_a_wavefront_that_was_counted(op, traces):
-    several, accesses = banked(traces, op)
-    figure = plots.bank_map(accesses)
-    for name, access in accesses.items():
-        parts = by_gid(axes(figure, f"banks {name}"), "lanes ")
-        lanes_of = [tuple(map(int, part.get_gid().split()[1:])) for part in parts]
-        assert sorted(itertools.chain(*lanes_of)) == list(range(32))
-        for part, lanes in zip(parts, lanes_of, strict=True):
-            (address,) = {int(access.addresses[lane]) for lane in lanes}
-            assert int(part.get_x()) == address // BANK_BYTES % BANKS
-            assert round(part.get_width()) == access.size // BANK_BYTES
-        lines = several[name].lines
-        (line,) = lines[(lines.line == access.line) & (lines.space == "shared")].itertuples()
-        assert len({part.get_y() for part in parts}) == line.wavefronts / line.requests
-    expected = {"store": "“06” takes 4 wavefronts and 3 conflicts",
-                "load": "“08” takes 2 wavefronts and 0 conflicts"}  # fmt: skip
-    assert expected[op] in figure.caption
-
-
-@pytest.mark.parametrize(("name", "of_warp", "of_lane"), [(SEVEN, 2048, 64), (EIGHT, 4096, 128)])
-def test_the_levels_have_the_elements_that_are_stored(name, of_warp, of_lane, traces):
-    trace, lane = traces(name, (128, 128, 16)), 22
-    figure = levels(trace, warp=1, lane=lane, caption="Three levels of a tile of C, and 1 lane.")
-    area = {gid: len(cells(figure, "C", gid)) for gid in ("block", "warp", "lane")}
-    assert area == {"block": 128 * 128, "warp": of_warp, "lane": of_lane}
-    (row, column), *_ = trace.warp_access("C", op="store", warp=1).elements[lane].tolist()
-    cell = the_one(figure, f"lanes {lane}")
-    above = axes(figure, "pieces B").get_xticklabels()
-    at_the_left = axes(figure, "pieces A").get_yticklabels()
-    assert above[int(cell.get_x())].get_text() == str(column)
-    assert at_the_left[int(cell.get_y())].get_text() == f"{row}–{row + 3}"
-
-
 # ---- orders of execution -------------------------------------------------------------------------
 
-TILES, PER_TILE = 4, 512  # multiply-adds of a thread for one tile: 8×8 sums, 8 along K
-ORDERS = {EIGHT: 0, f"{NINE}, STAGES=1": 1, f"{NINE}, STAGES=3": 2}  # tiles loaded ahead
+PER_TILE = 512  # multiply-adds of a thread for one tile: 8×8 sums, 8 along K
 
 
-def test_tiles_are_loaded_ahead_and_every_barrier_is_drawn(traces):
+def test_multiply_adds_are_counted_while_a_tile_is_on_its_way(traces):
     figure = order_of_execution(traces)
-    barriers = {EIGHT: 2 * TILES, f"{NINE}, STAGES=1": 1 + TILES, f"{NINE}, STAGES=3": TILES}
-    for name, ahead in ORDERS.items():
-        ax = axes(figure, f"order {name}")
-        at = defaultdict(list)
-        for kind in ("load", "store", "product"):
-            for part in by_gid(ax, kind):
-                at[part.get_gid()].append(round(part.get_x()))
-        assert [len(at[f"product {tile}"]) for tile in range(TILES)] == [8] * TILES, "one a k"
-        for tile in range(1, TILES):
-            done = [t for t in range(TILES) if at[f"product {t}"][0] < at[f"load {tile}"][0]]
-            assert len(done) == max(0, tile - ahead), (name, tile)
-        assert len(by_gid(ax, "barrier")) == barriers[name]
-        assert len(by_gid(ax, "wait")) == (TILES if ahead == 2 else 0)
-        assert ("store 0" in at) == (ahead < 2)
-        for flight in by_gid(ax, "flight"):
-            tile = flight.get_gid().split()[1]
-            begin, end = flight.get_xdata()
-            needed = at[f"store {tile}"] or at[f"product {tile}"]
-            assert (begin, end) == (at[f"load {tile}"][0] + 1, needed[0])
-        buffers = [text.get_text() for text in ax.texts if "buffer" in text.get_text()]
-        assert buffers == [f"{tile}, buffer {tile % (ahead + 1)}" for tile in range(TILES)]
     start = "multiply-adds of a thread while a tile is on its way: "
     labels = [word.removeprefix(start) for word in words(figure) if word.startswith(start)]
     assert labels == ["0", str(PER_TILE), f"{2 * PER_TILE:,}"]
     assert f"0 in {EIGHT}, {PER_TILE} in {NINE}, STAGES=1 and" in figure.caption
-
-
-def test_waits_at_mbarriers_are_drawn_and_told_from_barriers():
-    """A warp of 10 meets one barrier of the block, and waits at mbarriers around each tile."""
-    figure = plots.timeline(gl.load(TEN, **SMALL).trace(64, 64, 64))
-    ax = axes(figure, f"order {TEN}")
-    drawn = {kind: len(by_gid(ax, kind)) for kind in ("barrier", "warp's barrier", "mbarrier")}
-    empty = 2  # waits until a place is empty: for tiles 2 and 3, which are copied in the loop
-    assert drawn == {"barrier": 1, "warp's barrier": TILES - 1, "mbarrier": TILES + empty}
-    assert {"barrier of the warp", "wait at an mbarrier"} <= set(words(figure))
-
-
-def left(artist):
-    return artist.get_x() if hasattr(artist, "get_x") else artist.get_xdata()[0]
-
-
-def test_a_ring_has_every_event_in_its_order_and_in_the_row_of_its_place():
-    traced = small_pipeline()
-    figure = register_banks.pipeline(traced)
-    places = [left(the_one(figure, f"{event.kind} {event.tile}")) for event in traced.events]
-    assert places == sorted(set(places)), "from left to right, each once"
-    tops = defaultdict(set)
-    for event in traced.events:
-        if event.kind in (pipeline.COPIES, pipeline.READS):
-            tops[event.place].add(the_one(figure, f"{event.kind} {event.tile}").get_y())
-    assert len(tops) == traced.places and all(len(ys) == 1 for ys in tops.values())
-    for way in by_gid(axes(figure, "ring"), "way "):
-        tile = way.get_gid().split()[1]
-        start, end = way.get_xdata()
-        assert left(the_one(figure, f"copies {tile}")) < start < end
-        assert end == left(the_one(figure, f"awaits full {tile}"))
-    assert "Of the 2,048 elements of a tile this warp copies 512 and reads 1,280." in figure.caption
-
-
-# ---- a block's way along K -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", [THREE, NINE])
-def test_outlines_and_numbers_of_a_step_are_those_of_its_frame(name, walks):
-    frames = walks(name)
-    for number, frame in enumerate(frames):
-        figure = plots.step(frames, number, "A frame.")
-
-        def drawn(panel, gid, figure=figure):
-            return cells(figure, panel, gid)
-
-        for array in "AB":
-            loaded, read, arriving = (
-                set(map(tuple, np.argwhere(masks[array]).tolist()))
-                for masks in (frame.loaded, frame.read, frame.arriving)
-            )
-            assert drawn(array, "loaded") == loaded and drawn(array, "read") == read
-            assert arriving <= drawn(array, "arriving") | loaded
-            shown = [text.get_text() for text in axes(figure, f"map {array}").texts]
-            buffers = {int(number) for number in np.unique(frame.kept[array]) if number >= 0}
-            assert {word for word in shown if word.isdigit()} == set(map(str, buffers))
-        assert drawn("C", "written") == set(map(tuple, np.argwhere(frame.written).tolist()))
-        progress = the_one(figure, "progress").get_text()
-        assert progress == "written" or progress.startswith(f"{frame.products[0]} of ")
-        assert any(f"Frame {number + 1} of {len(frames)}" in word for word in words(figure))
 
 
 # ---- the view of a kernel, loads under way -------------------------------------------------------
