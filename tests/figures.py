@@ -37,20 +37,10 @@ def words(figure):
     return [text.get_text() for text in shown(figure)]
 
 
-def by_gid(parent, start):
-    """All that is drawn in `parent` with a gid that begins so."""
-    return [item for item in parent.findobj() if (item.get_gid() or "").startswith(start)]
-
-
 def the_one(figure, gid):
     """What is drawn with this gid, and nothing else has it."""
     (named,) = figure.findobj(lambda artist: artist.get_gid() == gid)
     return named
-
-
-def axes(figure, gid):
-    (match,) = [ax for ax in figure.axes if ax.get_gid() == gid]
-    return match
 
 
 def test_it_can_be_read(figure):

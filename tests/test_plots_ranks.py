@@ -1,7 +1,5 @@
 """The figures of several GPUs: what they draw is what schedules and timelines say."""
 
-import pytest
-
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import figures as multi_gpu_figures
@@ -34,19 +32,8 @@ def test_parts_of_sums_for_others_and_panels_are_told_apart():
     assert (corner["A"][:6] == NONE).all() and (corner["B"][:3, 4:] == COMES).all()
 
 
-def test_the_timeline_s_bars_are_the_steps_and_moving_is_cut_where_products_end():
+def test_the_timeline_says_what_is_hidden_and_what_is_modelled():
     timeline = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
-    figure = multi_gpu_figures.rank_timeline(timeline)
-    bars = figure.axes[0].patches
-    spans = {look: 0.0 for look in multi_gpu_figures.LOOKS}
-    for bar in bars:
-        spans[bar.get_gid()] += bar.get_width()
-    hidden = sum(timeline.hidden_ms(rank) for rank in range(2))
-    moving = sum(timeline.moving_ms(rank) for rank in range(2))
-    assert spans[multi_gpu_figures.HIDDEN] == pytest.approx(hidden)
-    assert spans[multi_gpu_figures.OPEN] == pytest.approx(moving - hidden)
-    assert spans[multi_gpu_figures.MULTIPLIES] == pytest.approx(
-        sum(step.ms for step in timeline.steps if step.kind == "product")
-    )
-    assert "75.0 % of moving is behind products" in figure.caption
-    assert figure.caption.endswith("A model, not measured: 600 TFLOP/s a GPU, 300 GB/s a link one way.")  # fmt: skip # noqa: E501
+    caption = multi_gpu_figures.rank_timeline(timeline).caption
+    assert "75.0 % of moving is behind products" in caption
+    assert caption.endswith("A model, not measured: 600 TFLOP/s a GPU, 300 GB/s a link one way.")

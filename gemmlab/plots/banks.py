@@ -142,7 +142,7 @@ def bank_map(accesses: Mapping[str, WarpAccess]) -> Picture:
         fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
         fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
         size = (WIDTH - MARGIN - LEFT, ROW * met.height)
-        ax = fig.add_axes_at(LEFT, top + HEAD - 0.1, *size, gid=f"banks {name}")
+        ax = fig.add_axes_at(LEFT, top + HEAD - 0.1, *size)
         _draw(ax, met)
         top += HEAD + size[1] + GAP
     words = "Each row is one wavefront; the numbers are lanes"
@@ -165,7 +165,7 @@ def _draw(ax: Axes, banks: Banks) -> None:
         ax.vlines(range(BANKS + 1), top, bottom, color=style.GRID, linewidth=0.5, **look)
         for place, stack in group.stacks.items():
             for level, lanes in enumerate(stack):
-                look = {**(WAITS if level else GOES), "gid": f"lanes {' '.join(map(str, lanes))}"}
+                look = WAITS if level else GOES
                 text = {"bbox": plate(0.5, 1) if level else None}
                 words, x = _label(lanes, room), place * across + 0.06
                 box(ax, x, top + level + 0.08, across - 0.12, 0.84, words, text, zorder=1, **look)

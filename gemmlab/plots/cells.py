@@ -114,10 +114,10 @@ def _ticks(indices: range, room: float) -> list[int]:
     return [indices[0], *(i for i in indices if i % step == 0 and i - indices[0] >= room)]
 
 
-def fill(ax: Axes, cells: np.ndarray, gid: str, *, zorder: float = 1, **look: Any) -> None:
+def fill(ax: Axes, cells: np.ndarray, *, zorder: float = 1, **look: Any) -> None:
     """The True cells of a bool array as few rectangles."""
     for x, y, across, down in rectangles(cells):
-        ax.add_patch(Rectangle((x, y), across, down, gid=gid, zorder=zorder, **look))
+        ax.add_patch(Rectangle((x, y), across, down, zorder=zorder, **look))
 
 
 def extent(cells: np.ndarray) -> str:

@@ -106,7 +106,7 @@ def size_ticks(ax: Axes, sizes: Sequence[float]) -> None:
 
 def rows_of(
     fig: Picture, names: Sequence[str], top: float, pitch: float, *, left: float = 0.0,
-    right: float = WIDTH - MARGIN, size: float = NORMAL, gid: str = "", **limits: Any,
+    right: float = WIDTH - MARGIN, size: float = NORMAL, **limits: Any,
 ) -> Axes:  # fmt: skip
     """Axes with a row of `pitch` inches for each name; the n-th lies from n to n + 1, from the top.
 
@@ -114,7 +114,7 @@ def rows_of(
     takes. The names stand at the left of their rows.
     """
     left = left or MARGIN + style.widest(names, size) + 0.12
-    ax = fig.add_axes_at(left, top, right - left, pitch * len(names), gid=gid)
+    ax = fig.add_axes_at(left, top, right - left, pitch * len(names))
     ax.set(ylim=(len(names), 0), **limits)
     ax.set_yticks([row + 0.5 for row in range(len(names))], names)
     ax.tick_params(axis="y", length=0, labelsize=size)

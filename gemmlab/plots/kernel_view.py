@@ -67,7 +67,7 @@ def panels(facts: Facts, ceilings: Ceilings | None, dpi: int) -> bytes:
 def _draw(fig: Picture, facts: Facts, ceilings: Ceilings | None) -> None:
     # One pair of axes for most of it, in inches: a pair for each panel takes long to draw.
     height = BOTTOM + 0.1
-    ax = fig.add_axes_at(0, 0, WIDTH, height, gid="panels", xlim=(0, WIDTH), ylim=(height, 0))
+    ax = fig.add_axes_at(0, 0, WIDTH, height, xlim=(0, WIDTH), ylim=(height, 0))
     ax.set_axis_off()
     kernel = facts.kernel
     _words(ax, MARGIN, 0.12, kernel.name, size=style.LARGE, weight="bold")
@@ -156,7 +156,7 @@ def _draw_matrix(ax: Axes, array: str, level: np.ndarray, facts: Facts, place: t
     rows, columns = level.shape
     ax.imshow(
         colours(array)[level], extent=(x, x + width, y + height, y), aspect="auto",
-        interpolation="nearest", zorder=1, gid=f"map {array}",
+        interpolation="nearest", zorder=1,
     )  # fmt: skip
     tile = facts.kernel.rung.tile(facts.kernel.settings)
     look: style.Look = {"color": style.GRID, "linewidth": 0.6, "zorder": 2}
@@ -303,12 +303,12 @@ def _draw_roofline(fig: Picture, panels: Axes, facts: Facts, ceilings: Ceilings 
         share = style.percent(facts.speed.pct_cublas)
         speed = f"{style.rate(facts.speed.gflops)}, {share} of cuBLAS"
     _words(panels, RIGHT, ROOF_TOP - 0.72, heading, weight="bold")
-    _words(panels, RIGHT, ROOF_TOP - 0.55, speed, gid="speed label")
+    _words(panels, RIGHT, ROOF_TOP - 0.55, speed)
     if ceilings is None:
         _words(panels, RIGHT, ROOF_TOP - 0.38, "The roofs of the GPU are not known.")
         return
     size = (RIGHT + RIGHT_WIDTH - ROOF_LEFT, ROOF_HEIGHT)
-    ax = fig.add_axes_at(ROOF_LEFT, ROOF_TOP, *size, gid="roofline")
+    ax = fig.add_axes_at(ROOF_LEFT, ROOF_TOP, *size)
     low, high = TENSOR_RATES if facts.kernel.precision.on_tensor_cores else RATES
     ax.set(xscale="log", yscale="log", xlim=INTENSITIES, ylim=(low, high))
     for axis in (ax.xaxis, ax.yaxis):
@@ -322,11 +322,11 @@ def _draw_roofline(fig: Picture, panels: Axes, facts: Facts, ceilings: Ceilings 
     asked = facts.intensity
     dashed: style.Look = {"color": style.FAINT, "linewidth": 1.2, "linestyle": (0, (3, 2))}
     most = max(low, min(roof, slope * asked))
-    ax.plot([asked] * 2, [low, most], **dashed, gid="asked")
+    ax.plot([asked] * 2, [low, most], **dashed)
     sign, row = RIGHT + 0.13, ROOF_TOP - 0.38
     panels.plot([sign] * 2, [row - 0.01, row + 0.13], **dashed)
     without = f"without caches: {style.digits(asked)}, at most {style.rate(1000 * most)}"
-    _words(panels, ROOF_LEFT, row, without, gid="asked label")
+    _words(panels, ROOF_LEFT, row, without)
     if facts.speed is None:
         return
     rate, counted = facts.speed.gflops / 1000, facts.speed.dram_intensity
@@ -339,13 +339,13 @@ def _draw_roofline(fig: Picture, panels: Axes, facts: Facts, ceilings: Ceilings 
         line: style.Look = {"color": look["color"], "linewidth": 1.6}
         panels.plot([sign - 0.1, sign + 0.1], [row + 0.06] * 2, **line)
         least = max(asked, rate / slope)  # no point lies above the roof
-        ax.plot([least, INTENSITIES[1]], [rate, rate], **line, gid="somewhere")
+        ax.plot([least, INTENSITIES[1]], [rate, rate], **line)
     else:
         words = f"measured: {style.digits(counted)} by counted DRAM bytes"
         point: style.Look = {"color": look["color"], "marker": look["marker"], "linestyle": "none"}
         panels.plot([sign], [row + 0.06], **point, markersize=6)
-        ax.plot([counted], [rate], **point, markersize=7, gid="point")
-    _words(panels, ROOF_LEFT, row, words, gid="point label")
+        ax.plot([counted], [rate], **point, markersize=7)
+    _words(panels, ROOF_LEFT, row, words)
 
 
 def resources(facts: Facts) -> list[str]:

@@ -53,7 +53,7 @@ def address_map(*accesses: Access) -> Picture:
     fig = page("", head + height + 0.65 - 0.12, _address_caption(accesses))
     for at, (access, start) in enumerate(zip(accesses, starts, strict=True)):
         x = left + at * (width + gap)
-        ax = fig.add_axes_at(x, head, width, height, gid=f"addresses {access.array}")
+        ax = fig.add_axes_at(x, head, width, height)
         _draw_addresses(ax, access, start, span)
         margin = span * 0.03
         ax.set(xlim=(-1, WARP), ylim=(-margin, span + margin), xlabel="lane")
@@ -79,7 +79,7 @@ def _draw_addresses(ax: Axes, access: Access, start: int, span: int) -> None:
     }  # fmt: skip
     for sector in sorted({sector for sector, _ in _pieces(access)}):
         y = sector * SECTOR_BYTES - start
-        box(ax, -1, y, WARP + 1, SECTOR_BYTES, gid=f"sector {sector}", **look)
+        box(ax, -1, y, WARP + 1, SECTOR_BYTES, **look)
     look = {"color": colour, "markersize": 4, "clip_on": False}
     ax.plot(access.lanes, access.addresses - start, style.ARRAY_MARKERS[access.array], **look)
 
@@ -143,14 +143,14 @@ def warp_map(trace: Trace) -> Picture:
     fig = page(title, body, caption, key=key)
     for at, (access, of_access, window) in enumerate(zip(accesses, pieces, windows, strict=True)):
         (m, n), x = access.shape, MARGIN + at * pitch + left
-        ax = fig.add_axes_at(x, fig.top + head, *size, gid=f"map {access.array}")
+        ax = fig.add_axes_at(x, fig.top + head, *size)
         bare(ax, columns, rows)
         draw_grid(ax, *window, access.shape, width, height)
         _draw_access(ax, access, of_access, window, (width, height))
         fig.text_at(x, fig.top, f"{access.array}, {m} × {n}", size=NORMAL, weight="bold")
         words = "\n".join(notes[at])
         below = fig.top + head + size[1] + 0.1
-        fig.text_at(x, below, words, size=SMALL, linespacing=LINE, gid=f"notes {access.array}")
+        fig.text_at(x, below, words, size=SMALL, linespacing=LINE)
     return fig
 
 
@@ -206,9 +206,9 @@ def _draw_access(
     for lane, elements in zip(access.lanes.tolist(), access.elements.tolist(), strict=True):
         for row, column in elements:
             lanes_of[row, column].append(lane)
-    for (sector, row), (first, last) in pieces.items():
+    for (_, row), (first, last) in pieces.items():
         place = first - left, row - top, last + 1 - first, 1
-        box(ax, *place, facecolor=style.tint(colour, 0.25), linewidth=0, gid=f"sector {sector}")
+        box(ax, *place, facecolor=style.tint(colour, 0.25), linewidth=0)
         box(ax, *place, fill=False, edgecolor=style.INK, linewidth=0.9, zorder=1.5)
     number_fits = cell[0] >= style.text_width("00", SMALL) and cell[1] >= SMALL / 72
     unnamed: dict[tuple[int, int], set[int]] = defaultdict(set)  # piece of a sector: its lanes
@@ -216,7 +216,7 @@ def _draw_access(
         if row not in window[0] or column not in window[1]:
             continue
         words = str(lanes[0]) if number_fits and len(lanes) == 1 else ""
-        look = {"facecolor": colour, "linewidth": 0.5, "gid": f"cell {row} {column}"}
+        look = {"facecolor": colour, "linewidth": 0.5}
         text = {"color": "white", "zorder": 2}
         box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
         if not words:
@@ -290,7 +290,7 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     if (len(rows), len(columns)) != tuple(map(len, frame)):
         words += f"; cropped to {len(rows)} × {len(columns)}"
     fig.text_at(x, fig.top, words, size=SMALL)
-    ax = fig.add_axes_at(x, fig.top + head, width, height, gid="map C")
+    ax = fig.add_axes_at(x, fig.top + head, width, height)
     bare(ax, len(columns), len(rows))
     _draw_warps(ax, owner[np.ix_(rows, columns)], cell)
     draw_grid(ax, rows, columns, (trace.m, trace.n), *cell)
@@ -314,7 +314,7 @@ def _draw_warps(ax: Axes, owner: np.ndarray, cell: tuple[float, float]) -> None:
             look["hatch"] = hatch
         parts = rectangles(owner // WARP == warp)
         for part in parts:
-            box(ax, *part, gid=f"warp {warp}", **look)
+            box(ax, *part, **look)
         if warp or not numbers_fit:
             _label_warp(ax, warp, max(parts, key=lambda part: part[2] * part[3]), cell)
         if warp == 0 and not numbers_fit and len(parts) == 1:

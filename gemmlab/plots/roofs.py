@@ -65,7 +65,7 @@ def roofline(
     tops = {unit: ceilings.arithmetic(*unit) / 1e9 for unit in UNITS if unit in units}
     caption = caption or _roofline_caption(points, slope, tops, slopes.get("L2"))
     fig = page("", 0.08 + 4.2 + 0.62, caption, style.provenance(points))
-    ax = fig.add_axes_at(0.98, 0.2, WIDTH - MARGIN - 0.98 - 0.15, 4.2, gid="roofline")
+    ax = fig.add_axes_at(0.98, 0.2, WIDTH - MARGIN - 0.98 - 0.15, 4.2)
     xs = [*points[intensities].to_numpy().ravel(), *(top / slope for top in tops.values())]
     ys = [*points["gflops"], *tops.values()]
     ax.set(
@@ -170,11 +170,11 @@ def _draw_points(
         of_kernel = style.kernel_style(row.kernel)
         colour, at = of_kernel["color"], [getattr(row, column) for column in columns]
         ax.plot(at, [row.gflops] * len(at), color=colour, linewidth=0.9, zorder=2.5)
-        for level, fill, intensity in zip(levels, fills, at, strict=True):
+        for fill, intensity in zip(fills, at, strict=True):
             filled = {"fillstyle": "full", "markerfacecolor": style.GROUND}  # with its ground
             mark = {**look, "marker": of_kernel["marker"], "color": colour, "fillstyle": fill}
             mark |= filled if fill == "none" else {}
-            ax.plot(intensity, row.gflops, **mark, zorder=3, gid=f"{level} {row.kernel}")
+            ax.plot(intensity, row.gflops, **mark, zorder=3)
         several = names.count(row.kernel) > 1
         words = row.kernel + several * f", {style.shape_label(row.m, row.n, row.k)}"
         wide, high = style.text_width(words, SMALL), SMALL * LINE / 72
@@ -186,7 +186,7 @@ def _draw_points(
                   "shrinkB": 4}  # fmt: skip
         note(
             ax, words, (row.dram_intensity, row.gflops), (72 * (x - xs[0]), 72 * lift * high),
-            gid="label", va="center_baseline", zorder=4,
+            va="center_baseline", zorder=4,
             arrowprops=leader if abs(lift) >= 1 else None,  # where it is not beside it
         )  # fmt: skip
 

@@ -62,18 +62,18 @@ def shares(
     footer = style.provenance(chosen)
     fig = page("Share of cuBLAS, rung by rung", 0.24 + height + 0.55, caption, footer, key=key)
     size = (WIDTH - left - right, height)
-    ax = fig.add_axes_at(left, fig.top + 0.24, *size, gid="shares")
+    ax = fig.add_axes_at(left, fig.top + 0.24, *size)
     ax.set(xlim=(0, most), ylim=(height, 0), xlabel="share of cuBLAS, %")
     for row in sources.itertuples():
-        y, gid = bars[row.rung] - (lanes[row.Index] + 0.5) * LANE, f"source {row.rung} {row.source}"
-        ax.plot(row.pct_cublas, y, zorder=3, gid=gid, **looks[row.source])
+        y = bars[row.rung] - (lanes[row.Index] + 0.5) * LANE
+        ax.plot(row.pct_cublas, y, zorder=3, **looks[row.source])
     for name in rungs:
         middle = bars[name] + BAR / 2
         if name not in chosen.index:
             note(ax, "not measured", (0, middle), (6, 0), va="center", color=style.FAINT)
             continue
         share, colour = chosen["pct_cublas"][name], style.kernel_style(name)["color"]
-        ax.barh(middle, share, BAR, gid=f"bar {name}", **swatch(colour))
+        ax.barh(middle, share, BAR, **swatch(colour))
         at_edge(ax, middle - 0.5, percent(share), weight="bold")
     line_of_cublas(ax)
     note(ax, "cuBLAS", (100, 0), (0, 4), size=NORMAL, ha="center")
@@ -151,12 +151,12 @@ def path(table: pandas.DataFrame) -> Picture:
     title, caption = f"{title}, in points of cuBLAS's speed", _path_caption(table, one_step)
     fig = page(title, 0.25 + height + 0.55, caption, style.provenance(table), key=key)
     left, top, right = MARGIN + WORDS + 0.15, fig.top + 0.25, MARGIN + sum(HEADS.values())
-    ax = fig.add_axes_at(left, top, WIDTH - left - right, height, gid="path", ylim=(height, 0))
+    ax = fig.add_axes_at(left, top, WIDTH - left - right, height, ylim=(height, 0))
     ends = table[[SHARE, *quartiles]]
     low, high = min(ends.min(axis=None), 100.0), max(ends.max(axis=None), 100.0)
     spare = ROOM * (high - low or 1.0)
     ax.set(xlim=(low - spare, high + spare), xlabel=SHARE, yticks=[])
-    ax.axvline(100, **LINE_OF_CUBLAS, gid="cuBLAS")
+    ax.axvline(100, **LINE_OF_CUBLAS)
     ax.grid(axis="x")
     edges = WIDTH - MARGIN - HEADS["points"], WIDTH - MARGIN  # of the numbers, on the right
     for head, x in zip(HEADS, edges, strict=True):
@@ -164,15 +164,15 @@ def path(table: pandas.DataFrame) -> Picture:
     y = 0.0
     end = None  # of the step kept before: its share, how far down it is
     for (row, name, guess), tall in zip(rows, heights, strict=True):
-        middle, gid, change = y + tall / 2, f"step {row['step']}", row["change"]
+        middle, change = y + tall / 2, row["change"]
         if pandas.isna(change):
             at = [middle - BAR / 2, middle + BAR / 2]
-            ax.plot([row[SHARE]] * 2, at, color=style.BLACK, linewidth=1.6, gid=gid)
+            ax.plot([row[SHARE]] * 2, at, color=style.BLACK, linewidth=1.6)
         else:
-            look = {"left": row["before"], "zorder": 2, "gid": gid, **STEP_LOOKS[row["came"]]}
+            look = {"left": row["before"], "zorder": 2, **STEP_LOOKS[row["came"]]}
             ax.barh(middle, change, BAR, **look)
         if quartiles:
-            look = {"zorder": 3, "gid": f"quartiles {row['step']}", **LINE_OF_QUARTILES}
+            look = {"zorder": 3, **LINE_OF_QUARTILES}
             ax.plot([row[name] for name in quartiles], [middle] * 2, **look)
         if end and end[0] == row["before"]:
             look = {"color": style.FAINT, "linewidth": 0.7, "linestyle": ":", "zorder": 1}
@@ -270,12 +270,11 @@ def shape_shares(table: pandas.DataFrame) -> Picture:
             fig.text_at(x, y + 0.08, group, size=NORMAL, weight="bold")
             ax = rows_of(
                 fig, [_label(row) for row in chosen], y + HEAD, ROW, left=x + left,
-                right=x + wide - right, size=SMALL, gid=f"shares {group}", xlim=(0, most),
+                right=x + wide - right, size=SMALL, xlim=(0, most),
             )  # fmt: skip
             line_of_cublas(ax)
             for place, row in enumerate(chosen):
-                gid = f"bar {_label(row)}"
-                bar(ax, place, 0, row.pct_cublas, gid=gid, **_swatch_of(row.kernel))
+                bar(ax, place, 0, row.pct_cublas, **_swatch_of(row.kernel))
                 weight = "bold" if row.pct_cublas >= 100 else "normal"
                 at_edge(ax, place, percent(row.pct_cublas), size=SMALL, weight=weight)
             ax.tick_params(axis="x", length=0, labelbottom=False)

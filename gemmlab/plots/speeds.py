@@ -100,7 +100,7 @@ def cublas_share(table: pandas.DataFrame, *, caption: str | None = None) -> Pict
     ax = _draw_sizes(fig, ours, 2.9, "linear", "pct_cublas", most=100.0 * near)
     ax.set_ylabel("% of cuBLAS")
     if near:
-        ax.axhline(100, color=style.BLACK, linestyle="--", linewidth=1.4, gid="cublas")
+        ax.axhline(100, color=style.BLACK, linestyle="--", linewidth=1.4)
         note(ax, "cuBLAS", (ours["m"].min(), 100), (0, 4), size=NORMAL, va="bottom")
     return fig
 
@@ -125,7 +125,7 @@ def _draw_sizes(
         given.append(Curve(style.kernel_label(name), list(chosen["m"]), list(chosen[column]), look))
     left = 0.8 if rows[column].max() < MILLION / 1.8 else 0.98  # room for the numbers
     width = WIDTH - MARGIN - left - room_for(curve.name for curve in given)
-    ax = fig.add_axes_at(left, fig.top, width, height, gid="square products")
+    ax = fig.add_axes_at(left, fig.top, width, height)
     draw_curves(ax, given, scale=scale, most=most)
     ax.set(xlabel="M = N = K", ylabel="GFLOP/s")
     return ax
@@ -145,8 +145,7 @@ def _draw_shapes(
         fig.text_at(x, top + 0.02, title, size=SMALL, weight="bold")
         ax = rows_of(
             fig, names if at == 0 else [""] * len(names), top + 0.22, BAR, left=x,
-            right=x + pitch - 0.15, size=SMALL, gid=f"shape {title}", xlim=(0, most * 1.02),
-            xticks=[],
+            right=x + pitch - 0.15, size=SMALL, xlim=(0, most * 1.02), xticks=[],
         )  # fmt: skip
         ax.spines["bottom"].set_visible(False)
         chosen = at_shape(rows, shape).set_index("kernel")["gflops"]
@@ -155,7 +154,7 @@ def _draw_shapes(
                 note(ax, "not measured", (0, row + 0.5), (5, 0), va="center", color=style.FAINT)
                 continue
             value, of_kernel = chosen[name], style.kernel_style(name)
-            look = swatch(of_kernel["color"], 0.4, hatch=of_kernel["hatch"], gid=f"bar {name}")
+            look = swatch(of_kernel["color"], 0.4, hatch=of_kernel["hatch"])
             bar(ax, row, 0, value, share=0.84, **look)
             aside, ha = (-6, "right") if value > 0.5 * most else (5, "left")  # in a long bar
             look = {"ha": ha, "va": "center", "bbox": plate(0.8)}
@@ -253,8 +252,8 @@ def sweep(
         x0, wide = left + number * (cell * len(acrosses) + PANEL_GAP), cell * len(acrosses)
         words = "".join(f"{beside} = {value}" for value in panel)
         fig.text_at(x0 + wide / 2, fig.top, words, size=NORMAL, ha="center", weight="bold")
-        size, gid = (wide, height * len(downs)), f"sweep {words}".strip()
-        ax = bare(fig.add_axes_at(x0, fig.top + head, *size, gid=gid), len(acrosses), len(downs))
+        size = (wide, height * len(downs))
+        ax = bare(fig.add_axes_at(x0, fig.top + head, *size), len(acrosses), len(downs))
         for (y, down), (x, across) in itertools.product(enumerate(downs), enumerate(acrosses)):
             place = (down, across, *panel)
             middle = x + 0.5

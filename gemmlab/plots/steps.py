@@ -63,7 +63,7 @@ def step(frames: Sequence[Frame], number: int, caption: str) -> Picture:
     if has_shared:
         in_use = frame.trace.element_bytes * len(frame.memory)
         size = (WIDTH - MARGIN - LEFT, STRIP)
-        ax = fig.add_axes_at(LEFT, bottom + 0.4, *size, gid="memory")
+        ax = fig.add_axes_at(LEFT, bottom + 0.4, *size)
         name_above(ax, f"Shared memory, {in_use:,} bytes in use", 8)
         _draw_memory(ax, frame, words=True)
     return fig
@@ -109,7 +109,7 @@ def steps(frames: Sequence[Frame]) -> Picture:
         under = bottom + 0.1
         if has_shared:
             width = along + gap + across
-            ax = fig.add_axes_at(left + 0.1, under, width, thin, gid=f"memory {number}")
+            ax = fig.add_axes_at(left + 0.1, under, width, thin)
             _draw_memory(ax, frame, words=False)
             ax.set(xticks=[])
             fig.text_at(left + 0.1, under + thin + 0.03, "shared memory", size=SMALL)
@@ -157,9 +157,9 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
     shares = np.zeros((rows, columns))
     if name == "C":
         shares[frame.mine] = 0.08 + 0.6 * frame.done[frame.mine] / max(1, frame.trace.k)
-        outlines = [("block", frame.mine, {"edgecolor": colour, "linewidth": 1.2})]
+        outlines = [(frame.mine, {"edgecolor": colour, "linewidth": 1.2})]
         crossed = {"edgecolor": style.INK, "hatch": WRITTEN, "linewidth": 1.6}
-        outlines.append(("written", frame.written, crossed))
+        outlines.append((frame.written, crossed))
     else:
         before = np.any([each.loaded[name] for each in frames[: frame.number + 1]], axis=0)
         shares[before & ~frame.arriving[name]] = PAST
@@ -169,16 +169,16 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
         dotted = {"edgecolor": colour, "hatch": ARRIVING, "linewidth": 1.0}
         hatched = {"edgecolor": colour, "hatch": LOADED, "linewidth": 1.0}
         outlines = [
-            ("needed", needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": CUT}),
-            ("arriving", frame.arriving[name] & ~frame.loaded[name], dotted),
-            ("loaded", frame.loaded[name], hatched),
-            ("read", frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
+            (needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": CUT}),
+            (frame.arriving[name] & ~frame.loaded[name], dotted),
+            (frame.loaded[name], hatched),
+            (frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
         ]
     tints = 1 - shares[..., None] * (1 - np.array(style.tint(colour, 1)))
     extent = (0, columns, rows, 0)
     ax.imshow(tints, extent=extent, aspect="auto", interpolation="nearest", zorder=0)
-    for height, (gid, mask, look) in enumerate(outlines):
-        fill(ax, mask, gid, zorder=1 + height, facecolor="none", clip_on=False, **look)
+    for height, (mask, look) in enumerate(outlines):
+        fill(ax, mask, zorder=1 + height, facecolor="none", clip_on=False, **look)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
 
 
@@ -189,7 +189,7 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
         down, across = (_edges(np.any(frame.mine, axis=axis)) for axis in (1, 0))
         ((x, y, width, height),) = rectangles(frame.mine)[:1]
         words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
-        write(ax, x + width / 2, y + height / 2, words, va="center", gid="progress", **OVER_ALL)
+        write(ax, x + width / 2, y + height / 2, words, va="center", **OVER_ALL)
     else:
         length = frame.trace.settings.get("BK", STRETCH)
         ks = [0, *range(length, frame.trace.k, length)]
@@ -248,7 +248,7 @@ def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
         look |= {"facecolor": style.tint(ARRAYS[name], share), "clip_on": False, "zorder": 2}
         fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
         label = label if fits else ""
-        box(ax, at, 0, end - at, 1, label, OVER_ALL, gid=f"piece {name}", **look)
+        box(ax, at, 0, end - at, 1, label, OVER_ALL, **look)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)

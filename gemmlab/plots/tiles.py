@@ -78,7 +78,7 @@ def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pict
         name_above(ax, f"{name}, {rows} × {columns}", 20)
     for name, (loaded, reads) in counts.items():
         _draw_tiles(axes[name], name, loaded, reads, trace.settings["BK"], side)
-    fill(axes["C"], mine, "block", facecolor=style.tint(style.GREEN, 0.35), edgecolor=style.GREEN)
+    fill(axes["C"], mine, facecolor=style.tint(style.GREEN, 0.35), edgecolor=style.GREEN)
     write_notes(fig, LEFT + (k + n) * side + GAP + 1.05, top, notes)
     return fig
 
@@ -93,7 +93,7 @@ def _draw_tiles(
     for number in range(-(-ks // step)):
         touched = (loaded > 0) & ((number_of if in_a else number_of[:, None]) == number)
         look: style.Look = {"facecolor": style.tint(colour, 0.22 if number % 2 else 0.45)}
-        fill(ax, touched, f"{name} step {number}", linewidth=1.2, edgecolor=colour, **look)
+        fill(ax, touched, linewidth=1.2, edgecolor=colour, **look)
         words = f"step {number}\nloaded {_span(loaded[touched])}\nread {_span(reads[touched])}"
         middle = (number * step + min((number + 1) * step, ks)) / 2
         room = step * side
@@ -104,8 +104,7 @@ def _draw_tiles(
             note(ax, words, (loaded.shape[1], middle), (6, 0), va="center", **look)
     if side >= max(style.text_width(str(reads.max()), SMALL) + 0.03, SMALL / 72):
         for row, column in np.argwhere(reads > 0):
-            gid = f"count {name} {row} {column}"
-            write(ax, column + 0.5, row + 0.53, str(reads[row, column]), gid=gid)
+            write(ax, column + 0.5, row + 0.53, str(reads[row, column]))
 
 
 def _span(counts: np.ndarray) -> str:
@@ -202,12 +201,11 @@ def _draw_readers(
     own_rows, own_columns = (np.flatnonzero(reads.owned.any(axis=axis)) for axis in (1, 0))
     for run, words in _that_fit(beside, height, LINE_HEIGHT, own_rows):
         at, look = (0, run[0] + len(run) / 2 - rows[0]), {"ha": "right", "va": "center"}
-        note(axes["A"], words, at, (-5, 0), gid=f"readers A {run[0]}", **look)
+        note(axes["A"], words, at, (-5, 0), **look)
     needed = style.widest((words for _, words in above), SMALL) + 0.03
     for run, words in _that_fit(above, width, needed, own_columns):
         above_run, look = (run[0] + len(run) / 2 - columns[0], 0), {"ha": "center", "va": "bottom"}
-        gid = f"readers B {run[0]}"
-        note(axes["B"], words, above_run, (0, 3), gid=gid, linespacing=LINE, **look)
+        note(axes["B"], words, above_run, (0, 3), linespacing=LINE, **look)
     edge: style.Look = {"color": "white", "linewidth": 1.0, "zorder": 1.3}
     firsts = [run[0] - rows[0] for run, _ in beside[1:]]
     axes["A"].hlines(firsts, 0, len(reads.ks), **edge)
@@ -269,11 +267,11 @@ def _draw_warp(
         shown = np.ix_(*((rows, reads.ks) if name == "A" else (reads.ks, columns)))
         now = (step & first)[shown]
         look: style.Look = {"facecolor": style.tint(colour, PALE), "edgecolor": "none"}
-        fill(ax, of_warp[shown], f"warp {name}", **look)
+        fill(ax, of_warp[shown], **look)
         look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white", "hatch": "////"}
-        fill(ax, (step & ~first)[shown], f"step {name}", zorder=1.2, linewidth=0, **look)
+        fill(ax, (step & ~first)[shown], zorder=1.2, linewidth=0, **look)
     edge = 0.4 if name == "C" else 0  # none between cells that are thinner than it
-    look = {"facecolor": colour, "linewidth": edge, "zorder": 1.4, "gid": f"thread {name}"}
+    look = {"facecolor": colour, "linewidth": edge, "zorder": 1.4}
     for row, column in np.argwhere(now):
         box(ax, column, row, 1, 1, **look)
 
@@ -290,8 +288,8 @@ def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, cell: tuple[flo
             every = 1 if width >= needed + 0.05 else 2
             fits = width >= needed - 0.03 and height >= SMALL / 72
             words = str(lane) if fits and (lane - reads.lane) % every == 0 else ""
-            text = {"zorder": 2, "gid": f"number {lane}", **(mine if lane == reads.lane else {})}
-            box(ax, x, y, across, down, words, text, gid=f"lane {lane}", **look)
+            text = {"zorder": 2, **(mine if lane == reads.lane else {})}
+            box(ax, x, y, across, down, words, text, **look)
 
 
 def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> None:
@@ -300,11 +298,11 @@ def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> No
     down, across = len(rows), len(columns)
     fig.text_at(left, top, f"warp {reads.warp} in the block's {down} × {across}", size=SMALL)
     size = (across * INSET / max(down, across), down * INSET / max(down, across))
-    ax = fig.add_axes_at(left + 0.02, top + 0.22, *size, gid="map block")
+    ax = fig.add_axes_at(left + 0.02, top + 0.22, *size)
     bare(ax, across, down).spines[:].set(visible=True, color=style.INK)
     window, later = np.ix_(rows, columns), style.tint(ARRAYS["C"], LATER)
-    fill(ax, (reads.lanes != NOTHING)[window], "warp", facecolor=later, linewidth=0)
-    fill(ax, reads.owned[window], "thread", zorder=2, facecolor=ARRAYS["C"], linewidth=0)
+    fill(ax, (reads.lanes != NOTHING)[window], facecolor=later, linewidth=0)
+    fill(ax, reads.owned[window], zorder=2, facecolor=ARRAYS["C"], linewidth=0)
 
 
 def _counted(reads: ThreadReads) -> tuple[dict[str, int], int, int]:

@@ -109,7 +109,7 @@ def timeline(*traces: Trace) -> Picture:
         words = f"multiply-adds of a thread while a tile is on its way: {order.meanwhile:,}"
         fig.text_at(WIDTH - MARGIN, top, words, size=NORMAL, ha="right")
         size = (pitch * len(order.events), order.height)
-        _draw(fig.add_axes_at(left, top + 0.24, *size, gid=f"order {name}"), order)
+        _draw(fig.add_axes_at(left, top + 0.24, *size), order)
         top += order.height + GAP
     return fig
 
@@ -174,17 +174,17 @@ def _draw(ax: Axes, order: _Order) -> None:
     if order.stores:
         labels[store_top + ROW / 2] = ROWS[1]
     for tile, (start, use) in order.flights.items():
-        look: style.Look = {"color": _colour(tile), "gid": f"flight {tile}", **ON_ITS_WAY}
+        look: style.Look = {"color": _colour(tile), **ON_ITS_WAY}
         ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, zorder=2, **look)
     columns: dict[int, list[int]] = {}  # of each tile's products
     for at, (kind, tile) in enumerate(order.events):
         if kind in LINES:
             *_, dashes, wide = LINES[kind]
             look = {"color": style.BLACK, "linewidth": wide, "linestyle": dashes, "zorder": 1}
-            ax.axvline(at + 0.5, gid=kind, **look)
+            ax.axvline(at + 0.5, **look)
             continue
         place, words = lanes.get(tile, 0) * ROW, str(tile)
-        look = swatch(_colour(tile), DARK, zorder=2, gid=f"{kind} {tile}")
+        look = swatch(_colour(tile), DARK, zorder=2)
         if kind == STORE:
             place = store_top
         elif kind == PRODUCT:  # behind the words of all of its columns

@@ -107,7 +107,7 @@ def shares(table: pandas.DataFrame) -> Picture:
             next(colour for most, _, colour in CLASSES if share < most) for share in part["share"]
         ]
         left = MARGIN + 0.55 + at * wide
-        ax = fig.add_axes_at(left, fig.top + 0.3, wide - 0.2, 2.8, gid=f"judged {dtype}")
+        ax = fig.add_axes_at(left, fig.top + 0.3, wide - 0.2, 2.8)
         tiles = part["m"] * part["n"] / TILE**2
         ax.scatter(intensity, tiles, s=11, c=colours, alpha=0.8, linewidths=0)
         ax.axhline(SMS, color=style.BLACK, linewidth=0.8, linestyle="--")

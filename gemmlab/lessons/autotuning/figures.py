@@ -46,7 +46,7 @@ def landscape(land: Landscape, beside: Recorded) -> Picture:
     )
     fig = page(title, HIGH + 0.68, caption, known.source)
     top = fig.top + 0.23
-    ax = fig.add_axes_at(0.6, top, 3.1, HIGH, gid="settings in order")
+    ax = fig.add_axes_at(0.6, top, 3.1, HIGH)
     for recorded, colour, line in ((known, style.BLUE, "-"), (beside, style.VERMILION, "--")):
         shares = [100 * share for share in space.shares(recorded)]
         name = str(recorded.space.problem)
@@ -59,7 +59,7 @@ def landscape(land: Landscape, beside: Recorded) -> Picture:
     ax.set(xlabel="settings, the fastest first", ylabel="% of the fastest", ylim=(0, 103))
     ax.set_title("Every setting", loc="left", size=NORMAL, weight="bold")
     ax.legend(loc="lower left", frameon=False, fontsize=SMALL)
-    _draw_valleys(fig.add_axes_at(4.25, top, WIDTH - 4.25 - MARGIN, HIGH, gid="valleys"), land)
+    _draw_valleys(fig.add_axes_at(4.25, top, WIDTH - 4.25 - MARGIN, HIGH), land)
     return fig
 
 
@@ -119,7 +119,7 @@ def best_found(every: Sequence[Trials]) -> Picture:
     for at, trials in enumerate(every):
         down, across = divmod(at, COLUMNS)
         left, top = LEFT + across * (width + BESIDES), fig.top + 0.28 + down * (PANEL + GAP)
-        ax = fig.add_axes_at(left, top, width, PANEL, gid=f"strategy {trials.strategy}")
+        ax = fig.add_axes_at(left, top, width, PANEL)
         low, middle, high = 100 * trials.quartiles()
         over = range(1, len(middle) + 1)
         if len(trials.shares) > 1:
@@ -154,7 +154,7 @@ def one_search(search: Search, known: Recorded) -> Picture:
     )
     title = f"One search, seed {search.seed}: {known.space.rung.name} at {known.space.problem}"
     fig = page(title, 2.7, caption, known.source)
-    ax = fig.add_axes_at(0.6, fig.top + 0.08, WIDTH - 0.6 - MARGIN, 2.1, gid="search")
+    ax = fig.add_axes_at(0.6, fig.top + 0.08, WIDTH - 0.6 - MARGIN, 2.1)
     over = range(1, len(shares) + 1)
     ax.step(over, best, where="post", color=style.BLUE, linewidth=1.8)
     ax.plot(over, shares, "o", color=style.FAINT, markersize=4)
@@ -210,14 +210,14 @@ def predicted(every: Sequence[tuple[Recorded, Predicted]], beside: Trials) -> Pi
     width = (WIDTH - MARGIN - LEFT - len(every) * BETWEEN) / (len(every) + 1)
     top = fig.top + 0.2
     for at, (known, predictions) in enumerate(every):
-        left, gid = LEFT + at * (width + BETWEEN), f"model {known.space.rung.name}"
-        ax = fig.add_axes_at(left, top, width, SIDE, gid=gid)
+        left = LEFT + at * (width + BETWEEN)
+        ax = fig.add_axes_at(left, top, width, SIDE)
         _draw_times(ax, known, predictions)
         if at == 0:
             ax.set_ylabel("predicted, ms")
     known, predictions = every[0]
     left = LEFT + len(every) * (width + BETWEEN)
-    ax = fig.add_axes_at(left, top, width, SIDE, gid="in its order")
+    ax = fig.add_axes_at(left, top, width, SIDE)
     best = [100 * share for share in cost_model.judged(known, predictions).best_after][:MOST]
     middle = 100 * beside.quartiles()[1][:MOST]
     ax.step(range(1, MOST + 1), best, where="post", color=style.BLUE, linewidth=1.8)
@@ -278,8 +278,7 @@ def rules(name: str, every: Sequence[Judged], source: str) -> Picture:
     fig = page(title, 0.3 * len(shapes) + 0.6, caption, source, key=key)
     ax = rows_of(
         fig, [str(Problem(*shape)) for shape in shapes], fig.top, 0.3, right=WIDTH - 2 * MARGIN,
-        gid="rules", xlim=(0, 103),
-        xlabel="% of the speed of the fastest recorded settings at the shape",
+        xlim=(0, 103), xlabel="% of the speed of the fastest recorded settings at the shape",
     )  # fmt: skip
     ax.grid(visible=False)
     ax.hlines([row + 0.5 for row in range(len(shapes))], 0, 103, color=style.GRID, linewidth=0.6)

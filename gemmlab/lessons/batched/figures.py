@@ -60,10 +60,9 @@ def batches(table: pandas.DataFrame) -> Picture:
     for at, size in enumerate(sizes):
         x, of_size = LEFT + at * (width + GAP), rows[rows["m"] == size].sort_values("batch")
         fig.text_at(x, fig.top, f"{size}×{size}×{size}", size=LARGE, weight="bold")
-        ax = fig.add_axes_at(x, fig.top + 0.24, width, HEIGHT, gid=f"size {size}")
+        ax = fig.add_axes_at(x, fig.top + 0.24, width, HEIGHT)
         given = [
-            Curve(way, list(curve["batch"]), list(curve["product_us"]),
-                  {**look, "gid": f"{way} {size}"})
+            Curve(way, list(curve["batch"]), list(curve["product_us"]), look)
             for way, look in LOOKS.items()
             if len(curve := of_size[of_size["way"] == way])
         ]  # fmt: skip
@@ -121,15 +120,15 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
         x, (rows, columns) = MARGIN + at * pitch + ARROW, pieces[name]
         first, banks = stretches[name]
         fig.text_at(x, fig.top, name, size=NORMAL, weight="bold")
-        top, gid = fig.top + NAMES, f"piece {name}"
-        ax = fig.add_axes_at(x, top, columns * cell, rows * cell, gid=gid)
+        top = fig.top + NAMES
+        ax = fig.add_axes_at(x, top, columns * cell, rows * cell)
         _draw_lanes(ax, copy, rows, columns, copy.access.elements[:, 0])
         sectors = range(SECTOR_BYTES // WORD_BYTES, columns, SECTOR_BYTES // WORD_BYTES)
         ax.vlines(sectors, 0, rows, color=style.FAINT, linewidth=0.6, zorder=2)
         _draw_arrow(ax, copy)
         top += above + PANEL_GAP
         fig.text_at(x, top - 0.22, "shared memory, 32 banks", size=SMALL)
-        ax = fig.add_axes_at(x, top, BANKS * cell, banks * cell, gid=f"banks {name}")
+        ax = fig.add_axes_at(x, top, BANKS * cell, banks * cell)
         row, bank = np.divmod(copy.words[:, 0], BANKS)
         _draw_lanes(ax, copy, banks, BANKS, np.stack([row - first, bank], axis=1))
         ax.set_xticks([0.5, BANKS - 0.5], ["0", str(BANKS - 1)])
@@ -139,8 +138,7 @@ def copies(by_name: Mapping[str, Copy]) -> Picture:
             _banks_in_words(copy),
             f"{copy.requests} {'copy' if copy.requests == 1 else 'copies'} for the block's tile",
         )
-        look = {"gid": f"notes {name}", "linespacing": LINE}
-        fig.text_at(x, fig.top + down, "\n".join(notes), size=SMALL, **look)
+        fig.text_at(x, fig.top + down, "\n".join(notes), size=SMALL, linespacing=LINE)
     return fig
 
 
@@ -158,7 +156,7 @@ def _draw_lanes(ax: Axes, copy: Copy, rows: int, columns: int, places: np.ndarra
     ax.vlines(range(1, columns), 0, rows, **look)
     for lane, (row, column) in zip(copy.access.lanes.tolist(), places.tolist(), strict=True):
         colour = _shade(style.ARRAYS[copy.access.array], lane)
-        look = {"facecolor": colour, "linewidth": 0.4, "gid": f"lane {lane}"}
+        look = {"facecolor": colour, "linewidth": 0.4}
         box(ax, column, row, copy.words.shape[1], 1, zorder=1, **look)
 
 

@@ -26,7 +26,7 @@ def spread(samples: Mapping[str, Sequence[float]]) -> Picture:
         parts.append(words)
     caption = f"Every mark is one time, every line a median: {'; '.join(parts)}."
     fig = page("", len(samples) * PITCH + 0.68, caption)
-    ax = rows_of(fig, list(samples), 0.2, PITCH, gid="spread")
+    ax = rows_of(fig, list(samples), 0.2, PITCH)
     wide = high > 20 * low
     if wide:
         ax.set(xscale="log", xlim=(low / 1.5, high * 1.5))
@@ -40,7 +40,7 @@ def spread(samples: Mapping[str, Sequence[float]]) -> Picture:
         colour = style.KERNEL_COLOURS[row % len(style.KERNEL_COLOURS)]
         marker = style.KERNEL_MARKERS[row % len(style.KERNEL_MARKERS)]
         look = {"color": colour, "markersize": 4.5, "alpha": 0.75, "markeredgewidth": 0}
-        ax.plot(times, heights, marker, gid=f"times {label}", **look)
+        ax.plot(times, heights, marker, **look)
         if len(times) > 1:
             ax.vlines(medians[label], row + 0.15, row + 0.85, color=style.INK, linewidth=1.6)
     return fig

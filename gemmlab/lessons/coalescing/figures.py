@@ -35,7 +35,7 @@ def traffic(*traces: Trace) -> Picture:
         parts = [f"{row.access} {_amount(row.sectors_per_request)}" for row in rows.itertuples()]
         caption += f" {name}: {style.listed(parts)}."
     fig = page("Sectors per request, by source line", height + 0.6, caption, key=key)
-    ax = fig.add_axes_at(left, fig.top, WIDTH - MARGIN - left, height, gid="traffic")
+    ax = fig.add_axes_at(left, fig.top, WIDTH - MARGIN - left, height)
     y, middles = 0.0, []
     for group in groups:
         members = lines[lines["access"] == group].sort_values(["trace", "line"])
@@ -43,7 +43,7 @@ def traffic(*traces: Trace) -> Picture:
         middles.append(y + len(members) * BAR / 2)
         for row in members.itertuples():
             value = row.sectors_per_request
-            ax.barh(y + BAR / 2, value, 0.85 * BAR, gid=f"bar {row.line}", **looks[row.trace])
+            ax.barh(y + BAR / 2, value, 0.85 * BAR, **looks[row.trace])
             words = f"{_amount(value)}  (line {row.line})"
             note(ax, words, (value, y + BAR / 2), (6, 0), va="center", bbox=plate(1))
             y += BAR

@@ -49,7 +49,7 @@ def sharing(*works: tuple[str, Work], caption: str) -> Picture:
         words = f"{name}: {work.length} stages, SMs idle in {100 * (1 - work.busy):.1f} % of it"
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
         top += TITLE
-        ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN, height, gid=f"sharing {name}")
+        ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN, height)
         _draw(ax, work)
         ax.set(xlim=(0, longest), ylim=(work.sm_count, 0))
         ax.set_xlabel("stages along K, one after the other", size=SMALL)
@@ -60,14 +60,13 @@ def sharing(*works: tuple[str, Work], caption: str) -> Picture:
 def _draw(ax: Axes, work: Work) -> None:
     shared = shared_tiles(work)
     begun: dict[int, int] = defaultdict(int)  # parts of an SM so far
-    box(ax, 0, 0, work.length, work.sm_count, gid="all SMs' time", **IDLE)
+    box(ax, 0, 0, work.length, work.sm_count, **IDLE)
     for part in sorted(work.parts, key=lambda part: part.sm):
         kind = WHOLE if part.tile not in shared else GOES_ON if part.first else BEGINS
         colour = style.tint(LOOKS[kind][0], SHADES[begun[part.sm] % len(SHADES)])
         begun[part.sm] += 1
         look = {"facecolor": colour, "linewidth": 0, "antialiased": False}
-        gid = f"{kind} {part.tile} {part.first}"
-        box(ax, part.start, part.sm, part.end - part.first, OVER, gid=gid, **look)
+        box(ax, part.start, part.sm, part.end - part.first, OVER, **look)
     step = max(1, work.sm_count // MARKED)
     marked = [*range(0, work.sm_count - 1 - step // 2, step), work.sm_count - 1]
     ax.set_yticks([sm + 0.5 for sm in marked], [f"SM {sm}" for sm in marked])
@@ -106,16 +105,16 @@ def loads_under_way(loops: Mapping[str, Loop]) -> Picture:
     fig = page(title, len(loops) * (height + BETWEEN) + 0.2, caption, "sm_90a", key=key)
     for at, (name, loop) in enumerate(loops.items()):
         top = fig.top + 0.1 + at * (height + BETWEEN)
-        ax = fig.add_axes_at(left, top, WIDTH - left - MARGIN, height, gid=name)
+        ax = fig.add_axes_at(left, top, WIDTH - left - MARGIN, height)
         ax.set(xlim=(0, SLOTS), ylim=(height, 0), yticks=[])
         fig.text_at(left - 0.12, top + height / 2, name, size=NORMAL, ha="right", va="center")
         for order, (start, end) in enumerate(flights[name]):
             if start < SLOTS:
-                y, gid = order % LANES * LANE + 0.02, f"load at {start} of {name}"
-                box(ax, start, y, min(end, SLOTS) - start, LANE - 0.03, gid=gid, **load)
+                y = order % LANES * LANE + 0.02
+                box(ax, start, y, min(end, SLOTS) - start, LANE - 0.03, **load)
         shown = loop.instructions[:SLOTS]
         adds = [slot for slot, line in enumerate(shown) if class_of(line) == MULTIPLY_ADD]
         look = {"align": "edge", "color": style.BLUE, "linewidth": 0}
-        ax.bar(adds, 0.12, 1.0, LANES * LANE + 0.04, gid=f"multiply-adds of {name}", **look)
+        ax.bar(adds, 0.12, 1.0, LANES * LANE + 0.04, **look)
     ax.set_xlabel("issue slot of the trip")
     return fig

@@ -50,22 +50,22 @@ def epilogue(table: pandas.DataFrame) -> Picture:
     low, high = rows["ratio"].min() / 1.08, 1.2 * rows["ratio"].max()
     multiples = [factor for factor in MULTIPLES if low <= factor <= high]
     for at, side in enumerate(sides):
-        x, gid = LEFT + at * (width + GAP), f"M = N = {side}"
-        fig.text_at(x, fig.top, gid, size=LARGE, weight="bold")
-        ax = fig.add_axes_at(x, fig.top + 0.26, width, HEIGHT, gid=gid)
+        x = LEFT + at * (width + GAP)
+        fig.text_at(x, fig.top, f"M = N = {side}", size=LARGE, weight="bold")
+        ax = fig.add_axes_at(x, fig.top + 0.26, width, HEIGHT)
         of_side = rows[rows["m"] == side].sort_values("k")
         given = [
-            Curve(way, list(curve["k"]), list(curve["ratio"]), {**look, "gid": f"{way} {side}"})
+            Curve(way, list(curve["k"]), list(curve["ratio"]), look)
             for way, look in LOOKS.items()
             if len(curve := of_side[of_side["way"] == way])
         ]
         draw_curves(ax, given, named=False)
         ax.set(ylim=(low, high), xlabel="K")
         ax.set_yticks(multiples, [f"{factor:g}" for factor in multiples])
-        ax.axhline(1, gid="rung 11", **LINE_OF_11)
+        ax.axhline(1, **LINE_OF_11)
         for before, after in joined(crossovers(of_side)):
             ground = {"color": style.tint(style.FAINT, 0.15), "linewidth": 0, "zorder": 0}
-            ax.axvspan(before, after, gid=f"crossover {side}", **ground)
+            ax.axvspan(before, after, **ground)
             look = {"ha": "center", "va": "top", "rotation": 90}
             note(ax, "crossover", ((before * after) ** 0.5, high), (0, -4), **look)
         if at == 0:

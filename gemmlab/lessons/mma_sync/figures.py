@@ -29,11 +29,11 @@ def error_over_k(table: pandas.DataFrame) -> Picture:
     given = []
     for dtype, (colour, marker) in LOOKS.items():
         chosen = table[table["dtype"] == dtype].sort_values("k")
-        look = {"color": colour, "marker": marker, "gid": dtype}
+        look = {"color": colour, "marker": marker}
         if len(chosen):
             given.append(Curve(dtype, list(chosen["k"]), list(chosen["error"]), look))
     width = WIDTH - 0.85 - MARGIN - room_for(LOOKS)
-    ax = fig.add_axes_at(0.85, fig.top + 0.1, width, 3.4, gid="errors")
+    ax = fig.add_axes_at(0.85, fig.top + 0.1, width, 3.4)
     draw_curves(ax, given)
     ax.set(xlabel="K", ylabel="mean error of an element of C")
     return fig

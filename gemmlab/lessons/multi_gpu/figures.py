@@ -49,8 +49,7 @@ def rank_holdings(schedule: Schedule) -> Picture:
         fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
         sides = {name: [scale * n for n in of.shape[::-1]] for name, of in holding.items()}
         along = sides["A"][0], sides["B"][1]
-        gid = f"rank {rank}"
-        axes = product_axes(fig, left, top + HEAD, along, sides["C"], (GAP, GAP), gid)
+        axes = product_axes(fig, left, top + HEAD, along, sides["C"], (GAP, GAP))
         for name, ax in axes.items():
             _draw(ax, name, holding[name])
     return fig
@@ -119,7 +118,7 @@ def rank_timeline(timeline: Timeline, *, title: str = TITLE) -> Picture:
     ]
     fig = page(title, plot + 0.6, _of_timeline(timeline), key=key)
     top = fig.top + 0.05
-    ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot, gid="timeline")
+    ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot)
     bare(ax, timeline.ms or 1, plot).xaxis.set_major_locator(AutoLocator())
     ax.set_xlabel("milliseconds")
     ax.spines["bottom"].set_visible(True)
@@ -131,7 +130,7 @@ def rank_timeline(timeline: Timeline, *, title: str = TITLE) -> Picture:
             look = {"size": SMALL, "color": FAINT, "ha": "right"}
             fig.text_at(LEFT - 0.08, y + at * LANE + 0.05, stream, **look)
     for y, start, end, name in pieces:
-        look = {"linewidth": 0.7, "gid": name, **LOOKS[name]}
+        look = {"linewidth": 0.7, **LOOKS[name]}
         box(ax, start, y + 0.03, end - start, LANE - 0.06, **look)
     return fig
 

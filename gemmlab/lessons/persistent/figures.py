@@ -62,16 +62,15 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
 def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -> None:
     rows, columns = order.tiles
     cell = min(side / columns, side / rows)
-    size, gid = (cell * columns, cell * rows), f"{order.settings}"
-    axes = product_axes(fig, left, top, (STRIP, STRIP), size, (GAP, GAP), gid)
+    size = cell * columns, cell * rows
+    axes = product_axes(fig, left, top, (STRIP, STRIP), size, (GAP, GAP))
     bare(axes["C"], columns, rows)
     for turn in order.turns:
         shown = turn.round < len(SHOWN)
         share = SHOWN[turn.round] if shown else LATER[turn.round % len(LATER)]
         words = str(turn.block) if shown and cell > style.text_width("00", SMALL) else ""
         look = {"facecolor": style.tint(ARRAYS["C"], share)}
-        gid = f"block {turn.block} round {turn.round}"
-        box(axes["C"], turn.column, turn.row, 1, 1, words, gid=gid, **look)
+        box(axes["C"], turn.column, turn.row, 1, 1, words, **look)
     for axis, array in enumerate("AB"):  # dark: the rows, or columns, that round 0 needs
         length = order.tile[axis]
         count = -(-order.shape[axis] // length)
@@ -79,8 +78,7 @@ def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -
         bare(axes[array], *((count, 1) if axis else (1, count)))
         for at in range(count):
             look = {"facecolor": style.tint(ARRAYS[array], NEEDED if at in needed else REST)}
-            gid = f"{array} {at} {'needed' if at in needed else ''}"
-            box(axes[array], *((at, 0) if axis else (0, at)), 1, 1, gid=gid, **look)
+            box(axes[array], *((at, 0) if axis else (0, at)), 1, 1, **look)
         look = {"transform": axes[array].transAxes, "weight": "bold", "va": "center"}
         write(axes[array], 0.5, 0.5, array, size=NORMAL, **look)
 
@@ -153,21 +151,19 @@ def _draw_matrices(fig: Picture, schedule: Schedule, asked: list[list[BoxCopy]])
     scale = SIDE / max(rows, columns)
     deep = asked[0][0].box[1]
     across, down = deep + APART / scale + columns, deep + APART / scale + rows
-    size = (across * scale, down * scale)
-    ax = bare(fig.add_axes_at(MARGIN + 0.05, fig.top + 0.22, *size, gid="matrices"), across, down)
+    size = across * scale, down * scale
+    ax = bare(fig.add_axes_at(MARGIN + 0.05, fig.top + 0.22, *size), across, down)
     text = {"va": "center", "linespacing": 1.3}
     corner = deep + APART / scale
     for block, copies in enumerate(asked):
         top, tall = corner + block * schedule.tile[0], schedule.tile[0]
         look = {"facecolor": style.tint(ARRAYS["C"], C_SHARES[block]), "linewidth": 1}
-        words, gid = f"C of block {block}", f"C {block}"
-        box(ax, corner, top, columns, tall, words, text, gid=gid, **look)
+        box(ax, corner, top, columns, tall, f"C of block {block}", text, **look)
         for copy in copies:
             (y, x), (tall, wide) = copy.corner, copy.box
             x, y = (0, corner + y) if copy.array == "A" else (corner + x, 0)
             look = {"facecolor": style.tint(ARRAYS[copy.array], SHARES[block]), "linewidth": 1}
-            gid = f"{copy.array} {copy.corner} asked by {block}"
-            box(ax, x, y, wide, tall, copy.array, text, gid=gid, **look)
+            box(ax, x, y, wide, tall, copy.array, text, **look)
 
 
 def _draw_shared(
@@ -175,8 +171,7 @@ def _draw_shared(
 ) -> None:
     total = sum(_bytes(schedule, copy) for _, copy in arrived)
     fig.text_at(left, fig.top, f"shared memory of block {block}", size=NORMAL, weight="bold")
-    size, gid = (COLUMN, SIDE + 0.45), f"shared memory {block}"
-    ax = bare(fig.add_axes_at(left, fig.top + 0.22, *size, gid=gid), 1, total)
+    ax = bare(fig.add_axes_at(left, fig.top + 0.22, COLUMN, SIDE + 0.45), 1, total)
     first = arrived[0][1].place
     for asker, copy in arrived:
         axis, size = 0 if copy.array == "A" else 1, _bytes(schedule, copy)
@@ -184,8 +179,7 @@ def _draw_shared(
         side = "rows" if copy.array == "A" else "columns"
         words = f"{copy.array}, {side} {begin}–{end}: {size // KIB} KiB, asked by {asker}"
         look = {"facecolor": style.tint(ARRAYS[copy.array], SHARES[asker]), "linewidth": 1}
-        gid = f"{copy.array} {copy.corner} asked by {asker} in {block}"
-        box(ax, 0, copy.place - first, 1, size, words, {"va": "center"}, gid=gid, **look)
+        box(ax, 0, copy.place - first, 1, size, words, {"va": "center"}, **look)
 
 
 # ---- between two tiles ---------------------------------------------------------------------------
@@ -233,7 +227,7 @@ def tile_changes(marks: pandas.DataFrame) -> Picture:
     for name, rows, gap in panels:
         words = f"{name}: {gap:,.0f} cycles without products"
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
-        ax = rows_of(fig, roles, top + 0.22, ROW, gid=f"changes {name}")
+        ax = rows_of(fig, roles, top + 0.22, ROW)
         _draw_changes(ax, rows, roles)
         top += each
     ax.set_xlabel("cycles of the SM's clock", size=SMALL)
@@ -248,8 +242,7 @@ def _draw_changes(ax: Axes, rows: pandas.DataFrame, roles: list[str]) -> None:
             continue
         _, share, hatch, size = EVENTS[start, stop]
         at, look = roles.index(mark.role), swatch(TILE_COLOURS[mark.turn % 2], share, hatch=hatch)
-        gid = f"{mark.role} {start} {mark.turn}"
-        bar(ax, at, low, high, share=size * BAR / ROW, zorder=3 - size, gid=gid, **look)
+        bar(ax, at, low, high, share=size * BAR / ROW, zorder=3 - size, **look)
         if start == "starts" and high - low > (BEFORE + AFTER) / 12:
             x, words = low + (BEFORE + AFTER) / 60, f"tile {mark.turn}"
             write(ax, x, at + 0.5, words, ha="left", zorder=4)

@@ -83,15 +83,15 @@ def fma_order(table: pandas.DataFrame) -> Picture:
     fig = page(title, 0.3 + HEIGHT + 0.5, caption, source, key=key)
     high, top = 1.12 * table[ROOF].max(), fig.top + 0.3
     size = (SPLIT - LEFT - 0.7, HEIGHT)
-    _draw_bars(fig.add_axes_at(LEFT, top, *size, gid="orders", ylim=(0, high)), bare)
+    _draw_bars(fig.add_axes_at(LEFT, top, *size, ylim=(0, high)), bare)
     fig.text_at(LEFT, fig.top, "no loads", size=LARGE, weight="bold")
-    _draw_loads(fig.add_axes_at(SPLIT, top, WIDTH - MARGIN - SPLIT, HEIGHT, gid="loads"), loaded)
+    _draw_loads(fig.add_axes_at(SPLIT, top, WIDTH - MARGIN - SPLIT, HEIGHT), loaded)
     fig.text_at(SPLIT, fig.top, f"with loads, {tile}", size=LARGE, weight="bold")
     return fig
 
 
 def _draw_roof(ax: Axes, roof: float) -> None:
-    ax.axhline(roof, color=style.BLACK, linewidth=1.2, linestyle="--", gid="roof")
+    ax.axhline(roof, color=style.BLACK, linewidth=1.2, linestyle="--")
     look = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
     note(ax, f"roof {style.digits(roof)}", (1, roof), (0, 3), **look)
 
@@ -102,14 +102,13 @@ def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
     for at, row in bare.iterrows():
         colour, _ = LOOKS[row["order"]]
         x = tiles.index(row["tile"]) + (list(LOOKS).index(row["order"]) - 2) * BAR
-        gid = f"{row['tile']} {row['order']}"
-        ax.bar(x, row[MEASURED], 0.9 * BAR, gid=gid, **swatch(colour))
-        ax.plot(x, row[PREDICTED], **PREDICTED_LOOK, zorder=4, gid=f"predicted {gid}")
+        ax.bar(x, row[MEASURED], 0.9 * BAR, **swatch(colour))
+        ax.plot(x, row[PREDICTED], **PREDICTED_LOOK, zorder=4)
         look = {"ha": "center", "va": "bottom", "rotation": 90, "bbox": plate(1)}
         note(ax, style.digits(row[MEASURED]), (x, 0), (0, 4), **look)
         if at in marked:
             look = {"ha": "center", "va": "top", "size": NORMAL, "weight": "bold"}
-            note(ax, UNEVEN, (x, row[MEASURED]), (0, -5), gid=f"uneven {gid}", **look)
+            note(ax, UNEVEN, (x, row[MEASURED]), (0, -5), **look)
     _draw_roof(ax, bare[ROOF].max())
     ax.set_xticks(range(len(tiles)), [f"{tile} sums" for tile in tiles])
     ax.tick_params(axis="x", length=0, labelsize=NORMAL)
@@ -119,14 +118,14 @@ def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
 
 def _draw_loads(ax: Axes, loaded: pandas.DataFrame) -> None:
     slots = loaded.groupby("loads")[SLOTS].max()
-    ax.plot(slots.index, slots, color=style.BLACK, gid="slots alone")
+    ax.plot(slots.index, slots, color=style.BLACK)
     for (order, level), rows in loaded.groupby(["order", "ptxas"], sort=False):
         colour, marker = LOOKS[order]
         rows, ordered = rows.sort_values("loads"), level == ORDERED
         ax.plot(
             rows["loads"], rows[MEASURED], marker, color=colour, markersize=6.5, zorder=3,
             linestyle="-" if ordered else ":", linewidth=1.0,
-            markerfacecolor=colour if ordered else style.GROUND, gid=f"loads {order} {level}",
+            markerfacecolor=colour if ordered else style.GROUND,
         )  # fmt: skip
     _draw_roof(ax, loaded[ROOF].max())
     low = 0.94 * loaded[MEASURED].min()
@@ -186,21 +185,20 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
     source = style.provenance(table)
     fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
     top, names = fig.top + 0.2, list(table["kernel"])
-    ax = rows_of(fig, names, top, 0.46, right=right, gid="issue slots", xlim=(0, 100))
+    ax = rows_of(fig, names, top, 0.46, right=right, xlim=(0, 100))
     ax.set_xlabel("share of the cycles, and of the roof, %")
     at_edge(ax, -0.75, labels[0])
     parts = table.assign(**{REST: table[CONTROL] + table[OTHER]})[list(PARTS)]
     shares = 100 * parts.div(parts.sum(axis=1), axis=0)
-    for at, kernel in enumerate(names):
+    for at in range(len(names)):
         start = 0.0
         for name, (_, look) in PARTS.items():
             end = start + shares[name].iloc[at]
-            bar(ax, at, start, end, share=0.57, gid=f"{name} {kernel}", **look)
+            bar(ax, at, start, end, share=0.57, **look)
             start = end
         for name, look in MARKS.items():
             y = at + (0.11 if name == SHARE_PREDICTED else 0.5)
-            look = {**look, "zorder": 3, "clip_on": False, "gid": f"{name} {kernel}"}
-            ax.plot(table[name].iloc[at], y, **look)
+            ax.plot(table[name].iloc[at], y, zorder=3, clip_on=False, **look)
         at_edge(ax, at, labels[at + 1])
     return fig
 
@@ -261,7 +259,7 @@ def pipeline(traced: Pipeline) -> Picture:
     fig = page(title, 0.05 + height + 0.1, _of_pipeline(traced), key=key)
     top = fig.top + 0.05
     size = (WIDTH - MARGIN - PIPELINE_LEFT, height)
-    ax = bare(fig.add_axes_at(PIPELINE_LEFT, top, *size, gid="ring"), end, height)
+    ax = bare(fig.add_axes_at(PIPELINE_LEFT, top, *size), end, height)
     ax.set_xlim(-0.1, end + 0.1)
     for row in range(rows):
         y = row * (ROW + GAP)
@@ -277,21 +275,18 @@ def pipeline(traced: Pipeline) -> Picture:
         product, number = traced.product(event.tile)
         colour = colours[product] if batch else TILE_COLOURS[event.tile % len(TILE_COLOURS)]
         y = (traced.places if event.kind == stages.STORES else event.place) * (ROW + GAP)
-        gid = f"{event.kind} {event.tile}"
         if event.kind in WIDTHS:
             words = "" if event.kind == stages.STORES else str(number)
             text = {"size": NORMAL, "zorder": 4, "bbox": plate()}
-            look = _look(event.kind, colour)
-            box(ax, x, y, WIDTHS[event.kind], ROW, words, text, gid=gid, **look)
+            box(ax, x, y, WIDTHS[event.kind], ROW, words, text, **_look(event.kind, colour))
         elif "marker" in MBARRIERS[event.kind]:
-            ax.plot(x + NARROW / 2, y + ROW / 2, gid=gid, zorder=3, **MBARRIERS[event.kind])
+            ax.plot(x + NARROW / 2, y + ROW / 2, zorder=3, **MBARRIERS[event.kind])
         else:
             ends = [y - 0.05, y + ROW + 0.05]
-            ax.plot([x + NARROW / 2] * 2, ends, gid=gid, zorder=3, **MBARRIERS[event.kind])
+            ax.plot([x + NARROW / 2] * 2, ends, zorder=3, **MBARRIERS[event.kind])
         if event.kind == stages.COPIES and event.tile in read_from:
             ends = [x + WIDTHS[event.kind] + NARROW, read_from[event.tile]]
-            look = {"color": colour, "zorder": 2, "gid": f"way {event.tile}", **ON_ITS_WAY}
-            ax.plot(ends, [y + ROW / 2] * 2, **look)
+            ax.plot(ends, [y + ROW / 2] * 2, color=colour, zorder=2, **ON_ITS_WAY)
     return fig
 
 

@@ -59,7 +59,7 @@ def waves(*works: tuple[str, Work], caption: str | None = None) -> Picture:
         _draw_tiles(fig, work, top)
         ax = rows_of(
             fig, [f"SM {sm}" for sm in range(work.sm_count)], top, ROW, left=left, right=right,
-            size=SMALL, gid=f"waves {name}", xlim=(0, longest),
+            size=SMALL, xlim=(0, longest),
         )  # fmt: skip
         _draw_time(ax, work, (right - left) / longest)
         top += height + GAP
@@ -94,7 +94,7 @@ def _side(work: Work) -> float:
 def _draw_tiles(fig: Picture, work: Work, top: float) -> None:
     """The tiles of C; of a batch, its products in rows."""
     (down, across), side = _map(work), _side(work)
-    ax = fig.add_axes_at(MARGIN + 0.1, top, across * side, down * side, gid="tiles of C")
+    ax = fig.add_axes_at(MARGIN + 0.1, top, across * side, down * side)
     bare(ax, across, down)
     for at in range(work.batch if work.batch > 1 else across * down):
         row, column = divmod(at, across)
@@ -105,12 +105,12 @@ def _draw_tiles(fig: Picture, work: Work, top: float) -> None:
 def _draw_time(ax: Axes, work: Work, inches: float) -> None:
     """`inches`: of a step."""
     for part in work.parts:
-        steps, gid = part.end - part.first, f"part {part.product} {part.block} {part.tile}"
+        steps = part.end - part.first
         room = steps * inches - 0.06
         fitting = (words for words in _words(part, work) if style.text_width(words, SMALL) <= room)
         look = {"facecolor": _colour(_number(part, work)), "edgecolor": "white", "linewidth": 1.2}
         end = part.start + steps
-        bar(ax, part.sm, part.start, end, next(fitting, ""), share=0.88, gid=gid, **look)
+        bar(ax, part.sm, part.start, end, next(fitting, ""), share=0.88, **look)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.tick_params(labelbottom=False)
     ax.spines["left"].set_visible(False)
@@ -165,8 +165,7 @@ def joins(table: pandas.DataFrame) -> Picture:
     most = max(100.0, table["pct_cublas"].max()) * 1.04
     ax = rows_of(
         fig, list(map(_name, shapes)), fig.top, JOIN_ROW, right=WIDTH - MARGIN - 0.15, size=SMALL,
-        gid="shares of joins", xlim=(0, most),
-        xlabel="share of cuBLAS, %; dashed: cuBLAS",
+        xlim=(0, most), xlabel="share of cuBLAS, %; dashed: cuBLAS",
     )  # fmt: skip
     stripes(ax, len(shapes))
     for at, of_shape in enumerate(shapes):
@@ -174,8 +173,7 @@ def joins(table: pandas.DataFrame) -> Picture:
         for lane, join in enumerate(JOINS):
             if join in shares:
                 y = at + 0.5 + LANE * (lane - len(JOINS) // 2)
-                look = {"zorder": 2, "clip_on": False, "gid": f"{join} {at}", **LOOKS[join]}
-                ax.plot(shares[join], y, **look)
+                ax.plot(shares[join], y, zorder=2, clip_on=False, **LOOKS[join])
     line_of_cublas(ax, linewidth=1.2, zorder=1)
     ax.spines["left"].set_visible(False)
     return fig

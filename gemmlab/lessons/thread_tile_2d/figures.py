@@ -57,24 +57,22 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     )
     fig = page(title, bottom + 0.2 - 0.42, caption)
     across = left + len(columns) * wide
-    ax = bare(fig.add_axes_at(0, 0, across, bottom, gid="registers"), across, bottom)
+    ax = bare(fig.add_axes_at(0, 0, across, bottom), across, bottom)
     white = {"color": "white"}
     for at, (row, used) in enumerate(zip(rows, owned.sum(axis=1), strict=True)):
         y = top + at * tall
-        look = {"facecolor": ARRAYS["A"], "linewidth": 1.2, "gid": f"A {at}"}
-        box(ax, A_LEFT, y, wide, tall, f"a{at}", white, **look)
+        box(ax, A_LEFT, y, wide, tall, f"a{at}", white, facecolor=ARRAYS["A"], linewidth=1.2)
         for later in np.flatnonzero(a[at, 1:]):
             x = A_LEFT + wide + later * WAITING
-            box(ax, x, y, WAITING, tall, gid="waiting A", **_waiting("A"))
+            box(ax, x, y, WAITING, tall, **_waiting("A"))
         write(ax, A_LEFT - 0.5, y + tall / 2, str(row), ha="right")
         write(ax, A_LEFT - 0.08, y + tall / 2, f"{used}×", ha="right")
     for at, (column, used) in enumerate(zip(columns, owned.sum(axis=0), strict=True)):
         x = left + at * wide
-        look = {"facecolor": ARRAYS["B"], "linewidth": 1.2, "gid": f"B {at}"}
-        box(ax, x, B_TOP, wide, tall, f"b{at}", white, **look)
+        box(ax, x, B_TOP, wide, tall, f"b{at}", white, facecolor=ARRAYS["B"], linewidth=1.2)
         for later in np.flatnonzero(b[1:, at]):
             y = B_TOP + tall + later * WAITING
-            box(ax, x, y, wide, WAITING, gid="waiting B", **_waiting("B"))
+            box(ax, x, y, wide, WAITING, **_waiting("B"))
         write(ax, x + wide / 2, B_TOP - 0.27, str(column))
         write(ax, x + wide / 2, B_TOP - 0.12, f"{used}×")
     look = {"facecolor": style.tint(ARRAYS["C"], PALE), "linewidth": 1.2}
@@ -82,7 +80,7 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
         x, y = left + column * wide, top + row * tall
         words = f"a{row}·b{column}"
         shown = words if style.text_width(words, SMALL) < wide else ""
-        box(ax, x, y, wide, tall, shown, gid=f"C {words}", **look)
+        box(ax, x, y, wide, tall, shown, **look)
     for x, y, words in (
         (A_LEFT - 0.5, top - 0.14, "row"), (A_LEFT - 0.08, top - 0.14, "used"),
         (left - 0.08, B_TOP - 0.27, "column"), (left - 0.08, B_TOP - 0.12, "used"),

@@ -108,7 +108,7 @@ def _draw_stage(fig: Picture, trace: Trace, first: list[BoxCopy], top: float) ->
     """Where the boxes lie in shared memory."""
     start = min(copy.place for copy in first)
     total = sum(_bytes(trace, copy) for copy in first)
-    ax = fig.add_axes_at(MARGIN, top, WIDTH - 2 * MARGIN - 0.3, BAR, gid="boxes stage")
+    ax = fig.add_axes_at(MARGIN, top, WIDTH - 2 * MARGIN - 0.3, BAR)
     ax.set(xlim=(0, total), ylim=(0, 1), yticks=[])
     words = f"where they lie in shared memory: {total:,} bytes"
     note(ax, words, (0, 1), (0, 18), size=LARGE, weight="bold")
@@ -165,7 +165,7 @@ def factors(trace: Trace) -> Picture:
         left = MARGIN + 0.45 + at * (PANEL_WIDTH + 0.95)
         whose = "the rows of the warpgroup" if name == "A" else "the first 64 columns"
         fig.text_at(left, fig.top, f"{name}: {whose}", size=LARGE, weight="bold")
-        ax = fig.add_axes_at(left, top, PANEL_WIDTH, PANEL_HEIGHT, gid=f"factors {name}")
+        ax = fig.add_axes_at(left, top, PANEL_WIDTH, PANEL_HEIGHT)
         _draw_reads(ax, name, of_matrix)
         lines = style.wrap(_described(of_matrix), PANEL_WIDTH + 0.4, SMALL)
         fig.text_at(left, top + PANEL_HEIGHT + 0.1, "\n".join(lines), size=SMALL, linespacing=LINE)
@@ -242,7 +242,7 @@ def swizzles(boxes: Mapping[str, np.ndarray]) -> Picture:
             fig.text_at(left, top - 0.3, words, size=LARGE, weight="bold")
             fig.text_at(left, top - 0.08, "banks", size=SMALL, color=style.FAINT)
             size = (ACROSS * CELL_WIDTH, down * CELL_HEIGHT)
-            ax = fig.add_axes_at(left, top + 0.25, *size, gid=f"swizzle {name}")
+            ax = fig.add_axes_at(left, top + 0.25, *size)
             _draw_banks(ax, chunks.reshape(down, ACROSS), len(chunks) // ROWS)
             top += down * CELL_HEIGHT + BETWEEN_BOXES
     return fig
@@ -407,11 +407,11 @@ def _in_panels(
     names = list(rows)
     for column, (words, share) in PANELS.items():
         right = left + room * share
-        ax = rows_of(fig, names, fig.top, ROW, left=left, right=right, size=SMALL, gid=column)
+        ax = rows_of(fig, names, fig.top, ROW, left=left, right=right, size=SMALL)
         stripes(ax, len(rows))
         for at, chosen in enumerate(rows.values()):
             for name, value in chosen[column].dropna().items():
-                look = {"markersize": 6, "zorder": 3, "gid": f"{name} {at}", **looks[name][1]}
+                look = {"markersize": 6, "zorder": 3, **looks[name][1]}
                 ax.plot(value, at + 0.5, **look)
         ax.margins(x=0.06)
         ax.locator_params(axis="x", nbins=6 if column == "tflops" else 4)

@@ -54,7 +54,7 @@ def access_widths(accesses: Mapping[str, Access]) -> Picture:
         words = f"{access.op} of {access.array}, {access.width} bytes a lane: {_cost(access)}"
         fig.text_at(MARGIN, top + 0.28, words, size=NORMAL)
         size = (WIDTH - left - MARGIN, row * len(lines))
-        ax = fig.add_axes_at(left, top + head - 0.1, *size, gid=f"lines {name}")
+        ax = fig.add_axes_at(left, top + head - 0.1, *size)
         _draw_lines(ax, access, lines)
         top += head + size[1] + gap
     return fig
@@ -85,7 +85,7 @@ def _draw_lines(ax: Axes, access: Access, lines: list[int]) -> None:
     for lane, address in zip(access.lanes, access.addresses, strict=True):
         line, byte = divmod(int(address), LINE_BYTES)
         place = byte + 0.15, lines.index(line) + 0.12, access.width - 0.3, 0.76
-        box(ax, *place, str(lane), {"color": "white"}, gid=f"lane {lane}", **look)
+        box(ax, *place, str(lane), {"color": "white"}, **look)
 
 
 # ---- the transposed tile -------------------------------------------------------------------------
@@ -137,15 +137,15 @@ def staging(trace: Trace) -> Picture:
     top = fig.top + head
     for at, words in ((left, "A: one load"), (x, "shared memory: four stores, over the 32 banks")):
         fig.text_at(at, fig.top, words, size=NORMAL, weight="bold")
-    _draw_piece(fig.add_axes_at(left, top, side, cell * down, gid="piece of A"), load)
-    ax = fig.add_axes_at(x, top, WIDTH - MARGIN - x, cell * len(lines), gid="banks")
+    _draw_piece(fig.add_axes_at(left, top, side, cell * down), load)
+    ax = fig.add_axes_at(x, top, WIDTH - MARGIN - x, cell * len(lines))
     _draw_banks(ax, stores, lines)
     names = [f"{_column(load, stores, line)}byte {line * LINE_BYTES:,}" for line in lines]
     ax.set_yticks([at + 0.5 for at in range(len(lines))], names)
     for address in readers:
         line, byte = divmod(address, LINE_BYTES)
         look = {"fill": False, "clip_on": False, "zorder": 4, **OUTLINE}
-        box(ax, byte // WORD, lines.index(line), 4, 1, gid=f"read {address}", **look)
+        box(ax, byte // WORD, lines.index(line), 4, 1, **look)
     words = f"read by {' and by '.join(map(lanes_in_words, readers.values()))}"
     line = min(readers, default=0) // LINE_BYTES
     end = 1 + max(byte for byte in stored if byte // LINE_BYTES == line) % LINE_BYTES // WORD
@@ -213,6 +213,5 @@ def _draw_banks(ax: Axes, stores: list[WarpAccess], lines: list[int]) -> None:
         for lane in np.flatnonzero(store.active):
             line, byte = divmod(int(store.addresses[lane]), LINE_BYTES)
             text = {"color": "white" if number == 0 else style.INK}
-            look = {"gid": f"store {number} lane {lane}", **_look(number == 0)}
-            box(ax, byte // WORD, lines.index(line), 1, 1, str(lane), text, **look)
+            box(ax, byte // WORD, lines.index(line), 1, 1, str(lane), text, **_look(number == 0))
     number_banks(ax, BANKS)

@@ -71,12 +71,12 @@ def turns(*kernels: Turns, shown: int | None = None) -> Picture:
         name = f"{kernel.trace.kernel_name}, STAGES={kernel.trace.settings['STAGES']}"
         fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
         right = left + pitch * len(at)
-        ax = rows_of(fig, names, top + 0.22, ROW, left=left, right=right, gid=f"turns {name}")
+        ax = rows_of(fig, names, top + 0.22, ROW, left=left, right=right)
         _draw(ax, kernel, at, names)
         if shown is not None:  # pale what is still to come, and a line before it
             look = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.8, "zorder": 6}
-            box(ax, shown, 0, len(at) - shown + 0.2, len(names), gid="to come", **look)
-            ax.axvline(shown, color=style.BLACK, linewidth=1.2, zorder=7, gid="shown")
+            box(ax, shown, 0, len(at) - shown + 0.2, len(names), **look)
+            ax.axvline(shown, color=style.BLACK, linewidth=1.2, zorder=7)
         top += ROW * len(names) + 0.45
     return fig
 
@@ -133,27 +133,26 @@ def _draw(ax: Axes, kernel: Turns, columns: dict[int, int], names: list[str]) ->
         for turn in every:
             if turn.kind == traced.AWAITS_PRODUCTS:
                 continue
-            gid = f"{turn.kind} {turn.step}"
             if turn.kind in WAITED_FOR:
                 if turn.until > turn.begin:
                     low, high = columns[turn.begin], columns[turn.until]
                     words = WAITED_FOR[turn.kind] if high - low > 3 else ""
-                    _box(ax, row, low, high, None, WAIT, gid, words)
+                    _box(ax, row, low, high, None, WAIT, words)
                 continue
             at = columns[turn.begin]
             if turn.kind == traced.ARRIVES:
-                ax.plot(at + 0.5, row + 0.5, gid=gid, zorder=3, **MARKS[turn.kind])
+                ax.plot(at + 0.5, row + 0.5, zorder=3, **MARKS[turn.kind])
             elif turn.kind == traced.SYNCS:
-                ax.plot([at + 0.5] * 2, [row, row + 1], color=style.BLACK, linewidth=1.6, gid=gid)
+                ax.plot([at + 0.5] * 2, [row, row + 1], color=style.BLACK, linewidth=1.6)
             elif turn.kind == traced.STORES_C:
-                _box(ax, row, at, len(columns), None, turn.kind, gid)
+                _box(ax, row, at, len(columns), None, turn.kind)
             else:
-                _box(ax, row, at, at + 1, turn.step, turn.kind, gid, str(turn.step))
+                _box(ax, row, at, at + 1, turn.step, turn.kind, str(turn.step))
     for step in range(kernel.steps):
         stage, copied, there, over = _contents(kernel, columns, step)
         row = names.index(f"stage {stage}")
-        _box(ax, row, copied + 1, there, step, WAY, f"{WAY} {step}")
-        _box(ax, row, there, over, step, THERE, f"{THERE} {step}", str(step))
+        _box(ax, row, copied + 1, there, step, WAY)
+        _box(ax, row, there, over, step, THERE, str(step))
     ax.axhline(len(kernel.roles), color=style.FAINT, linewidth=0.8)
     ax.set(xlim=(-0.2, len(columns) + 0.2), xticks=[])
     ax.spines[:].set_visible(False)
@@ -169,15 +168,14 @@ def _look(kind: str, colour: str) -> dict:
 
 
 def _box(
-    ax: Axes, row: int, low: float, high: float, step: int | None, kind: str, gid: str,
-    words: str = "",
-) -> None:  # fmt: skip
+    ax: Axes, row: int, low: float, high: float, step: int | None, kind: str, words: str = ""
+) -> None:
     if high <= low:
         return
     colour = style.INK if step is None else TILE_COLOURS[step % len(TILE_COLOURS)]
     thin = BAR / ROW * (0.45 if kind == WAIT and not words else 1.0)
     text = {"zorder": 4, "bbox": plate(0.6) if kind == traced.COPIES else None}
-    bar(ax, row, low, high, words, share=thin, text=text, gid=gid, **_look(kind, colour))
+    bar(ax, row, low, high, words, share=thin, text=text, **_look(kind, colour))
 
 
 # ---- waits ---------------------------------------------------------------------------------------
@@ -216,15 +214,14 @@ def waits(marks: pandas.DataFrame, *, first: int, steps: int) -> Picture:
         fig.text_at(MARGIN, top, kernel, size=NORMAL, weight="bold")
         rows = marks[marks["kernel"] == kernel]
         roles = list(dict.fromkeys(rows["role"]))
-        gid = f"waits {kernel}"
-        ax = rows_of(fig, roles, top + 0.24, ROLE, left=left, gid=gid, xlim=(0, longest))
+        ax = rows_of(fig, roles, top + 0.24, ROLE, left=left, xlim=(0, longest))
         ax.set_xlabel("cycles of the SM's clock")
         for mark in rows.itertuples():
             for (start, stop), (_, look) in BETWEEN.items():
                 low, high = max(getattr(mark, start), begin), min(getattr(mark, stop), end)
                 if high > low:  # not where there is no such mark
-                    at, gid = roles.index(mark.role), f"{start} {mark.step}"
-                    bar(ax, at, low - begin, high - begin, share=0.67, gid=gid, **look)
+                    at = roles.index(mark.role)
+                    bar(ax, at, low - begin, high - begin, share=0.67, **look)
         top += len(roles) * ROLE + 0.85
     return fig
 
@@ -260,13 +257,13 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
     )
     fig = page(title, height, caption, key=key)
     axes = []
-    for words, top, gid, last in (
-        ("SM 0, all of its blocks", fig.top, "an SM", of_sm["stored"].max()),
-        ("the mean block", fig.top + each + 0.5, "means", means["a block"].max()),
+    for words, top, last in (
+        ("SM 0, all of its blocks", fig.top, of_sm["stored"].max()),
+        ("the mean block", fig.top + each + 0.5, means["a block"].max()),
     ):
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
-        limits = {"xlim": (0, 1.02 * last), "right": WIDTH - MARGIN - 0.1}
-        ax = rows_of(fig, kernels, top + 0.24, 0.4, gid=gid, **limits)
+        right = WIDTH - MARGIN - 0.1
+        ax = rows_of(fig, kernels, top + 0.24, 0.4, right=right, xlim=(0, 1.02 * last))
         ax.xaxis.set_major_formatter("{x:,.0f}")
         axes.append(ax)
     for row, name in enumerate(kernels):
@@ -278,9 +275,9 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
     return fig
 
 
-def _phase(ax: Axes, row: int, low: float, high: float, phase: tuple[str, str], gid: str) -> None:
+def _phase(ax: Axes, row: int, low: float, high: float, phase: tuple[str, str]) -> None:
     look = {**PHASE_LOOKS[phase], "linewidth": 0.6, "zorder": 2}
-    bar(ax, row, low, high, share=0.65, gid=gid, **look)
+    bar(ax, row, low, high, share=0.65, **look)
 
 
 def _draw_blocks(ax: Axes, row: int, of_sm: pandas.DataFrame) -> None:
@@ -288,7 +285,7 @@ def _draw_blocks(ax: Axes, row: int, of_sm: pandas.DataFrame) -> None:
         for start, stop in PHASES:
             low, high = getattr(block, start), getattr(block, stop)
             if low < high:  # not after the last block
-                _phase(ax, row, low, high, (start, stop), f"{start} {block.block}")
+                _phase(ax, row, low, high, (start, stop))
         words = f"block {block.block}"
         write(ax, (block.first + block.summed) / 2, row + 0.5, words, zorder=3)
 
@@ -296,10 +293,10 @@ def _draw_blocks(ax: Axes, row: int, of_sm: pandas.DataFrame) -> None:
 def _draw_means(ax: Axes, row: int, mean: pandas.Series, full_rate: float) -> None:
     at = 0.0
     for phase, name in PHASES.items():
-        _phase(ax, row, at, at + mean[name], phase, f"mean {name}")
+        _phase(ax, row, at, at + mean[name], phase)
         if phase == STEPS:
             look = {"color": style.BLACK, "linestyle": "--", "linewidth": 1.2, "zorder": 4}
-            ax.plot([at + full_rate] * 2, [row + 0.06, row + 0.94], gid="full rate", **look)
+            ax.plot([at + full_rate] * 2, [row + 0.06, row + 0.94], **look)
             write(ax, at + mean[name] / 2, row + 0.5, f"{mean[name]:,.0f}", zorder=3)
         at += mean[name]
 
@@ -325,8 +322,8 @@ def register_budget(shares: Sequence[Share]) -> Picture:
     title = "Registers go from the warpgroup that copies to those that multiply"
     fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, caption)
     ax = rows_of(
-        fig, list(WHEN.values()), fig.top + 0.08, 0.55, right=WIDTH - MARGIN - 0.1,
-        gid="registers", xlim=(0, 1.01 * REGISTERS_PER_SM),
+        fig, list(WHEN.values()), fig.top + 0.08, 0.55,
+        right=WIDTH - MARGIN - 0.1, xlim=(0, 1.01 * REGISTERS_PER_SM),
         xlabel="registers of 32 bits; dashed: all that an SM has",
     )  # fmt: skip
     ax.grid(visible=False)
@@ -341,7 +338,7 @@ def register_budget(shares: Sequence[Share]) -> Picture:
             if style.text_width(words, NORMAL) >= room:
                 words = f"{share.threads} × {getattr(share, when)}"
             size = NORMAL if style.text_width(words, NORMAL) < room - 0.1 else SMALL
-            look = swatch(COLOURS[share.role], 0.5, gid=f"{share.role} {when}")
+            look = swatch(COLOURS[share.role], 0.5)
             bar(ax, row, at, at + wide, words, share=0.73, text={"size": size}, **look)
             at += wide
     return fig

@@ -134,18 +134,18 @@ def levels(trace: Trace, *, warp: int, lane: int, caption: str) -> Picture:
     top, names_at = fig.top + HEAD, x - strips - 0.55
     y = top + strips
     fig.text_at(LEFT, fig.top + 0.06, "C: the block's tile", size=NORMAL, weight="bold")
-    ax = fig.add_axes_at(LEFT, top, cell * len(columns), cell * len(rows), gid="map C")
+    ax = fig.add_axes_at(LEFT, top, cell * len(columns), cell * len(rows))
     _draw_tile(ax, parts, rows, columns, cell)
     heading = f"The {WARP} lanes of the warp, and what each reads"
     fig.text_at(names_at, fig.top + 0.06, heading, size=NORMAL, weight="bold")
-    _draw_lanes(fig.add_axes_at(x, y, width * len(b), piece * len(a), gid="lanes"), parts)
-    ax = fig.add_axes_at(x - strips, y, STRIP, piece * len(a), gid="pieces A")
+    _draw_lanes(fig.add_axes_at(x, y, width * len(b), piece * len(a)), parts)
+    ax = fig.add_axes_at(x - strips, y, STRIP, piece * len(a))
     _draw_pieces(ax, "A", a)
-    _draw_pieces(fig.add_axes_at(x, top, width * len(b), STRIP, gid="pieces B"), "B", b)
+    _draw_pieces(fig.add_axes_at(x, top, width * len(b), STRIP), "B", b)
     for words, name, below in (("column of B", "B", top - 0.165), ("row of A", "A", y - 0.07)):
         fig.text_at(x - strips - 0.08, below, words, size=SMALL, ha="right", color=ARRAYS[name])
     below = y + piece * len(a) + 0.2
-    fig.text_at(names_at, below, "\n".join(notes), size=SMALL, linespacing=LINE, gid="notes")
+    fig.text_at(names_at, below, "\n".join(notes), size=SMALL, linespacing=LINE)
     return fig
 
 
@@ -153,9 +153,9 @@ def _draw_pieces(ax: Axes, name: str, pieces: list[int]) -> None:
     """The 16 bytes of A beside the rows of lanes that read them, or of B above the columns."""
     upright, many = name == "A", len(pieces)
     bare(ax, *((1, many) if upright else (many, 1)))
-    for at, piece in enumerate(pieces):
-        look = {"facecolor": style.tint(ARRAYS[name], 0.45), "gid": f"piece {piece}"}
-        box(ax, *((0, at) if upright else (at, 0)), 1, 1, **look)
+    for at in range(many):
+        place = (0, at) if upright else (at, 0)
+        box(ax, *place, 1, 1, facecolor=style.tint(ARRAYS[name], 0.45))
     middles = [at + 0.5 for at in range(many)]
     if upright:
         ax.set_yticks(middles, [f"{row}–{row + FLOATS - 1}" for row in pieces])
@@ -170,11 +170,10 @@ def _draw_tile(ax: Axes, parts: _Levels, rows: range, columns: range, cell: floa
     draw_grid(ax, rows, columns, parts.played.owner.shape, cell, cell)
     of_warp = np.where(owner == NOTHING, NOTHING, owner // WARP)
     mine = owner == parts.warp * WARP + parts.lane
-    for order, (name, cells) in enumerate(
-        {"block": owner != NOTHING, "warp": of_warp == parts.warp, "lane": mine}.items()
-    ):
-        fill(ax, cells, name, linewidth=0, zorder=1 + 0.1 * order, **LOOKS[name])
-    look = {"colors": style.INK, "linewidths": 1.6, "zorder": 2, "gid": "warps"}
+    levels = {"block": owner != NOTHING, "warp": of_warp == parts.warp, "lane": mine}
+    for order, (name, cells) in enumerate(levels.items()):
+        fill(ax, cells, linewidth=0, zorder=1 + 0.1 * order, **LOOKS[name])
+    look = {"colors": style.INK, "linewidths": 1.6, "zorder": 2}
     ax.add_collection(LineCollection(_boundaries(of_warp), **look), autolim=False)
 
 
@@ -194,8 +193,7 @@ def _draw_lanes(ax: Axes, parts: _Levels) -> None:
         fours[y, x] = lanes[0] // 4
         look = {"facecolor": QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]}
         words = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
-        gid = f"lanes {' '.join(map(str, lanes))}"
-        box(ax, x, y, 1, 1, words, {"size": NORMAL}, gid=gid, **look)
+        box(ax, x, y, 1, 1, words, {"size": NORMAL}, **look)
     around = np.pad(fours, 1, constant_values=NOTHING)
     lines = [[(x - 1, y - 1) for x, y in line] for line in _boundaries(around)]
     look = {"colors": style.INK, "linewidths": 1.8, "zorder": 3, "clip_on": False}

@@ -37,7 +37,7 @@ def fragments(held: Mapping[str, np.ndarray]) -> Picture:
     )
     fig = page("", TOP + 2 * SIDE + GAP + 0.03, caption)
     left = (WIDTH - 2 * SIDE - GAP) / 2
-    axes = product_axes(fig, left, TOP, (SIDE, SIDE), (SIDE, SIDE), (GAP, GAP), "held")
+    axes = product_axes(fig, left, TOP, (SIDE, SIDE), (SIDE, SIDE), (GAP, GAP))
     for name, owner in lanes.items():
         name_above(axes[name], f"{name}, {PIECE} × {PIECE}", 26)
         _draw(axes[name], name, owner)
