@@ -67,25 +67,6 @@ def test_loads_move_whole_sectors():
     assert table.loc["tiles"].tolist() == pytest.approx([by_hand, by_hand / (9 / 8)])
 
 
-def test_shared_memory_per_warp_fma_is_that_of_the_trace():
-    kernel = load("03_shared_memory")
-    column = counters.shared_per_warp_fma({"it": kernel}, 64, 64, 64)["it"]
-    whole = kernel.trace(64, 64, 64).counters["smsp__inst_executed_op_shared_ld.sum"]
-    assert column["loads"] == whole / (64**3 / 32)
-    assert column["wavefronts of loads"] >= column["loads"] and column["conflicts of loads"] == 0
-
-
-def test_cycles_of_tensor_cores_are_those_of_the_record_and_the_ceiling():
-    table = counters.tensor_cycles("14_wmma")
-    _, counted = runs.counters_at(load("14_wmma"), 4096, 4096, 4096)
-    assert table.loc["counted"].tolist() == [round(counted["sm__cycles_active.sum"] / 132), 100]
-    products, wavefronts = table.loc["products at the ceiling", "%"], table.loc["wavefronts", "%"]
-    assert products == round(
-        100 * 2 * 4096**3 / (132 * 4 * 4096 / 6) / table.loc["counted", "cycles"]
-    )
-    assert 40 < wavefronts < 80
-
-
 def test_an_mma_sync_takes_six_cycles_of_a_quarter_of_an_sm():
     """16×8×16 multiply-adds. A clock that a driver reports would make them 6.6."""
     of_a_quarter = recorded_ceilings().flop_per_cycle("float16") / (4 * 132)

@@ -23,19 +23,6 @@ def test_the_simulator_has_the_bits_of_the_gpu(step):
     assert set(rows.sha256) == {measure.bits_of(step.kernel())}
 
 
-def test_every_step_is_recorded_and_nothing_else():
-    table = measure.BY_STEPS.read()
-    recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
-    assert recorded == {
-        (step.title, written(step.all_settings), *shape)
-        for step in measure.STEPS
-        for shape in step.shapes
-    }
-    assert list(dict.fromkeys(measure.steps(measure.BY_ROWS, measure.TENSORS)["step"])) == [
-        "scales of rows", "scales of tensors",
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize(
     "quantizer", measure.QUANTIZERS, ids=lambda quantizer: written(quantizer.macros)
 )

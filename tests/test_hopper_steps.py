@@ -17,7 +17,7 @@ from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
-from gemmlab.lessons.tma_wgmma.measure import EVERY, ROADS, TYPES, WAY
+from gemmlab.lessons.tma_wgmma.measure import ROADS, TYPES, WAY
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.records.ablations import HUGE
 from gemmlab.records.roofs import WGMMA_TABLE
@@ -72,16 +72,6 @@ def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
 def test_a_change_of_a_line_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="stands 0 times in 18_persistent"):
         _ = replace(WAY[-1], changes=(("nothing", ""),)).source
-
-
-def test_every_step_and_type_is_recorded_and_nothing_else():
-    table = hopper_steps.TABLE.read()
-    recorded = set(zip(table.step, table.settings, table.m, table.n, table.k, strict=True))
-
-    def rows(steps):
-        return {(s.title, written(s.all_settings), *shape) for s in steps for shape in s.shapes}
-
-    assert rows((*WAY, *TYPES)) <= recorded <= rows(EVERY)
 
 
 # ---- clock readings ------------------------------------------------------------------------------
@@ -166,26 +156,6 @@ def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
     rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
     assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()
     assert block_phases.at_full_rate() == 64 * 1024
-
-
-def test_what_the_notebook_concludes_from_the_recorded_blocks():
-    """The steps gain nothing; most of what 17 saves is the way of C; its own start is longer."""
-    means = block_phases.phases()
-    steps = means["steps along K"] / block_phases.at_full_rate()
-    assert steps.between(1, 1.01).all()
-    saved = means.loc["16_tma_wgmma"] - means.loc["17_warp_specialized"]
-    assert saved["C on its way"] > saved["a block"] / 2
-    assert saved["until the next block begins"] > 0 > saved["until the first tiles are there"]
-
-
-def test_the_producer_waits_and_nothing_waits_for_it():
-    marks = clock_readings.marks().query("kernel == '17_warp_specialized' and 16 < step < 60")
-    of = marks.groupby("role")[["waits", "goes_on", "done"]]
-    waits = of.apply(lambda rows: (rows["goes_on"] - rows["waits"]).median())
-    works = of.apply(lambda rows: (rows["done"] - rows["goes_on"]).median())
-    assert waits["producer"] > works["producer"]
-    for group in ("warpgroup 0", "warpgroup 1"):
-        assert waits[group] < works[group] / 2
 
 
 MODES = ("none", "32B", "64B", "128B")

@@ -2,7 +2,6 @@
 
 from math import prod
 
-import pandas
 import pytest
 
 import gemmlab as gl
@@ -13,41 +12,9 @@ from gemmlab.lessons.persistent import tables
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import moved, schedule
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
-from gemmlab.lessons.tma_wgmma.tables import cycles
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.lessons.warp_specialized.rung import THIN
-from gemmlab.records import runs, tuning
-from gemmlab.records.runs import LARGE
-
-
-def test_the_account_of_cycles_is_that_of_the_counters():
-    """By hand: 512 tiles on 132 SMs, 128 of which have four, and a tile's 65,536 cycles."""
-    table = cycles("17_warp_specialized", PERSISTENT.name, "19_fp8")
-    assert table.drop("cycles").sum().tolist() == pytest.approx([100] * 3)
-    assert (table > 0).all(axis=None)
-    _, counted = runs.counters_at(gl.load(PERSISTENT.name), *LARGE)
-    of_18 = table[PERSISTENT.name]
-    assert of_18["cycles"] == pytest.approx(counted["sm__cycles_active.sum"] / 128)
-    assert of_18["SMs without a tile"] == pytest.approx(100 * 4 / 132)
-    assert of_18["products at full rate"] == pytest.approx(
-        100 * 512 * 65536 / 132 / of_18["cycles"]
-    )
-    assert table["17_warp_specialized"]["the rest"] > 2 * of_18["the rest"]
-
-
-def test_shapes_have_as_many_rounds_as_their_blocks_need():
-    shapes = [(8192, 8192, 8192), (2048, 2048, 2048), (1001, 777, 513), (256, 256, 64)]
-    table = pandas.DataFrame(
-        [{"kernel": PERSISTENT.name, "m": m, "n": n, "k": k, "pct_cublas": 99.0}
-         for m, n, k in shapes]
-        + [{"kernel": "cublas", "m": 64, "n": 64, "k": 64, "pct_cublas": 100.0}]
-    )  # fmt: skip
-    by_shape = tables.shapes(table)
-    assert list(by_shape.index) == ["256×256×64", "2048×2048×2048", "8192×8192×8192"]
-    assert by_shape[["tiles", "blocks", "rounds"]].to_numpy().tolist() == [
-        [2, 2, 1], [128, 128, 1], [2048, 128, 16],
-    ]  # fmt: skip
-    assert (by_shape["SMs busy, %"] <= 100).all()
+from gemmlab.records import tuning
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,6 @@ HEADERS = [path for path in kernel_files() if path.suffix == ".cuh"]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in kernel_files()}
 PAGE = headers.PAGE.read_text(encoding="utf-8")
 BY_NUMBER = {rung.name[:2]: rung for rung in RUNGS}
-
-# Names that the vocabulary replaces: alone, and as a part of a name, such as bring_tile.
-WORDS = {
-    "mine", "one", "own", "told", "there", "left", "top", "way", "inside", "INSIDE", "DOWN",
-    "ACROSS", "Operands", "Ring",
-}  # fmt: skip
-PARTS = {"bring", "fetch", "meet", "tell", "corner", "room", "told"}
 PTX = re.compile(
     r"\b(?:cp\.async|mbarrier|wgmma|mma\.sync|griddepcontrol|barrier\.cluster|bar\.sync|fence|mapa"
     r"|setmaxnreg|stmatrix|ldmatrix|prefetch|atom|red|ld\.acquire|st\.release)\b[\w.:]*"
@@ -45,26 +38,6 @@ def users() -> dict[str, str]:
 
 def identifiers(path: Path) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", bare(TEXTS[path])))
-
-
-@pytest.mark.parametrize("word", sorted(WORDS))
-def test_a_word_that_was_replaced_is_no_name(word):
-    assert [path.name for path in TEXTS if word in identifiers(path)] == []
-
-
-@pytest.mark.parametrize("word", sorted(PARTS))
-def test_a_word_that_was_replaced_is_in_no_name(word):
-    used = {
-        path.name: sorted(names)
-        for path in TEXTS
-        if (names := {name for name in identifiers(path) if word in name.lower().split("_")})
-    }
-    assert used == {}
-
-
-def test_a_struct_is_not_called_from_or_to():
-    from_or_to = re.compile(r"\b[A-Z]\w*[a-z]\w*(?:<[^<>]*>)?&? (?:from|to)\b")
-    assert [path.name for path, text in TEXTS.items() if from_or_to.search(bare(text))] == []
 
 
 def test_a_parameter_hides_no_struct_and_no_macro():

@@ -8,7 +8,7 @@ import record_forms
 
 import gemmlab as gl
 import ptxsim
-from gemmlab import ladder, plots
+from gemmlab import ladder
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import verify
 from gemmlab.kernel.bounds import error_bound, reference
@@ -24,7 +24,6 @@ from gemmlab.lessons.mma_sync import tables as precisions
 from gemmlab.lessons.mma_sync.rung import RUNG as MMA_SYNC
 from gemmlab.measure import ceilings
 from gemmlab.records import runs
-from gemmlab.records.ablations import SQUARES
 from ptxsim.metrics import FMA_METRIC, MATRIX_METRICS, METRICS, TIMING_DEPENDENT
 
 FORMS = record_forms.RECORD.current()
@@ -193,28 +192,6 @@ def test_the_bits_of_a_product_are_those_of_the_recorded_gpu(dtype):
     digests = set(recorded[recorded["dtype"] == dtype]["sha256"])
     number = [precision.name for precision in TYPES].index(dtype)
     assert digests == {measure.bits_of(loaded(number))}
-
-
-def test_the_steps_from_14_are_recorded_and_end_where_the_rung_stands():
-    for shape in SQUARES:
-        path = measure.steps(shape)
-        assert path["step"].tolist() == [step.title for step in measure.STEPS]
-        assert path.loc[0, "taken"] and (path["% of cuBLAS"] > 0).all()
-    [last] = [step for step in measure.STEPS if step.title.endswith("15 as it is")]
-    assert last.all_settings == MMA_SYNC.defaults and last.taken
-    plots.path(path)
-
-
-def test_the_ideas_of_15_are_worth_what_its_notebook_says():
-    """In points of cuBLAS's speed: seven, ten, nothing and five."""
-    steps = measure.steps().set_index("step")
-    share, moved = steps["% of cuBLAS"], steps["L2 bytes per byte loaded"]
-    by_hand, registers, swizzled = share.iloc[1:4]
-    assert round(by_hand - share["14 as it is"]) == -7
-    assert round(swizzled - registers) == 10 and abs(registers - by_hand) < 0.5
-    assert round(swizzled - share["swizzled tiles, C through strips"]) == 5
-    assert share.iloc[3:6].max() - share.iloc[3:6].min() < 0.5  # groups, and a fourth stage
-    assert moved.iloc[4] < 0.9 * moved.iloc[3] and moved.iloc[3] < 0.7 * moved.iloc[2]
 
 
 def test_steps_with_other_paddings_have_the_bits_of_the_rungs():

@@ -7,7 +7,6 @@ import pytest
 
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.lessons.ceilings import pitfalls
-from gemmlab.records import registry, runs
 
 needs_gpu = pytest.mark.skipif(
     gpu() is None, reason=f"needs a GPU: {why_no_gpu() or 'there is one'}"
@@ -27,13 +26,6 @@ def test_the_recorded_samples_show_what_notebook_00_says():
     # a first call and launch gaps cost more than the product
     first, alone, graph, *_ = samples.values()
     assert first[0] > 10 * statistics.median(alone) > 10 * statistics.median(graph)
-
-
-def test_a_record_without_samples_says_what_to_do(monkeypatch):
-    without = {name: part for name, part in runs.current().items() if name != "pitfalls"}
-    monkeypatch.setattr(runs, "current", lambda: without)
-    with pytest.raises(registry.NoRecord, match="record 00_pitfalls"):
-        pitfalls.recorded()
 
 
 @pytest.mark.gpu

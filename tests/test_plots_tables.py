@@ -15,7 +15,7 @@ from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
 from gemmlab.lessons.batched import figures as batched
 from gemmlab.lessons.batched import tables as batch_times
-from gemmlab.lessons.batched.measure import BATCHES, GRAPH, ONE, RUNG, SIZES
+from gemmlab.lessons.batched.measure import BATCHES, ONE, RUNG, SIZES
 from gemmlab.lessons.batched.measure import WAYS as BATCH_WAYS
 from gemmlab.lessons.fused_epilogue import figures as fused
 from gemmlab.lessons.fused_epilogue.epilogues import BY_FOUR, CURVE_OF, WAYS
@@ -23,7 +23,6 @@ from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks.measure import ORDERS, VARIANTS
 from gemmlab.lessons.split_k import figures as split_k
 from gemmlab.products import choosing
-from gemmlab.records import roofs
 
 CONTEXT = {"gpu": "NVIDIA Test", "recorded": "2026-11-21T10:00:00"}
 SQUARE, ODD = (4096, 4096, 4096), (1001, 777, 513)
@@ -166,25 +165,6 @@ def test_the_figures_say_where_numbers_come_from(figure):
 
 
 # ---- batches -------------------------------------------------------------------------------------
-
-
-def test_a_product_s_time_is_that_of_the_batch_shared_out():
-    us = batch_times.per_product(batch_table(), 32)
-    assert list(us.columns) == list(BATCH_WAYS) and list(us.index) == list(BATCHES)
-    assert us.loc[64, GRAPH] == pytest.approx(1e3 * MS[GRAPH] * 32)
-    launches = batch_times.meanwhile(batch_table(), 32, 64)
-    assert launches == pytest.approx(64**0.5 * MS[ONE] / MS[GRAPH])
-
-
-def test_shares_of_the_roofs_are_those_of_the_largest_batch():
-    row = batch_times.under_the_roofs(batch_table()).loc["64×64×64"]
-    ceilings = roofs.recorded_ceilings()
-    seconds = MS[ONE] * 64 * BATCHES[-1] ** 0.5 / 1e3
-    assert row["ns for a product"] == pytest.approx(1e9 * seconds / BATCHES[-1])
-    moved, done = 3 * 4 * 64**2 * BATCHES[-1] / seconds, 2 * 64**3 * BATCHES[-1] / seconds
-    assert row["TB/s"] == pytest.approx(moved / 1e12)
-    assert row["of a copy's rate, %"] == pytest.approx(100 * moved / ceilings.bytes_per_second)
-    assert row["of the FP32 roof, %"] == pytest.approx(100 * done / ceilings.flop_per_second)
 
 
 def test_tiles_are_shared_out_among_the_blocks_that_stay():

@@ -122,15 +122,6 @@ def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
         r_roofs.ceilings()
 
 
-def test_stale_and_missing_ceilings_are_refused(results):
-    change(results, lambda record: record["ceilings"].update(code="sha256:1"))
-    with pytest.raises(registry.StaleRecord, match="00_ceilings: recorded for another version"):
-        r_roofs.ceilings()
-    change(results, lambda record: record.pop("ceilings"))
-    with pytest.raises(registry.NoRecord, match="python -m gemmlab record 00_ceilings"):
-        r_roofs.ceilings()
-
-
 def test_points_take_time_and_bytes_from_the_same_shape(results):
     kernel = sample_record.kernel()
     points = roofline.points([kernel])

@@ -12,10 +12,8 @@ from gemmlab.cuda.disassembler import Instruction, NoListing, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.ladder import RUNGS, SINGLE, IllegalSetting
 from gemmlab.lessons.fp32_summit.rung import RUNG as FP32_SUMMIT
-from gemmlab.lessons.fp32_summit.tables import issue_slots as issue_slots_of_a_warp
 from gemmlab.loading import load
-from gemmlab.records import registry, roofs, runs
-from gemmlab.sass import inner_loop as issue_slots
+from gemmlab.records import registry, runs
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import BANKS, WINDOW, fetches, inner_loop, reused, waits
 from ptxsim.architectures import SIMULATED_ARCH
@@ -258,33 +256,6 @@ def test_an_architecture_that_the_settings_do_not_run_on_is_refused():
 
 
 # ---- for a reader --------------------------------------------------------------------------------
-
-
-def test_the_table_has_a_row_for_every_rung_from_05_on():
-    table = recorded.issue_slots().set_index("kernel")
-    there = PRODUCTS
-    assert list(table.index) == [rung.name for rung in there if rung.name >= recorded.FIRST]
-    classes = ["FFMA", *(name for name in issue_slots.CLASSES if name in table.columns)]
-    assert (table[classes].sum(axis=1) == table["issue slots"]).all()
-    roof = roofs.recorded_ceilings().flop_per_second / 1e12
-    for name, row in table.iterrows():
-        cycles = row["issue slots"] + row["waits"]
-        assert row["predicted TFLOP/s"] == pytest.approx(row["FFMA"] / cycles * roof, abs=0.06)
-        run = runs.replay_at(load(name), *LARGE)
-        assert row["measured TFLOP/s"] == pytest.approx(run.gflops / 1e3, abs=0.06)
-        assert row["waits"] <= row["waits without reuse"]
-
-
-def test_a_warp_of_22_issues_no_copies_and_as_many_multiply_adds_as_one_of_10():
-    kernels = {name: load(name) for name in ("10_register_banks", "22_fp32_summit")}
-    table = issue_slots_of_a_warp(kernels, depth=64)
-    classes = table.loc[list(issue_slots.CLASSES)]
-    assert (classes.sum() == table.loc["issue slots"]).all()
-    adds = 8 * 16 * 64  # sums of a thread, steps along K
-    assert list(table.loc["multiply-adds"]) == [adds, adds]
-    assert table.loc["copies", "10_register_banks"] > 0 == table.loc["copies", "22_fp32_summit"]
-    # Of a stage as a simulated warp of the kernel has it: a load of four floats for 24 operands.
-    assert table.loc["shared loads", "22_fp32_summit"] == 64 * (8 + 16) // 4
 
 
 def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():

@@ -531,13 +531,3 @@ def test_an_editable_install_has_no_second_copy_of_the_data(tmp_path):
     assert not (tmp_path / "site" / "gemmlab").exists()
     (path_file,) = (tmp_path / "site").glob("*.pth")
     assert Path(path_file.read_text("utf-8").strip()) == ROOT
-
-
-def test_the_line_of_the_page_on_running_installs_all_that_it_shows():
-    page = (ROOT / "docs" / "running.md").read_text("utf-8")
-    (extras,) = re.findall(r'pip install -e \./ptxsim -e "\.\[([\w,]+)\]"', page)
-    listed = [*EXTRAS["project"]]
-    for extra in extras.split(","):
-        listed += EXTRAS[extra]
-    names = {canonicalize_name(Requirement(text).name) for text in listed}
-    assert {"ipywidgets", "matplotlib", "pandas", "cupy-cuda13x", "nvidia-cuda-nvrtc"} <= names

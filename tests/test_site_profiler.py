@@ -3,8 +3,6 @@
 import json
 import re
 
-import pytest
-
 from gemmlab.analysis import counters
 from gemmlab.folders import ROOT
 from gemmlab.measure import profiler
@@ -57,31 +55,6 @@ def test_values_are_those_of_the_record_and_of_the_simulator(monkeypatch):
     stores = counters.METRICS["global", "store"][0]
     monkeypatch.setitem(tables.simulated(), stores, tables.simulated()[stores] + 3)
     assert "−3: not explained" in rows(tables.section("MemoryWorkloadAnalysis"))[stores][3]
-
-
-def test_stall_reasons_add_up_to_all():
-    lines = [line.strip("| ").split(" | ") for line in tables.warp_states().splitlines()[3:]]
-    shares = [float(cells[2].removesuffix(" %")) for cells in lines[:-1]]
-    assert sum(shares) == pytest.approx(100, abs=0.05 * len(shares))
-    cycles = float(lines[-1][1])
-    assert sum(float(cells[1]) for cells in lines[:-1]) == pytest.approx(
-        cycles, abs=0.01 * len(lines)
-    )
-
-
-def test_two_sections_compared_give_the_occupancy():
-    """As the page says: cycles per instruction, times the share of cycles, are warps."""
-    each = sum(tables.stall_row()[reason] for reason in stalls.REASONS)
-    warps = each * tables.recorded()[stalls.ISSUE_ACTIVE] / 100 * 4
-    assert 100 * warps / 64 == pytest.approx(tables.recorded()[counters.ACTIVE_WARPS], rel=0.02)
-
-
-def test_what_the_page_says_of_its_rung_is_so():
-    table = counters.side_by_side(WALK, "10_register_banks")
-    busiest = of_the_file()["sm__throughput.avg.pct_of_peak_sustained_elapsed"]
-    assert table.loc["FP32 units busy, %", WALK] < busiest - 5
-    assert table.loc["active warps, %", "10_register_banks"] < table.loc["active warps, %", WALK]
-    assert "TM" in tables.kernel().settings  # --set TM=4
 
 
 def test_the_command_launches_what_was_recorded(monkeypatch):

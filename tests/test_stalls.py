@@ -3,10 +3,9 @@
 import pytest
 import sample_record
 
-from gemmlab.analysis import counters
 from gemmlab.analysis.counters import ACTIVE_WARPS
 from gemmlab.analysis.recorded import stalls as table_of
-from gemmlab.ladder import RUNGS, SINGLE, LadderError, find
+from gemmlab.ladder import RUNGS, LadderError, find
 from gemmlab.ladder.problem import BATCHES
 from gemmlab.lessons.batched.rung import RUNG as BATCHED
 from gemmlab.loading import load
@@ -102,12 +101,3 @@ def test_all_reasons_together_are_the_warps_that_an_sm_had(rung, monkeypatch):
     expected = metrics[ACTIVE_WARPS] / 100 * 64 / 4
     warps = table_of(rung.name).loc["warps of a scheduler", rung.name]
     assert warps == pytest.approx(expected, rel=0.03, abs=0.1)
-
-
-def test_the_slots_that_issue_hold_the_multiply_adds(monkeypatch):
-    """By hand: an FMA of a warp takes one slot, so no fewer slots issue than FP32 units work."""
-    monkeypatch.setenv("GEMMLAB_RECORDS", "nvidia-h200")
-    names = [rung.name for rung in RUNGS if rung.precision is SINGLE]
-    issues = table_of(*names).loc["issue active", names]
-    busy = counters.side_by_side(*names).loc["FP32 units busy, %"]
-    assert (issues.astype(float) > busy).all()

@@ -14,7 +14,6 @@ from cupy.cuda import runtime
 import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.folders import RESULTS
 from gemmlab.kernel.compiler import Compiled, Resources
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.verify import VerificationError
@@ -79,36 +78,11 @@ def test_sweep_and_record_agree_on_the_default_setting(rung):
     assert best["pct_cublas"] == pytest.approx(100 * run.ratio.median, rel=apart)
 
 
-@pytest.fixture
-def sweep_file(tmp_path, monkeypatch):
-    """A copy of the results in which a sweep may be changed."""
-    table = pandas.read_csv(RESULTS / "nvidia-h200" / "tuning" / "03_shared_memory.csv")
-    monkeypatch.setattr(registry, "folders", lambda: [tmp_path])
-    (tmp_path / "tuning").mkdir()
-    return table, tmp_path / "tuning" / "03_shared_memory.csv"
-
-
-def test_a_sweep_of_other_code_is_not_shown(sweep_file):
-    table, path = sweep_file
-    table.to_csv(path, index=False)
-    assert len(tuning.recorded("03_shared_memory")) == len(table)
-    table.loc[3, "code"] = "0123456789abcdef"
-    table.to_csv(path, index=False)
-    with pytest.raises(registry.StaleRecord, match=r"another version.*tuning/03_shared_memory"):
-        tuning.recorded("03_shared_memory")
-
-
-def test_missing_sweeps_columns_and_shapes_are_named(sweep_file):
-    table, path = sweep_file
-    with pytest.raises(registry.NoRecord, match="record tuning/03_shared_memory"):
-        tuning.recorded("03_shared_memory")
-    table.drop(columns="registers").to_csv(path, index=False)
-    with pytest.raises(registry.BadRecord, match="lacks registers"):
-        tuning.recorded("03_shared_memory")
+def test_an_unknown_rung_and_a_shape_that_was_not_swept_are_named():
     with pytest.raises(ladder.LadderError, match="did you mean 03_shared_memory"):
         tuning.recorded("03_shared")
     with pytest.raises(registry.NoRecord, match=r"\(3, 3, 3\).*4096"):
-        tuning.best(table.assign(batch=1), (3, 3, 3))
+        tuning.best(tuning.recorded("03_shared_memory"), (3, 3, 3))
 
 
 # ---- measuring, with a GPU, a compiler and cuBLAS that are made up -------------------------------
