@@ -169,11 +169,9 @@ def path(table: pandas.DataFrame) -> Picture:
             at = [middle - BAR / 2, middle + BAR / 2]
             ax.plot([row[SHARE]] * 2, at, color=style.BLACK, linewidth=1.6)
         else:
-            look = {"left": row["before"], "zorder": 2, **STEP_LOOKS[row["came"]]}
-            ax.barh(middle, change, BAR, **look)
+            ax.barh(middle, change, BAR, left=row["before"], zorder=2, **STEP_LOOKS[row["came"]])
         if quartiles:
-            look = {"zorder": 3, **LINE_OF_QUARTILES}
-            ax.plot([row[name] for name in quartiles], [middle] * 2, **look)
+            ax.plot([row[name] for name in quartiles], [middle] * 2, zorder=3, **LINE_OF_QUARTILES)
         if end and end[0] == row["before"]:
             look = {"color": style.FAINT, "linewidth": 0.7, "linestyle": ":", "zorder": 1}
             ax.plot([end[0]] * 2, [end[1], middle], **look)

@@ -266,8 +266,7 @@ def _draw_warp(
         first[(slice(None), 0) if name == "A" else 0] = True
         shown = np.ix_(*((rows, reads.ks) if name == "A" else (reads.ks, columns)))
         now = (step & first)[shown]
-        look: style.Look = {"facecolor": style.tint(colour, PALE), "edgecolor": "none"}
-        fill(ax, of_warp[shown], **look)
+        fill(ax, of_warp[shown], facecolor=style.tint(colour, PALE), edgecolor="none")
         look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white", "hatch": "////"}
         fill(ax, (step & ~first)[shown], zorder=1.2, linewidth=0, **look)
     edge = 0.4 if name == "C" else 0  # none between cells that are thinner than it

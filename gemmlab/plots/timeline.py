@@ -180,8 +180,7 @@ def _draw(ax: Axes, order: _Order) -> None:
     for at, (kind, tile) in enumerate(order.events):
         if kind in LINES:
             *_, dashes, wide = LINES[kind]
-            look = {"color": style.BLACK, "linewidth": wide, "linestyle": dashes, "zorder": 1}
-            ax.axvline(at + 0.5, **look)
+            ax.axvline(at + 0.5, color=style.BLACK, linewidth=wide, linestyle=dashes, zorder=1)
             continue
         place, words = lanes.get(tile, 0) * ROW, str(tile)
         look = swatch(_colour(tile), DARK, zorder=2)

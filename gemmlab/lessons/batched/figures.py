@@ -149,15 +149,13 @@ def _shade(colour: str, lane: int) -> tuple[float, float, float]:
 def _draw_lanes(ax: Axes, copy: Copy, rows: int, columns: int, places: np.ndarray) -> None:
     """Cells in a frame, and in them what each lane copies, from its row and column in places on."""
     bare(ax, columns, rows)
-    look = {"facecolor": "white", "edgecolor": style.FAINT, "clip_on": False, "zorder": 0}
-    box(ax, 0, 0, columns, rows, **look)
+    box(ax, 0, 0, columns, rows, facecolor="white", edgecolor=style.FAINT, clip_on=False, zorder=0)
     look = {"color": style.GRID, "linewidth": 0.4, "zorder": 0.5}
     ax.hlines(range(1, rows), 0, columns, **look)
     ax.vlines(range(1, columns), 0, rows, **look)
     for lane, (row, column) in zip(copy.access.lanes.tolist(), places.tolist(), strict=True):
         colour = _shade(style.ARRAYS[copy.access.array], lane)
-        look = {"facecolor": colour, "linewidth": 0.4}
-        box(ax, column, row, copy.words.shape[1], 1, zorder=1, **look)
+        box(ax, column, row, copy.words.shape[1], 1, zorder=1, facecolor=colour, linewidth=0.4)
 
 
 def _draw_arrow(ax: Axes, copy: Copy) -> None:

@@ -39,8 +39,7 @@ def spread(samples: Mapping[str, Sequence[float]]) -> Picture:
         heights = [row + 0.5 + 0.11 * (0, 1, -1, 2, -2)[at % 5] for at in range(len(times))]
         colour = style.KERNEL_COLOURS[row % len(style.KERNEL_COLOURS)]
         marker = style.KERNEL_MARKERS[row % len(style.KERNEL_MARKERS)]
-        look = {"color": colour, "markersize": 4.5, "alpha": 0.75, "markeredgewidth": 0}
-        ax.plot(times, heights, marker, **look)
+        ax.plot(times, heights, marker, color=colour, markersize=4.5, alpha=0.75, markeredgewidth=0)
         if len(times) > 1:
             ax.vlines(medians[label], row + 0.15, row + 0.85, color=style.INK, linewidth=1.6)
     return fig

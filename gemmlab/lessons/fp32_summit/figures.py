@@ -114,7 +114,6 @@ def loads_under_way(loops: Mapping[str, Loop]) -> Picture:
                 box(ax, start, y, min(end, SLOTS) - start, LANE - 0.03, **load)
         shown = loop.instructions[:SLOTS]
         adds = [slot for slot, line in enumerate(shown) if class_of(line) == MULTIPLY_ADD]
-        look = {"align": "edge", "color": style.BLUE, "linewidth": 0}
-        ax.bar(adds, 0.12, 1.0, LANES * LANE + 0.04, **look)
+        ax.bar(adds, 0.12, 1.0, LANES * LANE + 0.04, align="edge", color=style.BLUE, linewidth=0)
     ax.set_xlabel("issue slot of the trip")
     return fig

@@ -64,8 +64,7 @@ def epilogue(table: pandas.DataFrame) -> Picture:
         ax.set_yticks(multiples, [f"{factor:g}" for factor in multiples])
         ax.axhline(1, **LINE_OF_11)
         for before, after in joined(crossovers(of_side)):
-            ground = {"color": style.tint(style.FAINT, 0.15), "linewidth": 0, "zorder": 0}
-            ax.axvspan(before, after, **ground)
+            ax.axvspan(before, after, color=style.tint(style.FAINT, 0.15), linewidth=0, zorder=0)
             look = {"ha": "center", "va": "top", "rotation": 90}
             note(ax, "crossover", ((before * after) ** 0.5, high), (0, -4), **look)
         if at == 0:

@@ -130,8 +130,7 @@ def rank_timeline(timeline: Timeline, *, title: str = TITLE) -> Picture:
             look = {"size": SMALL, "color": FAINT, "ha": "right"}
             fig.text_at(LEFT - 0.08, y + at * LANE + 0.05, stream, **look)
     for y, start, end, name in pieces:
-        look = {"linewidth": 0.7, **LOOKS[name]}
-        box(ax, start, y + 0.03, end - start, LANE - 0.06, **look)
+        box(ax, start, y + 0.03, end - start, LANE - 0.06, linewidth=0.7, **LOOKS[name])
     return fig
 
 

@@ -69,8 +69,7 @@ def _draw(fig: Picture, order: Schedule, left: float, top: float, side: float) -
         shown = turn.round < len(SHOWN)
         share = SHOWN[turn.round] if shown else LATER[turn.round % len(LATER)]
         words = str(turn.block) if shown and cell > style.text_width("00", SMALL) else ""
-        look = {"facecolor": style.tint(ARRAYS["C"], share)}
-        box(axes["C"], turn.column, turn.row, 1, 1, words, **look)
+        box(axes["C"], turn.column, turn.row, 1, 1, words, facecolor=style.tint(ARRAYS["C"], share))
     for axis, array in enumerate("AB"):  # dark: the rows, or columns, that round 0 needs
         length = order.tile[axis]
         count = -(-order.shape[axis] // length)
