@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import math
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel, from_source
@@ -16,9 +16,6 @@ from gemmlab.ladder.rung import Planted
 from gemmlab.report import Shown
 from ptxsim import CompileError, LaunchError, PtxError, UnknownInstruction, launch
 from ptxsim.metrics import METRICS
-
-if TYPE_CHECKING:
-    import pandas
 
 WAITING = "Waiting for your number: replace None above and run this cell again."
 REFUSED = (CompileError, LaunchError, PtxError, UnknownInstruction)

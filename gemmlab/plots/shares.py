@@ -173,8 +173,8 @@ def path(table: pandas.DataFrame) -> Picture:
         if quartiles:
             ax.plot([row[name] for name in quartiles], [middle] * 2, zorder=3, **LINE_OF_QUARTILES)
         if end and end[0] == row["before"]:
-            look = {"color": style.FAINT, "linewidth": 0.7, "linestyle": ":", "zorder": 1}
-            ax.plot([end[0]] * 2, [end[1], middle], **look)
+            look: style.Look = {"color": style.FAINT, "linewidth": 0.7, "linestyle": ":"}
+            ax.plot([end[0]] * 2, [end[1], middle], zorder=1, **look)
         if row["taken"]:
             end = row[SHARE], middle
         numbers = style.digits(row[RATE]), "" if pandas.isna(change) else _signed(change)

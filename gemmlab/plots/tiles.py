@@ -267,8 +267,8 @@ def _draw_warp(
         shown = np.ix_(*((rows, reads.ks) if name == "A" else (reads.ks, columns)))
         now = (step & first)[shown]
         fill(ax, of_warp[shown], facecolor=style.tint(colour, PALE), edgecolor="none")
-        look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white", "hatch": "////"}
-        fill(ax, (step & ~first)[shown], zorder=1.2, linewidth=0, **look)
+        look: style.Look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white"}
+        fill(ax, (step & ~first)[shown], hatch="////", zorder=1.2, linewidth=0, **look)
     edge = 0.4 if name == "C" else 0  # none between cells that are thinner than it
     look = {"facecolor": colour, "linewidth": edge, "zorder": 1.4}
     for row, column in np.argwhere(now):

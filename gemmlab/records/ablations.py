@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.disassembler import NoListing
@@ -39,9 +41,6 @@ from gemmlab.records.runs import LARGE, cells_of, result_digest, taken
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import register_reads
 from ptxsim.compile import nvrtc
-
-if TYPE_CHECKING:
-    import pandas
 
 Shape = tuple[int, int, int]
 HUGE = (8192, 8192, 8192)
@@ -334,8 +333,6 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
 
     Raises LadderError, and what Ablation.rows_of raises.
     """
-    import pandas
-
     table = path_of(name)
     rows = table.rows_of(table.steps, tuple(shape))
     return pandas.DataFrame({

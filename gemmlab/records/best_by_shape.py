@@ -6,14 +6,13 @@ writes results/<gpu>/best_by_shape.csv: a row for each shape, and for large squa
 a pause and under load for seconds. The settings are those of the rung's recorded sweep.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
@@ -24,9 +23,6 @@ from gemmlab.records import registry, tuning
 from gemmlab.records.registry import BATCH, OPS, POSITIVE, REPORTED, SIZE, TEXT, Row, Say
 from gemmlab.records.runs import LARGE, SHAPES, cells_of
 from gemmlab.records.tuning import Shape
-
-if TYPE_CHECKING:
-    import pandas
 
 IN_TURN, BURST, SUSTAINED = "in turn", "burst", "sustained"
 SMALLEST = 1024**3 / 4  # m * n * k from which a shape is measured

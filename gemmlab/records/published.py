@@ -4,15 +4,10 @@ results/sources.csv holds it. Each compares with cuBLAS on its own GPU. Where a 
 alone, the share is their quotient by its own cuBLAS row.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+import pandas
 
 from gemmlab.folders import RESULTS
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, parsed, text_of
-
-if TYPE_CHECKING:
-    import pandas
 
 PATH = RESULTS / "sources.csv"
 COLUMNS = {

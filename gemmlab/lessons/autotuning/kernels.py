@@ -1,8 +1,6 @@
 """Kernels that gl.matmul takes besides the rungs: for shapes that nobody tuned."""
 
-import csv
-from pathlib import Path
-
+from gemmlab.files import rows_beside
 from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target, Workspace
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
 from gemmlab.ladder.problem import Problem
@@ -28,10 +26,8 @@ LEAST = 4  # k tiles of a worker, at least: fewer are not worth joining another 
 
 def _families(name: str) -> tuple[Settings, ...]:
     """Of a table in this folder: those that were the fastest somewhere, of all that were timed."""
-    with Path(__file__).with_name(name).open(encoding="utf-8", newline="") as lines:
-        return tuple(
-            {each: int(value) for each, value in row.items()} for row in csv.DictReader(lines)
-        )
+    rows = rows_beside(__file__, name)
+    return tuple({each: int(value) for each, value in row.items()} for row in rows)
 
 
 def _parameters(families: tuple[Settings, ...], meanings: dict[str, str]) -> list[Parameter]:

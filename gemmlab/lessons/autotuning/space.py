@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import prod
 
+import pandas
+
 from gemmlab import ladder
 from gemmlab.ladder import Constraint, Problem, Rung, Settings
 from gemmlab.records import tuning
@@ -113,13 +115,13 @@ def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
     return Recorded(space_of(name, shape, times), times, gpu, last)
 
 
-def coverage(names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]):
-    """pandas.DataFrame: how much of each rung's space is recorded at a shape (M, N, K).
+def coverage(
+    names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]
+) -> pandas.DataFrame:
+    """How much of each rung's space is recorded at a shape (M, N, K).
 
     combinations: of all values. Raises LadderError.
     """
-    import pandas
-
     rows = []
     for name in names:
         space = space_of(name, shape)

@@ -17,15 +17,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
+import pandas
 
 from gemmlab.ladder import Constraint, IllegalSetting, Settings
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space
-
-if TYPE_CHECKING:
-    import pandas
 
 Times = Mapping[Point, float | None]
 """Milliseconds of points; None of one that fails: it does not compile, launch or pass."""
@@ -297,15 +295,10 @@ def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> panda
     Columns: the median over the seeds after so many evaluations; the median number of evaluations
     until NEAR, and how many seeds got there.
     """
-    import pandas
-
     rows = []
     for searched in every:
-        middle, needed, budget = (
-            searched.quartiles()[1],
-            searched.needed(),
-            searched.shares.shape[1],
-        )
+        middle, needed = searched.quartiles()[1], searched.needed()
+        budget = searched.shares.shape[1]
         # Of all seeds, those that did not get there being the last.
         half = median(budget + 1 if count is None else count for count in needed)
         row = {"strategy": searched.strategy}

@@ -411,7 +411,8 @@ def _in_panels(
         stripes(ax, len(rows))
         for at, chosen in enumerate(rows.values()):
             for name, value in chosen[column].dropna().items():
-                ax.plot(value, at + 0.5, markersize=6, zorder=3, **looks[name][1])
+                look = {"markersize": 6, "zorder": 3, **looks[name][1]}
+                ax.plot(value, at + 0.5, **look)
         ax.margins(x=0.06)
         ax.locator_params(axis="x", nbins=6 if column == "tflops" else 4)
         ax.spines["left"].set_visible(False)

@@ -276,7 +276,8 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
 
 
 def _phase(ax: Axes, row: int, low: float, high: float, phase: tuple[str, str]) -> None:
-    bar(ax, row, low, high, share=0.65, **PHASE_LOOKS[phase], linewidth=0.6, zorder=2)
+    look = {**PHASE_LOOKS[phase], "linewidth": 0.6, "zorder": 2}
+    bar(ax, row, low, high, share=0.65, **look)
 
 
 def _draw_blocks(ax: Axes, row: int, of_sm: pandas.DataFrame) -> None:
