@@ -1,7 +1,5 @@
 """Where kernels, notebooks and records are: in the checkout, or in what a wheel installed."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 

@@ -5,8 +5,6 @@ whose records are in results/, and kernels for tensor cores that are no rungs. O
 other kinds that belong to a series on products.
 """
 
-from __future__ import annotations
-
 import re
 
 from whole_kernels import KERNELS as KERNELS

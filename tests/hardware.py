@@ -1,7 +1,5 @@
 """A launch on the GPU, with the arguments of one in the simulator."""
 
-from __future__ import annotations
-
 import corpus
 import numpy as np
 

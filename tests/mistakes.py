@@ -6,8 +6,6 @@ same way, so that a finding is due to the mistake alone. A rung that no longer h
 mistake is refused.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

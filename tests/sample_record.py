@@ -1,7 +1,5 @@
 """A made-up record, and a kernel that fits it, for the tests of whatever reads records."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The set-up: what requirements/install.py chooses, does and says, and that the lists agree."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import json

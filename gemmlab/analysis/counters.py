@@ -4,26 +4,21 @@ A warp FMA is one FMA instruction of a warp: 32 multiply-adds, one of each lane.
 more with one instruction; their counts, too, are for 32 multiply-adds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import pandas
 
 from gemmlab import ladder
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import Measured
 from ptxsim.architectures import LIMITS, WARP, base
 from ptxsim.metrics import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
-
-if TYPE_CHECKING:
-    from gemmlab.kernel.kernel import Kernel
-    from gemmlab.kernel.trace import Trace
 
 UNIT = "per warp FMA"
 # Column of per_warp_fma -> what it counts. The L1 cache first looks the lines of a request up in

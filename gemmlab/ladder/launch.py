@@ -4,17 +4,13 @@ The GPU and the simulator take the same list. An argument is a name ("A", "M", "
 a number (int32), a tensor map of a matrix, or memory that the kernels share and nobody else sees.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import Settings
 from ptxsim.architectures import SIMULATED_ARCH
-
-if TYPE_CHECKING:
-    from gemmlab.ladder.problem import Problem
 
 Triple = tuple[int, int, int]
 MATRICES = ("A", "B", "C")

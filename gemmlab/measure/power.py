@@ -5,8 +5,6 @@ two speeds: in a burst of milliseconds after a rest, and sustained. The clock is
 SMs count, for the driver reports another while they work.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import statistics
@@ -15,16 +13,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy
 
 from gemmlab.cuda.device import GpuState, energy_j, gpu_state, require_gpu
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder.probes import SM_CLOCK
 from gemmlab.measure.in_turn import NVML_PERIOD_S, Side, typical
-
-if TYPE_CHECKING:
-    import numpy
 
 BURSTS = 6
 BURST_MS = 3.0  # of work, after ...

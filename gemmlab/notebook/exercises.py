@@ -1,7 +1,5 @@
 """Predictions and exercises of a notebook: they check an answer, and never give it away."""
 
-from __future__ import annotations
-
 import html
 import math
 from difflib import SequenceMatcher

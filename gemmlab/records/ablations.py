@@ -8,8 +8,6 @@ how a rung came from the one before it is a path:
 measures one, and also takes every step apart; results/<gpu>/path.csv has the rows of all paths.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial

@@ -21,6 +21,7 @@ from tqdm.auto import tqdm
 from gemmlab import files, ladder
 from gemmlab.cuda.device import GpuState, arch_of, gpu, require_gpu, software_versions
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Precision, Problem, Rung, Settings, Target
 from gemmlab.measure.profiler import ncu_version
 from gemmlab.measure.timing import Measurement, Race, Spread, now, sweep, table
@@ -29,8 +30,6 @@ from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, S
 
 if TYPE_CHECKING:
     import pandas
-
-    from gemmlab.kernel.kernel import Kernel
 
 SCHEMA = 1
 

@@ -6,8 +6,6 @@ measured by a function of this package: Kernel Tuner's own cannot launch a rung 
 maps or several kernels.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import tempfile

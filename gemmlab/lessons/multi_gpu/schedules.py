@@ -6,8 +6,6 @@ after as V. Korthikanti and others, arXiv 2205.05198, have them. summa: R. van d
 J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", Concurrency 9 (4), 1997.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
