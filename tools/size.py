@@ -20,7 +20,7 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
 }
 
 # Of a part over its budget, which may not grow.
-REACHED = {"core": 18_758, "lessons": 17_273, "tests": 30_135}
+REACHED = {"core": 18_738, "lessons": 17_226}
 
 
 def lines(folders: tuple[str, ...]) -> int:
