@@ -1,6 +1,6 @@
 """Which block computes which tile of which product, as traced; and what the record says."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas
@@ -51,11 +51,21 @@ def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: i
     """NumPy arrays for products of these heights, the rows of A below one another."""
     count, total, element = len(heights), sum(heights), kernel.precision.a
     A = element.encode(random_values(total * k, seed), element.storage).reshape(total, k)
+    problem = Problem(ceil_div(total, count), n, k, count, kernel.ops)
     B = element.encode(random_values(count * k * n, seed + 1), element.storage)
-    problem = Problem(ceil_div(total, count), n, k, count)
-    C = np.zeros((total, n), element.storage)
+    B = B.reshape(count, *problem.shape_of_b[-2:])
+    C = np.zeros((total, n), kernel.precision.c.storage)
     rows = np.cumsum([0, *heights]).astype(np.int32)
-    return Operands(problem, kernel.precision, A, B.reshape(count, k, n), C, rows=rows)
+    given = Operands(problem, kernel.precision, A, B, C, rows=rows)
+    if (kind := kernel.precision.scales) is None:
+        return given
+    along_k = ceil_div(k, kind.depth)
+    shapes = (total, along_k), (count, ceil_div(n, kind.columns), along_k)
+    scale_a, scale_b = (
+        random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5)
+        for at, shape in enumerate(shapes, seed + 2)
+    )
+    return replace(given, scale_a=scale_a, scale_b=scale_b)
 
 
 def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFrame:
