@@ -273,7 +273,10 @@ FP8_CALL = {
         ({"transpose_b": False, "B": np.zeros((4, 144, 136), "u1")}, "FP8 is multiplied along K"),
         ({"A": np.zeros((93, 136), "u1"), "B": np.zeros((4, 136, 136), "u1")}, "multiples of 16 "),
         ({"scales": 1.0}, "scales are builtins.float: a tuple"),
-        ({"scales": (np.ones((93, 2), "f4"), np.ones((2, 2), "f4"))}, r"scales of B .*\(4, 2, 2\)"),
+        (
+            {"scales": (np.ones((93, 2), "f4"), np.ones((2, 2), "f4"))},
+            r"and \(4, 2, 2\), row-major",
+        ),
         ({"out": np.zeros((93, 136), "u1")}, r"it must be a uint16 array \(93, 136\)"),
     ],
 )
@@ -374,6 +377,54 @@ def test_every_way_is_verified_and_measured_on_a_gpu(monkeypatch):
         assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= ways <= {*measure.WAYS}
     known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
     registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
+
+
+@pytest.fixture
+def on_a_mock(monkeypatch):
+    """The record is made in the simulator, of small cases in FP8, and nothing is timed."""
+    monkeypatch.setitem(sys.modules, "cupy", np)
+    monkeypatch.setattr(measure, "N", 136)
+    monkeypatch.setattr(measure, "K", 144)
+
+    def make_sets(problem, count, precision):
+        operands = Operands.from_seed(problem, precision, 3)
+        return [(operands.A, operands.B, operands.C)]
+
+    def in_rounds(sides, rounds, name):
+        return [[1.0 + at] * rounds for at, _ in enumerate(sides)], SimpleNamespace(
+            sm_clock_mhz=1500.0, power_w=600.0
+        )
+
+    monkeypatch.setattr(measure, "make_sets", make_sets)
+    monkeypatch.setattr(measure, "in_rounds", in_rounds)
+    monkeypatch.setattr(measure, "_side", lambda launch, stream: None)
+    return SimpleNamespace(synchronize=lambda: None)
+
+
+def test_cases_in_fp8_are_verified_and_measured(on_a_mock, monkeypatch):
+    monkeypatch.setattr(measure, "TRIED_FP8", (FLAT_FP8,))
+    for case in (
+        measure.Case("FP8, ragged", (70, 0, 3), rung=measure.IN_FP8),
+        measure.Case("FP8, masked", (5, 64, 0), 64, measure.IN_FP8),
+    ):
+        monkeypatch.setattr(measure, "CASES", (case,))
+        needed = (measure.IN_FP8, measure.settings_of(case, FLAT_FP8)), (
+            measure.BLOCKS, measure.settings_alone(case),
+        )  # fmt: skip
+        kernels = {
+            (name, ladder.written(settings)): gl.load(name, **settings) for name, settings in needed
+        }
+        inputs = measure.Inputs(case, on_a_mock, None)
+        rows = pandas.DataFrame(measure._measure(inputs, kernels, None, print))
+        assert [*rows["way"]] == [measure.IN_FP8, measure.LOOP_FP8]
+        known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
+        registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
+        of_rows = [measure._fingerprint(row, SIMULATED) for row in rows.itertuples()]
+        assert all(each.code for each in of_rows)
+        way = measure.Way("other scales", "", inputs.by_24(next(iter(kernels.values()))), None)
+        inputs.scales = tuple(scale * 2 for scale in inputs.scales)
+        with pytest.raises(gl.VerificationError, match="is not A @ B"):
+            inputs.require_right(way)
 
 
 def test_heights_of_cases_add_up_and_are_the_same_everywhere():

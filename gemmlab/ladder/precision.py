@@ -162,8 +162,8 @@ class Scales:
         wide = scale.astype("float64")
         wide = wide if self.depth else wide[..., None]
         if together > 1:
-            wide = wide.repeat(together, axis=-2)[..., :lines, :]
-        return wide.repeat(self.depth, axis=-1)[..., :k] if self.depth else wide
+            wide = wide.repeat(together, axis=wide.ndim - 2)[..., :lines, :]
+        return wide.repeat(self.depth, axis=wide.ndim - 1)[..., :k] if self.depth else wide
 
 
 OF_TENSORS = Scales("tensors", 0, 0)

@@ -17,6 +17,7 @@ from gemmlab.ladder.precision import BLOCK
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, WHOLE, most_products
 from gemmlab.loading import load
+from gemmlab.products.scaling import scaling_of
 
 LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8}
 FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
@@ -169,16 +170,12 @@ def _check_scales(scales: Any, A: Any, problem: Problem) -> None:
     """Raises ArgumentError."""
     along_k = ceil_div(problem.k, BLOCK)
     shapes = (*A.shape[:-1], along_k), (problem.batch, ceil_div(problem.n, BLOCK), along_k)
-    if not isinstance(scales, tuple | list) or len(scales) != 2:
-        raise ArgumentError(f"scales are {kind_of(scales)}: a tuple of A's and of B's is needed")
-    for name, scale, shape in zip("AB", scales, shapes, strict=True):
-        right = type(scale) is type(A) and (scale.dtype, scale.shape) == (np.float32, shape)
-        if not right or not scale.flags.c_contiguous or not layout.begins(scale):
-            raise ArgumentError(
-                f"scales of {name} are {kind_of(scale)} {getattr(scale, 'dtype', '')} "
-                f"{getattr(scale, 'shape', '')}: they must be a float32 array {shape} like A, "
-                "row-major without gaps, from a multiple of 16 bytes on"
-            )
+    given = scaling_of(scales, A, None, None).shapes
+    if given != shapes or not all(X.flags.c_contiguous and layout.begins(X) for X in scales):
+        raise ArgumentError(
+            f"scales are {' and '.join(map(str, given))}: for these matrices {shapes[0]} and "
+            f"{shapes[1]}, row-major without gaps, from a multiple of 16 bytes on"
+        )
 
 
 def _rows(rows: Any, problem: Problem, masked: bool, shape: tuple[int, ...], kernel: Kernel) -> Any:
