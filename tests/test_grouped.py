@@ -370,11 +370,14 @@ def test_a_call_on_a_gpu_takes_rows_that_are_there(heights):
 @pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
 def test_every_way_is_verified_and_measured_on_a_gpu(monkeypatch):
     cases = measure.Case("ragged", (70, 0, 300)), measure.Case("masked", (5, 64), 64)
+    in_fp8 = measure.Case("FP8, ragged", (70, 0, 300), rung=measure.IN_FP8)
     monkeypatch.setattr(measure, "CASES", cases)
+    monkeypatch.setattr(measure, "FP8_CASES", (in_fp8,))
     rows = pandas.DataFrame(measure._measured(print))
     for case in cases:
         ways = {*rows[rows["case"] == case.name]["way"]}
         assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= ways <= {*measure.WAYS}
+    assert {*rows[rows["case"] == in_fp8.name]["way"]} == {measure.IN_FP8, measure.LOOP_FP8}
     known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
     registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
 
