@@ -15,28 +15,29 @@ from gemmlab.cuda.cublas import BRAIN, Cublas
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.in_simulator import findings_of
-from gemmlab.kernel.operands import unwritten
+from gemmlab.kernel.operands import Operands, unwritten
 from gemmlab.ladder import SIMULATED
 from gemmlab.lessons.grouped import measure, tables
-from gemmlab.lessons.grouped.kernels import GROUPED, most_products
-from gemmlab.lessons.grouped.product import FLAT, LARGE, SMALL, suited
+from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, most_products
+from gemmlab.lessons.grouped.product import FLAT, FLAT_FP8, LARGE, LARGE_FP8, SMALL, suited
 from gemmlab.records import registry
 
 SMALL_TILE = {"BM": 64, "BN": 128, "STAGES": 3}
 WIDE_TILE = {"BM": 128, "BN": 256, "STAGES": 2}
 
 
-def kernel_of(blocks=3, text=None, **settings):
-    settings = SMALL_TILE | settings
+def kernel_of(blocks=3, text=None, rung=GROUPED, **settings):
+    settings = (SMALL_TILE if rung is GROUPED else FLAT_FP8) | settings
     if text is None:
-        return gl.load(GROUPED.name, **settings).scheduled_for(blocks)
-    return gl.from_source(text, GROUPED.name, **settings).scheduled_for(blocks)
+        return gl.load(rung.name, **settings).scheduled_for(blocks)
+    return gl.from_source(text, rung.name, **settings).scheduled_for(blocks)
 
 
 def run(kernel, heights, n, k, capacity=0, spare=0):
-    """C as float64, its findings, and (first row, height) of each product. What no product needs of
-    A and B is NaN, what stood in C before are guard cells."""
-    element, used = kernel.precision.a, np.minimum(heights, capacity) if capacity else heights
+    """The operands, findings, and (first row, height) of each product. What no product needs of A,
+    B and scales is NaN, what stood in C before are guard cells."""
+    a, c = kernel.precision.a, kernel.precision.c
+    used = np.minimum(heights, capacity) if capacity else heights
     room = [capacity] * len(heights) if capacity else [*heights]
     operands = tables.grouped_operands(kernel, [*room, spare], n, k)
     starts = np.cumsum([0, *room])[: len(heights)]
@@ -44,26 +45,40 @@ def run(kernel, heights, n, k, capacity=0, spare=0):
     for start, height in zip(starts, used, strict=True):
         belongs[start : start + height] = True
     A, B = operands.A, operands.B[: len(heights)].copy()
-    nan = unwritten((1,), element)[0]
-    A[~belongs], B[np.array(used) == 0] = nan, nan
-    C = unwritten((len(A), n), element)
+    nan, empty = unwritten((1,), a)[0], np.array(used) == 0
+    A[~belongs], B[empty] = nan, nan
+    C = unwritten((len(A), n), c)
     rows = np.array(heights if capacity else [*starts, sum(heights)], np.int32)
     height = capacity or max(1, *heights)
-    problem = ladder.Problem(height, n, k, len(heights))
+    problem = ladder.Problem(height, n, k, len(heights), kernel.ops)
     given = replace(operands, problem=problem, A=A, B=B, C=C, rows=rows)
+    if given.scale_a is not None:
+        given.scale_a[~belongs] = np.nan
+        given = replace(given, scale_b=given.scale_b[: len(heights)].copy())
+        given.scale_b[empty] = np.nan
     findings = findings_of(kernel.simulate(given, 1.0, 0.0, check=True))
-    assert (C.view(element.bits)[~belongs] == element.guard).all()
+    assert (C.view(c.bits)[~belongs] == c.guard).all()
     places = list(zip(starts, used, strict=True))
     return given, findings, places
 
 
-def all_right(given, places):
-    decode = given.precision.a.decode
+def alone(given, places):
+    """The operands of each product by itself that has rows."""
     for product, (start, height) in enumerate(places):
-        here = slice(start, start + height)
-        A, B = decode(given.A[here]), decode(given.B[product])
-        bound = gl.error_bound(A, B, None, 1.0, 0.0, given.precision)
-        if not (abs(decode(given.C[here]) - A @ B) <= bound).all():
+        if height:
+            here, (_, n, k) = slice(start, start + height), given.problem.shape
+            scales = () if given.scales is None else (given.scale_a[here], given.scale_b[product])
+            of_one = given.A[here], given.B[product], given.C[here]
+            problem = ladder.Problem(height, n, k, 1, given.problem.ops)
+            yield Operands(problem, given.precision, *of_one, None, *scales)
+
+
+def all_right(given, places):
+    for single in alone(given, places):
+        A, B, C = single.numbers()
+        least = (0.0, 0.0) if single.scales is None else single.least()
+        bound = gl.error_bound(A, B, None, 1.0, 0.0, single.precision, least=least)
+        if not (abs(C - A @ B) <= bound).all():
             return False
     return True
 
@@ -81,6 +96,11 @@ def all_right(given, places):
         ([130, 0, 3], 136, 72, {**WIDE_TILE, "blocks": 2}),
         ([64, 0, 33, 90], 136, 72, {"MASKED": 1, "capacity": 90}),
         ([128, 300, 1, 64], 136, 72, {"MASKED": 1, "capacity": 128, "BM": 128, "DTYPE": 1}),
+        ([0, 70, 0, 3, 64, 1], 136, 272, {"rung": GROUPED_FP8, "spare": 70}),
+        ([0, 0, 0], 128, 64, {"rung": GROUPED_FP8, "spare": 8}),
+        ([1, 2, 1], 8, 16, {"rung": GROUPED_FP8, "blocks": 2, "CLUSTER": 2}),
+        ([130, 0, 3, 140], 264, 528, {"rung": GROUPED_FP8, **LARGE_FP8, "blocks": 4}),
+        ([200, 0, 33, 90], 136, 144, {"rung": GROUPED_FP8, "MASKED": 1, "capacity": 90}),
     ],
 )
 def test_products_of_any_heights_are_right_and_no_other_rows_are_written(heights, n, k, how):
@@ -88,6 +108,16 @@ def test_products_of_any_heights_are_right_and_no_other_rows_are_written(heights
     settings = {name: value for name, value in how.items() if name not in room}
     given, findings, places = run(kernel_of(**settings), heights, n, k, **room)
     assert not findings and all_right(given, places)
+
+
+@pytest.mark.parametrize("at", [0, 2, 3, 4, 6])
+def test_each_product_has_the_bits_that_19_blocks_gives_it(at):
+    kernel = kernel_of(4, rung=GROUPED_FP8, **GROUPED_FP8.families[at])
+    given, findings, places = run(kernel, [70, 0, 3], 200, 144)
+    by_19 = gl.load("19_blocks", **FLAT_FP8)
+    assert not findings
+    for single in alone(given, places):
+        assert (by_19(single.A, single.B, scales=single.scales) == single.C).all()
 
 
 def test_more_products_than_a_warp_has_lanes():
@@ -98,16 +128,14 @@ def test_more_products_than_a_warp_has_lanes():
 
 def test_each_product_has_the_bits_that_18_gives_it():
     given, _, places = run(kernel_of(), [70, 0, 3, 64], 136, 200)
-    alone = gl.load("18_persistent", BM=64, BN=128, STAGES=3, CLUSTER=1)
-    for product, (start, height) in enumerate(places):
-        if height:
-            here = slice(start, start + height)
-            C = alone(given.A[here], given.B[product])
-            assert (C.view("u2") == given.C[here].view("u2")).all()
+    by_18 = gl.load("18_persistent", BM=64, BN=128, STAGES=3, CLUSTER=1)
+    for single in alone(given, places):
+        assert (by_18(single.A, single.B).view("u2") == single.C.view("u2")).all()
 
 
 def test_the_rung_itself_is_right_at_the_shapes_of_the_gate():
     assert kernel_of(BN=64, STAGES=2, OP_B=1, DTYPE=1).verify(seed=1).passed
+    assert kernel_of(rung=GROUPED_FP8).verify(seed=1).passed
 
 
 MISTAKES = {
@@ -128,19 +156,37 @@ MISTAKES = {
         "store_rows.cuh", "else tma_store_wait_read<0>();",
         "else tma_store_wait_read<STORE_BUFFERS - 1>();", [64, 10, 64, 10], 256, 136, 1,
     ),
+    "a tile of FP8 stored whole": (
+        "24_fp8.cu", "tile.m + tile.rows, N, lane", "tile.m + BM, N, lane", [64, 10], 128, 144, 2
+    ),
+    "scales of rows beyond all products": (
+        "24_fp8.cu", "b, tile.m, tile.n, tile.m + tile.rows,", "b, tile.m, tile.n, tile.m + BM,",
+        [10], 128, 144, 1,
+    ),
+    "the B in FP8 of the first product": (
+        "24_fp8.cu", "map_b, tile.product * N +", "map_b,", [10, 64], 128, 144, 2
+    ),
+    "the scales of the first B": (
+        "24_fp8.cu", "(size_t)tile.product *", "(size_t)0 *", [10, 64], 128, 144, 2
+    ),
+    "a place for one tile alone": (
+        "24_fp8.cu", "FOUND = STAGES + 1", "FOUND = 1", [64, 10, 64, 10, 3], 256, 16, 1
+    ),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_planted_mistake_is_found(name):
     file, old, new, heights, n, k, blocks = MISTAKES[name]
-    text = GROUPED.path.read_text(encoding="utf-8")
-    if file != GROUPED.path.name:
+    rung = GROUPED_FP8 if file == GROUPED_FP8.path.name else GROUPED
+    text = rung.path.read_text(encoding="utf-8")
+    if file != rung.path.name:
         header = kernel_file(file).read_text(encoding="utf-8").replace("#pragma once", "")
         text = text.replace(f'#include "{file}"', header)
     assert text.count(old) == 1
     try:
-        given, findings, places = run(kernel_of(blocks, text.replace(old, new)), heights, n, k)
+        mistaken = kernel_of(blocks, text.replace(old, new), rung)
+        given, findings, places = run(mistaken, heights, n, k)
     except (AssertionError, gl.KernelMistake):
         return
     assert findings or not all_right(given, places)
@@ -187,6 +233,56 @@ def test_bfloat16_is_taken_as_its_bits_and_as_a_type(matrices):
     bits = gl.grouped_matmul(A.view(np.uint16), B.view(np.uint16), [0, 8])
     assert C.dtype == A.dtype and (C.view(np.uint16) == bits).all()
     assert abs(C.astype(float) - A.astype(float) @ B[0].astype(float)).max() < 0.1
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_fp8_is_taken_with_scales_of_blocks_that_quantize_makes(masked):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    heights, (n, k) = [70, 0, 3], (136, 144)
+    X = gl.random_matrix(90, k, 7)
+    W = [gl.random_matrix(n, k, seed) for seed in (8, 9, 10)]
+    A, a = gl.quantize(X, "blocks")
+    made = [gl.quantize(matrix, "blocks", "B") for matrix in W]
+    B, b = (np.stack(each) for each in zip(*made, strict=True))
+    rows = np.cumsum([0, *heights])
+    if masked:
+        A, a, rows = A.reshape(3, 30, k), a.reshape(3, 30, -1), np.array([30, 0, 3])
+    how = {"masked": masked, "transpose_b": True, "scales": (a, b)}
+    C = gl.grouped_matmul(A, B, rows, **how)
+    C8 = gl.grouped_matmul(*(X.view(ml_dtypes.float8_e4m3fn) for X in (A, B)), rows, **how)
+    assert C.dtype == np.uint16 and (C8.dtype, C8.shape) == (ml_dtypes.bfloat16, C.shape)
+    assert (C8.view(np.uint16) == C).all()
+    starts, used = (np.arange(3) * 30, rows) if masked else (rows[:-1], heights)
+    C8 = C8.reshape(90, n).astype(float)
+    for start, height, matrix in zip(starts, used, W, strict=True):
+        here = slice(start, start + height)
+        assert abs(C8[here] - X[here].astype(float) @ matrix.T).max(initial=0.0) < 1.5
+
+
+FP8_CALL = {
+    "A": np.zeros((93, 144), "u1"), "B": np.zeros((4, 136, 144), "u1"), "transpose_b": True,
+    "scales": (np.ones((93, 2), "f4"), np.ones((4, 2, 2), "f4")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scales": None}, "A is uint8: grouped_matmul takes float16, .* and FP8 with scales"),
+        ({"A": np.zeros((93, 144), "f2")}, "A is float16: grouped_matmul takes with scales float8"),
+        ({"transpose_b": False, "B": np.zeros((4, 144, 136), "u1")}, "FP8 is multiplied along K"),
+        ({"A": np.zeros((93, 136), "u1"), "B": np.zeros((4, 136, 136), "u1")}, "multiples of 16 "),
+        ({"scales": 1.0}, "scales are builtins.float: a tuple"),
+        (
+            {"scales": (np.ones((93, 2), "f4"), np.ones((2, 2), "f4"))},
+            r"and \(4, 2, 2\), row-major",
+        ),
+        ({"out": np.zeros((93, 136), "u1")}, r"it must be a uint16 array \(93, 136\)"),
+    ],
+)
+def test_a_call_in_fp8_that_cannot_be_done_is_refused(change, message):
+    with pytest.raises(gl.ArgumentError, match=message):
+        gl.grouped_matmul(**{"rows": [0, 70, 70, 73, 93], **FP8_CALL, **change})
 
 
 def test_nothing_to_multiply_gives_an_empty_result(matrices):
@@ -274,13 +370,64 @@ def test_a_call_on_a_gpu_takes_rows_that_are_there(heights):
 @pytest.mark.skipif(gpu() is None, reason=f"needs a GPU: {why_no_gpu()}")
 def test_every_way_is_verified_and_measured_on_a_gpu(monkeypatch):
     cases = measure.Case("ragged", (70, 0, 300)), measure.Case("masked", (5, 64), 64)
+    in_fp8 = measure.Case("FP8, ragged", (70, 0, 300), rung=measure.IN_FP8)
     monkeypatch.setattr(measure, "CASES", cases)
+    monkeypatch.setattr(measure, "FP8_CASES", (in_fp8,))
     rows = pandas.DataFrame(measure._measured(print))
     for case in cases:
         ways = {*rows[rows["case"] == case.name]["way"]}
         assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= ways <= {*measure.WAYS}
+    assert {*rows[rows["case"] == in_fp8.name]["way"]} == {measure.IN_FP8, measure.LOOP_FP8}
     known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
     registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
+
+
+@pytest.fixture
+def on_a_mock(monkeypatch):
+    """The record is made in the simulator, of small cases in FP8, and nothing is timed."""
+    monkeypatch.setitem(sys.modules, "cupy", np)
+    monkeypatch.setattr(measure, "N", 136)
+    monkeypatch.setattr(measure, "K", 144)
+
+    def make_sets(problem, count, precision):
+        operands = Operands.from_seed(problem, precision, 3)
+        return [(operands.A, operands.B, operands.C)]
+
+    def in_rounds(sides, rounds, name):
+        return [[1.0 + at] * rounds for at, _ in enumerate(sides)], SimpleNamespace(
+            sm_clock_mhz=1500.0, power_w=600.0
+        )
+
+    monkeypatch.setattr(measure, "make_sets", make_sets)
+    monkeypatch.setattr(measure, "in_rounds", in_rounds)
+    monkeypatch.setattr(measure, "_side", lambda launch, stream: None)
+    return SimpleNamespace(synchronize=lambda: None)
+
+
+def test_cases_in_fp8_are_verified_and_measured(on_a_mock, monkeypatch):
+    monkeypatch.setattr(measure, "TRIED_FP8", (FLAT_FP8,))
+    for case in (
+        measure.Case("FP8, ragged", (70, 0, 3), rung=measure.IN_FP8),
+        measure.Case("FP8, masked", (5, 64, 0), 64, measure.IN_FP8),
+    ):
+        monkeypatch.setattr(measure, "CASES", (case,))
+        needed = (measure.IN_FP8, measure.settings_of(case, FLAT_FP8)), (
+            measure.BLOCKS, measure.settings_alone(case),
+        )  # fmt: skip
+        kernels = {
+            (name, ladder.written(settings)): gl.load(name, **settings) for name, settings in needed
+        }
+        inputs = measure.Inputs(case, on_a_mock, None)
+        rows = pandas.DataFrame(measure._measure(inputs, kernels, None, print))
+        assert [*rows["way"]] == [measure.IN_FP8, measure.LOOP_FP8]
+        known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
+        registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
+        of_rows = [measure._fingerprint(row, SIMULATED) for row in rows.itertuples()]
+        assert all(each.code for each in of_rows)
+        way = measure.Way("other scales", "", inputs.by_24(next(iter(kernels.values()))), None)
+        inputs.scales = tuple(scale * 2 for scale in inputs.scales)
+        with pytest.raises(gl.VerificationError, match="is not A @ B"):
+            inputs.require_right(way)
 
 
 def test_heights_of_cases_add_up_and_are_the_same_everywhere():

@@ -18,6 +18,7 @@ from gemmlab.analysis import facts, known_differences, recorded
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.lessons.autotuning import drawn_shapes
+from gemmlab.lessons.grouped import tables as grouped
 from gemmlab.loading import load
 from gemmlab.notebook import overview
 from gemmlab.notebook.overview import PICTURES, SIZE
@@ -31,11 +32,7 @@ from gemmlab.records.runs import Measured
 README = ROOT / "README.md"
 PAGES = (README, ROOT / "docs" / "results.md", ROOT / "docs" / "matmul.md")
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
-GPU_COLUMNS = (
-    (recorded.TFLOPS, ".2f"),
-    (recorded.CUBLAS, ".1f"),
-    (recorded.ROOF, ".1f"),
-)
+GPU_COLUMNS = ((recorded.TFLOPS, ".2f"), (recorded.CUBLAS, ".1f"), (recorded.ROOF, ".1f"))
 BEGIN, END = "<!-- made by `make readme`: {name} -->", "<!-- end of what is made -->"
 
 
@@ -81,7 +78,7 @@ def judged_sentence() -> str:
     return (
         "At shapes drawn at random after the choice was fixed, the geometric mean of cuBLAS's time "
         f"over that of `gl.matmul` is {plots.style.listed(means)} "
-        f"({plots.style.provenance(judged)})."
+        f"({plots.style.provenance(judged)}). {grouped.types_sentence()}"
     )
 
 
@@ -181,6 +178,8 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "ladder": ladder_table,
     "sources": lambda page: f"The markers' sources: {published.links()}.",
     "gpus": lambda page: gpus_table(),
+    "types": lambda page: grouped.types_beside_libraries(),
+    "groups": lambda page: grouped.groups_beside_libraries(),
     "judged": lambda page: judged_sentence() if page == README else judged_table(),
     "counters": lambda page: "\n".join(
         f"- {why}" for why in dict.fromkeys(known.why for known in known_differences.DIFFERENCES)

@@ -1,5 +1,6 @@
 """What a caller gives a kernel: checked before anything is launched, and refused in a sentence."""
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -66,7 +67,7 @@ def operands_of(
         arrays.append(("bias", bias, FLOAT32, 1))
     scale_a, scale_b = scales or (None, None)
     if kind is not None:
-        axes = 2 if kind.depth else 1
+        axes = matrices - 2 + (2 if kind.depth else 1)
         arrays += [("scale_a", scale_a, FLOAT32, axes), ("scale_b", scale_b, FLOAT32, axes)]
     names = rung.names(settings)
     lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
@@ -96,8 +97,9 @@ def operands_of(
     if bias is not None and len(bias) != n:
         raise ArgumentError(f"bias has {len(bias)} elements, A @ B has {n} columns")
     if kind is not None:
-        _check_scale("scale_a", scale_a, kind.shape_of_a(problem), kind)
-        _check_scale("scale_b", scale_b, kind.shape_of_b(problem), kind)
+        batch, single = A.shape[:-2], replace(problem, batch=1)
+        _check_scale("scale_a", scale_a, (*batch, *kind.shape_of_a(single)), kind)
+        _check_scale("scale_b", scale_b, (*batch, *kind.shape_of_b(single)), kind)
     return Operands(problem, precision, A, B, C if beta != 0 else None, bias, scale_a, scale_b)
 
 

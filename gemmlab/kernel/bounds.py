@@ -76,24 +76,25 @@ def lost(A: Any, B: Any, promoted: int, least: tuple[Any, Any] = (0.0, 0.0)) -> 
     left is added exactly, and the sum cut off to 13 bits of its own fraction. Cutting off makes
     nothing larger, so what instructions lose adds up.
 
-    `A`: (M, K), `B`: (K, N), float64, NumPy or CuPy. `promoted`: products after which a sum goes on
-    in float32 and the tensor cores begin anew, 0 for all. `least`: what elements of A, of B count
-    as at the least, for the exponent of a subnormal number is that of the smallest normal one.
+    `A`: (M, K), `B`: (K, N), float64, NumPy or CuPy, each with the batch before it, if any.
+    `promoted`: products after which a sum goes on in float32 and the tensor cores begin anew, 0 for
+    all. `least`: what elements of A, of B count as at the least, for the exponent of a subnormal
+    number is that of the smallest normal one.
     """
     k = A.shape[-1]
-    total = 0.0 * (A[:, :1] @ B[:1])
+    total = 0.0 * (A[..., :1] @ B[..., :1, :])
     group_loss, loss = 0.0 * total, 0.0 * total
     least_a, least_b = (smallest + 0.0 * X for smallest, X in zip(least, (A, B), strict=True))
     for start in range(0, k, DEPTH):
         if promoted and start % promoted == 0:
             loss, group_loss, total = loss + group_loss, 0.0 * loss, 0.0 * total
         part = slice(start, start + DEPTH)
-        a, b = A[:, part], B[part]
-        largest_a = abs(a).clip(least_a[:, part]).max(axis=1)
-        largest_b = abs(b).clip(least_b[part]).max(axis=0)
+        a, b = A[..., part], B[..., part, :]
+        largest_a = abs(a).clip(least_a[..., part]).max(axis=-1, keepdims=True)
+        largest_b = abs(b).clip(least_b[..., part, :]).max(axis=-2, keepdims=True)
         before = abs(total) + group_loss
-        largest = before + (largest_a[:, None] * largest_b - before).clip(0.0)
+        largest = before + (largest_a * largest_b - before).clip(0.0)
         total = total + a @ b
-        group_loss = group_loss + (a.shape[1] + 1) * UNIT * largest
+        group_loss = group_loss + (a.shape[-1] + 1) * UNIT * largest
         group_loss = group_loss + UNIT * (abs(total) + group_loss)
     return loss + group_loss

@@ -116,7 +116,7 @@ class Operands:
     def spread_scales(self) -> tuple[Any, Any]:
         """Scales as float64 factors of op(A) and op(B)."""
         kind, (m, n, k) = cast(Scales, self.precision.scales), self.problem.shape
-        of_b = kind.spread(self.scale_b, kind.columns, n, k).T
+        of_b = kind.spread(self.scale_b, kind.columns, n, k).swapaxes(-1, -2)
         return kind.spread(self.scale_a, kind.rows, m, k), of_b
 
     def scaled(self, seed: int, to_device: Callable[[np.ndarray], Any]) -> Operands:

@@ -132,6 +132,7 @@ class Scales:
 
     They lie in float32 arrays: (1,) for a whole matrix; (M,) and (N,) for rows of A and columns of
     B; (M / rows, K / depth) and (N / columns, K / depth), rounded up, where they change along k.
+    Of a batch, those of each product follow one another.
     """
 
     name: str
@@ -146,21 +147,23 @@ class Scales:
         return f"one for each {self.rows}×{self.depth} of A, {self.columns}×{self.depth} of op(B).T"
 
     def shape_of_a(self, problem: Problem) -> tuple[int, ...]:
-        return self._shape(problem.m, self.rows, problem.k)
+        return self._shape(problem.m, self.rows, problem)
 
     def shape_of_b(self, problem: Problem) -> tuple[int, ...]:
-        return self._shape(problem.n, self.columns, problem.k)
+        return self._shape(problem.n, self.columns, problem)
 
-    def _shape(self, lines: int, together: int, k: int) -> tuple[int, ...]:
+    def _shape(self, lines: int, together: int, problem: Problem) -> tuple[int, ...]:
         count = -(-lines // together) if together else 1
-        return (count, -(-k // self.depth)) if self.depth else (count,)
+        shape = (count, -(-problem.k // self.depth)) if self.depth else (count,)
+        return shape if problem.batch == 1 else (problem.batch, *shape)
 
     def spread(self, scale: Any, together: int, lines: int, k: int) -> Any:
         """float64 (lines, k), or broadcast to it: each factor of so many lines `together`."""
-        wide = scale.astype("float64").reshape(len(scale), -1)
+        wide = scale.astype("float64")
+        wide = wide if self.depth else wide[..., None]
         if together > 1:
-            wide = wide.repeat(together, axis=0)[:lines]
-        return wide.repeat(self.depth, axis=1)[:, :k] if self.depth else wide
+            wide = wide.repeat(together, axis=wide.ndim - 2)[..., :lines, :]
+        return wide.repeat(self.depth, axis=wide.ndim - 1)[..., :k] if self.depth else wide
 
 
 OF_TENSORS = Scales("tensors", 0, 0)

@@ -275,6 +275,8 @@ def names(line: str) -> dict[str, object]:
             A, rows = A.reshape(2, 32, 64), np.array([5, 0], np.int32)
     bias, kernel = np.ones(64, np.float32), gl.load("03_shared_memory")
     given = {"A": A, "B": B, "C": C, "X": X, "W": X, "W8": W8, "w": w, "a": a, "b": b, "rows": rows}
+    if "A8" in line:
+        given |= {"A8": A[:64], "a": a[:64], "W8": np.stack([W8, W8]), "w": np.stack([w, w])}
     known = given | {"gl": gl, "np": np, "bias": bias, "kernel": kernel, "M": M, "N": N, "K": K}
     for statement in PYTHON:
         if statement.startswith("from "):

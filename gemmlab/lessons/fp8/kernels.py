@@ -35,7 +35,7 @@ FAMILIES = tuple(
 LARGE, _, _, _, FLAT, FLAT_TO_FLOAT32, _, ONE_ROW, SPLIT, *_ = FAMILIES
 
 
-def _precision(s: Settings) -> Precision:
+def precision(s: Settings) -> Precision:
     by_blocks = {"SCALES": SCALES.index(OF_BLOCKS), "PROMOTE": PROMOTED}
     return fp8.precision(s | by_blocks)
 
@@ -45,20 +45,20 @@ def _shares(s: Settings, what: int) -> int:
     return s["CLUSTER"] if s["SHARE"] == what else 1
 
 
-def _consumers(s: Settings) -> int:
+def consumers(s: Settings) -> int:
     """Warpgroups that multiply."""
     return 3 if s["BM"] == 192 else min(2, s["BM"] // GROUP_ROWS)
 
 
-def _shared_bytes(s: Settings) -> int:
+def shared_bytes(s: Settings) -> int:
     """Stages, scales of their rows for each part of the columns, two mbarriers a stage; rows of C
     on their way out, or the sums that the other blocks of a cluster have."""
     parts = 1 if 128 % s["BN"] == 0 else s["BN"] // PART_COLUMNS
     beside = s["STAGES"] * (parts * s["BM"] * FLOAT_BYTES + 2 * BARRIER_BYTES)
     if (together := _shares(s, SPLIT_K)) > 1:
         sums = (together - 1) * s["BN"] // 2 // together * FLOAT_BYTES  # of a thread
-        return stages_bytes(s) + beside + _consumers(s) * GROUP_THREADS * sums
-    return stages_bytes(s) + beside + _consumers(s) * 4 * WARP_ROWS * ROW_BYTES
+        return stages_bytes(s) + beside + consumers(s) * GROUP_THREADS * sums
+    return stages_bytes(s) + beside + consumers(s) * 4 * WARP_ROWS * ROW_BYTES
 
 
 def cluster_tiles(s: Settings) -> tuple[int, int]:
@@ -66,12 +66,12 @@ def cluster_tiles(s: Settings) -> tuple[int, int]:
     return _shares(s, SHARED_B), _shares(s, SHARED_A)
 
 
-def _multiples(s: Settings) -> tuple[int, int]:
-    return MAP_ALIGNMENT // _precision(s).c.bytes, MAP_ALIGNMENT
+def multiples(s: Settings) -> tuple[int, int]:
+    return MAP_ALIGNMENT // precision(s).c.bytes, MAP_ALIGNMENT
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    require_maps("19_blocks", problem, *_multiples(s))
+    require_maps("19_blocks", problem, *multiples(s))
     together, (down, across) = s["CLUSTER"], cluster_tiles(s)
     tiles = ceil_div(problem.m, s["BM"] * down) * ceil_div(problem.n, s["BN"] * across)
     split = _shares(s, SPLIT_K) > 1  # then a cluster computes a single tile
@@ -82,8 +82,8 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     )
     return [
         Launch(
-            "fp8_blocks", (clusters * together, 1, 1), (GROUP_THREADS * (_consumers(s) + 1), 1, 1),
-            _shared_bytes(s), (together, 1, 1),
+            "fp8_blocks", (clusters * together, 1, 1), (GROUP_THREADS * (consumers(s) + 1), 1, 1),
+            shared_bytes(s), (together, 1, 1),
             (*maps, "C", "scale_a", "scale_b", "M", "N", "K", "alpha", "beta"), early=True,
         )
     ]  # fmt: skip
@@ -127,13 +127,13 @@ KERNELS = (
         depth=lambda s: PROMOTED,
         cluster_tiles=cluster_tiles,
         plan=_plan,
-        multiples=_multiples,
+        multiples=multiples,
         constraints=(
-            fits(_shared_bytes, ARCH), Constraint("whole pieces of C", _whole_pieces),
+            fits(shared_bytes, ARCH), Constraint("whole pieces of C", _whole_pieces),
         ),
-        model_bytes=lambda problem, s: tile_reuse(problem, s, _precision(s)),
+        model_bytes=lambda problem, s: tile_reuse(problem, s, precision(s)),
         needs_arch=lambda s: ARCH,
-        by_type=_precision,
+        by_type=precision,
         ops=lambda s: "NT",
         by_wgmma=True,
         suited=_suited,

@@ -3,9 +3,10 @@
     python -m gemmlab record grouped
 
 times the CASES in all ways; results/<gpu>/grouped.csv. The heights are those of experts of a
-mixture, the weights those of a layer of DeepSeek-V3, all in BF16. Every way is verified on the very
-case, captured into a CUDA graph, and all ways of a case are timed in turn. No inputs take turns:
-A, B and C of every case are many times what the L2 cache holds.
+mixture, the weights those of a layer of DeepSeek-V3, in BF16, and in FP8 with scales of blocks,
+where 19_blocks multiplies one product after the other. Every way is verified on the very case,
+captured into a CUDA graph, and all ways of a case are timed in turn. No inputs take turns: A, B and
+C of every case are many times what the L2 cache holds.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +27,9 @@ from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import BRAIN, Problem, Settings, Target
+from gemmlab.ladder import BRAIN, Precision, Problem, Settings, Target
+from gemmlab.ladder.precision import BLOCK
+from gemmlab.lessons.grouped.kernels import GROUPED_FP8
 from gemmlab.loading import load
 from gemmlab.measure.in_turn import SAMPLE_MS, Side, in_rounds, make_sets
 from gemmlab.measure.timing import Spread
@@ -34,7 +37,7 @@ from gemmlab.records import registry
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, WHOLE, Row, Say, Table
 from gemmlab.records.runs import spread
 
-NAME, RUNG = "grouped", "24_grouped"
+NAME, RUNG, IN_FP8 = "grouped", "24_grouped", GROUPED_FP8.name
 N, K = 4096, 7168
 ROUNDS = 10
 
@@ -42,12 +45,17 @@ LOOP = "cuBLAS, one after the other"
 GROUPED, TORCH = "cuBLAS, grouped", "PyTorch, grouped"
 ALL_ROWS = "PyTorch, bmm of all rows"
 WAYS = (RUNG, LOOP, GROUPED, TORCH, ALL_ROWS)
+BLOCKS = "19_blocks"
+LOOP_FP8 = f"{BLOCKS}, one after the other"
 # The fastest of ten that were timed on an NVIDIA H200, each at some of the cases.
 TRIED = (
     {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8},
     {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 32},
     {"BM": 64, "BN": 256, "STAGES": 5, "GROUP": 16},
 )
+TRIED_FP8 = tuple(GROUPED_FP8.families[at] | {"GROUP": group} for at, group in (
+    (0, 8), (0, 32), (1, 8), (2, 8), (3, 8), (4, 8), (5, 8),
+))  # fmt: skip
 ROWS_CHECKED, PRODUCTS_CHECKED = 8, 16
 
 
@@ -59,11 +67,21 @@ def drawn(count: int, least: int, most: int, seed: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Case:
-    """Products of these heights. `capacity`: masked, the rows that A and C have for each."""
+    """Products of these heights. `capacity`: masked, the rows that A and C have for each. `rung`:
+    the name of the kernel of 24, whose type is that of the case."""
 
     name: str
     heights: tuple[int, ...]
     capacity: int = 0
+    rung: str = RUNG
+
+    @property
+    def precision(self) -> Precision:
+        return BRAIN if self.rung == RUNG else GROUPED_FP8.precision_of(GROUPED_FP8.defaults)
+
+    @property
+    def tried(self) -> tuple[Settings, ...]:
+        return TRIED if self.rung == RUNG else TRIED_FP8
 
     @property
     def rows(self) -> int:
@@ -75,15 +93,21 @@ class Case:
 
     @property
     def least_bytes(self) -> int:
-        """A and C of the rows that are used, and each B that is needed, once."""
+        """A and C of the rows that are used, and each B that is needed, once. Without scales."""
         used = sum(height > 0 for height in self.heights)
-        return BRAIN.a.bytes * (self.rows * (N + K) + used * N * K)
+        of_c = self.precision.c.bytes * self.rows * N
+        return of_c + self.precision.a.bytes * K * (self.rows + used * N)
 
     @property
     def problem(self) -> Problem:
         """As 24 is launched for it."""
-        count = len(self.heights)
-        return Problem(self.capacity or ceil(self.rows / count), N, K, count)
+        count, ops = len(self.heights), "NN" if self.rung == RUNG else "NT"
+        return Problem(self.capacity or ceil(self.rows / count), N, K, count, ops)
+
+    @property
+    def alone(self) -> list[Problem]:
+        """Each product with rows, as 19_blocks is launched for it."""
+        return [Problem(height, N, K, 1, "NT") for height in self.heights if height]
 
     @property
     def room(self) -> int:
@@ -113,12 +137,23 @@ CASES = (
     Case("64 masked, 192 of 256", (192,) * 64, 256),
     Case("64 masked, 0 to 256 of 256", drawn(64, 0, 256, 4), 256),
 )
+FP8_CASES = tuple(
+    Case(f"FP8, {case.name}", case.heights, case.capacity, IN_FP8)
+    for case in (*CASES[:4], *CASES[-3:])
+)
 
 
 def settings_of(case: Case, tried: Settings) -> Settings:
     """Of 24, with all that is not named as it is by default."""
-    what = {"DTYPE": 1, "MASKED": int(case.capacity > 0)}
-    return ladder.settings_for(ladder.find(RUNG), tried | what)
+    what = {"MASKED": int(case.capacity > 0)} | ({"DTYPE": 1} if case.rung == RUNG else {})
+    return ladder.settings_for(ladder.find(case.rung), tried | what)
+
+
+def settings_alone(case: Case) -> Settings:
+    """Of 19_blocks, as for a product with as many rows as there are on average."""
+    rung = ladder.find(BLOCKS)
+    mean = Problem(ceil(case.rows / len(case.alone)), N, K)
+    return rung.defaults | rung.suited(mean, rung.defaults)
 
 
 @dataclass(eq=False)
@@ -138,11 +173,26 @@ class Inputs:
         import cupy
 
         self.case, self.stream, self.cublas = case, stream, cublas
-        ((A, self.B, C),) = make_sets(case.problem, 1, BRAIN)
+        ((A, self.B, C),) = make_sets(case.problem, 1, case.precision)
         self.A, self.C = A.reshape(-1, K)[: case.room], C.reshape(-1, N)[: case.room]
         self.rows = cupy.asarray(case.given_rows)
         places = zip(case.first_rows, case.heights, strict=True)
         self.slices = [slice(first, first + height) for first, height in places]
+        self.scales: tuple[Any, ...] = ()  # of A and of B
+        if case.precision.scales is not None:
+            along_k, across = ceil(K / BLOCK), ceil(N / BLOCK)
+            shapes = (case.room, along_k), (len(case.heights), across, along_k)
+            self.scales = tuple(
+                cupy.asarray(random_values(int(np.prod(shape)), seed).reshape(shape) / 2 + 1)
+                for seed, shape in enumerate(shapes)
+            )
+
+    def alone(self, product: int, lines: Any) -> Operands:
+        """These rows of A and C, which are of a product, with its B."""
+        m, ops = len(self.A[lines]), self.case.problem.ops
+        scales = (self.scales[0][lines], self.scales[1][product]) if self.scales else ()
+        matrices = self.A[lines], self.B[product], self.C[lines]
+        return Operands(Problem(m, N, K, 1, ops), self.case.precision, *matrices, None, *scales)
 
     @property
     def products(self) -> list[tuple[Any, Any, Any]]:
@@ -153,8 +203,19 @@ class Inputs:
     def by_24(self, kernel: Kernel) -> Callable[[], None]:
         capacity, count = self.case.capacity, len(self.case.heights)
         A, C = (X.reshape(count, capacity, -1) if capacity else X for X in (self.A, self.C))
-        operands = Operands(self.case.problem, BRAIN, A, self.B, C, rows=self.rows)
+        operands = Operands(
+            self.case.problem, self.case.precision, A, self.B, C, None, *self.scales, rows=self.rows
+        )
         return kernel.prepared(operands, 1.0, 0.0)
+
+    def by_19(self, kernel: Kernel) -> Callable[[], None]:
+        def launch() -> None:
+            for each in launches:
+                each()
+
+        products = [self.alone(*product) for product in enumerate(self.slices)]
+        launches = [kernel.prepared(each, 1.0, 0.0) for each in products if each.problem.m]
+        return launch
 
     def by_cublas(self) -> Callable[[], None]:
         def launch() -> None:
@@ -188,10 +249,10 @@ class Inputs:
         for product in _some(with_rows, PRODUCTS_CHECKED):
             at = self.slices[product]
             lines = cupy.asarray(_some(range(at.start, at.stop), ROWS_CHECKED))
-            problem = Problem(len(lines), N, K)
-            some = Operands(problem, BRAIN, self.A[lines], self.B[product], self.C[lines])
+            some = self.alone(product, lines)
             A, B, C = some.numbers()
-            bound = error_bound(A, B, None, 1.0, 0.0, BRAIN)
+            least = some.least() if self.scales else (0.0, 0.0)
+            bound = error_bound(A, B, None, 1.0, 0.0, some.precision, least=least)
             if not bool((abs(C - reference(A, B, None, 1.0, 0.0)) <= bound).all()):
                 raise VerificationError(f"{where}: C of product {product} is not A @ B")
 
@@ -273,31 +334,38 @@ def _measured(say: Say) -> Iterator[Row]:
     except ImportError:
         torch = None
     stream = cupy.cuda.Stream(non_blocking=True)
-    kernels: dict[str, Kernel] = {}
-    for case in CASES:
-        for tried in TRIED:
-            settings = settings_of(case, tried)
-            if (written := ladder.written(settings)) not in kernels:
-                kernels[written] = load(RUNG, **settings)
-    for case in CASES:
+    kernels: dict[tuple[str, str], Kernel] = {}
+    for case in (*CASES, *FP8_CASES):
+        needed = [(case.rung, settings_of(case, tried)) for tried in case.tried]
+        needed += [(BLOCKS, settings_alone(case))] if case.rung == IN_FP8 else []
+        for name, settings in needed:
+            if (key := (name, ladder.written(settings))) not in kernels:
+                kernels[key] = load(name, **settings)
+    for case in (*CASES, *FP8_CASES):
         cupy.get_default_memory_pool().free_all_blocks()
         with stream, Cublas(stream, BRAIN.name) as cublas:
             yield from _measure(Inputs(case, stream, cublas), kernels, torch, say)
 
 
-def _measure(inputs: Inputs, kernels: dict[str, Kernel], torch: Any, say: Say) -> Iterator[Row]:
-    case, stream = inputs.case, inputs.stream
-    ours = {ladder.written(settings_of(case, tried)) for tried in TRIED}
-    launches = [(RUNG, each, inputs.by_24(kernels[each])) for each in sorted(ours)]
-    launches += [
-        (LOOP, "cublasGemmEx, its first choice", inputs.by_cublas()),
-        (GROUPED, "cublasGemmGroupedBatchedEx", inputs.cublas.prepared_grouped(inputs.products)),
-    ]
+def _measure(
+    inputs: Inputs, kernels: dict[tuple[str, str], Kernel], torch: Any, say: Say
+) -> Iterator[Row]:
+    case, stream, cublas = inputs.case, inputs.stream, inputs.cublas
+    ours = {ladder.written(settings_of(case, tried)) for tried in case.tried}
+    launches = [(case.rung, each, inputs.by_24(kernels[case.rung, each])) for each in sorted(ours)]
+    if case.rung == RUNG:
+        launches += [
+            (LOOP, "cublasGemmEx, its first choice", inputs.by_cublas()),
+            (GROUPED, "cublasGemmGroupedBatchedEx", cublas.prepared_grouped(inputs.products)),
+        ]
+    else:
+        settings = ladder.written(settings_alone(case))
+        launches.append((LOOP_FP8, settings, inputs.by_19(kernels[BLOCKS, settings])))
     stream.synchronize()
     ways = [Way(*launch, _side(launch[-1], stream)) for launch in launches]
     for way in ways:
         inputs.require_right(way)
-    if torch is not None:
+    if torch is not None and case.rung == RUNG:
         try:
             of_torch = _by_torch(inputs, torch)
             inputs.require_right(of_torch)
@@ -305,7 +373,7 @@ def _measure(inputs: Inputs, kernels: dict[str, Kernel], torch: Any, say: Say) -
         except Exception as error:  # whatever PyTorch of this version refuses
             say(f"{NAME}: {case.name}: PyTorch is left out. {error}")
     times, state = in_rounds([way.side for way in ways], ROUNDS, case.name)
-    (loop,) = (ms for way, ms in zip(ways, times, strict=True) if way.name == LOOP)
+    (loop,) = (ms for way, ms in zip(ways, times, strict=True) if way.name in (LOOP, LOOP_FP8))
     for way, ms in zip(ways, times, strict=True):
         us = Spread.of([1e3 * each for each in ms], min)
         share = Spread.of([100 * b / a for a, b in zip(ms, loop, strict=True)], max)
@@ -322,13 +390,15 @@ def _measure(inputs: Inputs, kernels: dict[str, Kernel], torch: Any, say: Say) -
 
 def _fingerprint(row: Any, on: Target) -> Fingerprint | None:
     """Of the kernel of a row; None of a case that is no longer measured."""
-    case = next((case for case in CASES if case.name == row.case), None)
+    case = next((case for case in (*CASES, *FP8_CASES) if case.name == row.case), None)
     if case is None:
         return None
-    if row.way != RUNG:
+    if row.way not in (RUNG, IN_FP8, LOOP_FP8):
         return Fingerprint({}, {}, registry.LIBRARY)
-    settings = ladder.read_settings(row.settings)
-    return of_rung(ladder.find(RUNG), settings, [case.problem], on)
+    name, problems = row.way, [case.problem]
+    if row.way == LOOP_FP8:
+        name, problems = BLOCKS, case.alone
+    return of_rung(ladder.find(name), ladder.read_settings(row.settings), problems, on)
 
 
 TABLE = Table(

@@ -7,27 +7,34 @@ from typing import Any
 import numpy as np
 
 from gemmlab.cuda.device import gpu
-from gemmlab.kernel import faults
+from gemmlab.kernel import faults, layout
 from gemmlab.kernel.arguments import ArgumentError, kind_of
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.on_gpu import PackedLaunches
 from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import BRAIN, HALF, SIMULATED, Problem, Settings
+from gemmlab.ladder import BRAIN, HALF, SIMULATED, Problem, Rung, Settings
+from gemmlab.ladder.precision import BLOCK
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.grouped.kernels import GROUPED, WHOLE, most_products
+from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, WHOLE, most_products
 from gemmlab.loading import load
+from gemmlab.products.scaling import scaling_of
 
 LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8}
 FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
 SMALL = {"BM": 64, "BN": 128, "STAGES": 8}
+# In FP8.
+LARGE_FP8, FLAT_FP8 = (GROUPED_FP8.families[at] for at in (0, 5))
+FP8_TYPES = ("uint8", "float8_e4m3fn")
+WHOLE_K = 16  # of FP8: rows of A and B begin at whole 16 bytes
 MOST_PACKED = 1024
 
 _packed: dict[tuple, PackedLaunches] = {}
 
 
 def grouped_matmul(
-    A: Any, B: Any, rows: Any, masked: bool = False, transpose_b: bool = False, out: Any = None
-) -> Any:
+    A: Any, B: Any, rows: Any, masked: bool = False, transpose_b: bool = False, out: Any = None,
+    scales: tuple[Any, Any] | None = None,
+) -> Any:  # fmt: skip
     """A[p] @ B[p] for each product p, whose number of rows the device alone may know.
 
     `A`: the rows of all products below one another, (rows, K), and `rows` int32 (products + 1,),
@@ -38,6 +45,11 @@ def grouped_matmul(
     uint16, both NumPy or both CuPy arrays, C-contiguous; K and N are multiples of 8. Sums are
     float32, and rounded once.
 
+    With `scales` A and B are float8_e4m3fn of ml_dtypes or its bits as uint8, B with `transpose_b`,
+    and K is a multiple of 16. Scales are float32, of blocks as gl.quantize makes them: A's are like
+    A with K/128 columns, rounded up, B's (products, N/128, K/128). The result is bfloat16, of bits
+    its bits.
+
     `rows` may be anywhere. On the host it is checked; on the GPU it is not, because that would wait
     for it: there it must rise, and end within A. For CuPy arrays nothing waits. Without a GPU it
     runs in the simulator. Raises ArgumentError, IllegalSetting for more products than shared memory
@@ -46,22 +58,32 @@ def grouped_matmul(
     for name, value in (("masked", masked), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} is {value!r}: it must be True or False")
-    problem = _checked(A, B, masked, transpose_b)
+    in_fp8 = scales is not None
+    problem = _checked(A, B, masked, transpose_b, in_fp8)
     shape, stored = (*A.shape[:-1], problem.n), A.dtype
+    if in_fp8:
+        _check_scales(scales, A, problem)
+        stored = np.dtype(
+            sys.modules["ml_dtypes"].bfloat16 if stored.name in FP8_TYPES[1:] else "u2"
+        )
     if out is not None:
-        _check_out(out, shape, A, B)
-    precision = HALF if stored == HALF.a.storage else BRAIN
-    A, B, into = (None if X is None else X.view(precision.a.storage) for X in (A, B, out))
-    what = {"MASKED": int(masked), "DTYPE": int(precision is BRAIN), "OP_B": int(transpose_b)}
-    kernel = _kernel(tuple((what | suited(problem, (gpu() or SIMULATED).sm_count)).items()))
+        _check_out(out, shape, stored, A, B)
+    rung, what = GROUPED_FP8 if in_fp8 else GROUPED, {"MASKED": int(masked)}
+    if not in_fp8:
+        what |= {"DTYPE": int(stored != HALF.a.storage), "OP_B": int(transpose_b)}
+    of_these = suited(problem, (gpu() or SIMULATED).sm_count, rung)
+    kernel = _kernel(rung.name, tuple((what | of_these).items()))
+    precision = kernel.precision
+    A, B = (X.view(precision.a.storage) for X in (A, B))
+    into = None if out is None else out.view(precision.c.storage)
     xp, host = kernel.array_module, isinstance(A, np.ndarray)
     with faults.reported():
         if into is None:
             into = (np.zeros if xp is np else xp.empty)(shape, precision.c.storage)
-        A, B, C = map(kernel.to_device, (A, B, into))
+        A, B, C, *both = map(kernel.to_device, (A, B, into, *(scales or ())))
         rows = _rows(rows, problem, masked, shape, kernel)
         if C.size and problem.batch:
-            _launch(kernel, Operands(problem, precision, A, B, C, rows=rows))
+            _launch(kernel, Operands(problem, precision, A, B, C, None, *both, rows=rows))
         result = kernel.to_host(C) if host else C
     if out is None:
         return result.view(stored)
@@ -70,12 +92,14 @@ def grouped_matmul(
     return out
 
 
-def suited(problem: Problem, sm_count: int) -> Settings:
+def suited(problem: Problem, sm_count: int, rung: Rung = GROUPED) -> Settings:
     """What products of so many rows on average, or of this capacity, are launched with.
 
     Tiles of 64 rows where most of one of 128 would be empty, and smaller ones where there are too
     few for all SMs.
     """
+    if rung is GROUPED_FP8:
+        return LARGE_FP8 if problem.m > FLAT_FP8["BM"] else FLAT_FP8
     chosen, wide = SMALL, ceil_div(problem.n, FLAT["BN"])
     if problem.batch * ceil_div(problem.m, FLAT["BM"]) * wide >= sm_count:
         large = problem.batch * ceil_div(problem.m, LARGE["BM"]) * wide >= sm_count
@@ -86,8 +110,8 @@ def suited(problem: Problem, sm_count: int) -> Settings:
 
 
 @lru_cache(maxsize=64)
-def _kernel(settings: tuple[tuple[str, int], ...]) -> Kernel:
-    return load(GROUPED.name, **dict(settings))
+def _kernel(name: str, settings: tuple[tuple[str, int], ...]) -> Kernel:
+    return load(name, **dict(settings))
 
 
 def _launch(kernel: Kernel, operands: Operands) -> None:
@@ -103,36 +127,55 @@ def _launch(kernel: Kernel, operands: Operands) -> None:
     _packed[key].enqueue_with(operands.arrays(), 1.0, 0.0)
 
 
-def _checked(A: Any, B: Any, masked: bool, transposed: bool) -> Problem:
+def _checked(A: Any, B: Any, masked: bool, transposed: bool, in_fp8: bool) -> Problem:
     """The products, of their rows on average or their capacity. Raises ArgumentError."""
     means = {"A": "(products, capacity, K)" if masked else "(rows, K)", "B": "(products, K, N)"}
+    names, takes = FP8_TYPES, "with scales float8_e4m3fn or its bits as uint8"
+    if not in_fp8:
+        names = (HALF.name, "uint16", BRAIN.name)
+        takes = "float16, and bfloat16 or its bits as uint16, and FP8 with scales"
     for name, array, axes in (("A", A, 2 + masked), ("B", B, 3)):
         if not hasattr(array, "flags") or type(array) is not type(A):
             raise ArgumentError(
                 f"{name} is {kind_of(array)}: grouped_matmul takes NumPy arrays, or on a GPU CuPy "
                 "arrays, all of one kind"
             )
-        if array.dtype.name not in ("float16", "uint16", BRAIN.name) or array.dtype != A.dtype:
+        if array.dtype.name not in names or array.dtype != A.dtype:
             raise ArgumentError(
-                f"{name} is {array.dtype}: grouped_matmul takes float16, and bfloat16 or its bits "
-                "as uint16, both of one type"
+                f"{name} is {array.dtype}: grouped_matmul takes {takes}, both of one type"
             )
         if array.ndim != axes or not array.flags.c_contiguous:
             raise ArgumentError(
                 f"{name} is {array.shape}, with strides {array.strides}: it is {means[name]}, "
                 "row-major without gaps"
             )
+    if in_fp8 and not transposed:
+        raise ArgumentError("FP8 is multiplied along K: B is (products, N, K), with transpose_b")
     products, k, n = B.shape if not transposed else (B.shape[0], B.shape[2], B.shape[1])
     if A.shape[-1] != k or (masked and len(A) != products):
         raise ArgumentError(
             f"A is {A.shape} and B {products} matrices of {k}×{n}: they do not go together"
         )
-    if not k or k % WHOLE or n % WHOLE:
+    of_k = WHOLE_K if in_fp8 else WHOLE
+    if not k or k % of_k or n % WHOLE:
         raise ArgumentError(
-            f"K is {k} and N is {n}: grouped_matmul takes multiples of {WHOLE}, and no K of 0"
+            f"K is {k} and N is {n}: grouped_matmul takes multiples of {of_k} and of {WHOLE}, and "
+            "no K of 0"
         )
     height = A.shape[1] if masked else ceil_div(len(A), max(1, products))
     return Problem(height, n, k, products, "NT" if transposed else "NN")
+
+
+def _check_scales(scales: Any, A: Any, problem: Problem) -> None:
+    """Raises ArgumentError."""
+    along_k = ceil_div(problem.k, BLOCK)
+    shapes = (*A.shape[:-1], along_k), (problem.batch, ceil_div(problem.n, BLOCK), along_k)
+    given = scaling_of(scales, A, None, None).shapes
+    if given != shapes or not all(X.flags.c_contiguous and layout.begins(X) for X in scales):
+        raise ArgumentError(
+            f"scales are {' and '.join(map(str, given))}: for these matrices {shapes[0]} and "
+            f"{shapes[1]}, row-major without gaps, from a multiple of 16 bytes on"
+        )
 
 
 def _rows(rows: Any, problem: Problem, masked: bool, shape: tuple[int, ...], kernel: Kernel) -> Any:
@@ -150,12 +193,14 @@ def _rows(rows: Any, problem: Problem, masked: bool, shape: tuple[int, ...], ker
     return kernel.to_device(rows.astype(np.int32) if rows.dtype != np.int32 else rows)
 
 
-def _check_out(out: Any, shape: tuple[int, ...], A: Any, B: Any) -> None:
-    right = type(out) is type(A) and (out.dtype, out.shape) == (A.dtype, shape)
-    if not right or not out.flags.c_contiguous or not getattr(out.flags, "writeable", True):
+def _check_out(out: Any, shape: tuple[int, ...], stored: Any, A: Any, B: Any) -> None:
+    right = type(out) is type(A) and (out.dtype, out.shape) == (stored, shape)
+    right = right and out.flags.c_contiguous and layout.begins(out)
+    if not right or not getattr(out.flags, "writeable", True):
         raise ArgumentError(
-            f"out is {kind_of(out)} {getattr(out, 'shape', '')}: it must be a {A.dtype} array "
-            f"{shape} like A, row-major without gaps, and not read-only"
+            f"out is {kind_of(out)} {getattr(out, 'shape', '')}: it must be a {stored} array "
+            f"{shape} like A, row-major without gaps, from a multiple of 16 bytes on, and not "
+            "read-only"
         )
     xp = np if isinstance(out, np.ndarray) else sys.modules["cupy"]
     if shared := [name for name, X in (("A", A), ("B", B)) if xp.may_share_memory(out, X)]:

@@ -1,6 +1,6 @@
 """Which block computes which tile of which product, as traced; and what the record says."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas
@@ -10,7 +10,9 @@ from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.grouped.measure import CASES, WAYS, Case, N
+from gemmlab.lessons.fp8 import types
+from gemmlab.lessons.grouped.measure import CASES, FP8_CASES, IN_FP8, TABLE, WAYS, Case, K, N
+from gemmlab.plots import style
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,21 @@ def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: i
     """NumPy arrays for products of these heights, the rows of A below one another."""
     count, total, element = len(heights), sum(heights), kernel.precision.a
     A = element.encode(random_values(total * k, seed), element.storage).reshape(total, k)
+    problem = Problem(ceil_div(total, count), n, k, count, kernel.ops)
     B = element.encode(random_values(count * k * n, seed + 1), element.storage)
-    problem = Problem(ceil_div(total, count), n, k, count)
-    C = np.zeros((total, n), element.storage)
+    B = B.reshape(count, *problem.shape_of_b[-2:])
+    C = np.zeros((total, n), kernel.precision.c.storage)
     rows = np.cumsum([0, *heights]).astype(np.int32)
-    return Operands(problem, kernel.precision, A, B.reshape(count, k, n), C, rows=rows)
+    given = Operands(problem, kernel.precision, A, B, C, rows=rows)
+    if (kind := kernel.precision.scales) is None:
+        return given
+    along_k = ceil_div(k, kind.depth)
+    shapes = (total, along_k), (count, ceil_div(n, kind.columns), along_k)
+    scale_a, scale_b = (
+        random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5)
+        for at, shape in enumerate(shapes, seed + 2)
+    )
+    return replace(given, scale_a=scale_a, scale_b=scale_b)
 
 
 def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFrame:
@@ -70,15 +82,16 @@ def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFra
 # ---- the record ----------------------------------------------------------------------------------
 
 
-def fastest(table: pandas.DataFrame) -> pandas.DataFrame:
-    """Of each case and way the row with the least time, in the order of CASES."""
-    least = table.loc[table.groupby(["case", "way"], sort=False)["us"].idxmin()]
-    order = {case.name: at for at, case in enumerate(CASES)}
-    return least.sort_values("case", key=lambda cases: cases.map(order), kind="stable")
+def fastest(table: pandas.DataFrame, cases: tuple[Case, ...] = CASES) -> pandas.DataFrame:
+    """Of each case and way the row with the least time, in the order of the cases."""
+    order = {case.name: at for at, case in enumerate(cases)}
+    rows = table[table["case"].isin([*order])]
+    least = rows.loc[rows.groupby(["case", "way"], sort=False)["us"].idxmin()]
+    return least.sort_values("case", key=lambda names: names.map(order), kind="stable")
 
 
 def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
-    """A row for each case, a column for each way."""
+    """A row for each of CASES, a column for each way."""
     rows = fastest(table)
     shown = rows.pivot(index="case", columns="way", values=value)
     return shown.loc[rows["case"].unique(), [way for way in WAYS if way in shown]]
@@ -104,3 +117,64 @@ def busy(case: Case, tall: int, wide: int, sm_count: int) -> dict[str, float]:
 def account(tall: int, wide: int, sm_count: int) -> pandas.DataFrame:
     """`busy` of all cases."""
     return pandas.DataFrame({case.name: busy(case, tall, wide, sm_count) for case in CASES}).T
+
+
+# ---- beside libraries, as pages show it ----------------------------------------------------------
+
+SHAPES = ("4096×4096×4096", "8192×8192×8192", "4096×7168×2048", "128×7168×2048", "64×4096×7168")
+EARLY = "Launches of ours overlap with the launch before them, those of libraries do not."
+KERNELS = (  # type, step of the record, its column that has the share, and what that is a share of
+    ("int8", "INT8", "% of cuBLASLt", "INT8", "the fastest that cuBLASLt proposes"),
+    ("tf32", "TF32", "% of cuBLASLt", "TF32", "cuBLAS's first choice"),
+    ("tf32", "TF32", "% of its fastest proposal", "TF32", "the fastest that cuBLASLt proposes"),
+    (
+        "fp8", "FP8 with scales of blocks", "% of cuBLASLt", "FP8, scales of blocks",
+        "the fastest that cuBLASLt proposes for the same scales",
+    ),
+)  # fmt: skip
+SHOWN = ("4 of 8192", "8 of 4096", "128 of 1 to 64", "64 masked, 192 of 256")
+
+
+def types_beside_libraries() -> str:
+    """INT8, TF32 and FP8 with scales of blocks as a Markdown table. Raises NoRecord."""
+    lines = [f"| TFLOP/s, % | {' | '.join(SHAPES)} | of |", "|---" * (len(SHAPES) + 2) + "|"]
+    for name, step, column, label, share in KERNELS:
+        every = types.fastest(name)
+        rows = every[every["kernel"] == step].set_index("M×N×K").loc[[*SHAPES]]
+        pairs = zip(rows["TFLOP/s"], rows[column], strict=True)
+        cells = " | ".join(f"{rate:.0f}, {percent:.1f} %" for rate, percent in pairs)
+        lines.append(f"| {label} | {cells} | {share} |")
+    source = style.provenance(pandas.concat(table.read() for table in types.EVIDENCE))
+    return "\n".join(
+        [*lines, "", f"INT8: TOPS. {source}; medians, in turn with the library. {EARLY}"]
+    )
+
+
+def types_sentence() -> str:
+    """The same at 4096³ in a sentence: each beside what NVIDIA's library takes. Raises NoRecord."""
+    shares = []
+    for name, step, column, label, _ in (KERNELS[0], KERNELS[1], KERNELS[3]):
+        rows = types.fastest(name).set_index(["M×N×K", "kernel"])
+        library = "cuBLAS" if name == "tf32" else "cuBLASLt"
+        shares.append(f"{rows[column][SHAPES[0], step]:.1f} % of {library} in {label}")
+    return f"At 4096³ it reaches {style.listed(shares)}."
+
+
+def groups_beside_libraries() -> str:
+    """Grouped products as a Markdown table. Raises NoRecord."""
+    table = TABLE.read()
+    cases = [case for case in (*CASES, *FP8_CASES) if case.name.removeprefix("FP8, ") in SHOWN]
+    rows = fastest(table, tuple(cases)).set_index(["case", "way"])
+    lines = ["| products, rows of each | TFLOP/s | beside others |", "|---|---|---|"]
+    for case in (case for case in cases if case.name in rows.index):
+        ways = rows.loc[case.name]
+        ours = ways.loc[case.rung]
+        others = [
+            f"{100 * way.us / ours.us:.1f} % of {name}"
+            for name, way in ways.iterrows()
+            if name != case.rung
+        ]
+        label = case.name if case.rung == IN_FP8 else f"BF16, {case.name}"
+        lines.append(f"| {label} | {ours.tflops:.0f} | {'; '.join(others)} |")
+    note = f"N={N}, K={K}. {style.provenance(table)}; medians, all ways of a row in turn. {EARLY}"
+    return "\n".join([*lines, "", note])
