@@ -1,7 +1,7 @@
 // 03  Shared-memory tiling
 // Idea:    a block loads a TILE×BK tile of A and a BK×TILE tile of B once, and all its threads
 //          reuse them.
-// Before:  02_coalescing.cu read every element of A and B from global memory K times.
+// Before:  02_coalescing.cu read every element of A N times from global memory, of B M times.
 // Launch:  block (TILE, TILE), grid (ceil(N / TILE), ceil(M / TILE)).
 // Takes:   any M, N, K; float32, row-major. C = alpha * A @ B + beta * C.
 

@@ -19,7 +19,6 @@ from gemmlab.cuda.device import GpuState
 from gemmlab.ladder import RUNGS
 from gemmlab.ladder.problem import GROUPS
 from gemmlab.lessons.ceilings.figures import spread
-from gemmlab.lessons.coalescing.figures import traffic
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
@@ -131,7 +130,6 @@ FIGURES = {
     "block map, edge": lambda t: plots.block_map(t["odd"], block=(1, 12, 0)),
     "address map, steep": lambda t: plots.address_map(*accesses(t["naive"])),
     "address map, one": lambda t: plots.address_map(t["odd"].warp_access("A", occurrence=3)),
-    "traffic": lambda t: traffic(t["naive"], t["coalescing"]),
     "gflops": lambda t: plots.gflops(measured()),
     "gflops, one shape": lambda t: plots.gflops(measured(shapes=OTHERS[-1:])),
     "gflops, many": lambda t: plots.gflops(

@@ -215,6 +215,7 @@ def test_a_step_counts_from_the_one_kept_before_and_a_road_not_taken_from_the_en
         "2 steps change the speed by +18.9 points of cuBLAS's, each measured beside it; together "
         "48.4 TFLOP/s become 58.0 TFLOP/s; and 1 road not taken."
     )
+    assert plots.path(path_table(), caption="Two steps.").caption == "Two steps."
 
 
 def test_a_step_that_loses_looks_different_and_quartiles_are_lines_where_they_are_known(figures):

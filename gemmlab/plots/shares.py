@@ -123,13 +123,13 @@ LINE_OF_QUARTILES: style.Look = {"color": style.BLACK, "linewidth": 1.1}
 
 
 @styled
-def path(table: pandas.DataFrame) -> Picture:
+def path(table: pandas.DataFrame, *, caption: str | None = None) -> Picture:
     """What each step changed, in points of cuBLAS's speed; below its name the prediction.
 
     table: as gl.path() gives. A bar goes from the share of cuBLAS of the step that was kept before
     to its own; where the table has columns from and to, a line over its end goes from one to the
     other. Hatched bars are roads not taken: each changes one thing in the last step kept, so their
-    bars begin there. The dashed line is cuBLAS.
+    bars begin there. The dashed line is cuBLAS. caption: instead of the sentence about all steps.
     """
     rows = [
         (row, style.wrap(row["step"], WORDS, NORMAL), style.wrap(row["predicted"], WORDS, SMALL))
@@ -148,7 +148,8 @@ def path(table: pandas.DataFrame) -> Picture:
     height = sum(heights)
     one_step = len(table) > 1 and table["taken"].sum() == 1  # the others each change it
     title = "One change at a time" if one_step else "What each step brings"
-    title, caption = f"{title}, in points of cuBLAS's speed", _path_caption(table, one_step)
+    title = f"{title}, in points of cuBLAS's speed"
+    caption = caption or _path_caption(table, one_step)
     fig = page(title, 0.25 + height + 0.55, caption, style.provenance(table), key=key)
     left, top, right = MARGIN + WORDS + 0.15, fig.top + 0.25, MARGIN + sum(HEADS.values())
     ax = fig.add_axes_at(left, top, WIDTH - left - right, height, ylim=(height, 0))

@@ -1,9 +1,11 @@
-"""Two rungs over the sizes of square products: how much faster, and how full the GPU is."""
+"""Rungs side by side: where their cycles go, and sizes of products."""
 
 import math
 
 import pandas
 
+from gemmlab.analysis import counters
+from gemmlab.analysis.recorded import stalls
 from gemmlab.loading import load
 from gemmlab.records import runs
 from ptxsim.architectures import WARP
@@ -29,3 +31,18 @@ def against(before: str, after: str) -> pandas.DataFrame:
         rest[f"warps for each SM, {number}"] = blocks * (threads // WARP) / sms
     factor = f"{after.partition('_')[0]} over {before.partition('_')[0]}"
     return pandas.DataFrame({factor: speeds[1] / speeds[0]} | rest).dropna()
+
+
+def account(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
+    """Where the cycles of an SM went at (M, N, K): cycles per warp FMA, and percent of them.
+
+    Rows: FP32 units, banks and schedulers at work, all. Raises what side_by_side and stalls raise.
+    """
+    counted = counters.side_by_side(*names, shape=shape)
+    busy = counted.loc[["FP32 units busy, %", "data banks busy, %"]]
+    busy.loc["schedulers"] = stalls(*names, shape=shape).loc["issue active"]
+    busy.loc["all cycles"] = 100.0
+    busy.index = ["FP32 units (the floor)", "data banks", *busy.index[2:]]
+    cycles = busy / 100 * counted.loc[f"SM cycles {counters.UNIT}"]
+    columns = {"cycles": cycles.round(3), "%": busy.round(1)}
+    return pandas.concat(columns, axis=1).swaplevel(axis=1)[list(names)]
