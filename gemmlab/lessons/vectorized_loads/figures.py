@@ -26,7 +26,7 @@ SHARED = "shared memory"
 
 @styled
 def access_widths(accesses: Mapping[str, Access]) -> Picture:
-    """What one warp asks of global memory in one instruction, for each named access.
+    """What one warp requests of global memory in one instruction, for each named access.
 
     Memory is drawn in lines of 128 bytes, those that the access touches, each of four sectors.
     Every box is what one lane requests, with the lane's number.
@@ -35,7 +35,7 @@ def access_widths(accesses: Mapping[str, Access]) -> Picture:
     """
     left, row, head, gap = MARGIN + 0.85, 0.24, 0.62, 0.18
     height = sum(head + row * len(_lines(access)) + gap for access in accesses.values())
-    words = "each row a line of 128 bytes, in four sectors; each box what one lane asks for"
+    words = "each row a line of 128 bytes, in four sectors; each box what one lane requests"
     parts = [
         f"a {access.op} of {access.array} in {name} moves {_cost(access)}"
         for name, access in accesses.items()
@@ -125,13 +125,13 @@ def staging(trace: Trace) -> Picture:
     banks = Counter((np.unique(first) % BANKS).tolist())
     caption = (
         f"Warp {WARP} of block {BLOCK} of {trace.kernel_name} at its first load of A. "
-        "Numbers are lanes. Each lane brings four neighbours of a row and stores them one by one. "
-        f"Each row of shared memory is {BANKS} words, one in each bank. The first of the four "
-        f"stores, dark, falls into {plural(len(banks), 'bank')} of {BANKS} and takes "
-        f"{plural(max(banks.values()), 'wavefront')}."
+        "Numbers are lanes. Each lane loads four neighbours of a row and stores them one by one. "
+        f"Each row drawn of shared memory is {BANKS} words, one in each bank. "
+        f"The first of the four stores, dark, falls into {plural(len(banks), 'bank')} of {BANKS} "
+        f"and takes {plural(max(banks.values()), 'wavefront')}."
     )
     for lanes in readers.values():
-        caption += f" The 16 bytes outlined are what {lanes_in_words(lanes)} ask for in the "
+        caption += f" The 16 bytes outlined are what {lanes_in_words(lanes)} read in the "
         caption += "warp's first load of the tile."
     fig = page(title, height, caption, key=key)
     top = fig.top + head
