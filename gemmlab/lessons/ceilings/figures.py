@@ -25,8 +25,8 @@ def spread(samples: Mapping[str, Sequence[float]]) -> Picture:
             words += f", from {style.digits(min(times))} to {style.digits(max(times))}"
         parts.append(words)
     caption = f"Every mark is one time, every line a median: {'; '.join(parts)}."
-    fig = page("", len(samples) * PITCH + 0.68, caption)
-    ax = rows_of(fig, list(samples), 0.2, PITCH)
+    fig = page("Single times, and their median", len(samples) * PITCH + 0.68, caption)
+    ax = rows_of(fig, list(samples), fig.top + 0.1, PITCH)
     wide = high > 20 * low
     if wide:
         ax.set(xscale="log", xlim=(low / 1.5, high * 1.5))

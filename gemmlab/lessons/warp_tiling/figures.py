@@ -156,11 +156,9 @@ def _draw_pieces(ax: Axes, name: str, pieces: list[int]) -> None:
     for at in range(many):
         place = (0, at) if upright else (at, 0)
         box(ax, *place, 1, 1, facecolor=style.tint(ARRAYS[name], 0.45))
-    middles = [at + 0.5 for at in range(many)]
-    if upright:
-        ax.set_yticks(middles, [f"{row}–{row + FLOATS - 1}" for row in pieces])
-    else:
-        ax.set_xticks(middles, [str(column) for column in pieces])
+    (ax.set_yticks if upright else ax.set_xticks)(
+        [at + 0.5 for at in range(many)], [f"{first}–{first + FLOATS - 1}" for first in pieces]
+    )
     number_above(ax, pad=3)
 
 
@@ -202,10 +200,10 @@ def _draw_lanes(ax: Axes, parts: _Levels) -> None:
 
 def _notes(parts: _Levels) -> list[str]:
     lines = []
-    for name, where in (("A", "at the left: four rows"), ("B", "above: four columns")):
+    for name, where in (("A", "left: four rows"), ("B", "above: four columns")):
         pieces, counts = np.unique(parts.loads[name].pieces, return_counts=True)
         by = " or ".join(map(str, sorted(set(counts.tolist()))))
         lines.append(
-            f"{name}, {where} of one k, 16 bytes. {len(pieces)} of them, each for {by} lanes."
+            f"{name}, {where} of one k, 16 bytes; {len(pieces)} pieces, {by} lanes read each."
         )
-    return [*lines, "A colour for each eight lanes; thick lines around each four."]
+    return [*lines, "Each colour is a quarter of the warp; thick lines enclose four lanes."]
