@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -82,8 +83,9 @@ def pytest_sessionfinish(session):
     """Nothing that was compiled grows old; workers leave it to the process that started them."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         for path in COMPILED.iterdir():
-            if path.stat().st_mtime < time.time() - DAYS * 86_400:
-                path.unlink()
+            with suppress(FileNotFoundError):  # another run has removed it
+                if path.stat().st_mtime < time.time() - DAYS * 86_400:
+                    path.unlink()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -18,6 +18,7 @@ from gemmlab.analysis import facts, known_differences, recorded
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.lessons.autotuning import drawn_shapes
+from gemmlab.lessons.fp8 import tables as fp8
 from gemmlab.lessons.grouped import tables as grouped
 from gemmlab.loading import load
 from gemmlab.notebook import overview
@@ -78,7 +79,7 @@ def judged_sentence() -> str:
     return (
         "At shapes drawn at random after the choice was fixed, the geometric mean of cuBLAS's time "
         f"over that of `gl.matmul` is {plots.style.listed(means)} "
-        f"({plots.style.provenance(judged)}). {grouped.types_sentence()}"
+        f"({plots.style.provenance(judged)}). {fp8.types_sentence()}"
     )
 
 
@@ -178,7 +179,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "ladder": ladder_table,
     "sources": lambda page: f"The markers' sources: {published.links()}.",
     "gpus": lambda page: gpus_table(),
-    "types": lambda page: grouped.types_beside_libraries(),
+    "types": lambda page: fp8.types_beside_libraries(),
     "groups": lambda page: grouped.groups_beside_libraries(),
     "judged": lambda page: judged_sentence() if page == README else judged_table(),
     "counters": lambda page: "\n".join(

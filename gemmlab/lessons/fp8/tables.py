@@ -10,12 +10,13 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BLOCK, ElementType, Scales
-from gemmlab.lessons.fp8 import measure
+from gemmlab.lessons.fp8 import measure, types
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.lessons.warp_specialized import comparisons
+from gemmlab.plots import style
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE, SQUARES
 from ptxsim.architectures import WARP
@@ -238,3 +239,41 @@ def _regions(
             deep = (along * depth, min((along + 1) * depth, k)) if depth else (0, k)
             regions.append(Region((low, high), deep))
     return tuple(regions)
+
+
+# ---- beside libraries, as pages show it ----------------------------------------------------------
+
+SHAPES = ("4096×4096×4096", "8192×8192×8192", "4096×7168×2048", "128×7168×2048", "64×4096×7168")
+EARLY = "Launches of ours overlap with the launch before them, those of libraries do not."
+KERNELS = (  # type, step of the record, its column that has the share, and of what it is a share
+    ("int8", "INT8", "% of cuBLASLt", "the fastest that cuBLASLt proposes"),
+    ("tf32", "TF32", "% of cuBLASLt", "cuBLAS's first choice"),
+    ("tf32", "TF32", "% of its fastest proposal", "the fastest that cuBLASLt proposes"),
+    ("fp8", "FP8 with scales of blocks", "% of cuBLASLt",
+     "the fastest that cuBLASLt proposes for the same scales"),
+)  # fmt: skip
+
+
+def types_beside_libraries() -> str:
+    """INT8, TF32 and FP8 with scales of blocks as a Markdown table. Raises NoRecord."""
+    lines = [f"| TFLOP/s, % | {' | '.join(SHAPES)} | of |", "|---" * (len(SHAPES) + 2) + "|"]
+    for name, step, column, share in KERNELS:
+        every = types.fastest(name)
+        rows = every[every["kernel"] == step].set_index("M×N×K").loc[[*SHAPES]]
+        pairs = zip(rows["TFLOP/s"], rows[column], strict=True)
+        cells = " | ".join(f"{rate:.0f}, {percent:.1f} %" for rate, percent in pairs)
+        lines.append(f"| {step} | {cells} | {share} |")
+    source = style.provenance(pandas.concat(table.read() for table in types.EVIDENCE))
+    return "\n".join(
+        [*lines, "", f"INT8: TOPS. {source}; medians, in turn with the library. {EARLY}"]
+    )
+
+
+def types_sentence() -> str:
+    """The same at 4096³ in a sentence: each beside what NVIDIA's library takes. Raises NoRecord."""
+    shares = []
+    for name, step, column, _ in (KERNELS[0], KERNELS[1], KERNELS[3]):
+        rows = types.fastest(name).set_index(["M×N×K", "kernel"])
+        library = "cuBLAS" if name == "tf32" else "cuBLASLt"
+        shares.append(f"{rows[column][SHAPES[0], step]:.1f} % of {library} in {step}")
+    return f"At 4096³ it reaches {style.listed(shares)}."

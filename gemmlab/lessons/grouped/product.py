@@ -15,7 +15,7 @@ from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import BRAIN, HALF, SIMULATED, Problem, Rung, Settings
 from gemmlab.ladder.precision import BLOCK
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, WHOLE, most_products
+from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, most_products
 from gemmlab.loading import load
 from gemmlab.products.scaling import scaling_of
 
@@ -24,8 +24,6 @@ FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
 SMALL = {"BM": 64, "BN": 128, "STAGES": 8}
 # In FP8.
 LARGE_FP8, FLAT_FP8 = (GROUPED_FP8.families[at] for at in (0, 5))
-FP8_TYPES = ("uint8", "float8_e4m3fn")
-WHOLE_K = 16  # of FP8: rows of A and B begin at whole 16 bytes
 MOST_PACKED = 1024
 
 _packed: dict[tuple, PackedLaunches] = {}
@@ -58,18 +56,16 @@ def grouped_matmul(
     for name, value in (("masked", masked), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):
             raise ArgumentError(f"{name} is {value!r}: it must be True or False")
-    in_fp8 = scales is not None
-    problem = _checked(A, B, masked, transpose_b, in_fp8)
+    rung = GROUPED if scales is None else GROUPED_FP8
+    problem = _checked(A, B, masked, transpose_b, rung)
     shape, stored = (*A.shape[:-1], problem.n), A.dtype
-    if in_fp8:
+    if scales is not None:
         _check_scales(scales, A, problem)
-        stored = np.dtype(
-            sys.modules["ml_dtypes"].bfloat16 if stored.name in FP8_TYPES[1:] else "u2"
-        )
+        stored = np.dtype("u2" if stored == np.uint8 else sys.modules["ml_dtypes"].bfloat16)
     if out is not None:
         _check_out(out, shape, stored, A, B)
-    rung, what = GROUPED_FP8 if in_fp8 else GROUPED, {"MASKED": int(masked)}
-    if not in_fp8:
+    what = {"MASKED": int(masked)}
+    if scales is None:
         what |= {"DTYPE": int(stored != HALF.a.storage), "OP_B": int(transpose_b)}
     of_these = suited(problem, (gpu() or SIMULATED).sm_count, rung)
     kernel = _kernel(rung.name, tuple((what | of_these).items()))
@@ -127,10 +123,11 @@ def _launch(kernel: Kernel, operands: Operands) -> None:
     _packed[key].enqueue_with(operands.arrays(), 1.0, 0.0)
 
 
-def _checked(A: Any, B: Any, masked: bool, transposed: bool, in_fp8: bool) -> Problem:
+def _checked(A: Any, B: Any, masked: bool, transposed: bool, rung: Rung) -> Problem:
     """The products, of their rows on average or their capacity. Raises ArgumentError."""
     means = {"A": "(products, capacity, K)" if masked else "(rows, K)", "B": "(products, K, N)"}
-    names, takes = FP8_TYPES, "with scales float8_e4m3fn or its bits as uint8"
+    in_fp8 = rung is GROUPED_FP8
+    names, takes = ("uint8", "float8_e4m3fn"), "with scales float8_e4m3fn or its bits as uint8"
     if not in_fp8:
         names = (HALF.name, "uint16", BRAIN.name)
         takes = "float16, and bfloat16 or its bits as uint16, and FP8 with scales"
@@ -156,10 +153,10 @@ def _checked(A: Any, B: Any, masked: bool, transposed: bool, in_fp8: bool) -> Pr
         raise ArgumentError(
             f"A is {A.shape} and B {products} matrices of {k}×{n}: they do not go together"
         )
-    of_k = WHOLE_K if in_fp8 else WHOLE
-    if not k or k % of_k or n % WHOLE:
+    of_n, of_k = rung.multiples(rung.defaults)
+    if not k or k % of_k or n % of_n:
         raise ArgumentError(
-            f"K is {k} and N is {n}: grouped_matmul takes multiples of {of_k} and of {WHOLE}, and "
+            f"K is {k} and N is {n}: grouped_matmul takes multiples of {of_k} and of {of_n}, and "
             "no K of 0"
         )
     height = A.shape[1] if masked else ceil_div(len(A), max(1, products))

@@ -10,7 +10,7 @@ from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
-from gemmlab.lessons.fp8 import types
+from gemmlab.lessons.fp8.tables import EARLY
 from gemmlab.lessons.grouped.measure import CASES, FP8_CASES, IN_FP8, TABLE, WAYS, Case, K, N
 from gemmlab.plots import style
 
@@ -121,43 +121,7 @@ def account(tall: int, wide: int, sm_count: int) -> pandas.DataFrame:
 
 # ---- beside libraries, as pages show it ----------------------------------------------------------
 
-SHAPES = ("4096×4096×4096", "8192×8192×8192", "4096×7168×2048", "128×7168×2048", "64×4096×7168")
-EARLY = "Launches of ours overlap with the launch before them, those of libraries do not."
-KERNELS = (  # type, step of the record, its column that has the share, and what that is a share of
-    ("int8", "INT8", "% of cuBLASLt", "INT8", "the fastest that cuBLASLt proposes"),
-    ("tf32", "TF32", "% of cuBLASLt", "TF32", "cuBLAS's first choice"),
-    ("tf32", "TF32", "% of its fastest proposal", "TF32", "the fastest that cuBLASLt proposes"),
-    (
-        "fp8", "FP8 with scales of blocks", "% of cuBLASLt", "FP8, scales of blocks",
-        "the fastest that cuBLASLt proposes for the same scales",
-    ),
-)  # fmt: skip
 SHOWN = ("4 of 8192", "8 of 4096", "128 of 1 to 64", "64 masked, 192 of 256")
-
-
-def types_beside_libraries() -> str:
-    """INT8, TF32 and FP8 with scales of blocks as a Markdown table. Raises NoRecord."""
-    lines = [f"| TFLOP/s, % | {' | '.join(SHAPES)} | of |", "|---" * (len(SHAPES) + 2) + "|"]
-    for name, step, column, label, share in KERNELS:
-        every = types.fastest(name)
-        rows = every[every["kernel"] == step].set_index("M×N×K").loc[[*SHAPES]]
-        pairs = zip(rows["TFLOP/s"], rows[column], strict=True)
-        cells = " | ".join(f"{rate:.0f}, {percent:.1f} %" for rate, percent in pairs)
-        lines.append(f"| {label} | {cells} | {share} |")
-    source = style.provenance(pandas.concat(table.read() for table in types.EVIDENCE))
-    return "\n".join(
-        [*lines, "", f"INT8: TOPS. {source}; medians, in turn with the library. {EARLY}"]
-    )
-
-
-def types_sentence() -> str:
-    """The same at 4096³ in a sentence: each beside what NVIDIA's library takes. Raises NoRecord."""
-    shares = []
-    for name, step, column, label, _ in (KERNELS[0], KERNELS[1], KERNELS[3]):
-        rows = types.fastest(name).set_index(["M×N×K", "kernel"])
-        library = "cuBLAS" if name == "tf32" else "cuBLASLt"
-        shares.append(f"{rows[column][SHAPES[0], step]:.1f} % of {library} in {label}")
-    return f"At 4096³ it reaches {style.listed(shares)}."
 
 
 def groups_beside_libraries() -> str:

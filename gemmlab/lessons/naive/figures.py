@@ -47,7 +47,7 @@ def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
     title = "SM cycles per warp FMA, and what is busy in them"
     fig = page(title, 0.1 + ROW * len(names) + 0.6, caption, source, key=[*LOOKS.items()])
     ax = rows_of(
-        fig, names, fig.top + 0.1, ROW, right=WIDTH - MARGIN - 0.35, gid="cycles",
+        fig, names, fig.top + 0.1, ROW, right=WIDTH - MARGIN - 0.35,
         xlim=(0, 1.02 * table.to_numpy().max()), xlabel="SM cycles per warp FMA",
     )  # fmt: skip
     for at, name in enumerate(names):
@@ -89,7 +89,7 @@ def l1_banks(kernel: Kernel, ks: Iterable[int]) -> Picture:
         cost = plural(len(rows), "wavefront")
         fig.text_at(MARGIN, top, f"K = {k}: {cost}", size=NORMAL, weight="bold")
         size = (WIDTH - 2 * MARGIN, heights[k])
-        ax = fig.add_axes_at(MARGIN, top + 0.42, *size, gid=f"K = {k}")
+        ax = fig.add_axes_at(MARGIN, top + 0.42, *size)
         bare(ax, BANKS, len(rows))
         box(ax, 0, 0, BANKS, len(rows), facecolor="white", zorder=0)
         ax.vlines(range(BANKS + 1), 0, len(rows), color=style.GRID, linewidth=0.5)
