@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pandas
 import pytest
+from figures import test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.ladder import Problem
+from gemmlab.lessons.batched import figures
 from gemmlab.lessons.batched import measure as batches
 from gemmlab.lessons.batched import tables as copies
 from gemmlab.records import registry
@@ -93,3 +95,16 @@ def test_layouts_are_counted_by_their_letters():
     for ops, (a, b) in by_element.items():
         assert table.loc[ops, "bytes a lane of A"] == (4 if a else 16), ops
         assert table.loc[ops, "copies of B"] == (32 if b else 8), ops
+
+
+@pytest.fixture
+def figure():
+    return figures.shares(batches.TABLE.read())
+
+
+def test_shares_over_the_number_of_products_begin_and_end_as_recorded(figure):
+    rows = batches.TABLE.read().query("way == @batches.CUBLAS and m == 64").sort_values("batch")
+    first, last = 100 * rows["ratio"].iloc[[0, -1]]
+    assert f"64×64×64 from {first:.0f} to {last:.0f} %" in " ".join(words(figure)).replace(
+        "\n", " "
+    )

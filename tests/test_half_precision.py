@@ -1,6 +1,7 @@
 """Kernels of float16 matrices: what they take, how exact they must be, and what is counted."""
 
 import numpy as np
+import pandas
 import pytest
 from figures import test_it_can_be_read  # noqa: F401
 from hypothesis import given, settings
@@ -139,9 +140,27 @@ def test_the_traced_layout_is_the_documented_one():
         assert (np.bincount(fragments.lanes_of(layout[name]).ravel()) == 8).all()
 
 
-@pytest.fixture(scope="module")
-def figure():
-    return figures.fragments(fragments.by_wmma())
+@pytest.fixture(
+    params=(
+        lambda: figures.fragments(fragments.by_wmma()),
+        lambda: figures.cycles("10_register_banks", "14_wmma"),
+        lambda: figures.speeds(
+            pandas.concat([gl.load(name).benchmark() for name in ("10_register_banks", "14_wmma")])
+        ),
+    ),
+    ids=("fragments", "cycles", "speeds"),
+)
+def figure(request):
+    return request.param()
+
+
+def test_the_account_of_a_warp_mma_has_the_floors_of_both_units():
+    """64 warp FMAs take 16 cycles of 128 FP32 units; mma.sync was measured."""
+    table = figures.account("10_register_banks", "14_wmma")
+    assert table[figures.ALONE]["10_register_banks"] == pytest.approx(16)
+    assert table[figures.ALONE]["14_wmma"] == pytest.approx(1.5, rel=0.01)
+    share = gl.counters.tensor_cycles("14_wmma").loc["products at the ceiling", "%"]
+    assert round(100 * table[figures.ALONE]["14_wmma"] / table["SM cycles"]["14_wmma"]) == share
 
 
 def test_fragments_lie_as_ptx_documents_them():

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 import record_forms
+from figures import test_it_can_be_read  # noqa: F401
 
 import gemmlab as gl
 import ptxsim
@@ -18,6 +19,7 @@ from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, INTEGER, TF32
 from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.shapes import ceil_div
+from gemmlab.lessons.mma_sync import figures as mma_figures
 from gemmlab.lessons.mma_sync import lanes as mma_lanes
 from gemmlab.lessons.mma_sync import measure
 from gemmlab.lessons.mma_sync import tables as precisions
@@ -331,3 +333,37 @@ def test_fractions_and_largest_numbers_are_those_of_the_types():
         assert finite.max() == precisions.LARGEST[name]
         fraction = precisions.FRACTION[name][2]
         assert len(np.unique(finite[(finite >= 1) & (finite < 2)])) == 2**fraction
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+ROWS = {"rows as they are": 0, "swizzled rows": 1}
+
+
+@pytest.fixture(scope="module")
+def traces():
+    small = {"BM": 64, "BN": 64, "BK": 64, "WM": 32, "WN": 32}
+    kernels = {name: gl.load("15_mma_sync", SWIZZLE=on, **small) for name, on in ROWS.items()}
+    return {name: kernel.trace(64, 64, 64) for name, kernel in kernels.items()}
+
+
+@pytest.fixture(params=("registers", "chunks"))
+def figure(request, traces):
+    if request.param == "chunks":
+        return mma_figures.chunks(traces)
+    return mma_figures.registers(traces["rows as they are"], mma_lanes.by_mma())
+
+
+def test_a_swizzled_row_has_its_chunks_in_the_order_of_an_xor(traces):
+    places = np.arange(64).reshape(8, 8)
+    for name, on in ROWS.items():
+        expected = places % 8 ^ (places // 8 if on else 0)
+        assert (mma_figures._stored(traces[name]).reshape(8, 8) == expected).all()
+        assert len(set(mma_figures._banks_read(traces[name]))) == (8 if on else 1)
+
+
+def test_the_holder_of_an_element_is_the_documented_one():
+    """PTX: c[0], c[1] of lane 4g + t are row g, columns 2t and 2t + 1; then the same of g + 8."""
+    for row, column in ((0, 0), (45, 27), (63, 63)):
+        of_piece, lane = row % 16, 4 * (row % 8) + column % 8 // 2
+        assert mma_lanes.holder_of_c(row, column) == (lane, of_piece // 8 * 2 + column % 2)

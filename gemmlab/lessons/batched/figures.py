@@ -10,25 +10,57 @@ from gemmlab.lessons.batched import measure as ways
 from gemmlab.lessons.batched.tables import BANKS, WORD_BYTES, Copy
 from gemmlab.plots import style
 from gemmlab.plots.cells import SECTOR_BYTES, bare, box
-from gemmlab.plots.charts import Curve, draw_curves, note
+from gemmlab.plots.charts import Curve, draw_curves, note, room_for
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
 OURS, THEIRS = style.kernel_style(ways.RUNG), style.kernel_style("cublas")
-AT_ONCE, IN_A_GRAPH, IN_BRANCHES, IN_A_LOOP = "-", "--", (0, (3, 1, 1, 1)), ":"
+AT_ONCE, IN_A_GRAPH, IN_A_LOOP = "-", "--", ":"
 LOOKS = {
     way: {"color": whose["color"], "marker": whose["marker"], "markersize": 4.5, "linewidth": 1.4,
           "linestyle": line}
     for way, whose, line in (
-        (ways.LOOP, OURS, IN_A_LOOP), (ways.GRAPH, OURS, IN_A_GRAPH),
-        (ways.BRANCHED, OURS, IN_BRANCHES), (ways.ONE, OURS, AT_ONCE),
-        (ways.CUBLAS_LOOP, THEIRS, IN_A_LOOP), (ways.CUBLAS_GRAPH, THEIRS, IN_A_GRAPH),
+        (ways.LOOP, OURS, IN_A_LOOP), (ways.GRAPH, OURS, IN_A_GRAPH), (ways.ONE, OURS, AT_ONCE),
         (ways.CUBLAS, THEIRS, AT_ONCE),
     )
 }  # fmt: skip
 """Of each way: whose it is, and how it is launched."""
 LEFT, GAP, HEIGHT = 0.75, 0.3, 3.6  # inches
+SIZES = {  # colour and marker of each size of products; none is a matrix's
+    32: (style.PURPLE, "o"), 64: (style.ORANGE, "D"), 128: (style.SKY, "s"),
+}  # fmt: skip
+
+
+@styled
+def shares(table: pandas.DataFrame) -> Picture:
+    """The speed of 13 in one launch over the number of products, in percent of cuBLAS's batch.
+
+    table: as measure.TABLE has it. A curve for each size of square products.
+    """
+    rows = table[table["way"] == ways.CUBLAS].sort_values("batch")
+    rows = rows.assign(share=100 * rows["ratio"])  # its time in those of 13, measured in turn
+    given, parts = [], []
+    for size, (colour, marker) in SIZES.items():
+        of_size = rows[rows["m"] == size]
+        look = {"color": colour, "marker": marker}
+        name = f"{size}×{size}×{size}"
+        given.append(Curve(name, list(of_size["batch"]), list(of_size["share"]), look))
+        first, last = of_size["share"].iloc[[0, -1]]
+        parts.append(f"{name} from {first:.0f} to {last:.0f} %")
+    caption = (
+        f"13 in one launch, in percent of the speed of cuBLAS's batched call. From "
+        f"{rows['batch'].min()} product to {rows['batch'].max():,}: {'; '.join(parts)}."
+    )
+    fig = page("Share of cuBLAS, over the number of products", 2.9 + 0.62, caption,
+               style.provenance(rows))  # fmt: skip
+    width = WIDTH - LEFT - MARGIN - room_for(curve.name for curve in given)
+    ax = fig.add_axes_at(LEFT, fig.top, width, 2.9)
+    draw_curves(ax, given, scale="linear")
+    ax.axhline(100, color=style.BLACK, linestyle="--", linewidth=1.4)
+    note(ax, "cuBLAS", (16, 100), (0, 4), size=NORMAL, va="bottom", ha="center")
+    ax.set(xlabel="products of the batch", ylabel="% of cuBLAS")
+    return fig
 
 
 @styled

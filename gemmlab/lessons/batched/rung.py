@@ -38,7 +38,6 @@ RUNG = Rung(
     idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
     inner_loop=(
         ("if (copied_k >= copied_matrices.K)", "copied_k += BK"),
-        ("pipeline.release(", "return k_left"),
         ("for (; tile.product < batch", "accumulators, alpha, beta"),
     ),
     parameters=(

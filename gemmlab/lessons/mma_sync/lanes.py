@@ -74,3 +74,10 @@ def in_a_square(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         numbers = places[..., 0] * ROWS + places[..., 1]
         numbers_of[name] = np.array([row[mask] for row, mask in zip(numbers, inside, strict=True)])
     return numbers_of
+
+
+def holder_of_c(row: int, column: int) -> tuple[int, int]:
+    """The lane that holds an element of a warp's part of C in FP16, and 0 to 3 for c[0] to c[3]."""
+    held = by_mma()["C"]
+    ((lane, place),) = np.argwhere((held == (row % ROWS, column % 8)).all(axis=-1))
+    return int(lane), int(place) % 4

@@ -1,18 +1,30 @@
-"""Which lane of a warp holds which element of the pieces that tensor cores multiply."""
+"""Which lane holds which element of the pieces that tensor cores multiply, and the account of an
+SM's cycles for them."""
 
+import math
 from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
+import pandas
 from matplotlib.axes import Axes
 
+from gemmlab import ladder
+from gemmlab.analysis import counters
+from gemmlab.ladder import SINGLE
+from gemmlab.lessons.naive import figures as naive_figures
 from gemmlab.lessons.wmma.fragments import PIECE, lanes_of
 from gemmlab.plots import style
-from gemmlab.plots.cells import box, draw_grid, name_above, product_axes
-from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.style import ARRAYS, NORMAL, WIDTH
+from gemmlab.plots.cells import box, draw_grid, name_above
+from gemmlab.plots.charts import at_edge, bar, note, rows_of
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.style import ARRAYS, MARGIN, WIDTH
+from gemmlab.records import roofs as roofs_recorded
+from gemmlab.records import runs
+from gemmlab.records.runs import Measured
+from ptxsim.architectures import WARP
 
-SIDE, GAP, TOP = 3.1, 0.75, 0.55  # inches: of a matrix, between two, above the first
+SIDE, GAP, TOP = 2.55, 0.4, 0.5  # inches: of a matrix, between two, above them
 LANE = 0  # whose elements are dark
 SHARES = (0.1, 0.3)  # of a matrix's colour, for lanes next to each other
 CHOSEN = 0.8  # and for the lane that is looked at
@@ -35,13 +47,12 @@ def fragments(held: Mapping[str, np.ndarray]) -> Picture:
         "The lane of the warp that holds each element, two neighbours to a number. "
         f"Lane {LANE} holds {'; '.join(parts)}."
     )
-    fig = page("", TOP + 2 * SIDE + GAP + 0.03, caption)
-    left = (WIDTH - 2 * SIDE - GAP) / 2
-    axes = product_axes(fig, left, TOP, (SIDE, SIDE), (SIDE, SIDE), (GAP, GAP))
-    for name, owner in lanes.items():
-        name_above(axes[name], f"{name}, {PIECE} × {PIECE}", 26)
-        _draw(axes[name], name, owner)
-    fig.text_at(left, TOP, f"A number is a lane.\nDark: lane {LANE}.", size=NORMAL)
+    fig = page(f"Which lane holds what: dark is lane {LANE}", TOP + SIDE + 0.1, caption)
+    left = (WIDTH - 3 * SIDE - 2 * GAP) / 2 + 0.1
+    for at, (name, owner) in enumerate(lanes.items()):
+        ax = fig.add_axes_at(left + at * (SIDE + GAP), fig.top + TOP, SIDE, SIDE, gid=f"map {name}")
+        name_above(ax, f"{name}, {PIECE} × {PIECE}", 22)
+        _draw(ax, name, owner)
     return fig
 
 
@@ -61,3 +72,107 @@ def _draw(ax: Axes, name: str, owner: np.ndarray) -> None:
 def _some(noun: str, numbers: np.ndarray) -> str:
     different = [str(number) for number in np.unique(numbers)]
     return f"{noun}{'s' if len(different) > 1 else ''} {style.listed(different)}"
+
+
+# ---- speeds --------------------------------------------------------------------------------------
+
+BAR = 0.34  # inches, of a kernel in one precision
+TYPES = {"float32": "FP32", "float16": "FP16"}
+UNITS = {"float32": "FP32 units", "float16": "mma.sync"}
+
+
+@styled
+def speeds(table: pandas.DataFrame, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
+    """What kernels in FP32 and in FP16 reach at one shape (M, N, K), and what their units can.
+
+    table: as kernel.benchmark() gives, of one or several kernels.
+    """
+    m, n, k = shape
+    rows = table.query("m == @m and n == @n and k == @k")
+    names = [f"{style.kernel_label(row.kernel)} in {TYPES[row.dtype]}" for row in rows.itertuples()]
+    roofs = roofs_recorded.recorded_ceilings()
+    ceilings = {dtype: roofs.arithmetic(dtype) / 1e12 for dtype in dict.fromkeys(rows["dtype"])}
+    parts = [f"{name}: {rate / 1e3:.1f}" for name, rate in zip(names, rows["gflops"], strict=True)]
+    limits = [f"{ceiling:.1f} with {UNITS[dtype]}" for dtype, ceiling in ceilings.items()]
+    caption = (
+        f"TFLOP/s at {style.shape_label(m, n, k)}: {'; '.join(parts)}. Dashed: the most that was "
+        f"measured with operands in registers, {style.listed(limits)}."
+    )
+    height = 0.3 + BAR * len(rows) + 0.6
+    fig = page("Speed in two precisions", height, caption, style.provenance(rows))
+    ax = rows_of(
+        fig, names, fig.top + 0.3, BAR, right=WIDTH - MARGIN - 0.4,
+        xlim=(0, 1.02 * rows["gflops"].max() / 1e3), xlabel="TFLOP/s",
+    )  # fmt: skip
+    for at, row in enumerate(rows.itertuples()):
+        value = row.gflops / 1e3
+        bar(ax, at, 0, value, **swatch(style.kernel_style(row.kernel)["color"]))
+        at_edge(ax, at, f"{value:.1f}")
+    for dtype, ceiling in ceilings.items():
+        ax.axvline(ceiling, color=style.PURPLE, linestyle="--", linewidth=1.0)
+        note(ax, f"{UNITS[dtype]}: {ceiling:.0f}", (ceiling, 0), (0, 4), ha="center")
+    return fig
+
+
+# ---- the account of cycles -----------------------------------------------------------------------
+
+MMA = 16 * 8 * 16  # multiply-adds of one mma.sync of 16 bits, an instruction of a warp
+ALONE = "the multiply-adds alone, at the ceiling of their unit: the floor"
+LOOKS = {
+    "SM cycles": swatch(style.FAINT, 0.3),
+    "banks of L1 and shared memory busy": swatch(style.ORANGE),
+    ALONE: swatch(style.PURPLE, 0.8),
+}
+
+
+@styled
+def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
+    """The account of cycles for a warp MMA, as naive.figures.cycles has it for a warp FMA.
+
+    names: rungs in 16 bits by mma.sync or in float32, shape: (M, N, K). Three bars each, for
+    16×8×16 multiply-adds: the keys of LOOKS.
+    """
+    table = account(*names, shape=shape)
+    recorded = [runs.replay_at(Measured(ladder.find(name)), *shape) for name in names]
+    source = style.provenance(pandas.DataFrame({
+        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
+    }))  # fmt: skip
+    parts = [
+        f"{name} takes {total:.2f} SM cycles, the multiply-adds alone would take {alone:.2f}, and "
+        f"the banks are busy in {banks:.2f}"
+        for name, (total, banks, alone) in zip(names, table.to_numpy(), strict=True)
+    ]
+    singles = any(ladder.find(name).precision is SINGLE for name in names)
+    unit = f"a warp MMA{f', or {MMA // WARP} warp FMAs' if singles else ''}"
+    caption = (
+        f"For 16×8×16 multiply-adds, {unit}, at {style.shape_label(*shape)}: {'; '.join(parts)}."
+    )
+    title = "SM cycles per warp MMA, and what is busy in them"
+    height = 0.1 + naive_figures.ROW * len(names) + 0.6
+    fig = page(title, height, caption, source, key=[*LOOKS.items()])
+    ax = rows_of(
+        fig, names, fig.top + 0.1, naive_figures.ROW, right=WIDTH - MARGIN - 0.35,
+        xlim=(0, 1.02 * table.to_numpy().max()), xlabel=f"SM cycles for {unit}",
+    )  # fmt: skip
+    for at, name in enumerate(names):
+        for lane, (what, look) in enumerate(LOOKS.items()):
+            value, row = table.loc[name, what], at + (lane - 1) * 0.27
+            bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
+            note(ax, f"{value:.2f}", (value, row + 0.5), (4, 0), va="center")
+    return fig
+
+
+def account(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
+    """For 16×8×16 multiply-adds at (M, N, K), a row for each rung: the keys of LOOKS, in SM cycles.
+
+    In float32 the floor is the FP32 units', else mma.sync's, as measured from registers.
+    """
+    each_sm = math.prod(shape) / MMA / runs.current()["gpu"]["sm_count"]
+    rows = {}
+    for name in names:
+        if ladder.find(name).precision is SINGLE:
+            (rows[name],) = MMA / WARP * naive_figures.account(name, shape=shape).to_numpy()
+        else:
+            counted = counters.tensor_cycles(name, shape)["cycles"] / each_sm
+            rows[name] = counted[["counted", "wavefronts", "products at the ceiling"]].to_numpy()
+    return pandas.DataFrame.from_dict(rows, orient="index", columns=[*LOOKS])
