@@ -167,9 +167,10 @@ def first_block():
 
 def test_the_figure_of_boxes_says_how_many(first_block):
     figure = tma_wgmma_figures.boxes(first_block)
-    assert "thread 0 asks for 5 boxes: 1 of A of 128×64 and 4 of B of 64×64" in figure.caption
+    sizes = "1 of A of 128×64 and 4 of B of 64×64"
+    assert f"thread 0 starts the loads of 5 boxes: {sizes}" in figure.caption
     turned = tma_wgmma_figures.boxes(gl.load("17_warp_specialized", OP_B=1).trace(128, 256, STEP))
-    assert "thread 256 asks for 2 boxes" in turned.caption
+    assert "thread 256 starts the loads of 2 boxes" in turned.caption
 
 
 def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
@@ -180,7 +181,7 @@ def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
 
 def test_kernels_without_boxes_are_refused():
     trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
-    with pytest.raises(ValueError, match="brings no boxes"):
+    with pytest.raises(ValueError, match="loads no boxes"):
         tma_wgmma_figures.boxes(trace)
 
 

@@ -13,14 +13,17 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.lessons.persistent import measure
 from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
-from gemmlab.lessons.tma_wgmma import clock_readings
+from gemmlab.lessons.tma_wgmma import clock_readings, figures
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
 from gemmlab.lessons.tma_wgmma.measure import ROADS, TYPES, WAY
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.warp_specialized.tables import stores as stores_of
+from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE
 from gemmlab.records.roofs import WGMMA_TABLE
+from gemmlab.records.runs import Measured
 
 KINDS = {  # one step for each way to read A and B and to write C
     (
@@ -141,9 +144,9 @@ BLOCKS = pandas.DataFrame(
 def test_phases_are_means_and_the_pause_is_between_two_blocks_of_an_sm():
     means = block_phases.phases(BLOCKS)
     of_16 = means.loc["16_tma_wgmma"]
-    assert of_16["until the first tiles are there"] == (10 + 6 + 20 + 8) / 4
-    assert of_16["steps along K"] == (80 + 84 + 70 + 78) / 4
-    assert of_16["C on its way"] == (10 + 6 + 10 + 16) / 4
+    assert of_16["prologue, until the first stage is full"] == (10 + 6 + 20 + 8) / 4
+    assert of_16["mainloop"] == (80 + 84 + 70 + 78) / 4
+    assert of_16["epilogue: C is stored"] == (10 + 6 + 10 + 16) / 4
     assert of_16["until the next block begins"] == (4 + 8) / 2
     phases = list(block_phases.PHASES.values())
     assert of_16["a block"] == of_16[phases].sum()
@@ -185,3 +188,42 @@ def test_each_sum_is_held_once_where_the_kernels_look_for_it():
     row = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8
     col = i // 4 * 8 + thread % 4 * 2 + i % 2
     assert (held == row * 64 + col).all()
+
+
+# ---- the account of cycles -----------------------------------------------------------------------
+
+
+def test_the_account_is_per_wgmma_and_as_many_as_the_gpu_counted():
+    names = ["15_mma_sync", "16_tma_wgmma", "17_warp_specialized", "18_persistent"]
+    table = block_phases.account(*names)
+    assert (table["tensor cores"] < table["SM cycles"]).all()
+    assert list(table["tensor cores"][1:]) == [2 * 64 * 256 * 16 / TENSOR_FLOP_PER_CYCLE] * 3
+    assert table["SM cycles"].is_monotonic_decreasing
+    for name in names[1:]:
+        _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
+        warps = counted["sm__inst_executed_pipe_tensor_op_gmma.sum"]
+        cycles = counted["sm__cycles_active.sum"] / (warps / 4)
+        assert table.loc[name, "SM cycles"] == pytest.approx(cycles)
+
+
+def test_the_figure_of_cycles_says_them():
+    caption = figures.cycles("16_tma_wgmma", "17_warp_specialized").caption
+    assert "16_tma_wgmma takes 155.7 SM cycles" in caption and "128.0 (92 %)" in caption
+
+
+def test_the_steps_of_16_end_with_it_and_with_a_road():
+    steps = block_phases.steps_of_16()
+    assert list(steps["taken"]) == [True, True, True, True, False]
+    assert steps["step"].iloc[3] == "tiles of 128×256: 16 as it is"
+
+
+def test_wgmma_reads_each_operand_once_for_each_warpgroup():
+    assert block_phases.operand_wavefronts("15_mma_sync") == (4 * 128 + 2 * 256) * 128 // 128
+    assert block_phases.operand_wavefronts("16_tma_wgmma") == 2 * (64 + 256) * 128 // 128
+
+
+def test_tma_stores_every_sector_of_a_tile_once():
+    table = stores_of("16_tma_wgmma", "17_warp_specialized")
+    sectors = 128 * 256 * 2 // 32
+    assert list(table.loc["sectors stored"]) == [2 * sectors, sectors]
+    assert list(table.loc["store instructions"]) == [512, 8]

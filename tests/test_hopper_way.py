@@ -31,7 +31,7 @@ def test_blocks_ask_for_as_many_bytes_as_is_counted_of_their_boxes(name, setting
     kernel = gl.load(name, **settings)
     asked = tables.asked_for(kernel.rung, kernel.settings, Problem(256, 512, 128))
     if kernel.settings.get("SPLIT", 1) == 1:
-        traced = moved(schedule(kernel, 256, 512, 128, sm_count=132))["bytes asked for"]
+        traced = moved(schedule(kernel, 256, 512, 128, sm_count=132))["bytes requested"]
     else:  # of the blocks of a tile one alone stores it
         trace = kernel.trace(256, 512, 128)
         boxes = [box for at in range(trace.grid[0]) for box in trace.run.boxes((at, 0, 0))]
@@ -42,7 +42,7 @@ def test_blocks_ask_for_as_many_bytes_as_is_counted_of_their_boxes(name, setting
 def test_no_setting_brings_more_than_l2_delivers():
     for shape in THIN:
         table = tables.at_l2(shape)
-        assert (table["of L2, %"] < 105).all() and (table["MB asked for"] > 0).all()
+        assert (table["of L2, %"] < 105).all() and (table["MB requested"] > 0).all()
     rows = tables.at_l2((128, 7168, 2048))
     fastest = tuning.best(tuning.recorded("17_warp_specialized"), (128, 7168, 2048))
     assert rows["% of cuBLAS"].iloc[0] == fastest["pct_cublas"] and rows["of L2, %"].iloc[0] > 90
@@ -119,11 +119,11 @@ def test_blocks_of_a_cluster_ask_for_parts_of_b_and_both_get_them(of_clusters):
 def test_by_multicast_fewer_boxes_bring_as_much(of_clusters):
     alone = schedule(kernel(CLUSTER=1), 256, 512, 72, sm_count=2)
     both, each = moved(of_clusters), moved(alone)
-    assert both["bytes that arrive"] == each["bytes that arrive"] == each["bytes asked for"]
+    assert both["bytes that arrive"] == each["bytes that arrive"] == each["bytes requested"]
     # Of each step of a cluster's tile: A for two blocks, and B once instead of twice.
     a, b, steps = 128 * 64 * 2, 256 * 64 * 2, 2 * 2
-    assert each["bytes asked for"] == steps * 2 * (a + b)
-    assert both["bytes asked for"] == steps * (2 * a + b)
+    assert each["bytes requested"] == steps * 2 * (a + b)
+    assert both["bytes requested"] == steps * (2 * a + b)
     assert each["boxes"] == steps * 2 * (1 + 4) and both["boxes"] == steps * (2 + 4)
 
 
@@ -146,8 +146,8 @@ def test_what_rounds_need_is_what_their_copies_bring(orders):
             assert row["rows of A"] == len(order.brought(at, "A"))
             assert row["columns of B"] == len(order.brought(at, "B"))
             assert row["GB needed"] == (row["rows of A"] + row["columns of B"]) * k * 2 / 1e9
-        asked = moved(order)["bytes asked for"]  # also the rows of boxes that lie outside
-        assert table["GB asked for"].sum() == pytest.approx(asked / 1e9)
+        asked = moved(order)["bytes requested"]  # also the rows of boxes that lie outside
+        assert table["GB requested"].sum() == pytest.approx(asked / 1e9)
 
 
 def test_one_that_forgets_its_later_tiles_does_not_pass_verification():

@@ -100,7 +100,7 @@ def shares():
 
 # ---- clocks and power ----------------------------------------------------------------------------
 
-ALONE, TOGETHER = "no clusters, sums sent at once", "clusters of 2, sums sent later"
+ALONE, TOGETHER = "no clusters, C stored at once", "clusters of 2, C stored during the next tile"
 TILE, STORE, GAP = 30000, 900, {"17_warp_specialized": 3100, "18_persistent": 1200}
 
 
@@ -125,8 +125,8 @@ def tile_changes():
 
 def test_cycles_without_products_are_those_between_readings_of_the_clock():
     shown = words(tile_changes())
-    assert "17_warp_specialized: 3,000 cycles without products" in shown
-    assert f"18_persistent, {TOGETHER}: 1,100 cycles without products" in shown
+    assert "17_warp_specialized: 3,000 cycles without wgmma" in shown
+    assert f"18_persistent, {TOGETHER}: 1,100 cycles without wgmma" in shown
 
 
 # ---- every figure --------------------------------------------------------------------------------

@@ -33,9 +33,9 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     key = [
         (words, [{"facecolor": style.tint(ARRAYS[array], share)} for array in arrays])
         for arrays, share, words in (
-            ("C", SHOWN[0], "round 0, the first tile of every block: its number"),
-            ("C", SHOWN[1], "round 1"), ("C", LATER[1], "later rounds"),
-            ("AB", NEEDED, "brought in round 0"),
+            ("C", SHOWN[0], "wave 0, the first tile of every block: its number"),
+            ("C", SHOWN[1], "wave 1"), ("C", LATER[1], "later waves"),
+            ("AB", NEEDED, "loaded in wave 0"),
         )
     ]  # fmt: skip
     title = "Which block computes which tile of C, and when"
@@ -45,16 +45,16 @@ def tile_order(*orders: tuple[str, Schedule]) -> Picture:
     needs = [f"{rows:,} rows of A and {columns:,} columns of B" for rows, columns in counts]
     named = [f"{name} {needed}" for (name, _), needed in zip(orders, needs, strict=True)]
     caption = (
-        f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'block')} that stay, with tiles "
-        f"of {first.tile[0]}×{first.tile[1]}, as the copies tell that their threads ask for. "
-        f"A block computes a tile in each of {style.plural(first.rounds, 'round')}. The first "
-        f"round needs: {'; '.join(named)}."
+        f"A product of {m}×{n}×{k} by {style.plural(first.blocks, 'persistent block')}, with tiles "
+        f"of {first.tile[0]}×{first.tile[1]}, traced from the loads of their producers. "
+        f"A block computes a tile in each of {style.plural(first.rounds, 'wave')}. The first "
+        f"wave needs: {'; '.join(named)}."
     )
     fig = page(title, 0.44 + STRIP + GAP + side * min(1.0, down) + 0.12, caption, key=key)
     for at, (name, order) in enumerate(orders):
         left = MARGIN + at * (room + 0.45)
         fig.text_at(left, fig.top, name, size=NORMAL, weight="bold")
-        fig.text_at(left, fig.top + 0.21, f"round 0 needs {needs[at]}", size=SMALL)
+        fig.text_at(left, fig.top + 0.21, f"wave 0 needs {needs[at]}", size=SMALL)
         _draw(fig, order, left, fig.top + 0.44, side)
     return fig
 
@@ -101,19 +101,19 @@ def multicast(schedule: Schedule) -> Picture:
     asked = [_first_step(schedule, block) for block in range(schedule.cluster)]
     key = [
         (
-            f"asked for by block {block}",
+            f"loaded by block {block}",
             [{"facecolor": style.tint(ARRAYS[array], share)} for array in "AB"],
         )
         for block, share in enumerate(SHARES)
     ]
-    title = "One step of a cluster: who asks for which box, and who gets it"
+    title = "One step of a cluster: who loads which box, and who gets it"
     arrived = [_arrived(asked, block) for block in range(schedule.cluster)]
     asks = sum(_bytes(schedule, box) for boxes in asked for box in boxes)
     gets = sum(_bytes(schedule, box) for boxes in arrived for _, box in boxes)
     shared = [box for boxes in asked for box in boxes if len(box.ranks) > 1]
     caption = (
-        f"The boxes of the first step along K, as the copies tell. Of B each block asks for a part "
-        f"and every part goes to both. The two ask for {asks // KIB} KiB and get {gets // KIB} "
+        f"The boxes of the first step along K, traced. Of B each block loads a part "
+        f"and every part goes to both. The two load {asks // KIB} KiB and get {gets // KIB} "
         f"KiB; {len(shared)} boxes go to both."
     )
     fig = page(title, 0.22 + 0.45 + SIDE + 0.15, caption, key=key)
@@ -134,7 +134,7 @@ def _bytes(schedule: Schedule, box: BoxCopy) -> int:
 
 
 def _arrived(asked: list[list[BoxCopy]], block: int) -> list[tuple[int, BoxCopy]]:
-    """(who asked for it, box), in the order of their places in the block's shared memory."""
+    """(who loads it, box), in the order of their places in the block's shared memory."""
     boxes = [
         (asker, box)
         for asker, boxes in enumerate(asked)
@@ -176,7 +176,7 @@ def _draw_shared(
         axis, size = 0 if copy.array == "A" else 1, _bytes(schedule, copy)
         begin, end = copy.corner[axis], copy.corner[axis] + copy.box[axis] - 1
         side = "rows" if copy.array == "A" else "columns"
-        words = f"{copy.array}, {side} {begin}–{end}: {size // KIB} KiB, asked by {asker}"
+        words = f"{copy.array}, {side} {begin}–{end}: {size // KIB} KiB, loaded by {asker}"
         look = {"facecolor": style.tint(ARRAYS[copy.array], SHARES[asker]), "linewidth": 1}
         box(ax, 0, copy.place - first, 1, size, words, {"va": "center"}, **look)
 
@@ -185,9 +185,9 @@ def _draw_shared(
 
 ROW, BAR, BELOW = 0.3, 0.22, 0.62  # inches
 EVENTS = {  # from one event to the next: words of the key, share of the tile's colour, hatch, size
-    ("starts", "ends"): ("copies asked for, or products", 0.5, "", 1.0),
-    ("sends", "sent"): ("sums to shared memory and on to C", 0.2, "///", 0.6),
-    ("sent", "gone"): ("waits until C is there", 0.2, "...", 0.6),
+    ("starts", "ends"): ("the tile's wgmma, or its loads", 0.5, "", 1.0),
+    ("sends", "sent"): ("epilogue: C is stored", 0.2, "///", 0.6),
+    ("sent", "gone"): ("waits until C is in global memory", 0.2, "...", 0.6),
 }
 PRODUCER = "producer"
 TURN = 2  # the tile whose end is shown
@@ -203,34 +203,40 @@ def tile_changes(marks: pandas.DataFrame) -> Picture:
     roles = list(dict.fromkeys(marks["role"]))
     panels = []  # the name of a kernel, its marks, and the cycles without products
     for kernel, rows in marks.groupby(["kernel", "how"], sort=False):
-        consumers = rows[rows["role"] != PRODUCER].groupby("turn")
-        starts, ends = consumers["starts"].min(), consumers["ends"].max()
+        end, gap = between_tiles(rows)
         columns = list(dict.fromkeys(itertools.chain(*EVENTS)))
-        rows = rows.assign(**{name: rows[name] - ends[TURN] for name in columns})
-        gap = max(0, starts[TURN + 1] - ends[TURN])
+        rows = rows.assign(**{name: rows[name] - end for name in columns})
         panels.append((", ".join(filter(None, kernel)), rows, gap))
     each = len(roles) * ROW + BELOW
     key = [
         (words, swatch(style.FAINT, share, hatch=hatch))
         for words, share, hatch, _ in EVENTS.values()
     ]
-    key.append(("a colour is a tile", None))
+    key.append(("each tile has its colour", None))
     gaps = [f"{name} {gap:,.0f}" for name, _, gap in panels]
     caption = (
         "One SM around the end of a tile, by readings of its clock. Cycles from the end of a "
-        f"tile's products to the begin of the next one's: {style.listed(gaps)}."
+        f"tile's wgmma to the start of the next one's: {style.listed(gaps)}."
     )
     title = "Between two tiles of C on one SM"
     fig = page(title, len(panels) * each + 0.1, caption, key=key)
     top = fig.top
     for name, rows, gap in panels:
-        words = f"{name}: {gap:,.0f} cycles without products"
+        words = f"{name}: {gap:,.0f} cycles without wgmma"
         fig.text_at(MARGIN, top, words, size=NORMAL, weight="bold")
         ax = rows_of(fig, roles, top + 0.22, ROW)
         _draw_changes(ax, rows, roles)
         top += each
     ax.set_xlabel("cycles of the SM's clock", size=SMALL)
     return fig
+
+
+def between_tiles(marks: pandas.DataFrame) -> tuple[float, float]:
+    """Of one kernel's marks: when the last warpgroup has the wgmma of tile TURN behind it, and how
+    many cycles later the first one starts those of the next tile."""
+    consumers = marks[marks["role"] != PRODUCER].groupby("turn")
+    starts, ends = consumers["starts"].min(), consumers["ends"].max()
+    return ends[TURN], max(0, starts[TURN + 1] - ends[TURN])
 
 
 def _draw_changes(ax: Axes, rows: pandas.DataFrame, roles: list[str]) -> None:

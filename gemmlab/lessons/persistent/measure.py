@@ -157,7 +157,7 @@ def _how(settings: Settings) -> str:
     if "SEND_LATER" not in settings:
         return ""
     together = settings["CLUSTER"]
-    when = "sums sent later" if settings["SEND_LATER"] else "sums sent at once"
+    when = "C stored during the next tile" if settings["SEND_LATER"] else "C stored at once"
     return f"{f'clusters of {together}' if together > 1 else 'no clusters'}, {when}"
 
 

@@ -39,8 +39,11 @@ RUNG = Rung(
     title="Persistent blocks and clusters",
     idea="blocks that stay compute tile after tile, and two of them share what they bring",
     inner_loop=(
-        ("const auto multiply_next", "};"),
-        ("for (int piece = 0; piece < (LATER", "while (k_tile < k_tiles)"),
+        ("RoundedPairs previous;", "const auto multiply_next"),
+        ("multiply_stage(", "multiply_stage("),
+        ("for (int piece = 0; piece < (LATER", "mbarrier_arrive_in_cluster("),
+        ("round_accumulators(", "round_accumulators("),
+        ("number += clusters;", "}"),
     ),
     parameters=(
         *tma_wgmma.parameters((2, 3, 4, 6, 8)),

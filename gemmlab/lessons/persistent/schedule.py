@@ -78,7 +78,7 @@ def moved(schedule: Schedule) -> dict[str, int]:
     boxes = [box for turn in schedule.turns for box in turn.loads]
     sizes = [prod(box.box) * schedule.element_bytes for box in boxes]
     arrive = sum(size * max(1, len(box.ranks)) for box, size in zip(boxes, sizes, strict=True))
-    return {"boxes": len(boxes), "bytes asked for": sum(sizes), "bytes that arrive": arrive}
+    return {"boxes": len(boxes), "bytes requested": sum(sizes), "bytes that arrive": arrive}
 
 
 def _turns(trace: Trace, block: int, tile: tuple[int, int]) -> list[Turn]:

@@ -1,4 +1,4 @@
-"""The steps from 16 to 18 as recorded, and what 18 requests of L2 and DRAM by its order of tiles.
+"""The steps from 17 to 18 as recorded, and what 18 requests of L2 and DRAM by its order of tiles.
 
 The order is what kernels/common/tile_order.cuh computes in the simulator; nothing is multiplied.
 """
@@ -16,10 +16,11 @@ from gemmlab.ladder import Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma.measure import ROADS, TABLE, TITLES, WAY, steps
-from gemmlab.lessons.tma_wgmma.tables import SHARES, sm_count
+from gemmlab.lessons.tma_wgmma.tables import path as path_of
+from gemmlab.lessons.tma_wgmma.tables import sm_count
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.records import best_by_shape, roofs, runs, tuning
-from gemmlab.records.ablations import HUGE
+from gemmlab.records.ablations import HUGE, Shape
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import LARGE, Measured
 
@@ -65,7 +66,7 @@ def needs(settings: Settings, m: int, n: int, k: int, sm_count: int) -> pandas.D
         rows.append({
             "tiles": len(some) * together, "rows of A": needed[0], "columns of B": needed[1],
             "GB needed": sum(needed) * bytes_of_k / 1e9,
-            "GB asked for": len(some) * sum(size) * bytes_of_k / 1e9,
+            "GB requested": len(some) * sum(size) * bytes_of_k / 1e9,
         })  # fmt: skip
     return pandas.DataFrame(rows, index=pandas.RangeIndex(len(rows), name="round"))
 
@@ -79,30 +80,10 @@ def _covered(tiles: np.ndarray, size: int, end: int) -> int:
     return int(np.minimum(size, end - tiles * size).sum())
 
 
-def path(shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """For plots.path: the steps of the way at this shape (M, N, K), then roads of 18 not taken.
-
-    predicted: of which rung, and what of its settings is not the default.
-    """
-    table = TABLE.read()
-    table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
-    taken = [step.title for step in WAY]
-    not_taken = [step.title for step in ROADS if step.rung is PERSISTENT]
-    every = [title for title in (*taken, *not_taken) if title in set(table["step"])]
-    rows = table.set_index("step").loc[every].reset_index()
-    return rows.assign(
-        predicted=rows.apply(_of_rung, axis=1), taken=rows["step"].isin(taken),
-        step=rows["step"].replace(TITLES),
-    ).rename(columns=SHARES)[
-        ["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]
-    ]  # fmt: skip
-
-
-def _of_rung(row: pandas.Series) -> str:
-    defaults = ladder.find(row["kernel"]).defaults
-    settings = ladder.read_settings(row["settings"])
-    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
-    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
+def path(shape: Shape, *, roads: bool = False) -> pandas.DataFrame:
+    """For plots.path: the steps from 17 to 18 at this shape; with `roads` those not taken, too."""
+    taken = [step for step in WAY if step.rung in (WARP_SPECIALIZED, PERSISTENT)]
+    return path_of(shape, *taken, *(step for step in ROADS if roads and step.rung is PERSISTENT))
 
 
 def energy() -> pandas.DataFrame:
@@ -135,10 +116,10 @@ def traffic() -> pandas.DataFrame:
         group, cluster, share_a = values
         changed = dict(zip(ORDERED_BY, values, strict=True))
         round_by_round = needs(ladder.settings_for(PERSISTENT, changed), *HUGE, sm_count())
-        needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "asked for"))
+        needed, asked = (round_by_round[f"GB {what}"].sum() for what in ("needed", "requested"))
         how = f"clusters share {'A' if share_a else 'B'}" if cluster > 1 else "no clusters"
         rows[f"GROUP={group}, {how}"] = {
-            "GB needed": needed, "GB asked for": asked, "shared, %": 100 * (1 - needed / asked),
+            "GB needed": needed, "GB requested": asked, "shared, %": 100 * (1 - needed / asked),
             **counted.get(values, {}),
         }  # fmt: skip
     return pandas.DataFrame(rows).T
@@ -200,28 +181,31 @@ def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
                 "rung": rung.name, "tile": f"{settings['BM']}×{settings['BN']}",
                 "stages": settings["STAGES"], "parts of K": settings.get("SPLIT", 1),
                 "cluster": shared if cluster > 1 else "-", "blocks": launch.grid[0],
-                "MB asked for": asked / 1e6, "TB/s": rate / 1e12, "of L2, %": 100 * rate / roof,
+                "MB requested": asked / 1e6, "TB/s": rate / 1e12, "of L2, %": 100 * rate / roof,
                 "% of cuBLAS": row["pct_cublas"], "time": row["time_ms"],
             })  # fmt: skip
     return pandas.DataFrame(rows).sort_values("time", ignore_index=True).drop(columns="time")
 
 
 def shapes(table: pandas.DataFrame) -> pandas.DataFrame:
-    """How often blocks of 18 with its default settings go round, a row for each shape of a table.
+    """How many waves of tiles blocks of 18 compute with its default settings, a row for each shape.
 
-    table: as kernel.benchmark() gives of it. SMs busy: if all tiles take as long.
+    table: the runs of 17 and 18 at these shapes. SMs busy: if all tiles take as long.
     """
     sms, settings, rows = sm_count(), PERSISTENT.defaults, {}
+    before = table[table["kernel"] == WARP_SPECIALIZED.name].set_index(["m", "n", "k"])
     for row in table[table["kernel"] == PERSISTENT.name].itertuples():
         problem = Problem(row.m, row.n, row.k)
         (launch,) = PERSISTENT.launches(problem, settings, Target("sm_90a", sms))
         if launch.entry != PERSISTENT.entry(settings):
             continue  # rows off 16 bytes
         tiles = -(-row.m // settings["BM"]) * -(-row.n // settings["BN"])
-        rounds = -(-tiles // launch.grid[0])
+        waves = -(-tiles // launch.grid[0])
         rows[f"{row.m}×{row.n}×{row.k}"] = {
-            "tiles": tiles, "blocks": launch.grid[0], "rounds": rounds,
-            "SMs busy, %": 100 * tiles / (rounds * sms), "% of cuBLAS": row.pct_cublas,
+            "tiles": tiles, "blocks": launch.grid[0], "waves": waves,
+            "SMs busy, %": 100 * tiles / (waves * sms),
+            "17, % of cuBLAS": before.loc[(row.m, row.n, row.k), "pct_cublas"],
+            "18, % of cuBLAS": row.pct_cublas,
         }  # fmt: skip
     result = pandas.DataFrame(rows).T.rename_axis("M×N×K").sort_values("tiles", kind="stable")
-    return result.astype(dict.fromkeys(("tiles", "blocks", "rounds"), int))
+    return result.astype(dict.fromkeys(("tiles", "blocks", "waves"), int))

@@ -1,4 +1,4 @@
-"""Figures of this lesson: boxes and what wgmma reads of them, swizzles, sums, power."""
+"""Figures of this lesson: boxes and what wgmma reads of them, cycles, accumulators, power."""
 
 from collections.abc import Mapping
 from math import prod
@@ -7,12 +7,16 @@ import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
+from gemmlab import ladder
 from gemmlab.kernel.trace import Trace
+from gemmlab.lessons.tma_wgmma import tables
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, draw_grid, number_above, product_axes, write
-from gemmlab.plots.charts import note, rows_of, stripes
+from gemmlab.plots.charts import bar, note, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import ARRAYS, LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.records import runs
+from gemmlab.records.runs import Measured
 from ptxsim import BoxCopy, FactorRead
 from ptxsim.architectures import WARP
 from ptxsim.hopper import GROUP_WARPS, DescriptorFields
@@ -36,19 +40,19 @@ def boxes(trace: Trace) -> Picture:
     first = _first_step(trace, "boxes")
     each = min(MOST, (WIDTH - 2 * MARGIN - LABELS - GAP) / (trace.k + trace.n))
     wide, tall, deep = trace.n * each, trace.m * each, trace.k * each
-    key = [("boxes of the first step, in the order of asking", swatch(style.FAINT, STRONG)),
+    key = [("boxes of the first step along K, in their order", swatch(style.FAINT, STRONG)),
            ("boxes of the steps that follow", swatch(style.FAINT, PALE))]  # fmt: skip
     height = 0.45 + deep + GAP + tall + 0.7 + BAR + 0.3
-    title = "Who brings what, and who multiplies what"
+    title = "What one thread loads, and what each warpgroup multiplies"
     asks = sorted({WARP * box.warp + box.lane for box in first})
     who = " and ".join(f"thread {thread}" for thread in asks)
     of_each = {name: [box.box for box in first if box.array == name] for name in "AB"}
     sizes = [f"{len(b)} of {name} of {'×'.join(map(str, b[0]))}" for name, b in of_each.items()]
     groups = _groups(trace)
     caption = (
-        f"Block 0 of {trace.kernel_name}. For each step along K {who} asks for {len(first)} "
-        f"{'box' if len(first) == 1 else 'boxes'}: {style.listed(sizes)} elements. Each of "
-        f"{plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
+        f"Block 0 of {trace.kernel_name}. For each step along K {who} starts the loads of "
+        f"{len(first)} {'box' if len(first) == 1 else 'boxes'}: {style.listed(sizes)} elements. "
+        f"Each of {plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
     )
     fig = page(title, height, caption, key=key)
     left, along, of_c = MARGIN + LABELS, (deep, deep), (wide, tall)
@@ -80,7 +84,7 @@ def _first_step(trace: Trace, who: str) -> list[BoxCopy]:
     """The boxes that are loaded for the first step along K, in their order."""
     loads = [box for box in trace.run.boxes(BLOCK) if box.operation == "load"]
     if not loads:
-        raise ValueError(f"{who}: block {BLOCK} of {trace.kernel_name} brings no boxes.")
+        raise ValueError(f"{who}: block {BLOCK} of {trace.kernel_name} loads no boxes.")
     along = {"A": 0 if trace.ops[0] == "T" else 1, "B": 0 if trace.ops[1] == "N" else 1}
     ks = [box.corner[along[box.array]] for box in loads]
     return [box for box, k in zip(loads, ks, strict=True) if k == ks[0]]
@@ -110,7 +114,7 @@ def _draw_stage(fig: Picture, trace: Trace, first: list[BoxCopy], top: float) ->
     total = sum(_bytes(trace, copy) for copy in first)
     ax = fig.add_axes_at(MARGIN, top, WIDTH - 2 * MARGIN - 0.3, BAR)
     ax.set(xlim=(0, total), ylim=(0, 1), yticks=[])
-    words = f"where they lie in shared memory: {total:,} bytes"
+    words = f"The same boxes in shared memory: {total:,} bytes, one stage"
     note(ax, words, (0, 1), (0, 18), size=LARGE, weight="bold")
     for number, copy in enumerate(first, 1):
         look = {"facecolor": style.tint(ARRAYS[copy.array], STRONG), "edgecolor": style.INK}
@@ -201,6 +205,50 @@ def _described(reads: list[FactorRead]) -> str:
     return f"{words}."
 
 
+# ---- the account of cycles -----------------------------------------------------------------------
+
+RUNG_ROW = 0.62  # inches, of a rung's three bars
+TENSOR_CORES = "tensor cores busy, at the highest rate of the instruction"
+CYCLES = {  # by the columns of tables.account
+    "SM cycles": ("SM cycles", swatch(style.FAINT, 0.3)),
+    "banks": ("banks of L1 and shared memory busy", swatch(style.ORANGE)),
+    "tensor cores": (TENSOR_CORES, swatch(style.PURPLE, 0.8)),
+}
+
+
+@styled
+def cycles(*names: str) -> Picture:
+    """The account of cycles: what an SM takes for a wgmma, and what is busy meanwhile.
+
+    names: of 15 to 18; 15 does as many products by mma.sync. The dashed line is what wgmma takes.
+    """
+    table = tables.account(*names)
+    recorded = [runs.replay_at(Measured(ladder.find(name)), *runs.LARGE) for name in names]
+    source = style.provenance(pandas.DataFrame({
+        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
+    }))  # fmt: skip
+    parts = [
+        f"{row.Index} takes {row[1]:.1f} SM cycles; the banks are busy in {row[2]:.1f} of them, "
+        f"the tensor cores in {row[3]:.1f} ({100 * row[3] / row[1]:.0f} %)"
+        for row in table.itertuples()
+    ]
+    size = style.shape_label(*runs.LARGE)
+    caption = f"Per wgmma of {'×'.join(map(str, tables.WGMMA))} at {size}: {'. '.join(parts)}."
+    title = "SM cycles per wgmma, and what is busy in them"
+    fig = page(title, 0.1 + RUNG_ROW * len(names) + 0.6, caption, source, key=[*CYCLES.values()])
+    ax = rows_of(
+        fig, names, fig.top + 0.1, RUNG_ROW, right=WIDTH - MARGIN - 0.45,
+        xlim=(0, 1.02 * table.to_numpy().max()), xlabel="SM cycles per wgmma",
+    )  # fmt: skip
+    for at, name in enumerate(names):
+        for lane, (what, (_, look)) in enumerate(CYCLES.items()):
+            value, row = table.loc[name, what], at + (lane - 1) * 0.27
+            bar(ax, row, 0, value, share=0.24, **look)
+            note(ax, f"{value:.1f}", (value, row + 0.5), (4, 0), va="center")
+    ax.axvline(table["tensor cores"].min(), color=style.PURPLE, linestyle="--", linewidth=1.0)
+    return fig
+
+
 # ---- swizzles ------------------------------------------------------------------------------------
 
 BANKS, BANK_BYTES, ROWS = 32, 4, 8
@@ -238,7 +286,7 @@ def swizzles(boxes: Mapping[str, np.ndarray]) -> Picture:
         top = 0.35
         for name, chunks in column:
             down = len(chunks) // ACROSS
-            words = "not swizzled" if name == "none" else f"swizzle of {name[:-1]} bytes"
+            words = "no swizzle" if name == "none" else f"swizzle of {name[:-1]} bytes"
             fig.text_at(left, top - 0.3, words, size=LARGE, weight="bold")
             fig.text_at(left, top - 0.08, "banks", size=SMALL, color=style.FAINT)
             size = (ACROSS * CELL_WIDTH, down * CELL_HEIGHT)
@@ -281,7 +329,7 @@ def warpgroup_accumulators(held: np.ndarray, *, thread: int = 0) -> Picture:
     owner = owner.reshape(rows, columns)
     rows_held, columns_held = (np.unique(index) for index in np.nonzero(owner == thread))
     caption = (
-        f"Who holds the {owner.size:,} sums of 64 rows, {places} to a thread. Dark: thread "
+        f"Who holds the {owner.size:,} accumulators of 64 rows, {places} a thread. Dark: thread "
         f"{thread}, lane {thread % WARP} of warp {thread // WARP}, which has {len(columns_held)} "
         f"columns of rows {style.listed(list(map(str, rows_held)))}."
     )

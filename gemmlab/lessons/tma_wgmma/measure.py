@@ -59,7 +59,20 @@ def _ping_pong(problem: Problem, s: Settings, target: Target) -> list[Launch]:
 ALONE = {"CLUSTER": 1}
 AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ended
 # Of some rows: what readers see instead of the step.
-TITLES = {"a warp that only copies": "C sent by tensor map; a warp that only copies"}
+TITLES = {
+    "a box, 64 rows and 64 columns": "tiles of 64×64, one stage",
+    "two warpgroups, 128×128": "tiles of 128×128, by two warpgroups",
+    "four pairs of tiles": "four stages",
+    "128×256": "tiles of 128×256: 16 as it is",
+    "a warp that only copies": "17: a producer and consumers; C stored by TMA",
+    "blocks that stay": "persistent blocks",
+    "C sent while the next tile is multiplied": "C stored during the next tile",
+    "launches that begin early": "launches that overlap: 18 as it is",
+    "a block on each SM": "132 blocks instead of 128",
+    "clusters side by side, which share A": "clusters that share A",
+    "three pairs of tiles": "three stages",
+    "warpgroups in turn, each with its tile": "ping-pong: a tile for each warpgroup",
+}
 HILBERT = (
     ('#include "cluster_tiles.cuh"',
      '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"'),

@@ -1,5 +1,6 @@
-"""The steps of 16 as recorded, and what the simulator tells of its layouts and its waits."""
+"""Where the cycles of 16 to 19 went as recorded; layouts and waits of 16 in the simulator."""
 
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -7,30 +8,35 @@ import pandas
 
 import ptxsim
 from gemmlab import ladder
-from gemmlab.analysis.counters import PER_WARP_FMA
+from gemmlab.analysis.counters import IN_L1
 from gemmlab.cuda.options import options_for
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
+from gemmlab.lessons.tma_wgmma.measure import ROADS, TABLE, TITLES, WAY
 from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
+from gemmlab.loading import load
 from gemmlab.records import runs
-from gemmlab.records.roofs import WGMMA_TABLE
+from gemmlab.records.ablations import AblationStep, Shape
+from gemmlab.records.roofs import WGMMA_TABLE, recorded_ceilings
 from gemmlab.records.runs import LARGE, Measured
 
 # From one reading of the clock to the next, and what it is called.
 PHASES = {
-    ("began", "first"): "until the first tiles are there",
-    ("first", "summed"): "steps along K",
-    ("summed", "stored"): "C on its way",
+    ("began", "first"): "prologue, until the first stage is full",
+    ("first", "summed"): "mainloop",
+    ("summed", "stored"): "epilogue: C is stored",
     ("stored", "next"): "until the next block begins",
 }
 # Of one SM in FP16: NVIDIA, "NVIDIA H100 Tensor Core GPU Architecture", which says it of the H100.
 TENSOR_FLOP_PER_CYCLE = 4096
 TILE = 128, 256  # rows and columns of C of a block, as was recorded
-SM_CYCLES = PER_WARP_FMA["SM cycles"]
+WGMMA = 64, 256, 16  # rows, columns and k of the instruction of 16 to 18 by default
+SHARED_READS = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op"
+SM_CYCLES, WAVEFRONTS = IN_L1["SM cycles"], IN_L1["data wavefronts"]
 SHARES = {
     "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "pct_cublas_q1": "from",
     "pct_cublas_q3": "to",
@@ -61,6 +67,61 @@ def at_full_rate() -> int:
 def wgmma_ceilings() -> pandas.DataFrame:
     """The recorded ceilings of wgmma, a row for each shape of the instruction, type and load."""
     return WGMMA_TABLE.read()
+
+
+def path(shape: Shape, *steps: AblationStep) -> pandas.DataFrame:
+    """For plots.path: steps of this lesson's table at this shape (M, N, K); those of WAY are taken.
+
+    predicted: of which rung a step is, and what of its settings is not the default.
+    """
+    table = TABLE.read()
+    table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)].set_index("step")
+    rows = table.loc[[step.title for step in steps if step.title in table.index]].reset_index()
+    return rows.assign(
+        predicted=rows.apply(_of_rung, axis=1),
+        taken=rows["step"].isin([step.title for step in WAY]), step=rows["step"].replace(TITLES),
+    ).rename(columns=SHARES)[
+        ["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]
+    ]  # fmt: skip
+
+
+def _of_rung(row: pandas.Series) -> str:
+    defaults = ladder.find(row["kernel"]).defaults
+    settings = ladder.read_settings(row["settings"])
+    changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
+    return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
+
+
+def steps_of_16() -> pandas.DataFrame:
+    """For plots.path at LARGE: 16 from its smallest tile on, and with two blocks on an SM."""
+    return path(LARGE, *(step for step in (*WAY, *ROADS) if step.rung is TMA_WGMMA))
+
+
+def operand_wavefronts(name: str) -> int:
+    """Of shared memory: in which a block of 15 or 16 reads the operands of 64 along K, traced."""
+    counts = []
+    for k in (128, 192):
+        counters = load(name).trace(*TILE, k).counters
+        counts.append(sum(counters.get(f"{SHARED_READS}_{by}.sum", 0) for by in ("ld", "gmma")))
+    return counts[1] - counts[0]
+
+
+def account(*names: str) -> pandas.DataFrame:
+    """A row for each of 15 to 18 at LARGE: cycles of an SM per wgmma (15: as many products).
+
+    SM cycles: in which it had a warp, as counted; banks: wavefronts, a cycle each; tensor cores: at
+    the highest rate of the instruction, which for wgmma is TENSOR_FLOP_PER_CYCLE and for mma.sync
+    the recorded roof. Raises LadderError, NoRecord, StaleRecord.
+    """
+    rows, work = {}, prod(LARGE) / prod(WGMMA)
+    for rung in map(ladder.find, names):
+        _, counted = runs.counters_at(Measured(rung), *LARGE)
+        rate = recorded_ceilings().flop_per_cycle(rung.precision.name) / sm_count()
+        rows[rung.name] = {
+            "SM cycles": counted[SM_CYCLES] / work, "banks": counted[WAVEFRONTS] / work,
+            "tensor cores": 2 * prod(WGMMA) / (TENSOR_FLOP_PER_CYCLE if rung.by_wgmma else rate),
+        }  # fmt: skip
+    return pandas.DataFrame(rows).T
 
 
 def cycles(*names: str) -> pandas.DataFrame:

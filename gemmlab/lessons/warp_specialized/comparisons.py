@@ -170,8 +170,8 @@ NAMES = {
     FIRST_CHOICE: "% of cuBLAS", FASTEST_PROPOSAL: "% of cuBLASLt", "launches": "launches",
     "registers": "registers", "spilled_bytes": "spilled bytes", "sum_error": "error of the sums",
 }  # fmt: skip
-ALL_THREADS, ROLES = "all threads meet", "roles"
-STORED, SENT = "C stored by threads", "C sent by tensor map"
+ALL_THREADS, ROLES = "barrier of all threads", "producer and consumers"
+STORED, SENT = "C stored by threads", "C stored by TMA"
 GRID = {  # a variant of the question of roles: what it has of 17's two changes
     "16": (ALL_THREADS, STORED), "16, C sent by tensor map": (ALL_THREADS, SENT),
     "17, C stored by its threads": (ROLES, STORED), "17": (ROLES, SENT),

@@ -23,10 +23,10 @@ ROW, BAR = 0.32, 0.24  # inches
 WAY, THERE, WAIT = "on its way", "there", "wait"
 WAITED_FOR = {traced.AWAITS_EMPTY: "empty", traced.AWAITS_FULL: "full"}
 KEY = {
-    traced.COPIES: "starts the copies of a step", traced.STARTS: "starts its products",
+    traced.COPIES: "starts the loads of a step", traced.STARTS: "starts its wgmma",
     WAIT: "waits at an mbarrier", traced.ARRIVES: "arrives at empty",
-    WAY: "of a stage: its tiles are on their way", THERE: "are there, and multiplied",
-    traced.SYNCS: "all threads meet", traced.STORES_C: "C goes to global memory",
+    WAY: "a stage: its tiles are being loaded", THERE: "a stage: its tiles are there",
+    traced.SYNCS: "barrier of all threads", traced.STORES_C: "stores C",
 }  # fmt: skip
 MARKS = {
     traced.ARRIVES: {"color": style.BLACK, "marker": "v", "markersize": 5, "linestyle": ""},
@@ -55,7 +55,12 @@ def turns(*kernels: Turns, shown: int | None = None) -> Picture:
         rows.append([*roles, *(f"stage {stage}" for stage in range(kernel.stages))])
     left = MARGIN + style.widest(name for names in rows for name in names) + 0.12
     pitch = (WIDTH - MARGIN - left) / most
-    key = [(words, MARKS.get(kind) or _look(kind, TILE_COLOURS[0])) for kind, words in KEY.items()]
+    kinds = {turn.kind for kernel in kernels for every in kernel.roles.values() for turn in every}
+    key = [
+        (words, MARKS.get(kind) or _look(kind, TILE_COLOURS[0]))
+        for kind, words in KEY.items()
+        if kind in kinds | {WAIT, WAY, THERE}
+    ]
     title = "Who does what, and who waits for whom: an order of execution"
     trace = kernels[0].trace
     caption = (
@@ -181,9 +186,9 @@ def _box(
 # ---- waits ---------------------------------------------------------------------------------------
 
 BETWEEN = {  # from one event to the next: what it is called, and its look
-    ("waits", "goes_on"): ("asks for a stage, and waits", swatch(style.ORANGE, 0.6)),
-    ("goes_on", "done"): ("products, or starts of copies", swatch(style.SKY, 0.6)),
-    ("done", "met"): ("waits for the others, or tells them", swatch(style.PURPLE, 0.6)),
+    ("waits", "goes_on"): ("waits for a stage, at an mbarrier", swatch(style.ORANGE, 0.6)),
+    ("goes_on", "done"): ("wgmma, or starts loads", swatch(style.SKY, 0.6)),
+    ("done", "met"): ("barrier of all threads", swatch(style.PURPLE, 0.6)),
 }
 ROLE = 0.42  # inches, from one role to the next
 
@@ -246,13 +251,13 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
     key = [(words, PHASE_LOOKS[phase]) for phase, words in PHASES.items()]
     title, height = "Where the time of a block goes", 2 * each + 1.05
     parts = [
-        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['steps along K']:,.0f} of "
-        "them outside of its steps"
+        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['mainloop']:,.0f} of "
+        "them outside of its mainloop"
         for name, row in means.iterrows()
     ]
     caption = (
         f"A block and the pause after it take {style.listed(parts)}. At full rate the tensor cores "
-        f"do the products of a block in {full_rate:,.0f} cycles. Four readings of the clock in "
+        f"take {full_rate:,.0f} cycles for the wgmma of a block. Four readings of the clock in "
         "each block, by one thread of its first warpgroup."
     )
     fig = page(title, height, caption, key=key)
@@ -270,7 +275,7 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
         _draw_blocks(axes[0], row, of_sm[of_sm["kernel"] == name].sort_values("began"))
         _draw_means(axes[1], row, means.loc[name], full_rate)
     axes[1].set_xlabel(
-        "cycles of the SM's clock; dashed: the steps at the full rate of the tensor cores"
+        "cycles of the SM's clock; dashed: the mainloop at the full rate of the tensor cores"
     )
     return fig
 
@@ -314,12 +319,12 @@ def register_budget(shares: Sequence[Share]) -> Picture:
     shares: as tables.register_budget(kernel) gives.
     """
     took, then = (sum(share.threads * getattr(share, when) for share in shares) for when in WHEN)
-    each = [f"{share.role} {share.then} in place of {share.at_launch}" for share in shares]
+    each = [f"{share.role} {share.then} instead of {share.at_launch}" for share in shares]
     caption = (
         f"A block begins with {took:,} registers, the same number for each thread, and has "
         f"{then:,} once they have moved. A thread has then: {style.listed(each)}."
     )
-    title = "Registers go from the warpgroup that copies to those that multiply"
+    title = "Registers move from the warpgroup that loads to those that multiply"
     fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, caption)
     ax = rows_of(
         fig, list(WHEN.values()), fig.top + 0.08, 0.55,

@@ -1,4 +1,4 @@
-"""A block's registers by role, and what the checks find where lines are left out."""
+"""A block's registers by role, its stores of C, and what the checks find without some lines."""
 
 import re
 from collections.abc import Mapping
@@ -11,6 +11,18 @@ from gemmlab.loading import load
 
 GROUP_THREADS = 128  # setmaxnreg is for a whole warpgroup
 MOVED = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32 (\d+)")
+
+
+TILE = 128, 256  # rows and columns of C of a block
+STORES = {  # what a row counts -> the metrics that count it, by threads and by TMA
+    "store instructions": (
+        "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum", "smsp__sass_inst_executed_op_tma_st.sum",
+    ),
+    "sectors stored": (
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+        "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_st.sum",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,6 +49,15 @@ def register_budget(kernel: Kernel) -> tuple[Share, Share]:
         Share("producer", GROUP_THREADS, at_launch, int(moved["dec"])),
         Share("consumers", consumers, at_launch, int(moved["inc"])),
     )
+
+
+def stores(*names: str) -> pandas.DataFrame:
+    """A column for 16 and 17: what it takes to store a tile of C, counted in the simulator."""
+    counted = {name: load(name).trace(*TILE, 64).counters for name in names}
+    return pandas.DataFrame({
+        name: {what: sum(of.get(metric, 0) for metric in by) for what, by in STORES.items()}
+        for name, of in counted.items()
+    })  # fmt: skip
 
 
 def with_changes(
