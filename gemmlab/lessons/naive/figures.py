@@ -1,8 +1,10 @@
 """The account of an SM's cycles, and the banks of L1 that a load meets."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pandas
+from matplotlib.axes import Axes
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
@@ -34,29 +36,43 @@ def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
     which the banks of L1 and shared memory deliver a wavefront, those that fill all FP32 units.
     """
     table = account(*names, shape=shape)
-    recorded = [runs.replay_at(Measured(ladder.find(name)), *shape) for name in names]
-    source = style.provenance(pandas.DataFrame({
-        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
-    }))  # fmt: skip
     parts = [
         f"{name} takes {total:.2f} SM cycles; the banks are busy in {banks:.2f} of them, the FP32 "
         f"units in {units:.2f}"
         for name, (total, banks, units) in zip(names, table.to_numpy(), strict=True)
     ]
     caption = f"Per warp FMA at {style.shape_label(*shape)}: {'. '.join(parts)}."
-    title = "SM cycles per warp FMA, and what is busy in them"
-    fig = page(title, 0.1 + ROW * len(names) + 0.6, caption, source, key=[*LOOKS.items()])
-    ax = rows_of(
-        fig, names, fig.top + 0.1, ROW, right=WIDTH - MARGIN - 0.35,
-        xlim=(0, 1.02 * table.to_numpy().max()), xlabel="SM cycles per warp FMA",
-    )  # fmt: skip
-    for at, name in enumerate(names):
-        for lane, (what, look) in enumerate(LOOKS.items()):
-            value, row = table.loc[name, what], at + (lane - 1) * 0.27
-            bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
-            note(ax, f"{value:.2f}", (value, row + 0.5), (4, 0), va="center")
+    fig, ax = bars(table, LOOKS, "warp FMA", caption, shape)
     ax.axvline(table[FLOOR].min(), color=style.PURPLE, linestyle="--", linewidth=1.0)
     return fig
+
+
+def bars(
+    table: pandas.DataFrame, looks: Mapping[str, Any], unit: str, caption: str,
+    shape: tuple[int, int, int], per: str = "", digits: int = 2,
+) -> tuple[Picture, Axes]:  # fmt: skip
+    """An account of cycles, three bars for each row of `table`, a rung, as recorded at (M, N, K).
+
+    looks: of its columns, for the key; unit, per: what the cycles are counted for, in the title
+    and along the axis, there the title's where it is left out; digits: behind the point.
+    """
+    names = [str(name) for name in table.index]
+    recorded = [runs.replay_at(Measured(ladder.find(name)), *shape) for name in names]
+    source = style.provenance(pandas.DataFrame({
+        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
+    }))  # fmt: skip
+    title = f"SM cycles per {unit}, and what is busy in them"
+    fig = page(title, 0.1 + ROW * len(names) + 0.6, caption, source, key=[*looks.items()])
+    ax = rows_of(
+        fig, names, fig.top + 0.1, ROW, right=WIDTH - MARGIN - 0.55 + digits / 10,
+        xlim=(0, 1.02 * table.to_numpy().max()), xlabel=per or f"SM cycles per {unit}",
+    )  # fmt: skip
+    for at, name in enumerate(names):
+        for lane, (what, look) in enumerate(looks.items()):
+            value, row = table.loc[name, what], at + (lane - 1) * 0.27
+            bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
+            note(ax, f"{value:.{digits}f}", (value, row + 0.5), (4, 0), va="center")
+    return fig, ax
 
 
 def account(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:

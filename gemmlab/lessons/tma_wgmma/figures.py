@@ -7,16 +7,15 @@ import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
-from gemmlab import ladder
 from gemmlab.kernel.trace import Trace
+from gemmlab.lessons.naive.figures import bars
 from gemmlab.lessons.tma_wgmma import tables
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, draw_grid, number_above, product_axes, write
-from gemmlab.plots.charts import bar, note, rows_of, stripes
+from gemmlab.plots.charts import note, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import ARRAYS, LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from gemmlab.records import runs
-from gemmlab.records.runs import Measured
 from ptxsim import BoxCopy, FactorRead
 from ptxsim.architectures import WARP
 from ptxsim.hopper import GROUP_WARPS, DescriptorFields
@@ -207,7 +206,6 @@ def _described(reads: list[FactorRead]) -> str:
 
 # ---- the account of cycles -----------------------------------------------------------------------
 
-RUNG_ROW = 0.62  # inches, of a rung's three bars
 TENSOR_CORES = "tensor cores busy, at the highest rate of the instruction"
 CYCLES = {  # by the columns of tables.account
     "SM cycles": ("SM cycles", swatch(style.FAINT, 0.3)),
@@ -223,10 +221,6 @@ def cycles(*names: str) -> Picture:
     names: of 15 to 18; 15 does as many products by mma.sync. The dashed line is what wgmma takes.
     """
     table = tables.account(*names)
-    recorded = [runs.replay_at(Measured(ladder.find(name)), *runs.LARGE) for name in names]
-    source = style.provenance(pandas.DataFrame({
-        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
-    }))  # fmt: skip
     parts = [
         f"{row.Index} takes {row[1]:.1f} SM cycles; the banks are busy in {row[2]:.1f} of them, "
         f"the tensor cores in {row[3]:.1f} ({100 * row[3] / row[1]:.0f} %)"
@@ -234,18 +228,12 @@ def cycles(*names: str) -> Picture:
     ]
     size = style.shape_label(*runs.LARGE)
     caption = f"Per wgmma of {'×'.join(map(str, tables.WGMMA))} at {size}: {'. '.join(parts)}."
-    title = "SM cycles per wgmma, and what is busy in them"
-    fig = page(title, 0.1 + RUNG_ROW * len(names) + 0.6, caption, source, key=[*CYCLES.values()])
-    ax = rows_of(
-        fig, names, fig.top + 0.1, RUNG_ROW, right=WIDTH - MARGIN - 0.45,
-        xlim=(0, 1.02 * table.to_numpy().max()), xlabel="SM cycles per wgmma",
-    )  # fmt: skip
-    for at, name in enumerate(names):
-        for lane, (what, (_, look)) in enumerate(CYCLES.items()):
-            value, row = table.loc[name, what], at + (lane - 1) * 0.27
-            bar(ax, row, 0, value, share=0.24, **look)
-            note(ax, f"{value:.1f}", (value, row + 0.5), (4, 0), va="center")
-    ax.axvline(table["tensor cores"].min(), color=style.PURPLE, linestyle="--", linewidth=1.0)
+    table = table.rename(columns={column: words for column, (words, _) in CYCLES.items()})
+    looks = dict(CYCLES.values())
+    fig, ax = bars(table, looks, "wgmma", caption, runs.LARGE, digits=1)
+    ax.axvline(
+        table[CYCLES["tensor cores"][0]].min(), color=style.PURPLE, linestyle="--", linewidth=1.0
+    )
     return fig
 
 

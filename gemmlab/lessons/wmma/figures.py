@@ -21,7 +21,6 @@ from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import ARRAYS, MARGIN, WIDTH
 from gemmlab.records import roofs as roofs_recorded
 from gemmlab.records import runs
-from gemmlab.records.runs import Measured
 from ptxsim.architectures import WARP
 
 SIDE, GAP, TOP = 2.55, 0.4, 0.5  # inches: of a matrix, between two, above them
@@ -133,10 +132,6 @@ def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
     16×8×16 multiply-adds: the keys of LOOKS.
     """
     table = account(*names, shape=shape)
-    recorded = [runs.replay_at(Measured(ladder.find(name)), *shape) for name in names]
-    source = style.provenance(pandas.DataFrame({
-        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
-    }))  # fmt: skip
     parts = [
         f"{name} takes {total:.2f} SM cycles, the multiply-adds alone would take {alone:.2f}, and "
         f"the banks are busy in {banks:.2f}"
@@ -147,19 +142,7 @@ def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
     caption = (
         f"For 16×8×16 multiply-adds, {unit}, at {style.shape_label(*shape)}: {'; '.join(parts)}."
     )
-    title = "SM cycles per warp MMA, and what is busy in them"
-    height = 0.1 + naive_figures.ROW * len(names) + 0.6
-    fig = page(title, height, caption, source, key=[*LOOKS.items()])
-    ax = rows_of(
-        fig, names, fig.top + 0.1, naive_figures.ROW, right=WIDTH - MARGIN - 0.35,
-        xlim=(0, 1.02 * table.to_numpy().max()), xlabel=f"SM cycles for {unit}",
-    )  # fmt: skip
-    for at, name in enumerate(names):
-        for lane, (what, look) in enumerate(LOOKS.items()):
-            value, row = table.loc[name, what], at + (lane - 1) * 0.27
-            bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
-            note(ax, f"{value:.2f}", (value, row + 0.5), (4, 0), va="center")
-    return fig
+    return naive_figures.bars(table, LOOKS, "warp MMA", caption, shape, f"SM cycles for {unit}")[0]
 
 
 def account(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
