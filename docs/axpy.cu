@@ -1,12 +1,12 @@
-// y = a * x + y: a whole program in CUDA C++. nvcc compiles all of it; NVRTC takes the kernel alone.
+// y = a * x + y: a whole program in CUDA C++. First the kernel, which runs on the GPU.
 
 extern "C" __global__ void axpy(float a, const float* x, float* y, int n)
 {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;   // which element is mine?
-    if (i < n) y[i] = a * x[i] + y[i];                     // the last block sticks out
+    if (i < n) y[i] = a * x[i] + y[i];                     // the last block has threads to spare
 }
 
-#ifndef __CUDACC_RTC__   // what NVRTC defines: from here on, the host
+#ifndef __CUDACC_RTC__   // from here on the host's part
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
@@ -33,7 +33,7 @@ int main()
 
     axpy<<<blocks, threads>>>(2.0f, on_device_x, on_device_y, n);
     check(cudaGetLastError());          // was the launch accepted?
-    check(cudaDeviceSynchronize());     // wait; did the kernel run without a fault?
+    check(cudaDeviceSynchronize());     // wait: did the kernel run without an error?
 
     check(cudaMemcpy(y.data(), on_device_y, bytes, cudaMemcpyDeviceToHost));
     std::printf("y[3] = %g, y[999] = %g\n", y[3], y[999]);

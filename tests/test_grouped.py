@@ -17,7 +17,7 @@ from gemmlab.folders import kernel_file
 from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.kernel.operands import Operands, unwritten
 from gemmlab.ladder import SIMULATED
-from gemmlab.lessons.grouped import measure, tables
+from gemmlab.lessons.grouped import figures, measure, tables
 from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, most_products
 from gemmlab.lessons.grouped.product import FLAT, FLAT_FP8, LARGE, LARGE_FP8, SMALL, suited
 from gemmlab.records import registry
@@ -447,6 +447,27 @@ def test_the_record_has_every_case_and_the_fastest_of_each_way():
     assert list(ways.index) == [case.name for case in measure.CASES]
     assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= {*ways}
     assert (table.query("way == @measure.LOOP")["pct_loop"] == 100).all()
+
+
+def test_rounds_are_those_of_the_fastest_tile():
+    table = measure.TABLE.read()
+    rounds = tables.rounds(table, 132).loc["128 of 1 to 64"]  # heights that are one tile each
+    assert rounds["tiles"] == 128 * measure.N // int(rounds["tile"].partition("×")[2])
+    assert (rounds["rounds, one by one"], rounds["rounds, one launch"]) == (128, 16)
+    rate = tables.of_a_copy(table).loc["128 of 1 to 64"]
+    assert rate[measure.LOOP] < rate[measure.RUNG]
+
+
+def test_the_lookup_says_product_and_row_of_each_tile_and_its_figure_follows_a_block():
+    heights = [100, 0, 200, 20, 130]
+    turns = tables.turns(kernel_of(6), heights, n=256, k=64, sm_count=6)
+    numbered = tables.numbered(heights, 256, 64, 128)
+    starts, places = tables.lookup(turns, heights, 64)
+    assert starts.tolist() == [*numbered["first row"], 450]
+    products = places.reshape(-1, 2)[:, 0]
+    assert np.bincount(products, minlength=5).tolist() == numbered["tiles"].tolist()
+    shown = repr(figures.tiles(turns, heights, 256, follow=2))
+    assert "Outlined: the tiles of block 2" in shown and "Product 1 has no rows" in shown
 
 
 def test_a_grouped_product_of_cublas_is_given_by_columns(monkeypatch):

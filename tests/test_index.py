@@ -48,9 +48,26 @@ def test_minutes_count_the_words_and_the_code_of_the_main_path(notebook):
     words = ("markdown", "word " * 400)
     deeper = ("markdown", "# Going deeper")
     assert series.minutes(notebook(words)) == 2
-    assert series.minutes(notebook(words, ("code", "a b c"), ("code", "d"))) == 3
+    assert series.minutes(notebook(words, *[("code", "a b c")] * 10)) == 11
     assert series.minutes(notebook(words, deeper, words, ("code", "d"))) == 2
-    assert series.minutes(notebook(words, ("markdown", "one more"))) == 3
+    assert series.minutes(notebook(words), series.ENGINEER) == 1
+    name = notebook(words, *[("code", "d")] * 100)
+    assert series.both_minutes(name) == "92 / 46"
+    assert series.hours([name, name]) == "student 3 h 4 min, engineer 1 h 32 min"
+
+
+# What first readers took for 00 to 09 without the exercises; those who know CUDA took 10 to 15.
+TAKEN = (20, 23, 24, 29, 23, 23, 29, 24, 26, 21)
+
+
+def test_the_rule_of_thumb_agrees_with_the_minutes_that_readers_took():
+    minutes = [series.minutes(name) for name in NAMES[: len(TAKEN)]]
+    assert abs(sum(minutes) - sum(TAKEN)) <= 0.1 * sum(TAKEN)
+    assert all(
+        abs(computed - taken) <= 6 for computed, taken in zip(minutes, TAKEN, strict=True)
+    ), minutes
+    quick = [series.minutes(name, series.ENGINEER) for name in NAMES[: len(TAKEN)]]
+    assert all(10 <= computed <= 15 for computed in quick), quick
 
 
 def test_what_is_needed_are_the_links_after_those_words(notebook):
@@ -75,7 +92,7 @@ def test_the_ladder_links_every_notebook_and_has_its_numbers():
     rows = {row.split()[0]: row for row in repr(shown).splitlines() if row[:1].isdigit()}
     assert list(rows) == NAMES
     for step in overview.ladder_steps():
-        numbers = f"{step.tflops} {step.share} {series.minutes(step.name)}".split()
+        numbers = f"{step.tflops} {step.share} {series.both_minutes(step.name)}".split()
         assert rows[step.name].split()[-len(numbers) :] == numbers
     assert series.FORMULA in repr(shown)
 
@@ -93,6 +110,10 @@ def test_a_way_has_what_its_notebooks_need_and_nothing_else():
         assert set(asked) <= set(way) <= {*asked, *goal}
         for name in way:  # whoever reads in this order has read what a notebook needs
             assert set(series.needed(name)) <= set(way[: way.index(name)]), name
+    seen = set()
+    for name in every:
+        assert set(series.needed(name)) <= seen, name
+        seen.add(name)
     shown = index.ways()
     assert links(shown.markup) == [f"{name}.ipynb" for names in routes.values() for name in names]
     assert all(

@@ -98,6 +98,11 @@ def shares():
     return fp32_summit_figures.sharing(*ways_to_share().items(), caption=caption)
 
 
+def all_cycles():
+    table = pandas.DataFrame({"10_register_banks": [80, 8, 7, 5], "22_fp32_summit": [86, 6, 7, 1]})
+    return fp32_summit_figures.all_cycles(table.set_axis([*fp32_summit_figures.OF_ALL]))
+
+
 # ---- clocks and power ----------------------------------------------------------------------------
 
 ALONE, TOGETHER = "no clusters, C stored at once", "clusters of 2, C stored during the next tile"
@@ -139,9 +144,18 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         tile_order,
         lambda: persistent_figures.multicast(of_clusters()),
         shares,
+        all_cycles,
         tile_changes,
     ),
-    ids=("copies", "error_over_k", "tile_order", "multicast", "sharing", "tile_changes"),
+    ids=(
+        "copies",
+        "error_over_k",
+        "tile_order",
+        "multicast",
+        "sharing",
+        "all_cycles",
+        "tile_changes",
+    ),
 )
 def figure(request):
     """One of each kind, for what every figure must pass."""

@@ -27,7 +27,6 @@ BETWEEN = r"(?:\s+[\w-]+){0,2}\s*"  # such as "5 large boxes"
 OTHERS = {
     "15_mma_sync": "“rows as they are” takes 32 wavefronts",  # for one instruction
     "21_multi_gpu": "in FP32 1.95 times as fast",  # the question is of BF16
-    "22_fp32_summit": "10 reaches 54.6 and 55.0",  # the question is of 22
 }
 
 

@@ -42,14 +42,14 @@ def test_plans_fit_into_their_time():
     lecture, day, course = (
         sum(series.minutes(name) for part in plan for name in part) for plan in PLANS.values()
     )
-    assert lecture <= 90 and 2 * day <= 6 * 60 < 2 * course
+    assert lecture <= 2 * 60 and 2 * day <= 7 * 60 < 2 * course
     assert [len(plan) for plan in PLANS.values()] == [4, 4, 6]
 
 
 def test_every_notebook_has_a_row_with_its_minutes():
     rows_by_name = {re.search(r"notebooks/(\w+)\.ipynb", cells[0])[1]: cells for cells in rows(teaching.notebooks())}  # fmt: skip # noqa: E501
     assert rows_by_name.keys() == {path.stem for path in NOTEBOOKS.glob("*.ipynb")} - {"index"}
-    assert all(int(cells[2]) == series.minutes(name) for name, cells in rows_by_name.items())
+    assert all(cells[2] == series.both_minutes(name) for name, cells in rows_by_name.items())
     assert rows_by_name["03_shared_memory"][3] == "a number, a kernel, a planted mistake"
     assert rows_by_name["21_multi_gpu"][3] == "2 functions, a planted mistake"
     assert all(cells[3] for cells in rows_by_name.values())

@@ -11,6 +11,7 @@ from gemmlab.records.registry import NoRecord
 from gemmlab.report import GROUND, INK, RULE, Shown, aligned
 
 THUMBNAIL = 84  # pixels on the screen
+MINUTES = "minutes: student / engineer"
 PAPER = f"background: {GROUND}; color: {INK}"
 CELL = f"padding: 0.35em 0.7em; border: 0; border-bottom: 1px solid {RULE}; vertical-align: middle"
 KEY = (
@@ -23,11 +24,11 @@ KEY = (
 def ladder() -> Shown:
     """The ladder as a table: picture, notebook, idea, recorded speed, minutes to read.
 
-    Raises NoRecord, StaleRecord, BadRecord, and what series.minutes raises.
+    Raises NoRecord, StaleRecord, BadRecord, and what series.main_path raises.
     """
     steps = overview.ladder_steps()
     below = (KEY, overview.ladder_source(), series.FORMULA)
-    heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", "minutes")
+    heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", MINUTES)
     notes = (f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
     markup = (
         f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto">'
@@ -41,7 +42,7 @@ def ladder() -> Shown:
 
 
 def _numbers(step: overview.Step) -> tuple[str, str, str]:
-    return step.tflops, step.share, str(series.minutes(step.name))
+    return step.tflops, step.share, series.both_minutes(step.name)
 
 
 def ways() -> Shown:
@@ -49,8 +50,7 @@ def ways() -> Shown:
     needs."""
     lines, items = [], []
     for title, names in routes().items():
-        total = sum(map(series.minutes, names))
-        head = f"{title} ({len(names)} notebooks, {total // 60} h {total % 60} min)"
+        head = f"{title} ({len(names)} notebooks, {series.hours(names)})"
         lines.append(f"{head}: {', '.join(names)}")
         links = " · ".join(link(name, label(name)) for name in names)
         items.append(f'<p style="margin: 0.6em 0"><b>{head}</b><br>{links}</p>')

@@ -1,9 +1,8 @@
 """The notebooks of the series: their order, what is to be read before each, how long one takes."""
 
 import json
-import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -16,11 +15,14 @@ from gemmlab.lessons import modules
 CEILINGS_TITLE = "Two roofs"
 DEEPER = "# Going deeper"  # the heading at which the main path ends
 WORDS_A_MINUTE = 200
-MINUTES_A_CELL = 0.5  # of code, with what it shows
+MINUTES_A_CELL = 0.9  # of code, with what it shows
+STUDENT, ENGINEER = "student", "engineer"  # who is new to CUDA, and who is not
+SHARES = {STUDENT: 1.0, ENGINEER: 0.5}  # of those minutes
 FORMULA = (
-    f"Minutes: a minute for each {WORDS_A_MINUTE} words and half a minute for each cell of code "
-    f'with what it shows, up to "{DEEPER.lstrip("# ")}". Exercises are not counted: plan as long '
-    "again for them, or more."
+    f"Minutes of a student / of an engineer who knows CUDA. A rule of thumb: for the student a "
+    f"minute for each {WORDS_A_MINUTE} words and {MINUTES_A_CELL} for each cell of code with what "
+    f'it shows, up to "{DEEPER.lstrip("# ")}"; for the engineer half as long. Exercises are not '
+    "counted: plan as long again for them, or more."
 )
 HOST_CODE = "host_code"  # the page on launches, for those who know no CUDA
 
@@ -88,11 +90,22 @@ def words(cells: list[dict]) -> int:
     return sum(bool(re.search(r"\w", word)) for word in readable.split())
 
 
-def minutes(name: str) -> int:
+def minutes(name: str, reader: str = STUDENT) -> int:
     """How long the main path takes to read, as FORMULA says. Raises what main_path raises."""
     cells = main_path(name)
     code = sum(cell["cell_type"] == "code" for cell in cells)
-    return math.ceil(words(cells) / WORDS_A_MINUTE + code * MINUTES_A_CELL)
+    return round(SHARES[reader] * (words(cells) / WORDS_A_MINUTE + code * MINUTES_A_CELL))
+
+
+def both_minutes(name: str) -> str:
+    """How long a student and an engineer take: "24 / 12". Raises what main_path raises."""
+    return " / ".join(str(minutes(name, reader)) for reader in SHARES)
+
+
+def hours(names: Sequence[str]) -> str:
+    """The same for several notebooks: "student 9 h 40 min, engineer 4 h 50 min"."""
+    totals = {reader: sum(minutes(name, reader) for name in names) for reader in SHARES}
+    return ", ".join(f"{who} {total // 60} h {total % 60} min" for who, total in totals.items())
 
 
 def needed(name: str) -> list[str]:

@@ -1,17 +1,20 @@
-"""Figures of this lesson: what every SM computes, and loads that are under way."""
+"""Figures of this lesson: what every SM computes, all cycles, and loads that are under way."""
 
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 from statistics import median
 
+import pandas
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.fp32_summit import hazards
+from gemmlab.lessons.fp32_summit.measure import LARGE
 from gemmlab.lessons.fp32_summit.sharing import shared_tiles
 from gemmlab.lessons.split_k.work import Work
 from gemmlab.plots import style
 from gemmlab.plots.cells import box
+from gemmlab.plots.charts import at_edge, bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, Loop, class_of
@@ -23,8 +26,8 @@ MARKED = 4  # SMs that have a tick
 WHOLE, BEGINS, GOES_ON = "whole", "begins", "goes on"
 LOOKS = {  # a part's colour and what it is; neighbours of one SM differ in their shade
     WHOLE: (style.BLUE, "a whole tile"),
-    BEGINS: (style.GREEN, "the beginning of a tile: adds what others leave"),
-    GOES_ON: (style.ORANGE, "the rest of one: left for it"),
+    BEGINS: (style.GREEN, "the first part of a tile: its block adds the others"),
+    GOES_ON: (style.ORANGE, "a later part: stored to the workspace"),
 }
 SHADES = (0.35, 0.6)
 IDLE = {"facecolor": style.GROUND, "edgecolor": style.FAINT, "linewidth": 0.8}
@@ -74,6 +77,44 @@ def _draw(ax: Axes, work: Work) -> None:
     ax.spines[:].set_visible(False)
 
 
+# ---- all cycles --------------------------------------------------------------------------------
+
+OF_ALL = {  # rows of tables.cycles that make up 100 %
+    "multiply-adds": swatch(style.PURPLE, 0.6),
+    "other instructions": swatch(style.BLUE),
+    "nothing to start": swatch(style.FAINT, 0.3),
+    "no work": swatch(style.ORANGE),
+}
+ENDS_BELOW = 4.0  # percent: a part that is too narrow for its number
+
+
+@styled
+def all_cycles(table: pandas.DataFrame) -> Picture:
+    """Where the cycles of all SMs went, a bar for each rung. table: as tables.cycles gives it."""
+    parts = [
+        f"{name}: {style.listed([f'{what} {column[what]:.1f}' for what in OF_ALL])}"
+        for name, column in table.items()
+    ]
+    caption = f"At M=N=K={LARGE}, in percent of the cycles of all SMs. {'; '.join(parts)}."
+    title = "Where the cycles of all SMs went"
+    pitch = 0.55
+    fig = page(title, pitch * len(table.columns) + 0.55, caption, key=[*OF_ALL.items()])
+    ax = rows_of(
+        fig, list(table), fig.top + 0.05, pitch, right=WIDTH - MARGIN - 0.4, xlim=(0, 100),
+        xlabel="% of all cycles",
+    )  # fmt: skip
+    for row, name in enumerate(table):
+        start = 0.0
+        for what, look in OF_ALL.items():
+            share = table.loc[what, name]
+            words = f"{share:.1f}" if share >= ENDS_BELOW else ""
+            bar(ax, row, start, start + share, words, gid=f"{name} {what}", **look)
+            start += share
+        if (idle := table.loc["no work", name]) < ENDS_BELOW:
+            at_edge(ax, row, f"{idle:.1f}", size=SMALL)
+    return fig
+
+
 # ---- loads under way -----------------------------------------------------------------------------
 
 SLOTS = 400  # that are shown, from the trip's first on
@@ -101,7 +142,7 @@ def loads_under_way(loops: Mapping[str, Loop]) -> Picture:
         under_way = median(end - start for start, end in spans)
         parts.append(f"{name}: {apart:g} slots to the next load, {under_way:g} under way")
     caption = f"In the middle of all loads of a trip, {'; '.join(parts)}."
-    title = "How long a load from shared memory is under way before somebody waits for it"
+    title = "How long a load from shared memory is under way before an instruction waits for it"
     fig = page(title, len(loops) * (height + BETWEEN) + 0.2, caption, "sm_90a", key=key)
     for at, (name, loop) in enumerate(loops.items()):
         top = fig.top + 0.1 + at * (height + BETWEEN)

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import takewhile
 
 import pandas
 
@@ -11,6 +12,7 @@ from gemmlab.cuda.disassembler import Instruction, NoListing, parse
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.fp32_summit import measure
 from gemmlab.lessons.fp32_summit.rewriting import Change
+from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.records import runs
 from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
@@ -143,6 +145,16 @@ def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataF
         }
     )
     return table.dropna()
+
+
+def whole_tiles(work: Work) -> int:
+    """How many whole tiles each block computes before its share of those that are cut begins."""
+    of_sm: dict[int, list[Part]] = {}
+    for part in sorted(work.parts, key=lambda part: part.start):
+        of_sm.setdefault(part.sm, []).append(part)
+    whole = (0, work.steps)
+    first = (takewhile(lambda part: (part.first, part.end) == whole, p) for p in of_sm.values())
+    return min(len([*parts]) for parts in first)
 
 
 def lasting() -> pandas.DataFrame:

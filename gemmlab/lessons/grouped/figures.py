@@ -14,6 +14,7 @@ from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
 TALL, C_WIDTH = 2.9, 2.6  # inches, of C
 SHARE = 0.45  # of a product's colour
+FOLLOWED = {"edgecolor": style.BLACK, "linewidth": 1.8, "zorder": 3}
 LOOKS = {
     RUNG: {"color": style.kernel_style(RUNG)["color"], "marker": "o"},
     GROUPED: {"color": style.BLACK, "marker": "*"},
@@ -23,10 +24,10 @@ LOOKS = {
 
 
 @styled
-def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int) -> Picture:
-    """C of all products below one another, and for each block the tiles that it takes in turn.
+def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int, follow: int) -> Picture:
+    """C of all products below one another with its tiles numbered, and what each block takes.
 
-    turns: as tables.turns gives them.
+    turns: as tables.turns gives them. follow: the block whose tiles are outlined.
     """
     blocks, rounds = 1 + max(t.block for t in turns), 1 + max(t.round for t in turns)
     total, starts = sum(heights), [sum(heights[:at]) for at in range(len(heights))]
@@ -39,8 +40,8 @@ def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int) -> Picture:
     caption = (
         f"{style.plural(len(heights), 'product')} of {rows} rows and "
         f"{n} columns in one launch of {style.plural(blocks, 'block')}, traced from the boxes that "
-        f"the producers request. At the left the number of the block that computes each tile, at "
-        f"the right what each block computes, as product and tile."
+        f"the producers request. A number is a tile's, the same at both sides. Outlined: the tiles "
+        f"of block {follow}."
         + (f" Product {style.listed(empty)} has no rows, and so no tile." if empty else "")
     )
     title = "Which block computes which tile of which product"
@@ -48,9 +49,10 @@ def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int) -> Picture:
     fig.text_at(MARGIN + 0.9, fig.top, "C, the rows of all products", size=NORMAL, weight="bold")
     ax = bare(fig.add_axes_at(MARGIN + 0.9, fig.top + 0.25, C_WIDTH, TALL, gid="C"), n, total)
     for t in turns:
-        look = looks[t.product] | {"gid": f"block {t.block} round {t.round} product {t.product}"}
-        words = str(t.block) if t.height / total * TALL > 0.12 else ""
-        box(ax, t.column, t.row, min(wide, n - t.column), t.height, words, **look)
+        look = looks[t.product] | (FOLLOWED if t.block == follow else {})
+        words = str(t.round * blocks + t.block) if t.height / total * TALL > 0.12 else ""
+        gid = f"block {t.block} round {t.round} product {t.product}"
+        box(ax, t.column, t.row, min(wide, n - t.column), t.height, words, gid=gid, **look)
     for product, start in enumerate(starts):
         if heights[product]:
             middle = start + heights[product] / 2
@@ -61,27 +63,16 @@ def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int) -> Picture:
     pitch, begin = TALL / blocks, left + 0.55
     ax = rows_of(fig, names, fig.top + 0.25, pitch, left=begin, size=SMALL, xlim=(0, rounds))
     ax.set_xticks([])
-    order = _numbers(turns)
     for t in turns:
-        words = f"{t.product}.{order[t.product, t.row, t.column]}"
-        gid = f"tile {words} block {t.block}"
-        box(ax, t.round, t.block + 0.1, 0.94, 0.8, words, gid=gid, **looks[t.product])
+        look = looks[t.product] | (FOLLOWED if t.block == follow else {})
+        number = t.round * blocks + t.block
+        box(ax, t.round + 0.03, t.block + 0.1, 0.91, 0.8, str(number), gid=f"tile {number}", **look)
     return fig
 
 
 def _look(at: int) -> dict:
     colour = TILE_COLOURS[at % len(TILE_COLOURS)]
     return {"facecolor": style.tint(colour, SHARE), "edgecolor": style.GROUND}
-
-
-def _numbers(turns: Sequence[Turn]) -> dict[tuple[int, int, int], int]:
-    """Of each tile its number within the product, in the order in which blocks take them."""
-    numbers: dict[tuple[int, int, int], int] = {}
-    counts: dict[int, int] = {}
-    for t in sorted(turns, key=lambda t: (t.round, t.block)):
-        numbers[t.product, t.row, t.column] = counts.get(t.product, 0)
-        counts[t.product] = counts.get(t.product, 0) + 1
-    return numbers
 
 
 @styled

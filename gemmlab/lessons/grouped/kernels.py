@@ -99,10 +99,7 @@ GROUPED = Rung(
     name="24_grouped",
     title="Grouped products",
     idea="each block numbers the tiles of all products, whose heights the device alone knows",
-    inner_loop=(
-        ("// By a warp: how many tiles", "if (lane == 31)"),
-        ("// The tile of this number", "rows_of_product - at.row * BM};"),
-    ),
+    inner_loop=(("// The tile of this number", "rows_of_product - at.row * BM};"),),
     inner_loop_in="products.cuh",
     parameters=(
         *parameters((2, 3, 4, 5, 6, 8)),

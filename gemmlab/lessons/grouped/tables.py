@@ -11,8 +11,20 @@ from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.fp8.tables import EARLY
-from gemmlab.lessons.grouped.measure import CASES, FP8_CASES, IN_FP8, TABLE, WAYS, Case, K, N
+from gemmlab.lessons.grouped.measure import (
+    CASES,
+    FP8_CASES,
+    IN_FP8,
+    LOOP,
+    RUNG,
+    TABLE,
+    WAYS,
+    Case,
+    K,
+    N,
+)
 from gemmlab.plots import style
+from gemmlab.records.roofs import recorded_ceilings
 
 
 @dataclass(frozen=True)
@@ -71,12 +83,23 @@ def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: i
 
 
 def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFrame:
-    """What a block writes down before it takes a tile: where those of each product begin."""
+    """What a block counts beforehand: where the rows and the tiles of each product begin."""
+    rows = np.array(heights)
     tiles = np.array([ceil_div(height, tall) * ceil_div(n, wide) for height in heights])
-    table = pandas.DataFrame(
-        {"rows": heights, "tiles": tiles, "first tile": tiles.cumsum() - tiles}
-    )
+    table = pandas.DataFrame({
+        "rows": rows, "first row": rows.cumsum() - rows,
+        "tiles": tiles, "first tile": tiles.cumsum() - tiles,
+    })  # fmt: skip
     return table.rename_axis("product")
+
+
+def lookup(turns: list[Turn], heights: list[int], tall: int) -> tuple[np.ndarray, np.ndarray]:
+    """For an exercise: where the rows of each product begin and the last ones end; and of each
+    tile, in order, its product and its row of tiles there. Both int32."""
+    starts = np.cumsum([0, *heights], dtype=np.int32)
+    in_order = sorted(turns, key=lambda turn: (turn.round, turn.block))
+    places = [(turn.product, (turn.row - starts[turn.product]) // tall) for turn in in_order]
+    return starts, np.array(places, np.int32).ravel()
 
 
 # ---- the record ----------------------------------------------------------------------------------
@@ -97,26 +120,35 @@ def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
     return shown.loc[rows["case"].unique(), [way for way in WAYS if way in shown]]
 
 
-def busy(case: Case, tall: int, wide: int, sm_count: int) -> dict[str, float]:
-    """Rounds of tiles on a GPU of so many SMs: with a launch for each product, and with one."""
+def rounds(table: pandas.DataFrame, sm_count: int) -> pandas.DataFrame:
+    """Rounds of 24's tiles on so many SMs, with a launch for each product and with one for all.
+
+    A row for each of CASES, with the tile of its fastest settings in `table`. FLOP per byte: of
+    what must move at least.
+    """
+    ours = fastest(table).query("way == @RUNG").set_index("case")["settings"]
+    return pandas.DataFrame(
+        {case.name: _rounds(case, ours[case.name], sm_count) for case in CASES}
+    ).T
+
+
+def _rounds(case: Case, settings: str, sm_count: int) -> dict[str, float]:
+    size = dict(pair.split("=") for pair in settings.split())
+    tall, wide = int(size["BM"]), int(size["BN"])
     tiles = [ceil_div(height, tall) * ceil_div(N, wide) for height in case.heights]
-    alone, together = (
-        sum(ceil_div(each, sm_count) for each in tiles),
-        ceil_div(sum(tiles), sm_count),
-    )
-    used = case.rows * N / (sum(tiles) * tall * wide)
     return {
-        "tiles": sum(tiles), "rounds, one by one": alone, "rounds, one launch": together,
-        "SMs with a tile, one by one, %": 100 * sum(tiles) / (alone * sm_count),
-        "one launch, %": 100 * sum(tiles) / (together * sm_count),
-        "of a tile used, %": 100 * used,
-        "FLOP per byte": case.flop / case.least_bytes,
+        "tile": f"{tall}×{wide}", "tiles": sum(tiles),
+        "rounds, one by one": sum(ceil_div(each, sm_count) for each in tiles),
+        "rounds, one launch": ceil_div(sum(tiles), sm_count),
+        "FLOP per byte": round(case.flop / case.least_bytes, 1),
     }  # fmt: skip
 
 
-def account(tall: int, wide: int, sm_count: int) -> pandas.DataFrame:
-    """`busy` of all cases."""
-    return pandas.DataFrame({case.name: busy(case, tall, wide, sm_count) for case in CASES}).T
+def of_a_copy(table: pandas.DataFrame) -> pandas.DataFrame:
+    """The bytes that must move at least, over the time, in percent of a copy's rate; for LOOP and
+    24. Raises what recorded_ceilings raises."""
+    rate = recorded_ceilings().bytes_per_second
+    return (100e9 * by_way(table, "gb_per_s")[[LOOP, RUNG]] / rate).round(1)
 
 
 # ---- beside libraries, as pages show it ----------------------------------------------------------

@@ -17,10 +17,10 @@ THUMBNAIL = 84  # pixels on the screen
 def ladder() -> str:
     """The table of the landing page: thumbnail, notebook, idea, speed, share of cuBLAS, minutes.
 
-    Raises NoRecord, StaleRecord, BadRecord, and what series.minutes raises.
+    Raises NoRecord, StaleRecord, BadRecord, and what series.main_path raises.
     """
     lines = [
-        f"| picture | notebook | TFLOP/s at {overview.SIZE}³ | of cuBLAS | minutes |",
+        f"| picture | notebook | TFLOP/s at {overview.SIZE}³ | of cuBLAS | {index.MINUTES} |",
         "|---|---|---:|---:|---:|",
     ]
     for step in overview.ladder_steps():
@@ -32,7 +32,7 @@ def ladder() -> str:
         lines.append(
             f"| ![{index.alt(step.name)}](../{picture}){size} "
             f"| **[{index.label(step.name)}](../notebooks/{step.name}.ipynb)**<br>{step.idea} "
-            f"| {_with_unit(step.tflops)} | {step.share} | {series.minutes(step.name)} |"
+            f"| {_with_unit(step.tflops)} | {step.share} | {series.both_minutes(step.name)} |"
         )
     below = (index.KEY, overview.ladder_source(), series.FORMULA)
     return "\n".join(
@@ -52,9 +52,8 @@ def ways() -> str:
     """Each way through the series, with its notebooks in the order to read them."""
     items = []
     for title, names in index.routes().items():
-        total = sum(map(series.minutes, names))
         through = " · ".join(f"[{index.label(name)}](../notebooks/{name}.ipynb)" for name in names)
-        head = f"{title}: {len(names)} notebooks, {total // 60} h {total % 60} min"
+        head = f"{title}: {len(names)} notebooks, {series.hours(names)}"
         items.append(f"**{head}**<br>{through}\n")
     return "\n".join(items)
 

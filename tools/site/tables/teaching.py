@@ -11,7 +11,9 @@ from gemmlab.ladder import RUNGS
 from gemmlab.notebook import index, series
 
 COSTS = ROOT / "benchmarks" / "notebook_cost.csv"  # of benchmarks/notebook_cost.py
-HEADS = ("notebook", "read before", "minutes", "exercises", "s to run", "MB", "its own GPU")
+HEADS = (
+    "notebook", "read before", index.MINUTES, "exercises", "s to run", "MB", "its own GPU",
+)  # fmt: skip
 EXERCISES = {
     "a number": r"exercises\.check\(",
     "a kernel": r"exercises\.check_(kernel|launch)\(",
@@ -30,7 +32,7 @@ def notebooks() -> str:
                            for earlier in series.needed(name))  # fmt: skip
         cost = costs.get(name, {"processor_s": "–", "peak_mb": "–"})
         cells = (f"[{index.label(name)}](../notebooks/{name}.ipynb)", before or "–",
-                 str(series.minutes(name)), exercises(name), cost["processor_s"], cost["peak_mb"],
+                 series.both_minutes(name), exercises(name), cost["processor_s"], cost["peak_mb"],
                  _gpu(name))  # fmt: skip
         rows.append(cells)
     where = ", ".join(sorted({row["processor"] for row in costs.values()}))
