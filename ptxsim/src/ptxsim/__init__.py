@@ -12,7 +12,7 @@ from ptxsim.async_copy.tensor_map import TensorMap, TensorMaps
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note
 from ptxsim.counting import BoxCopy, FactorRead, WarpAccess
-from ptxsim.launcher import Run, Step, launch
+from ptxsim.launcher import Run, Step, launch, launch_ptx
 from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Deadline, Finding
 from ptxsim.memory.global_memory import read_only, uninitialised
@@ -45,6 +45,7 @@ __all__ = [
     "UnknownInstruction",
     "WarpAccess",
     "launch",
+    "launch_ptx",
     "read_only",
     "uninitialised",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import reprlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -197,11 +198,62 @@ def launch(
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)
+    declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
+    return _run(
+        kernel, declared, are_fused(options), entry, grid, block, args, arch, shared_bytes, cluster,
+        count, check, blocks, limit_s, variables,
+    )  # fmt: skip
+
+
+def launch_ptx(
+    text: str,
+    entry: str,
+    grid: int | tuple[int, ...],
+    block: int | tuple[int, ...],
+    args: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    cluster: tuple[int, ...] | None = None,
+    count: bool = False,
+    check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None,
+    limit_s: float | None = 120.0,
+    variables: dict[str, np.ndarray] | None = None,
+    names: tuple[str, ...] = (),
+) -> Run:
+    """Run the kernel `entry` of PTX, whatever compiler made it; no NVRTC is needed.
+
+    The architecture is that of `.target`. Lines are those of the file that the PTX names first, a
+    Python file for example; of PTX without line numbers, they are its own. Arrays are not compared
+    with the types of pointers, which PTX does not have. The other arguments, the result and what is
+    raised are those of `launch`, but for CompileError and NoCompiler.
+    """
+    target = re.search(r"^\s*\.target\s+(\w+)(.*)", text, re.M) if isinstance(text, str) else None
+    if target is None:
+        raise LaunchError(f"{reprlib.repr(text)} is not PTX: it has no .target")
+    kernels = _parsed(text)
+    if entry not in kernels:
+        there = ", ".join(kernels) or "none"
+        raise LaunchError(f"the PTX has no kernel '{entry}'; it has {there}")
+    with _collector_paused():
+        kernel = kernels[entry]
+    declared = arguments.of_kernel("", entry, len(kernel.parameters), tuple(names))
+    return _run(
+        kernel, declared, "debug" not in target[2], entry, grid, block, args, target[1],
+        shared_bytes, cluster, count, check, blocks, limit_s, variables,
+    )  # fmt: skip
+
+
+def _run(
+    kernel: ptx.Kernel, declared: list[arguments.Parameter], is_fused: bool, entry: str, grid: Any,
+    block: Any, args: Sequence[Any], arch: str, shared_bytes: int, cluster: Any, count: bool,
+    check: bool, blocks: Any, limit_s: float | None, variables: dict[str, np.ndarray] | None,
+) -> Run:  # fmt: skip
     notes: tuple[Note, ...] = ()
-    if are_fused(options):
+    if is_fused:
         kernel, notes = contracted(kernel)
     for note in notes:
-        warnings.warn(str(note), stacklevel=2)
+        warnings.warn(str(note), stacklevel=3)
     limits.check_limit(limit_s)
     grid = limits.shape("grid", grid, limits.MAX_GRID)
     block = limits.shape("block", block, limits.MAX_BLOCK)
@@ -209,7 +261,6 @@ def launch(
     limits.check_memory(kernel, shared_bytes, arch)
     cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     variables = dict(variables or {})
-    declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
     memory, parameters, maps = arguments.bind(kernel, args, declared, variables)
     marked = arguments.given_arrays(args)
     for buffer, arg in zip(memory.buffers, marked, strict=True):
@@ -310,6 +361,16 @@ def _compiled(
     header_names = frozenset(name for name, _ in own_headers)
     with _collector_paused():
         return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
+    """The kernels of PTX, with the lines of the first file that it names, or its own."""
+    files = [PurePath(path).name for path in ptx.FILE.findall(text)]
+    if not files:
+        text, files = ptx.with_its_own_lines(text), [ptx.ITSELF]
+    with _collector_paused():
+        return ptx.parse(text, files[0], frozenset(files[1:]))
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
