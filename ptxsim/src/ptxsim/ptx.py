@@ -425,6 +425,8 @@ class _Body:
         # The functions that are being read, from the kernel inwards, and where they return to.
         self.calls: list[str] = []
         self.returns: list[str] = []
+        self.parameter_in: dict[object, object] = {}  # 32-bit registers with addresses of parameters
+        self._parameter_types = dict(kernel.parameters)
         self.slots: set[str] = set()  # registers that arguments and results of calls are in
 
     def read(self, text: str) -> None:
@@ -516,6 +518,12 @@ class _Body:
             self._pairs(opcode.removesuffix("x2"), _split(operands), text[: -len(body)])
             return
         given = tuple(self._operand(part) for part in _split(operands))
+        # The address of a parameter in 32 bits, as LLVM widens it: here it has 64 from the start.
+        if opcode == "mov.b32" and STRUCTURE.match(self._parameter_types.get(operands.split(", ")[-1], "")):
+            self.parameter_in[given[0]] = given[1]
+            return
+        if opcode == "cvt.u64.u32" and given[1] in self.parameter_in:
+            opcode, given = "mov.b64", (given[0], self.parameter_in[given[1]])
         if opcode.startswith(("ld.param", "st.param")):
             opcode, given = self._slot_access(opcode, given, text)
         instruction = self._add(opcode, given, text, guard)
