@@ -24,6 +24,7 @@ from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note, are_fused, contracted
 from ptxsim.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from ptxsim.grid import run as run_blocks
+from ptxsim.host_code import device_code
 from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
@@ -56,7 +57,7 @@ class Run:
     does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
     empty for a correct kernel; races in global memory are not among them, for nothing looks for
     these. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
-    may have them, too. `elapsed_s`: how long the blocks took to simulate, on the wall or in
+    may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`: how long the blocks took to simulate, on the wall or in
     processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
     counted with the rest.
     """
@@ -66,6 +67,7 @@ class Run:
     findings: list[Finding]
     notes: list[Note]
     elapsed_s: float
+    unexecuted: list[int] = field(default_factory=list)
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
     _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
@@ -309,16 +311,24 @@ def _run(
             "(limit_s=None), or look for a loop that goes on for ever",
             str(error),
         ) from None
-    elapsed_s = deadline.elapsed
+    elapsed_s, unexecuted = deadline.elapsed, _unexecuted(kernel, counter.executed)
     if not count:
-        return Run(Totals(), [], findings, list(notes), elapsed_s)
+        return Run(Totals(), [], findings, list(notes), elapsed_s, unexecuted)
     done = counter.events[FMA_METRIC] + counter.tensor_multiply_adds
     again = arguments.copy(prepared, args)
     totals, lines = counter.totals(), counter.lines()
-    run = Run(totals, lines, findings, list(notes), elapsed_s, done, again)
+    run = Run(totals, lines, findings, list(notes), elapsed_s, unexecuted, done, again)
     if record:
         run._seen[record] = seen
     return run
+
+
+def _unexecuted(kernel: ptx.Kernel, executed: set[int]) -> list[int]:
+    """Lines all of whose instructions are in other basic blocks than those that were `executed`."""
+    lines: tuple[set[int], set[int]] = set(), set()
+    for start, block in kernel.blocks.items():
+        lines[start in executed].update(i.line for i in kernel.instructions[start : block.end])
+    return sorted(lines[False] - lines[True] - {0})
 
 
 def _find(
@@ -395,7 +405,7 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
     """The text, what its file is called, and the options with the folder of that file."""
     if isinstance(source, Path):
         folder = f"-I{source.parent}"
-        text = source.read_text(encoding="utf-8")
+        text = device_code(source.read_text(encoding="utf-8"))
         more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
         return text, source.name, (*more, *options)
     if not isinstance(source, str):
@@ -408,7 +418,7 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
             f"source is {source!r}, which is not CUDA C++ but the name of a file: pass "
             f"Path({source!r})"
         )
-    return source, "kernel.cu", options
+    return device_code(source), "kernel.cu", options
 
 
 def _may_be_subnormal(given: list) -> bool:

@@ -292,6 +292,7 @@ class Chunk:
                 self.checker.executes(start, mask)
             condition = function(self.registers, self, mask)
             self.executed += block.end - start
+            self.counter.executed.add(start)
             if self.checker:
                 self.checker.warpgroups.executed(block, mask)
             self._continue(block, mask, condition)

@@ -155,6 +155,7 @@ class Counter:
         self._counts: defaultdict = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
         self.tensor_multiply_adds = 0
         self.events: dict[str, int] = defaultdict(int)  # by metric
+        self.executed: set[int] = set()  # the first instructions of basic blocks
 
     def add(
         self,
@@ -189,6 +190,7 @@ class Counter:
 
     def merge(self, other: Counter) -> None:
         self.tensor_multiply_adds += other.tensor_multiply_adds
+        self.executed |= other.executed
         for metric, number in other.events.items():
             self.events[metric] += number
         for key, amounts in other._counts.items():
