@@ -1,6 +1,7 @@
 """What a launch refuses, and that the arrays are then as they were."""
 
 import os
+import re
 import sys
 import tracemalloc
 from pathlib import Path
@@ -526,3 +527,60 @@ def test_an_error_in_a_header_names_the_header(project):
 def test_a_source_that_is_not_text_is_refused(source, message):
     with pytest.raises(LaunchError, match=message):
         ptxsim.launch(source, "add", 1, 32, [])
+
+
+# --- PTX of any compiler --------------------------------------------------------------------------
+
+SCALED = """extern "C" __global__ void scale(float* x, int n)
+{
+    __shared__ float part[64];
+    part[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = part[63 - threadIdx.x];
+}
+"""
+
+
+def test_ptx_gives_what_its_source_gives():
+    text = nvrtc.translate_source(SCALED, "some.cu").ptx
+    x, same = np.arange(64, dtype=np.float32), np.arange(64, dtype=np.float32)
+    run = ptxsim.launch_ptx(text, "scale", 1, 64, [x, 64], check=True, count=True)
+    again = ptxsim.launch(SCALED, "scale", 1, 64, [same, 64], check=True, count=True)
+    np.testing.assert_array_equal(x, same)
+    assert run.counters == again.counters
+    assert [f.line for f in run.findings] == [f.line for f in again.findings] == [5]
+
+
+def test_ptx_without_line_numbers_has_its_own():
+    text = nvrtc.translate_source(SCALED, "some.cu").ptx
+    bare = re.sub(r"^\s*\.(?:loc|file).*\n", "", text, flags=re.M)
+    x = np.arange(64, dtype=np.float32)
+    (finding,) = ptxsim.launch_ptx(bare, "scale", 1, 64, [x, 64], check=True).findings
+    assert "ld.shared" in bare.splitlines()[finding.line - 1]
+
+
+@pytest.mark.parametrize(
+    "text, entry, message",
+    [("int i;", "k", "is not PTX"), (None, "scale", "has no kernel 'scale'; it has other")],
+)
+def test_what_is_no_ptx_is_refused(text, entry, message):
+    text = text or nvrtc.translate_source(SCALED.replace("scale", "other"), "some.cu").ptx
+    with pytest.raises(ptxsim.LaunchError, match=message):
+        ptxsim.launch_ptx(text, entry, 1, 1, [])
+
+
+def test_what_blackwell_adds_to_float32():
+    source = r"""extern "C" __global__ void k(const float* x, float* out)
+    {
+        const int i = threadIdx.x;
+        float most, high;
+        unsigned long long pair = ((const unsigned long long*)x)[i], result;
+        asm("max.f32 %0, %1, %2, %3;" : "=f"(most) : "f"(x[i]), "f"(x[i + 1]), "f"(x[i + 2]));
+        asm("fma.rn.f32x2 %0, %1, %1, %1;" : "=l"(result) : "l"(pair));
+        asm("mov.b64 {_, %0}, %1;" : "=f"(high) : "l"(result));
+        out[i] = most + high;
+    }"""
+    x, out = np.random.default_rng(0).standard_normal(64).astype(np.float32), np.zeros(16, "f4")
+    ptxsim.launch(source, "k", 1, 16, [x, out], arch="sm_100a")
+    most = np.lib.stride_tricks.sliding_window_view(x, 3)[:16].max(axis=1)
+    high = x[1:33:2].astype(np.float64)
+    np.testing.assert_array_equal(out, most + (high * high + high).astype(np.float32))

@@ -25,7 +25,8 @@ Each --arg is one argument of the kernel, in order:
   100, -3, 0x10, 2.5   a number
   null                 a null pointer
   float32[64,64]       an array of random numbers: normal ones, small integers, always the same
-  zeros:float32[100]   an array of zeros; of memory that nobody has written: uninitialised:float32[100]
+  zeros:float32[100]   an array of zeros
+  uninitialised:float32[100]   an array that nobody has written yet
   data.npy             an array from a file of NumPy
 """
 FOUND, REFUSED = 1, 2  # exit codes: findings; what cannot be launched
@@ -51,7 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for finding in run.findings:
             print(f"{options.file}:{finding.line}: {finding}")
         lines = ", ".join(map(str, run.unexecuted))
-        print(f"{len(run.findings)} findings" + (f"; never executed: lines {lines}" if lines else ""))
+        print(
+            f"{len(run.findings)} findings" + (f"; never executed: lines {lines}" if lines else "")
+        )
     return FOUND if run.findings else 0
 
 
@@ -62,7 +65,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True)
     of_all = argparse.ArgumentParser(add_help=False)
-    of_all.add_argument("file", type=Path, help="a .cu or .ptx file; of a whole program the kernels")
+    of_all.add_argument(
+        "file", type=Path, help="a .cu or .ptx file; of a whole program the kernels"
+    )
     of_all.add_argument("--kernel", help="its name; may be left out where there is only one")
     of_all.add_argument("--grid", type=_shape, required=True, help="blocks: 8, or 4,4,1")
     of_all.add_argument("--block", type=_shape, required=True, help="threads: 128, or 16,16")

@@ -16,12 +16,16 @@ HEADERS = (
     "numeric", "random", "sstream", "stdexcept", "string", "string.h", "stdio.h", "stdlib.h",
     "sys/time.h", "thread", "time.h", "unistd.h", "vector", "assert.h", "math.h", "float.h",
     "cassert", "cfloat", "cmath", "cstdio", "cstdlib", "cstring", "ctime",
-    "cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "cublas_v2.h", "curand.h", "cuda_profiler_api.h",
-    "cudnn.h", "helper_cuda.h", "helper_functions.h", "device_launch_parameters.h",
+    "cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "cublas_v2.h", "curand.h",
+    "cuda_profiler_api.h", "cudnn.h", "helper_cuda.h", "helper_functions.h", "device_launch_parameters.h",
 )  # fmt: skip
-INCLUDE = re.compile(rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, HEADERS))})[>\"]", re.M)
+INCLUDE = re.compile(
+    rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, HEADERS))})[>\"]", re.M
+)
 USING = re.compile(r"^[ \t]*using\s+(?:namespace\s+)?std\b[^;]*;", re.M)
-IS_WHOLE = re.compile(r"\bmain\s*\(|<<<|^[ \t]*#[ \t]*include[ \t]*<(?:c?stdio|iostream|vector)", re.M)
+IS_WHOLE = re.compile(
+    r"\bmain\s*\(|<<<|^[ \t]*#[ \t]*include[ \t]*<(?:c?stdio|iostream|vector)", re.M
+)
 # Comments, literals and directives, in which brackets mean nothing.
 PASSED_OVER = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
@@ -36,11 +40,20 @@ CONSTANT = re.compile(r"\s*(?:static\s+|inline\s+)*const\b[^*]*$")
 LAUNCH = re.compile(r"\b([A-Za-z_][\w:]*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
 
 
+def device_code(text: str, options: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]]:
+    """The text with blanks for host functions and headers, if it is a whole file, and the options.
+
+    What is left without a space, members of classes for example, is then code of the device.
+    """
+    return (
+        (_without_host(text), (*options, "-default-device"))
+        if IS_WHOLE.search(text)
+        else (text, options)
+    )
+
+
 @lru_cache(maxsize=64)
-def device_code(text: str) -> str:
-    """The text with blanks for host functions and headers, if it is a whole file."""
-    if not IS_WHOLE.search(text):
-        return text
+def _without_host(text: str) -> str:
     for pattern in (INCLUDE, USING):
         text = pattern.sub(_blank, text)
     for begin, end in list(_of_host(PASSED_OVER.sub(_blank, text))):
@@ -78,9 +91,9 @@ def _of_host(bare: str) -> Iterator[tuple[int, int]]:
                 position = end
             elif not stays:
                 yield first, position
-        elif sign[0] == ";" and not ("(" in declares or stays or TYPE.search(head)):
-            if not (KEPT.match(head) or CONSTANT.match(declares)):
-                yield first, position
+        elif sign[0] == ";" and not ("(" in declares or stays or TYPE.search(head)
+                                     or KEPT.match(head) or CONSTANT.match(declares)):  # fmt: skip
+            yield first, position
         begin = position
 
 

@@ -57,8 +57,8 @@ class Run:
     does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
     empty for a correct kernel; races in global memory are not among them, for nothing looks for
     these. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
-    may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`: how long the blocks took to simulate, on the wall or in
-    processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
+    may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`:
+    how long the blocks took to simulate, on the wall or in processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
     counted with the rest.
     """
 
@@ -405,7 +405,7 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
     """The text, what its file is called, and the options with the folder of that file."""
     if isinstance(source, Path):
         folder = f"-I{source.parent}"
-        text = device_code(source.read_text(encoding="utf-8"))
+        text, options = device_code(source.read_text(encoding="utf-8"), options)
         more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
         return text, source.name, (*more, *options)
     if not isinstance(source, str):
@@ -418,7 +418,8 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
             f"source is {source!r}, which is not CUDA C++ but the name of a file: pass "
             f"Path({source!r})"
         )
-    return device_code(source), "kernel.cu", options
+    text, options = device_code(source, options)
+    return text, "kernel.cu", options
 
 
 def _may_be_subnormal(given: list) -> bool:

@@ -58,8 +58,8 @@ def launch(
         passed += values
         called += [f"{name}{part}" for part in parts]
     return launch_ptx(
-        text, function.__name__, grid, block, passed, shared_bytes=shared_bytes, count=count, check=check,
-        blocks=blocks, limit_s=limit_s, names=tuple(called),
+        text, function.__name__, grid, block, passed, shared_bytes=shared_bytes, count=count,
+        check=check, blocks=blocks, limit_s=limit_s, names=tuple(called),
     )  # fmt: skip
 
 

@@ -425,7 +425,9 @@ class _Body:
         # The functions that are being read, from the kernel inwards, and where they return to.
         self.calls: list[str] = []
         self.returns: list[str] = []
-        self.parameter_in: dict[object, object] = {}  # 32-bit registers with addresses of parameters
+        self.parameter_in: dict[
+            object, object
+        ] = {}  # 32-bit registers with addresses of parameters
         self._parameter_types = dict(kernel.parameters)
         self.slots: set[str] = set()  # registers that arguments and results of calls are in
 
@@ -519,7 +521,9 @@ class _Body:
             return
         given = tuple(self._operand(part) for part in _split(operands))
         # The address of a parameter in 32 bits, as LLVM widens it: here it has 64 from the start.
-        if opcode == "mov.b32" and STRUCTURE.match(self._parameter_types.get(operands.split(", ")[-1], "")):
+        if opcode == "mov.b32" and STRUCTURE.match(
+            self._parameter_types.get(operands.split(", ")[-1], "")
+        ):
             self.parameter_in[given[0]] = given[1]
             return
         if opcode == "cvt.u64.u32" and given[1] in self.parameter_in:

@@ -18,11 +18,6 @@ SARIF = "https://json.schemastore.org/sarif-2.1.0.json"
 MOST_LINES = 8  # of a message
 
 
-def assert_no_findings(run: Run) -> None:
-    """Raises AssertionError that has all findings, each with its line."""
-    assert not run.findings, "\n".join(map(str, run.findings))
-
-
 def assert_bank_conflicts(run: Run, *, loads: int = 0, stores: int = 0) -> None:
     """That a launch with count=True has no more bank conflicts, over all warps, than these.
 
@@ -47,7 +42,9 @@ def assert_sectors(
     traffic = [line for line in run.lines if line.space == "global"]
     arrays = {line.array for line in traffic}
     if array and array not in arrays:
-        raise KeyError(f"nothing of {array} is moved, only of {', '.join(sorted(arrays)) or 'none'}")
+        raise KeyError(
+            f"nothing of {array} is moved, only of {', '.join(sorted(arrays)) or 'none'}"
+        )
     for operation, most in (("load", loads), ("store", stores)):
         sectors = sum(
             line.units

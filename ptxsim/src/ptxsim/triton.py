@@ -63,7 +63,9 @@ def launch(
             f"{kernel!r} is no function of triton.jit: of one with autotune or heuristics give its "
             "`fn`, and the constants by name"
         )
-    options = {field.name: named.pop(field.name) for field in fields(CUDAOptions) if field.name in named}
+    options = {
+        field.name: named.pop(field.name) for field in fields(CUDAOptions) if field.name in named
+    }
     given = _by_name(kernel, args, named)
     signature: dict[str, str] = {}
     constants: dict[str, Any] = {}
@@ -96,7 +98,9 @@ def launch(
         if kind != "constexpr":
             values = _passed(given[name], descriptors)
             passed += values
-            names += [name] if len(values) == 1 else [f"{name}, part {i}" for i in range(len(values))]
+            names += (
+                [name] if len(values) == 1 else [f"{name}, part {i}" for i in range(len(values))]
+            )
     for size in (metadata.global_scratch_size, metadata.profile_scratch_size):
         passed.append(np.zeros(size * prod(launched), np.uint8) if size else None)
     return launch_ptx(
@@ -123,7 +127,9 @@ def _type(name: str, value: Any) -> str:
         if dtype not in ELEMENTS:
             raise LaunchError(f"{name} is an array of {dtype}; Triton has {', '.join(ELEMENTS)}")
         kind = ELEMENTS[dtype]
-        return f"tensordesc<{kind}{list(value.box)}>" if isinstance(value, TensorMap) else f"*{kind}"
+        return (
+            f"tensordesc<{kind}{list(value.box)}>" if isinstance(value, TensorMap) else f"*{kind}"
+        )
     if isinstance(value, bool):
         return "u1"
     if isinstance(value, int):
