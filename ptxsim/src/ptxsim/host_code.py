@@ -17,7 +17,8 @@ HEADERS = (
     "sys/time.h", "thread", "time.h", "unistd.h", "vector", "assert.h", "math.h", "float.h",
     "cassert", "cfloat", "cmath", "cstdio", "cstdlib", "cstring", "ctime",
     "cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "cublas_v2.h", "curand.h",
-    "cuda_profiler_api.h", "cudnn.h", "helper_cuda.h", "helper_functions.h", "device_launch_parameters.h",
+    "cuda_profiler_api.h", "cudnn.h", "helper_cuda.h", "helper_functions.h",
+    "device_launch_parameters.h",
 )  # fmt: skip
 INCLUDE = re.compile(
     rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, HEADERS))})[>\"]", re.M

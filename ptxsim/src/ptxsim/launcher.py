@@ -55,11 +55,10 @@ class Run:
     `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
     source line and array; both empty unless `count=True` was asked for. A name that the simulator
     does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
-    empty for a correct kernel; races in global memory are not among them, for nothing looks for
-    these. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
+    empty for a correct kernel. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
     may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`:
-    how long the blocks took to simulate, on the wall or in processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
-    counted with the rest.
+    how long the blocks took to simulate, on the wall or in processor time, whichever is less.
+    `multiply_adds`: of float32 units and tensor cores together, counted with the rest.
     """
 
     counters: Totals
@@ -182,8 +181,7 @@ def launch(
     `options`: for NVRTC, such as "-DTILE=16".
     `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
     `count`: fill in the counters.
-    `check`: look for races in shared memory, uninitialised reads and lost barriers too, which takes
-    longer. Races in global memory are not found.
+    `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
     `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
     that will take longer than so many seconds is refused, once its speed is seen, and leaves the
     arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so

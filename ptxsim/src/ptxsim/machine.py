@@ -576,6 +576,8 @@ class Chunk:
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
             self.checker.races.about_to_store(addresses, values, dtype, mask, space)
+        elif self.checker and space == "global":
+            self.checker.global_races.about_to_store(addresses, values, dtype, mask)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
         self.changes += space != "local"
         if bad or self.observed or self.checker:

@@ -6,6 +6,7 @@ from math import ceil
 
 from ptxsim import system_calls
 from ptxsim.async_copy import map_bytes
+from ptxsim.checks.program import is_fence
 from ptxsim.ptx import BOOL, SIGNED, Immediate, Register, Symbol, Unknown, items, type_of
 from ptxsim.threads import clusters, warps
 
@@ -79,6 +80,9 @@ def op_fence(w, instruction, *operands):
     elif instruction.opcode.startswith(MAP_FENCE + "acquire."):
         address = w.address(operands[0], SIGNED[8])
         w.lines.append(w.call(map_bytes.acquire, instruction, address))
+    elif is_fence(instruction):
+        call = f"lanes.checker.global_races.fenced({instruction.index}, {w.mask(instruction)})"
+        w.lines.append(f"if lanes.checker: {call}")
 
 
 op_membar = op_fence
