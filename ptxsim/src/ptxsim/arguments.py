@@ -74,15 +74,17 @@ def bind(
     for (parameter, ptx_type), source, arg in bound:
         if parameter in rooms:
             parameters[parameter] = address = memory.address(parameter)
-            if isinstance(arg, (TensorMap, TensorMaps)):
-                used = [_map_in_use(memory, *item) for item in _named(source.name, arg).items()]
-                maps |= {int(address) + MAP_BYTES * i: each for i, each in enumerate(used)}
-                data = b"".join(each.data for each in used)
-            elif isinstance(arg, Pointers):
+            if isinstance(arg, Pointers):
                 data = arg.packed(int(next(pointers)))
-            else:
+            elif not isinstance(arg, (TensorMap, TensorMaps)):
                 data = _structure(plain(arg), rooms[parameter].size, source.name, pointers)
+            else:
+                data = bytes(rooms[parameter].size)
             rooms[parameter].bytes[:] = np.frombuffer(data, np.uint8)
+            for name, (begin, given_map) in _maps_of(source.name, arg).items():
+                used = maps[int(address) + begin] = _map_in_use(memory, name, given_map)
+                place = slice(begin, begin + MAP_BYTES)
+                rooms[parameter].bytes[place] = np.frombuffer(used.data, np.uint8)
         elif isinstance(plain(arg), (np.ndarray, Part)):
             _check_pointer(source.name, "array", ptx_type)
             offset = arg.offset() if isinstance(arg, Part) else 0
@@ -92,8 +94,16 @@ def bind(
     return memory, parameters, map_bytes.MapsInMemory(maps, memory)
 
 
-def _named(name: str, arg: TensorMap | TensorMaps) -> dict[str, TensorMap]:
-    return {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
+def _maps_of(name: str, arg: object) -> dict[str, tuple[int, TensorMap]]:
+    """Name -> at which byte of the argument a tensor map begins, and the map."""
+    if isinstance(arg, TensorMap):
+        return {name: (0, arg)}
+    if isinstance(arg, TensorMaps):
+        return {
+            inner: (MAP_BYTES * i, each) for i, (inner, each) in enumerate(arg.named(name).items())
+        }
+    maps = arg.maps() if isinstance(arg, Structure) else {}
+    return {f"{name}, byte {begin}": (begin, each) for begin, each in maps.items()}
 
 
 def _room(arg, ptx_type: str, name: str) -> Given:
@@ -122,8 +132,7 @@ def _arrays_of_maps(bound, arrays) -> dict[str, Given]:
     """The arrays of tensor maps that are no arguments themselves."""
     owners: dict = {}
     for _, source, arg in bound:
-        maps = _named("", arg).values() if isinstance(arg, (TensorMap, TensorMaps)) else ()
-        for used in maps:
+        for _, used in _maps_of("", arg).values():
             if all(tensor_map.place_within(used.array, array) is None for array in arrays):
                 raw, _ = tensor_map.whole_memory(used.array)
                 first = raw.__array_interface__["data"][0]

@@ -55,8 +55,8 @@ class Run:
     `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
     source line and array; both empty unless `count=True` was asked for. A name that the simulator
     does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
-    empty for a correct kernel. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
-    may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`:
+    empty for a correct kernel. `notes`: lines whose results may differ from a GPU's in the last
+    bits; a correct kernel may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`:
     how long the blocks took to simulate, on the wall or in processor time, whichever is less.
     `multiply_adds`: of float32 units and tensor cores together, counted with the rest.
     """
