@@ -584,3 +584,51 @@ def test_what_blackwell_adds_to_float32():
     most = np.lib.stride_tricks.sliding_window_view(x, 3)[:16].max(axis=1)
     high = x[1:33:2].astype(np.float64)
     np.testing.assert_array_equal(out, most + (high * high + high).astype(np.float32))
+
+
+# --- tensors of others ----------------------------------------------------------------------------
+
+
+class Tensor:
+    """What a library exports by DLPack, and nothing else."""
+
+    def __init__(self, array, device=1):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+class TorchTensor(Tensor):
+    """As PyTorch's: its own way to NumPy, and a type that NumPy does not have."""
+
+    dtype = "torch.bfloat16"
+
+    def detach(self):
+        return self
+
+    def view(self, dtype):
+        return SimpleNamespace(numpy=lambda: self.array.view(dtype))
+
+
+def test_tensors_share_their_memory():
+    x = np.arange(8, dtype=np.float32)
+    ptxsim.launch(SOURCE, "scale", 1, 32, [Tensor(x), 2.0, 8])
+    np.testing.assert_array_equal(x, 2 * np.arange(8))
+
+
+def test_bfloat16_of_pytorch_is_taken_as_its_bits(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(int16=np.int16))
+    source = """#include <cuda_bf16.h>
+    extern "C" __global__ void twice(__nv_bfloat16* x) { x[threadIdx.x] += x[threadIdx.x]; }"""
+    x = np.arange(8).astype(ml_dtypes.bfloat16)
+    ptxsim.launch(source, "twice", 1, 8, [TorchTensor(x)])
+    np.testing.assert_array_equal(x.astype(np.float32), 2 * np.arange(8))
+
+
+def test_a_tensor_on_a_gpu_is_refused():
+    with pytest.raises(LaunchError, match="a Tensor is on a GPU: pass one in the CPU's memory"):
+        ptxsim.launch(SOURCE, "scale", 1, 32, [Tensor(np.zeros(8, np.float32), 2), 2.0, 8])

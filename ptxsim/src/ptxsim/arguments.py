@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from keyword import iskeyword
@@ -23,6 +24,8 @@ from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitial
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from ptxsim.ptx import TYPE_BYTES, type_of
 
+CPU = 1  # DLPack's number for it
+
 
 def given_arrays(args) -> list:
     """All arrays among the arguments, those in structures too, as they are marked."""
@@ -35,6 +38,23 @@ def given_arrays(args) -> list:
         elif isinstance(plain(arg), np.ndarray):
             arrays.append(arg)
     return arrays
+
+
+def shared_with_numpy(arg):
+    """A tensor of another library as an array that shares its memory; anything else as it is.
+
+    Of bfloat16, which NumPy does not have, PyTorch's tensors are taken as their bits.
+    """
+    if isinstance(arg, (np.ndarray, np.generic)) or not hasattr(arg, "__dlpack__"):
+        return arg
+    if arg.__dlpack_device__()[0] != CPU:
+        raise LaunchError(f"a {type(arg).__name__} is on a GPU: pass one in the CPU's memory")
+    if hasattr(arg, "detach"):  # PyTorch's: by DLPack they would be read-only
+        arg = arg.detach()
+        return (
+            arg.view(sys.modules["torch"].int16) if "bfloat16" in str(arg.dtype) else arg
+        ).numpy()
+    return np.from_dlpack(arg)
 
 
 def plain(arg):

@@ -56,8 +56,9 @@ class Run:
     source line and array; both empty unless `count=True` was asked for. A name that the simulator
     does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
     empty for a correct kernel. `notes`: lines whose results may differ from a GPU's in the last
-    bits; a correct kernel may have them, too. `unexecuted`: source lines with code that no thread came to. `elapsed_s`:
-    how long the blocks took to simulate, on the wall or in processor time, whichever is less.
+    bits; a correct kernel may have them, too. `unexecuted`: source lines with code that no thread
+    came to. `elapsed_s`: how long the blocks took to simulate, on the wall or in processor time,
+    whichever is less.
     `multiply_adds`: of float32 units and tensor cores together, counted with the rest.
     """
 
@@ -170,8 +171,8 @@ def launch(
     `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
     `names`: what the arguments are called, if not as in `source`.
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place;
-    scalars; None for a null pointer. An array has the element type of the pointer in the source,
-    where that is one of CUDA's own types. `uninitialised(array)` is for memory that nobody has
+    scalars; None for a null pointer; tensors of PyTorch and others through DLPack. An array has the
+    element type of the pointer in the source, where that is one of CUDA's own types. `uninitialised(array)` is for memory that nobody has
     written yet, `read_only(array)` for what the kernel must not write, `Part` for a pointer into an
     array, `Pointers` for an array of them. For a structure by value: a `Structure` of its members,
     a NumPy scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
@@ -249,6 +250,7 @@ def _run(
     block: Any, args: Sequence[Any], arch: str, shared_bytes: int, cluster: Any, count: bool,
     check: bool, blocks: Any, limit_s: float | None, variables: dict[str, np.ndarray] | None,
 ) -> Run:  # fmt: skip
+    args = [arguments.shared_with_numpy(arg) for arg in args]
     notes: tuple[Note, ...] = ()
     if is_fused:
         kernel, notes = contracted(kernel)
