@@ -172,10 +172,11 @@ def launch(
     `names`: what the arguments are called, if not as in `source`.
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place;
     scalars; None for a null pointer; tensors of PyTorch and others through DLPack. An array has the
-    element type of the pointer in the source, where that is one of CUDA's own types. `uninitialised(array)` is for memory that nobody has
-    written yet, `read_only(array)` for what the kernel must not write, `Part` for a pointer into an
-    array, `Pointers` for an array of them. For a structure by value: a `Structure` of its members,
-    a NumPy scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
+    element type of the pointer in the source, where that is one of CUDA's own types.
+    `uninitialised(array)` is for memory that nobody has written yet, `read_only(array)` for what
+    the kernel must not write, `Part` for a pointer into an array, `Pointers` for an array of them.
+    For a structure by value: a `Structure` of its members, a NumPy scalar or bytes of its size; a
+    `TensorMap` where it is one of 128 bytes.
     `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
     the same number of bytes each, changed in place, so that the next launch can be given it again.
     Others begin as they are declared.

@@ -470,10 +470,11 @@ class _Body:
         if known:
             name, line = known[0]
             self.header = "" if name == self.filename else f"{name}, line {line}"
-        for name, line in known:
-            if name == self.filename:
-                self.line = int(line)
-                return
+        lines = [line for name, line in known if name == self.filename]
+        if lines:
+            self.line = int(lines[0])
+        if lines[1:] and not self.header:
+            self.header = f"called in line {lines[1]}"
 
     def _declare(self, name: str) -> str:
         """The name under which something declared in the current scope is known."""

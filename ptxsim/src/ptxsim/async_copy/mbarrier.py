@@ -101,6 +101,13 @@ class Mbarriers:
             if self.lanes.checker and fenced.any():
                 self.lanes.checker.cluster.fenced(address, fenced)
 
+    def look_for_unfenced(self, index: int, addresses, mask) -> None:
+        """Find copies that are to tell an mbarrier whose initialisation they may not see."""
+        for address, barrier, here, at in self._valid(index, addresses, mask):
+            unfenced = (at.of(barrier.unfenced) >= 0) & here
+            what = f"the mbarrier at byte {address} was initialised, with no fence since"
+            self.lanes.find("mbarrier not fenced", index, what, unfenced)
+
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""
         barrier = self._known.get(address)

@@ -121,6 +121,8 @@ class Checker:
 
     def _access_global(self, index, operation, addresses, size, mask) -> None:
         self.global_races.access(index, operation, addresses, size, mask)
+        if operation != "load":
+            self.lanes.copies.bulk.look_for_maps(index, addresses, size, mask)
         everything = self.lanes.launch.memory
         if not everything.unwritten:
             return

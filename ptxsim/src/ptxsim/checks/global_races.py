@@ -8,8 +8,8 @@ or a release, and after that a thread of the block that comes now a fence, an ac
 a volatile read. Which flag it was is not looked at, so a wrong one is not found.
 
 Two reads are no race, nor are two atomics, nor a read and an atomic, nor a write of the value that
-is there already. Volatile and relaxed accesses are flags, and no race themselves. Asynchronous
-copies are not looked at.
+is there already. Volatile and relaxed accesses are flags, and no race themselves. Of asynchronous
+copies, those that read a stretch are looked at: what threads wrote needs a fence.proxy.async, too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from math import gcd
 
 import numpy as np
 
+from ptxsim.async_copy.tensor_map import MOVED
 from ptxsim.checks.program import ORDERED, synchronizing
 from ptxsim.memory import global_memory
 
@@ -67,6 +68,7 @@ class History:
         self.events = 0
         self.releases: defaultdict[int, list[int]] = defaultdict(list)  # of a team: its events
         self.acquired: dict[int, int] = {}  # of a team: its last event
+        self.proxy_fences: dict[int, int] = {}  # of a team: its last fence.proxy.async
 
     def event(self, index: int, time: int) -> int:
         self.events += 1
@@ -122,6 +124,43 @@ class GlobalRaces:
             if index in self.acquires:
                 self.history.acquired[number] = event
 
+    def proxy_fenced(self, mask) -> None:
+        """Lanes execute a fence between their own accesses and those of asynchronous copies."""
+        event = self.history.event(-1, self.clocks.now)
+        for number in np.unique(self._of_lanes(self._team_of, self._lanes(mask))).tolist():
+            self.history.proxy_fences[number] = event
+
+    def bulk_read(self, index: int, addresses, mask) -> None:
+        """Bulk copies read units (n, units) of global memory; `mask` has their n lanes."""
+        lanes = np.repeat(self._lanes(mask), addresses.shape[1])
+        parts, _ = self.memory.locate(addresses, MOVED.itemsize, True)
+        for buffer, offsets, allowed in parts:
+            accesses = self.history.arrays.get(buffer.base)
+            if accesses is None:
+                continue
+            here = np.broadcast_to(allowed, addresses.shape).reshape(-1)
+            count = MOVED.itemsize // accesses.granule
+            first = offsets.reshape(-1)[here] // accesses.granule
+            granules = (first[:, None] + np.arange(count)).reshape(-1)
+            threads = self._of_lanes(self._thread_of, np.repeat(lanes[here], count))
+            touched = buffer, accesses, granules, np.repeat(lanes[here], count), threads
+            self._look(index, touched, accesses.writes, "read-after-write race", "written",
+                       within_team=False)  # fmt: skip
+            events = accesses.writes.event[granules]
+            writers = self._team(accesses.writes.thread[granules])
+            fences = self.history.proxy_fences
+            known = [
+                max(fences.get(reader, 0), fences.get(writer, 0))
+                for reader, writer in zip(
+                    self._team(threads).tolist(), writers.tolist(), strict=True
+                )
+            ]
+            wrong = (events != 0) & (events > known)
+            if wrong.any():
+                line = self._line(int(events[wrong.argmax()]))
+                what = f"written in line {line}, with no fence.proxy.async since"
+                self._find("async-proxy race", index, touched, wrong, what)
+
     def access(self, index: int, operation: str, addresses, size: int, mask) -> None:
         overwritten, self._overwritten = self._overwritten, None
         if index in self.releases or index in self.acquires:
@@ -161,10 +200,14 @@ class GlobalRaces:
 
     # ---- looking ---------------------------------------------------------------------------------
 
-    def _look(self, index, touched, table, kind, verb, new=True, meets_atomics=True) -> None:
+    def _look(
+        self, index, touched, table, kind, verb, new=True, meets_atomics=True, within_team=True
+    ) -> None:
         _, _, granules, lanes, threads = touched
         events, others = table.event[granules], table.thread[granules]
         wrong = (events != 0) & (others != threads) & new
+        if not within_team:
+            wrong &= self._team(others) != self._team(threads)
         if not meets_atomics:
             wrong &= ~self._is_atomic[self.history.indexes(events)]
         if not wrong.any():
@@ -172,7 +215,7 @@ class GlobalRaces:
         wrong[wrong] = self._unordered(threads[wrong], others[wrong], events[wrong], lanes[wrong])
         if wrong.any():
             first = int(wrong.argmax())
-            line = self.kernel.instructions[int(self.history.indexes(events[first]))].line
+            line = self._line(int(events[first]))
             who, without = self._name(int(others[first]), self._team(int(threads[first])))
             self._find(kind, index, touched, wrong, f"{verb} by {who} in line {line}, {without}")
 
@@ -230,6 +273,9 @@ class GlobalRaces:
         reads.note(granules, threads, event)
 
     # ---- names -----------------------------------------------------------------------------------
+
+    def _line(self, event: int) -> int:
+        return self.kernel.instructions[int(self.history.indexes(event))].line
 
     def _team(self, thread):
         return (thread - 1) // self.team.threads

@@ -71,6 +71,9 @@ def _wait(w, instruction, number, count, reduction):
 
 def op_fence(w, instruction, *operands):
     """Stores are seen at once, so nothing is to be done; checks look for some of the fences."""
+    if instruction.opcode in ("fence.proxy.async", "fence.proxy.async.global"):
+        call = f"lanes.checker.global_races.proxy_fenced({w.mask(instruction)})"
+        w.lines.append(f"if lanes.checker: {call}")
     if instruction.opcode in ASYNC_FENCES:
         w.lines.append(f"lanes.fence_async({w.mask(instruction)})")
     elif instruction.opcode == INIT_FENCE:
