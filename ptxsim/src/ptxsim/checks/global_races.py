@@ -117,7 +117,9 @@ class GlobalRaces:
 
     def fenced(self, index: int, mask) -> None:
         """Lanes execute a fence, or another instruction by which blocks tell one another."""
-        event = self.history.event(index, self.clocks.now)
+        self._tell(index, self.history.event(index, self.clocks.now), mask)
+
+    def _tell(self, index: int, event: int, mask) -> None:
         for number in np.unique(self._of_lanes(self._team_of, self._lanes(mask))).tolist():
             if index in self.releases:
                 self.history.releases[number].append(event)
@@ -163,11 +165,13 @@ class GlobalRaces:
 
     def access(self, index: int, operation: str, addresses, size: int, mask) -> None:
         overwritten, self._overwritten = self._overwritten, None
-        if index in self.releases or index in self.acquires:
-            self.fenced(index, mask)
-        if self._is_passed_over[index] or not np.any(mask):
+        if not np.any(mask):
             return
         event = self.history.event(index, self.clocks.tick(index))
+        if index in self.releases or index in self.acquires:
+            self._tell(index, event, mask)
+        if self._is_passed_over[index]:
+            return
         parts, _ = self.memory.locate(np.asarray(addresses), size, mask)
         for buffer, offsets, allowed in parts:
             lanes = self._lanes(allowed)
@@ -232,7 +236,7 @@ class GlobalRaces:
         for number in np.unique(there[~same]).tolist():
             rows = np.flatnonzero(~same & (there == number))
             releases = np.array([*self.history.releases.get(number, ()), NEVER])
-            told = releases[np.searchsorted(releases, events[rows], "right")]
+            told = releases[np.searchsorted(releases, events[rows])]  # an atomic by itself
             teams, which = np.unique(here[rows], return_inverse=True)
             acquired = np.array([self.history.acquired.get(team, 0) for team in teams.tolist()])
             result[rows] = told > acquired[which]
