@@ -210,8 +210,8 @@ def launch(
 def launch_ptx(
     text: str,
     entry: str,
-    grid: int | tuple[int, ...],
-    block: int | tuple[int, ...],
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
     args: Sequence[Any],
     *,
     shared_bytes: int = 0,
