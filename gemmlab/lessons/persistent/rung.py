@@ -37,7 +37,7 @@ def _shared_by_some(s: Settings) -> str | None:
 RUNG = Rung(
     name="18_persistent",
     title="Persistent blocks and clusters",
-    idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    idea="blocks that stay compute tile after tile, and two of them share a tile of B",
     inner_loop=(
         ("const auto multiply_next", "};"),
         ("for (int piece = 0; piece < (LATER", "while (k_tile < k_tiles)"),
