@@ -31,7 +31,7 @@ WORDS = {
     r"\btold anew\b": ("rewritten", "The notebooks are told anew."),
     r"\bthe (?:told|said)\b|\bbytes told\b": ("a noun", "The said is right."),
 }  # fmt: skip
-PAGES = [*PAGES, ROOT / "kernels" / "README.md"]
+PAGES = [*PAGES, ROOT / "kernels" / "README.md", ROOT / "gemmlab" / "notebook" / "glossary.md"]
 
 
 def house_words(text: str) -> list[str]:
