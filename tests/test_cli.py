@@ -98,7 +98,7 @@ def test_help_teaches(capsys, command):
     [
         (("fly",), "fly"),
         (("bench", "01_naive", "64", "64"), "K"),
-        (("bench", "01_naive", "64", "0", "64"), "'0' is not a whole number of 1 or more"),
+        (("bench", "01_naive", "64", "0", "64"), "'0' is not a whole number, 1 or more"),
         (("bench", "01_naive", "64", "x", "64"), "'x' is not a whole number"),
         (("bench", "01_naive", "8", "8", "8", "--set", "BLOCK_X"), "'BLOCK_X' is not NAME=VALUE"),
         (("record", "--shapes", "64x64"), "'64x64' is not MxNxK"),
@@ -119,8 +119,8 @@ def test_an_unreadable_request_exits_with_2(capsys, arguments, message):
     ("arguments", "message"),
     [
         ("bench 01_naive 64 64 64 --set NOTHING=1", "01_naive has no parameter NOTHING"),
-        ("bench 01_naive 64 64 64 --dtype float16", "--dtype is for auto; 01_naive multiplies"),
-        ("bench auto 64 64 64 --set BM=64", "auto chooses the settings; name a rung to give BM=64"),
+        ("bench 01_naive 64 64 64 --dtype float16", "--dtype is only for auto"),
+        ("bench auto 64 64 64 --set BM=64", "itself: to set BM=64, name a rung"),
         ("sweep 99_nothing", "no rung '99_nothing'"),
     ],
 )
