@@ -180,7 +180,7 @@ def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
 
 def test_kernels_without_boxes_are_refused():
     trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
-    with pytest.raises(ValueError, match="brings no boxes"):
+    with pytest.raises(ValueError, match="copies no boxes"):
         tma_wgmma_figures.boxes(trace)
 
 

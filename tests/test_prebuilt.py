@@ -147,7 +147,7 @@ def test_sliders_that_go_farther_than_what_ships_offer_the_nearest_that_does(no_
     (name,) = (name for name in moved if moved[name] != start[name])
     lab.sliders[name].value = moved[name]
     words = re.sub("<[^>]*>", "", lab.message.value)
-    assert "15_mma_sync.cu as it stands, with these settings, is not among the compiled" in words
+    assert "15_mma_sync.cu with this text and these settings is not among the compiled" in words
     assert "with what one or two moves of a slider make of these" in words
     assert f" The nearest with {name}={moved[name]} that is here: from " in words
     lab.offer.click()

@@ -117,7 +117,7 @@ class Played:
         where = f"block {self.block} of {self.trace.kernel_name}"
         if self.trace.run.boxes(self.block):
             raise ValueError(
-                f"{who}: no thread of {where} brings its tiles or reads them; they come as boxes, "
+                f"{who}: no thread of {where} copies or reads its tiles; they are copied as boxes, "
                 "which trace.run.boxes() has, and tensor cores read them."
             )
         if not self.reads:

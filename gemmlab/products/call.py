@@ -128,7 +128,7 @@ class Plan:
     ) -> Any:  # fmt: skip
         """Raises ArgumentError for a C, bias or `out` that does not fit."""
         if (alpha != 1 or beta != 0) and not self.kernel.takes("alpha"):
-            raise ArgumentError(f"{self.kernel.dtype} has no factors: alpha is 1, and beta 0")
+            raise ArgumentError(f"{self.kernel.dtype} takes no alpha and beta: leave them 1 and 0")
         if self.scale_steps:
             scales = [step(scale) for step, scale in zip(self.scale_steps, scales, strict=True)]
         if self._again and beta == 0 and bias is None and (out is None or self._fits(out, A, B)):
@@ -259,23 +259,23 @@ class Plan:
     @staticmethod
     def _check(name: str, array: Any, shape: tuple[int, ...], dtype: Any, kind: Any) -> None:
         if type(array) is not kind:
-            raise ArgumentError(f"{name} is {kind_of(array)}, A and B are {kind.__module__} arrays")
+            raise ArgumentError(f"{name} is {kind_of(array)}; A and B are {kind.__module__} arrays")
         if array.dtype != dtype or array.shape != shape:
             raise ArgumentError(
-                f"{name} is {array.dtype} {array.shape}: {dtype} {shape} is what goes with A and B"
+                f"{name} is {array.dtype} {array.shape}; for A and B it must be {dtype} {shape}"
             )
 
     @staticmethod
     def _check_apart(out: Any, A: Any, B: Any, C: Any, bias: Any) -> None:
         """Raises ArgumentError where storing into `out` would change what is read."""
         if isinstance(out, np.ndarray) and not out.flags.writeable:
-            raise ArgumentError("out is read-only")
+            raise ArgumentError("out is read-only: pass an array that can be written")
         for name, array in (("A", A), ("B", B), ("C", C), ("bias", bias)):
             if array is None or (name == "C" and array is out):
                 continue
             if _may_overlap(out, array):
                 also = ", unless it is C itself" if name == "C" else ""
-                raise ArgumentError(f"out shares memory with {name}: it must not{also}")
+                raise ArgumentError(f"out shares memory with {name}, which is not allowed{also}")
 
 
 def _may_overlap(first: Any, second: Any) -> bool:
@@ -311,7 +311,7 @@ def _plan(
     name = dtype or A.dtype.name
     fused = biased or activation not in (None, ACTIVATIONS[0])
     if (name == FP8) != (scaling is not None):
-        raise ArgumentError(f"{FP8} needs scales, and no other type takes them: A is {A.dtype}")
+        raise ArgumentError(f"{FP8} needs scales, and no other type takes scales: A is {A.dtype}")
     shape_before = A.shape[:-2] or B.shape[:-2]
     together, flat = _together(A, B, transpose_a)
     A, B = (X if change is None else change(X) for X, change in zip((A, B), together, strict=True))
@@ -478,9 +478,9 @@ def _of_torch(
             arrays.append(tensor)
             continue
         if not isinstance(tensor, torch.Tensor):
-            raise ArgumentError(f"{name} is {kind_of(tensor)}, A is a tensor of PyTorch")
+            raise ArgumentError(f"{name} is {kind_of(tensor)}; it must be a PyTorch tensor like A")
         if tensor.device != A.device:
-            raise ArgumentError(f"{name} is on {tensor.device}, A on {A.device}")
+            raise ArgumentError(f"{name} is on {tensor.device} and A on {A.device}: use one device")
         tensor, brain = tensor.detach(), tensor.dtype == torch.bfloat16
         tensor = tensor.view(torch.int16) if brain else tensor
         tensor = tensor.view(torch.uint8) if tensor.dtype == torch.float8_e4m3fn else tensor

@@ -99,7 +99,7 @@ def choose(
         problem = Problem.of(problem)
     if not isinstance(problem, Problem):
         raise IllegalSetting(
-            f"a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch), not {problem!r}"
+            f"problem is {problem!r}; pass a gl.Problem, (M, N, K) or (M, N, K, batch)"
         )
     if dtype in OTHER_TYPES:
         if why := refused(dtype, fused, problem.batch != 1, scales):

@@ -26,7 +26,7 @@ def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
 
 def _whole_squares(s: Settings) -> str | None:
     if not s["SHARE_A"] and s["BN"] // s["CLUSTER"] < SQUARE:
-        return f"leaves each block less than the {SQUARE} columns of B that it brings at a time"
+        return f"leaves each block less than the {SQUARE} columns of B that it copies at a time"
     return None
 
 

@@ -306,7 +306,7 @@ def _compiled(
     names = (expression,) if expression else ()
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
-        raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
+        raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
     header_names = frozenset(name for name, _ in own_headers)
     with _collector_paused():
         return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")
