@@ -40,28 +40,28 @@ def matmul(
     activation: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
     dtype: str | None = None, out: Any = None, scales: tuple[Any, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """activation(alpha * op(A) @ op(B) + beta * C + bias) by the rung that suits the shape.
+    """Compute activation(alpha * op(A) @ op(B) + beta * C + bias) with the rung for the shape.
 
-    op(A) is A, or its transpose where `transpose_a` is True; so is op(B). With op(A) of (M, K) and
-    op(B) of (K, N) the result is (M, N); with a batch before one or both it is (batch, M, N). A and
-    B are float32, float16, bfloat16 of ml_dtypes or, with dtype="bfloat16", the bits of bfloat16 as
-    uint16, both NumPy or both CuPy arrays, of any strides; the result is a C-contiguous array of
-    their kind and type: a new one, or `out`, which must have the result's shape and type, may have
-    any strides, and may share memory with C alone, and then be C. Of 16 bits, sums are float32, and
-    what is stored is rounded once. `C`: as the result, not changed, and read only where beta is not
-    0. `bias`: float32 (N,), added to each row. `activation`: "ReLU", "GELU by tanh" or "GELU by
-    erf". alpha and beta become float32. PyTorch's tensors, all of one device, are taken through
-    DLPack, and the result is one; no gradient flows.
+    op(A) is A, or its transpose if `transpose_a` is True; the same holds for B. For op(A) of shape
+    (M, K) and op(B) of shape (K, N) the result is (M, N); with a batch before one or both it is
+    (batch, M, N). A and B are float32, float16, bfloat16 of ml_dtypes or, with dtype="bfloat16",
+    the bits of bfloat16 as uint16; both are NumPy or both CuPy arrays, with any strides. The result
+    is a new C-contiguous array of their kind and type, or `out`, which must have the result's shape
+    and type, may have any strides, and may share memory only with C, if it is C itself. With 16-bit
+    operands sums are float32, and each result is rounded once. `C`: like the result, not changed,
+    and read only if beta is not 0. `bias`: float32 (N,), added to each row. `activation`: "ReLU",
+    "GELU by tanh" or "GELU by erf". alpha and beta are converted to float32. PyTorch tensors on one
+    device are taken through DLPack; the result is then a tensor, without a gradient.
 
-    Three types have neither batches nor bias nor activation. int8 becomes int32, exact, without
-    alpha and beta. float32 with dtype="tf32" is rounded to TF32. FP8 is float8_e4m3fn of ml_dtypes,
-    or its bits as uint8 with dtype="float8_e4m3fn", with float32 `scales` of A and of B: a number
-    or an array of one each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. It becomes
-    bfloat16, of bits its bits, or float32 where `out` or C is.
+    Three types take no batches, no bias and no activation. int8 gives an exact int32, without alpha
+    and beta. float32 with dtype="tf32" is rounded to TF32. FP8 is float8_e4m3fn of ml_dtypes, or
+    its bits as uint8 with dtype="float8_e4m3fn", with float32 `scales` of A and of B: a number or
+    an array of one number each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. Its
+    result is bfloat16 (bits for bits), or float32 if `out` or C is float32.
 
-    On a GPU it does not wait, for CuPy arrays; without one it runs in the simulator. gl.choose says
-    what is taken. Raises ArgumentError, IllegalSetting for a type that this GPU does not multiply,
-    and what Kernel.launch raises.
+    With CuPy arrays it does not wait for the GPU; without a GPU it runs in the simulator. gl.choose
+    names the rung. Raises ArgumentError, IllegalSetting for a type that this GPU cannot multiply,
+    and the errors of Kernel.launch.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(A, torch.Tensor):

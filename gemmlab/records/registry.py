@@ -50,7 +50,7 @@ Found = TypeVar("Found")
 
 
 class NoRecord(LookupError):
-    """There is no record of what was asked for; the message names what there is."""
+    """There is no such record; the message names the records that exist."""
 
 
 class StaleRecord(RuntimeError):

@@ -178,7 +178,7 @@ class Device(str):
 
 
 def device() -> Device:
-    """What runs the kernels here, and without a GPU whose measurements are replayed."""
+    """The device that runs the kernels, and without a GPU the one whose records are replayed."""
     here = gpu()
     if here is not None:
         major, minor = here.compute_capability
