@@ -1,4 +1,4 @@
-"""What one block, and one of its threads, does with its tiles, followed through shared memory."""
+"""The tiles of one block, and of one of its threads, followed through shared memory."""
 
 from __future__ import annotations
 

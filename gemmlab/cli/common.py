@@ -1,4 +1,4 @@
-"""What commands share: exit codes, lines on standard error, and how what is written is read."""
+"""Code that commands share: exit codes, lines on standard error, types of arguments."""
 
 import argparse
 import sys

@@ -1,4 +1,4 @@
-"""What runs the kernels here: a GPU and its facts, or why there is none."""
+"""The device that runs the kernels: a GPU and its properties, or the reason why there is none."""
 
 import os
 import platform

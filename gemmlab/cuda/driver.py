@@ -1,4 +1,4 @@
-"""What the driver does and CuPy does not offer: programmatic dependent launch, and tensor maps.
+"""Functions of the driver that CuPy lacks: programmatic dependent launch, and tensor maps.
 
 A launch may begin while the one before it ends: see programmatic_launch.cuh. A tensor map tells the
 copy engine how to find a box of a matrix.

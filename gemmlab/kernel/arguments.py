@@ -1,4 +1,4 @@
-"""What a caller gives a kernel: checked before anything is launched, and refused in a sentence."""
+"""Check the arguments of a kernel before anything is launched; errors say what is right."""
 
 from dataclasses import replace
 from numbers import Real

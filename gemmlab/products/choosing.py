@@ -1,4 +1,4 @@
-"""Which kernel, and which settings of it, for a product: from what was recorded, else by a model.
+"""Choose the kernel and the settings for a product: from records, else with a model.
 
 choose() takes the fastest that is recorded at this very shape (records.best_by_shape). At any other
 shape, and where it says far less than what was measured here, the model of products.model decides:

@@ -1,4 +1,4 @@
-"""What was measured and is kept: one reader, one writer, three ways to refuse.
+"""Records of measurements: one reader, one writer, three ways to refuse.
 
 Each GPU has a folder, results/<gpu>/: runs.json holds the runs of the rungs (see runs),
 and tables hold the rest. Which of several folders is read: the one that the environment variable

@@ -1,4 +1,4 @@
-"""What accesses to memory cost, warp by warp: told to the counters, and kept for a recorded block.
+"""The cost of memory accesses, warp by warp: counted, and kept for a recorded block.
 
 In a loop an access costs the same again and again, at addresses that have moved: what that is, is
 kept, so that it is not counted anew.

@@ -1,4 +1,4 @@
-"""What a launch is refused for: shapes, memory and clusters that no GPU takes."""
+"""Limits of a launch: shapes, memory and clusters that no GPU takes are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory units would count: requests, sectors, wavefronts, bank conflicts.
+"""The counters of the memory units: requests, sectors, wavefronts, bank conflicts.
 
 The names of the totals are Nsight Compute's. The rules:
 

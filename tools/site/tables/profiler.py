@@ -1,4 +1,4 @@
-"""What Nsight Compute recorded of one rung, section by section, beside the simulator: Markdown.
+"""Nsight Compute's records of one rung, section by section, beside the simulator: Markdown.
 
 The sections, and where a metric stands in them, follow NVIDIA's section files of Nsight Compute and
 its Kernel Profiling Guide. The numbers are those of results/<gpu>/runs.json and stalls.csv, which

@@ -1,4 +1,4 @@
-"""mbarriers: counters in shared memory, of arrivals and of bytes that copies bring.
+"""mbarriers: counters in shared memory, of arrivals and of bytes that copies write.
 
 A phase completes when all expected arrivals have come and the bytes that are expected equal those
 that were brought. What is kept of an mbarrier is kept here, by its address; the eight bytes in

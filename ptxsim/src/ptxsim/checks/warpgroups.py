@@ -1,4 +1,4 @@
-"""What wgmma and setmaxnreg ask of the threads that use them, and hardware does not look at.
+"""Rules of wgmma and setmaxnreg for the threads that use them, which hardware does not check.
 
 The mistakes with wgmma that are found are in docs/simulator.md. All threads of a warpgroup know
 that a wgmma is complete once one has waited, as the four warps read together. A wgmma that is not

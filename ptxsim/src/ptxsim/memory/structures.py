@@ -1,4 +1,4 @@
-"""What a kernel takes besides arrays and scalars: structures by value, arrays of addresses."""
+"""Arguments of a kernel besides arrays and scalars: structures by value, arrays of addresses."""
 
 from __future__ import annotations
 
