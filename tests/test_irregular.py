@@ -69,7 +69,7 @@ def test_joins_have_the_numbers_that_the_kernel_gives_them():
 def test_parts_and_their_number_go_together():
     with pytest.raises(IllegalSetting, match="with SPLIT=1"):
         kernel(SPLIT_K, JOIN=ALONE, SPLIT=4)
-    with pytest.raises(IllegalSetting, match="not a multiple of the cluster size"):
+    with pytest.raises(IllegalSetting, match="no whole clusters"):
         kernel(SPLIT_K, JOIN=CLUSTER, SPLIT=66)
     waiting = kernel(SPLIT_K, JOIN=EVERY_PART, SPLIT=16).scheduled_for(1)
     with pytest.raises(IllegalSetting, match="16 parts wait for each other, and 8 blocks"):
