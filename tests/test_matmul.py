@@ -379,7 +379,7 @@ FROZEN.flags.writeable = False
         ),
         ((A, B), {"beta": 1}, "C is None; A and B are numpy arrays"),
         ((A, B), {"beta": 1, "C": C.T}, r"C is float32 \(3, 5\); .* must be float32 \(5, 3\)"),
-        ((A, B), {"beta": 1, "C": C.astype(np.float64)}, r"C is float64 \(5, 3\); .* must be float32"),
+        ((A, B), {"beta": 1, "C": C.astype(np.float64)}, r"C is float64 \(5, 3\); .*float32"),
         ((A, B), {"bias": C[:, 0]}, r"bias is float32 \(5,\); .* must be float32 \(3,\)"),
         ((A, B), {"activation": "relu"}, "no activation 'relu'; there are 'none', 'ReLU'"),
         ((A, B), {"activation": ["ReLU"]}, "no activation"),
