@@ -27,16 +27,16 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then check code and most notebooks: ruff, mypy, pytest, nbval'
+	@echo 'make test        set up, then check the code and most notebooks: ruff, mypy, pytest, nbval'
 	@echo 'make test-ptxsim the tests of the simulator alone'
-	@echo 'make test-all    make test, the tests and notebooks that take long, the site, what README shows'
+	@echo 'make test-all    make test, slow tests and notebooks, the site, the commands that README shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
-	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
+	@echo 'make readme      write the generated parts of pages, the pictures and the thumbnails'
 	@echo 'make compiled    compile the rungs with the settings that ship, for sliders and machines without NVRTC'
 	@echo 'make site        the series as a static site, to be read without installing: build/site/index.html'
 	@echo 'make test-site   build the site, then check it in Chromium'
-	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
-	@echo 'make clean       remove what these commands made, .venv included'
+	@echo 'make lock        pin the versions of the packages of pyproject.toml, in requirements/*.txt'
+	@echo 'make clean       remove everything that these commands made, .venv included'
 	@echo
 	@echo 'Another Python: make lab PYTHON=python3.12'
 

@@ -118,7 +118,7 @@ def test_a_cluster_that_is_traced_counts_as_all():
 
 
 def test_no_thread_is_followed_where_none_brings_tiles(copied):
-    with pytest.raises(ValueError, match="come as boxes"):
+    with pytest.raises(ValueError, match="copied as boxes"):
         Played.of(copied, (1, 0, 0)).require_reads("steps")
 
 
@@ -180,7 +180,7 @@ def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
 
 def test_kernels_without_boxes_are_refused():
     trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
-    with pytest.raises(ValueError, match="brings no boxes"):
+    with pytest.raises(ValueError, match="copies no boxes"):
         tma_wgmma_figures.boxes(trace)
 
 

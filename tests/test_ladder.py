@@ -201,7 +201,7 @@ def test_what_is_no_architecture_to_compile_for_is_answered_with_those_there_are
     with pytest.raises(IllegalSetting) as refused:
         ladder.require_compiled(arch)
     refused_arch, there = str(refused.value).split(
-        " is no architecture that is compiled for here; those are "
+        " is not an architecture that can be compiled for here: "
     )
     assert refused_arch == repr(arch) and set(there.split(", ")) == set(nvrtc.archs())
 

@@ -78,7 +78,7 @@ def test_a_wrong_number_of_arguments_names_those(count, message):
         ([ones(), 2.0, 4.5], "n = 4.5"),
         ([ones(), 2.0, 2**40], "n = 1099511627776"),
         ([ones(), 2.0, True], "n = True"),
-        ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] is no argument for a parameter of "
+        ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] cannot be a parameter of "
          "type float*: pass a NumPy array, or None"),
         ([ones(), None, 4], "factor = None"),
         ([ones(), 2.0, None], "n = None"),
@@ -196,7 +196,7 @@ extern "C" __global__ void __block_size__((32, 4, 1), (1, 1, 1)) fixed(float* x)
         ("bounded", (129, 1, 1), "129 threads.*at most 128: __launch_bounds__"),
         ("bounded", (16, 16, 1), "256 threads"),
         ("fixed", (32, 4, 1), None),
-        ("fixed", (128, 1, 1), r"blocks of \(32, 4, 1\) alone, not \(128, 1, 1\)"),
+        ("fixed", (128, 1, 1), r"blocks of \(32, 4, 1\), not \(128, 1, 1\)"),
     ],
 )
 def test_a_block_is_held_against_what_the_kernel_was_compiled_for(entry, block, message):
@@ -323,7 +323,7 @@ def test_none_is_a_null_pointer_alone_and_in_a_structure():
     args = [None, ptxsim.Structure(None, np.int32(7)), out, 1]
     assert not ptxsim.launch(source, "k", 1, 32, args, check=True).findings
     assert (out == 7).all()
-    with pytest.raises(LaunchError, match="n = None is no argument for a parameter of type size_t"):
+    with pytest.raises(LaunchError, match="n = None cannot be a parameter of type size_t"):
         ptxsim.launch(source, "k", 1, 32, [*args[:3], None])
 
 

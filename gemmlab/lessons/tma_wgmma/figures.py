@@ -80,7 +80,7 @@ def _first_step(trace: Trace, who: str) -> list[BoxCopy]:
     """The boxes that are loaded for the first step along K, in their order."""
     loads = [box for box in trace.run.boxes(BLOCK) if box.operation == "load"]
     if not loads:
-        raise ValueError(f"{who}: block {BLOCK} of {trace.kernel_name} brings no boxes.")
+        raise ValueError(f"{who}: block {BLOCK} of {trace.kernel_name} copies no boxes.")
     along = {"A": 0 if trace.ops[0] == "T" else 1, "B": 0 if trace.ops[1] == "N" else 1}
     ks = [box.corner[along[box.array]] for box in loads]
     return [box for box, k in zip(loads, ks, strict=True) if k == ks[0]]

@@ -265,9 +265,7 @@ def variable_symbol(declared, name: str) -> str:
     mangled = re.compile(rf"_Z\w*?(?<!\d){len(name)}{re.escape(name)}(?:E|$)")
     symbols = [name] if name in declared else list(filter(mangled.match, declared))
     there = ", ".join(declared) or "none"
-    require(
-        len(symbols) == 1, f"the source has no one variable '{name}' that is used; it has {there}"
-    )
+    require(len(symbols) == 1, f"the source has no single variable '{name}' in use; it has {there}")
     return symbols[0]
 
 
@@ -275,11 +273,11 @@ def _structure(arg, size: int, name: str, pointers) -> bytes:
     data = arg.packed(pointers) if isinstance(arg, Structure) else as_bytes(arg)
     if data is None:
         raise LaunchError(
-            f"{name} = {reprlib.repr(arg)} is no argument for a structure of {size} bytes: "
-            "simulator.Structure puts one together, a NumPy scalar or bytes of that size will do, "
-            "and for a tensor map of 128 bytes TensorMap"
+            f"{name} = {reprlib.repr(arg)} cannot be a structure of {size} bytes: pass a "
+            "ptxsim.Structure, a NumPy scalar or bytes of that size, or, for a tensor map of 128 "
+            "bytes, a TensorMap"
         )
-    require(len(data) == size, f"{name} is a structure of {size} bytes, {len(data)} are given")
+    require(len(data) == size, f"{name} is a structure of {size} bytes, not of {len(data)}")
     return data
 
 
@@ -298,7 +296,7 @@ def _scalar(value, ptx_type: str, parameter: Parameter):
         return np.array([int(value) % 2**bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
     right = ": pass a NumPy array, or None for a null pointer" if may_be_pointer else ""
     raise LaunchError(
-        f"{name} = {reprlib.repr(value)} is no argument for a parameter of type "
+        f"{name} = {reprlib.repr(value)} cannot be a parameter of type "
         f"{parameter.declared or ptx_type}{right}"
     )
 

@@ -50,16 +50,16 @@ class Step:
 
 @dataclass
 class Run:
-    """What a launch did.
+    """The result of a launch.
 
-    `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
-    source line and array; both empty unless `count=True` was asked for. A name that the simulator
-    does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
-    empty for a correct kernel. `notes`: lines whose results may differ from a GPU's in the last
-    bits; a correct kernel may have them, too. `unexecuted`: source lines with code that no thread
-    came to. `elapsed_s`: how long the blocks took to simulate, on the wall or in processor time,
-    whichever is less.
-    `multiply_adds`: of float32 units and tensor cores together, counted with the rest.
+    `counters`: totals by Nsight Compute's metric names, and `lines`: the same traffic by source
+    line and array; both are empty without `count=True`. A name that the simulator does not
+    count raises a KeyError with the nearest names. `findings`: the kernel's mistakes, empty for
+    a correct kernel. `notes`: lines whose results may differ from a GPU's in the last bits; a
+    correct kernel may have notes, too. `unexecuted`: source lines with code that no thread
+    reached. `elapsed_s`: the time of the simulation, on the wall or in processor time,
+    whichever is less. `multiply_adds`: those of float32 units and tensor cores together, with
+    `count=True`.
     """
 
     counters: Totals
@@ -75,8 +75,8 @@ class Run:
     def accesses(self, block: Triple = (0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
-        The block is run once more for this, on copies of the arrays as the launch left them, unless
-        it was the last of those that `blocks` named.
+        The block runs once more for this, on copies of the arrays as the launch left them, unless
+        it was the last one named in `blocks`.
         """
         accesses = self._recorded(block).accesses
         return [access for access in accesses if warp is None or access.warp == warp]
@@ -90,9 +90,9 @@ class Run:
         return [box for box in boxes if warp is None or box.warp == warp]
 
     def factors(self, block: Triple = (0, 0, 0), group: int | None = None) -> list[FactorRead]:
-        """What the wgmmas of one block, or of one of its warpgroups, read of shared memory.
+        """The shared memory that wgmmas of one block, or of one of its warpgroups, read.
 
-        A product reads A, where that is not in registers, and then B. Found as `accesses` is.
+        A product reads A, unless that is in registers, and then B. Found like `accesses`.
         """
         factors = self._recorded(block).factors
         return [read for read in factors if group is None or read.group == group]
@@ -102,7 +102,7 @@ class Run:
         return self._kept().kernel.instructions[access.index].opcode
 
     def instructions(self, block: Triple = (0, 0, 0), warp: int = 0) -> list[Step]:
-        """What one warp executed, in order. Found as `accesses` is."""
+        """The instructions that one warp executed, in order. Found like `accesses`."""
         seen, instructions = self._recorded(block), self._kept().kernel.instructions
         accesses, boxes, stretches = seen.accesses, seen.boxes, seen.stretches
         steps = []
@@ -165,38 +165,37 @@ def launch(
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the Path of a file.
 
-    Files that a file includes in quotes are looked for in its own folder first.
-    `grid`, `block`: how many blocks, and threads of a block, along x, y and z; 1 where left out.
-    `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
-    `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
-    `names`: what the arguments are called, if not as in `source`.
+    Headers that a file includes in quotes are looked up in its own folder first. `grid`, `block`:
+    the numbers of blocks, and of threads in a block, along x, y and z; 1 by default. `entry`: a
+    name, with the arguments of a template if it is one, such as "scale<float, 4>". `by_symbol`:
+    `entry` is the name in the PTX, as a GPU's driver would take it. `names`: names of the arguments
+    in messages, if not those in `source`.
+
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place;
-    scalars; None for a null pointer; tensors of PyTorch and others through DLPack. An array has the
-    element type of the pointer in the source, where that is one of CUDA's own types.
-    `uninitialised(array)` is for memory that nobody has written yet, `read_only(array)` for what
-    the kernel must not write, `Part` for a pointer into an array, `Pointers` for an array of them.
-    For a structure by value: a `Structure` of its members, a NumPy scalar or bytes of its size; a
-    `TensorMap` where it is one of 128 bytes.
-    `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
-    the same number of bytes each, changed in place, so that the next launch can be given it again.
-    Others begin as they are declared.
-    `options`: for NVRTC, such as "-DTILE=16".
-    `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
-    `count`: fill in the counters.
-    `check`: look for races, uninitialised reads and lost barriers too, which takes longer.
-    `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
-    that will take longer than so many seconds is refused, once its speed is seen, and leaves the
-    arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
-    far.
+    scalars; None for a null pointer; tensors of PyTorch and others through DLPack. An array has
+    the element type of the pointer in the source, if that is one of CUDA's own types.
+    `uninitialised(array)` is memory that has not been written yet, `read_only(array)` memory
+    that the kernel must not write, `Part` a pointer into an array, `Pointers` an array of
+    pointers. For a structure by value pass a `Structure` of its members, a NumPy scalar or
+    bytes of its size; a `TensorMap` if it is one of 128 bytes. `variables`: values of
+    `__constant__` and `__device__` variables, an array of the same number of bytes for each
+    name, changed in place, so that the next launch can use it again. Other variables have their
+    declared values. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared
+    memory. `cluster`: in blocks, if not that of __cluster_dims__.
 
-    What the kernel prints goes to sys.stdout, the first 100 lines of it.
+    `count`: count requests, sectors, wavefronts and more. `check`: look for races,
+    uninitialised reads and missed barriers too, which takes longer. `blocks`: run only these
+    (x, y, z), in this order. `limit_s`: a launch that will take more seconds is refused, once
+    its speed is known, and leaves the arrays as they were, as Ctrl-C does; None for no limit:
+    then Ctrl-C leaves what was written so far.
 
-    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
-    too), PtxError for what cannot be read, a call of an unknown function among it, and
-    UnknownInstruction.
-    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`. Where
-    the last bits of results are not known to be the GPU's, the result's `notes` say so, and so does
-    a warning.
+    The kernel's output goes to sys.stdout, the first 100 lines of it.
+
+    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (also a
+    LaunchError), PtxError for PTX that cannot be read, such as a call of an unknown function, and
+    UnknownInstruction. Mistakes of the kernel, such as an access out of bounds, are in `findings`
+    of the result. If the last bits of results may differ from the GPU's, `notes` of the result say
+    so, and so does a warning.
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)
@@ -368,7 +367,7 @@ def _compiled(
     names = (expression,) if expression else ()
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
-        raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
+        raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
     header_names = frozenset(name for name, _ in own_headers)
     with _collector_paused():
         return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")

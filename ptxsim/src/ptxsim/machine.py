@@ -55,9 +55,9 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake of the kernel: what, in which line, and the first lane that made it.
+    """A mistake of the kernel: its kind, its line, and the first lane that made it.
 
-    `line`: of the source; `header`: "helper.h, line 3", where the line calls what stands there.
+    `line`: of the source; `header`: "helper.h, line 3", if the line calls code of a header.
     """
 
     kind: str  # "out-of-bounds read", "misaligned write", "divergent barrier", …

@@ -1,4 +1,4 @@
-"""What the memory units would count: requests, sectors, wavefronts, bank conflicts.
+"""The counters of the memory units: requests, sectors, wavefronts, bank conflicts.
 
 The names of the totals are Nsight Compute's. The rules:
 
@@ -106,9 +106,9 @@ TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "
 class LineCount:
     """The traffic of one source line with one array.
 
-    `units` are sectors in global memory and wavefronts in shared memory; `bytes_asked` is what
-    the active lanes asked for. A request is an instruction of a warp, or of the copy engine that
-    of one thread.
+    `units` are sectors in global memory and wavefronts in shared memory; `bytes_asked` are the
+    bytes that the active lanes request. A request is an instruction of a warp, or, for the copy
+    engine, of one thread.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""mbarriers: counters in shared memory, of arrivals and of bytes that copies bring.
+"""mbarriers: counters in shared memory, of arrivals and of bytes that copies write.
 
 A phase completes when all expected arrivals have come and the bytes that are expected equal those
 that were brought. What is kept of an mbarrier is kept here, by its address; the eight bytes in
@@ -225,7 +225,7 @@ class Mbarriers:
             if wrong.any():
                 block = int(wrong.argmax())
                 what = (
-                    f"the copies bring {number[block]} bytes, and the phase of the mbarrier waits "
+                    f"the copies have {number[block]} bytes, and the phase of the mbarrier waits "
                     f"for {barrier.bytes[block]}"
                 )
                 self.lanes.find("wrong transaction bytes", index, what, lanes)
@@ -282,7 +282,7 @@ class Mbarriers:
             block = int(wrong.argmax())
             bytes_left, index = int(barrier.bytes[block]), int(barrier.announced[block])
             how = f"{bytes_left} fewer" if bytes_left > 0 else f"{-bytes_left} more"
-            what = f"in the end {how} bytes were brought than this mbarrier expects"
+            what = f"in the end {how} bytes were copied than this mbarrier expects"
             lanes = self.layout.block_number == block
             self.lanes.find("wrong transaction bytes", index, what, lanes)
 

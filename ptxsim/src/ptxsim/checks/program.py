@@ -1,4 +1,4 @@
-"""What the text of a kernel tells the checks: flags, and loads that the compiler does early.
+"""Information from a kernel's text for the checks: flags, and loads that the compiler moves up.
 
 By flags and locks in shared memory threads tell one another without a barrier. What counts as
 reading the flag: a load or atomic with `.acquire`, and one that a compiler may not move (volatile,

@@ -1,4 +1,4 @@
-"""Barriers and fences; what lanes of a warp tell one another; clusters; calls of the system."""
+"""Barriers and fences; exchange between lanes of a warp; clusters; calls of the system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kernel takes besides arrays and scalars: structures by value, arrays of addresses."""
+"""Arguments of a kernel besides arrays and scalars: structures by value, arrays of addresses."""
 
 from __future__ import annotations
 
@@ -82,10 +82,10 @@ class Structure:
 
 
 class Pointers:
-    """An array of addresses in global memory, for `args` of a launch: of parts of one array.
+    """An array of addresses in global memory, for `args` of a launch: pointers into one array.
 
-    `array`: the array that they lead to, perhaps marked as read only or uninitialised; `starts`:
-    integers, the element of it that each address is that of.
+    `array`: the array, perhaps marked as read only or uninitialised; `starts`: integers, the index
+    of the element to which each address points.
     """
 
     def __init__(self, array: Any, starts: npt.ArrayLike) -> None:
@@ -99,7 +99,7 @@ class Pointers:
 class Part:
     """A pointer to an element of an array, for `args` of a launch.
 
-    `array`: perhaps marked as read only or uninitialised; `start`: which element.
+    `array`: perhaps marked as read only or uninitialised; `start`: the index of the element.
     """
 
     def __init__(self, array: Any, start: int) -> None:
