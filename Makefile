@@ -23,7 +23,7 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-thorough test-unit test-ptxsim test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
+.PHONY: help setup lab test test-thorough test-unit test-ptxsim test-hardware test-notebooks test-dsl test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
@@ -69,7 +69,15 @@ test-notebooks: setup
 test-all:
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-thorough
+	@$(MAKE) --no-print-directory test-dsl
 	@$(MAKE) --no-print-directory test-site
+
+# Compilers of 1 GB, in an environment of their own.
+test-dsl:
+	$(PYTHON) -m venv .venv-dsl
+	.venv-dsl/bin/python -m pip install --quiet --requirement requirements/dsl.txt
+	.venv-dsl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable ptxsim
+	TRITON_DEFAULT_FP_FUSION=1 .venv-dsl/bin/python -m pytest --quiet -c ptxsim/pyproject.toml ptxsim/tests/test_dsl.py
 
 test-readme: setup
 	$(PYTEST) --numprocesses 0 $(SHOWN)
@@ -107,5 +115,5 @@ lock: setup
 	@$(VENV_PYTHON) -m tools.lock
 
 clean:
-	rm -rf .venv build .pytest_cache .ruff_cache .mypy_cache .hypothesis ptxsim/.pytest_cache ptxsim/.hypothesis
+	rm -rf .venv .venv-dsl build .pytest_cache .ruff_cache .mypy_cache .hypothesis ptxsim/.pytest_cache ptxsim/.hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -197,8 +197,6 @@ and the reports of memcheck, racecheck, initcheck and synccheck of compute-sanit
 ({dates}).
 `python benchmarks/hardware/record_sanitizer.py --table` writes this page.
 
-The checks do not look for races in global memory: a kernel with `findings == []` may have some.
-
 {summary}
 
 | mistake | in | checks | verification | {gpu} alone | compute-sanitizer |

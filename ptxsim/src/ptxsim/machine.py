@@ -469,6 +469,8 @@ class Chunk:
                 self._look_for_divergence(barrier)
             if self.checker:
                 self.checker.open(barrier)
+                if barrier.whole_block:
+                    self.copies.mbarriers.met(barrier.blocks)
             for register, value in barrier.results:
                 old = self.registers[register]
                 self.registers[register] = np.where(barrier.lanes, value.astype(old.dtype), old)
