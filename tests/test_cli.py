@@ -107,7 +107,7 @@ def test_help_teaches(capsys, command):
         (("bench", "02"), "no rung '02': did you mean 02_coalescing?"),
         (("sass", "99_nothing"), "no rung '99_nothing'"),
         (("ladder", "16"), "no rung '16': did you mean 16_tma_wgmma?"),
-        (("sass", "01_naive", "--arch", "sm_50"), "those are sm_75"),
+        (("sass", "01_naive", "--arch", "sm_50"), "choose one of sm_75"),
     ],
 )
 def test_an_unreadable_request_exits_with_2(capsys, arguments, message):

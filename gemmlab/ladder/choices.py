@@ -96,7 +96,7 @@ def require_compiled(arch: str) -> None:
         there = ARCHS
     if arch not in there:
         raise IllegalSetting(
-            f"{arch!r} is not an architecture that can be compiled for here: {', '.join(there)}"
+            f"{arch!r} cannot be compiled for here; choose one of {', '.join(there)}"
         )
 
 
