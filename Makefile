@@ -23,20 +23,20 @@ unexport PYTHONPATH PYTHONHOME
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test test-thorough test-unit test-ptxsim test-hardware test-notebooks test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
+.PHONY: help setup lab test test-thorough test-unit test-ptxsim test-hardware test-notebooks test-dsl test-all test-readme lint notebooks readme compiled site setup-site test-site lock clean
 
 help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
-	@echo 'make test        set up, then check code and most notebooks: ruff, mypy, pytest, nbval'
+	@echo 'make test        set up, then check the code and most notebooks: ruff, mypy, pytest, nbval'
 	@echo 'make test-ptxsim the tests of the simulator alone'
-	@echo 'make test-all    make test, the tests and notebooks that take long, the site, what README shows'
+	@echo 'make test-all    make test, slow tests and notebooks, the site, the commands that README shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
-	@echo 'make readme      write the ladder table, the pictures and the thumbnails anew'
+	@echo 'make readme      write the generated parts of pages, the pictures and the thumbnails'
 	@echo 'make compiled    compile the rungs with the settings that ship, for sliders and machines without NVRTC'
 	@echo 'make site        the series as a static site, to be read without installing: build/site/index.html'
 	@echo 'make test-site   build the site, then check it in Chromium'
-	@echo 'make lock        pin what pyproject.toml asks for, in requirements/*.txt'
-	@echo 'make clean       remove what these commands made, .venv included'
+	@echo 'make lock        pin the versions of the packages of pyproject.toml, in requirements/*.txt'
+	@echo 'make clean       remove everything that these commands made, .venv included'
 	@echo
 	@echo 'Another Python: make lab PYTHON=python3.12'
 
@@ -69,7 +69,15 @@ test-notebooks: setup
 test-all:
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-thorough
+	@$(MAKE) --no-print-directory test-dsl
 	@$(MAKE) --no-print-directory test-site
+
+# Compilers of 1 GB, in an environment of their own.
+test-dsl:
+	$(PYTHON) -m venv .venv-dsl
+	.venv-dsl/bin/python -m pip install --quiet --requirement requirements/dsl.txt
+	.venv-dsl/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable ptxsim
+	TRITON_DEFAULT_FP_FUSION=1 .venv-dsl/bin/python -m pytest --quiet -c ptxsim/pyproject.toml ptxsim/tests/test_dsl.py
 
 test-readme: setup
 	$(PYTEST) --numprocesses 0 $(SHOWN)
@@ -107,5 +115,5 @@ lock: setup
 	@$(VENV_PYTHON) -m tools.lock
 
 clean:
-	rm -rf .venv build .pytest_cache .ruff_cache .mypy_cache .hypothesis ptxsim/.pytest_cache ptxsim/.hypothesis
+	rm -rf .venv .venv-dsl build .pytest_cache .ruff_cache .mypy_cache .hypothesis ptxsim/.pytest_cache ptxsim/.hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,7 +4,7 @@ import gemmlab as gl
 kernel = gl.load("02_coalescing")
 C = kernel(A, B)
 kernel.verify()
-C = gl.matmul(A, B)  # by the rung that suits the shape
+C = gl.matmul(A, B)  # with the rung that suits the shape
 """
 
 from importlib import import_module

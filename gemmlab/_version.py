@@ -1,3 +1,3 @@
-"""The version of this package: the one place where it stands."""
+"""The version of this package, defined only here."""
 
 __version__ = "0.2.0"

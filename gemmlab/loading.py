@@ -11,20 +11,18 @@ from gemmlab.records.tuning import Shape
 
 
 def load(name: str, arch: str | None = None, shape: Shape | None = None, **settings: int) -> Kernel:
-    """The rung `name`, such as "02_coalescing", compiled with these tile parameters.
+    """Load the rung `name`, such as "02_coalescing", compiled with these tile parameters.
 
-    Without any, with its defaults or, where those need more than `arch` has, the tile parameters
-    nearest to them that run there. With `shape`, (M, N, K), instead of tile parameters: with those
-    that were the fastest in the recorded sweep, at the shape nearest to this one, and run on
-    `arch`.
+    Without tile parameters it has its defaults or, if `arch` cannot run these, the nearest ones
+    that it can. With `shape`, (M, N, K), instead of tile parameters it has those that were the
+    fastest in the recorded sweep at the nearest shape, among those that run on `arch`.
 
-    The kernel's `note` says why it has settings that are neither given nor the default. What is
-    passed over because it does not run on `arch` is also said on standard error, once.
+    The kernel's `note` says why settings are neither given nor the default. If faster settings were
+    passed over because `arch` cannot run them, a line on standard error says so, once.
 
-    Raises LadderError for a name that is not there, IllegalSetting before anything is compiled,
-    also for a shape together with tile parameters and for an `arch` that nothing is compiled for,
-    NoRecord where no sweep of the rung is recorded, and CompileError with the lines around the
-    error.
+    Raises LadderError for an unknown name; IllegalSetting, before anything is compiled, for illegal
+    settings, for a shape together with tile parameters and for an `arch` that cannot be compiled
+    for; NoRecord if no sweep of the rung is recorded; CompileError with the lines around the error.
     """
     rung = ladder.find(name)
     on = arch_for(rung) if arch is None else arch

@@ -118,7 +118,7 @@ def test_a_cluster_that_is_traced_counts_as_all():
 
 
 def test_no_thread_is_followed_where_none_brings_tiles(copied):
-    with pytest.raises(ValueError, match="come as boxes"):
+    with pytest.raises(ValueError, match="copied as boxes"):
         Played.of(copied, (1, 0, 0)).require_reads("steps")
 
 

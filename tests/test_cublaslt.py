@@ -172,7 +172,7 @@ def test_a_library_that_is_missing_is_named(monkeypatch):
         sys.modules, "cuda.pathfinder", SimpleNamespace(load_nvidia_dynamic_lib=load)
     )
     cublas.library.cache_clear()
-    with pytest.raises(CublasError, match="cublasLt cannot be loaded: it is nowhere; it comes"):
+    with pytest.raises(CublasError, match="cublasLt cannot be loaded: it is nowhere; install"):
         cublas.library("cublasLt")
 
 

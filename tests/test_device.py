@@ -25,7 +25,7 @@ def test_an_unknown_choice_of_device_names_the_known_one(monkeypatch):
     monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
     device._find_gpu.cache_clear()
     for first_use in (device.gpu, gl.device, lambda: gl.load("01_naive")):
-        with pytest.raises(device.UnknownDevice, match="'tpu' is not known: 'simulator' is"):
+        with pytest.raises(device.UnknownDevice, match="'tpu' is not known: set it to 'simulator'"):
             first_use()
 
 

@@ -272,7 +272,7 @@ FP8_CALL = {
         ({"A": np.zeros((93, 144), "f2")}, "A is float16: grouped_matmul takes with scales float8"),
         ({"transpose_b": False, "B": np.zeros((4, 144, 136), "u1")}, "FP8 is multiplied along K"),
         ({"A": np.zeros((93, 136), "u1"), "B": np.zeros((4, 136, 136), "u1")}, "multiples of 16 "),
-        ({"scales": 1.0}, "scales are builtins.float: a tuple"),
+        ({"scales": 1.0}, "scales are builtins.float: pass a tuple"),
         (
             {"scales": (np.ones((93, 2), "f4"), np.ones((2, 2), "f4"))},
             r"and \(4, 2, 2\), row-major",

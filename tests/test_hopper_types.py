@@ -256,8 +256,8 @@ BYTES, WHOLE, FLOATS = (np.zeros((4, 4), dtype) for dtype in (np.uint8, np.int8,
 @pytest.mark.parametrize(
     ("arguments", "how", "words"),
     [
-        ((WHOLE, WHOLE, 2.0), {}, "int8 has no factors: alpha is 1, and beta 0"),
-        ((WHOLE, WHOLE), {"scales": (1, 1)}, "and no other type takes them: A is int8"),
+        ((WHOLE, WHOLE, 2.0), {}, "int8 takes no alpha and beta"),
+        ((WHOLE, WHOLE), {"scales": (1, 1)}, "and no other type takes scales: A is int8"),
         ((WHOLE[None], WHOLE[None]), {}, "int8 takes no batches"),
         (
             (FLOATS, FLOATS),
@@ -265,13 +265,13 @@ BYTES, WHOLE, FLOATS = (np.zeros((4, 4), dtype) for dtype in (np.uint8, np.int8,
             "tf32 takes no batches, bias and activation",
         ),
         ((BYTES, BYTES), {"dtype": FP8}, "float8_e4m3fn needs scales"),
-        ((BYTES, BYTES), {"dtype": FP8, "scales": 2.0}, "a tuple of A's and of B's is needed"),
+        ((BYTES, BYTES), {"dtype": FP8, "scales": 2.0}, "pass a tuple, A's scale and B's"),
         (
             (BYTES, BYTES),
             {"dtype": FP8, "scales": (1, WHOLE)},
-            "scales of B are numpy.ndarray of int8: numbers, or float32",
+            "scales of B are numpy.ndarray of int8: pass numbers or float32",
         ),
-        ((BYTES, BYTES), {"dtype": FP8, "scales": (np.ones(3, "f4"), 1)}, r"of blocks \(4, 1\)"),
+        ((BYTES, BYTES), {"dtype": FP8, "scales": (np.ones(3, "f4"), 1)}, r"\(4, 1\) and"),
         ((BYTES, BYTES), {}, "gl.matmul takes"),
     ],
 )

@@ -101,7 +101,7 @@ def test_blocks_of_17_have_one_tile_each():
 
 
 def test_a_kernel_that_stores_without_the_copy_engine_is_refused():
-    with pytest.raises(LookupError, match="stores 0 tiles of C and brings 2 boxes"):
+    with pytest.raises(LookupError, match="stores 0 tiles of C and copies 2 boxes"):
         schedule(kernel(TMA_WGMMA, BM=64, BN=64, STAGES=1), 64, 64, 64, sm_count=1)
 
 

@@ -54,7 +54,7 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
         ((A[:, ::2], B), "A is not row-major"),
         ((A, A), "A is 5×7 and B is 5×7: the inner sizes differ"),
         ((A, B, None, 1.0, 0.5), "beta is 0.5, so 0._.* needs C"),
-        ((A, B, C.T.copy(), 1.0, 0.5), "C is 3×5, A @ B is 5×3"),
+        ((A, B, C.T.copy(), 1.0, 0.5), "C is 3×5; it must be 5×3"),
     ],
 )
 def test_wrong_arguments_are_refused_with_the_reason(kernel, arguments, message):

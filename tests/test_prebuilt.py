@@ -130,7 +130,7 @@ def test_an_edited_kernel_needs_a_compiler_and_says_so(no_compiler, platform, cu
     text = RUNGS[0].path.read_text(encoding="utf-8")
     unchanged = from_source(text, like=RUNGS[0].name).trace(8, 8, 8)
     assert (unchanged.lines["line"] > 0).all()
-    with pytest.raises(NoCompiler, match=f"kernel.cu as it stands.*{cure}"):
+    with pytest.raises(NoCompiler, match=f"kernel.cu with this text.*{cure}"):
         from_source(text.replace("alpha * sum", "sum * alpha"), like=RUNGS[0].name)
 
 
@@ -147,8 +147,8 @@ def test_sliders_that_go_farther_than_what_ships_offer_the_nearest_that_does(no_
     (name,) = (name for name in moved if moved[name] != start[name])
     lab.sliders[name].value = moved[name]
     words = re.sub("<[^>]*>", "", lab.message.value)
-    assert "15_mma_sync.cu as it stands, with these settings, is not among the compiled" in words
-    assert "with what one or two moves of a slider make of these" in words
+    assert "15_mma_sync.cu with this text and these settings is not among the compiled" in words
+    assert "settings one or two moves of a slider away" in words
     assert f" The nearest with {name}={moved[name]} that is here: from " in words
     lab.offer.click()
     assert lab.picture.value and not re.sub("<[^>]*>", "", lab.message.value)

@@ -137,7 +137,7 @@ def test_one_piece_of_a_file_may_be_stale_or_missing_without_the_others(table):
     with pytest.raises(NoRecord, match="times/three: nothing is recorded"):
         evidence("three").read()
     table.unlink()
-    with pytest.raises(NoRecord, match=r"times\.csv is not there; run .* record times/one`"):
+    with pytest.raises(NoRecord, match=r"times\.csv does not exist; run .* record times/one`"):
         evidence().read()
 
 
@@ -185,9 +185,9 @@ def test_an_impossible_cell_is_named_with_its_line(table, column, cell):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfe\x00garbage", "is no text"),
-        (b'"never closed\n1,2\n', "is no table|lacks"),
-        (b"<html>\n<p>a, b, c\n", "is no table|lacks"),
+        (b"\xff\xfe\x00garbage", "cannot be read as text"),
+        (b'"never closed\n1,2\n', "is not a table|has no"),
+        (b"<html>\n<p>a, b, c\n", "is not a table|has no"),
     ],
 )
 def test_a_file_that_is_not_a_table_is_refused(table, content, message):

@@ -156,7 +156,7 @@ def test_what_the_products_fill_of_the_cycles():
 def test_what_fp8_reaches():
     kinds = costs.by_kind()
     for step, name in (
-        (fp8_steps.TENSORS, "per-tensor scales"), (fp8_steps.BY_ROWS, "scales of rows"),
+        (fp8_steps.TENSORS, "per-tensor scales"), (fp8_steps.BY_ROWS, "per-row scales"),
         (fp8_steps.BY_BLOCKS, "block scales"),
     ):  # fmt: skip
         shares = kinds[kinds["step"] == step.title]["% of cuBLASLt"]

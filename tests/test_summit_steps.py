@@ -194,7 +194,7 @@ def test_control_bits_of_one_slot_are_changed_and_no_others(cubin):
 def test_a_result_that_comes_too_soon_is_found(cubin, monkeypatch):
     """Without a load between, a comparison comes sooner after what it compares."""
     monkeypatch.setattr(rewriting, "_mend", lambda part, allowed: None)
-    with pytest.raises(NotTheSame, match=r"lacks \d cycles"):
+    with pytest.raises(NotTheSame, match=r"needs \d more cycles"):
         rewritten(cubin, ENTRY, Change(spacing=12))
 
 

@@ -116,11 +116,11 @@ def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--strategy", "random"], cli.USAGE, "a search is of one kernel, not of 0"),
-        ([TEN, "09_double_buffering", "--strategy", "random"], cli.USAGE, "not of 2"),
+        (["--strategy", "random"], cli.USAGE, "a search needs one kernel, and 0 are named"),
+        ([TEN, "09_double_buffering", "--strategy", "random"], cli.USAGE, "and 2 are named"),
         (["10_nothing", "--strategy", "random"], cli.USAGE, "there is no rung '10_nothing'"),
         ([TEN, "--strategy", "random", "--shape", "64x64x64"], cli.UNAVAILABLE, "measured are"),
-        ([TEN, "--budget", "5"], cli.USAGE, "--budget is for a search"),
+        ([TEN, "--budget", "5"], cli.USAGE, "--budget belongs to a search"),
     ],
 )
 def test_requests_that_cannot_be_searched_are_refused(arguments, code, message, capsys):

@@ -1,5 +1,5 @@
-"""What makes parts of the repository, and is in no wheel: run from a checkout.
+"""Programs that make parts of the repository; they run from a checkout and are in no wheel.
 
-site is the series as a static site, readme the ladder's pictures and README.md's table, lock the
-pinned versions.
+site is the series as a static site, readme the ladder's pictures and the generated parts of pages,
+lock the pinned versions.
 """

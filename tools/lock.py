@@ -2,6 +2,7 @@
 
     lab.txt           everything but CuPy: dependencies, extras lab, tune, fast, test, build needs
     site.txt          extra site, on top of lab.txt: only `make site` installs it
+    dsl.txt           extra dsl, for `make test-dsl` alone, which has an environment of its own
     cupy-none.txt     extra simulator: no NVIDIA driver here
     cupy-cuda12.txt   extra cuda12
     cupy-cuda13.txt   extra cuda13
@@ -83,6 +84,7 @@ def main() -> None:
     names = ("project", "lab", "tune", "fast", "test", "build")
     resolve([requirement for name in names for requirement in wanted[name]], lab)
     resolve(wanted["site"], REQUIREMENTS / "site.txt", "--constraint", str(lab))
+    resolve(wanted["dsl"], REQUIREMENTS / "dsl.txt")
     for variant, extra in (("none", "simulator"), ("cuda12", "cuda12"), ("cuda13", "cuda13")):
         # NumPy comes from lab.txt, which CuPy's pins must agree with.
         options = ("--constraint", str(lab), "--no-emit-package", "numpy")

@@ -185,19 +185,17 @@ RECORD = Record("sanitizer.json", codes, recorded, tools)
 # --- the table ------------------------------------------------------------------------------------
 
 HEADING = """\
-# Planted mistakes: who finds them
+# Planted mistakes, and what finds them
 
-Each row is one change to a correct kernel: a rung of the ladder with these settings, a kernel of
-`ptxsim/tests/kernels/` or `tests/planted/`, or a case of `ptxsim/hardware/record_clusters.py`,
-of blocks of a cluster and of blocks that wait for one another. The simulator runs it with
-`check=True` (the column "checks": what its findings are called), and compares the result with
-what is right ("verification"); `tests/test_simulator_mistakes.py` holds both columns to what
-happens. The last two columns are recorded: the same kernels alone on an {gpu}, and there under
-memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool} ({dates}).
-Made by `python benchmarks/hardware/record_sanitizer.py --table`.
-
-Races in global memory are not among what the checks look for: a kernel with `findings == []` may
-have some.
+Each row is one change to a correct kernel. The kernel is a rung of the ladder with these settings,
+a kernel of `ptxsim/tests/kernels/` or `tests/planted/`, or a case of
+`ptxsim/hardware/record_clusters.py`, with blocks of a cluster or blocks that wait for one another.
+The simulator runs the kernel with `check=True`; the column "checks" has the kinds of its findings.
+It also compares the result with the right one: "verification". `tests/test_simulator_mistakes.py`
+tests both columns. The last two columns are recorded: the result of the same kernels on an {gpu},
+and the reports of memcheck, racecheck, initcheck and synccheck of compute-sanitizer {tool} there
+({dates}).
+`python benchmarks/hardware/record_sanitizer.py --table` writes this page.
 
 {summary}
 
@@ -237,11 +235,11 @@ def table() -> str:
     clean = [name for name in record if name.startswith(CORRECT)]
     reported = [n.removeprefix(CORRECT) for n in clean if by_sanitizer(record[n]) != "–"]
     summary = (
-        f"Of {len(MISTAKES)} mistakes the simulator's checks find {by_checks} and verification "
-        f"{by_verification}; together they find all. Of {recorded_here} that are recorded "
-        f"compute-sanitizer reports {by_tools}, and on the GPU alone the result of {hidden} is "
-        f"right all the same. Of the {len(clean)} correct "
-        "kernels the checks report none, and compute-sanitizer reports "
+        f"Of {len(MISTAKES)} mistakes, the simulator's checks find {by_checks} and verification "
+        f"{by_verification}; together they find all. Of {recorded_here} recorded mistakes, "
+        f"compute-sanitizer reports {by_tools}; in {hidden} cases the result on the GPU is right "
+        f"in spite of the mistake. The checks have no finding in the {len(clean)} correct "
+        "kernels; compute-sanitizer reports something in "
         + (", ".join(reported) if reported else "none")
         + "."
     )

@@ -1,4 +1,4 @@
-"""What one block, and one of its threads, does with its tiles, followed through shared memory."""
+"""The tiles of one block, and of one of its threads, followed through shared memory."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Played:
         where = f"block {self.block} of {self.trace.kernel_name}"
         if self.trace.run.boxes(self.block):
             raise ValueError(
-                f"{who}: no thread of {where} brings its tiles or reads them; they come as boxes, "
+                f"{who}: no thread of {where} copies or reads its tiles; they are copied as boxes, "
                 "which trace.run.boxes() has, and tensor cores read them."
             )
         if not self.reads:

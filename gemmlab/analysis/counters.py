@@ -1,4 +1,4 @@
-"""What Nsight Compute counted on a GPU, as recorded, beside the simulator and per warp FMA.
+"""Nsight Compute's recorded counters beside the simulator's, and per warp FMA.
 
 A warp FMA is one FMA instruction of a warp: 32 multiply-adds, one of each lane. Tensor cores do
 more with one instruction; their counts, too, are for 32 multiply-adds.

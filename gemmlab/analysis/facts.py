@@ -1,4 +1,4 @@
-"""What is known of one kernel with its settings, or of two: counted, compiled and recorded.
+"""Facts of one kernel with its settings, or of two: counted, compiled and recorded.
 
 Counted is one block of a small product, as its blocks inside a large product do; only what does not
 depend on the size of the product is shown. Where several blocks compute a tile together, all blocks

@@ -1,4 +1,4 @@
-"""Where the H200 is known to count otherwise than the simulator: of which rungs, how much, and why.
+"""Known differences of the H200's counts from the simulator's: rungs, numbers, reasons.
 
 `make readme` writes them into docs/results.md.
 """

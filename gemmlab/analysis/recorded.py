@@ -151,8 +151,8 @@ def _taken(dtype: str) -> list[choosing.Row]:
 
 
 HOW = (
-    "On another GPU run `python -m gemmlab record`: it measures what lacks, goes on where it was "
-    "interrupted, and says what cannot run there."
+    "On another GPU run `python -m gemmlab record`: it measures what is missing, goes on after an "
+    "interruption, and names what cannot run there."
 )
 
 

@@ -1,4 +1,4 @@
-"""The roofline: where a kernel stands under the roofs of its GPU.
+"""The roofline: the speed of a kernel, compared with the roofs of its GPU.
 
 A kernel that does W floating-point operations and moves Q bytes has the arithmetic intensity W / Q.
 It can run no faster than the smaller of the arithmetic roof and intensity times the memory roof

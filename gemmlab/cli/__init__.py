@@ -1,7 +1,7 @@
 """The command line: python -m gemmlab doctor, ladder, bench, sweep, record, tune, sass, show, ...
 
-command_line reads it and turns errors into exit codes. A module adds its commands by a function
-`add`; a lesson adds its own by a module `command`. common has what they share.
+command_line parses it and turns errors into exit codes. A module adds its commands with a function
+`add`; a lesson adds its own in a module `command`. common has the code that commands share.
 """
 
 from gemmlab.cli.command_line import main

@@ -21,18 +21,18 @@ from gemmlab.sass import loops
 def add(commands: Commands) -> None:
     parser = commands.add(
         "compile", _compile, "compile all rungs into kernels/compiled",
-        "Writes kernels/compiled/: every rung with each of the settings that come compiled.",
+        "Writes kernels/compiled/: every rung with all settings that the project ships compiled.",
     )  # fmt: skip
     parser.add_argument(
-        "--check", action="store_true", help="say what is not of the code as it is; write nothing"
+        "--check", action="store_true", help="say which files are stale; write nothing"
     )
     parser.add_argument(
-        "--listings", action="store_true", help="only the SASS of the default settings"
+        "--listings", action="store_true", help="write only the SASS of the default settings"
     )
 
     parser = commands.add(
-        "sass", _sass, "show what the inner loop of a kernel spends its issue slots on",
-        "Reads the instructions that the compiler made; no GPU is needed.",
+        "sass", _sass, "show how the inner loop of a kernel uses its issue slots",
+        "Reads the machine code that the compiler generates; no GPU is needed.",
     )  # fmt: skip
     parser.add_argument("kernel", type=common.rung_name, help="a rung, such as 09_double_buffering")
     common.add_settings(parser)
@@ -42,13 +42,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument(
         "--control", action="store_true",
-        help="also what the assembler tells the scheduler: stalls, yields, barriers",
+        help="show the control bits for the scheduler too: stalls, yields, barriers",
     )  # fmt: skip
 
     parser = commands.add(
         "show", _show, "print a kernel in one piece, for its settings",
-        "Headers are in it, and of branches of #if only those that the settings take. Functions "
-        "that nothing calls are left out. On standard error: its lines, with and without comments.",
+        "Includes the headers, and only those branches of #if that the settings take. Functions "
+        "that nothing calls are left out. Standard error has the number of lines.",
     )  # fmt: skip
     parser.add_argument("kernel", help="a rung or a probe, such as 17_warp_specialized or 10_steps")
     parser.add_argument(

@@ -40,30 +40,30 @@ for _command in modules("command"):
 DESCRIPTION = """\
 Climb from the naive matrix product to kernels that beat cuBLAS.
 
-With a GPU, kernels are measured here. Without one, they are verified in the simulator, and what was
-recorded on another GPU is shown, labelled with it."""
+With a GPU, kernels are timed here. Without one, they are verified in the simulator, and times that
+were recorded on another GPU are shown, with its name."""
 
 EPILOG = """\
 examples:
   python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
-  python -m gemmlab bench auto 64 4096 4096        what gl.matmul takes for a shape
+  python -m gemmlab bench auto 64 4096 4096        the rung that gl.matmul takes for a shape
   python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
-  python -m gemmlab sweep auto                     the same of what gl.matmul takes
-  python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search them
+  python -m gemmlab sweep auto                     the same for what gl.matmul takes
+  python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search its settings
   python -m gemmlab show 17_warp_specialized BM=64 a kernel in one piece, with its headers
 
 exit codes:
-  0  all is well; of bench without a GPU: it is verified, also where no time of it is recorded
-  1  a check failed: a wrong result, a stale record, a counter that differs, something missing,
+  0  success; for bench without a GPU: the kernel passed, whether or not a time of it is recorded
+  1  a check failed: a wrong result, a stale record, a counter that differs, a missing package,
      a damaged file, a folder that cannot be written
-  2  the request is not possible: an unknown kernel, an illegal setting, a shape that takes too
-     long or does not fit, a GEMMLAB_DEVICE that is not known
-  3  it needs a GPU, or more of them, or a record that is not there
+  2  the arguments are not possible: an unknown kernel, an illegal setting, a shape that takes too
+     long or does not fit, an unknown GEMMLAB_DEVICE
+  3  the command needs a GPU, or more GPUs, or a record that does not exist
   130  stopped by Ctrl-C
 
 environment:
-  GEMMLAB_DEVICE=simulator     do without the GPU
-  GEMMLAB_RECORDS=nvidia-h200  which folder of results/ to replay"""
+  GEMMLAB_DEVICE=simulator     ignore the GPU
+  GEMMLAB_RECORDS=nvidia-h200  replay only this folder of results/"""
 
 
 def main(given: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""What commands share: exit codes, lines on standard error, and how what is written is read."""
+"""Code that commands share: exit codes, lines on standard error, types of arguments."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ def say(line: str) -> None:
 
 def size(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
     return int(text)
 
 
@@ -51,12 +51,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     """--set NAME=VALUE, as often as one likes."""
     parser.add_argument(
         "--set", action="append", default=[], type=setting, metavar="NAME=VALUE",
-        help="a parameter of the kernel, such as BLOCK_X=16; may be repeated",
+        help="set a parameter of the kernel, such as BLOCK_X=16; may be repeated",
     )  # fmt: skip
 
 
 def add_arch(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--arch", help="such as sm_86 (default: that of the GPU, else sm_90a)")
+    parser.add_argument("--arch", help="such as sm_86 (default: the GPU's, else sm_90a)")
 
 
 class Commands:

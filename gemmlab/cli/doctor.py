@@ -1,4 +1,4 @@
-"""doctor: what is here, what is missing and what to do."""
+"""doctor: what is installed, what is missing and what to do."""
 
 import argparse
 import importlib.util
@@ -20,11 +20,11 @@ PACKAGES = (
 
 
 def add(commands: Commands) -> None:
-    commands.add("doctor", run, "say what is here, what is missing and what to do")
+    commands.add("doctor", run, "say what is installed, what is missing and what to do")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print what is here; 1 if something is missing that even the simulator needs."""
+    """Print what is installed; 1 if something is missing that even the simulator needs."""
     code = OK
     for needed, good, item, advice in _findings():
         mark = "ok" if good else ("MISSING" if needed else "-")
@@ -48,7 +48,7 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
     folder = headers.folder()
     lacking = headers.missing(folder)
     there = f"{' and '.join(lacking) + ' not ' if lacking else ''}in {folder}"
-    advice = f"14_wmma needs them wherever it is compiled anew: {headers.INSTALL}."
+    advice = f"14_wmma needs them when it is compiled: {headers.INSTALL}."
     yield False, not lacking, f"CUDA's headers{f': {there}' if folder else ' (none found)'}", advice
     has_lab = importlib.util.find_spec("jupyterlab") is not None
     yield False, has_lab, "JupyterLab", install
@@ -62,10 +62,10 @@ def _findings() -> Iterator[tuple[bool, bool, str, str]]:
         yield False, True, f"GPU {here.name}, {here.arch}, {here.sm_count} SMs, {memory}", ""
         yield False, True, f"driver {here.driver}, CUDA {here.cuda}", ""
         cublas = versions.get("cublas")
-        advice = "Timing needs it: install the CUDA toolkit's libraries."
+        advice = "Timing needs it: install the libraries of the CUDA toolkit."
         yield False, cublas is not None, f"cuBLAS {cublas or ''}", advice
     ncu = profiler.ncu_version()
-    advice = "Only `record` needs it, for hardware counters; it comes with the CUDA toolkit."
+    advice = "Only `record` needs it, for hardware counters; the CUDA toolkit includes it."
     yield False, ncu is not None, f"Nsight Compute {ncu or '(ncu)'}", advice
     yield from _records()
 

@@ -29,12 +29,12 @@ COLUMNS = {  # and how wide
 
 def add(commands: Commands) -> None:
     parser = commands.add(
-        "ladder", run, "verify, count and measure or replay every rung, in one table",
-        "The counters come from the simulator and are compared with the recorded ones. Each row is "
-        "printed as soon as it is known.",
+        "ladder", run, "verify every rung, count its memory accesses, time it or replay its time",
+        "Prints one table, each row as soon as it is known. The counters come from the simulator "
+        "and are compared with the recorded ones.",
     )  # fmt: skip
     parser.add_argument(
-        "rungs", nargs="*", type=rung_name, metavar="KERNEL", help="rungs, all if none is named"
+        "rungs", nargs="*", type=rung_name, metavar="KERNEL", help="rungs (default: all)"
     )
 
 

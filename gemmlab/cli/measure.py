@@ -32,49 +32,49 @@ Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that sho
 
 def add(commands: Commands) -> None:
     dtype: dict[str, Any] = {
-        "choices": tuple(TYPES), "help": "of auto: what A and B are (default: float32)"
+        "choices": tuple(TYPES), "help": "for auto: the type of A and B (default: float32)"
     }  # fmt: skip
     parser = commands.add(
         "bench", _bench, "verify one kernel and time it against cuBLAS at one shape",
-        "Its settings are those that were the fastest in the recorded sweep at the nearest shape, "
-        "if there is one. Without a GPU, the simulator verifies it and the recorded time is shown; "
-        "where none is recorded it says so, and ends with 0 all the same.",
+        "Uses the settings that were the fastest in the recorded sweep at the nearest shape, if "
+        "there is one. Without a GPU, the simulator verifies the kernel and the recorded time is "
+        "shown; if none is recorded, bench says so and still exits with 0.",
     )  # fmt: skip
     parser.add_argument(
         "kernel", type=lambda name: name if name == AUTO else common.rung_name(name),
-        help="a rung, such as 01_naive; or auto, what gl.choose takes",
+        help="a rung, such as 01_naive; or auto: the rung that gl.choose takes",
     )  # fmt: skip
-    for name, meaning in (("m", "rows of A and C"), ("n", "columns of B and C"), ("k", "between")):
+    for name, meaning in (("m", "rows of A, C"), ("n", "columns of B, C"), ("k", "columns of A")):
         parser.add_argument(name, type=common.size, metavar=name.upper(), help=meaning)
     common.add_settings(parser)
     parser.add_argument("--dtype", **dtype)
 
     parser = commands.add(
-        "sweep", _sweep, "time kernels at every shape, as CSV on standard output",
+        "sweep", _sweep, "time kernels at every shape and print CSV",
         f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
     )  # fmt: skip
     parser.add_argument(
         "kernels", nargs="*", metavar="KERNEL",
-        help="rungs, all if none is named; or auto, what gl.choose takes for each shape",
+        help="rungs (default: all); or auto: the rung that gl.choose takes for each shape",
     )  # fmt: skip
     parser.add_argument("--dtype", **dtype)
 
     parser = commands.add(
         "record", _record, "measure on this GPU and write results/<gpu>/",
-        "Each name is written as soon as it is done. What is measured again replaces what was "
-        "recorded of it; the rest stays. Without names it measures what is missing, so it goes on "
-        "after an interruption, and leaves out, with the reason, what cannot run on this GPU.",
+        "Writes each result as soon as it is measured. A new result replaces the old record of the "
+        "same name; all others stay. Without names it measures what is missing, so after an "
+        "interruption it goes on; what this GPU cannot run is left out, with the reason.",
     )  # fmt: skip
     parser.add_argument(
         "names", nargs="*", metavar="NAME",
-        help="as --list has them: a rung, 00_ceilings, tuning/RUNG, best_by_shape/RUNG, "
-        "stalls/RUNG and so on, or tuning alone for those of every rung; if none is named, the "
-        "rungs and what takes little time. 21_multi_gpu needs two GPUs",
+        help="a name that --list prints: a rung, 00_ceilings, tuning/RUNG, best_by_shape/RUNG, "
+        "stalls/RUNG and so on; `tuning` means tuning/RUNG of every rung. Default: the rungs, and "
+        "experiments that take little time. 21_multi_gpu needs two GPUs",
     )  # fmt: skip
-    parser.add_argument("--list", action="store_true", help="list all names, and measure nothing")
+    parser.add_argument("--list", action="store_true", help="print all names and measure nothing")
     parser.add_argument(
         "--shapes", nargs="+", type=common.shape, default=runs.SHAPES, metavar="MxNxK",
-        help="record rungs only at these shapes, such as 1001x777x513 (default: all of the series)",
+        help="shapes for rungs, such as 1001x777x513 (default: all shapes of the series)",
     )  # fmt: skip
 
 
@@ -89,7 +89,7 @@ def _bench(options: argparse.Namespace) -> int:
     if options.kernel == AUTO:
         if given:
             raise IllegalSetting(
-                f"auto chooses the settings; name a rung to give {ladder.listed(given)} yourself"
+                f"auto chooses the settings itself: to set {ladder.listed(given)}, name a rung"
             )
         chosen = choose(shape, options.dtype or ladder.SINGLE.name)
         about.append(f"auto: {chosen}")
@@ -97,8 +97,8 @@ def _bench(options: argparse.Namespace) -> int:
         choices = [(load(chosen.rung, **settings), "as chosen")]
     elif options.dtype:
         raise IllegalSetting(
-            f"--dtype is for auto; {options.kernel} multiplies what its parameters say, such as "
-            "--set DTYPE=1 of 15_mma_sync"
+            f"--dtype is only for auto; parameters set the type of {options.kernel}, such as --set "
+            "DTYPE=1 of 15_mma_sync"
         )
     else:
         choices = _choices(options.kernel, shape, given)
@@ -159,7 +159,7 @@ def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
     if kernel.settings == ladder.settings_for(kernel.rung, {}):
         raise missing[0]  # it names the shapes that are recorded
     sizes = "×".join(map(str, shape))
-    raise NoRecord(f"none is recorded at {sizes} with these settings; measuring that needs a GPU.")
+    raise NoRecord(f"none is recorded at {sizes} with these settings; measuring it needs a GPU.")
 
 
 def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:
@@ -259,7 +259,7 @@ def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
         rows = taken(dtype).values()
         if not rows:
             again = f"{registry.again('best_by_shape')} on a GPU"
-            raise NoRecord(f"nothing is recorded of what {AUTO} takes in {dtype}; {again}.")
+            raise NoRecord(f"{AUTO} has no records in {dtype}; {again}.")
         yield from map(_replayed, rows)
         return
     problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
@@ -267,7 +267,7 @@ def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
         chosen = choose(problem, dtype)
         try:
             if chosen.one_by_one:
-                raise timing.TimingError("its products one after the other are no single launch")
+                raise timing.TimingError("its products are not a single launch")
             settings: dict[str, Any] = chosen.settings
             kernel = load(chosen.rung, **settings)
             measured = timing.compare(kernel, *problem.shape, batch=problem.batch)

@@ -1,5 +1,5 @@
-"""NVIDIA's libraries and driver: what they tell and do.
+"""NVIDIA's driver and libraries.
 
-options: what the compiler is told. disassembler: what came out. device: the GPU here, or why there
-is none. With one: cublas, cublaslt, and driver.
+options: the compiler's options. disassembler: machine code as text. device: the GPU here, or why
+there is none. For a GPU: cublas, cublaslt, and driver.
 """

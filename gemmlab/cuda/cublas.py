@@ -44,7 +44,7 @@ def refuse_reduced_precision() -> None:
     ):
         if os.environ.get(name, "0") not in ("", "0"):
             raise CublasError(
-                f"{name}={os.environ[name]} asks cuBLAS for {meaning}, which is no fair baseline "
+                f"{name}={os.environ[name]} makes cuBLAS use {meaning}, which is no fair baseline "
                 "for an FP32 kernel; unset it."
             )
 
@@ -58,8 +58,8 @@ def library(name: str) -> ctypes.CDLL:
         return ctypes.CDLL(load_nvidia_dynamic_lib(name).abs_path)
     except (ImportError, RuntimeError, OSError) as error:
         raise CublasError(
-            f"{name} cannot be loaded: {str(error).splitlines()[0]}; it comes with the CUDA "
-            "toolkit, and in the package nvidia-cublas."
+            f"{name} cannot be loaded: {str(error).splitlines()[0]}; install the CUDA toolkit, or "
+            "the package nvidia-cublas."
         ) from error
 
 

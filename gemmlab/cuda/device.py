@@ -1,4 +1,4 @@
-"""What runs the kernels here: a GPU and its facts, or why there is none."""
+"""The device that runs the kernels: a GPU and its properties, or the reason why there is none."""
 
 import os
 import platform
@@ -61,8 +61,8 @@ def simulator_wanted() -> bool:
     choice = os.environ.get("GEMMLAB_DEVICE", "")
     if choice not in ("", "simulator"):
         raise UnknownDevice(
-            f"GEMMLAB_DEVICE={choice!r} is not known: 'simulator' is, to do without a GPU; leave "
-            "it empty to use the GPU that is there."
+            f"GEMMLAB_DEVICE={choice!r} is not known: set it to 'simulator' to ignore the GPU, or "
+            "leave it empty to use the GPU."
         )
     return bool(choice)
 

@@ -1,4 +1,4 @@
-"""What the driver does and CuPy does not offer: programmatic dependent launch, and tensor maps.
+"""Functions of the driver that CuPy lacks: programmatic dependent launch, and tensor maps.
 
 A launch may begin while the one before it ends: see programmatic_launch.cuh. A tensor map tells the
 copy engine how to find a box of a matrix.
@@ -112,7 +112,7 @@ def tensor_map(array: Any, box: tuple[int, ...], swizzle: str, element: str = ""
     if code:
         raise RuntimeError(
             f"cuTensorMapEncodeTiled refused a map of {array.dtype} {array.shape} with boxes of "
-            f"{box} and swizzle {swizzle} (CUDA error {code}): rows begin at multiples of 16 bytes"
+            f"{box}, swizzle {swizzle} (CUDA error {code}): rows begin at multiples of 16 bytes"
         )
     return made.view(f"V{MAP_BYTES}")
 

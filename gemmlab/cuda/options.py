@@ -1,4 +1,4 @@
-"""What NVRTC is told besides the text: the macros of the settings, and where the headers are."""
+"""Options for NVRTC: the macros of the settings, and the folders of the headers."""
 
 from gemmlab.folders import INCLUDE_FOLDERS
 

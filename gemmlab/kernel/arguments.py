@@ -1,4 +1,4 @@
-"""What a caller gives a kernel: checked before anything is launched, and refused in a sentence."""
+"""Check the arguments of a kernel before anything is launched; errors say what is right."""
 
 from dataclasses import replace
 from numbers import Real
@@ -24,7 +24,7 @@ def problem_of(ops: str, A: Any, B: Any) -> Problem:
     batch = A.shape[0] if A.ndim == 3 else 1
     (m, k), (k_of_b, n) = _turned(A, ops[0]), _turned(B, ops[1])
     if k != k_of_b:
-        turned = " once they are turned as they are stored" if "T" in ops else ""
+        turned = " after transposing" if "T" in ops else ""
         raise ArgumentError(f"A is {m}×{k} and B is {k_of_b}×{n}{turned}: the inner sizes differ")
     if A.ndim != B.ndim or (B.shape[0] if B.ndim == 3 else 1) != batch:
         raise ArgumentError(f"A is {A.shape} and B is {B.shape}: the batches differ")
@@ -88,14 +88,14 @@ def operands_of(
             raise ArgumentError(f"{which} has {array.ndim} axes: {name} takes {needs}")
         how = lies if which in MATRICES else {"gaps": False}
         if fault := layout.fault(array, **how):
-            raise ArgumentError(f"{which} {fault}: use np.ascontiguousarray({which})")
+            raise ArgumentError(f"{which} {fault}: pass np.ascontiguousarray({which})")
     problem = problem_of(rung.ops(settings), A, B)
     m, n = problem.m, problem.n
     if beta != 0 and C.shape != (*A.shape[:-2], m, n):
         of_c, of_product = ("×".join(map(str, X)) for X in (C.shape, (*A.shape[:-2], m, n)))
-        raise ArgumentError(f"C is {of_c}, A @ B is {of_product}")
+        raise ArgumentError(f"C is {of_c}; it must be {of_product}, like A @ B")
     if bias is not None and len(bias) != n:
-        raise ArgumentError(f"bias has {len(bias)} elements, A @ B has {n} columns")
+        raise ArgumentError(f"bias has {len(bias)} elements; it needs {n}, one per column of A @ B")
     if kind is not None:
         batch, single = A.shape[:-2], replace(problem, batch=1)
         _check_scale("scale_a", scale_a, (*batch, *kind.shape_of_a(single)), kind)
@@ -106,14 +106,14 @@ def operands_of(
 def _check_scale(which: str, scale: Any, shape: tuple[int, ...], kind: Scales) -> None:
     """Raises ArgumentError for another shape, and for what is no number above 0."""
     if scale.shape != shape:
-        raise ArgumentError(f"{which} is {scale.shape}, and for these matrices {shape}: {kind}")
+        raise ArgumentError(f"{which} is {scale.shape}; these matrices need {shape}: {kind}")
     bad = ~((scale > 0) & (scale < np.inf))
     if bool(bad.any()):
         values = scale.ravel()[bad.ravel()]
         where = np.argwhere(bad if isinstance(bad, np.ndarray) else bad.get())[0]
         place = ", ".join(map(str, where))
         raise ArgumentError(
-            f"{which}[{place}] is {float(values[0]):g}: a scale is a finite number above 0"
+            f"{which}[{place}] is {float(values[0]):g}: a scale must be a finite number above 0"
         )
 
 

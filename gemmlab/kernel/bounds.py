@@ -1,4 +1,4 @@
-"""What a product should be, in float64, and how far each element may be from it.
+"""The product in float64, and the largest error that each element may have.
 
 docs/bounds.md derives the bounds, for each type, and names their sources. Of a float32 C it is
 

@@ -1,4 +1,4 @@
-"""What a measurement belongs to: the code, the headers it includes, its settings, its launches."""
+"""The fingerprint of a measurement: the code, its headers, its settings, its launches."""
 
 import hashlib
 import json

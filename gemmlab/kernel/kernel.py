@@ -70,8 +70,8 @@ def by_default(rung: Rung) -> Kernel:
 def from_source(source: str | Path, like: str, arch: str | None = None, **settings: int) -> Kernel:
     """A kernel from CUDA C++ text, with the parameters and launches of rung `like`.
 
-    `source`: the text, or the file that has it. Raises ArgumentError for what is neither, OSError
-    for a file that cannot be read, and else what gl.load raises.
+    `source`: the text, or the Path of a file. Raises ArgumentError for anything else, OSError for a
+    file that cannot be read, and the errors of gl.load.
     """
     if isinstance(source, Path):
         source = source.read_text(encoding="utf-8")
@@ -96,11 +96,11 @@ def assembled(source: str, like: str, **settings: int) -> Kernel:
 class Kernel:
     """C = alpha * A @ B + beta * C for row-major matrices of any size, of its precision.
 
-    Of a rung that takes a bias it is `activation`(alpha * A @ B + beta * C + bias).
-    `text` is the source, `compiled` what NVRTC made of it (given, where that was done elsewhere),
-    `arch` what it was compiled for: the GPU's own, or sm_90a in the simulator. `note` says why it
-    has its settings, where gl.load chose others than the default. `edited`: it is a text, no file
-    of ours. `limit_s`: past it, a product in the simulator is a TakesTooLong.
+    A rung that takes a bias computes `activation`(alpha * A @ B + beta * C + bias). `text` is the
+    source, `compiled` NVRTC's result (given, if that was compiled elsewhere), `arch` the
+    architecture: the GPU's own, or sm_90a in the simulator. `note` says why it has its settings, if
+    gl.load chose others than the default. `edited`: it is a text, not a file of this project.
+    `limit_s`: a product that takes longer in the simulator raises TakesTooLong.
     """
 
     def __init__(
@@ -196,13 +196,13 @@ class Kernel:
     ) -> Any:  # fmt: skip
         """alpha * A @ B + beta * C as a new array (M, N), with bias and activation if the rung has.
 
-        `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and only needed where beta is
-        not 0, `bias`: (N,), for a rung that takes one, `scales`: of A and of B, float32, for a rung
-        that takes them, see ladder.precision. A rung of batches has the batch before M, K and N,
-        and one that takes A or B transposed has them so. All are NumPy or all CuPy arrays of the
-        rung's types, C-contiguous, or for a rung that takes lda, ldb and ldc with gaps between rows
-        and between the matrices of a batch. The result is C-contiguous. alpha and beta become
-        float32. Raises ArgumentError.
+        `A`: (M, K), `B`: (K, N), `C`: (M, N), which is not changed and needed only if beta is not
+        0, `bias`: (N,), for a rung that takes one, `scales`: of A and of B, float32, for a rung
+        that takes them, see ladder.precision. A rung for batches has the batch before M, K and N,
+        and a rung for transposed operands has A or B transposed. All are NumPy or all CuPy arrays
+        of the rung's types, C-contiguous; for a rung that takes lda, ldb and ldc there may be gaps
+        between rows and between the matrices of a batch. The result is C-contiguous. alpha and beta
+        are converted to float32. Raises ArgumentError.
         """
         alpha, beta = factor("alpha", alpha), factor("beta", beta)
         if not self.takes("alpha") and (C is not None or (alpha, beta) != PRODUCT):
@@ -231,14 +231,14 @@ class Kernel:
         return Operands(problem_of(self.ops, A, B), self.precision, A, B, C, bias)
 
     def launch(self, operands: Operands, alpha: float, beta: float) -> None:
-        """Launch on arrays of this device, C changed in place. On a GPU this does not wait.
+        """Launch on arrays of this device; C is changed in place. On a GPU this does not wait.
 
         Nothing is launched for an empty C. Raises KernelMistake in the simulator, and on a GPU for
-        an edited kernel in which the simulator's checks find what may fault or hang there: it is
-        not launched. Raises UnknownInstruction, PtxError or TakesTooLong for an edited kernel that
-        cannot be checked: see `trust`. Raises GpuFault for a fault that happens on the GPU all the
-        same, then and ever after. Ctrl-C cannot end a kernel on a GPU: it takes effect when the
-        kernel is done.
+        an edited kernel in which the simulator's checks find a mistake that may fault or hang
+        there: it is not launched. Raises UnknownInstruction, PtxError or TakesTooLong for an edited
+        kernel that cannot be checked: see `trust`. Raises GpuFault if the GPU faults all the same,
+        then and in every later launch. Ctrl-C cannot stop a kernel on a GPU: it takes effect when
+        the kernel has ended.
         """
         problem = operands.problem
         if 0 in problem.shape_of_c:
@@ -361,12 +361,12 @@ class Kernel:
         self, m: int, n: int, k: int, *, batch: int | None = None, seed: int = 0,
         blocks: list[Triple] | None = None,
     ) -> Trace:  # fmt: skip
-        """Run an m×n×k product in the simulator and count what it asks of memory.
+        """Run an m×n×k product in the simulator and count its memory accesses.
 
-        `batch`: of how many products, the rung's own number if it is not given. `blocks`: run only
-        these blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part
-        of a large product. Raises ArgumentError for sizes that are not valid, and for a batch
-        that the rung does not take, KernelMistake, and TakesTooLong.
+        `batch`: the number of products; the rung's own if it is not given. `blocks`: run only these
+        blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part of a
+        large product. Raises ArgumentError for sizes that are not valid and for a batch that the
+        rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
         given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
@@ -395,23 +395,23 @@ class Kernel:
         )  # fmt: skip
 
     def verify(self, seed: int | None = None) -> Report:
-        """Check it at awkward shapes, on the device it runs on. Show the result: it is a table.
+        """Verify it at awkward shapes, on the device it runs on. Show the result: it is a table.
 
-        Inputs are new with every call, or those of `seed`. It is launched as for few SMs where
-        blocks go from product to product, or from tile to tile, so that they do so. An edited
-        kernel in which the simulator's checks find what may fault or hang a GPU is not launched on
-        one: the report is then theirs.
+        Inputs are new in every call, or those of `seed`. Persistent kernels are launched as for a
+        GPU with few SMs, so that blocks go from product to product, or from tile to tile. An edited
+        kernel in which the simulator's checks find a mistake that may fault or hang a GPU is not
+        launched there: the report is then that of the checks.
         """
         report = self._refused() if self.on_gpu else None
         return verify(self._in_rounds(SMS_OF_PRODUCTS), seed) if report is None else report
 
     def check(self) -> Report:
-        """Look for mistakes that hardware hides: races, uninitialised reads, lost barriers.
+        """Look for mistakes that hardware hides: races, uninitialised reads, missed barriers.
 
-        Of races, those in shared memory; none in global memory is found. Small products with tails
-        and factors are run in the simulator, with all its checks; C counts as never written where
-        beta is 0. It is launched as for a single SM where `verify` launches it as for few. Show the
-        result: it is a table.
+        Of races it finds those in shared memory, none in global memory. The simulator runs small
+        products with tails and factors, with all its checks; if beta is 0, C counts as
+        uninitialised. Persistent kernels are launched as for a GPU with one SM, where `verify`
+        assumes a few. Show the result: it is a table.
         """
         self._checked = checks.check(self._in_rounds(SMS_OF_CHECKS))
         return self._checked

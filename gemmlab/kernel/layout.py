@@ -1,4 +1,4 @@
-"""How a matrix, or a batch of them, lies in memory: leading dimension, stride, what it spans.
+"""The layout of a matrix, or of a batch, in memory: leading dimension, stride, extent.
 
 Matrices are row-major: the elements of a row follow one another. From one row to the next it is the
 leading dimension, in elements, and from one matrix of a batch to the next the stride. Both may be

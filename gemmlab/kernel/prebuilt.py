@@ -63,14 +63,14 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
     if arch not in compiled:
         there = f" for {arch}; it is there for {', '.join(compiled)}" if compiled else ""
         if name and (damage := read(path_of(name))[1]):
-            raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not here, and {damage}")
+            raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not installed, and {damage}")
         on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
         cure = on_linux if sys.platform == "darwin" else INSTALL
         raise NoCompiler(
-            f"NVRTC, the compiler of CUDA C++, is not here, and {filename} as it stands, with "
-            f"these settings, is not among the compiled kernels that come with GEMM Lab{there}. "
-            "Those are the rungs, unchanged, with their default settings, with what one or two "
-            "moves of a slider make of these, and as the notebooks show them. For anything else "
+            f"NVRTC, the compiler of CUDA C++, is not installed, and {filename} with this text and "
+            f"these settings is not among the compiled kernels that come with GEMM Lab{there}. "
+            "These are the unchanged rungs with their default settings, settings one or two moves "
+            "of a slider away, and those that the notebooks show. For anything else "
             f"{cure}; no GPU is needed."
         )
     text = _renumbered(compiled[arch].get("ptx", ""), False).replace(OWN_FILE, f'"{filename}"')
@@ -164,8 +164,8 @@ def read(path: Path) -> tuple[dict, str]:
         return {}, ""
     except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
         damage = (
-            f"{path} is damaged ({error}): bring it back with `git checkout -- {path}`, or make it "
-            "anew with `make compiled`."
+            f"{path} is damaged ({error}): restore it with `git checkout -- {path}`, or compile it "
+            "again with `make compiled`."
         )
         logging.getLogger(__name__).warning(damage)
         return {}, damage

@@ -1,4 +1,4 @@
-"""What a kernel does to memory, traced in the simulator: counts, and single warp accesses."""
+"""The memory accesses of a kernel, traced in the simulator: counts, and single warp accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What rung 11 can do to an element of C before it stores it: its activations, in float64.
+"""The activations that rung 11 can apply to an element of C before it stores it, in float64.
 
 GELU, x times the probability that a normal variable is below x, has two forms (D. Hendrycks,
 K. Gimpel, "Gaussian error linear units", 2016): the exact one by erf, and one by tanh near to it.

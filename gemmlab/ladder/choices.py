@@ -29,14 +29,14 @@ class LadderError(Exception):
 def find(name: str) -> Rung:
     """The rung called `name`. Raises LadderError, naming the nearest and all others."""
     if not isinstance(name, str):
-        raise LadderError(f"a rung is named in text, such as {RUNGS[0].name!r}, not by {name!r}")
+        raise LadderError(f"{name!r} is not text: name a rung like {RUNGS[0].name!r}")
     for rung in (*RUNGS, *OTHERS):
         if rung.name == name:
             return rung
     names = [rung.name for rung in RUNGS]
     if name in (CEILINGS.name, TENSOR_CEILING.name, LEVELS.name):
         raise LadderError(
-            f"{name} is no matrix product: use gl.ceilings(); products: {', '.join(names)}"
+            f"{name} is not a matrix product: use gl.ceilings(); products: {', '.join(names)}"
         )
     hint = f"did you mean {near}? " if (near := _meant(name, names)) else ""
     raise LadderError(f"there is no rung {name!r}: {hint}The ladder has {', '.join(names)}")
@@ -96,7 +96,7 @@ def require_compiled(arch: str) -> None:
         there = ARCHS
     if arch not in there:
         raise IllegalSetting(
-            f"{arch!r} is no architecture that is compiled for here; those are {', '.join(there)}"
+            f"{arch!r} cannot be compiled for here; choose one of {', '.join(there)}"
         )
 
 
@@ -106,7 +106,7 @@ def require_arch(rung: Rung, settings: Settings, arch: str) -> None:
     if needs := rung.lacks(settings, arch):
         raise IllegalSetting(
             f"{rung.name}: {listed(settings)} needs {needs}, this is {arch}; "
-            f"the nearest choice for it is {listed(nearest_on(rung, settings, arch))}"
+            f"the nearest choice for {arch} is {listed(nearest_on(rung, settings, arch))}"
         )
 
 

@@ -1,4 +1,4 @@
-"""What is launched for a product: kernels with their grids, blocks and arguments, in order.
+"""The launches of a product: kernels with their grids, blocks and arguments, in order.
 
 The GPU and the simulator take the same list. An argument is a name ("A", "M", "alpha", see NAMES),
 a number (int32), a tensor map of a matrix, or memory that the kernels share and nobody else sees.

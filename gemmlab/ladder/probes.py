@@ -1,4 +1,4 @@
-"""Kernels that are no product: what measures the ceilings, and what tells which lane holds what."""
+"""Kernels that are not products: they measure ceilings, or show which lane holds which element."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -32,7 +32,7 @@ class Problem:
     def of(cls, shape: Sequence[int], ops: str = "NN") -> Problem:
         """Of (M, N, K), or (M, N, K, batch). Raises IllegalSetting."""
         if len(shape) not in (3, 4):
-            raise IllegalSetting(f"a shape is (M, N, K), or (M, N, K, batch), not {shape!r}")
+            raise IllegalSetting(f"shape is {shape!r}; it must be (M, N, K) or (M, N, K, batch)")
         m, n, k, batch = (*shape, 1)[:4]
         return cls(m, n, k, batch, ops)
 

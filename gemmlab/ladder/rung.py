@@ -139,8 +139,8 @@ class Rung:
                     )
                 if blocks % together:
                     raise IllegalSetting(
-                        f"{self.name} at {problem}: {blocks} blocks along {axis} are no whole "
-                        f"clusters of {together}"
+                        f"{self.name} at {problem}: {blocks} blocks along {axis} are not a "
+                        f"multiple of the cluster size {together}"
                     )
         return launches
 

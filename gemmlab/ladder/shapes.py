@@ -1,4 +1,4 @@
-"""What families of rungs share: tiles as parameters, grids, blocks, what they ask of memory."""
+"""Common parts of rungs: tiles as parameters, grids, blocks, memory that they need."""
 
 from collections.abc import Callable
 

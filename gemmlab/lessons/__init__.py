@@ -1,9 +1,9 @@
-"""What one notebook alone needs: a package each, named as its notebook.
+"""Code that only one notebook needs: a package for each notebook, with its name.
 
-A lesson imports the core and lessons below it on the ladder. The core imports none: it finds the
-modules that it may have: `rung` (its entry on the ladder), `kernels` (of gl.matmul besides),
-`one_kernel` (which of them), `chapter`, `command`, and `measure` (EVIDENCE, what is measured for it
-and kept; importing it loads nothing that draws).
+A lesson imports the core and lessons below it on the ladder. The core imports no lesson: it finds
+their modules by name. These are `rung` (its entry on the ladder), `kernels` (of gl.matmul, besides
+the rungs), `one_kernel` (types that only one kernel multiplies), `chapter`, `command`, and
+`measure` (EVIDENCE: its recorded measurements; importing it loads no code that draws).
 """
 
 from importlib import import_module

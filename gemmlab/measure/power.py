@@ -1,4 +1,4 @@
-"""What power does to a speed: work after a rest and without end, with clock and energy beside it.
+"""The effect of power on a speed: after a rest and under constant load, with clock and energy.
 
 A GPU that multiplies without pause reaches its limit of power and lowers its clock. So there are
 two speeds: in a burst of milliseconds after a rest, and sustained. The clock is the one that the

@@ -21,7 +21,7 @@ COUNTS = {"sectors": "global", "wavefronts": "shared"}  # and the memory that th
 def heat(trace: Trace) -> Heat:
     """The kernel's source with the traffic that each line caused in a trace.
 
-    Show it in a notebook, or print it: both say the same.
+    Show it in a notebook, or print it: both have the same numbers.
     """
     return Heat(trace)
 

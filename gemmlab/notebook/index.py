@@ -1,4 +1,4 @@
-"""What notebooks/index.ipynb shows: the ladder with thumbnails, and ways through it."""
+"""Contents of notebooks/index.ipynb: the ladder with thumbnails, and ways through it."""
 
 import base64
 import html

@@ -1,4 +1,4 @@
-"""The lines of a kernel that its idea stands in, beside those of another rung."""
+"""The lines of a kernel that show its idea, beside those of another rung."""
 
 from __future__ import annotations
 

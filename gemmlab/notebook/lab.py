@@ -127,9 +127,9 @@ REASONS = (
 def lab(name: str, **settings: int) -> Lab:
     """Sliders for the tile parameters of the rung `name`, and a picture that follows them.
 
-    settings: where the sliders stand at first, the default of all others. Raises LadderError for a
-    name that is not there, and IllegalSetting for a parameter or a value that the rung does not
-    have. Values that do not go together are answered as a move there would be.
+    settings: the first positions of the sliders; parameters that are not given start at their
+    default. Raises LadderError for an unknown name, and IllegalSetting for a parameter or a value
+    that the rung does not have. Values that do not go together get the answer that a move gets.
     """
     return Lab(ladder.find(name), settings)
 

@@ -1,4 +1,4 @@
-"""What sliders and players share: a picture, words on a light ground, a slider that plays."""
+"""Common parts of sliders and players: a picture, text on a light ground, a slider that plays."""
 
 import html
 

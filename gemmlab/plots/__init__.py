@@ -1,9 +1,9 @@
-"""Every figure of the series, in one palette. Each function returns a matplotlib Figure.
+"""Figures that several notebooks show, with common colours. Each function returns a Figure.
 
-Each figure carries its caption: made from the data, or given as `caption`. Nothing here measures or
-traces; numbers come from the tables, traces and accesses that the functions are given. What all of
-them are made of: the palette (style), the page with its title and key (page), boxes and cells
-(cells), curves and rows of bars (charts). What one notebook alone draws stands with its lesson, in
+Each figure has a caption: made from the data, or given as `caption`. Nothing here measures or
+traces; numbers come from the tables, traces and accesses that the functions are given. Their common
+parts are the colours (style), the page with its title and key (page), boxes and cells (cells),
+curves and rows of bars (charts). A figure of only one notebook is in its lesson, in
 gemmlab/lessons/<name>/figures.
 """
 

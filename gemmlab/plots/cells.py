@@ -1,4 +1,4 @@
-"""What pictures of matrices and of memory share: boxes and cells."""
+"""Common parts of pictures of matrices and of memory: boxes and cells."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What all figures share: the palette, how text is set, and words for numbers."""
+"""The style of all figures: colours, text, and words for numbers."""
 
 import math
 import zlib

@@ -1,5 +1,5 @@
-"""One call for every product: which rung and settings suit a shape, and gl.matmul.
+"""One call for every product: the rung and settings that suit a shape, and gl.matmul.
 
-choosing says what is taken, from records or by the model in model (batches in float32 also by the
+choosing makes the choice, from records or with the model in model (batches in float32 also with the
 rule in estimate); call multiplies.
 """

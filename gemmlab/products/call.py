@@ -40,28 +40,28 @@ def matmul(
     activation: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
     dtype: str | None = None, out: Any = None, scales: tuple[Any, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """activation(alpha * op(A) @ op(B) + beta * C + bias) by the rung that suits the shape.
+    """Compute activation(alpha * op(A) @ op(B) + beta * C + bias) with the rung for the shape.
 
-    op(A) is A, or its transpose where `transpose_a` is True; so is op(B). With op(A) of (M, K) and
-    op(B) of (K, N) the result is (M, N); with a batch before one or both it is (batch, M, N). A and
-    B are float32, float16, bfloat16 of ml_dtypes or, with dtype="bfloat16", the bits of bfloat16 as
-    uint16, both NumPy or both CuPy arrays, of any strides; the result is a C-contiguous array of
-    their kind and type: a new one, or `out`, which must have the result's shape and type, may have
-    any strides, and may share memory with C alone, and then be C. Of 16 bits, sums are float32, and
-    what is stored is rounded once. `C`: as the result, not changed, and read only where beta is not
-    0. `bias`: float32 (N,), added to each row. `activation`: "ReLU", "GELU by tanh" or "GELU by
-    erf". alpha and beta become float32. PyTorch's tensors, all of one device, are taken through
-    DLPack, and the result is one; no gradient flows.
+    op(A) is A, or its transpose if `transpose_a` is True; the same holds for B. For op(A) of shape
+    (M, K) and op(B) of shape (K, N) the result is (M, N); with a batch before one or both it is
+    (batch, M, N). A and B are float32, float16, bfloat16 of ml_dtypes or, with dtype="bfloat16",
+    the bits of bfloat16 as uint16; both are NumPy or both CuPy arrays, with any strides. The result
+    is a new C-contiguous array of their kind and type, or `out`, which must have the result's shape
+    and type, may have any strides, and may share memory only with C, if it is C itself. With 16-bit
+    operands sums are float32, and each result is rounded once. `C`: like the result, not changed,
+    and read only if beta is not 0. `bias`: float32 (N,), added to each row. `activation`: "ReLU",
+    "GELU by tanh" or "GELU by erf". alpha and beta are converted to float32. PyTorch tensors on one
+    device are taken through DLPack; the result is then a tensor, without a gradient.
 
-    Three types have neither batches nor bias nor activation. int8 becomes int32, exact, without
-    alpha and beta. float32 with dtype="tf32" is rounded to TF32. FP8 is float8_e4m3fn of ml_dtypes,
-    or its bits as uint8 with dtype="float8_e4m3fn", with float32 `scales` of A and of B: a number
-    or an array of one each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. It becomes
-    bfloat16, of bits its bits, or float32 where `out` or C is.
+    Three types take no batches, no bias and no activation. int8 gives an exact int32, without alpha
+    and beta. float32 with dtype="tf32" is rounded to TF32. FP8 is float8_e4m3fn of ml_dtypes, or
+    its bits as uint8 with dtype="float8_e4m3fn", with float32 `scales` of A and of B: a number or
+    an array of one number each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. Its
+    result is bfloat16 (bits for bits), or float32 if `out` or C is float32.
 
-    On a GPU it does not wait, for CuPy arrays; without one it runs in the simulator. gl.choose says
-    what is taken. Raises ArgumentError, IllegalSetting for a type that this GPU does not multiply,
-    and what Kernel.launch raises.
+    With CuPy arrays it does not wait for the GPU; without a GPU it runs in the simulator. gl.choose
+    names the rung. Raises ArgumentError, IllegalSetting for a type that this GPU cannot multiply,
+    and the errors of Kernel.launch.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(A, torch.Tensor):
@@ -128,7 +128,7 @@ class Plan:
     ) -> Any:  # fmt: skip
         """Raises ArgumentError for a C, bias or `out` that does not fit."""
         if (alpha != 1 or beta != 0) and not self.kernel.takes("alpha"):
-            raise ArgumentError(f"{self.kernel.dtype} has no factors: alpha is 1, and beta 0")
+            raise ArgumentError(f"{self.kernel.dtype} takes no alpha and beta: leave them 1 and 0")
         if self.scale_steps:
             scales = [step(scale) for step, scale in zip(self.scale_steps, scales, strict=True)]
         if self._again and beta == 0 and bias is None and (out is None or self._fits(out, A, B)):
@@ -259,23 +259,23 @@ class Plan:
     @staticmethod
     def _check(name: str, array: Any, shape: tuple[int, ...], dtype: Any, kind: Any) -> None:
         if type(array) is not kind:
-            raise ArgumentError(f"{name} is {kind_of(array)}, A and B are {kind.__module__} arrays")
+            raise ArgumentError(f"{name} is {kind_of(array)}; A and B are {kind.__module__} arrays")
         if array.dtype != dtype or array.shape != shape:
             raise ArgumentError(
-                f"{name} is {array.dtype} {array.shape}: {dtype} {shape} is what goes with A and B"
+                f"{name} is {array.dtype} {array.shape}; for A and B it must be {dtype} {shape}"
             )
 
     @staticmethod
     def _check_apart(out: Any, A: Any, B: Any, C: Any, bias: Any) -> None:
         """Raises ArgumentError where storing into `out` would change what is read."""
         if isinstance(out, np.ndarray) and not out.flags.writeable:
-            raise ArgumentError("out is read-only")
+            raise ArgumentError("out is read-only: pass an array that can be written")
         for name, array in (("A", A), ("B", B), ("C", C), ("bias", bias)):
             if array is None or (name == "C" and array is out):
                 continue
             if _may_overlap(out, array):
                 also = ", unless it is C itself" if name == "C" else ""
-                raise ArgumentError(f"out shares memory with {name}: it must not{also}")
+                raise ArgumentError(f"out shares memory with {name}, which is not allowed{also}")
 
 
 def _may_overlap(first: Any, second: Any) -> bool:
@@ -311,7 +311,7 @@ def _plan(
     name = dtype or A.dtype.name
     fused = biased or activation not in (None, ACTIVATIONS[0])
     if (name == FP8) != (scaling is not None):
-        raise ArgumentError(f"{FP8} needs scales, and no other type takes them: A is {A.dtype}")
+        raise ArgumentError(f"{FP8} needs scales, and no other type takes scales: A is {A.dtype}")
     shape_before = A.shape[:-2] or B.shape[:-2]
     together, flat = _together(A, B, transpose_a)
     A, B = (X if change is None else change(X) for X, change in zip((A, B), together, strict=True))
@@ -478,9 +478,9 @@ def _of_torch(
             arrays.append(tensor)
             continue
         if not isinstance(tensor, torch.Tensor):
-            raise ArgumentError(f"{name} is {kind_of(tensor)}, A is a tensor of PyTorch")
+            raise ArgumentError(f"{name} is {kind_of(tensor)}; it must be a PyTorch tensor like A")
         if tensor.device != A.device:
-            raise ArgumentError(f"{name} is on {tensor.device}, A on {A.device}")
+            raise ArgumentError(f"{name} is on {tensor.device} and A on {A.device}: use one device")
         tensor, brain = tensor.detach(), tensor.dtype == torch.bfloat16
         tensor = tensor.view(torch.int16) if brain else tensor
         tensor = tensor.view(torch.uint8) if tensor.dtype == torch.float8_e4m3fn else tensor

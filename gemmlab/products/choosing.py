@@ -1,4 +1,4 @@
-"""Which kernel, and which settings of it, for a product: from what was recorded, else by a model.
+"""Choose the kernel and the settings for a product: from records, else with a model.
 
 choose() takes the fastest that is recorded at this very shape (records.best_by_shape). At any other
 shape, and where it says far less than what was measured here, the model of products.model decides:
@@ -87,19 +87,19 @@ def choose(
     problem: Problem | tuple[int, ...], dtype: str = "float32", fused: bool = False,
     scales: str = "tensors", to: str = "bfloat16",
 ) -> Chosen:  # fmt: skip
-    """The rung and the settings that gl.matmul takes for a product, and why.
+    """The rung and the settings that gl.matmul takes for a product, and the reason.
 
     `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32", "float16",
-    "bfloat16", "int8", "tf32" or "float8_e4m3fn". `fused`: with a bias or an activation. Of FP8:
+    "bfloat16", "int8", "tf32" or "float8_e4m3fn". `fused`: with a bias or an activation. For FP8:
     `scales`, "tensors", "rows" or "blocks", and `to`, the type of C, "bfloat16" or "float32".
-    Raises IllegalSetting for what is no problem, another type, what a type is not multiplied with,
-    and one that no rung multiplies on this GPU; BadRecord.
+    Raises IllegalSetting for any other problem or type, for an option that the type does not have,
+    and for a type that no rung multiplies on this GPU; BadRecord.
     """
     if isinstance(problem, tuple | list) and len(problem) in (3, 4):
         problem = Problem.of(problem)
     if not isinstance(problem, Problem):
         raise IllegalSetting(
-            f"a problem is a gl.Problem, or (M, N, K), or (M, N, K, batch), not {problem!r}"
+            f"problem is {problem!r}; pass a gl.Problem, (M, N, K) or (M, N, K, batch)"
         )
     if dtype in OTHER_TYPES:
         if why := refused(dtype, fused, problem.batch != 1, scales):

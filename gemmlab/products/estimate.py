@@ -1,4 +1,4 @@
-"""How long a batch would take, without any record: its tiles, shared out to the SMs of a GPU.
+"""Estimate the time of a batch without any record: its tiles, distributed over the SMs of a GPU.
 
 Of rung 13, which multiplies batches in FP32 together. Block after block, the busiest SM does
 multiply-adds at a rate that depends on the warps that it can switch between, and on how often a

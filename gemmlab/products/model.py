@@ -1,4 +1,4 @@
-"""How long a product takes by a model whose coefficients were fitted to measured times.
+"""Estimate the time of a product with a model whose coefficients were fitted to measured times.
 
 The time of a kernel is a sum of costs, each a count times a coefficient. Counts follow from the
 launch: k tiles that follow one another in a block, k tiles of the busiest SM (once more, the more

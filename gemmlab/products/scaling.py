@@ -39,21 +39,21 @@ class Scaling:
         if self.shapes == blocks:
             return OF_BLOCKS.name, (_whole, lambda scale: _whole(scale.T))
         raise ArgumentError(
-            f"scales are {' and '.join(map(str, self.shapes))}: for these matrices a number each, "
-            f"({m},) and ({n},), or of blocks {blocks[0]} and {blocks[1]}"
+            f"scales are {' and '.join(map(str, self.shapes))}; these matrices need numbers, or "
+            f"shapes ({m},) and ({n},) for rows, or {blocks[0]} and {blocks[1]} for blocks"
         )
 
 
 def scaling_of(scales: Any, A: Any, C: Any, out: Any) -> Scaling:
     """Raises ArgumentError for what are no two scales in float32, arrays of A's kind."""
     if not isinstance(scales, tuple | list) or len(scales) != 2:
-        raise ArgumentError(f"scales are {kind_of(scales)}: a tuple of A's and of B's is needed")
+        raise ArgumentError(f"scales are {kind_of(scales)}: pass a tuple, A's scale and B's")
     for name, scale in zip("AB", scales, strict=True):
         if isinstance(scale, Real):
             continue
         if type(scale) is not type(A) or scale.dtype != np.float32:
             what = f"{kind_of(scale)} of {getattr(scale, 'dtype', 'no type')}"
-            raise ArgumentError(f"scales of {name} are {what}: numbers, or float32 arrays as A")
+            raise ArgumentError(f"scales of {name} are {what}: pass numbers or float32 arrays")
     is_single = any(getattr(X, "dtype", None) == np.float32 for X in (C, out))
     shapes = tuple(getattr(scale, "shape", ()) for scale in scales)
     return Scaling(shapes, SINGLE.name if is_single else BRAIN.name)

@@ -1,4 +1,4 @@
-"""Where products.model errs: regression trees over a product, a kernel, and what the model counts.
+"""Corrections of products.model: regression trees over the product, the kernel and its counts.
 
 benchmarks/train.py fits them, by gradient boosting (J. Friedman, 2001), to the logarithm of
 measured over modelled time; choice_trees.csv of a GPU's records keeps them, a row for each node.

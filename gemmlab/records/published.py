@@ -1,4 +1,4 @@
-"""What published ladders of the same kernels report, to stand beside our numbers.
+"""Results that published ladders of the same kernels report, to compare with ours.
 
 results/sources.csv holds it. Each compares with cuBLAS on its own GPU. Where a table has GFLOP/s
 alone, the share is their quotient by its own cuBLAS row.

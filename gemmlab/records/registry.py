@@ -1,4 +1,4 @@
-"""What was measured and is kept: one reader, one writer, three ways to refuse.
+"""Records of measurements: one reader, one writer, three ways to refuse.
 
 Each GPU has a folder, results/<gpu>/: runs.json holds the runs of the rungs (see runs),
 and tables hold the rest. Which of several folders is read: the one that the environment variable
@@ -50,7 +50,7 @@ Found = TypeVar("Found")
 
 
 class NoRecord(LookupError):
-    """There is no record of what was asked for; the message names what there is."""
+    """There is no such record; the message names the records that exist."""
 
 
 class StaleRecord(RuntimeError):
@@ -82,7 +82,7 @@ def folders() -> list[Path]:
     if wanted := os.environ.get(WANTED):
         if wanted not in there:
             listed = ", ".join(there) or "none"
-            raise NoRecord(f"{WANTED}={wanted!r} names no record; there is: {listed}.")
+            raise NoRecord(f"{WANTED}={wanted!r} names no record; choose one of: {listed}.")
         return [RESULTS / wanted]
     if not there:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
@@ -148,9 +148,9 @@ def text_of(path: Path, name: str | None = None) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         what = _back(path) if name is None else f"{again(name)} on a GPU"
-        raise NoRecord(f"{path} is not there; {what}.") from None
+        raise NoRecord(f"{path} does not exist; {what}.") from None
     except (UnicodeDecodeError, OSError) as error:
-        raise bad(path, f"it is no text that can be read ({error})", name) from None
+        raise bad(path, f"it cannot be read as text ({error})", name) from None
 
 
 def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
@@ -160,7 +160,7 @@ def bad(path: Path, what: str, name: str | None = None) -> BadRecord:
 
 
 def _back(path: Path) -> str:
-    back = f"bring it back with `git checkout -- {path}`"
+    back = f"restore it with `git checkout -- {path}`"
     return back if IS_CHECKOUT else "install gemmlab again"
 
 
@@ -462,7 +462,7 @@ class Table(Evidence):
         table = parsed(text, path, self.columns, self.name)
         twice = table.duplicated(list(self.key)).to_numpy()
         if twice.any():
-            raise bad(path, f"line {twice.argmax() + 2} is there twice", self.name)
+            raise bad(path, f"line {twice.argmax() + 2} repeats an earlier line", self.name)
         return table
 
     def _belongs(self, table: pandas.DataFrame) -> pandas.Series:
@@ -480,14 +480,14 @@ def parsed(
     try:
         table = pandas.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
     except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
-        raise bad(path, f"it is no table ({str(error).strip()})", name) from None
+        raise bad(path, f"it is not a table ({str(error).strip()})", name) from None
     table = table.fillna("")  # of a row that ends too early
     for column, kind in columns.items():
         if kind.unnamed and column not in table.columns:
             table[column] = kind.unnamed
     missing = [column for column in columns if column not in table.columns]
     if missing or table.empty:
-        raise bad(path, f"it lacks {', '.join(missing) or 'rows'}", name)
+        raise bad(path, f"it has no {', '.join(missing) or 'rows'}", name)
     for column, kind in columns.items():
         cells = table[column]
         values, wrong = kind.read(cells)

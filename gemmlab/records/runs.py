@@ -178,7 +178,7 @@ class Device(str):
 
 
 def device() -> Device:
-    """What runs the kernels here, and without a GPU whose measurements are replayed."""
+    """The device that runs the kernels, and without a GPU the one whose records are replayed."""
     here = gpu()
     if here is not None:
         major, minor = here.compute_capability
@@ -215,7 +215,7 @@ def _entry(kernel: Kernel | Measured) -> Row:
     if name not in record["rungs"]:
         there = ", ".join(record["rungs"]) or "no rung"
         raise NoRecord(
-            f"{name}: not recorded on {record['gpu']['name']}, where there is {there}; "
+            f"{name}: not recorded on {record['gpu']['name']}, which has records of {there}; "
             f"{registry.again(name)} on a GPU."
         )
     rung_entry = record["rungs"][name]
@@ -225,7 +225,7 @@ def _entry(kernel: Kernel | Measured) -> Row:
     if not by_default and any(kernel.settings.get(name) != value for name, value in recorded):
         raise NoRecord(
             f"{name}: recorded with {ladder.listed(rung_entry['settings'])}, "
-            f"not with {ladder.listed(kernel.settings)}; measuring that needs a GPU."
+            f"not with {ladder.listed(kernel.settings)}; measuring these needs a GPU."
         )
     registry.refuse_stale(name, now, rung_entry["code"])
     return rung_entry

@@ -1,4 +1,4 @@
-"""What the warps of a rung wait for: Nsight Compute's stall reasons, recorded at a few shapes.
+"""Nsight Compute's stall reasons of the warps of a rung, recorded at a few shapes.
 
     python -m gemmlab record stalls                      # of every rung
     python -m gemmlab record stalls/02_coalescing        # of one

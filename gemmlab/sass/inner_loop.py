@@ -1,4 +1,4 @@
-"""What the inner loop of a kernel spends its issue slots on, read from the GPU's instructions.
+"""The issue slots of a kernel's inner loop, read from the GPU's instructions.
 
 Each of the four schedulers of a multiprocessor issues at most one instruction of a warp per cycle,
 an issue slot. A slot that carries an address or a load carries no multiply-add.

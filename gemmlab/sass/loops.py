@@ -1,4 +1,4 @@
-"""What the GPU's own instructions say of a kernel: its inner loop, slot by slot, without a GPU.
+"""The inner loop of a kernel in machine code, slot by slot, without a GPU.
 
 SASS is what the GPU executes; ptxas, the second half of the compiler, makes it of PTX.
 """

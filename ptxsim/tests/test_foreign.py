@@ -171,9 +171,9 @@ def test_a_half_is_a_structure_of_two_bytes():
     x = np.zeros(1, np.uint32)
     run(source, [np.float16(1.5), x], threads=1)
     assert x[0] == 0x3E00
-    with pytest.raises(LaunchError, match=r"h = 1.5 is no argument for a structure of 2 bytes"):
+    with pytest.raises(LaunchError, match=r"h = 1.5 cannot be a structure of 2 bytes"):
         run(source, [1.5, x], threads=1)
-    with pytest.raises(LaunchError, match="h is a structure of 2 bytes, 4 are given"):
+    with pytest.raises(LaunchError, match="h is a structure of 2 bytes, not of 4"):
         run(source, [f4(1.5), x], threads=1)
 
 
@@ -218,7 +218,7 @@ def test_variables_are_given_and_keep_what_the_kernel_writes():
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"other": np.zeros(4, f4)}, "no one variable 'other' that is used; it has .*factor"),
+        ({"other": np.zeros(4, f4)}, "no single variable 'other' in use; it has .*factor"),
         ({"factor": np.zeros(5, f4)}, "variable factor has 16 bytes, the array 20"),
         ({"factor": np.zeros((4, 2), f4)[:, 0]}, "variable factor is not C-contiguous"),
         ({"factor": 1.0}, "variable factor is 1.0: pass a NumPy array"),

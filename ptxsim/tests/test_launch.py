@@ -1,6 +1,7 @@
 """What a launch refuses, and that the arrays are then as they were."""
 
 import os
+import re
 import sys
 import tracemalloc
 from pathlib import Path
@@ -77,7 +78,7 @@ def test_a_wrong_number_of_arguments_names_those(count, message):
         ([ones(), 2.0, 4.5], "n = 4.5"),
         ([ones(), 2.0, 2**40], "n = 1099511627776"),
         ([ones(), 2.0, True], "n = True"),
-        ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] is no argument for a parameter of "
+        ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] cannot be a parameter of "
          "type float*: pass a NumPy array, or None"),
         ([ones(), None, 4], "factor = None"),
         ([ones(), 2.0, None], "n = None"),
@@ -195,7 +196,7 @@ extern "C" __global__ void __block_size__((32, 4, 1), (1, 1, 1)) fixed(float* x)
         ("bounded", (129, 1, 1), "129 threads.*at most 128: __launch_bounds__"),
         ("bounded", (16, 16, 1), "256 threads"),
         ("fixed", (32, 4, 1), None),
-        ("fixed", (128, 1, 1), r"blocks of \(32, 4, 1\) alone, not \(128, 1, 1\)"),
+        ("fixed", (128, 1, 1), r"blocks of \(32, 4, 1\), not \(128, 1, 1\)"),
     ],
 )
 def test_a_block_is_held_against_what_the_kernel_was_compiled_for(entry, block, message):
@@ -322,7 +323,7 @@ def test_none_is_a_null_pointer_alone_and_in_a_structure():
     args = [None, ptxsim.Structure(None, np.int32(7)), out, 1]
     assert not ptxsim.launch(source, "k", 1, 32, args, check=True).findings
     assert (out == 7).all()
-    with pytest.raises(LaunchError, match="n = None is no argument for a parameter of type size_t"):
+    with pytest.raises(LaunchError, match="n = None cannot be a parameter of type size_t"):
         ptxsim.launch(source, "k", 1, 32, [*args[:3], None])
 
 
@@ -526,3 +527,108 @@ def test_an_error_in_a_header_names_the_header(project):
 def test_a_source_that_is_not_text_is_refused(source, message):
     with pytest.raises(LaunchError, match=message):
         ptxsim.launch(source, "add", 1, 32, [])
+
+
+# --- PTX of any compiler --------------------------------------------------------------------------
+
+SCALED = """extern "C" __global__ void scale(float* x, int n)
+{
+    __shared__ float part[64];
+    part[threadIdx.x] = x[threadIdx.x];
+    x[threadIdx.x] = part[63 - threadIdx.x];
+}
+"""
+
+
+def test_ptx_gives_what_its_source_gives():
+    text = nvrtc.translate_source(SCALED, "some.cu").ptx
+    x, same = np.arange(64, dtype=np.float32), np.arange(64, dtype=np.float32)
+    run = ptxsim.launch_ptx(text, "scale", 1, 64, [x, 64], check=True, count=True)
+    again = ptxsim.launch(SCALED, "scale", 1, 64, [same, 64], check=True, count=True)
+    np.testing.assert_array_equal(x, same)
+    assert run.counters == again.counters
+    assert [f.line for f in run.findings] == [f.line for f in again.findings] == [5]
+
+
+def test_ptx_without_line_numbers_has_its_own():
+    text = nvrtc.translate_source(SCALED, "some.cu").ptx
+    bare = re.sub(r"^\s*\.(?:loc|file).*\n", "", text, flags=re.M)
+    x = np.arange(64, dtype=np.float32)
+    (finding,) = ptxsim.launch_ptx(bare, "scale", 1, 64, [x, 64], check=True).findings
+    assert "ld.shared" in bare.splitlines()[finding.line - 1]
+
+
+@pytest.mark.parametrize(
+    "text, entry, message",
+    [("int i;", "k", "is not PTX"), (None, "scale", "has no kernel 'scale'; it has other")],
+)
+def test_what_is_no_ptx_is_refused(text, entry, message):
+    text = text or nvrtc.translate_source(SCALED.replace("scale", "other"), "some.cu").ptx
+    with pytest.raises(ptxsim.LaunchError, match=message):
+        ptxsim.launch_ptx(text, entry, 1, 1, [])
+
+
+def test_what_blackwell_adds_to_float32():
+    source = r"""extern "C" __global__ void k(const float* x, float* out)
+    {
+        const int i = threadIdx.x;
+        float most, high;
+        unsigned long long pair = ((const unsigned long long*)x)[i], result;
+        asm("max.f32 %0, %1, %2, %3;" : "=f"(most) : "f"(x[i]), "f"(x[i + 1]), "f"(x[i + 2]));
+        asm("fma.rn.f32x2 %0, %1, %1, %1;" : "=l"(result) : "l"(pair));
+        asm("mov.b64 {_, %0}, %1;" : "=f"(high) : "l"(result));
+        out[i] = most + high;
+    }"""
+    x, out = np.random.default_rng(0).standard_normal(64).astype(np.float32), np.zeros(16, "f4")
+    ptxsim.launch(source, "k", 1, 16, [x, out], arch="sm_100a")
+    most = np.lib.stride_tricks.sliding_window_view(x, 3)[:16].max(axis=1)
+    high = x[1:33:2].astype(np.float64)
+    np.testing.assert_array_equal(out, most + (high * high + high).astype(np.float32))
+
+
+# --- tensors of others ----------------------------------------------------------------------------
+
+
+class Tensor:
+    """What a library exports by DLPack, and nothing else."""
+
+    def __init__(self, array, device=1):
+        self.array, self.device = array, device
+
+    def __dlpack__(self, **how):
+        return self.array.__dlpack__(**how)
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+
+class TorchTensor(Tensor):
+    """As PyTorch's: its own way to NumPy, and a type that NumPy does not have."""
+
+    dtype = "torch.bfloat16"
+
+    def detach(self):
+        return self
+
+    def view(self, dtype):
+        return SimpleNamespace(numpy=lambda: self.array.view(dtype))
+
+
+def test_tensors_share_their_memory():
+    x = np.arange(8, dtype=np.float32)
+    ptxsim.launch(SOURCE, "scale", 1, 32, [Tensor(x), 2.0, 8])
+    np.testing.assert_array_equal(x, 2 * np.arange(8))
+
+
+def test_bfloat16_of_pytorch_is_taken_as_its_bits(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(int16=np.int16))
+    source = """#include <cuda_bf16.h>
+    extern "C" __global__ void twice(__nv_bfloat16* x) { x[threadIdx.x] += x[threadIdx.x]; }"""
+    x = np.arange(8).astype(ml_dtypes.bfloat16)
+    ptxsim.launch(source, "twice", 1, 8, [TorchTensor(x)])
+    np.testing.assert_array_equal(x.astype(np.float32), 2 * np.arange(8))
+
+
+def test_a_tensor_on_a_gpu_is_refused():
+    with pytest.raises(LaunchError, match="a Tensor is on a GPU: pass one in the CPU's memory"):
+        ptxsim.launch(SOURCE, "scale", 1, 32, [Tensor(np.zeros(8, np.float32), 2), 2.0, 8])

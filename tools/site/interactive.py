@@ -1,4 +1,4 @@
-"""Which sliders or player a cell shows, read from its code."""
+"""Find the sliders or the player that a cell shows, from its code."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What notebook 20 alone needs."""
+"""Code that only notebook 20 needs."""

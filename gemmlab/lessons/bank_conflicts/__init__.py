@@ -1,1 +1,1 @@
-"""What notebook 07 alone needs."""
+"""Code that only notebook 07 needs."""

@@ -1,1 +1,1 @@
-"""What notebook 13 alone needs."""
+"""Code that only notebook 13 needs."""

@@ -35,7 +35,7 @@ def _suits(problem: Problem, s: Settings) -> bool:
 RUNG = Rung(
     name="13_batched",
     title="Batched products",
-    idea="one stream of stages through all products of a batch: copies of the next one meanwhile",
+    idea="one pipeline through all products of a batch: the next one is copied meanwhile",
     inner_loop=(
         ("if (copied_k >= copied_matrices.K)", "copied_k += BK"),
         ("for (; tile.product < batch", "accumulators, alpha, beta"),

@@ -1,1 +1,1 @@
-"""What notebook 00: the roofs alone needs."""
+"""Code that only notebook 00, the roofs, needs."""

@@ -1,1 +1,1 @@
-"""What notebook 02 alone needs."""
+"""Code that only notebook 02 needs."""

@@ -1,1 +1,1 @@
-"""What notebook 09 alone needs."""
+"""Code that only notebook 09 needs."""

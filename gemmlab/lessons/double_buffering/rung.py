@@ -9,7 +9,7 @@ from gemmlab.lessons.warp_tiling.rung import warp_tile, warps_fit
 RUNG = Rung(
     name="09_double_buffering",
     title="Double buffering",
-    idea="the next tiles on their way while these are multiplied",
+    idea="the next tiles are loaded while these are multiplied",
     inner_loop=(("for (int tile_k", "}"),),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128, 256), (8, 16), (128, 128, 8)),

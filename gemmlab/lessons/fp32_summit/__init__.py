@@ -1,1 +1,1 @@
-"""What notebook 22 alone needs."""
+"""Code that only notebook 22 needs."""

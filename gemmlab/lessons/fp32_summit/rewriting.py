@@ -115,7 +115,7 @@ def require_same(before: bytes, after: bytes, entry: str) -> None:
     for use in hazards.under_way(new_trip):
         raise NotTheSame(f"{entry}: {use}")
     for at, lack in hazards.too_soon(new_trip, hazards.shortest(old_trip)):
-        raise NotTheSame(f"{entry}: the result of slot {at}, {new_trip[at]}, lacks {lack} cycles")
+        raise NotTheSame(f"{entry}: result of slot {at}, {new_trip[at]}, needs {lack} more cycles")
     others = (_others(code, trip) for code, trip in ((old, old_trip), (new, new_trip)))
     for ours, theirs in zip(*others, strict=True):
         if ours != theirs:

@@ -1,1 +1,1 @@
-"""What notebook 19 alone needs."""
+"""Code that only notebook 19 needs."""

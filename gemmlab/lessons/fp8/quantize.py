@@ -113,14 +113,14 @@ def quantize(
     X: Any, scales: str = "tensors", which: str = "A", *, transpose: bool = False,
     element: str = "float8_e4m3",
 ) -> tuple[Any, Any]:  # fmt: skip
-    """X in 8 bits, as uint8, and float32 scales that bring it back: scale times number is about X.
+    """Convert X to 8 bits, as uint8, with float32 scales: scale times number is about X.
 
-    `X`: a matrix of float32, or of bfloat16 as uint16, NumPy or CuPy, C-contiguous; what is made is
-    of its kind. A of rung 19 is (M, K), `which` "A"; B is (N, K), `which` "B", or with `transpose`
-    is made of one that is stored (K, N). `scales`: "tensors", "rows", or "blocks", 1×128 of A and
-    128×128 of B. `element`: "float8_e4m3" or "float8_e5m2". Of elements that share a scale the
-    largest becomes the largest number there is; NaN stays NaN, and infinity becomes that number.
-    Raises ArgumentError.
+    `X`: a matrix of float32, or of bfloat16 as uint16, NumPy or CuPy, C-contiguous; the results are
+    arrays of the same kind. For rung 19, A is (M, K) with `which` "A"; B is (N, K) with `which`
+    "B"; with `transpose` it is made from one that is stored (K, N). `scales`: "tensors", "rows", or
+    "blocks", 1×128 of A and 128×128 of B. `element`: "float8_e4m3" or "float8_e5m2". The largest of
+    the elements that share a scale becomes the largest number of the type; NaN stays NaN, and
+    infinity becomes the largest number. Raises ArgumentError.
     """
     by_storage = {source.storage: source for source in SOURCES}
     if getattr(X, "ndim", None) != 2 or str(getattr(X, "dtype", "")) not in by_storage:

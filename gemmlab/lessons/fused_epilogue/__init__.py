@@ -1,1 +1,1 @@
-"""What notebook 11 alone needs."""
+"""Code that only notebook 11 needs."""

@@ -1,1 +1,1 @@
-"""What notebook 24 alone needs: products of different heights in one launch."""
+"""Code that only notebook 24 needs: products of different heights in one launch."""

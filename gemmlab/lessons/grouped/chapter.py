@@ -6,8 +6,7 @@ from gemmlab.plots import thumbnails
 CHAPTER = Chapter(
     name="24_grouped",
     title="Grouped products",
-    idea="products of different heights in one launch: each block numbers the tiles of all by "
-    "itself",
+    idea="products of different heights in one launch: each block finds its tiles by itself",
     draw=lambda: thumbnails.heights_thumbnail((5, 2, 8, 1, 3)),
     alt="Five products of different heights below one another, each in a colour.",
 )

@@ -33,25 +33,25 @@ def grouped_matmul(
     A: Any, B: Any, rows: Any, masked: bool = False, transpose_b: bool = False, out: Any = None,
     scales: tuple[Any, Any] | None = None,
 ) -> Any:  # fmt: skip
-    """A[p] @ B[p] for each product p, whose number of rows the device alone may know.
+    """Compute A[p] @ B[p] for each product p; their row counts may be known only to the device.
 
     `A`: the rows of all products below one another, (rows, K), and `rows` int32 (products + 1,),
-    where those of each begin and where the last one's end. With `masked` (products, capacity, K),
-    and `rows` int32 (products,), how many of its first rows each uses. `B`: (products, K, N), or
-    with `transpose_b` (products, N, K). The result is like A, with N columns: a new array or `out`;
-    rows of no product are not written. A and B are float16, bfloat16 of ml_dtypes or its bits as
-    uint16, both NumPy or both CuPy arrays, C-contiguous; K and N are multiples of 8. Sums are
-    float32, and rounded once.
+    the first row of each product and the end of the last. With `masked`, A is (products, capacity,
+    K) and `rows` int32 (products,), the number of used rows of each. `B`: (products, K, N), or with
+    `transpose_b` (products, N, K). The result is like A, with N columns: a new array or `out`; rows
+    that belong to no product are not written. A and B are float16, bfloat16 of ml_dtypes or its
+    bits as uint16, both NumPy or both CuPy arrays, C-contiguous; K and N are multiples of 8. Sums
+    are float32, and each result is rounded once.
 
     With `scales` A and B are float8_e4m3fn of ml_dtypes or its bits as uint8, B with `transpose_b`,
-    and K is a multiple of 16. Scales are float32, of blocks as gl.quantize makes them: A's are like
-    A with K/128 columns, rounded up, B's (products, N/128, K/128). The result is bfloat16, of bits
-    its bits.
+    and K is a multiple of 16. Scales are float32 block scales as gl.quantize makes them: A's are
+    like A with K/128 columns, rounded up, B's (products, N/128, K/128). The result is bfloat16
+    (bits for bits).
 
-    `rows` may be anywhere. On the host it is checked; on the GPU it is not, because that would wait
-    for it: there it must rise, and end within A. For CuPy arrays nothing waits. Without a GPU it
-    runs in the simulator. Raises ArgumentError, IllegalSetting for more products than shared memory
-    has room for, and what Kernel.launch raises.
+    `rows` may be on the host or on the GPU. On the host it is checked; on the GPU it is not,
+    because that would wait for the GPU: there it must increase, and end within A. With CuPy arrays
+    the call does not wait. Without a GPU it runs in the simulator. Raises ArgumentError,
+    IllegalSetting for more products than fit into shared memory, and the errors of Kernel.launch.
     """
     for name, value in (("masked", masked), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""What notebook 15 alone needs."""
+"""Code that only notebook 15 needs."""

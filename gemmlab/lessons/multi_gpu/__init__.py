@@ -1,1 +1,1 @@
-"""What notebook 21 alone needs."""
+"""Code that only notebook 21 needs."""

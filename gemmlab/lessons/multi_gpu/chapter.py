@@ -10,8 +10,7 @@ from gemmlab.plots import thumbnails
 CHAPTER = Chapter(
     name="21_multi_gpu",
     title="Several GPUs",
-    idea="a product over ranks as lists of steps: who holds what, what moves, "
-    "and what of that two GPUs hide",
+    idea="a product over several GPUs, as a list of steps for each; copies that products hide",
     draw=lambda: thumbnails.ranks_thumbnail(holdings(summa(Problem(12, 12, 12), Grid(2, 2), 4))[0]),
     alt="One of four ranks has a quarter of A, of B and of C, and gets a quarter of A and of B.",
 )

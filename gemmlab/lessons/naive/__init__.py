@@ -1,1 +1,1 @@
-"""What notebook 01 alone needs."""
+"""Code that only notebook 01 needs."""

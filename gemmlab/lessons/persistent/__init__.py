@@ -1,1 +1,1 @@
-"""What notebook 18 alone needs."""
+"""Code that only notebook 18 needs."""

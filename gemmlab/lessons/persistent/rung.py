@@ -26,7 +26,7 @@ def _persistent(problem: Problem, s: Settings, target: Target) -> Launch:
 
 def _whole_squares(s: Settings) -> str | None:
     if not s["SHARE_A"] and s["BN"] // s["CLUSTER"] < SQUARE:
-        return f"leaves each block less than the {SQUARE} columns of B that it brings at a time"
+        return f"leaves each block less than the {SQUARE} columns of B that it copies at a time"
     return None
 
 
@@ -37,7 +37,7 @@ def _shared_by_some(s: Settings) -> str | None:
 RUNG = Rung(
     name="18_persistent",
     title="Persistent blocks and clusters",
-    idea="blocks that stay compute tile after tile, and two of them share what they bring",
+    idea="blocks that stay compute tile after tile, and two of them share a tile of B",
     inner_loop=(
         ("RoundedPairs previous;", "const auto multiply_next"),
         ("multiply_stage(", "multiply_stage("),

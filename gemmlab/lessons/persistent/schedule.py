@@ -92,7 +92,7 @@ def _turns(trace: Trace, block: int, tile: tuple[int, int]) -> list[Turn]:
     loads = [box for box in boxes if box.operation == "load"]
     if not stored or len(loads) % len(stored):
         raise LookupError(
-            f"{trace.kernel_name}: block {block} stores {len(stored)} tiles of C and brings "
+            f"{trace.kernel_name}: block {block} stores {len(stored)} tiles of C and copies "
             f"{len(loads)} boxes of A and B: it does not copy tile by tile"
         )
     each = len(loads) // len(stored)

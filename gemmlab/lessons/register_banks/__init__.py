@@ -1,1 +1,1 @@
-"""What notebook 10 alone needs."""
+"""Code that only notebook 10 needs."""

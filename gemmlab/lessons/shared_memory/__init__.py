@@ -1,1 +1,1 @@
-"""What notebook 03 alone needs."""
+"""Code that only notebook 03 needs."""

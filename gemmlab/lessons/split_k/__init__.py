@@ -1,1 +1,1 @@
-"""What notebook 12 alone needs."""
+"""Code that only notebook 12 needs."""

@@ -1,1 +1,1 @@
-"""What notebook 04 alone needs."""
+"""Code that only notebook 04 needs."""

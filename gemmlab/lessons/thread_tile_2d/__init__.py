@@ -1,1 +1,1 @@
-"""What notebook 05 alone needs."""
+"""Code that only notebook 05 needs."""

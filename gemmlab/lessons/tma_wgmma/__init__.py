@@ -1,1 +1,1 @@
-"""What notebook 16 alone needs."""
+"""Code that only notebook 16 needs."""

@@ -152,7 +152,7 @@ common = {
 RUNG = Rung(
     name="16_tma_wgmma",
     title="Tensor copies and warpgroup products",
-    idea="one thread brings a box, and 128 threads multiply it with one instruction",
+    idea="one thread copies a box, and 128 threads multiply it with one instruction",
     inner_loop=(
         ("__device__ __forceinline__ void copy_k_tile", "}"),
         ("for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {", "}"),

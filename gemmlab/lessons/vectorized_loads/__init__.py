@@ -1,1 +1,1 @@
-"""What notebook 06 alone needs."""
+"""Code that only notebook 06 needs."""

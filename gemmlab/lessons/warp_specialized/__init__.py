@@ -1,1 +1,1 @@
-"""What notebook 17 alone needs."""
+"""Code that only notebook 17 needs."""

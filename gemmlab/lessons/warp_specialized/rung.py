@@ -53,8 +53,7 @@ EARLY = Parameter(
 RUNG = Rung(
     name="17_warp_specialized",
     title="Warp specialization",
-    idea="C sent by tensor map; a warp that only copies, warps that only multiply, a ring between "
-    "them",
+    idea="a warp that only copies, warps that only multiply, a ring of stages between them",
     inner_loop=(
         ("for (int k_tile = 0; k_tile < range.count; ++k_tile, state", "copy_b<BN>("),
         ("for (int k_tile = 0; k_tile < range.count; ++k_tile) {", "}"),

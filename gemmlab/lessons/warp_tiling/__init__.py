@@ -1,1 +1,1 @@
-"""What notebook 08 alone needs."""
+"""Code that only notebook 08 needs."""

@@ -51,7 +51,7 @@ def warps_fit(
 RUNG = Rung(
     name="08_warp_tiling",
     title="Warp tiling",
-    idea="block, warp, thread: a level between, and lanes that read the same",
+    idea="a tile for each level: block, warp, thread; lanes share operands",
     inner_loop=(
         ("const int lane_n", "const int thread_n"),
         ("float fragment_a", "*(float4*)&fragment_b"),

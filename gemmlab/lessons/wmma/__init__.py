@@ -1,1 +1,1 @@
-"""What notebook 14 alone needs."""
+"""Code that only notebook 14 needs."""

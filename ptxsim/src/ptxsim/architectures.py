@@ -1,4 +1,4 @@
-"""What a streaming multiprocessor (SM) of each architecture has.
+"""The resources of a streaming multiprocessor (SM) of each architecture.
 
 The numbers are those of the CUDA C++ Programming Guide, "Technical Specifications per Compute
 Capability", and of its table of the throughput of arithmetic instructions.

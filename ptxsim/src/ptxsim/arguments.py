@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from keyword import iskeyword
@@ -23,6 +24,8 @@ from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitial
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from ptxsim.ptx import TYPE_BYTES, type_of
 
+CPU = 1  # DLPack's number for it
+
 
 def given_arrays(args) -> list:
     """All arrays among the arguments, those in structures too, as they are marked."""
@@ -35,6 +38,23 @@ def given_arrays(args) -> list:
         elif isinstance(plain(arg), np.ndarray):
             arrays.append(arg)
     return arrays
+
+
+def shared_with_numpy(arg):
+    """A tensor of another library as an array that shares its memory; anything else as it is.
+
+    Of bfloat16, which NumPy does not have, PyTorch's tensors are taken as their bits.
+    """
+    if isinstance(arg, (np.ndarray, np.generic)) or not hasattr(arg, "__dlpack__"):
+        return arg
+    if arg.__dlpack_device__()[0] != CPU:
+        raise LaunchError(f"a {type(arg).__name__} is on a GPU: pass one in the CPU's memory")
+    if hasattr(arg, "detach"):  # PyTorch's: by DLPack they would be read-only
+        arg = arg.detach()
+        return (
+            arg.view(sys.modules["torch"].int16) if "bfloat16" in str(arg.dtype) else arg
+        ).numpy()
+    return np.from_dlpack(arg)
 
 
 def plain(arg):
@@ -74,15 +94,17 @@ def bind(
     for (parameter, ptx_type), source, arg in bound:
         if parameter in rooms:
             parameters[parameter] = address = memory.address(parameter)
-            if isinstance(arg, (TensorMap, TensorMaps)):
-                used = [_map_in_use(memory, *item) for item in _named(source.name, arg).items()]
-                maps |= {int(address) + MAP_BYTES * i: each for i, each in enumerate(used)}
-                data = b"".join(each.data for each in used)
-            elif isinstance(arg, Pointers):
+            if isinstance(arg, Pointers):
                 data = arg.packed(int(next(pointers)))
-            else:
+            elif not isinstance(arg, (TensorMap, TensorMaps)):
                 data = _structure(plain(arg), rooms[parameter].size, source.name, pointers)
+            else:
+                data = bytes(rooms[parameter].size)
             rooms[parameter].bytes[:] = np.frombuffer(data, np.uint8)
+            for name, (begin, given_map) in _maps_of(source.name, arg).items():
+                used = maps[int(address) + begin] = _map_in_use(memory, name, given_map)
+                place = slice(begin, begin + MAP_BYTES)
+                rooms[parameter].bytes[place] = np.frombuffer(used.data, np.uint8)
         elif isinstance(plain(arg), (np.ndarray, Part)):
             _check_pointer(source.name, "array", ptx_type)
             offset = arg.offset() if isinstance(arg, Part) else 0
@@ -92,8 +114,16 @@ def bind(
     return memory, parameters, map_bytes.MapsInMemory(maps, memory)
 
 
-def _named(name: str, arg: TensorMap | TensorMaps) -> dict[str, TensorMap]:
-    return {name: arg} if isinstance(arg, TensorMap) else arg.named(name)
+def _maps_of(name: str, arg: object) -> dict[str, tuple[int, TensorMap]]:
+    """Name -> at which byte of the argument a tensor map begins, and the map."""
+    if isinstance(arg, TensorMap):
+        return {name: (0, arg)}
+    if isinstance(arg, TensorMaps):
+        return {
+            inner: (MAP_BYTES * i, each) for i, (inner, each) in enumerate(arg.named(name).items())
+        }
+    maps = arg.maps() if isinstance(arg, Structure) else {}
+    return {f"{name}, byte {begin}": (begin, each) for begin, each in maps.items()}
 
 
 def _room(arg, ptx_type: str, name: str) -> Given:
@@ -122,8 +152,7 @@ def _arrays_of_maps(bound, arrays) -> dict[str, Given]:
     """The arrays of tensor maps that are no arguments themselves."""
     owners: dict = {}
     for _, source, arg in bound:
-        maps = _named("", arg).values() if isinstance(arg, (TensorMap, TensorMaps)) else ()
-        for used in maps:
+        for _, used in _maps_of("", arg).values():
             if all(tensor_map.place_within(used.array, array) is None for array in arrays):
                 raw, _ = tensor_map.whole_memory(used.array)
                 first = raw.__array_interface__["data"][0]
@@ -236,9 +265,7 @@ def variable_symbol(declared, name: str) -> str:
     mangled = re.compile(rf"_Z\w*?(?<!\d){len(name)}{re.escape(name)}(?:E|$)")
     symbols = [name] if name in declared else list(filter(mangled.match, declared))
     there = ", ".join(declared) or "none"
-    require(
-        len(symbols) == 1, f"the source has no one variable '{name}' that is used; it has {there}"
-    )
+    require(len(symbols) == 1, f"the source has no single variable '{name}' in use; it has {there}")
     return symbols[0]
 
 
@@ -246,11 +273,11 @@ def _structure(arg, size: int, name: str, pointers) -> bytes:
     data = arg.packed(pointers) if isinstance(arg, Structure) else as_bytes(arg)
     if data is None:
         raise LaunchError(
-            f"{name} = {reprlib.repr(arg)} is no argument for a structure of {size} bytes: "
-            "simulator.Structure puts one together, a NumPy scalar or bytes of that size will do, "
-            "and for a tensor map of 128 bytes TensorMap"
+            f"{name} = {reprlib.repr(arg)} cannot be a structure of {size} bytes: pass a "
+            "ptxsim.Structure, a NumPy scalar or bytes of that size, or, for a tensor map of 128 "
+            "bytes, a TensorMap"
         )
-    require(len(data) == size, f"{name} is a structure of {size} bytes, {len(data)} are given")
+    require(len(data) == size, f"{name} is a structure of {size} bytes, not of {len(data)}")
     return data
 
 
@@ -269,7 +296,7 @@ def _scalar(value, ptx_type: str, parameter: Parameter):
         return np.array([int(value) % 2**bits], dtype=f"u{dtype.itemsize}").view(dtype)[0]
     right = ": pass a NumPy array, or None for a null pointer" if may_be_pointer else ""
     raise LaunchError(
-        f"{name} = {reprlib.repr(value)} is no argument for a parameter of type "
+        f"{name} = {reprlib.repr(value)} cannot be a parameter of type "
         f"{parameter.declared or ptx_type}{right}"
     )
 

@@ -1,4 +1,4 @@
-"""What accesses to memory cost, warp by warp: told to the counters, and kept for a recorded block.
+"""The cost of memory accesses, warp by warp: counted, and kept for a recorded block.
 
 In a loop an access costs the same again and again, at addresses that have moved: what that is, is
 kept, so that it is not counted anew.
@@ -44,11 +44,11 @@ class WarpAccess:
 
 @dataclass(frozen=True)
 class BoxCopy:
-    """A box of `array` that one thread had the copy engine bring or store, by tensor map.
+    """A box of `array` that one thread copied or stored by tensor map.
 
-    `corner`: its first element, and `box`: how many of them, along each axis of the array as it is
-    stored; a part of the box may lie outside. `place`: where it begins in shared memory, in bytes.
-    `ranks`: the blocks of the cluster that get it, by multicast; () for the own block.
+    `corner`: its first element, and `box`: the number of elements, along each axis of the array as
+    it is stored; a part of the box may lie outside. `place`: where it begins in shared memory, in
+    bytes. `ranks`: the blocks of the cluster that receive it by multicast; () for the block itself.
     """
 
     line: int
@@ -66,11 +66,11 @@ class BoxCopy:
 
 @dataclass(frozen=True)
 class FactorRead:
-    """A factor that a wgmma read from shared memory.
+    """An operand that a wgmma read from shared memory.
 
-    `factor`: "A" or "B" of the product. `descriptor`: the number that the warpgroup gave. `places`:
-    int64 (lines, units), where each unit of 16 bytes lies in shared memory, in bytes; lines run
-    along K, or where the factor is transposed across it, one for each k.
+    `factor`: "A" or "B" of the product. `descriptor`: the descriptor that the warpgroup passed.
+    `places`: int64 (lines, units), the address of each unit of 16 bytes in shared memory, in bytes;
+    lines run along K, or, for a transposed operand, across it, one for each k.
     """
 
     line: int

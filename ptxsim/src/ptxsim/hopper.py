@@ -1,4 +1,4 @@
-"""What wgmma, Hopper's product of matrices, is made of: warpgroups, and descriptors of operands.
+"""Parts of wgmma, Hopper's product of matrices: warpgroups, and descriptors of operands.
 
 A warpgroup is four warps of a block, one after the other, that execute wgmma together.
 

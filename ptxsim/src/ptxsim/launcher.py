@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import reprlib
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note, are_fused, contracted
 from ptxsim.counting import BoxCopy, FactorRead, Recorded, WarpAccess
 from ptxsim.grid import run as run_blocks
+from ptxsim.host_code import device_code
 from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
@@ -48,16 +50,16 @@ class Step:
 
 @dataclass
 class Run:
-    """What a launch did.
+    """The result of a launch.
 
-    `counters`: Nsight Compute's metric names and their totals, and `lines`: the same traffic by
-    source line and array; both empty unless `count=True` was asked for. A name that the simulator
-    does not count is a KeyError that has the nearest names. `findings`: mistakes that were met,
-    empty for a correct kernel; races in global memory are not among them, for nothing looks for
-    these. `notes`: lines whose results may differ from a GPU's in the last bits; a correct kernel
-    may have them, too. `elapsed_s`: how long the blocks took to simulate, on the wall or in
-    processor time, whichever is less. `multiply_adds`: of float32 units and tensor cores together,
-    counted with the rest.
+    `counters`: totals by Nsight Compute's metric names, and `lines`: the same traffic by source
+    line and array; both are empty without `count=True`. A name that the simulator does not
+    count raises a KeyError with the nearest names. `findings`: the kernel's mistakes, empty for
+    a correct kernel. `notes`: lines whose results may differ from a GPU's in the last bits; a
+    correct kernel may have notes, too. `unexecuted`: source lines with code that no thread
+    reached. `elapsed_s`: the time of the simulation, on the wall or in processor time,
+    whichever is less. `multiply_adds`: those of float32 units and tensor cores together, with
+    `count=True`.
     """
 
     counters: Totals
@@ -65,6 +67,7 @@ class Run:
     findings: list[Finding]
     notes: list[Note]
     elapsed_s: float
+    unexecuted: list[int] = field(default_factory=list)
     multiply_adds: int = 0
     _again: machine.PreparedLaunch | None = field(repr=False, default=None)
     _seen: dict = field(repr=False, default_factory=dict)  # block -> Recorded
@@ -72,8 +75,8 @@ class Run:
     def accesses(self, block: Triple = (0, 0, 0), warp: int | None = None) -> list[WarpAccess]:
         """Every memory access of one block, or of one of its warps, in the order of execution.
 
-        The block is run once more for this, on copies of the arrays as the launch left them, unless
-        it was the last of those that `blocks` named.
+        The block runs once more for this, on copies of the arrays as the launch left them, unless
+        it was the last one named in `blocks`.
         """
         accesses = self._recorded(block).accesses
         return [access for access in accesses if warp is None or access.warp == warp]
@@ -87,9 +90,9 @@ class Run:
         return [box for box in boxes if warp is None or box.warp == warp]
 
     def factors(self, block: Triple = (0, 0, 0), group: int | None = None) -> list[FactorRead]:
-        """What the wgmmas of one block, or of one of its warpgroups, read of shared memory.
+        """The shared memory that wgmmas of one block, or of one of its warpgroups, read.
 
-        A product reads A, where that is not in registers, and then B. Found as `accesses` is.
+        A product reads A, unless that is in registers, and then B. Found like `accesses`.
         """
         factors = self._recorded(block).factors
         return [read for read in factors if group is None or read.group == group]
@@ -99,7 +102,7 @@ class Run:
         return self._kept().kernel.instructions[access.index].opcode
 
     def instructions(self, block: Triple = (0, 0, 0), warp: int = 0) -> list[Step]:
-        """What one warp executed, in order. Found as `accesses` is."""
+        """The instructions that one warp executed, in order. Found like `accesses`."""
         seen, instructions = self._recorded(block), self._kept().kernel.instructions
         accesses, boxes, stretches = seen.accesses, seen.boxes, seen.stretches
         steps = []
@@ -162,46 +165,97 @@ def launch(
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the Path of a file.
 
-    Files that a file includes in quotes are looked for in its own folder first.
-    `grid`, `block`: how many blocks, and threads of a block, along x, y and z; 1 where left out.
-    `entry`: a name, with the arguments of a template where it is one, such as "scale<float, 4>".
-    `by_symbol`: it is the name in the PTX, which is all that a GPU's driver would take.
-    `names`: what the arguments are called, if not as in `source`.
+    Headers that a file includes in quotes are looked up in its own folder first. `grid`, `block`:
+    the numbers of blocks, and of threads in a block, along x, y and z; 1 by default. `entry`: a
+    name, with the arguments of a template if it is one, such as "scale<float, 4>". `by_symbol`:
+    `entry` is the name in the PTX, as a GPU's driver would take it. `names`: names of the arguments
+    in messages, if not those in `source`.
+
     `args`: C-contiguous NumPy arrays, which are the device's memory and are changed in place;
-    scalars; None for a null pointer. An array has the element type of the pointer in the source,
-    where that is one of CUDA's own types. `uninitialised(array)` is for memory that nobody has
-    written yet, `read_only(array)` for what the kernel must not write, `Part` for a pointer into an
-    array, `Pointers` for an array of them. For a structure by value: a `Structure` of its members,
-    a NumPy scalar or bytes of its size; a `TensorMap` where it is one of 128 bytes.
-    `variables`: what `__constant__` and `__device__` variables of these names hold: an array of
-    the same number of bytes each, changed in place, so that the next launch can be given it again.
-    Others begin as they are declared.
-    `options`: for NVRTC, such as "-DTILE=16".
-    `shared_bytes`: dynamic shared memory. `cluster`: in blocks, if not as __cluster_dims__ says.
-    `count`: fill in the counters.
-    `check`: look for races in shared memory, uninitialised reads and lost barriers too, which takes
-    longer. Races in global memory are not found.
-    `blocks`: run only these (x, y, z), in this order; the others do nothing. `limit_s`: a launch
-    that will take longer than so many seconds is refused, once its speed is seen, and leaves the
-    arrays as they were, as Ctrl-C does; None for no limit, where Ctrl-C leaves what was written so
-    far.
+    scalars; None for a null pointer; tensors of PyTorch and others through DLPack. An array has
+    the element type of the pointer in the source, if that is one of CUDA's own types.
+    `uninitialised(array)` is memory that has not been written yet, `read_only(array)` memory
+    that the kernel must not write, `Part` a pointer into an array, `Pointers` an array of
+    pointers. For a structure by value pass a `Structure` of its members, a NumPy scalar or
+    bytes of its size; a `TensorMap` if it is one of 128 bytes. `variables`: values of
+    `__constant__` and `__device__` variables, an array of the same number of bytes for each
+    name, changed in place, so that the next launch can use it again. Other variables have their
+    declared values. `options`: for NVRTC, such as "-DTILE=16". `shared_bytes`: dynamic shared
+    memory. `cluster`: in blocks, if not that of __cluster_dims__.
 
-    What the kernel prints goes to sys.stdout, the first 100 lines of it.
+    `count`: count requests, sectors, wavefronts and more. `check`: look for races,
+    uninitialised reads and missed barriers too, which takes longer. `blocks`: run only these
+    (x, y, z), in this order. `limit_s`: a launch that will take more seconds is refused, once
+    its speed is known, and leaves the arrays as they were, as Ctrl-C does; None for no limit:
+    then Ctrl-C leaves what was written so far.
 
-    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (a LaunchError
-    too), PtxError for what cannot be read, a call of an unknown function among it, and
-    UnknownInstruction.
-    A kernel's own mistakes, such as an access out of bounds, are in the result's `findings`. Where
-    the last bits of results are not known to be the GPU's, the result's `notes` say so, and so does
-    a warning.
+    The kernel's output goes to sys.stdout, the first 100 lines of it.
+
+    Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (also a
+    LaunchError), PtxError for PTX that cannot be read, such as a call of an unknown function, and
+    UnknownInstruction. Mistakes of the kernel, such as an access out of bounds, are in `findings`
+    of the result. If the last bits of results may differ from the GPU's, `notes` of the result say
+    so, and so does a warning.
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)
+    declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
+    return _run(
+        kernel, declared, are_fused(options), entry, grid, block, args, arch, shared_bytes, cluster,
+        count, check, blocks, limit_s, variables,
+    )  # fmt: skip
+
+
+def launch_ptx(
+    text: str,
+    entry: str,
+    grid: int | Sequence[int],
+    block: int | Sequence[int],
+    args: Sequence[Any],
+    *,
+    shared_bytes: int = 0,
+    cluster: tuple[int, ...] | None = None,
+    count: bool = False,
+    check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None,
+    limit_s: float | None = 120.0,
+    variables: dict[str, np.ndarray] | None = None,
+    names: tuple[str, ...] = (),
+) -> Run:
+    """Run the kernel `entry` of PTX, whatever compiler made it; no NVRTC is needed.
+
+    The architecture is that of `.target`. Lines are those of the file that the PTX names first, a
+    Python file for example; of PTX without line numbers, they are its own. Arrays are not compared
+    with the types of pointers, which PTX does not have. The other arguments, the result and what is
+    raised are those of `launch`, but for CompileError and NoCompiler.
+    """
+    target = re.search(r"^\s*\.target\s+(\w+)(.*)", text, re.M) if isinstance(text, str) else None
+    if target is None:
+        raise LaunchError(f"{reprlib.repr(text)} is not PTX: it has no .target")
+    kernels = _parsed(text)
+    if entry not in kernels:
+        there = ", ".join(kernels) or "none"
+        raise LaunchError(f"the PTX has no kernel '{entry}'; it has {there}")
+    with _collector_paused():
+        kernel = kernels[entry]
+    declared = arguments.of_kernel("", entry, len(kernel.parameters), tuple(names))
+    return _run(
+        kernel, declared, "debug" not in target[2], entry, grid, block, args, target[1],
+        shared_bytes, cluster, count, check, blocks, limit_s, variables,
+    )  # fmt: skip
+
+
+def _run(
+    kernel: ptx.Kernel, declared: list[arguments.Parameter], is_fused: bool, entry: str, grid: Any,
+    block: Any, args: Sequence[Any], arch: str, shared_bytes: int, cluster: Any, count: bool,
+    check: bool, blocks: Any, limit_s: float | None, variables: dict[str, np.ndarray] | None,
+) -> Run:  # fmt: skip
+    args = [arguments.shared_with_numpy(arg) for arg in args]
     notes: tuple[Note, ...] = ()
-    if are_fused(options):
+    if is_fused:
         kernel, notes = contracted(kernel)
     for note in notes:
-        warnings.warn(str(note), stacklevel=2)
+        warnings.warn(str(note), stacklevel=3)
     limits.check_limit(limit_s)
     grid = limits.shape("grid", grid, limits.MAX_GRID)
     block = limits.shape("block", block, limits.MAX_BLOCK)
@@ -209,7 +263,6 @@ def launch(
     limits.check_memory(kernel, shared_bytes, arch)
     cluster = limits.cluster_shape(kernel, cluster, grid, arch)
     variables = dict(variables or {})
-    declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
     memory, parameters, maps = arguments.bind(kernel, args, declared, variables)
     marked = arguments.given_arrays(args)
     for buffer, arg in zip(memory.buffers, marked, strict=True):
@@ -258,16 +311,24 @@ def launch(
             "(limit_s=None), or look for a loop that goes on for ever",
             str(error),
         ) from None
-    elapsed_s = deadline.elapsed
+    elapsed_s, unexecuted = deadline.elapsed, _unexecuted(kernel, counter.executed)
     if not count:
-        return Run(Totals(), [], findings, list(notes), elapsed_s)
+        return Run(Totals(), [], findings, list(notes), elapsed_s, unexecuted)
     done = counter.events[FMA_METRIC] + counter.tensor_multiply_adds
     again = arguments.copy(prepared, args)
     totals, lines = counter.totals(), counter.lines()
-    run = Run(totals, lines, findings, list(notes), elapsed_s, done, again)
+    run = Run(totals, lines, findings, list(notes), elapsed_s, unexecuted, done, again)
     if record:
         run._seen[record] = seen
     return run
+
+
+def _unexecuted(kernel: ptx.Kernel, executed: set[int]) -> list[int]:
+    """Lines all of whose instructions are in other basic blocks than those that were `executed`."""
+    lines: tuple[set[int], set[int]] = set(), set()
+    for start, block in kernel.blocks.items():
+        lines[start in executed].update(i.line for i in kernel.instructions[start : block.end])
+    return sorted(lines[False] - lines[True] - {0})
 
 
 def _find(
@@ -306,10 +367,20 @@ def _compiled(
     names = (expression,) if expression else ()
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
-        raise NoCompiler(f"the PTX of {filename} for {arch} is not here, and no NVRTC to make it")
+        raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
     header_names = frozenset(name for name, _ in own_headers)
     with _collector_paused():
         return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
+    """The kernels of PTX, with the lines of the first file that it names, or its own."""
+    files = [PurePath(path).name for path in ptx.FILE.findall(text)]
+    if not files:
+        text, files = ptx.with_its_own_lines(text), [ptx.ITSELF]
+    with _collector_paused():
+        return ptx.parse(text, files[0], frozenset(files[1:]))
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
@@ -334,7 +405,7 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
     """The text, what its file is called, and the options with the folder of that file."""
     if isinstance(source, Path):
         folder = f"-I{source.parent}"
-        text = source.read_text(encoding="utf-8")
+        text, options = device_code(source.read_text(encoding="utf-8"), options)
         more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
         return text, source.name, (*more, *options)
     if not isinstance(source, str):
@@ -347,7 +418,8 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
             f"source is {source!r}, which is not CUDA C++ but the name of a file: pass "
             f"Path({source!r})"
         )
-    return source, "kernel.cu", options
+    text, options = device_code(source, options)
+    return text, "kernel.cu", options
 
 
 def _may_be_subnormal(given: list) -> bool:

@@ -1,4 +1,4 @@
-"""What a launch is refused for: shapes, memory and clusters that no GPU takes."""
+"""Limits of a launch: shapes, memory and clusters that no GPU takes are refused."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def check_memory(kernel: Kernel, dynamic: int, arch: str) -> None:
 def check_threads(kernel: Kernel, block: Triple) -> None:
     threads, most = int(np.prod(block)), kernel.most_threads
     has = f"block {block} has {threads} threads, "
-    require(threads <= MAX_THREADS_PER_BLOCK, f"{has}at most {MAX_THREADS_PER_BLOCK} fit")
+    require(threads <= MAX_THREADS_PER_BLOCK, f"{has}the most is {MAX_THREADS_PER_BLOCK}")
     require(
         most is None or threads <= most,
         f"{has}and kernel '{kernel.name}' was compiled for at most {most}: "
@@ -90,7 +90,7 @@ def check_threads(kernel: Kernel, block: Triple) -> None:
     )
     require(
         kernel.block in (None, block),
-        f"kernel '{kernel.name}' was compiled for blocks of {kernel.block} alone, not {block}",
+        f"kernel '{kernel.name}' was compiled for blocks of {kernel.block}, not {block}",
     )
 
 
@@ -108,13 +108,13 @@ def cluster_shape(kernel: Kernel, asked: Any, grid: Triple, arch: str) -> Triple
     blocks = int(np.prod(cluster))
     require(
         blocks == 1 or int(base(arch).removeprefix("sm_")) >= CLUSTERS_SINCE,
-        f"{arch} has no clusters: they are there from sm_{CLUSTERS_SINCE} on",
+        f"{arch} has no clusters: they need sm_{CLUSTERS_SINCE} or newer",
     )
     require(
         blocks <= MAX_CLUSTER,
-        f"kernel '{kernel.name}' asks for clusters of {_times(cluster)} blocks; a cluster has at "
-        f"most {PORTABLE_CLUSTER}, and {MAX_CLUSTER} where the launch allows what not every GPU "
-        "can",
+        f"kernel '{kernel.name}' has clusters of {_times(cluster)} blocks; a cluster has at most "
+        f"{PORTABLE_CLUSTER}, or {MAX_CLUSTER} where the launch allows more than every GPU "
+        "supports",
     )
     for n, along, dimension in zip(grid, cluster, "xyz", strict=True):
         require(

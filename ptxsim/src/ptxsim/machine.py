@@ -55,9 +55,9 @@ PLAIN = {
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake of the kernel: what, in which line, and the first lane that made it.
+    """A mistake of the kernel: its kind, its line, and the first lane that made it.
 
-    `line`: of the source; `header`: "helper.h, line 3", where the line calls what stands there.
+    `line`: of the source; `header`: "helper.h, line 3", if the line calls code of a header.
     """
 
     kind: str  # "out-of-bounds read", "misaligned write", "divergent barrier", …
@@ -292,6 +292,7 @@ class Chunk:
                 self.checker.executes(start, mask)
             condition = function(self.registers, self, mask)
             self.executed += block.end - start
+            self.counter.executed.add(start)
             if self.checker:
                 self.checker.warpgroups.executed(block, mask)
             self._continue(block, mask, condition)
@@ -468,6 +469,8 @@ class Chunk:
                 self._look_for_divergence(barrier)
             if self.checker:
                 self.checker.open(barrier)
+                if barrier.whole_block:
+                    self.copies.mbarriers.met(barrier.blocks)
             for register, value in barrier.results:
                 old = self.registers[register]
                 self.registers[register] = np.where(barrier.lanes, value.astype(old.dtype), old)
@@ -575,6 +578,8 @@ class Chunk:
         memory_, addresses = self.space(space), np.asarray(addresses)
         if self.checker and space in ("shared", "cluster"):
             self.checker.races.about_to_store(addresses, values, dtype, mask, space)
+        elif self.checker and space == "global":
+            self.checker.global_races.about_to_store(addresses, values, dtype, mask)
         bad = global_memory.store(memory_, addresses, values, dtype, mask)
         self.changes += space != "local"
         if bad or self.observed or self.checker:

@@ -1,4 +1,4 @@
-"""What the memory units would count: requests, sectors, wavefronts, bank conflicts.
+"""The counters of the memory units: requests, sectors, wavefronts, bank conflicts.
 
 The names of the totals are Nsight Compute's. The rules:
 
@@ -106,9 +106,9 @@ TIMING_DEPENDENT = frozenset(METRICS["shared", "load"][1:] + METRICS["shared", "
 class LineCount:
     """The traffic of one source line with one array.
 
-    `units` are sectors in global memory and wavefronts in shared memory; `bytes_asked` is what
-    the active lanes asked for. A request is an instruction of a warp, or of the copy engine that
-    of one thread.
+    `units` are sectors in global memory and wavefronts in shared memory; `bytes_asked` are the
+    bytes that the active lanes request. A request is an instruction of a warp, or, for the copy
+    engine, of one thread.
     """
 
     line: int
@@ -155,6 +155,7 @@ class Counter:
         self._counts: defaultdict = defaultdict(lambda: [0, 0, 0, 0])  # as a Cost
         self.tensor_multiply_adds = 0
         self.events: dict[str, int] = defaultdict(int)  # by metric
+        self.executed: set[int] = set()  # the first instructions of basic blocks
 
     def add(
         self,
@@ -189,6 +190,7 @@ class Counter:
 
     def merge(self, other: Counter) -> None:
         self.tensor_multiply_adds += other.tensor_multiply_adds
+        self.executed |= other.executed
         for metric, number in other.events.items():
             self.events[metric] += number
         for key, amounts in other._counts.items():

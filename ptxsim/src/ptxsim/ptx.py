@@ -56,6 +56,8 @@ SPECIAL_REGISTERS = re.compile(
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
 RELEASE = re.compile(r"^// Cuda compilation tools, release ([\d.]+)", re.M)
+FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]*)"', re.M)
+ITSELF = "the PTX"  # what has the lines of PTX without line numbers
 GUARD = re.compile(r"@(!?)(%?\w+)\s+(.*)")
 ADDRESS = re.compile(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?")
 FLOAT32, FLOAT64 = re.compile(r"0[fF][0-9a-fA-F]{8}"), re.compile(r"0[dD][0-9a-fA-F]{16}")
@@ -304,6 +306,18 @@ class Function:
     body: str
 
 
+def with_its_own_lines(ptx: str) -> str:
+    """With a .loc above each line that begins an instruction, which says where it stands."""
+    lines, begins = [f'.file 1 "{ITSELF}"'], False
+    for number, line in enumerate(ptx.split("\n"), 1):
+        code = line.partition("//")[0].strip()
+        if begins and re.match(r"@|[a-z]", code):
+            lines.append(f".loc 1 {number} 0")
+        begins = code.endswith((";", "{", "}", ":")) if code else begins
+        lines.append(line)
+    return "\n".join([*lines[1:], lines[0]])
+
+
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
     """Every entry function of `ptx` by name; lines are those of `filename`, and of its `headers`.
 
@@ -411,6 +425,10 @@ class _Body:
         # The functions that are being read, from the kernel inwards, and where they return to.
         self.calls: list[str] = []
         self.returns: list[str] = []
+        self.parameter_in: dict[
+            object, object
+        ] = {}  # 32-bit registers with addresses of parameters
+        self._parameter_types = dict(kernel.parameters)
         self.slots: set[str] = set()  # registers that arguments and results of calls are in
 
     def read(self, text: str) -> None:
@@ -452,10 +470,11 @@ class _Body:
         if known:
             name, line = known[0]
             self.header = "" if name == self.filename else f"{name}, line {line}"
-        for name, line in known:
-            if name == self.filename:
-                self.line = int(line)
-                return
+        lines = [line for name, line in known if name == self.filename]
+        if lines:
+            self.line = int(lines[0])
+        if lines[1:] and not self.header:
+            self.header = f"called in line {lines[1]}"
 
     def _declare(self, name: str) -> str:
         """The name under which something declared in the current scope is known."""
@@ -498,7 +517,18 @@ class _Body:
             return
         if opcode.split(".")[0] == "ret" and self.calls:
             opcode, operands = "bra", self.returns[-1]
+        if opcode.endswith(".f32x2"):
+            self._pairs(opcode.removesuffix("x2"), _split(operands), text[: -len(body)])
+            return
         given = tuple(self._operand(part) for part in _split(operands))
+        # The address of a parameter in 32 bits, as LLVM widens it: here it has 64 from the start.
+        if opcode == "mov.b32" and STRUCTURE.match(
+            self._parameter_types.get(operands.split(", ")[-1], "")
+        ):
+            self.parameter_in[given[0]] = given[1]
+            return
+        if opcode == "cvt.u64.u32" and given[1] in self.parameter_in:
+            opcode, given = "mov.b64", (given[0], self.parameter_in[given[1]])
         if opcode.startswith(("ld.param", "st.param")):
             opcode, given = self._slot_access(opcode, given, text)
         instruction = self._add(opcode, given, text, guard)
@@ -506,6 +536,18 @@ class _Body:
             self.branches.append((instruction, operands, tuple(self.scopes)))
         if instruction.name == "trap":  # and the thread ends
             self._add("exit", (), text, guard)
+
+    def _pairs(self, opcode: str, operands: list[str], guard: str) -> None:
+        """An instruction on two float32 in each register, as one on either of them."""
+        pairs = []
+        for operand in operands:
+            pairs.append([f"{self._name(operand)}@{half}" for half in ("low", "high")])
+            self.kernel.registers.update(dict.fromkeys(pairs[-1], "f32"))
+        for operand, pair in zip(operands[1:], pairs[1:], strict=True):
+            self._instruction(f"mov.b64 {{{', '.join(pair)}}}, {operand}")
+        for parts in zip(*pairs, strict=True):
+            self._instruction(f"{opcode} {', '.join(parts)}")
+        self._instruction(f"{guard}mov.b64 {operands[0]}, {{{', '.join(pairs[0])}}}")
 
     def _add(self, opcode: str, operands: tuple, text: str, guard) -> Instruction:
         instruction = Instruction(

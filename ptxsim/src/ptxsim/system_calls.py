@@ -1,4 +1,4 @@
-"""What a kernel calls of the system: printf, and assert and trap, which end it."""
+"""System calls of a kernel: printf, and assert and trap, which end the thread."""
 
 from __future__ import annotations
 

@@ -246,6 +246,8 @@ class Writer:
         return f"lanes.both(mask, {self.condition(instruction)})"
 
     def assign(self, operand, expression: str, dtype: np.dtype, instruction: Instruction) -> None:
+        if operand == UNUSED:
+            return
         if not isinstance(operand, Register):
             raise Unknown
         declared, name = self.types[operand.name], self.variable(operand.name)
@@ -263,8 +265,7 @@ class Writer:
         names = [f"t{i}" for i in range(len(items(target)))]
         self.lines.append(f"{', '.join(names)}, = {expression}")
         for name, register in zip(names, items(target), strict=True):
-            if register != UNUSED:
-                self.assign(register, name, dtype, instruction)
+            self.assign(register, name, dtype, instruction)
 
     def apply(self, instruction: Instruction, target, dtype: np.dtype, function, *given) -> None:
         """target = function(*given), of `dtype`; `given`: texts, or numbers."""

@@ -1,4 +1,4 @@
-"""Where a file of the repository stands on the site, and links between what stands there."""
+"""The place of a file of the repository on the site, and links between pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/*.md only name by a mark: the ladder, ways through it, the words, the kernels.
+"""Lists that docs/*.md name by a mark: the ladder, ways through it, the words, the kernels.
 
 Each is Markdown, made of what the notebooks and README.md have it from.
 """

@@ -1,4 +1,4 @@
-"""Pages from docs/*.md and README.md: lists made where a mark stands, and links rewritten."""
+"""Pages from docs/*.md and README.md: lists inserted at their marks, and links rewritten."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a text uses the words of the glossary."""
+"""Find the uses of glossary words in a text."""
 
 from __future__ import annotations
 

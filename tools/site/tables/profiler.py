@@ -1,4 +1,4 @@
-"""What Nsight Compute recorded of one rung, section by section, beside the simulator: Markdown.
+"""Nsight Compute's records of one rung, section by section, beside the simulator: Markdown.
 
 The sections, and where a metric stands in them, follow NVIDIA's section files of Nsight Compute and
 its Kernel Profiling Guide. The numbers are those of results/<gpu>/runs.json and stalls.csv, which
@@ -56,10 +56,10 @@ TITLES = {
     "Launch Statistics": "LaunchStats",
     "Occupancy": "Occupancy",
 }
-BY_NAME = "by-name"  # what is asked for with --metrics alone
+BY_NAME = "by-name"  # what is read with --metrics alone
 # What a metric counts, in words, where neither judgement.TRAFFIC nor its place says it.
 MEANINGS = {
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "how busy the SMs' busiest unit was, %",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "utilization of the SMs' busiest unit, %",
     "dram__bytes_read.sum": "bytes read from DRAM",
     "dram__bytes_write.sum": "bytes written to DRAM",
     "lts__t_bytes.sum": "bytes through L2",
@@ -68,7 +68,7 @@ MEANINGS = {
     "l1tex__data_pipe_lsu_wavefronts.sum": "all passes of the data banks of L1 and shared memory",
     "sm__cycles_active.sum": "cycles, of all SMs together",
     FMA_METRIC: "fused multiply-adds, of threads",
-    stalls.ISSUE_ACTIVE: "a scheduler's cycles in which it started an instruction, %",
+    stalls.ISSUE_ACTIVE: "a scheduler's cycles in which it issued an instruction, %",
 }
 
 
@@ -133,7 +133,7 @@ Nsight Compute {made["ncu"]}; counters of {made["recorded"][:10]}, stall reasons
 
 
 def section(identifier: str) -> str:
-    """The table of metrics of one section, or of those asked for BY_NAME."""
+    """The table of metrics of one section, or of those read BY_NAME."""
     rows = []
     for metric in (*profiler.metrics_of(kernel().rung), stalls.ISSUE_ACTIVE):
         where, place = PLACES.get(metric, (BY_NAME, ""))
@@ -143,7 +143,7 @@ def section(identifier: str) -> str:
             continue
         words = [place, "" if place and metric in TRAFFIC else MEANINGS.get(metric, "")]
         rows.append((_place(", ".join(filter(None, words)), metric), *_values(metric)))
-    first = "what it counts, and the metric" if identifier == BY_NAME else _WINDOW
+    first = "count, and its metric" if identifier == BY_NAME else _WINDOW
     return _table((first, "recorded", "simulator", "difference"), rows, numbers=(1, 2))
 
 
@@ -152,7 +152,7 @@ def _values(metric: str) -> tuple[str, str, str]:
     if metric not in simulated():
         return number(recorded()[metric]), "–", "needs a GPU"
     more = recorded()[metric] - simulated()[metric]
-    why = "accesses that met in a bank" if metric in TIMING_DEPENDENT else "not explained"
+    why = "collisions with other traffic" if metric in TIMING_DEPENDENT else "not explained"
     signed = f"{'+' if more > 0 else '−'}{number(abs(more))}: {why}"
     return number(recorded()[metric]), number(simulated()[metric]), signed if more else "equal"
 
@@ -172,8 +172,8 @@ def warp_states() -> str:
     ]  # fmt: skip
     rest = total - sum(ratios[name] for name in large)
     rows.append((recorded_stalls.REST, f"{rest:.2f}", f"{100 * rest / total:.1f} %"))
-    rows.append(("all, cycles of a warp for each instruction it starts", f"{total:.2f}", ""))
-    heads = ("in the window: what the warp waits for", "per issue", "of all")
+    rows.append(("all cycles of a warp for each instruction that it issues", f"{total:.2f}", ""))
+    heads = ("in the window: state of the warp", "per issue", "of all")
     return _table(heads, rows, numbers=(1, 2))
 
 

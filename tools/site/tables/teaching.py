@@ -1,4 +1,4 @@
-"""The table of docs/teaching.md: what each notebook needs, asks for and costs to run. Markdown."""
+"""The table of docs/teaching.md: prerequisites, exercises and cost of each notebook. Markdown."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Numbers as the GPU makes them, bit for bit."""
+"""Arithmetic with the GPU's results, bit for bit."""

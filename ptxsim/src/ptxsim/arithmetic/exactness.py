@@ -1,4 +1,4 @@
-"""Which fused multiply-adds are exact in float64, so that they cannot round twice.
+"""Find fused multiply-adds that are exact in float64, so that they cannot round twice.
 
 Looking for a second rounding costs half as much as the multiply-add itself (see multiply_add.py),
 and for nearly every instruction of a matrix product the range of its result tells enough.

@@ -1,4 +1,4 @@
-"""Arithmetic of float16 and bfloat16, alone or two in a register.
+"""Arithmetic of float16 and bfloat16, single or two in a register.
 
 A number is kept as its 16 bits. To compute, it becomes a float64, in which a product of two is
 exact, and a sum is rounded to odd (see rounding.py); the result is rounded once, to nearest. What

@@ -50,6 +50,7 @@ class BulkCopy:
     dtype: np.dtype = MOVED
     operation: atomics.Operation | None = None  # of a reduction
     source: np.ndarray | None = None  # addresses, where that is in shared memory
+    map_address: int | None = None  # of the tensor map that it reads
 
 
 class BulkCopies:
@@ -73,7 +74,7 @@ class BulkCopies:
         """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map."""
         lanes = self.lanes
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
-        for used, named in maps_at(lanes, index, address, len(coordinates), mask):
+        for used, named, place in maps_at(lanes, index, address, len(coordinates), mask):
             if any(other.buffer.written for other in lanes.launch.maps.values()):
                 lanes.forget_sums()
             copies = int(named.sum())
@@ -87,7 +88,7 @@ class BulkCopies:
                     brought = len(corners) * used.map.bytes
                     counted.count_bulk(lanes, index, "tma_ld", used.name, copies, sectors, brought)
                     copies = 0  # one instruction, also of several destinations
-                self._load_box(index, used, to, coordinates, notified, here, (address, mask))
+                self._load_box(index, used, to, coordinates, notified, here, (address, mask), place)
 
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
         """As `load`, from the own block's shared memory to any block's, or a reduction."""
@@ -144,6 +145,17 @@ class BulkCopies:
                 self._tell_checker(copy)
             self.mbarriers.brought(copy.index, copy.mbarrier, copy.brought, copy.mask)
 
+    def look_for_maps(self, index: int, addresses, size: int, mask) -> None:
+        """Find stores to a tensor map that a copy under way reads."""
+        for copy in self._flying:
+            if (begin := copy.map_address) is not None:
+                wrong = (
+                    (addresses + size > begin) & (addresses < begin + map_bytes.MAP_BYTES) & mask
+                )
+                line = self.lanes.launch.kernel.instructions[copy.index].line
+                what = f"the map is read by the copy of line {line}, which is not waited for"
+                self.lanes.find("write to a tensor map in use", index, what, wrong)
+
     def _tell_checker(self, copy: BulkCopy) -> None:
         checker, of_copy = self.lanes.checker, (copy.index, copy.destination, copy.size, copy.mask)
         if copy.source is not None:
@@ -165,12 +177,14 @@ class BulkCopies:
         find_bad_units(lanes, index, "read", bad, mask, addresses.shape)
         lanes.forget_sums(addresses)
         tell_units(lanes, index, "load", source, steps, mask)
+        if lanes.checker:
+            lanes.checker.global_races.bulk_read(index, addresses, mask)
         places = begins(lanes, destination, mask)[:, None] + steps
         values = np.broadcast_to(values, places.shape)
         copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
         self._start(copy, given)
 
-    def _load_box(self, index, used, destination, coordinates, mbarrier, here, given) -> None:
+    def _load_box(self, index, used, destination, coordinates, mbarrier, here, given, at) -> None:
         lanes, size = self.lanes, used.map.shared_bytes
         here = aligned_box(lanes, index, used, destination, coordinates, here)
         here = inside_shared(lanes, index, destination, size, here, "write")
@@ -183,8 +197,9 @@ class BulkCopies:
         offsets = begins(lanes, destination, here) - place
         places, values = used.map.places(place) + offsets[:, None], used.map.read(corners)
         copy = BulkCopy(
-            index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes
-        )
+            index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes,
+            map_address=at,
+        )  # fmt: skip
         self._start(copy, (*coordinates, *given))
 
     def _to_ranks(self, index: int, destination, mbarrier, ranks, mask):
@@ -211,6 +226,7 @@ class BulkCopies:
         if not copy.mask.any():
             return
         if lanes.checker:
+            self.mbarriers.look_for_unfenced(copy.index, copy.mbarrier, copy.mask)
             if copy.operation is None:
                 lanes.checker.copy_started(copy.index, copy.destination, copy.size, copy.mask)
             else:
@@ -289,7 +305,7 @@ class BulkStores:
     def store_box(self, index: int, source, address, coordinates, how, mask) -> None:
         """Each lane starts a copy of a box to `coordinates`. `how`: names a reduction, or None."""
         lanes, source = self.lanes, np.asarray(source)
-        for used, here in maps_at(lanes, index, address, len(coordinates), mask):
+        for used, here, _ in maps_at(lanes, index, address, len(coordinates), mask):
             here = aligned_box(lanes, index, used, source, coordinates, here)
             here = self._not_negative(index, used, coordinates, here)
             here = inside_shared(lanes, index, source, used.map.shared_bytes, here, "read")
@@ -457,7 +473,7 @@ def by_size(lanes, size, mask):
 
 
 def maps_at(lanes, index: int, address, axes: int, mask):
-    """[(MapInUse, lanes)]: the tensor maps that the lanes name, for copies of so many axes."""
+    """[(MapInUse, lanes, address)]: the maps that the lanes name, for copies of so many axes."""
     address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
     maps = []
     for place in np.unique(address[mask]).tolist():
@@ -477,7 +493,7 @@ def maps_at(lanes, index: int, address, axes: int, mask):
             what = f"a copy of {axes}d, and the tensor map {used.name} has {len(used.map.box)} axes"
             lanes.find("wrong tensor map", index, what, here)
         else:
-            maps.append((used, here))
+            maps.append((used, here, place))
     return maps
 
 

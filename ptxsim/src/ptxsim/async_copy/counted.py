@@ -1,4 +1,4 @@
-"""What Nsight Compute counts of the copy engine (TMA) and of other blocks' shared memory.
+"""Nsight Compute's counters of the copy engine (TMA) and of other blocks' shared memory.
 
 As an NVIDIA H200 did in the launches of tests/recorded/clusters.npz, tensor_maps.npz and
 bulk_copies.json:

@@ -1,4 +1,4 @@
-"""mbarriers: counters in shared memory, of arrivals and of bytes that copies bring.
+"""mbarriers: counters in shared memory, of arrivals and of bytes that copies write.
 
 A phase completes when all expected arrivals have come and the bytes that are expected equal those
 that were brought. What is kept of an mbarrier is kept here, by its address; the eight bytes in
@@ -34,6 +34,8 @@ class Mbarrier:
         self.announced = np.full(blocks, -1)  # the last instruction that did, or -1
         # The thread of the block that initialised it and has executed no fence since; or -1.
         self.unfenced = np.full(blocks, -1)
+        # Whether since then there was neither a fence nor a barrier of the block.
+        self.is_new = np.zeros(blocks, bool)
 
 
 class Place:
@@ -88,6 +90,7 @@ class Mbarriers:
             barrier.bytes[blocks], barrier.landed[blocks] = 0, 0
             thread = np.where(here, self.layout.thread_number, self.layout.threads)
             barrier.unfenced[blocks] = self.layout.per_block(thread, np.min)[blocks]
+            barrier.is_new[blocks] = True
 
     def fence_inits(self, mask) -> None:
         """Other blocks, and copies, may use what the lanes of `mask` have initialised."""
@@ -98,8 +101,23 @@ class Mbarriers:
         for address, barrier in self._known.items():
             fenced = fences[np.arange(barrier.blocks), barrier.unfenced] & (barrier.unfenced >= 0)
             barrier.unfenced[fenced] = -1
+            barrier.is_new[fenced] = False
             if self.lanes.checker and fenced.any():
                 self.lanes.checker.cluster.fenced(address, fenced)
+
+    def look_for_unfenced(self, index: int, addresses, mask) -> None:
+        """Find copies that are to tell an mbarrier whose initialisation they may not see.
+
+        By the manual only a fence makes it known; Triton's kernels have a barrier instead.
+        """
+        for address, barrier, here, at in self._valid(index, addresses, mask):
+            what = f"the mbarrier at byte {address} was initialised, with no fence or barrier since"
+            self.lanes.find("mbarrier not fenced", index, what, at.of(barrier.is_new) & here)
+
+    def met(self, blocks) -> None:
+        """All threads of the `blocks`, a (blocks,) mask, have met at a barrier."""
+        for barrier in self._known.values():
+            barrier.is_new &= ~blocks
 
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""
@@ -218,7 +236,7 @@ class Mbarriers:
             if wrong.any():
                 block = int(wrong.argmax())
                 what = (
-                    f"the copies bring {number[block]} bytes, and the phase of the mbarrier waits "
+                    f"the copies have {number[block]} bytes, and the phase of the mbarrier waits "
                     f"for {barrier.bytes[block]}"
                 )
                 self.lanes.find("wrong transaction bytes", index, what, lanes)
@@ -275,7 +293,7 @@ class Mbarriers:
             block = int(wrong.argmax())
             bytes_left, index = int(barrier.bytes[block]), int(barrier.announced[block])
             how = f"{bytes_left} fewer" if bytes_left > 0 else f"{-bytes_left} more"
-            what = f"in the end {how} bytes were brought than this mbarrier expects"
+            what = f"in the end {how} bytes were copied than this mbarrier expects"
             lanes = self.layout.block_number == block
             self.lanes.find("wrong transaction bytes", index, what, lanes)
 

@@ -1,1 +1,1 @@
-"""Mistakes that hardware hides: checker says what is found and what is not."""
+"""Checks for mistakes that hardware hides; checker says which are found and which are not."""

@@ -9,12 +9,14 @@ What counts as ordered, the kinds of findings and what is not seen: docs/simulat
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ptxsim.architectures import WARP
 from ptxsim.checks.clocks import BlockClocks, ThreadClocks, names, team_of, threads_of_rank
+from ptxsim.checks.global_races import GlobalRaces, History
 from ptxsim.checks.in_clusters import ClusterChecks
 from ptxsim.checks.program import chosen_later, flags_of, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
@@ -59,6 +61,12 @@ class Checker:
         self._expected = np.zeros((BARRIERS, self.layout.blocks), np.int64)  # counts of barriers
         self._arrived: dict[int, np.ndarray] = {}  # barrier -> lanes that passed bar.arrive
         self._last = np.zeros(self.layout.shape, np.int32)  # where each lane's last block begins
+
+    @cached_property
+    def global_races(self) -> GlobalRaces:
+        memory = self.lanes.launch.memory
+        memory.history = memory.history or History()
+        return GlobalRaces(self.lanes, self.clocks, self.team)
 
     # --- accesses: called through lanes.note ------------------------------------------------------
 
@@ -112,6 +120,9 @@ class Checker:
     # --- global and local memory ------------------------------------------------------------------
 
     def _access_global(self, index, operation, addresses, size, mask) -> None:
+        self.global_races.access(index, operation, addresses, size, mask)
+        if operation != "load":
+            self.lanes.copies.bulk.look_for_maps(index, addresses, size, mask)
         everything = self.lanes.launch.memory
         if not everything.unwritten:
             return

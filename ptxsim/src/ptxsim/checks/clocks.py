@@ -1,4 +1,4 @@
-"""What a thread of a block can know of what the others did: the order that synchronisation makes.
+"""The order of accesses that synchronisation creates: what a thread knows of others' accesses.
 
 Time is one number for all blocks of a chunk, and every access gets its own. A thread *knows* an
 access if some chain of barriers leads from it to where the thread stands. Two accesses of which

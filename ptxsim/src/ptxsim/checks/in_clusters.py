@@ -1,4 +1,4 @@
-"""What a thread may do with the memory of another block of its cluster, and when.
+"""Legal accesses of a thread to the memory of another block of its cluster, and when.
 
 The other block must have begun, which the cluster's barrier tells, or any other way in which a
 thread of it has told of itself. And it must not be gone: a thread of it has to know of the access

@@ -1,4 +1,4 @@
-"""What the text of a kernel tells the checks: flags, and loads that the compiler does early.
+"""Information from a kernel's text for the checks: flags, and loads that the compiler moves up.
 
 By flags and locks in shared memory threads tell one another without a barrier. What counts as
 reading the flag: a load or atomic with `.acquire`, and one that a compiler may not move (volatile,
@@ -30,6 +30,8 @@ from ptxsim.threads.polling import polling_branches
 OTHER_SPACES = {"global", "local", "const", "param"}
 WRITES = {"volatile", "relaxed", "release", "acq_rel", "mmio"}
 READS = {"volatile", "relaxed", "acquire", "acq_rel", "mmio"}
+ORDERED = READS | WRITES
+BLOCK_ONLY = {"cta", "proxy"}  # parts of fences that tell other blocks nothing
 
 
 @dataclass(frozen=True)
@@ -143,3 +145,32 @@ def _is_fixed(load: Instruction) -> bool:
 
 def _is_choice(user: Instruction) -> bool:
     return user.name == "selp" and user.predicate is None and user.operands[1] != user.operands[2]
+
+
+# --- how blocks tell one another -----------------------------------------------------------------
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def synchronizing(kernel: Kernel) -> tuple[frozenset[int], frozenset[int]]:
+    """The instructions that release what was done before to other blocks, and that acquire it."""
+    releases, acquires = set(), set()
+    for instruction in kernel.instructions:
+        parts = set(instruction.parts)
+        if is_fence(instruction):
+            releases.add(instruction.index)
+            acquires.add(instruction.index)
+        elif parts & {"shared", "local", "param", "const"} or "cta" in parts:
+            continue
+        elif instruction.name in ("st", "atom", "red") and parts & {"release", "acq_rel"}:
+            releases.add(instruction.index)
+        if instruction.name in ("atom", "red") or (instruction.name == "ld" and parts & ORDERED):
+            acquires.add(instruction.index)
+    return frozenset(releases), frozenset(acquires)
+
+
+def is_fence(instruction: Instruction) -> bool:
+    """Whether it tells other blocks what was done before."""
+    parts = set(instruction.parts[1:])
+    if instruction.name == "membar":
+        return not parts & BLOCK_ONLY
+    return instruction.name == "fence" and not parts & BLOCK_ONLY and "mbarrier_init" not in parts

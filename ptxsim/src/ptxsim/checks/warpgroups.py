@@ -1,4 +1,4 @@
-"""What wgmma and setmaxnreg ask of the threads that use them, and hardware does not look at.
+"""Rules of wgmma and setmaxnreg for the threads that use them, which hardware does not check.
 
 The mistakes with wgmma that are found are in docs/simulator.md. All threads of a warpgroup know
 that a wgmma is complete once one has waited, as the four warps read together. A wgmma that is not
@@ -251,7 +251,7 @@ class Registers:
         if wrong.any():
             has = int(self._counts[wrong][0])
             how, other = ("inc", "more") if grows else ("dec", "less")
-            what = f"setmaxnreg.{how} asks for {count} registers, and the thread has {has}, {other}"
+            what = f"setmaxnreg.{how} sets {count} registers, and the thread has {has}, {other}"
             self.lanes.find("wrong number of registers", index, what, wrong)
         self._counts, self._index = np.where(mask, count, self._counts), index
 
@@ -264,7 +264,7 @@ class Registers:
         over = self.layout.of_block(asked > budget) & (self._counts > self._first)
         if over.any():
             what = (
-                f"the threads of the block ask for {int(asked.max())} registers together, and have "
+                f"the threads of the block need {int(asked.max())} registers together, and have "
                 f"{budget}: {self._first} for each of {self.layout.threads}"
             )
             self.lanes.find("registers over the budget", self._index, what, over)

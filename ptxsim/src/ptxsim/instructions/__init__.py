@@ -1,6 +1,6 @@
-"""What each instruction does, as lines of Python: a function `op_NAME` for `NAME.…` of PTX.
+"""Each instruction as lines of Python: a function `op_NAME` for `NAME.…` of PTX.
 
-Such a function gets the Writer of translate.py, the instruction and its operands, and adds lines to
+The function gets the Writer of translate.py, the instruction and its operands, and adds lines to
 the Writer. For a form that it does not know it raises ptx.Unknown.
 """
 

@@ -271,24 +271,29 @@ def op_copysign(w, instruction, target, sign, value):
     w.assign(target, f"np.copysign({y}, {x})", dtype, instruction)
 
 
-def _extreme(w, instruction, target, a, b):
+def _extreme(w, instruction, target, a, b, *third):
     *flags, ptx_type = (part for part in instruction.parts[1:] if part != "relu")
     flags, name = set(flags), {"min": "minimum", "max": "maximum"}[instruction.name]
     if is_half(instruction):
-        _of_halves(w, instruction, target, a, b)
+        _of_halves(w, instruction, target, a, b, *third)
     elif ptx_type in ("u16x2", "s16x2"):
-        _paired(w, instruction, target, getattr(np, name), a, b)
+        _paired(w, instruction, target, getattr(np, name), a, b, *third)
     elif type_of(ptx_type).kind == "f":
-        if flags - {"ftz", "NaN", "xorsign", "abs"}:
+        if flags - {"ftz", "NaN", "xorsign", "abs"} or (third and "xorsign" in flags):
             raise Unknown
         dtype = type_of(ptx_type)
-        x, y = (w.number(operand, dtype, "ftz" in flags) for operand in (a, b))
-        text, nan, xorsign = f"{name}({x}, {y})", "NaN" in flags, "xorsign" in flags
-        if nan or xorsign:
-            text = f"{w.use(float32.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
-        w.assign(target, text, dtype, instruction)
+        x, *others = (w.number(operand, dtype, "ftz" in flags) for operand in (a, b, *third))
+        nan, xorsign = "NaN" in flags, "xorsign" in flags
+        if third and "abs" in flags:
+            x, *others = (f"np.abs({each})" for each in (x, *others))
+        for y in others:
+            if nan or xorsign:
+                x = f"{w.use(float32.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
+            else:
+                x = f"{name}({x}, {y})"
+        w.assign(target, x, dtype, instruction)
     else:
-        if flags:
+        if flags or third:
             raise Unknown
         dtype = type_of(ptx_type)
         text = f"np.{name}({', '.join(w.values((a, b), dtype))})"

@@ -1,4 +1,4 @@
-"""Barriers and fences; what lanes of a warp tell one another; clusters; calls of the system."""
+"""Barriers and fences; exchange between lanes of a warp; clusters; calls of the system."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from math import ceil
 
 from ptxsim import system_calls
 from ptxsim.async_copy import map_bytes
+from ptxsim.checks.program import is_fence
 from ptxsim.ptx import BOOL, SIGNED, Immediate, Register, Symbol, Unknown, items, type_of
 from ptxsim.threads import clusters, warps
 
@@ -70,6 +71,9 @@ def _wait(w, instruction, number, count, reduction):
 
 def op_fence(w, instruction, *operands):
     """Stores are seen at once, so nothing is to be done; checks look for some of the fences."""
+    if instruction.opcode in ("fence.proxy.async", "fence.proxy.async.global"):
+        call = f"lanes.checker.global_races.proxy_fenced({w.mask(instruction)})"
+        w.lines.append(f"if lanes.checker: {call}")
     if instruction.opcode in ASYNC_FENCES:
         w.lines.append(f"lanes.fence_async({w.mask(instruction)})")
     elif instruction.opcode == INIT_FENCE:
@@ -79,6 +83,9 @@ def op_fence(w, instruction, *operands):
     elif instruction.opcode.startswith(MAP_FENCE + "acquire."):
         address = w.address(operands[0], SIGNED[8])
         w.lines.append(w.call(map_bytes.acquire, instruction, address))
+    elif is_fence(instruction):
+        call = f"lanes.checker.global_races.fenced({instruction.index}, {w.mask(instruction)})"
+        w.lines.append(f"if lanes.checker: {call}")
 
 
 op_membar = op_fence

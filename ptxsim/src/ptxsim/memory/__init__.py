@@ -1,1 +1,1 @@
-"""Global, shared and local memory, and what lanes do to them."""
+"""Global, shared and local memory, and the accesses of lanes."""

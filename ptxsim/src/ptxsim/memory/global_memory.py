@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -181,6 +182,7 @@ class GlobalMemory:
         # Of arrays whose contents count as never written: the bytes that still are not.
         self.unwritten: dict[int, np.ndarray] = {}  # by where the buffer begins
         self._masks = MaskCache()
+        self.history: Any = None  # of accesses, where a launch is checked: see global_races.py
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
         """`count` values per lane. IndexError unless all active lanes are inside one array."""

@@ -1,4 +1,4 @@
-"""Which loads from shared memory the GPU executes, where they are not those of the PTX.
+"""The loads from shared memory that the GPU executes, where they differ from those of the PTX.
 
 The GPU's assembler, ptxas, makes its own instructions of the PTX. Two things that it does change
 the number of loads from shared memory:

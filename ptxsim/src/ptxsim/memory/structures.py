@@ -1,4 +1,4 @@
-"""What a kernel takes besides arrays and scalars: structures by value, arrays of addresses."""
+"""Arguments of a kernel besides arrays and scalars: structures by value, arrays of addresses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 if TYPE_CHECKING:  # it takes time to load
     import numpy.typing as npt
@@ -18,9 +20,9 @@ class Structure:
     """A structure by value, for `args` of a launch: its members in the order of its declaration.
 
     A member is an array, for a pointer to it, or None for a null pointer; a NumPy scalar
-    (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, or another
-    Structure. Each begins at a multiple of its size, as C++ has it; a member that is an array of
-    the structure itself is given element by element: Structure(a, np.int64(a.size),
+    (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, a TensorMap, or
+    another Structure. Each begins at a multiple of its size, as C++ has it; a member that is an
+    array of the structure itself is given element by element: Structure(a, np.int64(a.size),
     *np.array(a.shape)). Arrays are changed in place.
 
     Raises TypeError for a member of another type, such as a Python number, whose size is not known.
@@ -50,8 +52,21 @@ class Structure:
                 arrays.append(member)
         return arrays
 
+    def maps(self) -> dict[int, TensorMap]:
+        """The tensor maps, of inner structures too, by the byte at which they begin."""
+        maps: dict[int, TensorMap] = {}
+        for member, begin in zip(self.members, self._places, strict=True):
+            if isinstance(member, TensorMap):
+                maps[begin] = member
+            elif isinstance(member, Structure):
+                maps |= {begin + place: inner for place, inner in member.maps().items()}
+        return maps
+
     def packed(self, pointers: Iterator[int]) -> bytes:
-        """The bytes of the structure; `pointers`: the addresses of its arrays, in their order."""
+        """The bytes of the structure; `pointers`: the addresses of its arrays, in their order.
+
+        Those of tensor maps are zeros.
+        """
         data = bytearray(self.size)
         for member, begin in zip(self.members, self._places, strict=True):
             if isinstance(member, Structure):
@@ -61,16 +76,16 @@ class Structure:
             elif member is None:
                 part = bytes(POINTER_BYTES)
             else:
-                part = as_bytes(member) or b""
+                part = b"" if isinstance(member, TensorMap) else as_bytes(member) or b""
             data[begin : begin + len(part)] = part
         return bytes(data)
 
 
 class Pointers:
-    """An array of addresses in global memory, for `args` of a launch: of parts of one array.
+    """An array of addresses in global memory, for `args` of a launch: pointers into one array.
 
-    `array`: the array that they lead to, perhaps marked as read only or uninitialised; `starts`:
-    integers, the element of it that each address is that of.
+    `array`: the array, perhaps marked as read only or uninitialised; `starts`: integers, the index
+    of the element to which each address points.
     """
 
     def __init__(self, array: Any, starts: npt.ArrayLike) -> None:
@@ -84,7 +99,7 @@ class Pointers:
 class Part:
     """A pointer to an element of an array, for `args` of a launch.
 
-    `array`: perhaps marked as read only or uninitialised; `start`: which element.
+    `array`: perhaps marked as read only or uninitialised; `start`: the index of the element.
     """
 
     def __init__(self, array: Any, start: int) -> None:
@@ -103,6 +118,8 @@ def as_bytes(value: object) -> bytes | None:
 
 
 def _array(member: Any) -> np.ndarray | None:
+    if isinstance(member, TensorMap):
+        return None
     while hasattr(member, "array"):  # of one that is marked, as read only for example
         member = member.array
     return member if isinstance(member, np.ndarray) else None
@@ -121,14 +138,16 @@ def _size(member: Any, number: int) -> tuple[int, int]:
     """Size and alignment in bytes."""
     if isinstance(member, Structure):
         return member.size, member.alignment
+    if isinstance(member, TensorMap):
+        return MAP_BYTES, MAP_ALIGNMENT
     if member is None or _array(member) is not None:
         return POINTER_BYTES, POINTER_BYTES
     data = as_bytes(member)
     if data is None:
         raise TypeError(
             f"member {number} of a Structure is {reprlib.repr(member)}, whose size is not known: "
-            "an array, None, a NumPy scalar such as np.int32(4), bytes, or another Structure is "
-            "needed"
+            "an array, None, a NumPy scalar such as np.int32(4), bytes, a TensorMap or another "
+            "Structure is needed"
         )
     if isinstance(member, np.void):
         return len(data), member.dtype.alignment

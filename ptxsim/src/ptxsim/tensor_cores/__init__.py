@@ -1,1 +1,1 @@
-"""What a warp does together with a matrix: fragments, mma, ldmatrix."""
+"""Operations of a whole warp on a matrix: fragments, mma, ldmatrix."""

@@ -1,4 +1,4 @@
-"""How the tensor cores add: formats of factors, alignment, cutting off.
+"""Sums of the tensor cores: formats of operands, alignment, truncation.
 
 Of floats, an NVIDIA H200 adds the products of a group of k, up to 16 of them (32 of 8-bit floats),
 and the old sum at once, and does it so:

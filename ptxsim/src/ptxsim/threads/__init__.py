@@ -1,1 +1,1 @@
-"""Where threads stand, and how they meet: warps, barriers, clusters."""
+"""Positions of threads in a program, and how they meet: warps, barriers, clusters."""

@@ -1,4 +1,4 @@
-"""Where each lane stands: axes, special registers, warps.
+"""The position of each lane: axes, special registers, warps.
 
 The lanes of some blocks are laid out over the axes (block z, thread z, block y, thread y, block x,
 thread x), without those of length 1. So blockIdx.y * blockDim.y + threadIdx.y runs along two

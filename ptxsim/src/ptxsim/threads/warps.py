@@ -1,4 +1,4 @@
-"""What the lanes of a warp tell one another: shuffles, votes, matches, reductions.
+"""Exchange between the lanes of a warp: shuffles, votes, matches, reductions.
 
 Values are taken as rows of one warp each (layout.to_warps), and the results turned back. `members`
 is the instruction's mask of lanes (int32), `mask` the lanes that execute it.

@@ -1,0 +1,108 @@
+"""Whole .cu files: host functions and headers are set aside, and launches are read.
+
+NVRTC compiles device code alone. What it would refuse becomes blank, so lines keep their numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+# Headers of the host that files with a main() include; kernels use nothing of them but printf and
+# assert, which NVRTC knows without.
+HEADERS = (
+    "algorithm", "array", "chrono", "fstream", "functional", "iomanip", "iostream", "map", "memory",
+    "numeric", "random", "sstream", "stdexcept", "string", "string.h", "stdio.h", "stdlib.h",
+    "sys/time.h", "thread", "time.h", "unistd.h", "vector", "assert.h", "math.h", "float.h",
+    "cassert", "cfloat", "cmath", "cstdio", "cstdlib", "cstring", "ctime",
+    "cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "cublas_v2.h", "curand.h",
+    "cuda_profiler_api.h", "cudnn.h", "helper_cuda.h", "helper_functions.h",
+    "device_launch_parameters.h",
+)  # fmt: skip
+INCLUDE = re.compile(
+    rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, HEADERS))})[>\"]", re.M
+)
+USING = re.compile(r"^[ \t]*using\s+(?:namespace\s+)?std\b[^;]*;", re.M)
+IS_WHOLE = re.compile(
+    r"\bmain\s*\(|<<<|^[ \t]*#[ \t]*include[ \t]*<(?:c?stdio|iostream|vector)", re.M
+)
+# Comments, literals and directives, in which brackets mean nothing.
+PASSED_OVER = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
+    r"|^[ \t]*#(?:[^\n\\]|\\.)*",
+    re.M | re.S,
+)
+ON_DEVICE = re.compile(r"\b(?:__global__|__device__|constexpr|__constant__|__shared__)\b")
+OPENS_SCOPE = re.compile(r'\bnamespace\b[^;(]*$|\bextern\s*"[^"]*"\s*$|\bextern\s*$')
+TYPE = re.compile(r"\b(?:struct|class|union|enum)\b[^()]*$")
+KEPT = re.compile(r"\s*(?:typedef|using|template|extern|namespace|static_assert|friend|$)")
+CONSTANT = re.compile(r"\s*(?:static\s+|inline\s+)*const\b[^*]*$")
+LAUNCH = re.compile(r"\b([A-Za-z_][\w:]*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
+
+
+def device_code(text: str, options: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]]:
+    """The text with blanks for host functions and headers, if it is a whole file, and the options.
+
+    What is left without a space, members of classes for example, is then code of the device.
+    """
+    return (
+        (_without_host(text), (*options, "-default-device"))
+        if IS_WHOLE.search(text)
+        else (text, options)
+    )
+
+
+@lru_cache(maxsize=64)
+def _without_host(text: str) -> str:
+    for pattern in (INCLUDE, USING):
+        text = pattern.sub(_blank, text)
+    for begin, end in list(_of_host(PASSED_OVER.sub(_blank, text))):
+        text = text[:begin] + _blank(text[begin:end]) + text[end:]
+    return text
+
+
+def launches(text: str) -> list[tuple[int, str, str]]:
+    """(line, kernel, what stands between <<< and >>>) of each launch in a whole file."""
+    bare = PASSED_OVER.sub(_blank, text)
+    return [
+        (bare.count("\n", 0, match.start()) + 1, match[1], " ".join(match[2].split()))
+        for match in LAUNCH.finditer(bare)
+    ]
+
+
+def _blank(match: re.Match[str] | str) -> str:
+    return re.sub(r"[^\n]", " ", match if isinstance(match, str) else match[0])
+
+
+def _of_host(bare: str) -> Iterator[tuple[int, int]]:
+    """Where functions and variables of the host begin and end, outside of all functions."""
+    begin = position = 0  # of the declaration; of what is read
+    while sign := re.compile("[{};]").search(bare, position):
+        position = sign.end()
+        head = bare[begin : sign.start()]
+        declares, stays = head.partition("=")[0], ON_DEVICE.search(head)
+        first = begin + len(head) - len(head.lstrip())
+        if sign[0] == "{" and not OPENS_SCOPE.search(head):
+            position = _closing(bare, position)
+            if "(" not in declares or TYPE.search(head):  # ends at its semicolon
+                end = bare.find(";", position) + 1 or len(bare)
+                if not (TYPE.search(head) or stays or CONSTANT.match(declares)):
+                    yield first, end
+                position = end
+            elif not stays:
+                yield first, position
+        elif sign[0] == ";" and not ("(" in declares or stays or TYPE.search(head)
+                                     or KEPT.match(head) or CONSTANT.match(declares)):  # fmt: skip
+            yield first, position
+        begin = position
+
+
+def _closing(bare: str, position: int) -> int:
+    """The place behind the brace that closes the one before `position`."""
+    depth = 1
+    for brace in re.compile("[{}]").finditer(bare, position):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == 0:
+            return brace.end()
+    return len(bare)

@@ -1,0 +1,129 @@
+"""Kernels of Triton and Numba-CUDA: results, counters, and mistakes at the line of the Python file.
+
+They need these packages, so `make test-dsl` runs them, in an environment of its own.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ptxsim
+
+pytest.importorskip("triton", reason="make test-dsl installs Triton and Numba-CUDA")
+
+from dsl import numba_kernels, triton_kernels
+from ptxsim import numba, triton
+
+RANDOM = np.random.default_rng(0)
+M, N, K = 72, 104, 80
+A, B = RANDOM.standard_normal((M, K)), RANDOM.standard_normal((K, N))
+HALF_A, HALF_B = A.astype(np.float16), B.astype(np.float16)
+HALF_C = HALF_A.astype(np.float64) @ HALF_B.astype(np.float64)
+near = partial(np.testing.assert_allclose, rtol=2e-3, atol=2e-2)
+
+
+def line_of(module, text: str) -> int:
+    (number,) = (
+        at
+        for at, line in enumerate(Path(module.__file__).read_text("utf-8").splitlines(), 1)
+        if text in line
+    )
+    return number
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("how", [{}, {"count": True}, {"check": True}], ids=str)
+def test_a_product_of_triton_is_right(arch, how):
+    c = np.full((M, N), np.nan, np.float16)
+    blocks = {"BM": 64, "BN": 64, "BK": 32}
+    run = triton.launch(
+        triton_kernels.product, (2, 2), HALF_A, HALF_B, c, M, N, K, arch=arch, **blocks, **how
+    )
+    near(c.astype(np.float64), HALF_C)
+    assert run.findings == []
+    if "count" in how:
+        assert {line.array for line in run.lines if line.space == "global"} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("blocks", [(64, 64, 64), (128, 32, 64)], ids=str)
+def test_descriptors_of_the_host_are_tensor_maps(blocks):
+    c, turned = np.zeros((M, N), np.float16), np.ascontiguousarray(HALF_B.T)
+    bm, bn, bk = blocks
+    maps = [
+        ptxsim.TensorMap(array, box)
+        for array, box in ((HALF_A, (bm, bk)), (turned, (bn, bk)), (c, (bm, bn)))
+    ]
+    grid = -(-M // bm), -(-N // bn)
+    run = triton.launch(
+        triton_kernels.product_by_descriptors, grid, *maps, K, BM=bm, BN=bn, BK=bk, check=True
+    )
+    near(c.astype(np.float64), HALF_C)
+    assert run.findings == []
+
+
+def test_a_softmax_of_triton_and_its_grid_as_a_function():
+    x = RANDOM.standard_normal((5, 300), np.float32)
+    out = np.zeros_like(x)
+    run = triton.launch(
+        triton_kernels.softmax, lambda constants: (5,), x, out, 300, BLOCK=512, num_warps=8,
+        check=True,
+    )  # fmt: skip
+    powers = np.exp(x.astype(np.float64))
+    np.testing.assert_allclose(out, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+    assert run.findings == []
+
+
+def test_a_finding_is_at_the_line_of_triton_s_source():
+    x = np.zeros((5, 300), np.float32)
+    run = triton.launch(triton_kernels.softmax, 6, x, np.zeros_like(x), 300, BLOCK=512)
+    read, written = run.findings
+    assert read.kind == "out-of-bounds read"
+    assert read.line == line_of(triton_kernels, "values = tl.load")
+    assert written.line == line_of(triton_kernels, "tl.store(out")
+
+
+@pytest.mark.parametrize(
+    "args, message",
+    [
+        ((np.zeros(4, np.complex64), np.zeros(4, np.float32), 4), "x is an array of complex64"),
+        ((np.zeros(4, np.float32), [1.0], 4), r"out = \[1.0\] is no array"),
+        ((np.zeros(4, np.float32),), "missing a required argument: 'out'"),
+    ],
+)
+def test_what_triton_does_not_take_is_refused(args, message):
+    with pytest.raises(ptxsim.LaunchError, match=message):
+        triton.launch(triton_kernels.softmax, 1, *args, BLOCK=4)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_product_of_numba_is_right(arch):
+    a, b, c = A.astype(np.float32), B.astype(np.float32), np.zeros((M, N), np.float32)
+    run = numba.launch(numba_kernels.product, (7, 5), (16, 16), a, b, c, arch=arch, check=True)
+    np.testing.assert_allclose(c, A @ B, rtol=1e-4, atol=1e-4)
+    assert run.findings == []
+
+
+def test_a_sum_of_numba_by_shuffles_and_atomics():
+    x, out = RANDOM.standard_normal(3000).astype(np.float32), np.zeros(1, np.float32)
+    run = numba.launch(numba_kernels.total, 4, 128, x, out, check=True, count=True)
+    np.testing.assert_allclose(out[0], x.sum(dtype=np.float64), atol=1e-3)
+    assert run.findings == [] and run.counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+
+
+def test_numba_without_its_barrier_races_at_the_line_of_the_source(tmp_path, monkeypatch):
+    text = Path(numba_kernels.__file__).read_text("utf-8")
+    (tmp_path / "hasty.py").write_text(text.replace("        cuda.syncthreads()\n", "", 1))
+    monkeypatch.syspath_prepend(tmp_path)
+    import hasty
+
+    a, b, c = A.astype(np.float32), B.astype(np.float32), np.zeros((M, N), np.float32)
+    run = numba.launch(hasty.product, (7, 5), (16, 16), a, b, c, check=True)
+    lines = {finding.line for finding in run.findings if "race" in finding.kind}
+    assert line_of(hasty, "total += tile_a") in lines
+
+
+def test_numba_says_which_arguments_are_missing():
+    with pytest.raises(ptxsim.LaunchError, match="takes 3 arguments, not 1: a, b, c"):
+        numba.launch(numba_kernels.product, 1, 1, np.zeros((2, 2), np.float32))
