@@ -49,6 +49,6 @@ def test_rows_and_tiles_leave_no_shape_out():
 def test_what_was_measured_at_a_shape_is_found():
     judged = drawn_shapes.recorded()
     row = judged[judged["dtype"] == "float16"].iloc[0]
-    found = drawn_shapes.at(judged, (row.m, row.n, row.k), "float16")
-    assert list(found.index) == [row.rung] and found["µs"].item() == row.us
+    measured = drawn_shapes.at(judged, (row.m, row.n, row.k), "float16")
+    assert list(measured.index) == [row.rung] and measured["µs"].item() == row.us
     assert drawn_shapes.at(judged, (1, 2, 3), "float16").empty

@@ -255,7 +255,9 @@ def scale_reach(*reaches: Reach) -> Picture:
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
     for name in "AB":
         strong, second = ({"facecolor": style.tint(ARRAYS[name], s)} for s in (STRONG, SECOND))
-        key += [(f"shares a scale of {name}", strong), ("shares the next along K", second)]
+        key.append((f"shares a scale of {name}", strong))
+        if any(each.scales.depth for each in reaches):
+            key.append(("shares the next along K", second))
     title = f"What shares a scale: {'; '.join(SHARE[each.scales.name] for each in reaches)}"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
     first = reaches[0]
