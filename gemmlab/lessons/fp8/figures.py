@@ -382,9 +382,9 @@ def tensor_cycles(*names: str) -> Picture:
     """The account of cycles of kernels by wgmma, as tables.account gives it: bars for each rung."""
     table = tables.account(*names)
     parts = [
-        f"{name} takes {row[tables.SM_CYCLES]:,.0f} cycles of an SM; the tensor cores fill "
-        f"{row[tables.AT_FULL_RATE]:,.0f} of them"
-        + (f", promotion {row[tables.PROMOTING]:,.0f} meanwhile" if row[tables.PROMOTING] else "")
+        f"{name} takes {row[tables.SM_CYCLES]:,.0f} cycles of an SM; at full rate the tensor cores "
+        f"need {row[tables.AT_FULL_RATE]:,.0f} of them"
+        + (f", and promotion {row[tables.PROMOTING]:,.0f}" if row[tables.PROMOTING] else "")
         for name, row in table.items()
     ]
     recorded = [runs.replay_at(Measured(ladder.find(name)), *LARGE) for name in names]
