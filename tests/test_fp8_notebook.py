@@ -36,6 +36,22 @@ def test_a_value_becomes_the_nearest_number(element):
     assert (abs(nearest - values) == abs(every - values[:, None]).min(axis=1)).all()
 
 
+def test_a_value_is_followed_through_per_tensor_quantizing():
+    table = tables.quantized(3, 0.3)
+    assert table.loc[0.3, "divided by the scale"] == pytest.approx(44.8)
+    assert table["in E4M3"].tolist() == [448, 44]
+    assert table.loc[0.3, "times the scale"] == pytest.approx(44 * 3 / 448)
+    assert table.loc[0.3, "off by, %"] == pytest.approx(100 * (1 - 44 / 44.8), rel=1e-4)
+
+
+def test_one_large_element_costs_those_that_share_its_scale():
+    matrix = np.ones((4, 256), np.float32)
+    matrix[1, 130] = 1e6
+    assert tables.zeros(matrix, "tensors") == "1 scale: 1,023 of 1,024 elements become 0"
+    assert tables.zeros(matrix, "rows") == "4 scales: 255 of 1,024 elements become 0"
+    assert tables.zeros(matrix, "blocks") == "8 scales: 127 of 1,024 elements become 0"
+
+
 # ---- scales --------------------------------------------------------------------------------------
 
 
@@ -78,6 +94,17 @@ def test_a_step_is_counted_by_its_tile():
     # NVIDIA, "H100 Tensor Core GPU Architecture": FLOP of an SM in a cycle, of 8 and of 16 bits
     assert mine["cycles of the tensor cores"] == 2 * 128**3 / 8192
     assert table.loc["cycles of the tensor cores", "18_persistent"] == 2 * 128 * 256 * 128 / 4096
+
+
+def test_the_account_has_the_cycles_of_a_full_rate():
+    """By hand, of 128 SMs of 132: FLOP over 4,096 or 8,192 a cycle; an FMA for each 128 of K."""
+    table = tables.account("18_persistent", NAME)
+    products, promoting = table.loc[tables.AT_FULL_RATE], table.loc[tables.PROMOTING]
+    assert products["18_persistent"] == pytest.approx(2 * 4096**3 / 128 / 4096)
+    assert products[NAME] == pytest.approx(2 * 4096**3 / 128 / 8192)
+    assert promoting["18_persistent"] == 0
+    assert promoting[NAME] == pytest.approx(4096**3 / 128 / 32 / 4 / 128)
+    assert (products < table.loc[tables.SM_CYCLES]).all()
 
 
 # ---- sliders -------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The figures of several GPUs: what they draw is what schedules and timelines say."""
 
+import pytest
+
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN
 from gemmlab.lessons.multi_gpu import figures as multi_gpu_figures
@@ -32,8 +34,10 @@ def test_parts_of_sums_for_others_and_panels_are_told_apart():
     assert (corner["A"][:6] == NONE).all() and (corner["B"][:3, 4:] == COMES).all()
 
 
-def test_the_timeline_says_what_is_hidden_and_what_is_modelled():
+def test_the_timeline_says_how_long_a_gpu_multiplies_nothing_and_that_it_is_modelled():
     timeline = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
     caption = multi_gpu_figures.rank_timeline(timeline).caption
-    assert "75.0 % of moving is behind products" in caption
+    (open_gather,) = (step for step in timeline.of(0) if step.name == "gather 0")
+    assert timeline.idle_ms(0) == pytest.approx(open_gather.ms)
+    assert f"for {open_gather.ms:.2f} ms GPU 0 multiplies nothing" in caption
     assert caption.endswith("A model, not measured: 600 TFLOP/s a GPU, 300 GB/s a link one way.")

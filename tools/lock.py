@@ -3,9 +3,7 @@
     lab.txt           everything but CuPy: dependencies, extras lab, tune, fast, test, build needs
     site.txt          extra site, on top of lab.txt: only `make site` installs it
     dsl.txt           extra dsl, for `make test-dsl` alone, which has an environment of its own
-    cupy-none.txt     extra simulator: no NVIDIA driver here
-    cupy-cuda12.txt   extra cuda12
-    cupy-cuda13.txt   extra cuda13
+    cupy-*.txt        extras simulator, where there is no NVIDIA driver, cuda12 and cuda13
 
 Each file serves Python 3.10 and newer on every platform. A pin that still fits is kept; delete a
 file to resolve it anew. Runs in .venv, which must hold uv.

@@ -30,6 +30,13 @@ def recorded() -> pandas.DataFrame:
     raise registry.NoRecord("no choice is judged yet: run benchmarks/judged.py on a GPU.")
 
 
+def at(table: pandas.DataFrame, shape: tuple[int, int, int], dtype: str) -> pandas.DataFrame:
+    """What was measured of a type at one of the shapes, (M, N, K): microseconds, and the share."""
+    rows = table[(table[[*"mnk"]] == list(shape)).all(axis=1) & (table["dtype"] == dtype)]
+    labels = {"rung": "kernel", "us": "µs", "cublas_us": "µs of cuBLAS", "share": "share"}
+    return rows[[*labels]].rename(columns=labels).set_index("kernel")
+
+
 def by_family(table: pandas.DataFrame) -> pandas.DataFrame:
     """For each type, and each family of shapes in it: how many, the geometric mean of the shares,
     the least, how many are below 0.9, and the mean beside the fastest that cuBLASLt proposes."""
@@ -55,12 +62,32 @@ def beside_nearest(table: pandas.DataFrame) -> pandas.DataFrame:
         tuned = pandas.Series([row.share for row in fastest])
         rows[dtype, "nearest record, where recorded"] = _summary(tuned)
         nearest = of_type["cublas_us"] / of_type["nearest_us"]
-        size = TYPES[dtype].a.bytes
-        aligned = (of_type["n"] * size % ROW_BYTES == 0) & (of_type["k"] * size % ROW_BYTES == 0)
+        aligned = _is_aligned(of_type, dtype)
         rows[dtype, "nearest record, drawn shapes"] = _summary(nearest)
         rows[dtype, f"nearest record, rows of whole {ROW_BYTES} bytes"] = _summary(nearest[aligned])
         rows[dtype, "model, drawn shapes"] = _summary(of_type["share"])
     return _as_table(rows)
+
+
+def by_rows_and_tiles(table: pandas.DataFrame) -> pandas.DataFrame:
+    """For each type whose proposals were timed: shapes by whether all rows begin at multiples of
+    16 bytes, and by whether C has a tile for each SM."""
+    rows = {}
+    for dtype, of_type in table[table["cublaslt_us"].notna()].groupby("dtype"):
+        aligned, many = _is_aligned(of_type, dtype), of_type["m"] * of_type["n"] >= SMS * TILE**2
+        for of_rows, has in ((f"multiples of {ROW_BYTES} bytes", aligned), ("others", ~aligned)):
+            for of_tiles, large in ((f"{SMS} tiles or more", many), ("fewer", ~many)):
+                part = _summary(of_type["share"][has & large])
+                part["below 0.9, %"] = round(100 * part.pop("below 0.9") / part["shapes"])
+                rows[dtype, of_rows, of_tiles] = part
+    every = pandas.DataFrame(rows).T.rename_axis(["type", "rows begin at", "size of C"])
+    return every.astype({"shapes": int, "below 0.9, %": int})
+
+
+def _is_aligned(table: pandas.DataFrame, dtype: str) -> pandas.Series:
+    """Whether rows of A and of B begin at multiples of ROW_BYTES."""
+    size = TYPES[dtype].a.bytes
+    return (table["n"] * size % ROW_BYTES == 0) & (table["k"] * size % ROW_BYTES == 0)
 
 
 def _summary(share: pandas.Series) -> dict[str, float]:

@@ -2,23 +2,29 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
+from gemmlab import ladder
+from gemmlab.lessons.fp8 import tables
 from gemmlab.lessons.fp8.tables import Reach, Region
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate, product_axes, write
-from gemmlab.plots.charts import Curve, bar, draw_curves, note, rows_of, size_ticks
+from gemmlab.plots.charts import Curve, bar, draw_curves, note, room_for, rows_of, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH, plural
+from gemmlab.records import runs
+from gemmlab.records.runs import LARGE, Measured
 
 KINDS = {  # of scales -> colour, marker
     "tensors": (style.BLACK, "s"), "rows": (style.ORANGE, "D"), "blocks": (style.PURPLE, "o"),
 }  # fmt: skip
+WORDS = {"tensors": "per-tensor", "rows": "per-row", "blocks": "block"}
 
 # ---- numbers -------------------------------------------------------------------------------------
 
@@ -95,7 +101,7 @@ PROMOTIONS = {  # promote -> colour, marker
     128: (style.PURPLE, "o"), 256: (style.SKY, "^"), 512: (style.ORANGE, "D"),
     0: (style.BLACK, "s"),
 }  # fmt: skip
-LEFT, BETWEEN, RIGHT, TOP, HEIGHT = 0.8, 1.75, 1.1, 0.33, 3.1  # inches
+LEFT, TOP, HEIGHT = 0.8, 0.33, 2.8  # inches
 PANELS = (
     ("sum_error", "The sums alone", (5e-7, 1e-4)), ("whole_error", "Quantizing too", (1e-4, 5e-2)),
 )  # fmt: skip
@@ -104,44 +110,67 @@ HOLLOW = {"markerfacecolor": style.GROUND}  # where the data are uneven
 
 
 @styled
-def fp8_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
-    """Errors as shares of |A| @ |B|, root mean squares, in two panels with K along both.
+def sum_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
+    """Errors of the sums alone over K, as shares of |A| @ |B|, root mean squares.
 
-    Left: of the sums alone, a curve for each number of products that one sum of the tensor cores
-    takes. Right: of all, quantizing included, a curve for each kind of scales, on uneven data.
-    table: as errors.ERRORS has it; types: one of its column of that name.
+    A curve for each number of products that one sum of the tensor cores takes; even data,
+    per-tensor scales. table: as errors.ERRORS has it; types: one of its column of that name.
     """
-    chosen = table[table["types"] == types]
-    even = chosen[(chosen["data"] == "even") & (chosen["scales"] == "tensors")]
-    uneven = chosen[(chosen["data"] == "uneven") & (chosen["promote"] == 128)]
-    title = f"A sum that is promoted early loses little; errors of {types}"
-    last = even[even["k"] == even["k"].max()].set_index("promote")["sum_error"]
-    kinds = uneven[uneven["k"] == uneven["k"].max()].set_index("scales")["whole_error"]
+    rows = table[(table["types"] == types) & (table["data"] == "even")]
+    rows = rows[rows["scales"] == "tensors"]
+    last = rows[rows["k"] == rows["k"].max()].set_index("promote")["sum_error"]
     caption = (
-        f"Left: at K = {even['k'].max()} one sum of all products is {last[0] / last[128]:.0f} "
-        "times as wrong as sums of 128 that are added in float32. Right: where rows and blocks of "
-        "K differ in size, one scale for a matrix makes "
-        f"{kinds['tensors'] / kinds['blocks']:.1f} times the error of a scale for each block."
+        f"Promoted: added to a total in float32. At K = {rows['k'].max()} one sum of all products "
+        f"is {last[0] / last[128]:.0f} times as wrong as sums of 128 that are promoted."
     )
-    fig = page(title, TOP + HEIGHT + 0.65, caption)
-    wide = (WIDTH - LEFT - BETWEEN - RIGHT - MARGIN) / 2
-    for x, gid, rows, by, error, looks, words in (
-        (LEFT, "sums", even, "promote", "sum_error", PROMOTIONS, "The sums alone, by promotion"),
-        (LEFT + wide + BETWEEN, "scales", uneven, "scales", "whole_error", KINDS,
-         "Quantizing too, by scales, on uneven data"),
-    ):  # fmt: skip
-        ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=gid)
-        given = []
-        for value, (colour, marker) in looks.items():
-            chosen = rows[rows[by] == value].sort_values("k")
-            name = value if by == "scales" else _every(value)
-            look = {"color": colour, "marker": marker, "gid": str(value)}
-            if len(chosen):
-                given.append(Curve(name, list(chosen["k"]), list(chosen[error]), look))
-        draw_curves(ax, given)
-        ax.set(xlabel="K", ylabel="error / |A| |B|")
-        _error_ticks(ax, (1, 2, 5))
-        ax.set_title(words, size=NORMAL, loc="left")
+    looks = {promote: (_every(promote), *look) for promote, look in PROMOTIONS.items()}
+    title = f"Errors of the sums alone, {types}: the sooner promoted, the smaller"
+    return _errors(title, caption, rows, "promote", "sum_error", looks)
+
+
+@styled
+def scale_errors(table: pandas.DataFrame, *, types: str = "E4M3") -> Picture:
+    """Errors of products over K, quantizing included, as shares of |A| @ |B|, root mean squares.
+
+    A curve for each kind of scales, on uneven data; sums of 128 products. table, types: as for
+    sum_errors.
+    """
+    rows = table[(table["types"] == types) & (table["data"] == "uneven")]
+    rows = rows[rows["promote"] == 128]
+    last = rows[rows["k"] == rows["k"].max()].set_index("scales")["whole_error"]
+    caption = (
+        "Rows, and blocks of 128 along K, differ in size. At K = "
+        f"{rows['k'].max()} per-tensor scales make {last['tensors'] / last['rows']:.1f} times the "
+        f"error of per-row scales, and these {last['rows'] / last['blocks']:.2f} times that of "
+        "block scales."
+    )
+    looks = {kind: (WORDS[kind], *look) for kind, look in KINDS.items()}
+    title = f"Errors of the whole product on uneven data, {types}"
+    return _errors(title, caption, rows, "scales", "whole_error", looks)
+
+
+def _errors(
+    title: str, caption: str, rows: pandas.DataFrame, by: str, error: str,
+    looks: Mapping[Any, tuple[str, str, str]],
+) -> Picture:  # fmt: skip
+    """Curves of the column `error` over K, one for each value of `by`.
+
+    looks: of each value the name, colour and marker.
+    """
+    fig = page(title, 0.1 + HEIGHT + 0.6, caption, style.provenance(rows))
+    given = []
+    for value, (name, colour, marker) in looks.items():
+        chosen = rows[rows[by] == value].sort_values("k")
+        look = {"color": colour, "marker": marker, "gid": str(value)}
+        if len(chosen):
+            given.append(Curve(name, list(chosen["k"]), list(chosen[error]), look))
+    names = (curve.name for curve in given)
+    ax = fig.add_axes_at(
+        LEFT, fig.top + 0.1, WIDTH - LEFT - MARGIN - room_for(names), HEIGHT, gid=error
+    )
+    draw_curves(ax, given)
+    ax.set(xlabel="K", ylabel="error / |A| |B|")
+    _error_ticks(ax, (1, 2, 5))
     return fig
 
 
@@ -166,13 +195,13 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
         for promote, (colour, _) in PROMOTIONS.items()
     ]
     sign = {"color": style.FAINT, "linestyle": ""}
-    key += [(kind, {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
+    key += [(WORDS[kind], {"marker": marker, **sign}) for kind, (_, marker) in KINDS.items()]
     key.append(("uneven data", {"marker": "p", **sign, **HOLLOW}))
     title = "What was tried so far: errors over K"
     row = table.iloc[-1]
     how = f"promoted {_every(row['promote'])}{' products' if row['promote'] else ''}"
     caption = (
-        f"The last: {row['types']}, scales of {row['scales']}, {row['data']} data, {how}, "
+        f"The last: {row['types']}, {WORDS[row['scales']]} scales, {row['data']} data, {how}, "
         f"K = {row['k']}. Beside float64, as shares of |A| |B|: the sums are off by "
         f"{row['sum_error']:.2g}, all of it, quantizing included, by {row['whole_error']:.2g} "
         "(root mean squares)."
@@ -210,6 +239,10 @@ def _every(promote: int) -> str:
 
 TALL_B, WIDE_A, REACH_GAP, PANEL_GAP, TALL_C = 1.15, 1.05, 0.12, 0.3, 1.05  # inches
 PALE, STRONG, SECOND = 0.1, 0.75, 0.4  # of a matrix's colour
+SHARE = {
+    "tensors": "all of a matrix", "rows": "a row of A or column of B",
+    "blocks": "1×128 of A or 128×128 of B",
+}  # fmt: skip
 
 
 @styled
@@ -222,11 +255,15 @@ def scale_reach(*reaches: Reach) -> Picture:
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
     for name in "AB":
         strong, second = ({"facecolor": style.tint(ARRAYS[name], s)} for s in (STRONG, SECOND))
-        key += [(f"what a scale of {name} reaches;", strong), ("the next along K", second)]
-    title = "What shares a scale: all of a matrix, a row of A or column of B, or a block"
+        key.append((f"shares a scale of {name}", strong))
+        if any(each.scales.depth for each in reaches):
+            key.append(("shares the next along K", second))
+    title = f"What shares a scale: {'; '.join(SHARE[each.scales.name] for each in reaches)}"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
     first = reaches[0]
-    counts = [f"{len(each.a)} and {len(each.b)} of {each.scales.name}" for each in reaches]
+    counts = [
+        f"{len(each.a)} and {len(each.b)} with {WORDS[each.scales.name]} scales" for each in reaches
+    ]
     caption = (
         f"C[{first.row}, {first.column}] of a product of {first.problem.m}×{first.problem.n}×"
         f"{first.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
@@ -238,7 +275,7 @@ def scale_reach(*reaches: Reach) -> Picture:
     for at, reach in enumerate(reaches):
         left = MARGIN + at * (each + PANEL_GAP)
         kind = reach.scales.name
-        words = f"of {kind}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
+        words = f"{WORDS[kind]}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
         fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
         m, n, k = reach.problem.shape
         gaps = (REACH_GAP, REACH_GAP)
@@ -282,12 +319,12 @@ def accumulators_in_turn(kernel: Turns) -> Picture:
     started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
     added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
     words = (f"wgmma adds products, {kernel.trace.settings['PROMOTE']} along K",
-             "they are added to the totals, and the set is free")  # fmt: skip
+             "promoted: added to the totals, and the set is free")  # fmt: skip
     key = [
         (text, {"facecolor": style.tint(TILE_COLOURS[0], share), "edgecolor": style.FAINT})
         for text, share in zip(words, (MULTIPLIED, ADDED), strict=True)
     ]
-    title = "While the tensor cores fill one set of sums, the other is added to the totals"
+    title = "While the tensor cores fill one set of accumulators, the other is promoted"
     count = len(started)
     trace = kernel.trace
     shape = style.shape_label(trace.m, trace.n, trace.k)
@@ -330,11 +367,88 @@ def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
     return events
 
 
+# ---- cycles --------------------------------------------------------------------------------------
+
+ROW = 0.62  # inches, of a rung's bars
+CYCLE_LOOKS = {
+    tables.SM_CYCLES: swatch(style.FAINT, 0.3),
+    tables.AT_FULL_RATE: swatch(style.PURPLE, 0.8),
+    tables.PROMOTING: swatch(style.SKY),
+}
+
+
+@styled
+def tensor_cycles(*names: str) -> Picture:
+    """The account of cycles of kernels by wgmma, as tables.account gives it: bars for each rung."""
+    table = tables.account(*names)
+    parts = [
+        f"{name} takes {row[tables.SM_CYCLES]:,.0f} cycles of an SM; at full rate the tensor cores "
+        f"need {row[tables.AT_FULL_RATE]:,.0f} of them"
+        + (f", and promotion {row[tables.PROMOTING]:,.0f}" if row[tables.PROMOTING] else "")
+        for name, row in table.items()
+    ]
+    recorded = [runs.replay_at(Measured(ladder.find(name)), *LARGE) for name in names]
+    source = style.provenance(pandas.DataFrame({
+        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
+    }))  # fmt: skip
+    caption = f"At {style.shape_label(*LARGE)}: {'. '.join(parts)}."
+    title = "Cycles of an SM, and what is busy in them"
+    fig = page(title, 0.1 + ROW * len(names) + 0.6, caption, source, key=[*CYCLE_LOOKS.items()])
+    ax = rows_of(
+        fig, names, fig.top + 0.1, ROW, right=WIDTH - MARGIN - 0.6,
+        xlim=(0, 1.02 * table.to_numpy().max()), xlabel="cycles of an SM",
+    )  # fmt: skip
+    ax.xaxis.set_major_formatter("{x:,.0f}")
+    for at, name in enumerate(names):
+        for lane, (what, look) in enumerate(CYCLE_LOOKS.items()):
+            if value := table.loc[what, name]:
+                row = at + (lane - 1) * 0.27
+                bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
+                note(ax, f"{value:,.0f}", (value, row + 0.5), (4, 0), va="center")
+    return fig
+
+
 # ---- speeds --------------------------------------------------------------------------------------
 
 BF16 = "BF16"  # in `scales`, of rung 18
 OF_BF16 = style.kernel_style("18_persistent")["color"]
 BAR = 0.2  # of the room of a shape
+
+
+@styled
+def gain(table: pandas.DataFrame) -> Picture:
+    """TFLOP/s of 18 in BF16, of cuBLASLt and of 19 with per-tensor scales, bars for each shape.
+
+    table: as tables.speeds gives.
+    """
+    ours, bf16 = (table[table["scales"] == scales] for scales in ("tensors", BF16))
+    shapes = [*zip(ours["m"], ours["n"], ours["k"], strict=True)]
+    factors = (ours["tflops"].to_numpy() / bf16["tflops"].to_numpy()).tolist()
+    every = {  # name -> speeds, colour
+        "18_persistent in BF16": (bf16["tflops"], OF_BF16),
+        "cuBLASLt in FP8": (ours["cublas_tflops"], style.FAINT),
+        "19_fp8, per-tensor scales": (ours["tflops"], style.kernel_style("19_fp8")["color"]),
+    }
+    caption = (
+        f"19_fp8 is {min(factors):.2f} to {max(factors):.2f} times as fast as 18_persistent in "
+        f"BF16, {factors[0]:.2f} times at {_shape(ours.iloc[0])}, and there it reaches "
+        f"{ours['pct_cublas'].iloc[0]:.1f} % of the fastest of cuBLASLt's proposals."
+    )
+    key = [(name, swatch(colour, 0.35)) for name, (_, colour) in every.items()]
+    title = "Half the bits, not quite twice the speed"
+    fig = page(title, 0.1 + 2.5 + 0.5, caption, style.provenance(table), key=key)
+    ax = fig.add_axes_at(0.75, fig.top + 0.1, WIDTH - 0.75 - MARGIN, 2.5, gid="speeds")
+    for at, (speeds, colour) in enumerate(every.values()):
+        x = [place + (at - 1) * 0.26 for place in range(len(shapes))]
+        ax.bar(x, speeds, 0.24, **swatch(colour, 0.35))
+        for place, speed in zip(x, speeds, strict=True):
+            note(ax, f"{speed:,.0f}", (place, speed), (0, 3), ha="center")
+    ax.set(ylim=(0, 1.1 * table["tflops"].max()), ylabel="TFLOP/s")
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.grid(axis="y")
+    ax.set_xticks(range(len(shapes)), ["×".join(map(str, shape)) for shape in shapes])
+    ax.tick_params(axis="x", length=0)
+    return fig
 
 
 @styled
@@ -349,7 +463,7 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     key = [("Scales:", None)]
     for kind, (colour, marker) in KINDS.items():
         sign = {"color": colour, "marker": marker, "linestyle": ""}
-        key.append((f"of {kind}", [swatch(colour, 0.35), sign]))
+        key.append((WORDS[kind], [swatch(colour, 0.35), sign]))
     key.append(("18_persistent in BF16, without scales", swatch(OF_BF16, 0.35)))
     title = "Beside cuBLASLt with the same kind of scales, and beside 16 bits"
     kinds = table[table["scales"] != BF16]
@@ -358,8 +472,8 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
     bf16 = table[table["scales"] == BF16].set_index(["m", "n", "k"])["tflops"]
     gains = [row.tflops / bf16[row.m, row.n, row.k] for row in kinds.itertuples()]
     caption = (
-        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with scales of {least['scales']} at "
-        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with scales of {best['scales']} at "
+        f"From {least['pct_cublas']:.1f} % of cuBLASLt, with {WORDS[least['scales']]} scales at "
+        f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with {WORDS[best['scales']]} scales at "
         f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
         "BF16. Lines at markers: the middle half of the pairs of samples."
     )

@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 import pandas
 
+from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
@@ -14,11 +15,13 @@ from gemmlab.lessons.fp8 import measure, types
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
-from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, cycles, sm_count
 from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.plots import style
+from gemmlab.plots.style import plural
 from gemmlab.records import runs
 from gemmlab.records.ablations import HUGE, SQUARES
+from gemmlab.records.runs import LARGE, Measured
 from ptxsim.architectures import WARP
 from ptxsim.hopper import GROUP_WARPS
 from ptxsim.metrics import SECTOR_BYTES
@@ -63,6 +66,28 @@ def rounding() -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
+def quantized(*values: float) -> pandas.DataFrame:
+    """A row for each value of one matrix in E4M3 with a per-tensor scale, from step to step."""
+    matrix = np.array([values], np.float32)
+    Q, scale = quantize(matrix, "tensors")
+    eight_bits = ELEMENTS["float8_e4m3"].decode(Q[0])
+    back = eight_bits * scale[0]
+    return pandas.DataFrame(
+        {
+            "divided by the scale": matrix[0] / scale[0], "in E4M3": eight_bits,
+            "times the scale": back, "off by, %": 100 * abs(back / matrix[0] - 1),
+        },
+        index=pandas.Index(values, name="value"),
+    )  # fmt: skip
+
+
+def zeros(matrix: np.ndarray, kind: str) -> str:
+    """In words, how many elements of an A, M×K, become 0 in E4M3 with this kind of scales."""
+    Q, scales = quantize(matrix, kind, "A")
+    zero = int((Q % 128 == 0).sum())  # without the bit of the sign
+    return f"{plural(scales.size, 'scale')}: {zero:,} of {Q.size:,} elements become 0"
+
+
 TRACED_DEPTHS = 4 * BLOCK, 8 * BLOCK  # of K: what one has more than the other is of the steps alone
 ADDITIONS = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
@@ -96,11 +121,33 @@ def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
     return pandas.DataFrame(by_kernel)
 
 
+SM_CYCLES, AT_FULL_RATE = "SM cycles", "tensor cores multiply, at their full rate"
+PROMOTING = "schedulers start FMAs that promote"
+
+
+def account(*names: str) -> pandas.DataFrame:
+    """Cycles of an SM that has tiles, at LARGE, a column for each of 16 to 19, as counted.
+
+    Of them those in which the tensor cores multiply all products at their full rate, and those in
+    which each scheduler starts an FMA. Raises LadderError, NoRecord, StaleRecord.
+    """
+    shares, table = cycles(*names), {}
+    for name in names:
+        busy = 1 - shares.loc["SMs without a tile", name] / 100
+        _, counted = runs.counters_at(Measured(ladder.find(name)), *LARGE)
+        total, sms = shares.loc["cycles", name], busy * sm_count()
+        table[name] = {
+            SM_CYCLES: total,
+            AT_FULL_RATE: total * shares.loc["products at full rate", name] / 100 / busy,
+            PROMOTING: counted[ADDITIONS] / WARP / SM_PARTITIONS / sms,
+        }
+    return pandas.DataFrame(table)
+
+
 BF16 = "BF16"  # in a column `scales`: rung 18, which takes none
-CLOCKED = {  # a variant of hopper_ablations: the step of fp8_steps that it is
-    "two sets": measure.TENSORS.title, "never promoted, 128×256": measure.OTHERS[0].title,
-    "row scales, two sets": measure.BY_ROWS.title,
-    "block scales, two sets": measure.BY_BLOCKS.title,
+CLOCKED = {  # a variant of hopper_ablations: its kind of scales
+    "two sets": "per-tensor scales", "row scales, two sets": "per-row scales",
+    "block scales, two sets": "block scales",
 }  # fmt: skip
 BY_SCALES = (measure.TENSORS, measure.BY_ROWS, measure.BY_BLOCKS)  # in the order of SCALES
 
@@ -157,7 +204,7 @@ def at_its_clock() -> pandas.DataFrame:
     The SMs counted the clock; the full rate is 8,192 FLOP for each SM and cycle of it.
     """
     table = comparisons.changes("accumulators", comparisons.LOADED).loc[str(Problem(*HUGE))]
-    table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("step")
+    table = table.set_index("variant").loc[[*CLOCKED]].rename(index=CLOCKED).rename_axis("19 with")
     cycles = runs.current()["gpu"]["sm_count"] * 1e6 * table["SM clock, MHz"]
     table["% of full rate"] = 100e12 * table["TFLOP/s"] / (2 * TENSOR_FLOP_PER_CYCLE * cycles)
     return table[["TFLOP/s", "SM clock, MHz", "% of full rate"]]

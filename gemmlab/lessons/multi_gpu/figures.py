@@ -18,7 +18,7 @@ from gemmlab.plots.style import ARRAYS, FAINT, MARGIN, NORMAL, ORANGE, SKY, SMAL
 PALE = 0.28
 HEAD, GAP, BETWEEN = 0.28, 0.07, 0.35  # inches
 MOST = 4  # panels beside one another
-LARGEST = 2.0  # inches of a panel
+LARGEST = 2.6  # inches of a panel
 
 
 @styled
@@ -95,12 +95,17 @@ LOOKS = {  # of a piece of time
 MULTIPLIES, HIDDEN, OPEN, ADDS = LOOKS
 LEFT, LANE, RANK_GAP = 1.35, 0.24, 0.16  # inches
 MOST_RANKS = 8
-TITLE = "What runs when, and what of moving is hidden"
+TITLE = "What runs when"
 
 
 @styled
-def rank_timeline(timeline: Timeline, *, title: str = TITLE) -> Picture:
-    """A row for each stream of each rank, of the first MOST_RANKS. The caption has the source."""
+def rank_timeline(
+    timeline: Timeline, *, title: str = TITLE, until_ms: float | None = None
+) -> Picture:
+    """A row for each stream of each rank, of the first MOST_RANKS. The caption has the source.
+
+    until_ms: where the axis ends, if not with the timeline, so that figures compare.
+    """
     schedule = timeline.schedule
     streams, shown = schedule.streams, range(min(schedule.ranks, MOST_RANKS))
     tall = len(streams) * LANE
@@ -119,7 +124,7 @@ def rank_timeline(timeline: Timeline, *, title: str = TITLE) -> Picture:
     fig = page(title, plot + 0.6, _of_timeline(timeline), key=key)
     top = fig.top + 0.05
     ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot)
-    bare(ax, timeline.ms or 1, plot).xaxis.set_major_locator(AutoLocator())
+    bare(ax, until_ms or timeline.ms or 1, plot).xaxis.set_major_locator(AutoLocator())
     ax.set_xlabel("milliseconds")
     ax.spines["bottom"].set_visible(True)
     ax.grid(axis="x")
@@ -149,11 +154,11 @@ def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str]]:
 
 
 def _of_timeline(timeline: Timeline) -> str:
-    schedule, hidden = timeline.schedule, timeline.hidden
+    schedule = timeline.schedule
     what = f"{schedule.problem} on {style.plural(schedule.ranks, 'GPU')}, {schedule.name}"
     took = f"{style.digits(timeline.ms)} ms"
     more = f" The first {MOST_RANKS} are shown." if schedule.ranks > MOST_RANKS else ""
-    if hidden is None:
+    if timeline.hidden is None:
         return f"{what}: {took}, and nothing is moved.{more} {timeline.source}."
-    share = f"{100 * hidden:.1f} % of moving is behind products"
-    return f"{what}: {took}; {share}.{more} {timeline.source}."
+    idle = f"for {timeline.idle_ms(0):.2f} ms GPU 0 multiplies nothing"
+    return f"{what}: {took}; {idle}.{more} {timeline.source}."

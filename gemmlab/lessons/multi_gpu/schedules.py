@@ -39,7 +39,7 @@ COLUMN, ROW, SUMMA, ONE = "column parallel", "row parallel", "SUMMA", "one rank"
 
 
 def one_rank(problem: Problem) -> Schedule:
-    """The whole product on one rank: what the others are held against."""
+    """The whole product on one rank, with which the others are compared."""
     m, n, k = problem.shape
     a, b, c = (Part(name, 0, rows) for name, rows in zip("ABC", (m, k, m), strict=True))
     buffers = {"A": Buffer(m, k, "A"), "B": Buffer(k, n, "B"), "C": Buffer(m, n, "C")}

@@ -1,4 +1,4 @@
-"""Schedules over several GPUs: held against one rank, their traffic, the model, the measured."""
+"""Schedules over several GPUs: compared with one rank, their traffic, the model, the measured."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.schedule import Schedule
-from gemmlab.lessons.multi_gpu.timeline import MS, PRODUCT, Machine, Timeline, modelled
+from gemmlab.lessons.multi_gpu.timeline import MS, Machine, Timeline, modelled
 from gemmlab.records import roofs, runs
 from gemmlab.records.runs import Measured
 
@@ -151,11 +151,11 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
         one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
         for way in table.moved_by[same].unique():
             run = measure.timeline(schedule, kernel, way)
-            multiplies = sum(step.ms for step in run.of(0, PRODUCT))
+            idle_ms = run.idle_ms(0)
             rows[kernel, way] = {
-                "all": run.ms, "products": multiplies,
+                "all": run.ms, "products": run.ms - idle_ms,
                 f"1/{schedule.ranks} of one GPU": one_gpu_ms / schedule.ranks,
-                "no product": run.ms - multiplies,
+                "no product": idle_ms,
             }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["rung", "moved by"])
 

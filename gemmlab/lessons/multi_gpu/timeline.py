@@ -66,6 +66,10 @@ class Timeline:
             step for step in self.steps if step.rank == rank and (not kinds or step.kind in kinds)
         ]
 
+    def idle_ms(self, rank: int) -> float:
+        """How long the rank multiplies nothing, from the first begin to the last end."""
+        return self.ms - sum(end - start for start, end in _joined(self.of(rank, PRODUCT)))
+
     def moving_ms(self, rank: int) -> float:
         """How long collectives of the rank ran, those at the same time once."""
         return sum(end - start for start, end in _joined(self.of(rank, COLLECTIVE)))
