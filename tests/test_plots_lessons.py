@@ -15,11 +15,13 @@ from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import sharing
+from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
 from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import schedule
+from gemmlab.lessons.register_banks import figures as register_banks_figures
 from gemmlab.lessons.wmma import fragments
 
 # ---- copies of a warp ----------------------------------------------------------------------------
@@ -140,8 +142,19 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         lambda: persistent_figures.multicast(of_clusters()),
         shares,
         tile_changes,
+        fused_epilogue_figures.passes,
+        lambda: register_banks_figures.loads_ahead("09_double_buffering", "10_register_banks"),
     ),
-    ids=("copies", "error_over_k", "tile_order", "multicast", "sharing", "tile_changes"),
+    ids=(
+        "copies",
+        "error_over_k",
+        "tile_order",
+        "multicast",
+        "sharing",
+        "tile_changes",
+        "passes",
+        "loads_ahead",
+    ),
 )
 def figure(request):
     """One of each kind, for what every figure must pass."""
