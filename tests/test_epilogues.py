@@ -131,6 +131,20 @@ def test_the_fused_way_reads_a_once_and_b_at_most_once_for_each_group_of_blocks(
         assert groups > 1 and read <= row.dram_read_bytes <= most, row
 
 
+def test_time_over_k_adds_up_to_the_ways_it_is_of(table):
+    """A second kernel takes as long at every K: it passes over C, whatever K was."""
+    side = THIN[0]
+    over_k = epilogue_costs.over_k(table, side)
+    fused = table.query("way == @FUSED and activation == 'ReLU' and m == n == @side")
+    times = fused.set_index("k").time_ms
+    assert np.allclose(over_k["matmul"] + over_k["fused epilogue"], times)
+    followed = over_k["matmul"] + over_k["second kernel"]
+    assert np.allclose(followed / times, over_k["with a second kernel, times as long"])
+    assert over_k["second kernel"].max() < 1.05 * over_k["second kernel"].min()
+    cost = epilogue_costs.epilogue_percent(table).loc["ReLU", f"{side}×{side}×64"]
+    assert cost == pytest.approx(100 * over_k["fused epilogue"][64] / times[64])
+
+
 # ---- what is not there ---------------------------------------------------------------------------
 
 

@@ -172,20 +172,6 @@ def rows(**columns):
     return pandas.DataFrame(columns).assign(**fixed)
 
 
-def test_launches_whose_sms_took_different_times_are_found():
-    """In the second row those that were counted did, in the third those that were timed."""
-    table = rows(
-        loads=[0, 0, 0], **{"issue slots": 1280, "issue active, %": 97.0,
-                            "active, %": [99.0, 90.0, 99.0],
-                            "measured TFLOP/s": [76.8, 76.8, 70.0]},
-    )  # fmt: skip
-    uneven = fma_orders.uneven(table)
-    assert uneven.index.tolist() == [1, 2]
-    assert uneven["issued give TFLOP/s"].tolist() == [round(100 * 0.97 * 0.8, 1)] * 2
-    uncounted = {"active, %": numpy.nan, "issue active, %": numpy.nan}
-    assert fma_orders.uneven(table.assign(**uncounted)).empty
-
-
 def test_costs_come_back_from_cycles_that_have_them():
     loads, waits = numpy.array([0, 1, 2, 4, 6]), numpy.array([9, 40, 3, 80, 20])
     slots = 1027 + 8 * loads
@@ -209,3 +195,19 @@ def test_the_budget_subtracts_losses_from_the_roof():
     assert cycles["FFMAs alone"] == 128 * 256 * 32 / 128, "an SM starts 128 multiply-adds a cycle"
     assert cycles.iloc[:4].is_monotonic_increasing and math.isnan(cycles["the last wave"])
     assert cycles["recorded"] > cycles["FFMAs alone"]
+
+
+def test_10_loads_fragments_an_outer_product_ahead_and_09_none_across_its_barrier():
+    loops = {
+        name: gemmlab.sass.loop(gemmlab.load(name, "sm_90a"))
+        for name in ("09_double_buffering", "10_register_banks")
+    }
+    ahead = {
+        name: [used - issued for issued, used in fma_orders.loads_ahead(loop)]
+        for name, loop in loops.items()
+    }
+    assert len(ahead["10_register_banks"]) == 32 * (8 + 16) / 4  # of 16 bytes, for 32 k
+    assert min(ahead["10_register_banks"]) >= 8 * 16 / 2
+    assert min(ahead["09_double_buffering"]) == 0
+    change = fma_orders.change_of_tiles(loops["10_register_banks"])
+    assert change % (8 * 16) == 0, "between two outer products"

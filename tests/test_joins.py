@@ -1,9 +1,6 @@
 """Ways to join the parts of K: which settings are compared, which bits agree, what is recorded."""
 
-from types import SimpleNamespace
-
 import numpy as np
-import pandas
 import pytest
 
 from gemmlab.ladder.settings import (
@@ -14,11 +11,9 @@ from gemmlab.ladder.settings import (
     JOINS,
     LAST_ARRIVER,
     SECOND_KERNEL,
-    STREAM_K,
 )
 from gemmlab.lessons.split_k import measure as joins
 from gemmlab.lessons.split_k import parts
-from gemmlab.lessons.split_k import tables as cuts
 from gemmlab.lessons.split_k.rung import TRIED
 
 RUNG = joins.RUNG
@@ -50,31 +45,6 @@ def test_in_the_record_only_atomics_give_results_that_differ():
     table = joins.REPEATS.read().set_index("join")
     differ = table["results"] > 1
     assert differ[JOINS[ATOMICS]] and differ.sum() == 1
-
-
-def test_the_gain_is_that_of_the_fastest_way_with_equal_parts(monkeypatch):
-    def row(shape, join, time_ms, parts):
-        sizes = dict(zip("mnk", shape, strict=True))
-        settings = f"BM=64 BN=64 SPLIT={parts}"
-        return sizes | {"join": JOINS[join], "time_ms": time_ms, "settings": settings}
-
-    deep, square = (64, 128, 4096), (640, 640, 640)
-    rows = [
-        row(deep, ALONE, 8.0, 1), row(deep, ATOMICS, 3.0, 4), row(deep, CLUSTER, 2.0, 4),
-        row(deep, STREAM_K, 1.0, 1), row(square, ALONE, 5.0, 1), row(square, CLUSTER, 4.0, 2),
-        row((64, 64, 64), STREAM_K, 1.0, 1),
-    ]  # fmt: skip
-    table = SimpleNamespace(read=lambda: pandas.DataFrame(rows))
-    monkeypatch.setattr(cuts, "TIMES_OF_JOINS", table)
-    table = cuts.gains(sm_count=50)
-    assert table.index.tolist() == ["64×128×4096", "640×640×640"]
-    assert table.loc["64×128×4096"].tolist() == [
-        "64×64", 2, 4, 3.0, 0.125, 4.0, 4.0, JOINS[CLUSTER],
-    ]  # fmt: skip
-    square = table.loc["640×640×640"]
-    assert square[["tile", "tiles", "parts"]].tolist() == ["64×64", 100, 2]
-    assert square["A and B, MiB"] == square["parts, MiB"] == 2 * 4 * 640 * 640 / 2**20
-    assert square[["gain, by waves", "gain, measured"]].tolist() == [1.0, 1.25]
 
 
 M, N, K, PARTS = 64, 96, 128, 4

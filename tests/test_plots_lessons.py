@@ -15,11 +15,13 @@ from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import sharing
+from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
 from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import schedule
+from gemmlab.lessons.register_banks import figures as register_banks_figures
 from gemmlab.lessons.wmma import fragments
 
 # ---- copies of a warp ----------------------------------------------------------------------------
@@ -146,6 +148,8 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         shares,
         all_cycles,
         tile_changes,
+        fused_epilogue_figures.passes,
+        lambda: register_banks_figures.loads_ahead("09_double_buffering", "10_register_banks"),
     ),
     ids=(
         "copies",
@@ -155,6 +159,8 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         "sharing",
         "all_cycles",
         "tile_changes",
+        "passes",
+        "loads_ahead",
     ),
 )
 def figure(request):

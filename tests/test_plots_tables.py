@@ -18,7 +18,7 @@ from gemmlab.lessons.batched import tables as batch_times
 from gemmlab.lessons.batched.measure import BATCHES, ONE, RUNG, SIZES
 from gemmlab.lessons.batched.measure import WAYS as BATCH_WAYS
 from gemmlab.lessons.fused_epilogue import figures as fused
-from gemmlab.lessons.fused_epilogue.epilogues import BY_FOUR, CURVE_OF, WAYS
+from gemmlab.lessons.fused_epilogue.epilogues import CURVE_OF, WAYS
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks.measure import ORDERS, VARIANTS
 from gemmlab.lessons.split_k import figures as split_k
@@ -137,7 +137,7 @@ def figures(nine, searched):
     return {
         "batches": batched.batches(batch_table()),
         "epilogue": fused.epilogue(epilogue_table()),
-        "FMA order": register_banks.fma_order(order_table()),
+        "FMA order": register_banks.orders(order_table()),
         "issue slots": register_banks.issue_slots(chosen.issue_slots()),
         "joins": split_k.joins(join_table()),
         "path": plots.path(path_table()),
@@ -180,28 +180,6 @@ def test_tiles_are_shared_out_among_the_blocks_that_stay():
 
 
 # ---- epilogues -----------------------------------------------------------------------------------
-
-
-def test_crossovers_lie_where_the_curve_by_float4_passes_one_and_those_that_meet_are_one(figures):
-    table = epilogue_table(last=1.0)
-    assert fused.crossovers(table[table["m"] == 8192]) == []
-    assert fused.crossovers(table[table["m"] == 1024]) == [(64, 256), (256, 1024)]
-    once = f"{BY_FOUR} crosses rung 11 at M=N=1024 with K from 64 to "
-    assert figures["epilogue"].caption.endswith(f"{once}256.")
-    figure = fused.epilogue(table)
-    assert words(figure).count("crossover") == 1 and figure.caption.endswith(f"{once}1024.")
-
-
-# ---- orders of FMAs, issue slots -----------------------------------------------------------------
-
-
-def test_a_bar_of_a_launch_in_which_sms_differed_is_marked(figures):
-    table = order_table()
-    odd = (table["tile"] == "8×16") & (table["loads"] == 0) & (table["order"] == ORDERS[4])
-    marked = table.assign(**{"active, %": table["active, %"].mask(odd, 90.0)})
-    figure = register_banks.fma_order(marked)
-    assert words(figure).count("†") == 1 and "In 1 of the bars (†)" in figure.caption
-    assert "†" not in words(figures["FMA order"])
 
 
 # ---- joins, paths --------------------------------------------------------------------------------

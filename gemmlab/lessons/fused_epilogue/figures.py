@@ -1,34 +1,78 @@
-"""What a bias and an activation cost in other ways, against rung 11 that fuses them."""
-
-from itertools import pairwise
+"""Bias and activation in other ways than rung 11, which fuses them: passes over C, and time."""
 
 import pandas
 
 from gemmlab.lessons.fused_epilogue import epilogues as ways
 from gemmlab.plots import style
-from gemmlab.plots.charts import Curve, draw_curves, note
-from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.style import LARGE, MARGIN, WIDTH
+from gemmlab.plots.cells import bare, box
+from gemmlab.plots.charts import Curve, draw_curves
+from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.style import LARGE, MARGIN, NORMAL, WIDTH
 
 OF_10 = style.kernel_style(ways.PLAIN)
 LOOKS = {
-    way: {"color": colour, "marker": marker, "linestyle": line, "linewidth": 1.4,
-          "markersize": size}
-    for way, colour, marker, line, size in (
-        (ways.SEPARATE, style.PURPLE, "^", "-", 5.5),
-        (ways.ONE_KERNEL, style.ORANGE, "D", "-", 5.5),
-        (ways.BY_FOUR, style.SKY, "o", "-", 5.5),
-        (ways.OURS_BY_FOUR, OF_10["color"], OF_10["marker"], "-", 5.5),
-        (ways.LT, style.FAINT, "s", "-", 5.5),
-        (ways.CUBLAS, style.INK, "*", "--", 8),
-        (ways.ALONE, OF_10["color"], OF_10["marker"], ":", 4),
+    way: {"color": colour, "marker": marker, "linewidth": 1.4, "markersize": 5.5}
+    for way, colour, marker in (
+        (ways.SEPARATE, style.PURPLE, "^"),
+        (ways.BY_FOUR, style.SKY, "o"),
+        (ways.OURS_BY_FOUR, OF_10["color"], OF_10["marker"]),
+        (ways.LT, style.FAINT, "s"),
     )
-}  # fmt: skip
-"""Of each way; no colour is a matrix's, and 10 has its own."""
-LOOKS[ways.ALONE]["markerfacecolor"] = style.GROUND
+}
+"""Of the ways that are drawn; no colour is a matrix's, and 10 has its own."""
 LINE_OF_11 = {"color": style.BLACK, "linewidth": 1.4}
 MULTIPLES = (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8, 12, 16)  # on the axis of time
 LEFT, GAP, HEIGHT = 0.75, 0.4, 3.6  # inches
+KERNEL, MEMORY = 0.34, 0.26  # inches: the heights of a kernel, and of C in memory
+APART, BELOW = 0.34, 0.3  # inches: between them, and below C
+OF_C: style.Look = {"color": style.ARRAYS["C"], "linewidth": 1.6}
+WRITES: style.Look = {"arrowstyle": "-|>", **OF_C}
+READS: style.Look = {"arrowstyle": "-|>", **OF_C, "linestyle": (0, (2, 1))}
+
+
+@styled
+def passes() -> Picture:
+    """The kernels of a matmul with bias and ReLU, and how often each reads and writes all of C.
+
+    Three ways: separate kernels after the matmul, one kernel after it, and rung 11.
+    """
+    after = [name for name, *_ in ways.OPERATIONS[ways.CURVE_OF]]
+    panels = (  # title, kernels, the way, and its place: row, column
+        ("separate kernels", ["C = A @ B", *after], ways.SEPARATE, (0, 0)),
+        ("one more kernel", ["C = A @ B", " and ".join(after)], ways.BY_FOUR, (1, 0)),
+        ("11, fused", ["C = maximum(A @ B + bias, 0)"], ways.FUSED, (1, 2)),
+    )
+    counts = [str(sum(ways.passes(way, ways.CURVE_OF))) for _, _, way, _ in panels]
+    caption = (
+        "A matmul with bias and ReLU in three ways. All of C goes from the SMs to memory or back "
+        f"{style.listed(counts)} times."
+    )
+    key = [
+        ("a kernel, on the SMs", swatch(style.FAINT, 0.15)),
+        ("C in memory", swatch(style.ARRAYS["C"], 0.3)),
+        ("writes all of C", {**OF_C, "marker": "v"}),
+        ("reads all of C", {**OF_C, "marker": "^", "linestyle": ":"}),
+    ]
+    down = KERNEL + APART + MEMORY
+    fig = page("The passes over C", 2 * (0.24 + down + BELOW), caption, key=key)
+    pitch = (WIDTH - 2 * MARGIN + GAP) / 3
+    look: style.Look = {"size": NORMAL, "va": "center"}
+    for name, kernels, _, (row, column) in panels:
+        top, left = fig.top + row * (0.24 + down + BELOW), MARGIN + column * pitch
+        fig.text_at(left, top, name, size=NORMAL, weight="bold")
+        width = pitch * len(kernels) - GAP
+        ax = bare(
+            fig.add_axes_at(left, top + 0.24, width + 0.02, down + 0.02), width + 0.02, down + 0.02
+        )
+        box(ax, 0, KERNEL + APART, width, MEMORY, "C", look, **swatch(style.ARRAYS["C"], 0.3))
+        for turn, kernel in enumerate(kernels):
+            first, last = turn * pitch, (turn + 1) * pitch - GAP
+            box(ax, first, 0, last - first, KERNEL, kernel, look, **swatch(style.FAINT, 0.15))
+            above, below = KERNEL + 0.03, KERNEL + APART - 0.03
+            if turn:  # whatever follows the matmul reads what that has written
+                ax.annotate("", (first + 0.3, above), (first + 0.3, below), arrowprops=READS)
+            ax.annotate("", (last - 0.3, below), (last - 0.3, above), arrowprops=WRITES)
+    return fig
 
 
 @styled
@@ -37,9 +81,10 @@ def epilogue(table: pandas.DataFrame) -> Picture:
 
     table: as measure.TABLE has it: rows of CURVE_OF with M = N, and of those the sizes with
     two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
-    11. Where cuBLAS with one kernel by float4 passes it, the K between are marked: the crossover.
+    11.
     """
     rows = table[(table["activation"] == ways.CURVE_OF) & (table["m"] == table["n"])]
+    rows = rows[rows["way"].isin([*LOOKS])]
     sides = [side for side, of_side in rows.groupby("m") if of_side["k"].nunique() > 1]
     rows = rows[rows["m"].isin(sides)]
     key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
@@ -63,30 +108,9 @@ def epilogue(table: pandas.DataFrame) -> Picture:
         ax.set(ylim=(low, high), xlabel="K")
         ax.set_yticks(multiples, [f"{factor:g}" for factor in multiples])
         ax.axhline(1, **LINE_OF_11)
-        for before, after in joined(crossovers(of_side)):
-            ax.axvspan(before, after, color=style.tint(style.FAINT, 0.15), linewidth=0, zorder=0)
-            look = {"ha": "center", "va": "top", "rotation": 90}
-            note(ax, "crossover", ((before * after) ** 0.5, high), (0, -4), **look)
         if at == 0:
             ax.set_ylabel("time, as a multiple of 11's")
     return fig
-
-
-def crossovers(rows: pandas.DataFrame) -> list[tuple[int, int]]:
-    """Pairs of neighbouring K between which cuBLAS and one kernel by float4 passes rung 11."""
-    curve = rows[rows["way"] == ways.BY_FOUR].sort_values("k")
-    points = list(zip(curve["k"], curve["ratio"], strict=True))
-    return [(a, b) for (a, x), (b, y) in pairwise(points) if (x > 1) != (y > 1)]
-
-
-def joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same in order, those that meet made one."""
-    merged: list[tuple[int, int]] = []
-    for first, last in spans:
-        if merged and merged[-1][1] == first:
-            first, _ = merged.pop()
-        merged.append((first, last))
-    return merged
 
 
 def _caption(rows: pandas.DataFrame) -> str:
@@ -101,11 +125,4 @@ def _caption(rows: pandas.DataFrame) -> str:
         (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])
         words += f" {ways.LT} takes {least} times as long at best, at {at_least}, and {most} at "
         words += f"{at_most}."
-    crossed = []
-    for side, of_side in rows.groupby("m"):
-        if spans := joined(crossovers(of_side)):
-            between = style.listed([f"{before} to {after}" for before, after in spans])
-            crossed.append(f"M=N={side} with K from {between}")
-    if crossed:
-        words += f" {ways.BY_FOUR} crosses rung 11 at {style.listed(crossed)}."
     return words

@@ -22,13 +22,6 @@ def through(kernel: Kernel, x: Sequence[float]) -> np.ndarray:
     return kernel(np.zeros((1, 0), "f4"), np.zeros((0, numbers.size), "f4"), numbers, beta=1.0)[0]
 
 
-def passes(activation: str) -> pandas.DataFrame:
-    """How often each way reads and writes all of C, its own product's store among it."""
-    ways = (epilogues.FUSED, epilogues.BY_FOUR, epilogues.SEPARATE)
-    count = {way: epilogues.passes(way, activation) for way in ways}
-    return pandas.DataFrame(count, index=["reads of C", "writes of C"]).T
-
-
 def dram(table: pandas.DataFrame) -> pandas.DataFrame:
     """MiB that each way reads from DRAM and writes there: predicted from passes, and counted."""
     rows = {}
@@ -40,18 +33,33 @@ def dram(table: pandas.DataFrame) -> pandas.DataFrame:
     return pandas.DataFrame(rows, index=columns).T
 
 
-def second_kernel(table: pandas.DataFrame, activation: str) -> float:
-    """MiB that the kernel by float4 moves through DRAM, counted: with cuBLAS, less cuBLAS alone."""
-    moved = dram(table)[["read, counted", "written, counted"]].sum(axis=1)[activation]
-    return float(moved[epilogues.BY_FOUR] - moved[epilogues.CUBLAS])
+def over_k(table: pandas.DataFrame, side: int) -> pandas.DataFrame:
+    """Where the time goes at M = N = side with bias and ReLU, in ms, a row for each K.
+
+    The matmul is that of rung 10. `second kernel`: what one kernel by float4 adds to it; `fused
+    epilogue`: what 11 takes longer than it. From ratios to 11, which was timed in turn with each.
+    """
+    rows = table[(table["activation"] == epilogues.CURVE_OF) & (table["m"] == side)]
+    ratios = rows[rows["n"] == side].pivot(index="k", columns="way", values="ratio")
+    fused = rows[(rows["n"] == side) & (rows["way"] == epilogues.FUSED)].set_index("k")["time_ms"]
+    alone, followed = ratios[epilogues.ALONE], ratios[epilogues.OURS_BY_FOUR]
+    return pandas.DataFrame({
+        "matmul": alone * fused,
+        "second kernel": (followed - alone) * fused,
+        "fused epilogue": (1 - alone) * fused,
+        "with a second kernel, times as long": followed,
+    }).rename_axis("K")  # fmt: skip
 
 
-def multiples(table: pandas.DataFrame, shape: tuple[int, int, int]) -> pandas.DataFrame:
-    """Time as a multiple of the fused kernel's, at (M, N, K): a row for each way, by activation."""
-    rows = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)]
-    ratios = rows.pivot(index="way", columns="activation", values="ratio")
-    there = [way for way in epilogues.WAYS if way in ratios.index]
-    return ratios.loc[there, [activation for activation in ACTIVATIONS if activation in ratios]]
+def epilogue_percent(table: pandas.DataFrame) -> pandas.DataFrame:
+    """What percentage of 11's time its epilogue takes, by activation and M×N×K.
+
+    It is what rung 10, which has none, takes less; a bias is always added.
+    """
+    rows = table[table["way"] == epilogues.ALONE]
+    shape = rows[["m", "n", "k"]].astype(str).agg("×".join, axis=1).rename("M×N×K")
+    percent = (100 * (1 - rows["ratio"])).groupby([rows["activation"], shape]).first().unstack()
+    return percent.loc[[activation for activation in ACTIVATIONS if activation in percent.index]]
 
 
 def under_the_roofs(table: pandas.DataFrame, side: int) -> pandas.DataFrame:

@@ -1,143 +1,134 @@
-"""Figures of this lesson: the order of FMAs, issue slots, and the pipeline of tiles."""
+"""Figures of this lesson: loads ahead of their use, FMAs in order, issue slots, the pipeline."""
 
-from itertools import accumulate, cycle
+from itertools import accumulate, cycle, pairwise
 
 import pandas
-from matplotlib.axes import Axes
 
 from gemmlab.lessons.register_banks import pipeline as stages
-from gemmlab.lessons.register_banks.measure import DEFAULT_LEVEL, KEEPS_ORDER, ORDERS
+from gemmlab.lessons.register_banks import tables
+from gemmlab.lessons.register_banks.measure import KEEPS_ORDER, LOADED
 from gemmlab.lessons.register_banks.pipeline import Pipeline
-from gemmlab.lessons.register_banks.tables import uneven
+from gemmlab.loading import load
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate
 from gemmlab.plots.charts import at_edge, bar, note, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.style import LARGE, MARGIN, NORMAL, TILE_COLOURS, WIDTH, percent, plural
-from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, percent, plural
+from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD, Loop
+from gemmlab.sass.inner_loop import MULTIPLY_ADD as MULTIPLY_ADDS
+from ptxsim.architectures import SIMULATED_ARCH
 
-SLOTS, PREDICTED, MEASURED, ROOF = (
-    "slots alone TFLOP/s", "predicted TFLOP/s", "measured TFLOP/s", "roof TFLOP/s",
-)  # fmt: skip
-DEFAULT, ORDERED = f"-O{DEFAULT_LEVEL}", f"-O{KEEPS_ORDER}"
-LOOKS = {  # of an order: its colour, which no matrix has, and its marker
-    ORDERS[0]: (style.ORANGE, "s"),
-    ORDERS[1]: (style.SKY, "o"),
-    ORDERS[2]: (style.PURPLE, "^"),
-    ORDERS[3]: (style.FAINT, "D"),
-    ORDERS[4]: (style.BLACK, "P"),
-}
-UNEVEN = "†"  # on the speed of a launch in which SMs took different times
-LEFT, SPLIT, HEIGHT = 0.62, 5.0, 3.0  # inches: axes from the left, the second ones, their height
-BAR = 0.8 / len(ORDERS)
+MEASURED, ROOF, ORDERED = "measured TFLOP/s", "roof TFLOP/s", f"-O{KEEPS_ORDER}"
+LEFT = 0.62  # inches: axes from the left
 PREDICTED_LOOK = {
     "marker": "v", "color": style.BLACK, "markeredgecolor": style.GROUND, "linestyle": "",
 }  # fmt: skip
 
 
-@styled
-def fma_order(table: pandas.DataFrame) -> Picture:
-    """Outer products without loads by the order of their FMAs; and with loads among them.
+# ---- one thread's loads and FMAs -----------------------------------------------------------------
 
-    table: as measure.fma_order() gives. Left: a group of bars for each tile of sums, no loads, the
-    assembler's default level; a triangle is what slots and waits for banks let expect. Right, of
-    the tile that was measured with loads: filled marks with level 1, which keeps most of the
-    source's order, hollow ones with the default; the line is what issue slots alone let expect.
+FROM, UPTO = -64, 200  # FMAs around the change of tiles that are drawn
+LANE, SOON = 0.085, 16  # inches, of a load; FMAs that hide little of its latency
+HIDDEN: style.Look = {"color": style.SKY, "linewidth": 1.8, "marker": "|", "markersize": 5}
+EXPOSED: style.Look = {"color": style.ORANGE, "marker": "X", "markersize": 7, "linestyle": ""}
+CELL = 0.215  # inches, of a sum
+IN_TURN: style.Look = {"color": style.SKY, "linewidth": 2.0}
+JUMP: style.Look = {"color": style.ORANGE, "linewidth": 1.4, "linestyle": (0, (3, 1))}
+
+
+@styled
+def loads_ahead(*names: str) -> Picture:
+    """How long before its use a value is loaded from shared memory, in the machine code of rungs.
+
+    A panel for each, all on one scale: lines from a load to the first instruction that needs it,
+    over the FMAs of the warp, around the place where it goes on to the next tiles.
     """
-    bare = table[(table["loads"] == 0) & (table["ptxas"] == DEFAULT)]
-    (tile,) = set(table[table["loads"] > 0]["tile"])
-    orders = set(table[table["loads"] > 0]["order"])
-    loaded = table[(table["tile"] == tile) & table["order"].isin(orders)]
-    key = []
-    for order, (colour, marker) in LOOKS.items():
-        mark = {"color": colour, "marker": marker, "linestyle": ""}
-        key.append((order, [swatch(colour), mark]))
-    ink = {"color": style.INK, "marker": "o", "linestyle": ""}
-    key += [
-        ("expected of slots and waits for register banks", PREDICTED_LOOK),
-        (f"ptxas {ORDERED}", ink),
-        (f"ptxas {DEFAULT}", {**ink, "markerfacecolor": style.GROUND}),
-        ("expected of issue slots alone", {"color": style.BLACK}),
-    ]
-    both = bare.groupby("tile")[MEASURED].agg(["min", "max"])
-    widest = (both["max"] / both["min"]).idxmax()
-    rows = bare[bare["tile"] == widest].set_index("order")[MEASURED]
-    ordered = loaded[loaded["ptxas"] == ORDERED]
-    most = ordered["loads"].max()
-    best = ordered[ordered["loads"] == most].sort_values(MEASURED).iloc[-1]
-    marked = len(uneven(bare))
-    words = (
-        f" In {marked} of the bars ({UNEVEN}) some SMs took longer than others for the same work, "
-        "when it was timed or when it was counted; a launch ends with its slowest."
-    )
+    trips = {name: loops.loop(load(name), SIMULATED_ARCH) for name in names}
+    shown = {name: _around_the_change(loop) for name, loop in trips.items()}
+    parts = []
+    for name, loop in trips.items():
+        ahead = [used - issued for issued, used in tables.loads_ahead(loop)]
+        parts.append(
+            f"{name} has {len(ahead)} for {plural(loop.mix[MULTIPLY_ADDS], 'FMA')}, the shortest "
+            f"line {plural(min(ahead), 'FMA')} long"
+        )
     caption = (
-        "The same outer products, the same number of instructions, another order: with "
-        f"{widest} sums a thread does {style.rate(1e3 * rows.min())} {rows.idxmin()} and "
-        f"{style.rate(1e3 * rows.max())} {_with(rows.idxmax())}. With {most} loads for each "
-        f"{tile} outer product the fastest order reaches {style.rate(1e3 * best[MEASURED])}; "
-        f"their issue slots alone would leave {style.rate(1e3 * best[SLOTS])}."
-        + (words if marked else "")
+        "Loads from shared memory in the machine code of one warp, in their order. In one trip "
+        f"through its loop {'; '.join(parts)}."
     )
-    source = style.provenance(table)
-    title = "Outer products by the order of their FMAs"
-    fig = page(title, 0.3 + HEIGHT + 0.5, caption, source, key=key)
-    high, top = 1.12 * table[ROOF].max(), fig.top + 0.3
-    size = (SPLIT - LEFT - 0.7, HEIGHT)
-    _draw_bars(fig.add_axes_at(LEFT, top, *size, ylim=(0, high)), bare)
-    fig.text_at(LEFT, fig.top, "no loads", size=LARGE, weight="bold")
-    _draw_loads(fig.add_axes_at(SPLIT, top, WIDTH - MARGIN - SPLIT, HEIGHT), loaded)
-    fig.text_at(SPLIT, fig.top, f"with loads, {tile}", size=LARGE, weight="bold")
+    key = [
+        ("from a load to its first use", HIDDEN),
+        (f"fewer than {SOON} FMAs between: the warp waits for the data", EXPOSED),
+    ]
+    heights = {name: LANE * len(lines) + 0.1 for name, lines in shown.items()}
+    title = "How far ahead of its use a value is loaded"
+    fig = page(title, sum(heights.values()) + 0.36 * len(shown) + 0.42, caption, key=key)
+    top = fig.top
+    for name, lines in shown.items():
+        fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
+        ax = fig.add_axes_at(MARGIN + 0.1, top + 0.24, WIDTH - 2 * MARGIN - 0.2, heights[name])
+        ax.set(xlim=(FROM, UPTO), ylim=(heights[name] / LANE, 0), yticks=[])
+        ax.spines["left"].set_visible(False)
+        ax.axvline(0, color=style.BLACK, linewidth=1.2)
+        note(ax, "the tiles change", (0, 0), (4, 1), va="bottom")
+        ax.tick_params(labelbottom=name == names[-1])
+        ax.grid(axis="x")
+        for lane, (issued, used) in enumerate(lines):
+            exposed = used - issued < SOON
+            ax.plot([issued, used], [lane + 1] * 2, **HIDDEN)
+            ax.plot([issued] * exposed, [lane + 1] * exposed, **EXPOSED, zorder=3)
+        top += heights[name] + 0.36
+    ax.set_xlabel("FMAs of the warp, from the change of tiles on")
     return fig
 
 
-def _draw_roof(ax: Axes, roof: float) -> None:
-    ax.axhline(roof, color=style.BLACK, linewidth=1.2, linestyle="--")
-    look = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-    note(ax, f"roof {style.digits(roof)}", (1, roof), (0, 3), **look)
+def _around_the_change(loop: Loop) -> list[tuple[int, int]]:
+    """(issued, used) of the loads that are drawn, counted from the change of tiles."""
+    change, trip = tables.change_of_tiles(loop), loop.mix[MULTIPLY_ADDS]
+    shifts = [trips * trip - change for trips in (-2, -1, 0, 1)]
+    lines = [(a + by, b + by) for a, b in tables.loads_ahead(loop) for by in shifts]
+    return sorted((issued, used) for issued, used in lines if used >= FROM and issued <= UPTO)
 
 
-def _draw_bars(ax: Axes, bare: pandas.DataFrame) -> None:
-    tiles = list(dict.fromkeys(bare["tile"]))
-    marked = uneven(bare).index
-    for at, row in bare.iterrows():
-        colour, _ = LOOKS[row["order"]]
-        x = tiles.index(row["tile"]) + (list(LOOKS).index(row["order"]) - 2) * BAR
-        ax.bar(x, row[MEASURED], 0.9 * BAR, **swatch(colour))
-        ax.plot(x, row[PREDICTED], **PREDICTED_LOOK, zorder=4)
-        look = {"ha": "center", "va": "bottom", "rotation": 90, "bbox": plate(1)}
-        note(ax, style.digits(row[MEASURED]), (x, 0), (0, 4), **look)
-        if at in marked:
-            look = {"ha": "center", "va": "top", "size": NORMAL, "weight": "bold"}
-            note(ax, UNEVEN, (x, row[MEASURED]), (0, -5), **look)
-    _draw_roof(ax, bare[ROOF].max())
-    ax.set_xticks(range(len(tiles)), [f"{tile} sums" for tile in tiles])
-    ax.tick_params(axis="x", length=0, labelsize=NORMAL)
-    ax.set_ylabel("TFLOP/s")
-    ax.grid(axis="y")
+@styled
+def orders(table: pandas.DataFrame) -> Picture:
+    """Two orders of the FMAs of an outer product: a line through the sums of a thread, in turn.
 
-
-def _draw_loads(ax: Axes, loaded: pandas.DataFrame) -> None:
-    slots = loaded.groupby("loads")[SLOTS].max()
-    ax.plot(slots.index, slots, color=style.BLACK)
-    for (order, level), rows in loaded.groupby(["order", "ptxas"], sort=False):
-        colour, marker = LOOKS[order]
-        rows, ordered = rows.sort_values("loads"), level == ORDERED
-        ax.plot(
-            rows["loads"], rows[MEASURED], marker, color=colour, markersize=6.5, zorder=3,
-            linestyle="-" if ordered else ":", linewidth=1.0,
-            markerfacecolor=colour if ordered else style.GROUND,
-        )  # fmt: skip
-    _draw_roof(ax, loaded[ROOF].max())
-    low = 0.94 * loaded[MEASURED].min()
-    ax.set(ylim=(low, loaded[ROOF].max() + (loaded[ROOF].max() - low) * 0.12))
-    ax.set_xticks(sorted(set(loaded["loads"])))
-    ax.set_xlabel("16-byte loads from shared memory for each outer product")
-    ax.set_ylabel("TFLOP/s, not from 0")
-    ax.grid(axis="y")
-
-
-def _with(order: str) -> str:
-    return order if order == ORDERS[0] else f"with {order}"
+    table: as measure.fma_order() gives, for the speeds without loads, in the order of the source.
+    """
+    rows, columns = LOADED
+    tile = f"{rows}×{columns}"
+    measured = table.query("tile == @tile and loads == 0 and ptxas == @ORDERED").set_index("order")
+    parts, panels = [], {}
+    for order in (tables.BY_ROWS, tables.SNAKING):
+        kept, speed = tables.kept(order, rows, columns), style.rate(1e3 * measured[MEASURED][order])
+        panels[order] = f"{order}: {speed}"
+        parts.append(f"{order}, {kept} of {rows * columns} FMAs, and {speed} without loads")
+    caption = (
+        f"The {tile} sums of a thread. An FMA that shares an operand with the one before: "
+        f"{'; '.join(parts)}, where the roof is {style.rate(1e3 * measured[ROOF].max())}."
+    )
+    key = [("one operand stays", IN_TURN), ("both change", JUMP)]
+    title, height = "In which order a thread adds to its sums", rows * CELL + 0.7
+    fig = page(title, height, caption, style.provenance(table), key=key)
+    pitch = (WIDTH - MARGIN - LEFT) / len(panels)
+    for at, (order, words) in enumerate(panels.items()):
+        left = LEFT + at * pitch
+        fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
+        ax = fig.add_axes_at(left, fig.top + 0.5, columns * CELL, rows * CELL)
+        bare(ax, columns, rows)
+        for row, column in tables.places(order, *LOADED):
+            box(ax, column, row, 1, 1, facecolor=style.tint(style.ARRAYS["C"], 0.2))
+        look: style.Look = {"size": SMALL, "ha": "center", "va": "center"}
+        ax.text(columns / 2, -0.75, f"{columns} elements of B", color=style.ARRAYS["B"], **look)
+        look |= {"color": style.ARRAYS["A"], "rotation": 90}
+        ax.text(-0.75, rows / 2, f"{rows} elements of A", **look)
+        for (row, column), (next_row, next_column) in pairwise(tables.places(order, *LOADED)):
+            stays = row == next_row or column == next_column
+            across, down = [column + 0.5, next_column + 0.5], [row + 0.5, next_row + 0.5]
+            ax.plot(across, down, **(IN_TURN if stays else JUMP), zorder=3)
+    return fig
 
 
 # ---- issue slots ---------------------------------------------------------------------------------
@@ -209,7 +200,7 @@ def issue_slots(table: pandas.DataFrame) -> Picture:
 WIDTHS = {stages.READS: 3.0, stages.COPIES: 1.2, stages.STORES: 1.2}
 NARROW = 0.6
 MOST = 70.0  # columns' widths in all: more would be too narrow for a number
-ROW, GAP = 0.42, 0.2  # inches: a place of the pipeline, the room below it
+ROW, GAP = 0.42, 0.2  # inches: a stage of the pipeline, the room below it
 PIPELINE_LEFT = 0.78
 NO_TILE = style.INK  # in the key, which is of all tiles
 MBARRIERS = {  # what a warp does at one: how it looks
@@ -223,7 +214,7 @@ ON_ITS_WAY = {"linewidth": 2.0, "linestyle": (0, (2, 1))}
 
 @styled
 def pipeline(traced: Pipeline) -> Picture:
-    """The places of a pipeline of tiles, one below the other, as one warp fills and reads them.
+    """The stages of a pipeline of tiles, one below the other, as one warp fills and reads them.
 
     traced: as pipeline.of(trace) gives. Left to right is the order in which the warp does it, not
     time; a cell has the number of its tile. Of a batch, a colour is a product, tiles are counted in
@@ -239,7 +230,7 @@ def pipeline(traced: Pipeline) -> Picture:
     batch = traced.trace.batch > 1
     rows = traced.places + batch  # the last one for C
     height = rows * (ROW + GAP)
-    title = f"The ring of {traced.trace.kernel_name}, in the order of execution of one warp"
+    title = f"The stages of {traced.trace.kernel_name}, as one warp fills and reads them"
     products = dict.fromkeys(traced.product(event.tile)[0] for event in traced.events)
     colours = dict(zip(products, cycle(TILE_COLOURS), strict=False))
     key = [
@@ -264,7 +255,7 @@ def pipeline(traced: Pipeline) -> Picture:
     for row in range(rows):
         y = row * (ROW + GAP)
         box(ax, 0, y, end, ROW, facecolor="none", edgecolor=style.GRID, zorder=0)
-        name = f"place {row}" if row < traced.places else "C"
+        name = f"stage {row}" if row < traced.places else "C"
         fig.text_at(MARGIN, top + y + ROW / 2, name, size=NORMAL, va="center")
     read_from = {
         event.tile: x + NARROW / 2
@@ -303,9 +294,9 @@ def _of_pipeline(traced: Pipeline) -> str:
         where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
     return (
         f"What warp {traced.warp} of block {traced.block} does with the "
-        f"{plural(traced.places, 'place')} of the ring at {where}, from the trace: an order, not "
-        f"times. A number is that of {what} of {trace.settings['BK']} steps along K; a column is a "
-        "run of instructions of one kind. "
+        f"{plural(traced.places, 'stage')} of the pipeline at {where}, from the trace: an order, "
+        f"not times. A number is that of {what} of {trace.settings['BK']} steps along K; a column "
+        "is a run of instructions of one kind. "
         f"Of the {traced.elements:,} elements of a tile this warp copies "
         f"{traced.copied:,} and reads {traced.read:,}. Of the block's "
         f"{plural(traced.warps, 'warp')} {who} do the same in this order, each at its own time."

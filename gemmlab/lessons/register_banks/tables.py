@@ -1,8 +1,9 @@
 """The orders of the FMAs of an outer product, and what loads and waits among them cost."""
 
 import math
+import re
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy
 import pandas
@@ -11,7 +12,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.register_banks.measure import ORDERS
 from gemmlab.records import roofs, runs
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD
+from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, Loop, class_of
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.occupancy import SM_PARTITIONS
 
@@ -19,19 +20,10 @@ BY_ROWS, SNAKING = ORDERS[0], ORDERS[2]
 
 
 def places(order: str, rows: int, columns: int) -> list[tuple[int, int]]:
-    """(row, column) of each sum in its turn: BY_ROWS, or SNAKING down a column and up the next."""
+    """(row, column) of each sum in its turn: BY_ROWS, or SNAKING up a column and down the next."""
     if order == BY_ROWS:
         return [(i, j) for i in range(rows) for j in range(columns)]
-    return [(rows - 1 - i if j % 2 else i, j) for j in range(columns) for i in range(rows)]
-
-
-def turns(rows: int, columns: int) -> pandas.DataFrame:
-    """Of both orders, one above the other: when each sum has its turn, from 0 on."""
-    return pandas.concat({
-        order: pandas.Series({at: n for n, at in enumerate(places(order, rows, columns))})
-        .sort_index().unstack()
-        for order in (BY_ROWS, SNAKING)
-    })  # fmt: skip
+    return [(i if j % 2 else rows - 1 - i, j) for j in range(columns) for i in range(rows)]
 
 
 def kept(order: str, rows: int, columns: int) -> int:
@@ -42,19 +34,36 @@ def kept(order: str, rows: int, columns: int) -> int:
     )
 
 
-def uneven(table: pandas.DataFrame, most: float = 95.0) -> pandas.DataFrame:
-    """Rows in which some SMs took longer for the same work; a launch ends with its slowest.
+def loads_ahead(loop: Loop) -> list[tuple[int, int]]:
+    """For each load from shared memory of a trip: the FMAs before it, and those before its use.
 
-    Either the schedulers had warps in less than `most` percent of the cycles of the counted launch,
-    or the speed of the timed one is less than `most` percent of what the issued instructions give.
+    The use is the first instruction that reads what it loads; the FMAs between hide its latency.
     """
-    issued = table["issue active, %"] / 100 * table["FFMA"] / table["issue slots"]
-    gives, measured = issued * table["roof TFLOP/s"], table["measured TFLOP/s"]
-    columns = ["tile", "order", "loads", "ptxas", "issue active, %", "active, %"]
-    shown = table[columns].assign(
-        **{"issued give TFLOP/s": gives.round(1), "measured TFLOP/s": measured}
-    )
-    return shown[(table["active, %"] < most) | (100 * measured / gives < most)]
+    trip = loop.instructions * 2  # what the end of a trip loads is used in the next one
+    before = [0, *accumulate(class_of(instruction) == MULTIPLY_ADD for instruction in trip)]
+    loads = []
+    for at, instruction in enumerate(loop.instructions):
+        loaded = re.match(r"R(\d+)", instruction.operands[0]) if instruction.operands else None
+        if class_of(instruction) != SHARED_LOAD or not loaded:
+            continue
+        width = next((n for n in (4, 2) if f"{32 * n}" in instruction.opcode.split(".")), 1)
+        registers = range(int(loaded[1]), int(loaded[1]) + width)
+        used = next(
+            n for n in range(at + 1, len(trip))
+            if any(read.register in registers for read in trip[n].reads)
+        )  # fmt: skip
+        loads.append((before[at], before[used]))
+    return loads
+
+
+def change_of_tiles(loop: Loop) -> int:
+    """The FMAs of a trip before its last wait for the next tiles, at a barrier or an mbarrier."""
+    waits = [
+        at for at, instruction in enumerate(loop.instructions)
+        if instruction.operation == "BAR" or "TRYWAIT" in instruction.opcode
+    ]  # fmt: skip
+    before = loop.instructions[: waits[-1]]
+    return sum(class_of(instruction) == MULTIPLY_ADD for instruction in before)
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ LOOKS = {
     )
 }  # fmt: skip
 """How each way looks; no colour is a matrix's."""
-JOIN_ROW = 0.54  # inches
+JOIN_ROW, TWO_LINES = 0.54, 0.36  # inches: of a shape, with a lane for each way, and without
 LANE = 0.125  # of a row: how far one way stands below the other
 
 
@@ -160,19 +160,25 @@ def joins(table: pandas.DataFrame) -> Picture:
         if join in set(table["join"])
     ]
     caption, source = _of_joins(table), style.provenance(table)
-    title = "Ways to join the parts, beside cuBLAS"
-    fig = page(title, JOIN_ROW * len(shapes) + 0.5, caption, source, key=key)
+    there = [join for join in JOINS if join in set(table["join"])]
+    several = len(there) > 2  # else both stand in one lane, with the gain between them
+    title = "Ways to join the parts" if several else "One block for each tile, and K cut"
+    pitch = JOIN_ROW if several else TWO_LINES
+    title = f"{title}, beside cuBLAS"
+    fig = page(title, pitch * len(shapes) + 0.5, caption, source, key=key)
     most = max(100.0, table["pct_cublas"].max()) * 1.04
     ax = rows_of(
-        fig, list(map(_name, shapes)), fig.top, JOIN_ROW, right=WIDTH - MARGIN - 0.15, size=SMALL,
+        fig, list(map(_name, shapes)), fig.top, pitch, right=WIDTH - MARGIN - 0.15, size=SMALL,
         xlim=(0, most), xlabel="share of cuBLAS, %; dashed: cuBLAS",
     )  # fmt: skip
     stripes(ax, len(shapes))
     for at, of_shape in enumerate(shapes):
         shares = of_shape.set_index("join")["pct_cublas"]
-        for lane, join in enumerate(JOINS):
+        if not several:
+            ax.plot(shares, [at + 0.5] * len(shares), color=style.FAINT, linewidth=1, zorder=1.5)
+        for lane, join in enumerate(there):
             if join in shares:
-                y = at + 0.5 + LANE * (lane - len(JOINS) // 2)
+                y = at + 0.5 + several * LANE * (lane - (len(there) - 1) / 2)
                 ax.plot(shares[join], y, zorder=2, clip_on=False, **LOOKS[join])
     line_of_cublas(ax, linewidth=1.2, zorder=1)
     ax.spines["left"].set_visible(False)

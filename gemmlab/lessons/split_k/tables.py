@@ -5,7 +5,7 @@ import pandas
 from gemmlab.ladder import read_settings
 from gemmlab.ladder.precision import SINGLE
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
+from gemmlab.ladder.settings import JOINS
 from gemmlab.lessons.split_k.measure import REPEATS, TIMES_OF_JOINS
 from gemmlab.records import best_by_shape, roofs
 
@@ -38,38 +38,6 @@ def bits() -> pandas.DataFrame:
         "most_ulps": "most units in the last place",
     }  # fmt: skip
     return table[[*columns]].astype(int).rename(columns=columns)
-
-
-def steps_of_k(tiles: int, parts: int, sm_count: int) -> float:
-    """How many times K the busiest SM goes along, if blocks have an SM for themselves in turn."""
-    return -(-tiles * parts // sm_count) / parts
-
-
-def gains(sm_count: int) -> pandas.DataFrame:
-    """A row for each shape M×N×K: how many times as fast its product is with K cut as without.
-
-    gain, by waves: from `steps_of_k`, as if joining took no time; measured: of the fastest way that
-    cuts K into equal parts. MiB of all parts.
-    """
-    rows = {}
-    for (m, n, k), rows_of_shape in TIMES_OF_JOINS.read().groupby(["m", "n", "k"], sort=False):
-        times = rows_of_shape.set_index("join")["time_ms"]
-        cut = times.drop([JOINS[ALONE], JOINS[STREAM_K]], errors="ignore")
-        if JOINS[ALONE] not in times or cut.empty:
-            continue
-        settings = read_settings(rows_of_shape.set_index("join").loc[cut.idxmin(), "settings"])
-        tiles, parts = -(-m // settings["BM"]) * -(-n // settings["BN"]), settings["SPLIT"]
-        predicted = steps_of_k(tiles, 1, sm_count) / steps_of_k(tiles, parts, sm_count)
-        rows[f"{m}×{n}×{k}"] = [
-            f"{settings['BM']}×{settings['BN']}", tiles, parts, 4 * (m * k + k * n) / MIB,
-            4 * settings["BM"] * settings["BN"] * tiles * parts / MIB, predicted,
-            times[JOINS[ALONE]] / cut.min(), cut.idxmin(),
-        ]  # fmt: skip
-    columns = [
-        "tile", "tiles", "parts", "A and B, MiB", "parts, MiB", "gain, by waves", "gain, measured",
-        "fastest way",
-    ]  # fmt: skip
-    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def under_the_copy_roof(name: str, most: int) -> pandas.DataFrame:
