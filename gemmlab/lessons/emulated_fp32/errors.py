@@ -1,0 +1,126 @@
+"""How wrong products of float32 are: from parts of 16 bits, in TF32, and by FP32's own FMAs.
+
+    python -m gemmlab record emulated_errors
+
+multiplies by `model`, whose bits are the kernel's, and compares with float64;
+results/nvidia-h200/emulated_errors.csv. It takes minutes and no GPU.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas
+
+from gemmlab.kernel.operands import random_values
+from gemmlab.lessons.emulated_fp32 import model
+from gemmlab.lessons.emulated_fp32.splits import WAYS
+from ptxsim.arithmetic.multiply_add import fma
+from ptxsim.tensor_cores import adding
+from ptxsim.tensor_cores.wgmma import LINE_BYTES, Rows
+
+SIDE = 64  # rows of A, and columns of B
+DEPTHS = (64, 256, 1024, 4096, 16384, 65536)  # K
+DEPTH = 4096
+SEED = 230
+SPREAD = 20  # of badly scaled rows and columns, powers of two up and down
+SGEMM, TF32 = "SGEMM", "TF32"
+OTHERS = (SGEMM, TF32)
+INTERVALS = (64, 128, 256, 1024, 0)  # of K, after which a sum is promoted; 0 for never
+PROMOTE = dict(zip(WAYS, (128, 64, 128, 128), strict=True))  # as the lesson compares them
+f4, f8 = np.float32, np.float64
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+
+def _normal(rows: int, cols: int, seed: int) -> np.ndarray:
+    """By Box and Muller, float64."""
+    across, around = (random_values(rows * cols, seed + i).reshape(rows, cols) for i in (0, 1))
+    return np.sqrt(-2 * np.log((1 - across.astype(f8)) / 2)) * np.cos(np.pi * around.astype(f8))
+
+
+def _uniform(rows: int, cols: int, seed: int) -> np.ndarray:
+    return (1 + random_values(rows * cols, seed).reshape(rows, cols).astype(f8)) / 2
+
+
+def _wide(rows: int, cols: int, seed: int) -> np.ndarray:
+    return _normal(rows, cols, seed) * np.exp(4 * _normal(rows, cols, seed + 2))
+
+
+def _scaled(rows: int, cols: int, seed: int) -> np.ndarray:
+    powers = np.rint(SPREAD * random_values(rows, seed + 2))
+    return np.ldexp(_normal(rows, cols, seed), powers.astype(int)[:, None])
+
+
+def _worst(rows: int, cols: int, seed: int) -> np.ndarray:
+    """1 + 2**-8 + 2**-16 - 2**-23: of all numbers near 1 its parts leave out the most."""
+    return np.full((rows, cols), 1 + 2.0**-8 + 2.0**-16 - 2.0**-23)
+
+
+DATA = {
+    "normal": _normal, "uniform": _uniform, "wide": _wide, "scaled": _scaled,
+    "cancelling": _normal, "worst": _worst,
+}  # fmt: skip
+
+
+def matrices(data: str, k: int, seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
+    """A (SIDE, k) and B (k, SIDE), float32.
+
+    normal; uniform from 0 to 1; wide: normal·exp(4·normal); scaled: rows of A and columns of B
+    times powers of two; cancelling: the second half of each sum takes the first half away; worst:
+    one number whose parts leave out the most.
+    """
+    A, B = (DATA[data](SIDE, k, seed + 10 * i).astype(f4) for i in (0, 1))
+    if data == "cancelling":
+        half = k // 2
+        A[:, half : 2 * half], B[:, half : 2 * half] = A[:, :half], -B[:, :half]
+    return A, np.ascontiguousarray(B.T)
+
+
+# ---- products ------------------------------------------------------------------------------------
+
+
+def by_fma(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A @ B in float32, for each element one FMA after the other along K, as kernels 01 to 11."""
+    C = np.zeros((A.shape[0], B.shape[1]), f4)
+    for column, row in zip(A.T.astype(f8), B.astype(f8), strict=True):
+        C = fma(column[:, None], row[None], C)
+    return C
+
+
+def by_tf32(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """A @ B in float32 by wgmma in TF32, which cuts each factor off to 10 bits of its fraction."""
+    C, depth = np.zeros((1, A.shape[0], B.shape[1])), LINE_BYTES // A.itemsize
+    left, right = (adding.decoded(X[None].view(np.uint32), "tf32") for X in (A, B.T.copy()))
+    for start in range(0, A.shape[1], depth):
+        part = np.s_[:, :, start : start + depth]
+        factors = Rows(*(each[part] for each in (*left, *right)))
+        C = adding.summed(factors, C, "tf32", "f32")
+    return C[0].astype(f4)
+
+
+@dataclass(frozen=True)
+class Case:
+    """`way`: one of WAYS or OTHERS. `promote`: 0 for never, and of OTHERS."""
+
+    way: str
+    data: str
+    promote: int
+    k: int
+
+    def multiply(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """A @ B, float32."""
+        if self.way == SGEMM:
+            return by_fma(A, B)
+        if self.way == TF32:
+            return by_tf32(A, B)
+        return model.product(A, B, WAYS.index(self.way), self.promote)
+
+
+def errors(case: Case, seed: int = SEED) -> tuple[float, float]:
+    """The largest error of an element of C, and their root mean square, as shares of |A| |B|."""
+    A, B = matrices(case.data, case.k, seed)
+    wide_a, wide_b = A.astype(f8), B.astype(f8)
+    off = abs(case.multiply(A, B) - wide_a @ wide_b) / (abs(wide_a) @ abs(wide_b))
+    return float(off.max()), float(np.sqrt(np.mean(off**2)))
