@@ -14,7 +14,6 @@ import pandas
 
 from gemmlab.kernel.operands import random_values
 from gemmlab.lessons.emulated_fp32 import model
-from gemmlab.lessons.emulated_fp32.splits import WAYS
 from ptxsim.arithmetic.multiply_add import fma
 from ptxsim.tensor_cores import adding
 from ptxsim.tensor_cores.wgmma import LINE_BYTES, Rows
@@ -23,9 +22,11 @@ SIDE = 64  # rows of A, and columns of B
 DEPTHS = (64, 256, 1024, 4096, 16384, 65536)  # K
 DEPTH = 4096
 SEED = 230
-SPREAD = 20  # of badly scaled rows and columns, powers of two up and down
+SPREAD = 6  # of badly scaled rows and columns, powers of ten up and down
 SGEMM, TF32 = "SGEMM", "TF32"
+WAYS = tuple(way.name for way in model.WAYS)
 OTHERS = (SGEMM, TF32)
+WORST = 1 + 2.0**-8 - 2.0**-11 - 63 * 2.0**-23  # its second and third parts are nearly the largest
 INTERVALS = (64, 128, 256, 1024, 0)  # of K, after which a sum is promoted; 0 for never
 PROMOTE = dict(zip(WAYS, (128, 64, 128, 128), strict=True))  # as the lesson compares them
 f4, f8 = np.float32, np.float64
@@ -49,13 +50,11 @@ def _wide(rows: int, cols: int, seed: int) -> np.ndarray:
 
 
 def _scaled(rows: int, cols: int, seed: int) -> np.ndarray:
-    powers = np.rint(SPREAD * random_values(rows, seed + 2))
-    return np.ldexp(_normal(rows, cols, seed), powers.astype(int)[:, None])
+    return _normal(rows, cols, seed) * 10.0 ** (SPREAD * random_values(rows, seed + 2)[:, None])
 
 
 def _worst(rows: int, cols: int, seed: int) -> np.ndarray:
-    """1 + 2**-8 + 2**-16 - 2**-23: of all numbers near 1 its parts leave out the most."""
-    return np.full((rows, cols), 1 + 2.0**-8 + 2.0**-16 - 2.0**-23)
+    return np.full((rows, cols), WORST)
 
 
 DATA = {
@@ -68,7 +67,7 @@ def matrices(data: str, k: int, seed: int = SEED) -> tuple[np.ndarray, np.ndarra
     """A (SIDE, k) and B (k, SIDE), float32.
 
     normal; uniform from 0 to 1; wide: normal·exp(4·normal); scaled: rows of A and columns of B
-    times powers of two; cancelling: the second half of each sum takes the first half away; worst:
+    up to 10**SPREAD times as large or small; cancelling: the second half of each sum takes the first half away; worst:
     one number whose parts leave out the most.
     """
     A, B = (DATA[data](SIDE, k, seed + 10 * i).astype(f4) for i in (0, 1))
