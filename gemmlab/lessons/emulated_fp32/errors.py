@@ -6,14 +6,19 @@ multiplies by `model`, whose bits are the kernel's, and compares with float64;
 results/nvidia-h200/emulated_errors.csv. It takes minutes and no GPU.
 """
 
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
 
 import numpy as np
-import pandas
 
+from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.operands import random_values
+from gemmlab.ladder import Target
 from gemmlab.lessons.emulated_fp32 import model
+from gemmlab.records.registry import NUMBER, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
 from ptxsim.arithmetic.multiply_add import fma
 from ptxsim.tensor_cores import adding
 from ptxsim.tensor_cores.wgmma import LINE_BYTES, Rows
@@ -66,9 +71,9 @@ DATA = {
 def matrices(data: str, k: int, seed: int = SEED) -> tuple[np.ndarray, np.ndarray]:
     """A (SIDE, k) and B (k, SIDE), float32.
 
-    normal; uniform from 0 to 1; wide: normal·exp(4·normal); scaled: rows of A and columns of B
-    up to 10**SPREAD times as large or small; cancelling: the second half of each sum takes the first half away; worst:
-    one number whose parts leave out the most.
+    normal; uniform from 0 to 1; wide: normal·exp(4·normal); scaled: rows of A and columns of B up
+    to 10**SPREAD times as large or small; cancelling: the second half of each sum takes the first
+    half away; worst: WORST alone.
     """
     A, B = (DATA[data](SIDE, k, seed + 10 * i).astype(f4) for i in (0, 1))
     if data == "cancelling":
@@ -101,11 +106,11 @@ def by_tf32(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """`way`: one of WAYS or OTHERS. `promote`: 0 for never, and of OTHERS."""
+    """`way`: one of WAYS or OTHERS. `promote`: one of INTERVALS, 0 of OTHERS."""
 
     way: str
-    data: str
     promote: int
+    data: str
     k: int
 
     def multiply(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -123,3 +128,51 @@ def errors(case: Case, seed: int = SEED) -> tuple[float, float]:
     wide_a, wide_b = A.astype(f8), B.astype(f8)
     off = abs(case.multiply(A, B) - wide_a @ wide_b) / (abs(wide_a) @ abs(wide_b))
     return float(off.max()), float(np.sqrt(np.mean(off**2)))
+
+
+# ---- the record ----------------------------------------------------------------------------------
+
+OVER_K = ("normal", "uniform")  # data of which K varies
+
+
+def cases() -> list[Case]:
+    """All ways and data at DEPTH, by promotion; and those of OVER_K at other K."""
+    by_promotion = [(way, promote) for way in WAYS for promote in INTERVALS]
+    chosen = [(way, promote) for way in WAYS for promote in (PROMOTE[way], 0)]
+    others = [(way, 0) for way in OTHERS]
+    at_depth = [Case(*how, data, DEPTH) for data in DATA for how in (*by_promotion, *others)]
+    over_k = [
+        Case(*how, data, k)
+        for data in OVER_K for how in (*chosen, *others) for k in DEPTHS if k != DEPTH
+    ]  # fmt: skip
+    return at_depth + over_k
+
+
+def _measure(say: Say) -> Iterator[Row]:
+    for case in cases():
+        largest, rms = errors(case)
+        say(f"emulated_errors: {case}: {largest:.2e}, {rms:.2e}")
+        yield asdict(case) | {"largest": largest, "rms": rms}
+
+
+@cache
+def _bits(way: str, promote: int) -> str:
+    """The hash of a small product: whoever multiplies with the same bits has the same errors."""
+    A, B = matrices("normal", 4 * max(promote, model.STAGE_K))
+    product = Case(way, promote, "normal", A.shape[1]).multiply(A[:8].copy(), B[:, :8].copy())
+    return "sha256:" + hashlib.sha256(product.tobytes()).hexdigest()
+
+
+def _fingerprint_of(row: Any, _on: Target) -> Fingerprint:
+    return Fingerprint({}, {}, _bits(row.way, int(row.promote)))
+
+
+ERRORS = Table(
+    name="emulated_errors", file="emulated_errors.csv", key=("way", "promote", "data", "k"),
+    columns={
+        **TEXT("way"), **WHOLE("promote"), **TEXT("data"), **SIZE("k"), **NUMBER("largest", "rms"),
+        **provenance("numpy"),
+    },
+    measure=_measure, fingerprint_of=_fingerprint_of, simulated=True,
+)  # fmt: skip
+EVIDENCE = (ERRORS,)
