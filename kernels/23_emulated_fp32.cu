@@ -16,14 +16,11 @@
 #ifndef PROMOTE
 #define PROMOTE 128                              // of K, a multiple of 64
 #endif
-#ifndef GROUP
-#define GROUP 16                                 // rows of tiles that blocks take in turn, for L2
-#endif
 
 #define BM 128                                   // rows of C that a block computes
 #define BN 128                                   // columns
-#define CLUSTER 2                                // blocks with tiles below one another: they share B
-#define STAGES (WAY % 3 == 0 ? 2 : 3)            // with three parts and with two
+#define GROUP 16                                 // rows of tiles that blocks take in turn, for L2
+#define STAGES (PARTS == 3 ? 2 : 3)              // buffers for a tile of A and of B: the pipeline
 
 #include "split.cuh"
 #include "parts_stage.cuh"

@@ -5,6 +5,8 @@
 #include "parts.cuh"
 #include "shared_address.cuh"
 
+#define CLUSTER 2                                // blocks with tiles below one another: they share B
+
 struct Stage {
     TileParts a, b;                              // each part begins like a swizzle
 };

@@ -1,15 +1,12 @@
 """A kernel of gl.matmul besides the rungs: float32 by tensor cores of 16 bits."""
 
-from dataclasses import replace
-from functools import lru_cache
-
 from gemmlab.ladder.launch import Launch, Target, Workspace
-from gemmlab.ladder.precision import FLOAT32, SINGLE, Precision
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Planted, Rung
+from gemmlab.ladder.rung import Rung
 from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, operations, ops
-from gemmlab.lessons.emulated_fp32.model import STAGE_K, WAYS, WGMMA_K, Way
+from gemmlab.lessons.emulated_fp32.model import STAGE_K, WAYS, Way
+from gemmlab.lessons.emulated_fp32.splits import precision_of
 from gemmlab.lessons.tma_wgmma.rung import (
     ARCH,
     BARRIER_BYTES,
@@ -71,29 +68,6 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     ]  # fmt: skip
 
 
-@lru_cache
-def _precision(way: int, promote: int) -> Precision:
-    """float32, with how many roundings of it the sums cost at most: see docs/bounds.md."""
-    how, u = WAYS[way], FLOAT32.unit_roundoff
-
-    def errors(k: int) -> tuple[float, float]:
-        of_part = 2.0**-11 if how.scales else 2.0**-8  # of a number, at most, what is left after it
-        left_out = 2 * of_part**how.parts / u if how.parts == 2 else 0.0
-        pairs = [(i, j) for i in range(how.parts) for j in range(how.parts)]
-        dropped = sum(of_part ** (i + j) for i, j in pairs if i + j > how.order) / u
-        if how.scales:
-            left_out += k  # of small ones, see `lost`
-        # An instruction cuts 17 terms off 25 bits below the largest, and the sum to 24 bits.
-        cut = (17 * 2.0**-25 + 2.0**-23) / u
-        steps = STAGE_K // WGMMA_K * ceil_div(k, STAGE_K)
-        largest = cut * min(promote // WGMMA_K, steps) * (1 + of_part) ** 2
-        smaller = sum(of_part ** (i + j) for i, j in how.corrections) * (1 + of_part) ** 2
-        corrections = cut * steps * len(how.corrections) * smaller
-        return left_out + dropped + largest + corrections + ceil_div(k, promote) + 3, u
-
-    return replace(SINGLE, errors=errors, on_tensor_cores=True)
-
-
 def _bytes(problem: Problem, s: Settings) -> int:
     """A and B are read, their parts written and read once for each column or row of tiles."""
     m, n, k = problem.shape
@@ -119,8 +93,8 @@ EMULATED = Rung(
     constraints=(),
     model_bytes=_bytes,
     needs_arch=lambda s: ARCH,
-    precision=_precision(0, 128),
-    by_type=lambda s: _precision(s["WAY"], s["PROMOTE"]),
+    precision=precision_of(0, 128),
+    by_type=lambda s: precision_of(s["WAY"], s["PROMOTE"]),
     ops=ops,
     by_wgmma=True,
 )
