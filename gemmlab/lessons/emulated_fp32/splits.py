@@ -6,7 +6,7 @@ is what part i left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -14,11 +14,12 @@ import numpy as np
 
 from gemmlab.kernel import bounds
 from gemmlab.kernel.bounds import OF_16_BITS
-from gemmlab.ladder.precision import FLOAT32, Precision
-from gemmlab.lessons.emulated_fp32.model import LEAST_EXPONENT, WAYS, Way
+from gemmlab.ladder.precision import FLOAT32, SINGLE, Precision
+from gemmlab.lessons.emulated_fp32.model import WAYS, Way
 
 # An instruction's loss as a share of the sizes of all that it adds: 17 terms and their sum.
 A_STEP = (OF_16_BITS.depth + 1) * OF_16_BITS.aligned + OF_16_BITS.kept
+LEAST = 2.0**-102  # 24 bits above what is taken for 0
 SLACK = 1.02  # for products of what is small with what is small
 
 
@@ -27,8 +28,8 @@ class Split:
     """As shares of a number: `v`, the largest second part, and `rest`, what no part has; as a share
     of a product, `dropped`, products of parts that are not computed.
 
-    They hold from `least` on, of FP16 as a share of the row's largest number; of smaller numbers
-    they are shares of that.
+    They hold from `least` on, of FP16 a share of the row's largest number; of smaller numbers they
+    are shares of that.
     """
 
     v: float
@@ -38,26 +39,23 @@ class Split:
 
 
 SPLITS = {
-    "BF16×6": Split(2.0**-8, 2.0**-24, 2 * 2.0**-25 + 2.0**-34, 2.0**-110),
+    "BF16×6": Split(2.0**-8, 2.0**-24, 2 * 2.0**-25 + 2.0**-34, LEAST),
     "FP16×3": Split(2.0**-11, 2.0**-23, 2.0**-22, 2.0**-27),
-    "BF16×3": Split(2.0**-8, 2.0**-17, 2.0**-16, 2.0**-110),
-    "BF16×9": Split(2.0**-8, 2.0**-24, 0.0, 2.0**-110),
+    "BF16×3": Split(2.0**-8, 2.0**-17, 2.0**-16, LEAST),
+    "BF16×9": Split(2.0**-8, 2.0**-24, 0.0, LEAST),
 }
 
 
 @cache
 def precision_of(way: int, promote: int) -> Precision:
-    """Of C by the way of this number in WAYS, sums promoted after so many of K, 0 for never."""
+    """float32 by the way of this number in WAYS, sums promoted after so many of K, 0 for never."""
 
     def errors(k: int) -> tuple[float, float]:
         """Roundings to float32: a promotion each, the corrections, and their scale."""
         return SLACK * (-(-k // (promote or k or 1)) + 2), FLOAT32.unit_roundoff
 
-    how = WAYS[way]
-    name = f"float32 by {how.name}" + (f", sums of {promote}" if promote else ", one sum")
-    lost_by = partial(lost, how, promote)
-    return Precision(
-        name, FLOAT32, FLOAT32, FLOAT32, FLOAT32, errors, on_tensor_cores=True, lost=lost_by
+    return replace(
+        SINGLE, errors=errors, on_tensor_cores=True, lost=partial(lost, WAYS[way], promote)
     )
 
 
@@ -79,5 +77,5 @@ def lost(how: Way, promote: int, A: Any, B: Any) -> Any:
 def _least(how: Way, split: Split, sizes: Any, axis: int) -> Any:
     """The number from which `split` holds: for all, or for each row of A or column of B."""
     if not how.scales:
-        return split.least
-    return split.least * np.maximum(sizes.max(axis=axis, keepdims=True), 2.0**LEAST_EXPONENT)
+        return LEAST
+    return np.maximum(split.least * sizes.max(axis=axis, keepdims=True), LEAST)
