@@ -52,17 +52,17 @@ def parts_of_bits(x: float) -> Picture:
     left, top = MARGIN + 0.75, fig.top + TOP
     wide, tall = BITS + 2, len(rows)
     ax = bare(fig.add_axes_at(left, top, wide * CELL, tall * ROW, gid="bits"), wide, tall)
-    for row, (name, value, colour) in enumerate(rows):
+    for row, (name, number_shown, colour) in enumerate(rows):
         fig.text_at(MARGIN, top + (row + 0.5) * ROW, name, size=NORMAL, va="center")
-        sign = "−" if value < 0 else "+"
+        sign = "−" if number_shown < 0 else "+"
         ax.text(0.4, row + 0.5, sign, ha="center", va="center", size=NORMAL)
-        whole = round(abs(value) / 2.0**last)
+        whole = round(abs(number_shown) / 2.0**last)
         first = whole.bit_length() - 1
         low = max(0, first - 7) if row else 0
         for bit in range(first, low - 1, -1):
-            one = whole >> bit & 1
-            look = {"facecolor": style.tint(colour, 0.6 if one else 0.12), "edgecolor": colour}
-            box(ax, BITS - bit, row + 0.08, 0.9, 0.8, str(one), gid=f"{name} bit {bit}", **look)
+            value = whole >> bit & 1
+            look = {"facecolor": style.tint(colour, 0.6 if value else 0.12), "edgecolor": colour}
+            box(ax, BITS - bit, row + 0.08, 0.9, 0.8, str(value), gid=f"{name} bit {bit}", **look)
     for x, words in ((MARGIN, "bits, the largest at the left"), (GRID_LEFT, "products")):
         fig.text_at(x, fig.top, words, size=NORMAL, weight="bold")
     _draw_products(fig.add_axes_at(GRID_LEFT, top, 3 * GRID, 3 * GRID, gid="products"))

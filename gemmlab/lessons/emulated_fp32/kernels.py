@@ -86,6 +86,7 @@ EMULATED = Rung(
         Parameter("PROMOTE", 128, (64, 128, 256, 1024), "of K, after which sums are promoted"),
         *operations(),
     ),
+    inner_loop=(("// One interval.", "promote(totals, largest);"),),
     tile=lambda s: (TILE, TILE),
     depth=lambda s: STAGE_K,
     cluster_tiles=lambda s: (CLUSTER, 1),

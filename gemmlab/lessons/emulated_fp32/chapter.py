@@ -1,0 +1,13 @@
+"""Notebook 23 among those of the series."""
+
+from gemmlab.notebook.series import Chapter
+from gemmlab.plots import thumbnails
+
+CHAPTER = Chapter(
+    name="23_emulated_fp32",
+    title="FP32 from tensor cores",
+    idea="each float is the sum of parts of 16 bits, and a few products of parts have FP32's "
+    "accuracy",
+    draw=lambda: thumbnails.parts_thumbnail(3),
+    alt="A bar, the bits of a float, and below it the three parts that have them.",
+)
