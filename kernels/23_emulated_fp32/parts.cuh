@@ -62,8 +62,9 @@ __device__ __forceinline__ float part_to_float(unsigned short part)
     return value;
 }
 
-// The next part of two neighbours, and what is left of them. Where a number is not finite, its
-// first part has all of it. The largest finite ones would become infinite in bfloat16.
+// The next part of two neighbours, and what is left of them. The first part of a number is finite if
+// the number is: the largest would become infinite in bfloat16. Of others, the first part alone
+// counts.
 __device__ __forceinline__ unsigned take_part(float& first, float& second)
 {
     constexpr float LARGEST = DTYPE == 1 ? 3.38953139e38f : 65504.0f;
@@ -71,7 +72,7 @@ __device__ __forceinline__ unsigned take_part(float& first, float& second)
         return is_finite(number) ? fminf(fmaxf(number, -LARGEST), LARGEST) : number;
     };
     const auto left = [](float number, unsigned short part) {
-        return is_finite(number) ? (number - part_to_float(part)) * (1 / PART_STEP) : 0.0f;
+        return (number - part_to_float(part)) * (1 / PART_STEP);
     };
     const unsigned pair = round_to_parts(rounded(first), rounded(second));
     first = left(first, pair & 0xffff);

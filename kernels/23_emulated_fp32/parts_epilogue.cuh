@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_tile(const Accumulators& totals,
         float results[2];
         #pragma unroll
         for (int j = 0; j < 2; ++j) {
-            // With an infinite total, corrections may be NaN, as 0 times infinity is.
+            // Corrections of what is not finite mean nothing.
             float product = totals[i + j];
             if (is_finite(product)) product = fmaf(corrections[i + j], PART_STEP, product);
             // Beyond N there are zeros, and exponents.

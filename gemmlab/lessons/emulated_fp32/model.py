@@ -66,7 +66,7 @@ def split(x: np.ndarray, way: int) -> tuple[list[np.ndarray], np.ndarray]:
 
     Parts are float32 (rows, K) with values of the 16-bit type. Exponents are int (rows,), 0 where
     nothing is scaled: x is about 2**exponent * (part 0 + step * part 1 + step**2 * part 2). Of
-    what is not finite, part 0 has all, and the others are 0.
+    what is not finite, part 0 alone counts.
     """
     how = WAYS[way]
     exponents = np.zeros(len(x), int)
@@ -78,8 +78,7 @@ def split(x: np.ndarray, way: int) -> tuple[list[np.ndarray], np.ndarray]:
         parts = []
         for _ in range(how.parts):
             parts.append(_rounded(rest, how.element))
-            left = _flushed(rest - parts[-1]) * f4(1 / how.step)
-            rest = np.where(np.isfinite(rest), left, f4(0))
+            rest = _flushed(rest - parts[-1]) * f4(1 / how.step)
     return parts, exponents
 
 

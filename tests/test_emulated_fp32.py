@@ -1,0 +1,317 @@
+"""23_emulated_fp32: the bits of its model, special values, planted mistakes, gl.matmul's `by`."""
+
+from functools import lru_cache
+
+import corpus
+import numpy as np
+import pytest
+
+import gemmlab as gl
+from gemmlab.kernel.arguments import ArgumentError
+from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.in_simulator import findings_of
+from gemmlab.kernel.operands import Operands, random_matrix
+from gemmlab.ladder import Problem
+from gemmlab.lessons.emulated_fp32 import model
+from gemmlab.lessons.emulated_fp32.kernels import EMULATED
+from gemmlab.products.choosing import choose
+from ptxsim.arithmetic.multiply_add import fma
+
+F4 = np.float32
+LARGEST = np.finfo(F4).max
+BF16X6, FP16X3, BF16X3, BF16X9 = range(len(model.WAYS))
+every_way = pytest.mark.parametrize("way", range(4), ids=lambda way: model.WAYS[way].name)
+
+
+def kernel_of(way=BF16X6, text=None, **settings):
+    """A cluster of two blocks computes all tiles."""
+    load = gl.load if text is None else (lambda name, **how: gl.from_source(text, name, **how))
+    return load(EMULATED.name, WAY=way, **settings).scheduled_for(1)
+
+
+def run(kernel, A, B, alpha=1.0, beta=0.0, C=None):
+    """C, what `lost` is then, and findings; A and B as they are multiplied."""
+    m, k, n = *A.shape, B.shape[1]
+    stored = [
+        np.ascontiguousarray(X.T if how == "T" else X)
+        for X, how in zip((A, B), kernel.ops, strict=True)
+    ]
+    C, lost = np.full((m, n), np.nan, F4) if C is None else C.copy(), np.zeros(1, np.int32)
+    operands = Operands(
+        Problem(m, n, k, ops=kernel.ops), kernel.precision, *stored, C, lost=lost
+    )  # fmt: skip
+    findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
+    return C, int(lost[0]), findings
+
+
+def matrices(m, n, k, seed=23):
+    return random_matrix(m, k, seed), random_matrix(k, n, seed + 1)
+
+
+def same_bits(C, expected):
+    return np.array_equal(C, expected, equal_nan=True)
+
+
+# ---- the model -----------------------------------------------------------------------------------
+
+
+def test_parts_of_bfloat16_add_up_to_each_number():
+    x = random_matrix(3, 4000, 5) * np.exp2(np.arange(3) * 60 - 60).astype(F4)[:, None]
+    x[0, :3] = LARGEST, -LARGEST, 2.0**-102
+    (a, b, c), exponents = model.split(x, BF16X6)
+    assert (a.astype(float) + b + c == x).all() and not exponents.any()
+    for part in (a, b, c):
+        assert not (part.view(np.uint32) & 0xFFFF).any()
+
+
+def test_scaled_parts_of_float16_leave_out_an_ulp():
+    x = random_matrix(4, 4000, 6) * np.array([[1e-30], [1e-3], [1], [1e30]], F4)
+    (a, b), exponents = model.split(x, FP16X3)
+    both = (a + b * 2.0**-11) * np.exp2(exponents.astype(float))[:, None]
+    assert (abs(both - x) <= 2.0**-23 * abs(x)).all()
+    assert (abs(a).max(axis=1) >= 2.0**14).all() and (abs(a) <= 2.0**15).all()
+    for part in (a, b):
+        assert (part.astype(np.float16) == part).all()
+
+
+# ---- the kernel's bits ---------------------------------------------------------------------------
+
+SHAPES = ((1, 1, 1), (1, 130, 64), (129, 1, 65), (300, 140, 150), (5, 7, 129))
+
+
+@every_way
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_each_way_has_the_bits_of_the_model(way, shape):
+    A, B = matrices(*shape)
+    promote = 64 if shape[0] % 2 else 128
+    C, lost, findings = run(kernel_of(way, PROMOTE=promote), A, B)
+    assert findings == () and lost == 0
+    assert same_bits(C, model.product(A, B, way, promote))
+
+
+@pytest.mark.parametrize("ops", ["NN", "NT", "TN", "TT"])
+def test_operands_may_be_stored_transposed(ops):
+    A, B = matrices(131, 33, 70)
+    for way in (BF16X6, FP16X3):
+        stored = {f"OP_{which}": int(how == "T") for which, how in zip("AB", ops, strict=True)}
+        C, _, findings = run(kernel_of(way, **stored), A, B)
+        assert findings == () and same_bits(C, model.product(A, B, way, 128))
+
+
+@pytest.mark.parametrize("n", [30, 31])
+def test_alpha_and_beta(n):
+    """Stored in pairs, and one by one where rows begin off 8 bytes."""
+    A, B = matrices(70, n, 100)
+    before = random_matrix(70, n, 9)
+    C, _, findings = run(kernel_of(), A, B, -1.5, 0.75, before)
+    product = model.product(A, B, BF16X6, 128) * F4(-1.5)
+    expected = fma(0.75, before.astype(float), product)
+    assert findings == () and same_bits(C, expected)
+
+
+def test_all_sums_are_in_one_interval_or_in_many():
+    A, B = matrices(30, 40, 400)
+    many, single = (run(kernel_of(BF16X3, PROMOTE=promote), A, B)[0] for promote in (64, 1024))
+    assert same_bits(many, model.product(A, B, BF16X3, 64))
+    assert same_bits(single, model.product(A, B, BF16X3, 0))
+    assert not same_bits(many, single)
+
+
+def test_a_k_of_zero():
+    before = random_matrix(5, 6, 1)
+    C, lost, findings = run(kernel_of(FP16X3), *matrices(5, 6, 0), 1.0, 0.5, before)
+    assert findings == () and lost == 0 and same_bits(C, F4(0.5) * before)
+
+
+@every_way
+def test_every_element_is_within_the_bound(way):
+    A, B = matrices(65, 70, 500)
+    A *= np.exp2(random_matrix(65, 500, 3) * 6).astype(F4)
+    kernel = kernel_of(way)
+    C, lost, _ = run(kernel, A, B)
+    A, B = A.astype(float), B.astype(float)
+    error = abs(C - reference(A, B, None, 1.0, 0.0))
+    assert lost == 0 and (error <= error_bound(A, B, None, 1.0, 0.0, kernel.precision)).all()
+
+
+def test_the_rung_is_right_where_matrices_have_gaps():
+    for way in (BF16X6, FP16X3):
+        kernel = kernel_of(way)
+        for shape, gap in (((129, 65, 33), 3), ((70, 66, 80), 4)):
+            case = gl.kernel.verify.check(kernel, *shape, 0.5, 2.0, seed=1, gap=gap)
+            assert case.passed, case
+
+
+# ---- special values ------------------------------------------------------------------------------
+
+
+def by_float32(A, B):
+    with np.errstate(all="ignore"):
+        return sum(A[:, k : k + 1] * B[k : k + 1] for k in range(A.shape[1]))
+
+
+@every_way
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_what_is_not_finite_is_as_in_float32_and_lost_is_set(way, value):
+    A, B = matrices(6, 8, 70)
+    A[2, 5], B[5, 1], B[5, 2], B[5, 3] = value, 0, 1, -1
+    C, lost, _ = run(kernel_of(way), A, B)
+    expected = by_float32(A, B)
+    finite = np.isfinite(expected)
+    assert lost == 1 and same_bits(C[~finite], expected[~finite]) and not finite[2].any()
+    assert same_bits(C, model.product(A, B, way, 128))
+    assert np.isfinite(C[finite]).all()
+
+
+@pytest.mark.parametrize("way", [BF16X6, FP16X3, BF16X9])
+def test_the_largest_numbers_are_no_infinities(way):
+    A = np.array([[LARGEST, 0], [-LARGEST, 0]], F4)
+    B = np.array([[1, 0.5, 2.0**-20], [0, 0, 0]], F4)
+    C, lost, _ = run(kernel_of(way), A, B)
+    assert lost == 0 and (abs(C / (A.astype(float) @ B) - 1) <= 2.0**-21).all()
+    if way in (BF16X6, BF16X9):
+        assert same_bits(C, A @ B)
+
+
+def test_lost_is_set_where_parts_overflow():
+    """1.998 * 2**126 is 2**127 in bfloat16, and twice that is infinite."""
+    A, B = np.array([[1.998 * 2.0**126]], F4), np.array([[2]], F4)
+    C, lost, _ = run(kernel_of(), A, B)
+    assert np.isinf(C[0, 0]) and np.isfinite((A @ B)[0, 0]) and lost == 1
+    C, lost, _ = run(kernel_of(FP16X3), A, B)
+    assert lost == 0 and C[0, 0] == pytest.approx(float((A @ B)[0, 0]), rel=1e-6)
+
+
+@pytest.mark.parametrize("value", [1e-45, 1e-40, 2.0**-126, 2.0**-103])
+@pytest.mark.parametrize("of_a", [True, False])
+def test_lost_is_set_where_a_number_is_too_small(value, of_a):
+    for way in (BF16X6, FP16X3):
+        A, B = matrices(6, 8, 70)
+        (A if of_a else B)[3, 4] = value
+        C, lost, _ = run(kernel_of(way), A, B)
+        assert lost == 1 and same_bits(C, model.product(A, B, way, 128))
+        assert model.lost(A, way, 70) == of_a and model.lost(B.T, way, 70) != of_a
+
+
+def test_lost_says_what_the_range_of_a_row_costs():
+    """Of FP16, what is smaller than float32 could keep beside the largest of its row."""
+    for exponent, is_lost in ((-30, False), (-31, False), (-32, True)):
+        A, B = np.ones((2, 64), F4), np.ones((64, 2), F4)
+        A[1, 5] = 2.0**exponent
+        _, lost, _ = run(kernel_of(FP16X3), A, B)
+        assert (lost == 1) == is_lost == model.lost(A, FP16X3, 64)
+        assert run(kernel_of(BF16X6), A, B)[1] == 0
+
+
+def test_rows_of_small_numbers_are_scaled():
+    A, B = matrices(4, 5, 70)
+    A *= F4(2.0**-90)
+    B *= F4(2.0**80)
+    C, lost, _ = run(kernel_of(FP16X3), A, B)
+    assert lost == 0 and same_bits(C, model.product(A, B, FP16X3, 128))
+    assert same_bits(C * F4(2.0**10), model.product(*matrices(4, 5, 70), FP16X3, 128))
+
+
+# ---- planted mistakes ----------------------------------------------------------------------------
+
+MISTAKES = {
+    "no fence before wgmma": (BF16X6, "wgmma_fence();", ""),
+    "the wrong parity": (
+        BF16X6, "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);",
+        "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity ^ 1);",
+    ),
+    "no barrier after the mbarriers": (BF16X6, "cluster_sync_relaxed();", ""),
+    "a stage released while it is multiplied": (
+        BF16X6, "wgmma_wait<1>();             // all", "// all",
+    ),
+    "sums promoted before they are there": (
+        BF16X6, "wgmma_wait<1>();                 // the", "// the",
+    ),
+    "a block that ends too soon": (
+        BF16X6, "for (int s = 0; s < STAGES; ++s, state.advance())",
+        "for (int s = 0; s < 0; ++s, state.advance())",
+    ),
+    "the same share of B from both blocks": (
+        BF16X6, "shared_address(stage.b) + rank * SHARE", "shared_address(stage.b)",
+    ),
+    "chunks that are not swizzled": (BF16X6, "(chunk ^ row % 8) * 16", "chunk * 16"),
+    "the largest corrections left out": (BF16X6, "order > 0; --order", "order > 1; --order"),
+    "columns that are not unscaled": (
+        FP16X3, "exponents_a[row] + exponents_b[col + j]", "exponents_a[row]",
+    ),
+    "a largest that is not there yet": (
+        FP16X3, "atomicMax(&largest[in_block], bits);\n        __syncthreads();",
+        "atomicMax(&largest[in_block], bits);",
+    ),
+}  # fmt: skip
+
+
+@lru_cache
+def without_mistake(way):
+    """Its text, A, B, and C, which is right."""
+    text = corpus.self_contained(EMULATED.path.read_text(encoding="utf-8"))
+    A, B = matrices(130, 20, 200)
+    C, _, findings = run(kernel_of(way, text), A, B)
+    assert findings == () and same_bits(C, model.product(A, B, way, 128))
+    return text, A, B, C
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name):
+    way, old, new = MISTAKES[name]
+    text, A, B, right = without_mistake(way)
+    assert text.count(old) == 1
+    C, _, findings = run(kernel_of(way, text.replace(old, new)), A, B)
+    assert findings or not same_bits(C, right)
+
+
+# ---- gl.matmul -----------------------------------------------------------------------------------
+
+
+def test_gl_matmul_multiplies_by_tensor_cores_where_it_is_told():
+    A, B = matrices(70, 30, 100)
+    expected, lost = model.product(A, B, BF16X6, 128), np.zeros(1, np.int32)
+    out = np.empty((70, 30), F4)
+    assert gl.matmul(A, B, by="tensor cores", out=out, lost=lost) is out
+    assert same_bits(out, expected) and lost[0] == 0
+    assert same_bits(gl.matmul(A.T.copy(), B, by="tensor cores", transpose_a=True), expected)
+    assert same_bits(gl.matmul(A.T.copy().T, B[:, ::1], by="tensor cores"), expected)
+    C = random_matrix(70, 30, 4)
+    both = gl.matmul(A, B, 2.0, 0.5, C, by="tensor cores")
+    assert same_bits(both, fma(0.5, C.astype(float), F4(2) * expected))
+    gl.matmul(A * F4(np.inf), B, by="tensor cores", lost=lost)
+    assert lost[0] == 1
+    assert not same_bits(gl.matmul(A, B), expected)
+
+
+def test_choose_names_the_kernel():
+    chosen = choose((512, 512, 512), by="tensor cores")
+    assert chosen.rung == EMULATED.name and chosen.dtype == "float32"
+    assert "SGEMM" in repr(chosen)
+    with pytest.raises(gl.IllegalSetting, match="for float32"):
+        choose((512, 512, 512), "float16", by="tensor cores")
+
+
+@pytest.mark.parametrize(
+    "how, message",
+    [
+        ({"by": "magic"}, "by is 'magic'"),
+        ({"by": ["tensor cores"]}, "by is \\['tensor cores'\\]"),
+        ({"by": "tensor cores", "bias": np.ones(5, F4)}, "without batches, bias"),
+        ({"by": "tensor cores", "activation": "ReLU"}, "without batches, bias"),
+        ({"by": "tensor cores", "lost": np.zeros(1)}, "lost is float64"),
+        ({"by": "tensor cores", "lost": np.zeros(2, np.int32)}, "lost is int32"),
+        ({"lost": np.zeros(1, np.int32)}, "no use for `lost`"),
+    ],
+)
+def test_what_is_not_taken_is_refused(how, message):
+    A, B = matrices(3, 5, 4)
+    with pytest.raises(ArgumentError, match=message):
+        gl.matmul(A, B, **how)
+
+
+def test_other_types_and_batches_are_refused():
+    A, B = matrices(3, 5, 4)
+    for pair in ((A.astype(np.float16), B.astype(np.float16)), (A[None], B[None])):
+        with pytest.raises(ArgumentError, match="is for float32"):
+            gl.matmul(*pair, by="tensor cores")
