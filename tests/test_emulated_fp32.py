@@ -11,6 +11,7 @@ from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.kernel.operands import Operands, random_matrix
+from gemmlab.kernel.verify import check
 from gemmlab.ladder import Problem
 from gemmlab.lessons.emulated_fp32 import model
 from gemmlab.lessons.emulated_fp32.kernels import EMULATED
@@ -76,26 +77,20 @@ def test_scaled_parts_of_float16_leave_out_an_ulp():
 
 # ---- the kernel's bits ---------------------------------------------------------------------------
 
-SHAPES = ((1, 1, 1), (1, 130, 64), (129, 1, 65), (300, 140, 150), (5, 7, 129))
+CASES = (
+    (BF16X6, (300, 140, 150), "NN"), (BF16X6, (5, 7, 129), "TT"), (BF16X6, (1, 130, 64), "NT"),
+    (FP16X3, (129, 1, 65), "NN"), (FP16X3, (33, 70, 70), "TN"), (BF16X3, (1, 1, 1), "NN"),
+    (BF16X9, (131, 33, 70), "NN"),
+)  # fmt: skip
 
 
-@every_way
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_each_way_has_the_bits_of_the_model(way, shape):
+@pytest.mark.parametrize("way, shape, ops", CASES, ids=str)
+def test_the_kernel_has_the_bits_of_the_model(way, shape, ops):
+    stored = {f"OP_{which}": int(how == "T") for which, how in zip("AB", ops, strict=True)}
     A, B = matrices(*shape)
-    promote = 64 if shape[0] % 2 else 128
-    C, lost, findings = run(kernel_of(way, PROMOTE=promote), A, B)
+    C, lost, findings = run(kernel_of(way, PROMOTE=64, **stored), A, B)
     assert findings == () and lost == 0
-    assert same_bits(C, model.product(A, B, way, promote))
-
-
-@pytest.mark.parametrize("ops", ["NN", "NT", "TN", "TT"])
-def test_operands_may_be_stored_transposed(ops):
-    A, B = matrices(131, 33, 70)
-    for way in (BF16X6, FP16X3):
-        stored = {f"OP_{which}": int(how == "T") for which, how in zip("AB", ops, strict=True)}
-        C, _, findings = run(kernel_of(way, **stored), A, B)
-        assert findings == () and same_bits(C, model.product(A, B, way, 128))
+    assert same_bits(C, model.product(A, B, way, 64))
 
 
 @pytest.mark.parametrize("n", [30, 31])
@@ -125,8 +120,8 @@ def test_a_k_of_zero():
 
 @every_way
 def test_every_element_is_within_the_bound(way):
-    A, B = matrices(65, 70, 500)
-    A *= np.exp2(random_matrix(65, 500, 3) * 6).astype(F4)
+    A, B = matrices(65, 70, 200)
+    A *= np.exp2(random_matrix(65, 200, 3) * 6).astype(F4)
     kernel = kernel_of(way)
     C, lost, _ = run(kernel, A, B)
     A, B = A.astype(float), B.astype(float)
@@ -134,12 +129,10 @@ def test_every_element_is_within_the_bound(way):
     assert lost == 0 and (error <= error_bound(A, B, None, 1.0, 0.0, kernel.precision)).all()
 
 
-def test_the_rung_is_right_where_matrices_have_gaps():
-    for way in (BF16X6, FP16X3):
-        kernel = kernel_of(way)
-        for shape, gap in (((129, 65, 33), 3), ((70, 66, 80), 4)):
-            case = gl.kernel.verify.check(kernel, *shape, 0.5, 2.0, seed=1, gap=gap)
-            assert case.passed, case
+@pytest.mark.parametrize("way, shape, gap", [(BF16X6, (129, 65, 33), 3), (FP16X3, (70, 66, 80), 4)])
+def test_matrices_may_have_gaps(way, shape, gap):
+    case = check(kernel_of(way), *shape, 0.5, 2.0, seed=1, gap=gap)
+    assert case.passed, case
 
 
 # ---- special values ------------------------------------------------------------------------------
@@ -150,17 +143,16 @@ def by_float32(A, B):
         return sum(A[:, k : k + 1] * B[k : k + 1] for k in range(A.shape[1]))
 
 
-@every_way
-@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_is_as_in_float32_and_lost_is_set(way, value):
+@pytest.mark.parametrize("way", [BF16X6, FP16X3])
+def test_what_is_not_finite_is_as_in_float32_and_lost_is_set(way):
     A, B = matrices(6, 8, 70)
-    A[2, 5], B[5, 1], B[5, 2], B[5, 3] = value, 0, 1, -1
+    A[2:5, 5], B[5, 1], B[5, 2], B[5, 3] = (np.inf, -np.inf, np.nan), 0, 1, -1
     C, lost, _ = run(kernel_of(way), A, B)
     expected = by_float32(A, B)
     finite = np.isfinite(expected)
-    assert lost == 1 and same_bits(C[~finite], expected[~finite]) and not finite[2].any()
+    assert lost == 1 and same_bits(C[~finite], expected[~finite])
+    assert (finite == ~np.isin(np.arange(6), (2, 3, 4))[:, None]).all()
     assert same_bits(C, model.product(A, B, way, 128))
-    assert np.isfinite(C[finite]).all()
 
 
 @pytest.mark.parametrize("way", [BF16X6, FP16X3, BF16X9])
@@ -182,8 +174,7 @@ def test_lost_is_set_where_parts_overflow():
     assert lost == 0 and C[0, 0] == pytest.approx(float((A @ B)[0, 0]), rel=1e-6)
 
 
-@pytest.mark.parametrize("value", [1e-45, 1e-40, 2.0**-126, 2.0**-103])
-@pytest.mark.parametrize("of_a", [True, False])
+@pytest.mark.parametrize("value, of_a", [(1e-45, True), (2.0**-103, False)])
 def test_lost_is_set_where_a_number_is_too_small(value, of_a):
     for way in (BF16X6, FP16X3):
         A, B = matrices(6, 8, 70)
@@ -195,12 +186,12 @@ def test_lost_is_set_where_a_number_is_too_small(value, of_a):
 
 def test_lost_says_what_the_range_of_a_row_costs():
     """Of FP16, what is smaller than float32 could keep beside the largest of its row."""
-    for exponent, is_lost in ((-30, False), (-31, False), (-32, True)):
+    for exponent, is_lost in ((-31, False), (-32, True)):
         A, B = np.ones((2, 64), F4), np.ones((64, 2), F4)
         A[1, 5] = 2.0**exponent
         _, lost, _ = run(kernel_of(FP16X3), A, B)
         assert (lost == 1) == is_lost == model.lost(A, FP16X3, 64)
-        assert run(kernel_of(BF16X6), A, B)[1] == 0
+    assert run(kernel_of(BF16X6), A, B)[1] == 0
 
 
 def test_rows_of_small_numbers_are_scaled():
@@ -227,18 +218,8 @@ MISTAKES = {
     "sums promoted before they are there": (
         BF16X6, "wgmma_wait<1>();                 // the", "// the",
     ),
-    "a block that ends too soon": (
-        BF16X6, "for (int s = 0; s < STAGES; ++s, state.advance())",
-        "for (int s = 0; s < 0; ++s, state.advance())",
-    ),
-    "the same share of B from both blocks": (
-        BF16X6, "shared_address(stage.b) + rank * SHARE", "shared_address(stage.b)",
-    ),
     "chunks that are not swizzled": (BF16X6, "(chunk ^ row % 8) * 16", "chunk * 16"),
     "the largest corrections left out": (BF16X6, "order > 0; --order", "order > 1; --order"),
-    "columns that are not unscaled": (
-        FP16X3, "exponents_a[row] + exponents_b[col + j]", "exponents_a[row]",
-    ),
     "a largest that is not there yet": (
         FP16X3, "atomicMax(&largest[in_block], bits);\n        __syncthreads();",
         "atomicMax(&largest[in_block], bits);",
@@ -272,10 +253,8 @@ def test_gl_matmul_multiplies_by_tensor_cores_where_it_is_told():
     A, B = matrices(70, 30, 100)
     expected, lost = model.product(A, B, BF16X6, 128), np.zeros(1, np.int32)
     out = np.empty((70, 30), F4)
-    assert gl.matmul(A, B, by="tensor cores", out=out, lost=lost) is out
+    assert gl.matmul(A.T.copy(), B, by="tensor cores", transpose_a=True, out=out, lost=lost) is out
     assert same_bits(out, expected) and lost[0] == 0
-    assert same_bits(gl.matmul(A.T.copy(), B, by="tensor cores", transpose_a=True), expected)
-    assert same_bits(gl.matmul(A.T.copy().T, B[:, ::1], by="tensor cores"), expected)
     C = random_matrix(70, 30, 4)
     both = gl.matmul(A, B, 2.0, 0.5, C, by="tensor cores")
     assert same_bits(both, fma(0.5, C.astype(float), F4(2) * expected))
