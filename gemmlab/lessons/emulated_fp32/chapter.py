@@ -6,8 +6,7 @@ from gemmlab.plots import thumbnails
 CHAPTER = Chapter(
     name="23_emulated_fp32",
     title="FP32 from tensor cores",
-    idea="each float is the sum of parts of 16 bits, and a few products of parts have FP32's "
-    "accuracy",
+    idea="float32 as sums of parts of 16 bits",
     draw=lambda: thumbnails.parts_thumbnail(3),
     alt="A bar, the bits of a float, and below it the three parts that have them.",
 )
