@@ -90,6 +90,7 @@ def planned(
     dtype: str | None = None, scaling: Scaling | None = None, by: str | None = None,
 ) -> Plan:  # fmt: skip
     """How a call is done, found once for each kind of call. Raises ArgumentError."""
+    key: tuple[Any, ...] | None
     try:
         key = (
             type(A), A.shape, A.strides, A.dtype, layout.begins(A),
