@@ -1,17 +1,17 @@
 // 23  FP32 from tensor cores
-// Idea:    a float32 is the sum of two or three numbers of 16 bits, and a product of two float32 the
-//          sum of a few products of such parts, which tensor cores compute exactly. What limits the
-//          accuracy is how they add: so the products of the largest parts are promoted, which means
-//          added in float32, after every PROMOTE of K, while the others go on.
+// Idea:    a float32 is the sum of two or three numbers of 16 bits, its parts, and a product the
+//          sum of a few products of parts, which tensor cores compute exactly. What limits the
+//          accuracy is how they add: so the sums of the largest products are promoted, which means
+//          added in float32, after every PROMOTE of K, while the other products go on.
 // Before:  18_persistent.cu multiplied 16 bits, and 22_fp32_summit.cu float32 without tensor cores.
 // Launch:  split.cuh first: block (256), grid: a block for every 32 rows of A, to whole tiles of
-//          128, and every 32 columns of B, × any part of K, 1 for WAY 1. Then this kernel: block
-//          (384), grid: whole clusters, at most a block for each SM, and no more than there are
-//          tiles for; dynamic shared memory: Shared.
-// Takes:   any M, N, K, any alignment, float32; A stored M×K or K×M, B K×N or N×K. C = alpha * A @ B
-//          + beta * C. `parts_a`, `parts_b`: TileParts for each tile and BK of A and B, exponents
-//          int for each row or column of whole tiles. `lost` may be null; it is set to 1 where a
-//          product is not finite, or a number too small for its parts. For sm_90a alone.
+//          128, and every 32 columns of B, × any number, which is 1 for WAY 1. Then this kernel:
+//          block (384), grid: whole clusters, at most a block for each SM, and no more than there
+//          are tiles for; dynamic shared memory: Shared.
+// Takes:   any M, N, K, any alignment, float32; A stored M×K or K×M, B K×N or N×K. C = alpha * A @
+//          B + beta * C. `parts_a`, `parts_b`: TileParts for each tile and BK of A and of B;
+//          exponents: int for each row or column of whole tiles. `lost` may be null; it is set to 1
+//          where a product is not finite, or a number too small for its parts. For sm_90a alone.
 
 #ifndef PROMOTE
 #define PROMOTE 128                              // of K, a multiple of 64
@@ -59,7 +59,7 @@ emulated_fp32(const TileParts* parts_a, const TileParts* parts_b, const int* exp
     const int cluster_rows = ceil_div(tile_rows, CLUSTER);
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS, thread = threadIdx.x % WARPGROUP_THREADS;
 
-    // The block's tile, in the cluster's of this number. It may lie below C: then nothing is stored.
+    // The block's tile, in the cluster's of this number. Below C, nothing of it is stored.
     const auto tile_of = [&](int number) {
         const Tile tile = tile_at(number, cluster_rows, tile_cols, GROUP / CLUSTER);
         return Tile{tile.row * CLUSTER + rank, tile.col};
@@ -100,7 +100,7 @@ emulated_fp32(const TileParts* parts_a, const TileParts* parts_b, const int* exp
         allocate_registers();
         for (int number = blockIdx.x / CLUSTER; number < cluster_rows * tile_cols;
              number += clusters) {
-            Accumulators totals = {}, largest = {}, corrections = {};
+            Accumulators totals = {}, corrections = {}, largest;
             for (int k_tile = 0; k_tile < k_tiles;) {
                 // One interval. While its sums are promoted, the tensor cores multiply the others.
                 for (int i = 0; i < PROMOTE / BK && k_tile < k_tiles; ++i, ++k_tile) {

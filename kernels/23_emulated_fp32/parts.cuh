@@ -62,9 +62,8 @@ __device__ __forceinline__ float part_to_float(unsigned short part)
     return value;
 }
 
-// The next part of two neighbours, and what is left of them. The first part of a number is finite if
-// the number is: the largest would become infinite in bfloat16. Of others, the first part alone
-// counts.
+// The next part of two neighbours, and what is left of them. The largest numbers would become
+// infinite in bfloat16. Of what is not finite the first part alone counts.
 __device__ __forceinline__ unsigned take_part(float& first, float& second)
 {
     constexpr float LARGEST = DTYPE == 1 ? 3.38953139e38f : 65504.0f;

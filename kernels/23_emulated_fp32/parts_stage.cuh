@@ -5,7 +5,7 @@
 #include "parts.cuh"
 #include "shared_address.cuh"
 
-#define CLUSTER 2                                // blocks with tiles below one another: they share B
+#define CLUSTER 2                                // blocks, whose tiles in a column share B
 
 struct Stage {
     TileParts a, b;                              // each part begins like a swizzle
