@@ -1,4 +1,4 @@
-"""What parts leave out of a number, where the error of a product comes from, and its limit."""
+"""What parts leave out of a number, and where the error of a product comes from."""
 
 import numpy as np
 import pandas
@@ -9,28 +9,13 @@ from gemmlab.lessons.emulated_fp32.errors import WAYS, Case
 EVERY = 25  # of the numbers from 1 to 2, how many there are to one that is split
 
 
-def parts_of(x: float, way: str) -> pandas.DataFrame:
-    """The parts of a float32, what is left of it after each, and that as a share of it."""
-    number, number_of_way = np.float32([[x]]), WAYS.index(way)
-    parts, exponents = model.split(number, number_of_way)
-    rest, rows = float(number.item()), []
-    for i, part in enumerate(parts):
-        value = float(part.item()) * model.WAYS[number_of_way].step ** i * 2.0 ** exponents.item()
-        rest -= value
-        rows.append({"part": value, "left": rest, "share left": abs(rest / number.item())})
-    return pandas.DataFrame(rows)
-
-
 def left_by_parts() -> pandas.DataFrame:
     """The largest share of a number from 1 to 2 that is left after each part, in BF16 and FP16."""
     numbers = (1 + np.arange(0, 2**23, EVERY) * 2.0**-23).astype(np.float32)[:, None]
     columns = {}
     for way in ("BF16×9", "FP16×3"):
-        how, rest, shares = model.WAYS[WAYS.index(way)], numbers.astype(np.float64), []
-        parts, exponents = model.split(numbers, WAYS.index(way))
-        for i, part in enumerate(parts):
-            rest = rest - part * how.step**i * 2.0 ** exponents[:, None]
-            shares.append((abs(rest) / numbers).max())
+        parts = _values(numbers, WAYS.index(way))
+        shares = [(abs(numbers - sum(parts[:i])) / numbers).max() for i in range(1, len(parts) + 1)]
         columns[way.partition("×")[0]] = pandas.Series(shares, range(1, len(shares) + 1))
     return pandas.DataFrame(columns).rename_axis("parts")
 
