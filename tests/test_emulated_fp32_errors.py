@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from figures import test_it_can_be_read  # noqa: F401
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -163,13 +164,26 @@ def test_the_account_adds_up_to_the_error(record):
     assert account["all else"] < account["sums of the largest parts"] < account["error"] * 1.1
 
 
-def test_figures_show_every_way_and_the_parts():
+def _drawn():
     table = errors.ERRORS.read()
-    marks = {artist.get_gid() for artist in figures.by_data(table).findobj() if artist.get_gid()}
+    some = table[(table["data"] == "uniform") & table["way"].isin(["SGEMM", "BF16×6"])]
+    return {
+        "bits": figures.parts_of_bits(np.pi), "negative": figures.parts_of_bits(-1e-20),
+        "data": figures.by_data(table), "K": figures.over_k(table), "tried": figures.tried(some),
+    }  # fmt: skip
+
+
+@pytest.fixture(params=["bits", "negative", "data", "K", "tried"])
+def figure(request):
+    return _drawn()[request.param]
+
+
+def test_figures_show_every_way_and_the_parts():
+    drawn = _drawn()
+    marks = {artist.get_gid() for artist in drawn["data"].findobj()}
     assert {f"{way}: {row}" for way in ("SGEMM", "TF32", "BF16×6") for row in range(6)} <= marks
-    bits = {artist.get_gid() for artist in figures.parts_of_bits(np.pi).findobj()}
+    bits = {artist.get_gid() for artist in drawn["bits"].findobj()}
     assert {"float32 bit 23", "part 0 bit 23", "part 2 bit 0", "a2 b2"} <= bits
-    assert "1096 times" in figures.over_k(table).caption
 
 
 def test_each_slider_multiplies_and_draws():
