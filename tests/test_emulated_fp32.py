@@ -33,14 +33,10 @@ def kernel_of(way=BF16X6, text=None, **settings):
 def run(kernel, A, B, alpha=1.0, beta=0.0, C=None):
     """C, what `lost` is then, and findings; A and B as they are multiplied."""
     m, k, n = *A.shape, B.shape[1]
-    stored = [
-        np.ascontiguousarray(X.T if how == "T" else X)
-        for X, how in zip((A, B), kernel.ops, strict=True)
-    ]
+    stored = [(X.T if how == "T" else X).copy() for X, how in zip((A, B), kernel.ops, strict=True)]
     C, lost = np.full((m, n), np.nan, F4) if C is None else C.copy(), np.zeros(1, np.int32)
-    operands = Operands(
-        Problem(m, n, k, ops=kernel.ops), kernel.precision, *stored, C, lost=lost
-    )  # fmt: skip
+    problem = Problem(m, n, k, ops=kernel.ops)
+    operands = Operands(problem, kernel.precision, *stored, C, lost=lost)
     findings = findings_of(kernel.simulate(operands, alpha, beta, check=True))
     return C, int(lost[0]), findings
 
@@ -112,12 +108,6 @@ def test_all_sums_are_in_one_interval_or_in_many():
     assert not same_bits(many, single)
 
 
-def test_a_k_of_zero():
-    before = random_matrix(5, 6, 1)
-    C, lost, findings = run(kernel_of(FP16X3), *matrices(5, 6, 0), 1.0, 0.5, before)
-    assert findings == () and lost == 0 and same_bits(C, F4(0.5) * before)
-
-
 @every_way
 def test_every_element_is_within_the_bound(way):
     A, B = matrices(65, 70, 200)
@@ -129,7 +119,10 @@ def test_every_element_is_within_the_bound(way):
     assert lost == 0 and (error <= error_bound(A, B, None, 1.0, 0.0, kernel.precision)).all()
 
 
-@pytest.mark.parametrize("way, shape, gap", [(BF16X6, (129, 65, 33), 3), (FP16X3, (70, 66, 80), 4)])
+@pytest.mark.parametrize(
+    "way, shape, gap",
+    [(BF16X6, (129, 65, 33), 3), (FP16X3, (70, 66, 80), 4), (FP16X3, (5, 6, 0), 0)],
+)
 def test_matrices_may_have_gaps(way, shape, gap):
     case = check(kernel_of(way), *shape, 0.5, 2.0, seed=1, gap=gap)
     assert case.passed, case
@@ -138,17 +131,13 @@ def test_matrices_may_have_gaps(way, shape, gap):
 # ---- special values ------------------------------------------------------------------------------
 
 
-def by_float32(A, B):
-    with np.errstate(all="ignore"):
-        return sum(A[:, k : k + 1] * B[k : k + 1] for k in range(A.shape[1]))
-
-
 @pytest.mark.parametrize("way", [BF16X6, FP16X3])
 def test_what_is_not_finite_is_as_in_float32_and_lost_is_set(way):
     A, B = matrices(6, 8, 70)
     A[2:5, 5], B[5, 1], B[5, 2], B[5, 3] = (np.inf, -np.inf, np.nan), 0, 1, -1
     C, lost, _ = run(kernel_of(way), A, B)
-    expected = by_float32(A, B)
+    with np.errstate(all="ignore"):
+        expected = sum(A[:, k : k + 1] * B[k : k + 1] for k in range(70))
     finite = np.isfinite(expected)
     assert lost == 1 and same_bits(C[~finite], expected[~finite])
     assert (finite == ~np.isin(np.arange(6), (2, 3, 4))[:, None]).all()
@@ -194,13 +183,15 @@ def test_lost_says_what_the_range_of_a_row_costs():
     assert run(kernel_of(BF16X6), A, B)[1] == 0
 
 
-def test_rows_of_small_numbers_are_scaled():
-    A, B = matrices(4, 5, 70)
-    A *= F4(2.0**-90)
-    B *= F4(2.0**80)
-    C, lost, _ = run(kernel_of(FP16X3), A, B)
-    assert lost == 0 and same_bits(C, model.product(A, B, FP16X3, 128))
-    assert same_bits(C * F4(2.0**10), model.product(*matrices(4, 5, 70), FP16X3, 128))
+def test_products_of_small_numbers_are_as_exact():
+    """Some corrections are subnormal there."""
+    for way in (BF16X6, FP16X3):
+        A, B = matrices(4, 5, 70)
+        A, B = A * F4(2.0**-72), B * F4(2.0**-50)
+        C, lost, _ = run(kernel_of(way), A, B)
+        assert lost == 0 and same_bits(C, model.product(A, B, way, 128))
+        A, B = A.astype(float), B.astype(float)
+        assert (abs(C - A @ B) <= 2.0**-21 * (abs(A) @ abs(B))).all()
 
 
 # ---- planted mistakes ----------------------------------------------------------------------------
@@ -225,6 +216,7 @@ MISTAKES = {
         "atomicMax(&largest[in_block], bits);",
     ),
 }  # fmt: skip
+SHOWN_BY_C = "chunks that are not swizzled", "the largest corrections left out"
 
 
 @lru_cache
@@ -243,7 +235,7 @@ def test_a_planted_mistake_is_found(name):
     text, A, B, right = without_mistake(way)
     assert text.count(old) == 1
     C, _, findings = run(kernel_of(way, text.replace(old, new)), A, B)
-    assert findings or not same_bits(C, right)
+    assert not same_bits(C, right) if name in SHOWN_BY_C else findings
 
 
 # ---- gl.matmul -----------------------------------------------------------------------------------
@@ -265,32 +257,25 @@ def test_gl_matmul_multiplies_by_tensor_cores_where_it_is_told():
 
 def test_choose_names_the_kernel():
     chosen = choose((512, 512, 512), by="tensor cores")
-    assert chosen.rung == EMULATED.name and chosen.dtype == "float32"
-    assert "SGEMM" in repr(chosen)
+    assert chosen.rung == EMULATED.name and chosen.dtype == "float32" and "SGEMM" in chosen.why
     with pytest.raises(gl.IllegalSetting, match="for float32"):
         choose((512, 512, 512), "float16", by="tensor cores")
 
 
-@pytest.mark.parametrize(
-    "how, message",
-    [
-        ({"by": "magic"}, "by is 'magic'"),
-        ({"by": ["tensor cores"]}, "by is \\['tensor cores'\\]"),
-        ({"by": "tensor cores", "bias": np.ones(5, F4)}, "without batches, bias"),
-        ({"by": "tensor cores", "activation": "ReLU"}, "without batches, bias"),
-        ({"by": "tensor cores", "lost": np.zeros(1)}, "lost is float64"),
-        ({"by": "tensor cores", "lost": np.zeros(2, np.int32)}, "lost is int32"),
-        ({"lost": np.zeros(1, np.int32)}, "no use for `lost`"),
-    ],
+REFUSED = (
+    ({"by": "magic"}, "by is 'magic'"),
+    ({"by": "tensor cores", "bias": np.ones(5, F4)}, "without batches, bias"),
+    ({"by": "tensor cores", "lost": np.zeros(1)}, "lost is float64"),
+    ({"by": "tensor cores", "lost": np.zeros(2, np.int32)}, "lost is int32"),
+    ({"lost": np.zeros(1, np.int32)}, "no use for `lost`"),
 )
-def test_what_is_not_taken_is_refused(how, message):
-    A, B = matrices(3, 5, 4)
-    with pytest.raises(ArgumentError, match=message):
-        gl.matmul(A, B, **how)
 
 
-def test_other_types_and_batches_are_refused():
+def test_what_is_not_taken_is_refused():
     A, B = matrices(3, 5, 4)
+    for how, message in REFUSED:
+        with pytest.raises(ArgumentError, match=message):
+            gl.matmul(A, B, **how)
     for pair in ((A.astype(np.float16), B.astype(np.float16)), (A[None], B[None])):
         with pytest.raises(ArgumentError, match="is for float32"):
             gl.matmul(*pair, by="tensor cores")

@@ -152,7 +152,7 @@ class Plan:
         if self._again and beta == 0 and bias is None and (out is None or self._fits(out, A, B)):
             return self._run_again(A, B, alpha, out, (*scales, lost))
         kernel, host, stored = self.kernel, isinstance(A, np.ndarray), self.stored
-        same = out is C
+        same, flag = out is C, lost
         C = C if beta != 0 else None
         if bias is not None:
             self._check("bias", bias, (self.problem.n,), SINGLE.name, type(A))
@@ -176,8 +176,6 @@ class Plan:
                     None if X is None else kernel.to_device(X)
                     for X in (A, B, C, bias, lost, *scales)
                 )
-            else:
-                flag = lost
             result = self._room(None if host and kernel.on_gpu else into, C, same)
             self._launch(A, B, result, (bias, *scales, flag), alpha, beta)
             if flag is not lost:

@@ -11,6 +11,15 @@ __device__ __forceinline__ float unscale(float number, int exponent)
     return number * __int_as_float(half + 127 << 23) * __int_as_float(exponent - half + 127 << 23);
 }
 
+// number + PART_STEP * correction. C++ would take a subnormal correction for 0 here, but it may be
+// 2^-8 of the number.
+__device__ __forceinline__ float corrected(float number, float correction)
+{
+    float sum;
+    asm("fma.rn.f32 %0, %1, %2, %3;" : "=f"(sum) : "f"(correction), "f"(PART_STEP), "f"(number));
+    return sum;
+}
+
 // Store the 64 rows of a warpgroup from (m, n) of C on: alpha * (totals + corrections) + beta * C.
 // `lost` is set where the product is not finite, for its parts may be so where it is not.
 __device__ __forceinline__ void store_tile(const Accumulators& totals,
@@ -31,7 +40,7 @@ __device__ __forceinline__ void store_tile(const Accumulators& totals,
         for (int j = 0; j < 2; ++j) {
             // Corrections of what is not finite mean nothing.
             float product = totals[i + j];
-            if (is_finite(product)) product = fmaf(corrections[i + j], PART_STEP, product);
+            if (is_finite(product)) product = corrected(product, corrections[i + j]);
             // Beyond N there are zeros, and exponents.
             if constexpr (SCALED)
                 product = unscale(product, exponents_a[row] + exponents_b[col + j]);

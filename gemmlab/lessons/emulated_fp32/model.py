@@ -116,8 +116,8 @@ def product(A: np.ndarray, B: np.ndarray, way: int, promote: int) -> np.ndarray:
     with np.errstate(invalid="ignore", over="ignore"):
         for sums in _intervals(left[0], right[0], how.element, promote):
             totals = _flushed(totals + _flushed(sums))
-        corrections = _flushed(_corrections(left, right, how).astype(f4))
-        both = _flushed(totals + corrections * f4(how.step))  # exact but for the last addition
+        corrections = _corrections(left, right, how).astype(f4)  # may be subnormal
+        both = totals + corrections * f4(how.step)  # exact but for the addition
         both = np.where(np.isfinite(totals), both, totals).astype(f8)
         return _flushed(np.ldexp(both, of_a[:, None] + of_b).astype(f4))
 
