@@ -21,7 +21,6 @@ from ptxsim.arithmetic.multiply_add import fma
 F4 = np.float32
 LARGEST = np.finfo(F4).max
 BF16X6, FP16X3, BF16X3, BF16X9 = range(len(model.WAYS))
-every_way = pytest.mark.parametrize("way", range(4), ids=lambda way: model.WAYS[way].name)
 
 
 def kernel_of(way=BF16X6, text=None, **settings):
@@ -57,8 +56,7 @@ def test_parts_of_bfloat16_add_up_to_each_number():
     x[0, :3] = LARGEST, -LARGEST, 2.0**-102
     (a, b, c), exponents = model.split(x, BF16X6)
     assert (a.astype(float) + b + c == x).all() and not exponents.any()
-    for part in (a, b, c):
-        assert not (part.view(np.uint32) & 0xFFFF).any()
+    assert not (np.stack([a, b, c]).view(np.uint32) & 0xFFFF).any()
 
 
 def test_scaled_parts_of_float16_leave_out_an_ulp():
@@ -67,56 +65,44 @@ def test_scaled_parts_of_float16_leave_out_an_ulp():
     both = (a + b * 2.0**-11) * np.exp2(exponents.astype(float))[:, None]
     assert (abs(both - x) <= 2.0**-23 * abs(x)).all()
     assert (abs(a).max(axis=1) >= 2.0**14).all() and (abs(a) <= 2.0**15).all()
-    for part in (a, b):
-        assert (part.astype(np.float16) == part).all()
+    assert (np.stack([a, b]).astype(np.float16) == [a, b]).all()
 
 
 # ---- the kernel's bits ---------------------------------------------------------------------------
 
-CASES = (
-    (BF16X6, (300, 140, 150), "NN"), (BF16X6, (5, 7, 129), "TT"), (BF16X6, (1, 130, 64), "NT"),
-    (FP16X3, (129, 1, 65), "NN"), (FP16X3, (33, 70, 70), "TN"), (BF16X3, (1, 1, 1), "NN"),
-    (BF16X9, (131, 33, 70), "NN"),
+CASES = (  # and after how many of K sums are promoted
+    (BF16X6, (300, 140, 150), "NN", 64), (BF16X6, (5, 7, 129), "TT", 128),
+    (BF16X6, (1, 130, 64), "NT", 64), (FP16X3, (129, 1, 65), "NN", 64),
+    (FP16X3, (33, 70, 70), "TN", 128), (BF16X3, (1, 1, 1), "NN", 64),
+    (BF16X3, (30, 40, 400), "NN", 1024), (BF16X9, (131, 33, 70), "NN", 64),
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("way, shape, ops", CASES, ids=str)
-def test_the_kernel_has_the_bits_of_the_model(way, shape, ops):
+@pytest.mark.parametrize("way, shape, ops, promote", CASES, ids=str)
+def test_the_kernel_has_the_bits_of_the_model(way, shape, ops, promote):
     stored = {f"OP_{which}": int(how == "T") for which, how in zip("AB", ops, strict=True)}
     A, B = matrices(*shape)
-    C, lost, findings = run(kernel_of(way, PROMOTE=64, **stored), A, B)
-    assert findings == () and lost == 0
-    assert same_bits(C, model.product(A, B, way, 64))
+    C, lost, findings = run(kernel_of(way, PROMOTE=promote, **stored), A, B)
+    assert findings == () and lost == 0 and same_bits(C, model.product(A, B, way, promote))
 
 
 @pytest.mark.parametrize("n", [30, 31])
 def test_alpha_and_beta(n):
     """Stored in pairs, and one by one where rows begin off 8 bytes."""
     A, B = matrices(70, n, 100)
-    before = random_matrix(70, n, 9)
+    before, product = random_matrix(70, n, 9), model.product(A, B, BF16X6, 128)
     C, _, findings = run(kernel_of(), A, B, -1.5, 0.75, before)
-    product = model.product(A, B, BF16X6, 128) * F4(-1.5)
-    expected = fma(0.75, before.astype(float), product)
-    assert findings == () and same_bits(C, expected)
+    assert findings == () and same_bits(C, fma(0.75, before.astype(float), product * F4(-1.5)))
 
 
-def test_all_sums_are_in_one_interval_or_in_many():
-    A, B = matrices(30, 40, 400)
-    many, single = (run(kernel_of(BF16X3, PROMOTE=promote), A, B)[0] for promote in (64, 1024))
-    assert same_bits(many, model.product(A, B, BF16X3, 64))
-    assert same_bits(single, model.product(A, B, BF16X3, 0))
-    assert not same_bits(many, single)
-
-
-@every_way
+@pytest.mark.parametrize("way", range(4))
 def test_every_element_is_within_the_bound(way):
     A, B = matrices(65, 70, 200)
     A *= np.exp2(random_matrix(65, 200, 3) * 6).astype(F4)
-    kernel = kernel_of(way)
-    C, lost, _ = run(kernel, A, B)
-    A, B = A.astype(float), B.astype(float)
-    error = abs(C - reference(A, B, None, 1.0, 0.0))
-    assert lost == 0 and (error <= error_bound(A, B, None, 1.0, 0.0, kernel.precision)).all()
+    C, lost, _ = run(kernel_of(way), A, B)
+    given = A.astype(float), B.astype(float), None, 1.0, 0.0
+    bound = error_bound(*given, kernel_of(way).precision)
+    assert lost == 0 and (abs(C - reference(*given)) <= bound).all()
 
 
 @pytest.mark.parametrize(
@@ -196,24 +182,18 @@ def test_products_of_small_numbers_are_as_exact():
 
 # ---- planted mistakes ----------------------------------------------------------------------------
 
+WAIT_FULL = "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity"
+FOUND_LARGEST = "atomicMax(&largest[in_block], bits);\n"
 MISTAKES = {
     "no fence before wgmma": (BF16X6, "wgmma_fence();", ""),
-    "the wrong parity": (
-        BF16X6, "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);",
-        "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity ^ 1);",
-    ),
+    "the wrong parity": (BF16X6, f"{WAIT_FULL})", f"{WAIT_FULL} ^ 1)"),
     "no barrier after the mbarriers": (BF16X6, "cluster_sync_relaxed();", ""),
-    "a stage released while it is multiplied": (
-        BF16X6, "wgmma_wait<1>();             // all", "// all",
-    ),
-    "sums promoted before they are there": (
-        BF16X6, "wgmma_wait<1>();                 // the", "// the",
-    ),
+    "a stage released while it is multiplied": (BF16X6, "wgmma_wait<1>();             //", "//"),
+    "sums promoted before they are there": (BF16X6, "wgmma_wait<1>();                 //", "//"),
     "chunks that are not swizzled": (BF16X6, "(chunk ^ row % 8) * 16", "chunk * 16"),
     "the largest corrections left out": (BF16X6, "order > 0; --order", "order > 1; --order"),
     "a largest that is not there yet": (
-        FP16X3, "atomicMax(&largest[in_block], bits);\n        __syncthreads();",
-        "atomicMax(&largest[in_block], bits);",
+        FP16X3, f"{FOUND_LARGEST}        __syncthreads();", FOUND_LARGEST,
     ),
 }  # fmt: skip
 SHOWN_BY_C = "chunks that are not swizzled", "the largest corrections left out"
@@ -247,12 +227,10 @@ def test_gl_matmul_multiplies_by_tensor_cores_where_it_is_told():
     out = np.empty((70, 30), F4)
     assert gl.matmul(A.T.copy(), B, by="tensor cores", transpose_a=True, out=out, lost=lost) is out
     assert same_bits(out, expected) and lost[0] == 0
-    C = random_matrix(70, 30, 4)
-    both = gl.matmul(A, B, 2.0, 0.5, C, by="tensor cores")
-    assert same_bits(both, fma(0.5, C.astype(float), F4(2) * expected))
+    both = gl.matmul(A, B, 2.0, 0.5, out, by="tensor cores")
+    assert same_bits(both, fma(0.5, out.astype(float), F4(2) * expected))
     gl.matmul(A * F4(np.inf), B, by="tensor cores", lost=lost)
-    assert lost[0] == 1
-    assert not same_bits(gl.matmul(A, B), expected)
+    assert lost[0] == 1 and not same_bits(gl.matmul(A, B), expected)
 
 
 def test_choose_names_the_kernel():
