@@ -383,6 +383,7 @@ class Kernel:
         runs = self.simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
         if findings := findings_of(runs):
             raise KernelMistake(findings)
+        runs = runs if blocks is None else runs[-1:]  # without those that prepare
         counters: Counter[str] = Counter()
         for run in runs:
             counters.update(run.counters)
