@@ -41,7 +41,8 @@ def run(
 
     `values`: what the names among the arguments stand for, an array perhaps marked as
     ptxsim.uninitialised or ptxsim.read_only. `blocks`: run only these of the launch that
-    multiplies, and no other launch. `how`: for ptxsim.launch, whose errors it raises.
+    multiplies, and no other launch but those that prepare its operands. `how`: for ptxsim.launch,
+    whose errors it raises.
     """
     spans = {name: _spanned(value) for name, value in values.items()}
     arguments = [argument for launch in launches for argument in launch.args]
@@ -69,13 +70,16 @@ def run(
         spanned, first = spans[argument]
         return ptxsim.Part(spanned, first) if first else spanned
 
+    if blocks is not None:
+        launches = launches[: multiplying(launches) + 1]
     runs = [
         ptxsim.launch(
             source, launch.entry, launch.grid, launch.block, list(map(value_of, launch.args)),
-            shared_bytes=launch.shared_bytes, blocks=blocks, by_symbol=True,
-            names=tuple(map(_name, launch.args)), **how,
+            shared_bytes=launch.shared_bytes, blocks=None if launch.prepares else blocks,
+            by_symbol=True, names=tuple(map(_name, launch.args)), **how,
         )
-        for launch in (launches if blocks is None else [launches[multiplying(launches)]])
+        for launch in launches
+        if launch.prepares or blocks is None or launch is launches[-1]
     ]  # fmt: skip
     if blocks is None:
         zeroed = {name: memory[name] for name, space in spaces.items() if space.zeroed}

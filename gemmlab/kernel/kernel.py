@@ -383,6 +383,7 @@ class Kernel:
         runs = self.simulate(operands, 1.0, 0.0, count=True, blocks=blocks)
         if findings := findings_of(runs):
             raise KernelMistake(findings)
+        runs = runs if blocks is None else runs[-1:]  # without those that prepare
         counters: Counter[str] = Counter()
         for run in runs:
             counters.update(run.counters)
@@ -452,10 +453,11 @@ class Kernel:
 
     def _in_rounds(self, sm_count: int) -> Kernel:
         """As for so few SMs that blocks that go on from tile to tile do so. Of a rung of batches as
-        for `sm_count`, of one that copies by tensor map as for one."""
+        for `sm_count`, of one that copies by tensor map or multiplies by wgmma as for one."""
         if self.rung.batch > 1:
             return self.scheduled_for(sm_count)
-        return self.scheduled_for(1) if self.rung.has_maps(self.settings) else self
+        persistent = self.rung.by_wgmma or self.rung.has_maps(self.settings)
+        return self.scheduled_for(1) if persistent else self
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -490,7 +492,8 @@ class Kernel:
         TakesTooLong."""
         operands = self._with_rows(operands)
         values = operands.values(alpha, beta)
-        inputs = {name: array for name, array in operands.arrays().items() if name != "C"}
+        written = "C", "lost"
+        inputs = {name: array for name, array in operands.arrays().items() if name not in written}
         values |= {name: ptxsim.read_only(array) for name, array in inputs.items()}
         if how.get("check") and beta == 0:
             values["C"] = ptxsim.uninitialised(operands.C)

@@ -19,7 +19,7 @@ from gemmlab.ladder.precision import FLOAT32, ElementType, Precision, Scales
 from gemmlab.ladder.problem import Problem
 
 FLOATS = (*MATRICES, "bias", "scale_a", "scale_b")
-ARRAYS = (*FLOATS, "rows")
+ARRAYS = (*FLOATS, "rows", "lost")
 
 
 def random_values(count: int, seed: int) -> np.ndarray:
@@ -40,6 +40,7 @@ class Operands:
     """A, B and C as they are stored, and a bias (N,) and scales, float32, or None. Scales multiply
     elements of A and of B: see ladder.precision. Matrices may lie with gaps: see layout. `rows`: of
     products that differ in height, int32, as the kernel takes it; A and C may have two axes then.
+    `lost`: int32, one element, for a kernel to say that a product may not be what float32 gives.
     """
 
     problem: Problem
@@ -51,6 +52,7 @@ class Operands:
     scale_a: Any = None
     scale_b: Any = None
     rows: Any = None
+    lost: Any = None
 
     @classmethod
     def from_seed(

@@ -23,6 +23,7 @@ NAMES = (
     "M", "N", "K", "batch", *LEADING,  # int32; elements from one row to the next
     *STRIDES,  # int64; elements from one matrix of a batch to the next
     "rows",  # int32: which rows each product has, of a rung whose products may differ in height
+    "lost",  # int32, one element or None: set where a product may not be what float32 gives
     "alpha", "beta",  # float32
 )  # fmt: skip
 PRODUCT = ("A", "B", "C", "M", "N", "K", "alpha", "beta")
@@ -80,6 +81,7 @@ class Launch:
     `shared_bytes`: dynamic shared memory of a block. `cluster`: blocks of a cluster, as the
     kernel's __cluster_dims__ says it; a grid is a multiple of it along every axis. `early`: on a
     GPU it may begin while the launch before it on the stream ends, and waits for that by itself.
+    `prepares`: it makes of A and B what the next launch multiplies.
     """
 
     entry: str
@@ -89,15 +91,18 @@ class Launch:
     cluster: Triple = (1, 1, 1)
     args: tuple[Argument, ...] = PRODUCT
     early: bool = False
+    prepares: bool = False
 
 
 def multiplying(launches: Sequence[Launch]) -> int:
-    """Which of the launches of a product multiplies: the first that is given A, else the first."""
-    for at, launch in enumerate(launches):
+    """Which of the launches of a product multiplies: the first after those that prepare that is
+    given A, else the first of these."""
+    first = sum(launch.prepares for launch in launches)
+    for at, launch in enumerate(launches[first:], first):
         named = {arg.matrix if isinstance(arg, MapOf) else arg for arg in launch.args}
         if named & {"A", "pointers_a"}:
             return at
-    return 0
+    return first
 
 
 Plan = Callable[["Problem", Settings, Target], list[Launch]]

@@ -182,7 +182,8 @@ class Precision:
     `on_tensor_cores`: which roof it stands under, and which counter tells its multiply-adds.
     `scales`: which elements of A and of B share a factor; None where they have none. `promoted`: of
     8-bit floats by wgmma, whose sums keep 13 bits of the fraction, the number of products after
-    which a sum is added in float32, 0 for all; None of others.
+    which a sum is added in float32, 0 for all; None of others. `lost`: of A (M, K) and B (K, N),
+    float64, the most that each element of A @ B loses besides, float64 (M, N).
     """
 
     name: str
@@ -194,6 +195,7 @@ class Precision:
     on_tensor_cores: bool = False
     scales: Scales | None = None
     promoted: int | None = None
+    lost: Callable[[Array, Array], Array] | None = None
 
 
 SINGLE = Precision(

@@ -90,6 +90,18 @@ def heights_thumbnail(heights: Sequence[int]) -> Image.Image:
     return picture
 
 
+def parts_thumbnail(parts: int) -> Image.Image:
+    """A row of bits, and below it those of each part, one after the other."""
+    shades = np.array([style.tint(colour, 0.75) for colour in (style.FAINT, *style.TILE_COLOURS)])
+    picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
+    tall, wide = SIDE // (parts + 1), (SIDE - 2) // parts
+    _paste(picture, np.zeros((1, 1), int), shades, (0, 0, SIDE - 2, tall - GAP))
+    for part in range(parts):
+        place = (part * wide, (part + 1) * tall, wide, tall - GAP)
+        _paste(picture, np.full((1, 1), part + 1), shades, place)
+    return picture
+
+
 def _axes() -> tuple[Image.Image, ImageDraw.ImageDraw]:
     picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
     pen = ImageDraw.Draw(picture)

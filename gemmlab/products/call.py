@@ -24,12 +24,13 @@ from gemmlab.kernel.operands import FLOATS, Operands
 from gemmlab.ladder import BRAIN, SINGLE, Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.loading import load
-from gemmlab.products.choosing import FP8, OTHER_TYPES, TYPES, Chosen, choose, refused
+from gemmlab.products.choosing import FP8, OTHER_TYPES, TYPES, Chosen, choose, refused, refused_by
 from gemmlab.products.scaling import NO_SCALES, Scaling, scaling_of
 
 MOST_PLANS = 4096
 EVERY_TYPE = {name: precision.a for name, precision in TYPES.items()} | OTHER_TYPES
 NO_STEPS: Sequence[Callable] = ()
+GIVEN = (*FLOATS, "lost")  # arrays of a launch
 NO_PLAIN_ARRAYS = (np.matrix, np.ma.MaskedArray)  # of which a product is something else
 
 _plans: dict[tuple, Plan] = {}
@@ -39,6 +40,7 @@ def matmul(
     A: Any, B: Any, alpha: float = 1, beta: float = 0, C: Any = None, bias: Any = None,
     activation: str | None = None, transpose_a: bool = False, transpose_b: bool = False,
     dtype: str | None = None, out: Any = None, scales: tuple[Any, Any] | None = None,
+    by: str | None = None, lost: Any = None,
 ) -> Any:  # fmt: skip
     """Compute activation(alpha * op(A) @ op(B) + beta * C + bias) with the rung for the shape.
 
@@ -59,39 +61,51 @@ def matmul(
     an array of one number each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. Its
     result is bfloat16 (bits for bits), or float32 if `out` or C is float32.
 
+    float32 with by="tensor cores" is multiplied in parts of 16 bits, on Hopper: no batches, no bias
+    and no activation. `lost`: int32 (1,) of A's kind, set to 1 where a result may differ from
+    float32's, because it is not finite, or because a number of A or B is below 2**-102.
+
     With CuPy arrays it does not wait for the GPU; without a GPU it runs in the simulator. gl.choose
     names the rung. Raises ArgumentError, IllegalSetting for a type that this GPU cannot multiply,
     and the errors of Kernel.launch.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(A, torch.Tensor):
-        A, B, C, bias, out, dtype, scales = _of_torch(torch, A, B, C, bias, out, dtype, scales)
-        result = matmul(
-            A, B, alpha, beta, C, bias, activation, transpose_a, transpose_b, dtype, out, scales
+        A, B, C, bias, out, lost, dtype, scales = _of_torch(
+            torch, A, B, C, bias, out, lost, dtype, scales
         )
+        result = matmul(
+            A, B, alpha, beta, C, bias, activation, transpose_a, transpose_b, dtype, out, scales,
+            by, lost,
+        )  # fmt: skip
         return _to_torch(torch, result, dtype)
     scaling = None if scales is None else scaling_of(scales, A, C, out)
-    plan = planned(A, B, bias, activation, transpose_a, transpose_b, dtype, scaling)
+    plan = planned(A, B, bias, activation, transpose_a, transpose_b, dtype, scaling, by)
     alpha, beta = factor("alpha", alpha), factor("beta", beta)
-    return plan.run(A, B, alpha, beta, C, bias, out, scales or NO_SCALES)
+    return plan.run(A, B, alpha, beta, C, bias, out, scales or NO_SCALES, lost)
 
 
 def planned(
     A: Any, B: Any, bias: Any, activation: Any, transpose_a: bool, transpose_b: bool,
-    dtype: str | None = None, scaling: Scaling | None = None,
+    dtype: str | None = None, scaling: Scaling | None = None, by: str | None = None,
 ) -> Plan:  # fmt: skip
     """How a call is done, found once for each kind of call. Raises ArgumentError."""
+    key: tuple[Any, ...] | None
     try:
         key = (
             type(A), A.shape, A.strides, A.dtype, layout.begins(A),
             type(B), B.shape, B.strides, B.dtype, layout.begins(B),
-            bias is None, activation, transpose_a, transpose_b, dtype, scaling,
+            bias is None, activation, transpose_a, transpose_b, dtype, scaling, by,
         )  # fmt: skip
         plan = _plans.get(key)
     except (AttributeError, TypeError):  # no array, or an activation that is no text
-        return _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype, scaling)
+        key = plan = None
     if plan is None:
-        plan = _plan(A, B, bias is not None, activation, transpose_a, transpose_b, dtype, scaling)
+        plan = _plan(
+            A, B, bias is not None, activation, transpose_a, transpose_b, dtype, scaling, by
+        )
+        if key is None:
+            return plan
         if len(_plans) >= MOST_PLANS:
             _plans.clear()
         _plans[key] = plan
@@ -124,17 +138,21 @@ class Plan:
 
     def run(
         self, A: Any, B: Any, alpha: float, beta: float, C: Any, bias: Any, out: Any = None,
-        scales: Sequence[Any] = NO_SCALES,
+        scales: Sequence[Any] = NO_SCALES, lost: Any = None,
     ) -> Any:  # fmt: skip
-        """Raises ArgumentError for a C, bias or `out` that does not fit."""
+        """Raises ArgumentError for a C, bias, `out` or `lost` that does not fit."""
         if (alpha != 1 or beta != 0) and not self.kernel.takes("alpha"):
             raise ArgumentError(f"{self.kernel.dtype} takes no alpha and beta: leave them 1 and 0")
         if self.scale_steps:
             scales = [step(scale) for step, scale in zip(self.scale_steps, scales, strict=True)]
+        if lost is not None:
+            if not self.kernel.takes("lost"):
+                raise ArgumentError(f"{self.kernel.name} has no use for `lost`")
+            self._check("lost", lost, (1,), np.dtype(np.int32), type(A))
         if self._again and beta == 0 and bias is None and (out is None or self._fits(out, A, B)):
-            return self._run_again(A, B, alpha, out, scales)
+            return self._run_again(A, B, alpha, out, (*scales, lost))
         kernel, host, stored = self.kernel, isinstance(A, np.ndarray), self.stored
-        same = out is C
+        same, flag = out is C, lost
         C = C if beta != 0 else None
         if bias is not None:
             self._check("bias", bias, (self.problem.n,), SINGLE.name, type(A))
@@ -154,11 +172,14 @@ class Plan:
         with faults.reported():
             A, B = A if first is None else first(A), B if second is None else second(B)
             if host and kernel.on_gpu:
-                A, B, C, bias, *scales = (
-                    None if X is None else kernel.to_device(X) for X in (A, B, C, bias, *scales)
+                A, B, C, bias, flag, *scales = (
+                    None if X is None else kernel.to_device(X)
+                    for X in (A, B, C, bias, lost, *scales)
                 )
             result = self._room(None if host and kernel.on_gpu else into, C, same)
-            self._launch(A, B, result, (bias, *scales), alpha, beta)
+            self._launch(A, B, result, (bias, *scales, flag), alpha, beta)
+            if flag is not lost:
+                lost[...] = kernel.to_host(flag)
             self._again = (
                 self._packed is not None and not host and self.prepare == (None, None)
                 and self.dtype is None and not self.flat and self._at_once
@@ -186,13 +207,13 @@ class Plan:
         alone = self.chosen.one_by_one or self.problem.batch == 1
         return len(self.shape) == 2 or self.flat or not alone
 
-    def _run_again(self, A: Any, B: Any, alpha: float, out: Any, scales: Sequence[Any]) -> Any:
+    def _run_again(self, A: Any, B: Any, alpha: float, out: Any, beside: Sequence[Any]) -> Any:
         """The short way of a call that was made before, of what needs no preparation."""
         try:
             if out is None:
                 out = self._empty(self.shape, self.stored)
             faults.require_none(self._named)
-            arrays = dict(zip(FLOATS, (A, B, out, None, *scales), strict=True))
+            arrays = dict(zip(GIVEN, (A, B, out, None, *beside), strict=True))
             cast(PackedLaunches, self._packed).enqueue_with(arrays, alpha, 0.0)
         except Exception as error:
             faults.report(error)
@@ -224,7 +245,7 @@ class Plan:
         return into
 
     def _launch(self, A: Any, B: Any, result: Any, beside: Any, alpha: float, beta: float) -> None:
-        """`beside`: a bias and two scales, or None."""
+        """`beside`: a bias, two scales and `lost`, or None."""
         if 0 in self.shape:
             return
         if self.flat:
@@ -246,14 +267,14 @@ class Plan:
         if not self._at_once:
             each = zip(A, B, result, strict=True)
         for a, b, c in each:
+            arrays = dict(zip(GIVEN, (a, b, c, *beside), strict=True))
             if self._packed is None:
-                operands = Operands(self.problem, self.kernel.precision, a, b, c, *beside)
+                operands = Operands(self.problem, self.kernel.precision, **arrays)
                 if not self.kernel.on_gpu:
                     self.kernel.launch(operands, alpha, beta)
                     continue
                 self._packed = self.kernel.packed(operands)
             faults.launched(self.kernel.name, *self.problem.shape)
-            arrays = dict(zip(FLOATS, (a, b, c, *beside), strict=True))
             self._packed.enqueue_with(arrays, alpha, beta)
 
     @staticmethod
@@ -290,7 +311,7 @@ def _may_overlap(first: Any, second: Any) -> bool:
 
 def _plan(
     A: Any, B: Any, biased: bool, activation: Any, transpose_a: bool, transpose_b: bool,
-    dtype: str | None, scaling: Scaling | None,
+    dtype: str | None, scaling: Scaling | None, by: str | None,
 ) -> Plan:  # fmt: skip
     for name, value in (("transpose_a", transpose_a), ("transpose_b", transpose_b)):
         if not isinstance(value, bool):
@@ -324,7 +345,9 @@ def _plan(
         to, (kind, scale_steps) = scaling.to, scaling.steps(product, _module_of(A))
     if name in OTHER_TYPES and (why := refused(name, fused, len(shape_before) > 0, kind)):
         raise ArgumentError(why)
-    chosen = choose(product, name, fused, kind, to)
+    if by is not None and (why := refused_by(by, name, fused, len(shape_before) > 0)):
+        raise ArgumentError(why)
+    chosen = choose(product, name, fused, kind, to, by)
     settings = dict(chosen.settings)
     if fused:
         settings["ACTIVATION"] = ACTIVATIONS.index(activation or ACTIVATIONS[0])
@@ -468,12 +491,13 @@ def _regular(matrix: Any) -> Any:
 
 
 def _of_torch(
-    torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, dtype: Any, scales: Any
+    torch: Any, A: Any, B: Any, C: Any, bias: Any, out: Any, lost: Any, dtype: Any, scales: Any
 ) -> Any:
     """The same arguments as arrays; bfloat16 and FP8 as their bits. Raises ArgumentError."""
     arrays: list[Any] = []
-    names = "A", "B", "C", "bias", "out", "A's scale", "B's scale"
-    for name, tensor in zip(names, (A, B, C, bias, out, *(scales or NO_SCALES)), strict=True):
+    names = "A", "B", "C", "bias", "out", "lost", "A's scale", "B's scale"
+    given = A, B, C, bias, out, lost, *(scales or NO_SCALES)
+    for name, tensor in zip(names, given, strict=True):
         if tensor is None or isinstance(tensor, Real):
             arrays.append(tensor)
             continue
@@ -492,7 +516,7 @@ def _of_torch(
             array = tensor.numpy()
         arrays.append(array.view(np.uint16) if brain else array)
     types = {torch.bfloat16: BRAIN.name, torch.float8_e4m3fn: FP8}
-    return (*arrays[:5], types.get(A.dtype, dtype), None if scales is None else tuple(arrays[5:]))
+    return (*arrays[:6], types.get(A.dtype, dtype), None if scales is None else tuple(arrays[6:]))
 
 
 def _to_torch(torch: Any, result: Any, dtype: str | None) -> Any:

@@ -37,6 +37,8 @@ FUSED = {  # the rung that fuses an epilogue, and with which settings
 }
 FP8 = "float8_e4m3fn"
 OTHER_TYPES: dict[str, ElementType] = {"int8": INT8, "tf32": SINGLE.a, FP8: E4M3}
+TENSOR_CORES = "tensor cores"
+BY_TENSOR_CORES = "23_emulated_fp32"  # float32, where the caller says so
 TOGETHER = "13_batched"  # a whole batch in float32
 OLDEST = {  # where no kernel of the model runs
     SINGLE.name: "09_double_buffering", HALF.name: "14_wmma", BRAIN.name: "15_mma_sync",
@@ -85,13 +87,14 @@ class Chosen:
 
 def choose(
     problem: Problem | tuple[int, ...], dtype: str = "float32", fused: bool = False,
-    scales: str = "tensors", to: str = "bfloat16",
+    scales: str = "tensors", to: str = "bfloat16", by: str | None = None,
 ) -> Chosen:  # fmt: skip
     """The rung and the settings that gl.matmul takes for a product, and the reason.
 
     `problem`: a gl.Problem, or (M, N, K), or (M, N, K, batch). `dtype`: "float32", "float16",
     "bfloat16", "int8", "tf32" or "float8_e4m3fn". `fused`: with a bias or an activation. For FP8:
     `scales`, "tensors", "rows" or "blocks", and `to`, the type of C, "bfloat16" or "float32".
+    For float32: `by`, "tensor cores", or None for the FP32 units.
     Raises IllegalSetting for any other problem or type, for an option that the type does not have,
     and for a type that no rung multiplies on this GPU; BadRecord.
     """
@@ -101,6 +104,10 @@ def choose(
         raise IllegalSetting(
             f"problem is {problem!r}; pass a gl.Problem, (M, N, K) or (M, N, K, batch)"
         )
+    if by is not None:
+        if why := refused_by(by, dtype, fused, problem.batch != 1):
+            raise IllegalSetting(why)
+        return _by_tensor_cores(problem)
     if dtype in OTHER_TYPES:
         if why := refused(dtype, fused, problem.batch != 1, scales):
             raise IllegalSetting(why)
@@ -137,6 +144,25 @@ def refused(dtype: str, fused: bool, batched: bool, scales: str) -> str | None:
     if not fused and not batched and scales in kinds:
         return None
     return f"{dtype} takes no batches, bias and activation, FP8 alone scales of rows and of blocks"
+
+
+def refused_by(by: object, dtype: str, fused: bool, batched: bool) -> str | None:
+    """Why this is not multiplied by what the caller says, in a sentence."""
+    if by != TENSOR_CORES:
+        return f"by is {by!r}; it is {TENSOR_CORES!r}, or None"
+    if dtype == SINGLE.name and not fused and not batched:
+        return None
+    return f"by={TENSOR_CORES!r} is for float32, without batches, bias and activation"
+
+
+def _by_tensor_cores(problem: Problem) -> Chosen:
+    rung = ladder.find(BY_TENSOR_CORES)
+    ladder.require_arch(rung, rung.defaults, arch_here())
+    why = (
+        "the only kernel that computes float32 so: each number as three of bfloat16, and six of "
+        "their products, with errors about as large as SGEMM's, or smaller"
+    )
+    return replace(_chosen(rung, rung.defaults, problem, why), dtype=SINGLE.name)
 
 
 @lru_cache(maxsize=4096)

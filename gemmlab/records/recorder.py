@@ -53,14 +53,14 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     chosen = [piece for name in named for piece in _named(name, by_name)]
     chosen = chosen if named else [piece for piece in every if piece.by_default]
     require_checkout("Recording")
-    folder = registry.RESULTS / require_gpu("Recording").slug
-    files.require_writable(folder)
-    path = folder / RUNS
-    if path.is_file():
-        runs.load(path)
+    folders = {piece.name: registry.RESULTS / piece.slug for piece in chosen}
+    for folder in {*folders.values()}:
+        files.require_writable(folder)
+        if (path := folder / RUNS).is_file():
+            runs.load(path)
     for piece in tqdm(chosen, desc="record", unit="record", disable=len(chosen) == 1):
         name = piece.name
-        if not named and _is_kept(piece, folder):
+        if not named and _is_kept(piece, folders[name]):
             say(f"{name}: recorded already; `record {name}` measures it again")
             continue
         try:

@@ -312,11 +312,17 @@ WITH_CUBLAS = provenance("driver", "cuda", "nvrtc", "cublas")
 class Evidence:
     """Something that is measured on a GPU and kept, in a `file` below results/<gpu>/. `name`: for
     `python -m gemmlab record`, which measures it without being given its name if it is
-    `by_default`."""
+    `by_default`. What is `simulated` needs no GPU: it has the bits of REFERENCE, and its folder."""
 
     name: str
     file: str
     by_default: bool = False
+    simulated: bool = False
+
+    @property
+    def slug(self) -> str:
+        """The GPU whose folder has what is measured here. Raises NoGpu."""
+        return REFERENCE if self.simulated else require_gpu("Recording").slug
 
     def path_of(self, slug: str) -> Path:
         """The file of the GPU `slug`."""
@@ -371,7 +377,7 @@ class Table(Evidence):
     def remake(self, say: Say) -> Path:
         """As Evidence.remake. Each row is on disk before the next one is measured, beside rows with
         other keys; when all are there, they replace what the file has of this evidence."""
-        slug, made_with = require_gpu("Recording").slug, self.made_with()
+        slug, made_with = self.slug, self.made_with()
         rows: list[Row] = []
         prints: list[Fingerprint] = []
         for row in self.measure(say):
@@ -385,7 +391,8 @@ class Table(Evidence):
 
     def made_with(self) -> Row:
         """The cells of `provenance` that are the same in all rows: the GPU here, and versions."""
-        facts: Row = software_versions() | {"gpu": require_gpu("Recording").name}
+        name = f"simulator of {REFERENCE}" if self.simulated else require_gpu("Recording").name
+        facts: Row = software_versions() | {"gpu": name}
         if "ncu" in self.columns:
             facts["ncu"] = ncu_version()
         return {name: facts[name] for name in self.columns if name in facts}
