@@ -47,7 +47,8 @@ def record(tmp_path, monkeypatch):
     done = []
 
     def run(names=(), failing=(), on=AMPERE):
-        monkeypatch.setattr(recorder, "require_gpu", lambda _: on)
+        for module in (recorder, registry):
+            monkeypatch.setattr(module, "require_gpu", lambda _: on)
         measured, lines = [], []
 
         def remake(name):

@@ -30,8 +30,8 @@ AT = "const int i = blockIdx.x * blockDim.x + threadIdx.x;"
     ],
 )
 def test_races_are_found(body, grid, block):
-    found, _ = kinds(body, grid, block, [np.ones(256, f4)])
-    assert found and all("race" in kind for kind in found)
+    kinds_found, _ = kinds(body, grid, block, [np.ones(256, f4)])
+    assert kinds_found and all("race" in kind for kind in kinds_found)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_the_last_block_knows_the_others_by_a_fence_and_a_counter(fence, count, 
     args = [np.ones(8, f4), np.zeros(8, f4), np.zeros(1, i4), np.zeros(2, f4)]
     body = LAST_BLOCK.format(fence=fence, count=count)
     names = "const float* x, float* part, int* n, float* out"
-    found, findings = kinds(body, 8, 32, args, names=names, before=before)
-    assert found == expected
+    kinds_found, findings = kinds(body, 8, 32, args, names=names, before=before)
+    assert kinds_found == expected
     if findings:
         assert "part[0] was written by thread (0, 0, 0) of block (0, 0, 0) in line" in str(
             findings[0]
@@ -107,8 +107,8 @@ def test_a_flag_is_polled(kind, expected):
     if (blockIdx.x == 0) {{ a[0] = 5; __threadfence(); *flag = 1; }}
     else {{ while (*flag == 0) __threadfence(); a[1] = a[0]; }}"""
     args = [np.zeros(2, f4), np.zeros(1, i4)]
-    found, _ = kinds(body, 2, 1, args, names="float* a, int* n")
-    assert [kind for kind in found if "race" in kind] == expected or not kind
+    kinds_found, _ = kinds(body, 2, 1, args, names="float* a, int* n")
+    assert [kind for kind in kinds_found if "race" in kind] == expected or not kind
     assert kind == "" or args[0][1] == 5
 
 

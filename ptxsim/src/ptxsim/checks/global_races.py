@@ -236,10 +236,10 @@ class GlobalRaces:
         for number in np.unique(there[~same]).tolist():
             rows = np.flatnonzero(~same & (there == number))
             releases = np.array([*self.history.releases.get(number, ()), NEVER])
-            told = releases[np.searchsorted(releases, events[rows])]  # an atomic by itself
+            released_at = releases[np.searchsorted(releases, events[rows])]  # an atomic by itself
             teams, which = np.unique(here[rows], return_inverse=True)
             acquired = np.array([self.history.acquired.get(team, 0) for team in teams.tolist()])
-            result[rows] = told > acquired[which]
+            result[rows] = released_at > acquired[which]
         return result
 
     def _look_for_rivals(self, index, touched, overwritten) -> None:
