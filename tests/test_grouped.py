@@ -449,11 +449,18 @@ def test_the_record_has_every_case_and_the_fastest_of_each_way():
     assert (table.query("way == @measure.LOOP")["pct_loop"] == 100).all()
 
 
-def test_rounds_are_those_of_the_fastest_tile():
+def test_what_is_launched_without_knowing_the_heights_was_timed():
     table = measure.TABLE.read()
-    rounds = tables.rounds(table, 132).loc["128 of 1 to 64"]  # heights that are one tile each
-    assert rounds["tiles"] == 128 * measure.N // int(rounds["tile"].partition("×")[2])
-    assert (rounds["rounds, one by one"], rounds["rounds, one launch"]) == (128, 16)
+    chosen = tables.as_launched(table, 132).query("way == @measure.RUNG").set_index("case")
+    assert list(chosen.index) == [case.name for case in measure.CASES]
+    assert (chosen["pct_loop"] <= tables.by_way(table, "pct_loop")[measure.RUNG] * 1.01).all()
+
+
+def test_waves_are_those_of_the_fastest_tile():
+    table = measure.TABLE.read()
+    waves = tables.waves(table, 132).loc["128 of 1 to 64"]  # heights that are one tile each
+    assert waves["tiles"] == 128 * measure.N // int(waves["tile"].partition("×")[2])
+    assert (waves["waves, one by one"], waves["waves, one launch"]) == (128, 16)
     rate = tables.of_a_copy(table).loc["128 of 1 to 64"]
     assert rate[measure.LOOP] < rate[measure.RUNG]
 

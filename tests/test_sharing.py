@@ -59,7 +59,7 @@ def test_whole_tiles_come_before_the_shares(ways):
 def test_idle_time_and_workspace(ways):
     kernels = {"whole tiles": gl.load(NAME, STREAM_K=0), "stream-K": gl.load(NAME)}
     table = idle(kernels, [SHAPE], SMS).set_index("blocks")
-    assert list(table["tiles"]) == [12, 12] and list(table["stages"]) == [24, 20]
+    assert list(table["tiles"]) == [12, 12] and list(table["most stages"]) == [24, 20]
     assert table.loc["whole tiles", "idle, %"] == pytest.approx(100 * (1 - 96 / 120), abs=0.05)
     assert table.loc["stream-K", "idle, %"] == pytest.approx(100 * (1 - 96 / 100), abs=0.05)
     per_block = 4 * BM * BN + 4 * 8  # sums, and a flag for each warp

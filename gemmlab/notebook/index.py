@@ -17,7 +17,12 @@ CELL = f"padding: 0.35em 0.7em; border: 0; border-bottom: 1px solid {RULE}; vert
 KEY = (
     "Pictures: A at the left, B above, C in the corner, traced from the compiled kernel. Pale: "
     "what one block touches. Darker: its first step along K. Full colour: what a warp loads first, "
-    "and all that it stores. Black: one thread of it. Grey lines: where the next blocks begin."
+    "and all that it stores. Black: one thread of it. Grey lines: where the next blocks begin. "
+    "Notebooks without a kernel of the ladder have pictures of their own."
+)
+EACH_BY_ITSELF = (
+    "Each row is a recording of its own. The speed of cuBLAS beside it differs between recordings, "
+    "in FP16 by a few percent: small differences between rows say little."
 )
 
 
@@ -27,7 +32,7 @@ def ladder() -> Shown:
     Raises NoRecord, StaleRecord, BadRecord, and what series.main_path raises.
     """
     steps = overview.ladder_steps()
-    below = (KEY, overview.ladder_source(), series.FORMULA)
+    below = (KEY, overview.ladder_source(), EACH_BY_ITSELF, series.FORMULA)
     heads = ("", "notebook", f"TFLOP/s at {overview.SIZE}³", "of cuBLAS", MINUTES)
     notes = (f'<p style="margin: 0.6em 0; color: {FAINT}">{words}</p>' for words in below)
     markup = (

@@ -95,7 +95,10 @@ def all_cycles(table: pandas.DataFrame) -> Picture:
         f"{name}: {style.listed([f'{what} {column[what]:.1f}' for what in OF_ALL])}"
         for name, column in table.items()
     ]
-    caption = f"At M=N=K={LARGE}, in percent of the cycles of all SMs. {'; '.join(parts)}."
+    caption = (
+        f"At M=N=K={LARGE}, in percent of the cycles of all SMs. {'; '.join(parts)}. No work: by "
+        "the schedule, with all stages equally long. The others: recorded counters."
+    )
     title = "Where the cycles of all SMs went"
     pitch = 0.55
     fig = page(title, pitch * len(table.columns) + 0.55, caption, key=[*OF_ALL.items()])

@@ -56,7 +56,8 @@ def idle(
 ) -> pandas.DataFrame:
     """How much of the SMs' time they have nothing to do, if all stages take as long.
 
-    A row for each (M, N, K) and kernel. stages: until the last SM is done; workspace: for parts.
+    A row for each (M, N, K) and kernel. most stages: of an SM, until the last one is done.
+    workspace: for the sums of parts.
     """
     rows = []
     for shape in shapes:
@@ -67,8 +68,8 @@ def idle(
             shared = len(shared_tiles(work))
             rows.append({
                 "M×N×K": "×".join(map(str, shape)), "blocks": name,
-                "tiles": work.tiles[0] * work.tiles[1], "stages": work.length,
-                "idle, %": round(100 * (1 - work.busy), 1), "shared tiles": shared,
+                "tiles": work.tiles[0] * work.tiles[1], "most stages": work.length,
+                "idle, %": round(100 * (1 - work.busy), 1), "cut tiles": shared,
                 "workspace, MB": round(workspace_bytes / 1e6, 2) if shared else 0.0,
             })  # fmt: skip
     return pandas.DataFrame(rows)

@@ -14,7 +14,8 @@ from gemmlab.lessons.fp32_summit import measure
 from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
-from gemmlab.records import runs
+from gemmlab.lessons.warp_tiling.tables import over_shapes
+from gemmlab.records import runs, tuning
 from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
@@ -58,6 +59,36 @@ def _settings(step: measure.SummitStep) -> str:
     defaults = step.rung.defaults
     changed = {name: value for name, value in step.settings.items() if defaults[name] != value}
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
+
+
+def combinations(size: int) -> pandas.DataFrame:
+    """22 at size³ with and without stream-K and TMA for B, in percent of cuBLAS, a column for each
+    depth of a stage. From the recorded sweep; all else is as by default, and as many stages as fit.
+
+    Raises NoRecord and StaleRecord.
+    """
+    rung = measure.WAY[-1].rung
+    rows = tuning.at(tuning.recorded(rung.name), (size, size, size))
+    fills = rung.defaults["BK"] * rung.defaults["STAGES"]
+    rows = rows[(rows["GROUP"] == rung.defaults["GROUP"]) & (rows["BK"] * rows["STAGES"] == fills)]
+    rows = rows.assign(**{
+        "last tiles": rows["STREAM_K"].map({0: "whole", 1: "cut (stream-K)"}),
+        "B": rows["MAPPED"].map({0: "cp.async", 1: "TMA"}),
+        "depth": "stages of " + rows["BK"].astype(str),
+    })  # fmt: skip
+    table = rows.pivot(index=["last tiles", "B"], columns="depth", values="pct_cublas")
+    return table.sort_index(ascending=False).round(1).rename_axis(columns=None)
+
+
+def squares(table: pandas.DataFrame, name: str, before: str) -> pandas.DataFrame:
+    """Rung `name` over rung `before` at M=N=K, and its speed. table: runs of both."""
+    rows = table.query("kernel == @name and m == n and m == k")
+    shapes = rows[["m", "n", "k"]].astype(str).agg("×".join, axis=1)
+    speeds = pandas.DataFrame({
+        "TFLOP/s": (rows["gflops"] / 1e3).round(1).array,
+        "% of cuBLAS": rows["pct_cublas"].round(1).array,
+    }, index=shapes.array)  # fmt: skip
+    return over_shapes(table, name, before).join(speeds, how="inner")
 
 
 def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:

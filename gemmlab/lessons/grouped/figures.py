@@ -40,8 +40,8 @@ def tiles(turns: Sequence[Turn], heights: Sequence[int], n: int, follow: int) ->
     caption = (
         f"{style.plural(len(heights), 'product')} of {rows} rows and "
         f"{n} columns in one launch of {style.plural(blocks, 'block')}, traced from the boxes that "
-        f"the producers request. A number is a tile's, the same at both sides. Outlined: the tiles "
-        f"of block {follow}."
+        f"the producers request. A number is a tile's, the same at both sides; where a tile is "
+        f"thin it stands at the right only. Outlined: the tiles of block {follow}."
         + (f" Product {style.listed(empty)} has no rows, and so no tile." if empty else "")
     )
     title = "Which block computes which tile of which product"
@@ -90,9 +90,9 @@ def shares(table: pandas.DataFrame) -> Picture:
     key = [(f"{way}, one launch" if way == RUNG else way, LOOKS[way] | size) for way in there]
     ours = rows[rows["way"] == RUNG].set_index("case")["pct_loop"]
     caption = (
-        f"Speed in percent of cuBLAS product by product ({at.loc[cases[0], LOOP].settings}; dashed)"
-        f", all in CUDA graphs and in turn. 24 has from {ours.min():.1f} % ({ours.idxmin()}) to "
-        f"{ours.max():.1f} % ({ours.idxmax()})."
+        f"Speed in percent of cuBLAS with a launch for each product (dashed; "
+        f"{at.loc[cases[0], LOOP].settings}). All ways take turns. 24 has from {ours.min():.1f} % "
+        f"({ours.idxmin()}) to {ours.max():.1f} % ({ours.idxmax()}); at the right, its TFLOP/s."
     )
     title = "Products of different heights: speed beside a launch for each"
     pitch = 0.36

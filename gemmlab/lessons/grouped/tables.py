@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas
 
+from gemmlab import ladder
 from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.operands import Operands, random_values
@@ -22,7 +23,9 @@ from gemmlab.lessons.grouped.measure import (
     Case,
     K,
     N,
+    settings_of,
 )
+from gemmlab.lessons.grouped.product import suited
 from gemmlab.plots import style
 from gemmlab.records.roofs import recorded_ceilings
 
@@ -87,7 +90,7 @@ def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFra
     rows = np.array(heights)
     tiles = np.array([ceil_div(height, tall) * ceil_div(n, wide) for height in heights])
     table = pandas.DataFrame({
-        "rows": rows, "first row": rows.cumsum() - rows,
+        "height": rows, "first row": rows.cumsum() - rows,
         "tiles": tiles, "first tile": tiles.cumsum() - tiles,
     })  # fmt: skip
     return table.rename_axis("product")
@@ -113,6 +116,18 @@ def fastest(table: pandas.DataFrame, cases: tuple[Case, ...] = CASES) -> pandas.
     return least.sort_values("case", key=lambda names: names.map(order), kind="stable")
 
 
+def as_launched(table: pandas.DataFrame, sm_count: int) -> pandas.DataFrame:
+    """The same without the settings of 24 that gl.grouped_matmul, which does not know the heights,
+    would not choose. A row for each of CASES and way."""
+    cases = {case.name: case for case in CASES}
+    rows = table[table["case"].isin([*cases])]
+    chosen = {
+        name: ladder.written(settings_of(case, suited(case.problem, sm_count)))
+        for name, case in cases.items()
+    }
+    return rows[(rows["way"] != RUNG) | (rows["settings"] == rows["case"].map(chosen))]
+
+
 def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
     """A row for each of CASES, a column for each way."""
     rows = fastest(table)
@@ -120,26 +135,26 @@ def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
     return shown.loc[rows["case"].unique(), [way for way in WAYS if way in shown]]
 
 
-def rounds(table: pandas.DataFrame, sm_count: int) -> pandas.DataFrame:
-    """Rounds of 24's tiles on so many SMs, with a launch for each product and with one for all.
+def waves(table: pandas.DataFrame, sm_count: int) -> pandas.DataFrame:
+    """Waves of 24's tiles on so many SMs, with a launch for each product and with one for all.
 
-    A row for each of CASES, with the tile of its fastest settings in `table`. FLOP per byte: of
-    what must move at least.
+    A row for each of CASES, with the tile of its fastest settings in `table`. rows that count: in
+    percent of those that the tiles multiply. FLOP per byte: of what must move at least.
     """
-    ours = fastest(table).query("way == @RUNG").set_index("case")["settings"]
-    return pandas.DataFrame(
-        {case.name: _rounds(case, ours[case.name], sm_count) for case in CASES}
-    ).T
+    ours = fastest(table).query("way == @RUNG").set_index("case")
+    waves_of = {case.name: _waves(case, ours["settings"][case.name], sm_count) for case in CASES}
+    return pandas.DataFrame(waves_of).T.assign(**{"TFLOP/s": ours["tflops"].round(0).astype(int)})
 
 
-def _rounds(case: Case, settings: str, sm_count: int) -> dict[str, float]:
+def _waves(case: Case, settings: str, sm_count: int) -> dict[str, float]:
     size = dict(pair.split("=") for pair in settings.split())
     tall, wide = int(size["BM"]), int(size["BN"])
     tiles = [ceil_div(height, tall) * ceil_div(N, wide) for height in case.heights]
     return {
         "tile": f"{tall}×{wide}", "tiles": sum(tiles),
-        "rounds, one by one": sum(ceil_div(each, sm_count) for each in tiles),
-        "rounds, one launch": ceil_div(sum(tiles), sm_count),
+        "waves, one by one": sum(ceil_div(each, sm_count) for each in tiles),
+        "waves, one launch": ceil_div(sum(tiles), sm_count),
+        "rows that count, %": round(100 * case.rows * N / (sum(tiles) * tall * wide)),
         "FLOP per byte": round(case.flop / case.least_bytes, 1),
     }  # fmt: skip
 
