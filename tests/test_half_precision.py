@@ -145,7 +145,8 @@ def test_the_traced_layout_is_the_documented_one():
         lambda: figures.fragments(fragments.by_wmma()),
         lambda: figures.cycles("10_register_banks", "14_wmma"),
         lambda: figures.speeds(
-            pandas.concat([gl.load(name).benchmark() for name in ("10_register_banks", "14_wmma")])
+            pandas.concat([gl.load(name).benchmark() for name in ("10_register_banks", "14_wmma")]),
+            mma_mhz=1400.0,
         ),
     ),
     ids=("fragments", "cycles", "speeds"),

@@ -367,3 +367,13 @@ def test_the_holder_of_an_element_is_the_documented_one():
     for row, column in ((0, 0), (45, 27), (63, 63)):
         of_piece, lane = row % 16, 4 * (row % 8) + column % 8 // 2
         assert mma_lanes.holder_of_c(row, column) == (lane, of_piece // 8 * 2 + column % 2)
+
+
+def test_the_loop_by_hand_has_fewer_instructions_with_the_swizzle_than_with_padding():
+    titles = ["C from registers", "swizzled tiles instead of padding"]
+    table = precisions.instructions_of_steps(titles)
+    assert list(table.index) == titles
+    padded, swizzled = table["other instructions"]
+    loop = gl.sass.loop(gl.load("15_mma_sync"))
+    assert padded > swizzled == sum(loop.mix.values()) - loop.mix["multiply-adds"]
+    assert (table["L2 bytes per byte loaded"] < 2).all()

@@ -18,14 +18,15 @@ from ptxsim.architectures import WARP
 OURS, THEIRS = style.kernel_style(ways.RUNG), style.kernel_style("cublas")
 AT_ONCE, IN_A_GRAPH, IN_A_LOOP = "-", "--", ":"
 LOOKS = {
-    way: {"color": whose["color"], "marker": whose["marker"], "markersize": 4.5, "linewidth": 1.4,
+    way: {"color": whose["color"], "marker": marker, "markersize": 5, "linewidth": 1.4,
           "linestyle": line}
-    for way, whose, line in (
-        (ways.LOOP, OURS, IN_A_LOOP), (ways.GRAPH, OURS, IN_A_GRAPH), (ways.ONE, OURS, AT_ONCE),
-        (ways.CUBLAS, THEIRS, AT_ONCE),
+    for way, whose, marker, line in (
+        (ways.LOOP, OURS, "^", IN_A_LOOP), (ways.GRAPH, OURS, "o", IN_A_GRAPH),
+        (ways.ONE, OURS, OURS["marker"], AT_ONCE),
+        (ways.CUBLAS, THEIRS, THEIRS["marker"], AT_ONCE),
     )
 }  # fmt: skip
-"""Of each way: whose it is, and how it is launched."""
+"""Of each way: the colour says whose it is, marker and line how it is launched."""
 LEFT, GAP, HEIGHT = 0.75, 0.3, 3.6  # inches
 SIZES = {  # colour and marker of each size of products; none is a matrix's
     32: (style.PURPLE, "o"), 64: (style.ORANGE, "D"), 128: (style.SKY, "s"),
@@ -79,13 +80,13 @@ def batches(table: pandas.DataFrame) -> Picture:
         way for way in (ways.ONE, ways.CUBLAS, ways.GRAPH, ways.LOOP) if way in set(rows["way"])
     ]
     most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
-    at_most = rows[rows["batch"] == most].set_index(["m", "way"])["product_us"]
+    at_most = rows[rows["batch"] == most].set_index(["way", "m"])["product_us"]
     parts = []
-    for size in sizes:
-        times = [style.digits(at_most[size, way]) for way in shown if (size, way) in at_most]
-        parts.append(f"{style.listed(times)} µs at {style.shape_label(size, size, size)}")
-    names = style.listed([f"“{way}”" for way in shown])
-    caption = f"One of {most:,} products takes, by {names}: {'; '.join(parts)}."
+    for way in shown:
+        times = [style.digits(at_most[way, size]) for size in sizes if (way, size) in at_most]
+        parts.append(f"{style.listed(times)} µs by “{way}”")
+    shapes = style.listed([f"{size}×{size}×{size}" for size in sizes])
+    caption = f"One of {most:,} products of {shapes} takes {'; '.join(parts)}."
     fig = page(title, 0.24 + HEIGHT + 0.55, caption, style.provenance(rows), key=key)
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sizes) - 1)) / len(sizes)
     limits = rows["product_us"].min() / 1.3, rows["product_us"].max() * 1.3

@@ -142,6 +142,7 @@ def chunks(traces: Mapping[str, Trace]) -> Picture:
             box(ax, x + 0.03, y + 0.06, 0.94, 0.88, str(number), text, **look)
         for y in range(HALF):
             note(ax, f"row {y}", (0, y + 0.5), (-4, 0), ha="right", va="center")
+        note(ax, "banks", (0, 0), (-4, 3), ha="right", va="bottom")
         for x in range(CHUNKS):
             note(ax, f"{4 * x}–{4 * x + 3}", (x + 0.5, 0), (0, 3), ha="center", va="bottom")
     return fig

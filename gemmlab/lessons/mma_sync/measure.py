@@ -8,7 +8,7 @@ results/<gpu>/mma_steps.csv. The second counts cycles, measures mma.sync of each
 beside it, and keeps the bits of a small product; results/<gpu>/mma_types.csv.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 
@@ -49,7 +49,7 @@ PACES = {  # -> what is kept of a gemmlab.measure.power.Pace; the clock is count
 
 # Steps that are changes of the rung's text.
 CHANGES = {
-    "operands of one step": (
+    "no fragments ahead": (
         ("    load_fragments(fragments[0], read_address, index_a, index_b, 0);\n", ""),
         ("            if (k_step == K_STEPS - 1) {\n",
          "            load_fragments(fragments[0], read_address, index_a, index_b, k_step);\n"
@@ -121,6 +121,11 @@ def steps(shape: Shape = LARGE) -> pandas.DataFrame:
         table["L2 bytes per byte loaded"] = rows["l2_bytes"] / moved
         table["1000 wavefronts"] = rows["wavefronts"] / sms
     return table.join(rows[["gpu", "recorded"]])
+
+
+def kernels_of_steps(titles: Sequence[str]) -> dict[str, Kernel]:
+    """The kernels of steps, by title. Raises CompileError."""
+    return {step.title: step.kernel() for step in STEPS if step.title in titles}
 
 
 def title_of(name: str) -> str:

@@ -5,6 +5,7 @@ numbers are 128 times as large, and what comes of them is divided again.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.roofs import LOADS, recorded_ceilings
 from gemmlab.records.runs import Measured
+from gemmlab.sass import loops
+from gemmlab.sass.inner_loop import MULTIPLY_ADD
 
 NAME = "15_mma_sync"
 SIDE = 16  # rows and columns of C
@@ -94,10 +97,29 @@ def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
     )
 
 
+def instructions_of_steps(titles: Sequence[str]) -> pandas.DataFrame:
+    """Steps from 14 to 15 by title: cycles and L2 bytes as recorded, instructions as compiled.
+
+    Instructions: of a warp in one trip through the main loop, without those that tensor cores
+    execute.
+    """
+    recorded, kernels = measure.steps().set_index("step"), measure.kernels_of_steps(titles)
+    table = recorded.loc[[*titles], ["1000 cycles", "L2 bytes per byte loaded"]]
+    mixes = {title: loops.loop(kernel).mix for title, kernel in kernels.items()}
+    return table.assign(
+        **{
+            "other instructions": [
+                sum(slots for what, slots in mixes[title].items() if what != MULTIPLY_ADD)
+                for title in titles
+            ]
+        }
+    )
+
+
 def tensor_paces(*names: str) -> pandas.DataFrame:
     """14 and 15 at LARGE in FP16, in a burst and sustained: a row for each rung and load.
 
-    The SMs counted the clock. products: at the ceiling of mma.sync. L2: of a counted launch.
+    The SMs counted the clock. MMAs: at the ceiling of mma.sync. L2: of a counted launch.
     """
     steps, roofs = measure.steps().set_index("step"), recorded_ceilings()
     flop, per_cycle = 2 * math.prod(runs.LARGE), roofs.flop_per_cycle(ladder.HALF.name)
@@ -111,7 +133,7 @@ def tensor_paces(*names: str) -> pandas.DataFrame:
             rows[name, state] = {
                 "TFLOP/s": per_second / 1e12,
                 "SM clock, MHz": clock_mhz,
-                "products, % of cycles": 100 * per_second / (1e6 * clock_mhz) / per_cycle,
+                "MMAs, % of cycles": 100 * per_second / (1e6 * clock_mhz) / per_cycle,
                 "L2, % of its ceiling": 100 * per_second * bytes_per_flop / roofs.read_rate("L2"),
             }
     return pandas.DataFrame(rows).T

@@ -43,7 +43,8 @@ def fragments(held: Mapping[str, np.ndarray]) -> Picture:
             f"{len(rows)} of {name}, in {_some('row', rows)} and {_some('column', columns)}"
         )
     caption = (
-        "The lane of the warp that holds each element, two neighbours to a number. "
+        "A box is two neighbouring elements, with the number of the lane that holds them; shades "
+        "only tell lanes apart. "
         f"Lane {LANE} holds {'; '.join(parts)}."
     )
     fig = page(f"Which lane holds what: dark is lane {LANE}", TOP + SIDE + 0.1, caption)
@@ -81,21 +82,28 @@ UNITS = {"float32": "FP32 units", "float16": "mma.sync"}
 
 
 @styled
-def speeds(table: pandas.DataFrame, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
+def speeds(
+    table: pandas.DataFrame, mma_mhz: float, shape: tuple[int, int, int] = runs.LARGE
+) -> Picture:
     """What kernels in FP32 and in FP16 reach at one shape (M, N, K), and what their units can.
 
-    table: as kernel.benchmark() gives, of one or several kernels.
+    table: as kernel.benchmark() gives, of one or several kernels. mma_mhz: the clock of the SMs at
+    which the ceiling of mma.sync is drawn, which was measured at a higher one.
     """
     m, n, k = shape
     rows = table.query("m == @m and n == @n and k == @k")
     names = [f"{style.kernel_label(row.kernel)} in {TYPES[row.dtype]}" for row in rows.itertuples()]
     roofs = roofs_recorded.recorded_ceilings()
     ceilings = {dtype: roofs.arithmetic(dtype) / 1e12 for dtype in dict.fromkeys(rows["dtype"])}
+    half = ladder.HALF.name
+    measured, ceilings[half] = ceilings[half], roofs.flop_per_cycle(half) * mma_mhz / 1e6
+    measured_mhz = mma_mhz * measured / ceilings[half]
     parts = [f"{name}: {rate / 1e3:.1f}" for name, rate in zip(names, rows["gflops"], strict=True)]
-    limits = [f"{ceiling:.1f} with {UNITS[dtype]}" for dtype, ceiling in ceilings.items()]
     caption = (
-        f"TFLOP/s at {style.shape_label(m, n, k)}: {'; '.join(parts)}. Dashed: the most that was "
-        f"measured with operands in registers, {style.listed(limits)}."
+        f"TFLOP/s at {style.shape_label(m, n, k)}: {'; '.join(parts)}. Dashed: what was measured "
+        f"with operands in registers, {ceilings['float32']:.1f} with FP32 units and {measured:.1f} "
+        f"with mma.sync, at {measured_mhz:.0f} MHz. Drawn is what mma.sync does at the "
+        f"{mma_mhz:.0f} MHz of a matmul under load, {ceilings[half]:.1f}."
     )
     height = 0.3 + BAR * len(rows) + 0.6
     fig = page("Speed in two precisions", height, caption, style.provenance(rows))
@@ -109,14 +117,15 @@ def speeds(table: pandas.DataFrame, shape: tuple[int, int, int] = runs.LARGE) ->
         at_edge(ax, at, f"{value:.1f}")
     for dtype, ceiling in ceilings.items():
         ax.axvline(ceiling, color=style.PURPLE, linestyle="--", linewidth=1.0)
-        note(ax, f"{UNITS[dtype]}: {ceiling:.0f}", (ceiling, 0), (0, 4), ha="center")
+        clock = f" at {mma_mhz:.0f} MHz" if dtype == half else ""
+        note(ax, f"{UNITS[dtype]}{clock}: {ceiling:.0f}", (ceiling, 0), (0, 4), ha="center")
     return fig
 
 
 # ---- the account of cycles -----------------------------------------------------------------------
 
 MMA = 16 * 8 * 16  # multiply-adds of one mma.sync of 16 bits, an instruction of a warp
-ALONE = "the multiply-adds alone, at the ceiling of their unit: the floor"
+ALONE = "the multiply-adds alone, if their unit had no pause: the floor"
 LOOKS = {
     "SM cycles": swatch(style.FAINT, 0.3),
     "banks of L1 and shared memory busy": swatch(style.ORANGE),
