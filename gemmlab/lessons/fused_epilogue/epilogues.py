@@ -24,6 +24,11 @@ FUSED, ALONE, CUBLAS = "11, fused", "10, product alone", "cuBLAS, product alone"
 LT = "cuBLASLt, fused"
 BY_FOUR, OURS_BY_FOUR = "cuBLAS, then one kernel by float4", "10, then one kernel by float4"
 ONE_KERNEL, SEPARATE = "cuBLAS, then one CuPy kernel", "cuBLAS, then separate CuPy kernels"
+SHOWN = {
+    ALONE: "10, no epilogue", OURS_BY_FOUR: "10, then one kernel",
+    BY_FOUR: "cuBLAS, then one kernel", SEPARATE: "cuBLAS, then two CuPy kernels",
+}  # fmt: skip
+"""What figures and tables of ReLU call some ways, in fewer words than the records."""
 WAYS = (FUSED, LT, ALONE, CUBLAS, OURS_BY_FOUR, BY_FOUR, ONE_KERNEL, SEPARATE)
 OF_PLAIN = (ALONE, OURS_BY_FOUR)  # run rung 10
 

@@ -87,10 +87,14 @@ def epilogue(table: pandas.DataFrame) -> Picture:
     rows = rows[rows["way"].isin([*LOOKS])]
     sides = [side for side, of_side in rows.groupby("m") if of_side["k"].nunique() > 1]
     rows = rows[rows["m"].isin(sides)]
-    key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
+    key = [
+        (ways.SHOWN.get(way, way), look) for way, look in LOOKS.items() if way in set(rows["way"])
+    ]
     caption, source = _caption(rows), style.provenance(rows)
     body = 0.26 + HEIGHT + 0.5
-    fig = page("Time beside rung 11", body, caption, source, key=[*key, (ways.FUSED, LINE_OF_11)])
+    fig = page(
+        "Time compared with rung 11's", body, caption, source, key=[*key, (ways.FUSED, LINE_OF_11)]
+    )
     width = (WIDTH - LEFT - MARGIN - GAP * (len(sides) - 1)) / len(sides)
     low, high = rows["ratio"].min() / 1.08, 1.2 * rows["ratio"].max()
     multiples = [factor for factor in MULTIPLES if low <= factor <= high]
@@ -109,7 +113,7 @@ def epilogue(table: pandas.DataFrame) -> Picture:
         ax.set_yticks(multiples, [f"{factor:g}" for factor in multiples])
         ax.axhline(1, **LINE_OF_11)
         if at == 0:
-            ax.set_ylabel("time, as a multiple of 11's")
+            ax.set_ylabel("time, as a multiple of 11's (logarithmic)")
     return fig
 
 
@@ -117,9 +121,10 @@ def _caption(rows: pandas.DataFrame) -> str:
     def times(row: pandas.Series) -> tuple[str, str]:
         return style.digits(row["ratio"]), style.shape_label(*row[["m", "n", "k"]])
 
+    after = ways.SHOWN[ways.BY_FOUR]
     by_four = rows[rows["way"] == ways.BY_FOUR].sort_values("ratio")
     (least, at_least), (most, at_most) = times(by_four.iloc[0]), times(by_four.iloc[-1])
-    words = f"Bias and {ways.CURVE_OF}. {ways.BY_FOUR} takes {most} times as long as rung 11 at "
+    words = f"Bias and {ways.CURVE_OF}. {after} takes {most} times as long as rung 11 at "
     words += f"{at_most}, and {least} times at {at_least}."
     if len(fused := rows[rows["way"] == ways.LT].sort_values("ratio")):
         (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])

@@ -33,6 +33,13 @@ def dram(table: pandas.DataFrame) -> pandas.DataFrame:
     return pandas.DataFrame(rows, index=columns).T
 
 
+def moved_by_relu(table: pandas.DataFrame) -> pandas.DataFrame:
+    """MiB of DRAM counted with ReLU, for the fused kernel and for kernels after the matmul."""
+    chosen = [epilogues.FUSED, epilogues.ALONE, epilogues.OURS_BY_FOUR, epilogues.SEPARATE]
+    counted = dram(table).loc["ReLU"].loc[chosen, ["read, counted", "written, counted"]]
+    return counted.set_axis(["read", "written"], axis=1).rename(index=epilogues.SHOWN).round(0)
+
+
 def over_k(table: pandas.DataFrame, side: int) -> pandas.DataFrame:
     """Where the time goes at M = N = side with bias and ReLU, in ms, a row for each K.
 
@@ -74,5 +81,5 @@ def under_the_roofs(table: pandas.DataFrame, side: int) -> pandas.DataFrame:
         "time, ms": rows["time_ms"],
         "TFLOP/s": flops / 1e12,
         "of the FP32 roof, %": 100 * flops / ceilings.flop_per_second,
-        "store of C, % of the copy's rate": 100 * stored / ceilings.bytes_per_second,
+        "C alone, % of the copy's rate": 100 * stored / ceilings.bytes_per_second,
     }).set_index("K")  # fmt: skip

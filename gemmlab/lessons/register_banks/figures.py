@@ -29,7 +29,7 @@ PREDICTED_LOOK = {
 # ---- one thread's loads and FMAs -----------------------------------------------------------------
 
 FROM, UPTO = -64, 200  # FMAs around the change of tiles that are drawn
-LANE, SOON = 0.085, 16  # inches, of a load; FMAs that hide little of its latency
+LANE, SOON = 0.085, 8  # inches, of a load; FMAs that hide little of its latency
 HIDDEN: style.Look = {"color": style.SKY, "linewidth": 1.8, "marker": "|", "markersize": 5}
 EXPOSED: style.Look = {"color": style.ORANGE, "marker": "X", "markersize": 7, "linestyle": ""}
 CELL = 0.215  # inches, of a sum
@@ -54,12 +54,12 @@ def loads_ahead(*names: str) -> Picture:
             f"line {plural(min(ahead), 'FMA')} long"
         )
     caption = (
-        "Loads from shared memory in the machine code of one warp, in their order. In one trip "
-        f"through its loop {'; '.join(parts)}."
+        "Loads from shared memory in the machine code of one warp, in their order, a line for "
+        f"each. For a pair of tiles {'; '.join(parts)}."
     )
     key = [
         ("from a load to its first use", HIDDEN),
-        (f"fewer than {SOON} FMAs between: the warp waits for the data", EXPOSED),
+        (f"used within {SOON} FMAs: too soon to hide the load", EXPOSED),
     ]
     heights = {name: LANE * len(lines) + 0.1 for name, lines in shown.items()}
     title = "How far ahead of its use a value is loaded"
@@ -88,7 +88,7 @@ def _around_the_change(loop: Loop) -> list[tuple[int, int]]:
     change, trip = tables.change_of_tiles(loop), loop.mix[MULTIPLY_ADDS]
     shifts = [trips * trip - change for trips in (-2, -1, 0, 1)]
     lines = [(a + by, b + by) for a, b in tables.loads_ahead(loop) for by in shifts]
-    return sorted((issued, used) for issued, used in lines if used >= FROM and issued <= UPTO)
+    return sorted((issued, used) for issued, used in lines if used > FROM and issued <= UPTO)
 
 
 @styled
@@ -237,7 +237,7 @@ def pipeline(traced: Pipeline) -> Picture:
         ("starts its copies of a tile", _look(stages.COPIES, NO_TILE)),
         ("they are on their way", {"color": NO_TILE, **ON_ITS_WAY}),
         ("reads the tile, and multiplies", _look(stages.READS, NO_TILE)),
-        ("leaves its arrival at full with the copies", MBARRIERS[stages.LEAVES_FULL]),
+        ("arrives at full when they have landed", MBARRIERS[stages.LEAVES_FULL]),
         ("waits until full", MBARRIERS[stages.AWAITS_FULL]),
         ("has read: arrives at empty", MBARRIERS[stages.ARRIVES_EMPTY]),
         ("waits until empty", MBARRIERS[stages.AWAITS_EMPTY]),
@@ -289,9 +289,16 @@ def _of_pipeline(traced: Pipeline) -> str:
     trace = traced.trace
     who = "all" if traced.alike == traced.warps else str(traced.alike)
     shape = style.shape_label(trace.m, trace.n, trace.k)
-    where, what = shape, "a tile"
-    if trace.batch > 1:
-        where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
+    if trace.batch == 1:
+        return (
+            f"What warp {traced.warp} of a block does with the {plural(traced.places, 'stage')} at "
+            f"{shape}, in the order of the trace; widths are not times. A number is that of a pair "
+            f"of tiles of A and B, {trace.settings['BK']} steps along K. Of its "
+            f"{traced.elements:,} elements this warp copies {traced.copied:,} and reads "
+            f"{traced.read:,}. {who.capitalize()} of the block's {plural(traced.warps, 'warp')} do "
+            "the same in this order, each at its own time."
+        )
+    where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
     return (
         f"What warp {traced.warp} of block {traced.block} does with the "
         f"{plural(traced.places, 'stage')} of the pipeline at {where}, from the trace: an order, "

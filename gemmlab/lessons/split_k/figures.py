@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from gemmlab.ladder import read_settings
-from gemmlab.ladder.settings import ALONE, JOINS
+from gemmlab.ladder.settings import ALONE, EVERY_PART, JOINS
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
@@ -154,17 +154,18 @@ def joins(table: pandas.DataFrame) -> Picture:
     table: as measure.TIMES_OF_JOINS has it, its shapes in their order there.
     """
     shapes = [of_shape for _, of_shape in table.groupby(["m", "n", "k"], sort=False)]
+    several = len(set(table["join"])) > 2  # else both stand in one lane, with the gain between them
+    names = {JOINS[ALONE]: "one block for each tile"}
+    if not several:
+        names[JOINS[EVERY_PART]] = "K split"
     key = [
-        ("one block for each tile" if join == JOINS[ALONE] else join, look)
-        for join, look in LOOKS.items()
-        if join in set(table["join"])
+        (names.get(join, join), look) for join, look in LOOKS.items() if join in set(table["join"])
     ]
     caption, source = _of_joins(table), style.provenance(table)
     there = [join for join in JOINS if join in set(table["join"])]
-    several = len(there) > 2  # else both stand in one lane, with the gain between them
-    title = "Ways to join the parts" if several else "One block for each tile, and K cut"
+    title = "Ways to join the parts" if several else "One block for each tile, and K split"
     pitch = JOIN_ROW if several else TWO_LINES
-    title = f"{title}, beside cuBLAS"
+    title = f"{title}, compared with cuBLAS"
     fig = page(title, pitch * len(shapes) + 0.5, caption, source, key=key)
     most = max(100.0, table["pct_cublas"].max()) * 1.04
     ax = rows_of(
@@ -202,9 +203,10 @@ def _of_joins(table: pandas.DataFrame) -> str:
         alone, others = shares[JOINS[ALONE]], shares.drop(JOINS[ALONE])
         gains.append((others.max() / alone, f"{m}×{n}×{k}", others.idxmax(), alone, others.max()))
     (most, shape, join, alone, cut), least = max(gains), min(gains)
+    fastest = f"the fastest way to join, {join}," if table["join"].nunique() > 2 else "K split"
     return (
-        f"The same tile, with K cut and without. At {shape} one block for each tile reaches "
-        f"{percent(alone)} of cuBLAS, and the fastest way to join, {join}, {percent(cut)}: "
+        f"The same tile, with K split and without. At {shape} one block for each tile reaches "
+        f"{percent(alone)} of cuBLAS, and {fastest} {percent(cut)}: "
         f"{style.digits(most)} times as much. The least gain is at {least[1]}: "
         f"{style.digits(least[0])} times."
     )

@@ -2,10 +2,11 @@
 
 import pandas
 
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import read_settings
 from gemmlab.ladder.precision import SINGLE
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.settings import JOINS
+from gemmlab.ladder.settings import ALONE, EVERY_PART, JOINS, STREAM_K
 from gemmlab.lessons.split_k.measure import REPEATS, TIMES_OF_JOINS
 from gemmlab.records import best_by_shape, roofs
 
@@ -28,6 +29,38 @@ def times() -> pandas.DataFrame:
     wide.insert(1, "parts", parts.groupby(table["shape"], sort=False).max())
     wide.columns.name = None
     return wide
+
+
+def ways() -> pandas.DataFrame:
+    """Of times(): one block for each tile, K split with all blocks adding, stream-K; cuBLAS."""
+    names = {
+        JOINS[ALONE]: "one block for each tile", JOINS[EVERY_PART]: "split-K",
+        JOINS[STREAM_K]: "stream-K",
+    }  # fmt: skip
+    return times().rename(columns=names)[["tile", "parts", *names.values(), "cuBLAS"]]
+
+
+def smaller_tile_then_parts(before: Kernel, m: int, n: int, k: int) -> pandas.DataFrame:
+    """Microseconds of `before`, of 12 with a smaller tile, and of that with K split as well.
+
+    The first is the run that is recorded of `before`, the others are from times().
+    """
+    ours, shape = ways().loc[f"{m}×{n}×{k}"], before.settings
+    run = before.benchmark().query("m == @m and n == @n and k == @k and kernel == @before.name")
+    large, small = f"{shape['BM']}×{shape['BN']}", ours["tile"]
+    columns = {
+        "tile": [large, small, small],
+        "parts": [1, 1, ours["parts"]],
+        "µs": [
+            MICROSECONDS * run["time_ms"].iloc[0],
+            *ours[["one block for each tile", "split-K"]],
+        ],
+    }
+    rows = pandas.DataFrame(columns, index=[before.name, "12, a smaller tile", "12, and K split"])
+    sides = rows["tile"].str.split("×", expand=True).astype(int)
+    tiles = -(-m // sides[0]) * -(-n // sides[1])
+    rows.insert(2, "blocks", tiles * rows["parts"])
+    return rows
 
 
 def bits() -> pandas.DataFrame:
