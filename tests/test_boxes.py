@@ -176,7 +176,8 @@ def test_the_figure_of_boxes_says_how_many(first_block):
 def test_the_figure_of_factors_shows_the_offsets_of_descriptors(first_block):
     figure = tma_wgmma_figures.factors(first_block)
     words = " ".join(text.get_text().replace("\n", " ") for text in figure.texts)
-    assert "begin at bytes 0, 32, 64 and 96 of it" in words and "8,192 from 64 columns" in words
+    assert "begin at bytes 0, 32, 64 and 96 of the tile" in words
+    assert "8,192 from 64 columns" in words
 
 
 def test_kernels_without_boxes_are_refused():

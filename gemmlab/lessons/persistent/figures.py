@@ -185,7 +185,7 @@ def _draw_shared(
 
 ROW, BAR, BELOW = 0.3, 0.22, 0.62  # inches
 EVENTS = {  # from one event to the next: words of the key, share of the tile's colour, hatch, size
-    ("starts", "ends"): ("the tile's wgmma, or its loads", 0.5, "", 1.0),
+    ("starts", "ends"): ("wgmma of a tile; producer: first load to last", 0.5, "", 1.0),
     ("sends", "sent"): ("epilogue: C is stored", 0.2, "///", 0.6),
     ("sent", "gone"): ("waits until C is in global memory", 0.2, "...", 0.6),
 }
@@ -212,11 +212,10 @@ def tile_changes(marks: pandas.DataFrame) -> Picture:
         (words, swatch(style.FAINT, share, hatch=hatch))
         for words, share, hatch, _ in EVENTS.values()
     ]
-    key.append(("each tile has its colour", None))
     gaps = [f"{name} {gap:,.0f}" for name, _, gap in panels]
     caption = (
-        "One SM around the end of a tile, by readings of its clock. Cycles from the end of a "
-        f"tile's wgmma to the start of the next one's: {style.listed(gaps)}."
+        "One SM around the end of a tile, by readings of its clock. Cycles from the last wgmma of "
+        f"tile {TURN} in either warpgroup to the first one of the next tile: {style.listed(gaps)}."
     )
     title = "Between two tiles of C on one SM"
     fig = page(title, len(panels) * each + 0.1, caption, key=key)

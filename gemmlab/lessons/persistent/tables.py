@@ -16,8 +16,9 @@ from gemmlab.ladder import Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma.measure import ROADS, TABLE, TITLES, WAY, steps
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, sm_count
 from gemmlab.lessons.tma_wgmma.tables import path as path_of
-from gemmlab.lessons.tma_wgmma.tables import sm_count
+from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.records import best_by_shape, roofs, runs, tuning
 from gemmlab.records.ablations import HUGE, Shape
@@ -29,8 +30,10 @@ THREADS = 128
 ORDERED_BY = ("GROUP", "CLUSTER", "SHARE_A")
 ORDERS = ((1, 1, 0), (16, 1, 0), (1, 2, 0), (16, 2, 0), (16, 2, 1))
 GB = 1e9
+CLOCK = "SM clock, MHz"
+LOADS = {comparisons.LOADED: "under load", comparisons.RESTED: "after a rest"}
 PACED_AS = {
-    "sustained_tflops": "TFLOP/s", "sustained_clock_mhz": "SM clock, MHz",
+    "sustained_tflops": "TFLOP/s", "sustained_clock_mhz": CLOCK,
     "sustained_driver_clock_mhz": "driver's clock, MHz", "sustained_power_w": "W",
     "joules_per_tflop": "J per TFLOP",
 }  # fmt: skip
@@ -94,6 +97,32 @@ def energy() -> pandas.DataFrame:
         .set_index("step")
         .rename(index=TITLES, columns=PACED_AS)[[*PACED_AS.values()]]
     )
+
+
+def under_load() -> pandas.DataFrame:
+    """The steps from 17 to 18 at HUGE, each launched for seconds: speed, clock, and their ratio.
+
+    of full rate, %: of TENSOR_FLOP_PER_CYCLE in every cycle of all SMs, which no clock changes.
+    """
+    table = energy()[["TFLOP/s", CLOCK]].loc[path(HUGE)["step"]]
+    most = sm_count() * TENSOR_FLOP_PER_CYCLE * table[CLOCK] / 1e6  # in TFLOP/s
+    return table.assign(**{"of full rate, %": 100 * table["TFLOP/s"] / most})
+
+
+def beside_cublas() -> pandas.DataFrame:
+    """18 in turn with cuBLAS's first choice at LARGE, under load and after a rest.
+
+    cycles: of an SM, from one launch to the next. Raises NoRecord, StaleRecord.
+    """
+    table = comparisons.question("overlap").read()
+    sides = {comparisons.FIRST_CHOICE: "cuBLAS", "18, launches overlap": PERSISTENT.name}
+    table = table[table["race"].str.startswith("18") & table["variant"].isin(sides)]
+    table = table[(table[["m", "n", "k"]] == LARGE).all(axis=1)].replace({"variant": sides})
+    table["load"] = table["load"].map(LOADS)
+    rows = table.sort_values("load", ascending=False, kind="stable").set_index(["load", "variant"])
+    return rows.rename(columns=comparisons.NAMES | {"pct_cublas": "% of cuBLAS"})[
+        ["cycles", CLOCK, "TFLOP/s", "% of cuBLAS"]
+    ]
 
 
 def traffic() -> pandas.DataFrame:

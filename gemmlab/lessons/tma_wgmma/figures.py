@@ -147,7 +147,7 @@ def factors(trace: Trace) -> Picture:
         (f"wgmma {number}", {"facecolor": style.tint(style.BLACK, share)})
         for number, share in enumerate(np.linspace(*SHADES, len(reads["A"])), 1)
     ]
-    title = "What each wgmma of a step reads of shared memory"
+    title = "What each wgmma of a step reads from shared memory"
     parts = []
     for name, (read, *_) in reads.items():
         lines, units = read.places.shape
@@ -196,7 +196,7 @@ def _described(reads: list[FactorRead]) -> str:
     fields = DescriptorFields.of(np.array([read.descriptor for read in reads]))
     begins = style.listed([str(at) for at in fields.start - fields.start[0]])
     words = (
-        f"Descriptors: begin at bytes {begins} of it; a swizzle of {fields.width[0]} bytes; "
+        f"Descriptors: begin at bytes {begins} of the tile; a swizzle of {fields.width[0]} bytes; "
         f"{fields.stride[0]:,} bytes from 8 rows to the next 8"
     )
     if reads[0].transposed:
@@ -206,34 +206,35 @@ def _described(reads: list[FactorRead]) -> str:
 
 # ---- the account of cycles -----------------------------------------------------------------------
 
-TENSOR_CORES = "tensor cores busy, at the highest rate of the instruction"
 CYCLES = {  # by the columns of tables.account
     "SM cycles": ("SM cycles", swatch(style.FAINT, 0.3)),
     "banks": ("banks of L1 and shared memory busy", swatch(style.ORANGE)),
-    "tensor cores": (TENSOR_CORES, swatch(style.PURPLE, 0.8)),
+    "floor": ("the floor: its MMAs at the highest rate", swatch(style.PURPLE, 0.8)),
 }
 
 
 @styled
 def cycles(*names: str) -> Picture:
-    """The account of cycles: what an SM takes for a wgmma, and what is busy meanwhile.
+    """The account of cycles: what an SM takes for a wgmma, beside the floor of its instruction.
 
-    names: of 15 to 18; 15 does as many products by mma.sync. The dashed line is what wgmma takes.
+    names: of 15 to 18; 15 does as much by mma.sync. The dashed line is the lowest floor.
     """
     table = tables.account(*names)
     parts = [
-        f"{row.Index} takes {row[1]:.1f} SM cycles; the banks are busy in {row[2]:.1f} of them, "
-        f"the tensor cores in {row[3]:.1f} ({100 * row[3] / row[1]:.0f} %)"
+        f"{row.Index} takes {row[1]:.1f} SM cycles, and the banks are busy in {row[2]:.1f} of "
+        f"them; its floor is {row[3]:.1f} ({100 * row[3] / row[1]:.0f} %)"
         for row in table.itertuples()
     ]
     size = style.shape_label(*runs.LARGE)
-    caption = f"Per wgmma of {'×'.join(map(str, tables.WGMMA))} at {size}: {'. '.join(parts)}."
+    caption = (
+        f"Per wgmma of {'×'.join(map(str, tables.WGMMA))} at {size}: {'. '.join(parts)}. An SM's "
+        "cycles count while it has a block. Dashed: the floor of wgmma."
+    )
     table = table.rename(columns={column: words for column, (words, _) in CYCLES.items()})
     looks = dict(CYCLES.values())
     fig, ax = bars(table, looks, "wgmma", caption, runs.LARGE, digits=1)
-    ax.axvline(
-        table[CYCLES["tensor cores"][0]].min(), color=style.PURPLE, linestyle="--", linewidth=1.0
-    )
+    floor = table[CYCLES["floor"][0]].min()
+    ax.axvline(floor, color=style.PURPLE, linestyle="--", linewidth=1.0)
     return fig
 
 

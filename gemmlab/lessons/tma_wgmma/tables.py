@@ -15,7 +15,7 @@ from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
-from gemmlab.lessons.tma_wgmma.measure import ROADS, TABLE, TITLES, WAY
+from gemmlab.lessons.tma_wgmma.measure import TABLE, TITLES, WAY
 from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.loading import load
@@ -93,8 +93,8 @@ def _of_rung(row: pandas.Series) -> str:
 
 
 def steps_of_16() -> pandas.DataFrame:
-    """For plots.path at LARGE: 16 from its smallest tile on, and with two blocks on an SM."""
-    return path(LARGE, *(step for step in (*WAY, *ROADS) if step.rung is TMA_WGMMA))
+    """For plots.path at LARGE: 16 from its smallest tile on."""
+    return path(LARGE, *(step for step in WAY if step.rung is TMA_WGMMA))
 
 
 def operand_wavefronts(name: str) -> int:
@@ -107,11 +107,11 @@ def operand_wavefronts(name: str) -> int:
 
 
 def account(*names: str) -> pandas.DataFrame:
-    """A row for each of 15 to 18 at LARGE: cycles of an SM per wgmma (15: as many products).
+    """A row for each of 15 to 18 at LARGE: cycles of an SM per wgmma (15: for as much by mma.sync).
 
-    SM cycles: in which it had a warp, as counted; banks: wavefronts, a cycle each; tensor cores: at
-    the highest rate of the instruction, which for wgmma is TENSOR_FLOP_PER_CYCLE and for mma.sync
-    the recorded roof. Raises LadderError, NoRecord, StaleRecord.
+    SM cycles: in which it had a warp, as counted; banks: wavefronts, a cycle each; floor: the MMAs
+    at the highest rate of the instruction, which for wgmma is TENSOR_FLOP_PER_CYCLE and for
+    mma.sync the recorded roof. Raises LadderError, NoRecord, StaleRecord.
     """
     rows, work = {}, prod(LARGE) / prod(WGMMA)
     for rung in map(ladder.find, names):
@@ -119,7 +119,7 @@ def account(*names: str) -> pandas.DataFrame:
         rate = recorded_ceilings().flop_per_cycle(rung.precision.name) / sm_count()
         rows[rung.name] = {
             "SM cycles": counted[SM_CYCLES] / work, "banks": counted[WAVEFRONTS] / work,
-            "tensor cores": 2 * prod(WGMMA) / (TENSOR_FLOP_PER_CYCLE if rung.by_wgmma else rate),
+            "floor": 2 * prod(WGMMA) / (TENSOR_FLOP_PER_CYCLE if rung.by_wgmma else rate),
         }  # fmt: skip
     return pandas.DataFrame(rows).T
 

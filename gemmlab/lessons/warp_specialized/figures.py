@@ -23,9 +23,9 @@ ROW, BAR = 0.32, 0.24  # inches
 WAY, THERE, WAIT = "on its way", "there", "wait"
 WAITED_FOR = {traced.AWAITS_EMPTY: "empty", traced.AWAITS_FULL: "full"}
 KEY = {
-    traced.COPIES: "starts the loads of a step", traced.STARTS: "starts its wgmma",
-    WAIT: "waits at an mbarrier", traced.ARRIVES: "arrives at empty",
-    WAY: "a stage: its tiles are being loaded", THERE: "a stage: its tiles are there",
+    traced.COPIES: "starts the loads of a step; a stage: they are under way",
+    traced.STARTS: "starts the wgmma of a step; a stage: its data is there",
+    WAIT: "waits at an mbarrier", traced.ARRIVES: "arrives at empty, for the step before",
     traced.SYNCS: "barrier of all threads", traced.STORES_C: "stores C",
 }  # fmt: skip
 MARKS = {
@@ -59,15 +59,15 @@ def turns(*kernels: Turns, shown: int | None = None) -> Picture:
     key = [
         (words, MARKS.get(kind) or _look(kind, TILE_COLOURS[0]))
         for kind, words in KEY.items()
-        if kind in kinds | {WAIT, WAY, THERE}
+        if kind in kinds | {WAIT}
     ]
     title = "Who does what, and who waits for whom: an order of execution"
     trace = kernels[0].trace
     caption = (
         f"Block {kernels[0].block} at {style.shape_label(trace.m, trace.n, trace.k)}, followed "
-        "through its trace. A number is a step along K; its colour is that of the step in all "
-        "rows. This is one order that the mbarriers allow, that of the simulator, and not times: "
-        "what stands in one column happens side by side."
+        "through its trace. A number is a step along K, with one colour in all rows. This is one "
+        "order that the mbarriers allow, that of the simulator, and not times: here both "
+        "warpgroups keep in step, which nothing demands."
     )
     height = sum(ROW * len(names) + 0.45 for names in rows)
     fig = page(title, height, caption, key=key)
@@ -168,7 +168,7 @@ def _look(kind: str, colour: str) -> dict:
     if kind in (traced.COPIES, WAY):
         return swatch(colour, 0.12, hatch="////")
     if kind == WAIT:
-        return swatch(style.FAINT, 0.18)
+        return swatch(style.FAINT, 0.0)
     return swatch(style.ARRAYS["C"], 0.4) if kind == traced.STORES_C else swatch(colour, 0.5)
 
 
@@ -251,8 +251,8 @@ def block_phases(blocks: pandas.DataFrame, means: pandas.DataFrame, full_rate: f
     key = [(words, PHASE_LOOKS[phase]) for phase, words in PHASES.items()]
     title, height = "Where the time of a block goes", 2 * each + 1.05
     parts = [
-        f"{name} {row['a block']:,.0f} cycles, {row['a block'] - row['mainloop']:,.0f} of "
-        "them outside of its mainloop"
+        f"{row['a block']:,.0f} cycles in {name}, {row['a block'] - row['mainloop']:,.0f} of "
+        "them outside of the mainloop"
         for name, row in means.iterrows()
     ]
     caption = (
