@@ -81,6 +81,15 @@ def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_
         tables.reach(gl.load("18_persistent"), 32, 256, 384, 9, 40)
 
 
+def test_sums_of_one_sign_need_promotion():
+    """Random signs leave 8 bits in front; of one sign, what a single sum loses adds up."""
+    table = tables.errors_by_signs(k=2048)
+    bf16, promoted, never = (table[column] for column in table)
+    assert (bf16 < promoted / 4).all()
+    assert never["random"] == pytest.approx(promoted["random"], rel=0.01)
+    assert never["all +"] > 20 * promoted["all +"]
+
+
 # ---- sums ----------------------------------------------------------------------------------------
 
 

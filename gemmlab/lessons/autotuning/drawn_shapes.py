@@ -33,7 +33,7 @@ def recorded() -> pandas.DataFrame:
 def at(table: pandas.DataFrame, shape: tuple[int, int, int], dtype: str) -> pandas.DataFrame:
     """What was measured of a type at one of the shapes, (M, N, K): microseconds, and the share."""
     rows = table[(table[[*"mnk"]] == list(shape)).all(axis=1) & (table["dtype"] == dtype)]
-    labels = {"rung": "kernel", "us": "µs", "cublas_us": "µs of cuBLAS", "share": "share"}
+    labels = {"rung": "kernel", "us": "µs", "cublas_us": "µs of cuBLAS", "share": "cuBLAS / ours"}
     return rows[[*labels]].rename(columns=labels).set_index("kernel")
 
 

@@ -45,8 +45,8 @@ def parts_of_bits(x: float) -> Picture:
     caption = (
         f"Left: {number.item():.9g} = {sums.removeprefix('+ ')}, split as the kernel does it. A "
         "part is the nearest number of 8 bits to what the parts before it left, so it may be "
-        "negative. Right: the nine products of parts, each at most so large beside the product of "
-        "the largest parts."
+        "negative. Right: how large each of the nine products of parts is at most, relative to "
+        "the first."
     )
     fig = page(title, TOP + 3 * GRID + 0.2, caption)
     left, top = MARGIN + 0.75, fig.top + TOP
@@ -92,10 +92,11 @@ def by_data(table: pandas.DataFrame) -> Picture:
     values = {way: [at[way, PROMOTE.get(way, 0), data] for data in DATA] for way in ways}
     size = {"markersize": 7, "linestyle": ""}
     key = [(way, LOOKS[way] | size) for way in ways]
-    title = f"Products of BF16 can be as accurate as FP32's own, K = {DEPTH}"
+    title = f"Errors, not speed: BF16×6 is nearer to the exact product than SGEMM, K = {DEPTH}"
     ratio = [ours / theirs for ours, theirs in zip(values["BF16×6"], values[SGEMM], strict=True)]
     caption = (
-        "The largest error of an element of C, as a share of |A| |B|; smaller is better. BF16×6 "
+        "The largest error of an element of C, as a share of |A| |B|, the sum of its products' "
+        "absolute values; smaller is better. BF16×6 "
         f"has {min(ratio):.2f} to {max(ratio):.2f} times the error of SGEMM, which is one FMA "
         "after the other. Computed without a GPU, with the bits of an H200."
     )

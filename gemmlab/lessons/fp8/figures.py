@@ -17,7 +17,7 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate, product_axes, write
 from gemmlab.plots.charts import Curve, bar, draw_curves, note, room_for, rows_of, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH, plural
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH
 from gemmlab.records import runs
 from gemmlab.records.runs import LARGE, Measured
 
@@ -43,12 +43,13 @@ def fp8_values(numbers: Mapping[str, np.ndarray], rounding: pandas.DataFrame) ->
     title = "E4M3 has twice as many numbers in an octave, E5M2 reaches further both ways"
     flat = rounding.groupby("element")["error"].min()
     parts = [
-        f"{words} ends at {numbers[name][-1]:,.0f} and is off by at most {100 * flat[name]:.1f} %"
+        f"{words} is off by at most {100 * flat[name]:.1f} % up to its end, "
+        f"{numbers[name][-1]:,.0f}"
         for name, (words, _) in ELEMENTS.items()
     ]
     caption = (
-        f"{'; '.join(parts)}, as far as its numbers have all their bits. Below, the distance from "
-        "one to the next stays the same, so errors grow up to 100 %, where a value becomes 0. "
+        f"{'; '.join(parts)}. Towards 0 the distance from one number to the next stays the same, "
+        "so errors grow up to 100 %, where a value becomes 0. "
         "Values converted by the compiled quantizer."
     )
     fig = page(title, 0.33 + 2.5 + 0.75, caption)
@@ -66,7 +67,7 @@ def _draw_numbers(ax: Axes, numbers: Mapping[str, np.ndarray]) -> None:
         chosen = numbers[name][numbers[name] <= SHOWN[1]]
         ax.vlines(chosen, row + 0.22, row + 0.78, color=colour, linewidth=1.0, gid=words)
         octave = int(((numbers[name] >= 1) & (numbers[name] < 2)).sum())
-        note(ax, f"{octave} from 1 to 2", (SHOWN[1], row + 0.1), (0, 0), ha="right")
+        note(ax, f"{octave} from 1 to 2", (1.5, row + 0.1), (0, 0), ha="center")
     ax.set(xlim=(-0.1, SHOWN[1] + 0.1), xlabel="number", xticks=[0, 1, 2, 4, 8])
     ax.grid(visible=False)
     ax.spines["left"].set_visible(False)
@@ -255,19 +256,20 @@ def scale_reach(*reaches: Reach) -> Picture:
     key = [("the element of C", {"facecolor": ARRAYS["C"]})]
     for name in "AB":
         strong, second = ({"facecolor": style.tint(ARRAYS[name], s)} for s in (STRONG, SECOND))
-        key.append((f"shares a scale of {name}", strong))
-        if any(each.scales.depth for each in reaches):
-            key.append(("shares the next along K", second))
-    title = f"What shares a scale: {'; '.join(SHARE[each.scales.name] for each in reaches)}"
+        shades = [strong, second] if any(each.scales.depth for each in reaches) else [strong]
+        key.append((f"shares a scale of {name}", shades))
+    title = "What shares a scale with the operands of one element of C"
     height = 0.28 + TALL_B + REACH_GAP + TALL_C + 0.2
     first = reaches[0]
     counts = [
-        f"{len(each.a)} and {len(each.b)} with {WORDS[each.scales.name]} scales" for each in reaches
+        f"{len(each.a)} of A and {len(each.b)} of B with {WORDS[each.scales.name]} scales"
+        for each in reaches
     ]
     caption = (
         f"C[{first.row}, {first.column}] of a product of {first.problem.m}×{first.problem.n}×"
-        f"{first.problem.k} (M×N×K) and the scales of A and B that go into it, of those that its "
-        f"warp reads: {style.listed(counts)}. M, N and K are not drawn to one scale."
+        f"{first.problem.k} (M×N×K), and what shares the scales that go into it: "
+        f"{style.listed(counts)}, as the kernel reads them. M, N and K are stretched to fit."
+        + (" Each box along K has a scale of its own." if first.scales.depth else "")
     )
     fig = page(title, height, caption, key=key)
     each = (WIDTH - 2 * MARGIN - PANEL_GAP * (len(reaches) - 1)) / len(reaches)
@@ -275,7 +277,7 @@ def scale_reach(*reaches: Reach) -> Picture:
     for at, reach in enumerate(reaches):
         left = MARGIN + at * (each + PANEL_GAP)
         kind = reach.scales.name
-        words = f"{WORDS[kind]}: {plural(len(reach.a), 'scale')} of A, {len(reach.b)} of B"
+        words = f"{WORDS[kind]}: {SHARE[kind]}"
         fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
         m, n, k = reach.problem.shape
         gaps = (REACH_GAP, REACH_GAP)
@@ -295,7 +297,8 @@ def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Reg
         (top, bottom), (left, right) = region.rows, region.columns
         look = {"facecolor": style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])}
         place = left, top, right - left, bottom - top
-        box(ax, *place, edgecolor="none", gid=f"{name} {at}", **look)
+        edge = "white" if len(regions) > 1 else "none"
+        box(ax, *place, edgecolor=edge, gid=f"{name} {at}", **look)
     look = {"transform": ax.transAxes, "ha": "right", "va": "top", "bbox": plate(1.5, 0.75)}
     write(ax, 0.97, 0.95, f"{name} {rows}×{columns}", **look)
 
@@ -318,7 +321,7 @@ def accumulators_in_turn(kernel: Turns) -> Picture:
     events = _events(kernel.roles[ROLE])
     started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
     added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
-    words = (f"wgmma adds products, {kernel.trace.settings['PROMOTE']} along K",
+    words = (f"from start to wait, {kernel.trace.settings['PROMOTE']} along K",
              "promoted: added to the totals, and the set is free")  # fmt: skip
     key = [
         (text, {"facecolor": style.tint(TILE_COLOURS[0], share), "edgecolor": style.FAINT})
@@ -330,8 +333,8 @@ def accumulators_in_turn(kernel: Turns) -> Picture:
     shape = style.shape_label(trace.m, trace.n, trace.k)
     caption = (
         f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
-        f"{style.plural(count, 'set')} of products. Each is added to the totals while the next is "
-        "multiplied; only the last has none beside it. An order, not times."
+        f"{style.plural(count, 'interval')}, a colour for each. A sum is added to the totals while "
+        "the next interval has been started; only the last has none beside it. An order, not times."
     )
     fig = page(title, 0.42 * len(LANES) + 0.2, caption, key=key)
     ax = rows_of(fig, LANES, fig.top + 0.05, 0.42, gid="sums in turn", xticks=[])
@@ -475,7 +478,7 @@ def fp8_speeds(table: pandas.DataFrame) -> Picture:
         f"From {least['pct_cublas']:.1f} % of cuBLASLt, with {WORDS[least['scales']]} scales at "
         f"{_shape(least)}, to {best['pct_cublas']:.1f} %, with {WORDS[best['scales']]} scales at "
         f"{_shape(best)}; {min(gains):.2f} to {max(gains):.2f} times as fast as 18_persistent in "
-        "BF16. Lines at markers: the middle half of the pairs of samples."
+        "BF16. Lines at markers: quartiles."
     )
     source = style.provenance(table)
     fig = page(title, 0.25 + 2.9 + 0.55, caption, source, key=key)

@@ -8,15 +8,17 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
-from gemmlab.ladder.precision import BLOCK, ElementType, Scales
+from gemmlab.ladder.precision import BFLOAT16, BLOCK, ElementType, Scales
 from gemmlab.lessons.fp8 import measure, types
 from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, cycles, sm_count
 from gemmlab.lessons.warp_specialized import comparisons
+from gemmlab.loading import load
 from gemmlab.plots import style
 from gemmlab.plots.style import plural
 from gemmlab.records import runs
@@ -86,6 +88,28 @@ def zeros(matrix: np.ndarray, kind: str) -> str:
     Q, scales = quantize(matrix, kind, "A")
     zero = int((Q % 128 == 0).sum())  # without the bit of the sign
     return f"{plural(scales.size, 'scale')}: {zero:,} of {Q.size:,} elements become 0"
+
+
+def errors_by_signs(rows: int = 64, k: int = 4096) -> pandas.DataFrame:
+    """How wrong products of random numbers are, and of their absolute values: a row for each.
+
+    Of C = A @ B.T, A and B of `rows` × k: root mean squares of the whole error as percent of
+    |A| @ |B|.T, from float64 on the numbers before their conversion.
+    """
+    random = [random_values(rows * k, seed).reshape(rows, k).astype(np.float32) for seed in (6, 7)]
+    table = {}
+    for signs, (A, B) in {"random": random, "all +": [abs(matrix) for matrix in random]}.items():
+        bits = (BFLOAT16.encode(matrix, BFLOAT16.storage) for matrix in (A, B.T.copy()))
+        (q_a, scale_a), (q_b, scale_b) = quantize(A, "tensors"), quantize(B, "tensors")
+        products = {"18 in BF16": load("18_persistent", DTYPE=1, OUT32=1)(*bits)}
+        for promote, words in ((BLOCK, f"promoted every {BLOCK}"), (0, "never promoted")):
+            kernel = load("19_fp8", OUT32=1, PROMOTE=promote)
+            products[f"19, {words}"] = kernel(q_a, q_b, scales=(scale_a, scale_b))
+        exact, size = (x.astype(np.float64) @ y.T for x, y in ((A, B), (abs(A), abs(B))))
+        table[signs] = {
+            name: 100 * np.sqrt(np.mean(((C - exact) / size) ** 2)) for name, C in products.items()
+        }
+    return pandas.DataFrame(table).T.rename_axis("signs")
 
 
 TRACED_DEPTHS = 4 * BLOCK, 8 * BLOCK  # of K: what one has more than the other is of the steps alone

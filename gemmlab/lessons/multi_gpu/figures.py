@@ -13,7 +13,7 @@ from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Ti
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.style import ARRAYS, FAINT, MARGIN, NORMAL, ORANGE, SKY, SMALL, WIDTH
+from gemmlab.plots.style import ARRAYS, FAINT, INK, MARGIN, NORMAL, ORANGE, SKY, SMALL, WIDTH
 
 PALE = 0.28
 HEAD, GAP, BETWEEN = 0.28, 0.07, 0.35  # inches
@@ -95,6 +95,7 @@ LOOKS = {  # of a piece of time
 MULTIPLIES, HIDDEN, OPEN, ADDS = LOOKS
 LEFT, LANE, RANK_GAP = 1.35, 0.24, 0.16  # inches
 MOST_RANKS = 8
+NUMBERED = 0.02  # of the axis: a narrower box has no number
 TITLE = "What runs when"
 
 
@@ -119,12 +120,13 @@ def rank_timeline(
     key = [
         (name, {"edgecolor": "white", **look})
         for name, look in LOOKS.items()
-        if name in {name for *_, name in pieces}
+        if name in {name for *_, name, _ in pieces}
     ]
     fig = page(title, plot + 0.6, _of_timeline(timeline), key=key)
     top = fig.top + 0.05
     ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot)
-    bare(ax, until_ms or timeline.ms or 1, plot).xaxis.set_major_locator(AutoLocator())
+    wide = until_ms or timeline.ms or 1
+    bare(ax, wide, plot).xaxis.set_major_locator(AutoLocator())
     ax.set_xlabel("milliseconds")
     ax.spines["bottom"].set_visible(True)
     ax.grid(axis="x")
@@ -134,15 +136,27 @@ def rank_timeline(
         for at, stream in enumerate(streams):
             look = {"size": SMALL, "color": FAINT, "ha": "right"}
             fig.text_at(LEFT - 0.08, y + at * LANE + 0.05, stream, **look)
-    for y, start, end, name in pieces:
-        box(ax, start, y + 0.03, end - start, LANE - 0.06, linewidth=0.7, **LOOKS[name])
+    for y, start, end, name, number in pieces:
+        words = number if end - start > NUMBERED * wide else ""
+        text = {"color": "white" if name == MULTIPLIES else INK}
+        place = start, y + 0.03, end - start, LANE - 0.06
+        box(ax, *place, words, text, linewidth=0.7, **LOOKS[name])
     return fig
 
 
-def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str]]:
-    """The time of a step, where it moves in the parts that are behind products, and others."""
+def _number(ran: Ran) -> str:
+    """That of its chunk, with which its name may end."""
+    last = ran.name.rpartition(" ")[2]
+    return last if last.isdigit() else ""
+
+
+def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str, str]]:
+    """The time of a step, where it moves in the parts that are behind products, and others.
+
+    The widest of them has its number.
+    """
     if ran.kind != COLLECTIVE:
-        return [(ran.start_ms, ran.end_ms, ADDS if ran.kind == SUM else MULTIPLIES)]
+        return [(ran.start_ms, ran.end_ms, ADDS if ran.kind == SUM else MULTIPLIES, _number(ran))]
     ends = {time for product in products for time in (product.start_ms, product.end_ms)}
     cuts = {time for time in ends if ran.start_ms < time < ran.end_ms}
     pieces = []
@@ -150,7 +164,11 @@ def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str]]:
         middle = (start + end) / 2
         behind = any(product.start_ms <= middle <= product.end_ms for product in products)
         pieces.append((start, end, HIDDEN if behind else OPEN))
-    return pieces
+    widest = max((end - start for start, end, _ in pieces), default=0)
+    return [
+        (start, end, name, _number(ran) if end - start == widest else "")
+        for start, end, name in pieces
+    ]
 
 
 def _of_timeline(timeline: Timeline) -> str:

@@ -114,8 +114,8 @@ def findings(schedule: Schedule) -> list[str]:
             for part in step.work.reads(rank):
                 if not _covered(part, written):
                     sentences.append(
-                        f"rank {rank}: {step.name!r} reads {part}, of which some rows nobody has "
-                        "surely written before"
+                        f"rank {rank}: {step.name!r} reads {part}, of which some rows may not have "
+                        "been written yet"
                     )
     return sentences
 
