@@ -119,7 +119,8 @@ def expected(command: str) -> int:
     """The exit code without a GPU."""
     words = command.split()
     measures = words[:3] == ["python", "-m", "gemmlab"] and words[3] in ("record", "tune")
-    return NEEDS_GPU if measures and not {"--strategy", "--list"} & {*words} else 0
+    needs_none = {"--strategy", "--list", "emulated_errors"}
+    return NEEDS_GPU if measures and not needs_none & {*words} else 0
 
 
 def test_every_line_of_a_block_is_a_command_or_python():
@@ -275,6 +276,7 @@ def names(line: str) -> dict[str, object]:
             A, rows = A.reshape(2, 32, 64), np.array([5, 0], np.int32)
     bias, kernel = np.ones(64, np.float32), gl.load("03_shared_memory")
     given = {"A": A, "B": B, "C": C, "X": X, "W": X, "W8": W8, "w": w, "a": a, "b": b, "rows": rows}
+    given["flag"] = np.zeros(1, np.int32)
     if "A8" in line:
         given |= {"A8": A[:64], "a": a[:64], "W8": np.stack([W8, W8]), "w": np.stack([w, w])}
     known = given | {"gl": gl, "np": np, "bias": bias, "kernel": kernel, "M": M, "N": N, "K": K}
