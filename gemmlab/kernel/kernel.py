@@ -409,7 +409,7 @@ class Kernel:
     def check(self) -> Report:
         """Look for mistakes that hardware hides: races, uninitialised reads, missed barriers.
 
-        Of races it finds those in shared memory, none in global memory. The simulator runs small
+        It finds races in shared and in global memory. The simulator runs small
         products with tails and factors, with all its checks; if beta is 0, C counts as
         uninitialised. Persistent kernels are launched as for a GPU with one SM, where `verify`
         assumes a few. Show the result: it is a table.
