@@ -68,6 +68,16 @@ def unsupported(text, there) -> list[str]:
 
 
 @every_notebook
+def test_the_sections_of_the_form_come_in_their_order(name):
+    text = "\n".join(cell.source for cell in split(name)[0] if cell.cell_type == "markdown")
+    headings = re.findall(r"^## (.*)", text, re.M)
+    required = ("Predict", "Verify", "On your own", "Summary")
+    assert [heading for heading in headings if heading in required] == [*required]
+    questions = text[text.index("## On your own") :]
+    assert re.findall(r"^\*\*(\d)\.\*\*", questions, re.M) == ["1", "2", "3"]
+
+
+@every_notebook
 def test_the_main_path_is_read_in_twenty_minutes(name):
     main, deeper = split(name)
     assert words(main) <= MOST_WORDS and len(main) <= MOST_CELLS, (words(main), len(main))
