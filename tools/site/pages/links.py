@@ -13,6 +13,7 @@ CODE = {".cu", ".cuh", ".py"}  # files that have a page with numbered lines
 HOME = "index.md"
 # Files outside of docs/ that have a page of their own.
 PAGES = {f"{name}.md": f"{name.lower()}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")}
+PAGES["ptxsim/README.md"] = "ptxsim.md"
 # Pages that stand for a file, or a folder, of another name.
 INSTEAD = {**PAGES, "notebooks/index.ipynb": HOME, "notebooks": HOME, "kernels": "kernels.md"}
 _MARKDOWN = re.compile(r"(\]\()([^()\s]+)(\))")
