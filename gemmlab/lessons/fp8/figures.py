@@ -8,9 +8,9 @@ import numpy as np
 import pandas
 from matplotlib.axes import Axes
 
-from gemmlab import ladder
 from gemmlab.lessons.fp8 import tables
 from gemmlab.lessons.fp8.tables import Reach, Region
+from gemmlab.lessons.naive.figures import bars
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
@@ -18,8 +18,7 @@ from gemmlab.plots.cells import bare, box, plate, product_axes, write
 from gemmlab.plots.charts import Curve, bar, draw_curves, note, room_for, rows_of, size_ticks
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, TILE_COLOURS, WIDTH
-from gemmlab.records import runs
-from gemmlab.records.runs import LARGE, Measured
+from gemmlab.records.runs import LARGE
 
 KINDS = {  # of scales -> colour, marker
     "tensors": (style.BLACK, "s"), "rows": (style.ORANGE, "D"), "blocks": (style.PURPLE, "o"),
@@ -372,7 +371,6 @@ def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
 
 # ---- cycles --------------------------------------------------------------------------------------
 
-ROW = 0.62  # inches, of a rung's bars
 CYCLE_LOOKS = {
     tables.SM_CYCLES: swatch(style.FAINT, 0.3),
     tables.AT_FULL_RATE: swatch(style.PURPLE, 0.8),
@@ -390,24 +388,9 @@ def tensor_cycles(*names: str) -> Picture:
         + (f", and promotion {row[tables.PROMOTING]:,.0f}" if row[tables.PROMOTING] else "")
         for name, row in table.items()
     ]
-    recorded = [runs.replay_at(Measured(ladder.find(name)), *LARGE) for name in names]
-    source = style.provenance(pandas.DataFrame({
-        "gpu": [run.gpu for run in recorded], "recorded": [run.recorded for run in recorded],
-    }))  # fmt: skip
     caption = f"At {style.shape_label(*LARGE)}: {'. '.join(parts)}."
-    title = "Cycles of an SM, and what is busy in them"
-    fig = page(title, 0.1 + ROW * len(names) + 0.6, caption, source, key=[*CYCLE_LOOKS.items()])
-    ax = rows_of(
-        fig, names, fig.top + 0.1, ROW, right=WIDTH - MARGIN - 0.6,
-        xlim=(0, 1.02 * table.to_numpy().max()), xlabel="cycles of an SM",
-    )  # fmt: skip
+    fig, ax = bars(table.T, CYCLE_LOOKS, "launch", caption, LARGE, digits=0)
     ax.xaxis.set_major_formatter("{x:,.0f}")
-    for at, name in enumerate(names):
-        for lane, (what, look) in enumerate(CYCLE_LOOKS.items()):
-            if value := table.loc[what, name]:
-                row = at + (lane - 1) * 0.27
-                bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
-                note(ax, f"{value:,.0f}", (value, row + 0.5), (4, 0), va="center")
     return fig
 
 

@@ -21,11 +21,11 @@ from gemmlab.records.runs import Measured
 
 ROW = 0.62  # inches, of a rung's three bars
 FLOOR = "FP32 units busy: the floor of every kernel"
-LOOKS = {
+OF_ALL_RUNGS = {
     "SM cycles": swatch(style.FAINT, 0.3),
     "banks of L1 and shared memory busy": swatch(style.ORANGE),
-    FLOOR: swatch(style.PURPLE, 0.8),
 }
+LOOKS = {**OF_ALL_RUNGS, FLOOR: swatch(style.PURPLE, 0.8)}
 
 
 @styled
@@ -70,8 +70,9 @@ def bars(
     for at, name in enumerate(names):
         for lane, (what, look) in enumerate(looks.items()):
             value, row = table.loc[name, what], at + (lane - 1) * 0.27
-            bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
-            note(ax, f"{value:.{digits}f}", (value, row + 0.5), (4, 0), va="center")
+            if value:
+                bar(ax, row, 0, value, share=0.24, gid=f"{name} {what}", **look)
+                note(ax, f"{value:,.{digits}f}", (value, row + 0.5), (4, 0), va="center")
     return fig, ax
 
 

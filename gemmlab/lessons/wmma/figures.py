@@ -126,11 +126,7 @@ def speeds(
 
 MMA = 16 * 8 * 16  # multiply-adds of one mma.sync of 16 bits, an instruction of a warp
 ALONE = "the multiply-adds alone, if their unit had no pause: the floor"
-LOOKS = {
-    "SM cycles": swatch(style.FAINT, 0.3),
-    "banks of L1 and shared memory busy": swatch(style.ORANGE),
-    ALONE: swatch(style.PURPLE, 0.8),
-}
+LOOKS = {**naive_figures.OF_ALL_RUNGS, ALONE: swatch(style.PURPLE, 0.8)}
 
 
 @styled

@@ -18,6 +18,7 @@ import numpy as np
 from ptxsim import machine, ptx
 from ptxsim.async_copy import map_bytes, tensor_map
 from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, TensorMap, TensorMaps
+from ptxsim.host_code import COMMENT, closing
 from ptxsim.limits import LaunchError, require
 from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised, pointer
@@ -325,7 +326,6 @@ def _copy_of_map(used: MapInUse, memory: GlobalMemory) -> MapInUse:
 
 # --- what the source declares ---------------------------------------------------------------------
 
-COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 BRACKETS = dict(zip("([{<", ")]}>", strict=True))
 QUALIFIERS = {"const", "volatile", "struct", "__grid_constant__"}
 RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
@@ -425,22 +425,12 @@ def _parameter_lists(text: str, name: str) -> list[str]:
     lists: dict[tuple[bool, bool], list[str]] = {}
     name = re.escape(name)
     for match in re.finditer(rf"{name}(?<!\w{name})\s*\(", text):
-        end = _closing(text, match.end())
+        end = closing(text, match.end(), "()")
         begin = max(text.rfind(sign, 0, match.start()) for sign in ";{}") + 1
         head = text[begin : match.start()]
         rank = "__global__" in head, text[end + 1 :].lstrip().startswith("{")
         lists.setdefault(rank, []).append(" ".join(text[match.end() : end].split()))
     return lists[max(lists)] if lists else []
-
-
-def _closing(text: str, position: int) -> int:
-    """Where the round bracket ends that opens before `position`."""
-    depth = 1
-    for bracket in re.compile("[()]").finditer(text, position):
-        depth += 1 if bracket[0] == "(" else -1
-        if depth == 0:
-            return bracket.start()
-    return len(text)
 
 
 def _split(text: str) -> list[str]:

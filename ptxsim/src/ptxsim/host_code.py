@@ -27,6 +27,7 @@ USING = re.compile(r"^[ \t]*using\s+(?:namespace\s+)?std\b[^;]*;", re.M)
 IS_WHOLE = re.compile(
     r"\bmain\s*\(|<<<|^[ \t]*#[ \t]*include[ \t]*<(?:c?stdio|iostream|vector)", re.M
 )
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 # Comments, literals and directives, in which brackets mean nothing.
 PASSED_OVER = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"([^()\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\''
@@ -46,11 +47,9 @@ def device_code(text: str, options: tuple[str, ...] = ()) -> tuple[str, tuple[st
 
     What is left without a space, members of classes for example, is then code of the device.
     """
-    return (
-        (_without_host(text), (*options, "-default-device"))
-        if IS_WHOLE.search(text)
-        else (text, options)
-    )
+    if not IS_WHOLE.search(COMMENT.sub(" ", text)):
+        return text, options
+    return _without_host(text), (*options, "-default-device")
 
 
 @lru_cache(maxsize=64)
@@ -84,7 +83,7 @@ def _of_host(bare: str) -> Iterator[tuple[int, int]]:
         declares, stays = head.partition("=")[0], ON_DEVICE.search(head)
         first = begin + len(head) - len(head.lstrip())
         if sign[0] == "{" and not OPENS_SCOPE.search(head):
-            position = _closing(bare, position)
+            position = closing(bare, position, "{}") + 1
             if "(" not in declares or TYPE.search(head):  # ends at its semicolon
                 end = bare.find(";", position) + 1 or len(bare)
                 if not (TYPE.search(head) or stays or CONSTANT.match(declares)):
@@ -98,11 +97,11 @@ def _of_host(bare: str) -> Iterator[tuple[int, int]]:
         begin = position
 
 
-def _closing(bare: str, position: int) -> int:
-    """The place behind the brace that closes the one before `position`."""
+def closing(text: str, position: int, pair: str) -> int:
+    """Where the bracket of a `pair`, such as "()", closes that opens before `position`."""
     depth = 1
-    for brace in re.compile("[{}]").finditer(bare, position):
-        depth += 1 if brace[0] == "{" else -1
+    for bracket in re.compile(f"[{pair}]").finditer(text, position):
+        depth += 1 if bracket[0] == pair[0] else -1
         if depth == 0:
-            return brace.end()
-    return len(bare)
+            return bracket.start()
+    return len(text)

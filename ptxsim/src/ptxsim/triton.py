@@ -142,7 +142,7 @@ def _type(name: str, value: Any) -> str:
 
 
 def _passed(value: Any, descriptors: Any) -> list[Any]:
-    """What the kernel takes for it: of a descriptor the map, its shape and strides, both twice."""
+    """What the kernel takes for it: the map, shape and strides of a descriptor."""
     if not isinstance(value, TensorMap):
         return [int(value) if isinstance(value, bool) else value]
     how, array = next(descriptors), value.array
