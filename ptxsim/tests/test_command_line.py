@@ -58,6 +58,7 @@ def test_a_whole_program_keeps_its_device_code_and_its_lines():
     for gone in ("include", "using", "main", "title", "sizes", "report", "<<<"):
         assert gone not in code.replace("// ", "")
     assert device_code(KERNEL) == (KERNEL, ())
+    assert device_code(f"// as main() does\n{KERNEL}")[1] == ()
     shape = "(100 + 127) / 128, 128"
     assert launches(PROGRAM) == [(PROGRAM[: PROGRAM.index("<<<")].count("\n") + 1, "scale", shape)]
 
