@@ -4,7 +4,7 @@
 //          accuracy is how they add: so the sums of the largest products are promoted, which means
 //          added in float32, after every PROMOTE of K, while the other products go on.
 // Before:  18_persistent.cu multiplied 16 bits, and 22_fp32_summit.cu float32 without tensor cores.
-// Launch:  split.cuh first: block (256), grid: a block for every 32 rows of A, to whole tiles of
+// Launch:  split.cuh first: block (256; 1024 for WAY 1), grid: a block for every 32 rows of A, to whole tiles of
 //          128, and every 32 columns of B, × any number, which is 1 for WAY 1. Then this kernel:
 //          block (384), grid: whole clusters, at most a block for each SM, and no more than there
 //          are tiles for; dynamic shared memory: Shared.

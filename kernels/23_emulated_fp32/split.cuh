@@ -7,7 +7,10 @@
 
 constexpr int SPLIT_LINES = 32;                  // lines of A or B that a block splits
 constexpr int CHUNK = 8;                         // numbers along K that a thread splits at a time
-constexpr int SPLIT_THREADS = SPLIT_LINES * BK / CHUNK;
+constexpr int CHUNKS = BK / CHUNK;
+constexpr int LINES_ACROSS = 8;                  // of neighbouring threads, if K lies across memory
+constexpr int SPLIT_GROUPS = SCALED ? 4 : 1;     // of threads, which take every BK in turn
+constexpr int SPLIT_THREADS = SPLIT_GROUPS * SPLIT_LINES * CHUNKS;
 
 constexpr int LARGEST_SCALED = 14;               // exponent of the largest of a line, when scaled
 constexpr int LEAST_EXPONENT = -112;             // so that what scales it is a float, too
@@ -17,9 +20,24 @@ struct Lines {
     const float* X;
     int lines, next_line, next_k;
 
-    __device__ __forceinline__ float load(int line, int k, int K) const
+    // Whether a line's chunks begin at multiples of 16 bytes, and their numbers are neighbours.
+    __device__ __forceinline__ bool aligned() const
     {
-        return line < lines && k < K ? X[(size_t)line * next_line + (size_t)k * next_k] : 0.0f;
+        return next_k == 1 && ((size_t)X | (size_t)next_line * sizeof(float)) % 16 == 0;
+    }
+    // Those of a line from k on, with zeros beyond the matrix.
+    __device__ __forceinline__ void load(float (&numbers)[CHUNK], int line, int k, int K,
+                                         bool aligned) const
+    {
+        const float* from = X + (size_t)line * next_line + (size_t)k * next_k;
+        if (aligned && line < lines && k + CHUNK <= K) {
+            *(float4*)numbers = *(const float4*)from;
+            *(float4*)(numbers + 4) = *(const float4*)(from + 4);
+        } else {
+            #pragma unroll
+            for (int i = 0; i < CHUNK; ++i)
+                numbers[i] = line < lines && k + i < K ? from[(size_t)i * next_k] : 0.0f;
+        }
     }
 };
 
@@ -36,10 +54,15 @@ split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, in
     const int first = (of_a ? blockIdx.x : blockIdx.x - blocks_a) * SPLIT_LINES;
     const int k_tiles = ceil_div(K, BK);
 
-    // Neighbouring threads load neighbours in memory.
-    const bool along_k = lines.next_k == 1;
-    const int in_block = along_k ? threadIdx.x / (BK / CHUNK) : threadIdx.x % SPLIT_LINES;
-    const int chunk = along_k ? threadIdx.x % (BK / CHUNK) : threadIdx.x / SPLIT_LINES;
+    // Neighbouring threads load, and store, whole sectors of 32 bytes.
+    const bool along_k = lines.next_k == 1, aligned = lines.aligned();
+    const int group = threadIdx.x / (SPLIT_LINES * CHUNKS);
+    const int thread = threadIdx.x % (SPLIT_LINES * CHUNKS);
+    int in_block = thread / CHUNKS, chunk = thread % CHUNKS;
+    if (!along_k) {
+        in_block = thread % LINES_ACROSS + thread / (LINES_ACROSS * CHUNKS) * LINES_ACROSS;
+        chunk = thread / LINES_ACROSS % CHUNKS;
+    }
     const int line = first + in_block, row = line % TILE_LINES;
 
     trigger_next_launch();
@@ -51,16 +74,18 @@ split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, in
         if (threadIdx.x < SPLIT_LINES) largest[threadIdx.x] = 0;
         __syncthreads();
         unsigned bits = 0;
-        for (int k = chunk * CHUNK; k < K; k += BK)
+        for (int k_tile = group; k_tile < k_tiles; k_tile += SPLIT_GROUPS) {
+            float numbers[CHUNK];
+            lines.load(numbers, line, k_tile * BK + chunk * CHUNK, K, aligned);
             #pragma unroll
-            for (int i = 0; i < CHUNK; ++i)
-                bits = max(bits, __float_as_uint(fabsf(lines.load(line, k + i, K))));
+            for (int i = 0; i < CHUNK; ++i) bits = max(bits, __float_as_uint(fabsf(numbers[i])));
+        }
         atomicMax(&largest[in_block], bits);
         __syncthreads();
         const int exponent = max((int)(largest[in_block] >> 23) - 127, LEAST_EXPONENT)
                            - LARGEST_SCALED;
         scale = __int_as_float(127 - exponent << 23);
-        if (chunk == 0) (of_a ? exponents_a : exponents_b)[line] = exponent;
+        if (chunk == 0 && group == 0) (of_a ? exponents_a : exponents_b)[line] = exponent;
     }
 
     // From this on all bits that matter have a place: in bfloat16 no part is subnormal; of scaled
@@ -69,11 +94,13 @@ split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, in
     bool loses = false;
     TileParts* const parts = (of_a ? parts_a : parts_b) + (size_t)(line / TILE_LINES) * k_tiles;
     const int place = row * ROW_BYTES + (chunk ^ row % 8) * 16;        // swizzled
-    for (int k_tile = blockIdx.y; k_tile < k_tiles; k_tile += gridDim.y) {
+    for (int k_tile = blockIdx.y * SPLIT_GROUPS + group; k_tile < k_tiles;
+         k_tile += gridDim.y * SPLIT_GROUPS) {
         float rest[CHUNK];
+        lines.load(rest, line, k_tile * BK + chunk * CHUNK, K, aligned);
         #pragma unroll
         for (int i = 0; i < CHUNK; ++i) {
-            const float number = lines.load(line, k_tile * BK + chunk * CHUNK + i, K);
+            const float number = rest[i];
             rest[i] = number * scale;
             // By its bits, as a subnormal number counts as 0.
             loses |= __float_as_uint(number) << 1 != 0 && fabsf(rest[i]) < least;

@@ -18,8 +18,9 @@ from gemmlab.lessons.tma_wgmma.rung import (
 
 TILE = 128  # rows and columns of C that a block computes
 CLUSTER = 2  # blocks, whose tiles lie below one another
-SPLIT_LINES, SPLIT_THREADS = 32, 256  # rows of A or columns of B that a block splits; its threads
-WAVES = 8  # blocks for each SM that split, if K is long enough
+SPLIT_LINES = 32  # rows of A or columns of B that a block splits ...
+SPLIT_THREADS = {False: 256, True: 1024}  # ... with so many threads, by whether rows are scaled
+WAVES = 16  # blocks for each SM that split, if K is long enough
 INT_BYTES = 4
 
 
@@ -55,7 +56,7 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     clusters = clusters_for(tiles, target.sm_count, CLUSTER)
     return [
         Launch(
-            "split", (blocks, along_k, 1), (SPLIT_THREADS, 1, 1),
+            "split", (blocks, along_k, 1), (SPLIT_THREADS[_way(s).scales], 1, 1),
             args=("A", "B", parts_a, parts_b, *exponents, "lost", "M", "N", "K", "lda", "ldb"),
             early=True, prepares=True,
         ),
