@@ -8,23 +8,19 @@ results/<gpu>/emulated_steps.csv.
 
 from collections.abc import Iterator
 
-import pandas
-
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.emulated_fp32.errors import ERRORS
 from gemmlab.records.ablations import AblationStep, Shape, ablation, steps_beside
-from gemmlab.records.best_by_shape import IN_TURN, at_length
+from gemmlab.records.best_by_shape import at_length
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 from gemmlab.records.runs import cells_of
 
-PAIRS = {1024: 20, 2048: 20, 4096: 20, 8192: 10}  # of samples, by M
-LARGE = 4096  # from this M on also after a pause and for seconds, where a step says so
+PAIRS = {4096: 20, 8192: 10}  # of samples, by M
 STEPS = steps_beside(__file__, shapes=tuple((size,) * 3 for size in PAIRS))
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
-    long = "at_length" in step.also and shape[0] >= LARGE
-    for way, run in at_length(kernel, shape, PAIRS[shape[0]], long):
+    for way, run in at_length(kernel, shape, PAIRS[shape[0]], "at_length" in step.also):
         yield cells_of(run, run.problem) | {"way": way}
 
 
@@ -38,11 +34,3 @@ SPEEDS = ablation(
     ("step", "kernel", "settings", "m", "n", "k", "way"), _rows,
 )  # fmt: skip
 EVIDENCE = (ERRORS, SPEEDS)
-
-
-def speeds(way: str = IN_TURN) -> pandas.DataFrame:
-    """TFLOP/s of float32 by step and M, and `pct_cublas`, as they were recorded. `way`: in_turn,
-    burst or sustained. Raises NoRecord."""
-    rows = SPEEDS.rows_of(STEPS, complete=False)
-    columns = ["step", "m", "tflops", "cublas_tflops", "pct_cublas", "sm_clock_mhz", "power_w"]
-    return rows[rows["way"] == way][columns].reset_index(drop=True)
