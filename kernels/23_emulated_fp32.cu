@@ -4,10 +4,10 @@
 //          accuracy is how they add: so the sums of the largest products are promoted, which means
 //          added in float32, after every PROMOTE of K, while the other products go on.
 // Before:  18_persistent.cu multiplied 16 bits, and 22_fp32_summit.cu float32 without tensor cores.
-// Launch:  split.cuh first: block (256; 1024 for WAY 1), grid: a block for every 32 rows of A, to whole tiles of
-//          128, and every 32 columns of B, × any number, which is 1 for WAY 1. Then this kernel:
-//          block (384), grid: whole clusters, at most a block for each SM, and no more than there
-//          are tiles for; dynamic shared memory: Shared.
+// Launch:  split.cuh first: block (256), or (1024) for WAY 1; grid: a block for every 32 rows of A,
+//          to whole tiles of 128, and every 32 columns of B, × any number, which is 1 for WAY 1.
+//          Then this kernel: block (384), grid: whole clusters, at most a block for each SM, and no
+//          more than there are tiles for; dynamic shared memory: Shared.
 // Takes:   any M, N, K, any alignment, float32; A stored M×K or K×M, B K×N or N×K. C = alpha * A @
 //          B + beta * C. `parts_a`, `parts_b`: TileParts for each tile and BK of A and of B;
 //          exponents: int for each row or column of whole tiles. `lost` may be null; it is set to 1

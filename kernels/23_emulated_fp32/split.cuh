@@ -9,7 +9,7 @@ constexpr int SPLIT_LINES = 32;                  // lines of A or B that a block
 constexpr int CHUNK = 8;                         // numbers along K that a thread splits at a time
 constexpr int CHUNKS = BK / CHUNK;
 constexpr int LINES_ACROSS = 8;                  // of neighbouring threads, if K lies across memory
-constexpr int SPLIT_GROUPS = SCALED ? 4 : 1;     // of threads, which take every BK in turn
+constexpr int SPLIT_GROUPS = SCALED ? 4 : 1;     // of threads, which take turns along K
 constexpr int SPLIT_THREADS = SPLIT_GROUPS * SPLIT_LINES * CHUNKS;
 
 constexpr int LARGEST_SCALED = 14;               // exponent of the largest of a line, when scaled
@@ -26,11 +26,10 @@ struct Lines {
         return next_k == 1 && ((size_t)X | (size_t)next_line * sizeof(float)) % 16 == 0;
     }
     // Those of a line from k on, with zeros beyond the matrix.
-    __device__ __forceinline__ void load(float (&numbers)[CHUNK], int line, int k, int K,
-                                         bool aligned) const
+    __device__ __forceinline__ void load(float (&numbers)[CHUNK], int line, int k, int K) const
     {
         const float* from = X + (size_t)line * next_line + (size_t)k * next_k;
-        if (aligned && line < lines && k + CHUNK <= K) {
+        if (aligned() && line < lines && k + CHUNK <= K) {
             *(float4*)numbers = *(const float4*)from;
             *(float4*)(numbers + 4) = *(const float4*)(from + 4);
         } else {
@@ -41,8 +40,8 @@ struct Lines {
     }
 };
 
-// Block x has 32 lines of A, or then of B; block y every gridDim.y-th BK of them, or if they are
-// scaled all. `lost` is set where a part may have too few bits for a small number.
+// Block x has 32 lines of A, or then of B, and all of K if they are scaled. If not, block y has
+// every gridDim.y-th BK. `lost` is set where a part may have too few bits for a small number.
 extern "C" __global__ void __launch_bounds__(SPLIT_THREADS)
 split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, int* exponents_a,
       int* exponents_b, int* lost, int M, int N, int K, int lda, int ldb)
@@ -55,7 +54,7 @@ split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, in
     const int k_tiles = ceil_div(K, BK);
 
     // Neighbouring threads load, and store, whole sectors of 32 bytes.
-    const bool along_k = lines.next_k == 1, aligned = lines.aligned();
+    const bool along_k = lines.next_k == 1;
     const int group = threadIdx.x / (SPLIT_LINES * CHUNKS);
     const int thread = threadIdx.x % (SPLIT_LINES * CHUNKS);
     int in_block = thread / CHUNKS, chunk = thread % CHUNKS;
@@ -76,7 +75,7 @@ split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, in
         unsigned bits = 0;
         for (int k_tile = group; k_tile < k_tiles; k_tile += SPLIT_GROUPS) {
             float numbers[CHUNK];
-            lines.load(numbers, line, k_tile * BK + chunk * CHUNK, K, aligned);
+            lines.load(numbers, line, k_tile * BK + chunk * CHUNK, K);
             #pragma unroll
             for (int i = 0; i < CHUNK; ++i) bits = max(bits, __float_as_uint(fabsf(numbers[i])));
         }
@@ -97,7 +96,7 @@ split(const float* A, const float* B, TileParts* parts_a, TileParts* parts_b, in
     for (int k_tile = blockIdx.y * SPLIT_GROUPS + group; k_tile < k_tiles;
          k_tile += gridDim.y * SPLIT_GROUPS) {
         float rest[CHUNK];
-        lines.load(rest, line, k_tile * BK + chunk * CHUNK, K, aligned);
+        lines.load(rest, line, k_tile * BK + chunk * CHUNK, K);
         #pragma unroll
         for (int i = 0; i < CHUNK; ++i) {
             const float number = rest[i];
