@@ -18,6 +18,7 @@ from gemmlab.analysis import facts, known_differences, recorded
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.lessons.autotuning import drawn_shapes
+from gemmlab.lessons.emulated_fp32 import figures, tables
 from gemmlab.lessons.fp8 import tables as fp8
 from gemmlab.lessons.grouped import tables as grouped
 from gemmlab.loading import load
@@ -41,9 +42,8 @@ def ladder_table(page: Path = README) -> str:
     """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
     lines = [f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |", "|---|---|---|---|"]
     for step in overview.ladder_steps():
-        share = f" {step.share} |" if step.share else " |"
         notebook = _path_from(page, ROOT / "notebooks" / f"{step.name}.ipynb")
-        lines.append(f"| [{step.name}]({notebook}) | {step.idea} | {step.tflops} |{share}")
+        lines.append(f"| [{step.name}]({notebook}) | {step.idea} | {step.tflops} | {step.share} |")
     return "\n".join([*lines, "", overview.ladder_source()])
 
 
@@ -79,8 +79,16 @@ def judged_sentence() -> str:
     return (
         "At shapes drawn at random after the choice was fixed, the geometric mean of cuBLAS's time "
         f"over that of `gl.matmul` is {plots.style.listed(means)} "
-        f"({plots.style.provenance(judged)}). {fp8.types_sentence()}"
+        f"({plots.style.provenance(judged)})."
     )
+
+
+def ways_table() -> str:
+    """FP32 by its own units and by tensor cores, as a Markdown table. Raises NoRecord."""
+    table, source = tables.both_ways().reset_index(), plots.style.provenance(tables.speeds())
+    lines = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
+    rows = [f"| {' | '.join(cells)} |" for cells in lines]
+    return "\n".join([*rows, "", f"{source}; medians, in turn with cuBLAS."])
 
 
 def gpus_table() -> str:
@@ -154,10 +162,6 @@ def _view() -> Picture:
     return plots.kernel_view(facts.of(load("03_shared_memory")), roofs.recorded_ceilings())
 
 
-def _shape_shares() -> Picture:
-    return plots.shape_shares(recorded.chosen_shares())
-
-
 def _shown(path: Path, draw: Callable[[], Picture], page: Path) -> str:
     """The picture in Markdown, with its caption as the text for those who do not see it."""
     return f"![{draw().caption}]({_path_from(page, path)})"
@@ -169,14 +173,16 @@ def _path_from(page: Path, path: Path) -> str:
 
 FIGURES = {
     "view": (PICTURES / "03_shared_memory_view.png", _view),
-    "shapes": (PICTURES / "shape_shares.png", _shape_shares),
+    "shapes": (PICTURES / "shape_shares.png", lambda: plots.shape_shares(recorded.chosen_shares())),
     "climb": (PICTURES / "ladder_gflops.png", overview.climb),
     "shares": (PICTURES / "ladder_shares.png", overview.shares),
+    "fp32": (PICTURES / "fp32_speed_and_error.png", figures.speed_against_error),
     "drawn": (PICTURES / "drawn_shapes.png", lambda: drawn_shapes.shares(drawn_shapes.recorded())),
 }
 PARTS: dict[str, Callable[[Path], str]] = {
     **{name: partial(_shown, path, draw) for name, (path, draw) in FIGURES.items()},
     "ladder": ladder_table,
+    "ways": lambda page: ways_table(),
     "sources": lambda page: f"The markers' sources: {published.links()}.",
     "gpus": lambda page: gpus_table(),
     "types": lambda page: fp8.types_beside_libraries(),

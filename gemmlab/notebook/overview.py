@@ -12,7 +12,7 @@ from gemmlab import ladder
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.measure.timing import table
-from gemmlab.notebook.series import CEILINGS_TITLE, chapters
+from gemmlab.notebook.series import CEILINGS_TITLE, Chapter, chapters
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import NoRecord, of_each
 from gemmlab.records.runs import Measured
@@ -87,22 +87,25 @@ def ladder_steps() -> list[Step]:
     rate = f"{measured.flop_per_second / 1e12:.1f}"
     steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(measured.recorded))]
     steps += [Step(rung.name, rung.title, rung.idea, *_speed(rung)) for rung in RUNGS]
-    steps += [Step(chapter.name, chapter.title, chapter.idea, "", "") for chapter in chapters()]
+    steps += [Step(each.name, each.title, each.idea, *_speed(each)) for each in chapters()]
     return sorted(steps, key=lambda step: step.name)
 
 
-def _speed(rung: ladder.Rung) -> tuple[str, str, str]:
+def _speed(rung: ladder.Rung | Chapter) -> tuple[str, str, str]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
     try:
-        if (problem := rung.shown_at) is None:
-            run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-            share = f"{100 * run.ratio.median:.1f} %"
-            return f"{run.gflops / 1e3:.2f}", share, day_of(run.recorded)
-        row = best_by_shape.at(rung.name, problem)
-        rate = f"{row['tflops']:.2f} at {problem}"
-        return rate, f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
+        if isinstance(rung, Chapter):
+            row, at = rung.speed() if rung.speed else (None, "")
+        elif rung.shown_at is not None:
+            row, at = best_by_shape.at(rung.name, rung.shown_at), f" at {rung.shown_at}"
+        else:
+            run, at = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE), ""
+            row = runs.cells_of(run, run.problem) | {"recorded": run.recorded}
     except NoRecord:
         return "not recorded", "", ""
+    if row is None:
+        return "", "", ""
+    return f"{row['tflops']:.2f}{at}", f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
 
 
 def day_of(recorded: str) -> str:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 from PIL import Image
 
@@ -32,7 +33,8 @@ class Chapter:
     """A notebook with a number among the rungs', about kernels of other rungs.
 
     `name`: of its file, without ".ipynb". `draw` makes its thumbnail, and `alt` says what that
-    shows.
+    shows. `speed` reads a row with tflops, pct_cublas and recorded, and at which other product than
+    the ladder's. Raises NoRecord, StaleRecord.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Chapter:
     idea: str
     draw: Callable[[], Image.Image]
     alt: str
+    speed: Callable[[], tuple[Any, str]] | None = None
 
 
 def chapters() -> list[Chapter]:
