@@ -5,6 +5,7 @@ import pytest
 from figures import test_it_can_be_read  # noqa: F401
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.lines import Line2D
 
 from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.operands import random_matrix
@@ -169,19 +170,25 @@ def _drawn():
     some = table[(table["data"] == "uniform") & table["way"].isin(["SGEMM", "BF16×6"])]
     return {
         "bits": figures.parts_of_bits(np.pi), "negative": figures.parts_of_bits(-1e-20),
-        "data": figures.by_data(table), "K": figures.over_k(table), "tried": figures.tried(some),
+        "speed": figures.speed_against_error(), "K": figures.over_k(table),
+        "tried": figures.tried(some),
     }  # fmt: skip
 
 
-@pytest.fixture(params=["bits", "negative", "data", "K", "tried"])
+@pytest.fixture(params=["bits", "negative", "speed", "K", "tried"])
 def figure(request):
     return _drawn()[request.param]
 
 
-def test_figures_show_every_way_and_the_parts():
+def test_figures_show_speeds_errors_and_the_parts(record):
     drawn = _drawn()
-    marks = {artist.get_gid() for artist in drawn["data"].findobj()}
-    assert {f"{way}: {row}" for way in ("SGEMM", "TF32", "BF16×6") for row in range(6)} <= marks
+    lines = {line.get_gid(): line for line in drawn["speed"].findobj(Line2D)}
+    times = tables.speeds().query("step == 'FP16×3'")["pct_cublas"] / 100
+    assert list(lines["FP16×3: speeds"].get_xdata()) == [times.min(), times.max()]
+    at = record["largest"].xs(4096, level="k")
+    ratios = [at["FP16×3", 64, data] / at[SGEMM, 0, data] for data in DATA]
+    shown = lines["FP16×3: errors"].get_ydata()
+    assert shown == pytest.approx([min(ratios), max(ratios)]) and "BF16×9: errors" not in lines
     bits = {artist.get_gid() for artist in drawn["bits"].findobj()}
     assert {"float32 bit 23", "part 0 bit 23", "part 2 bit 0", "a2 b2"} <= bits
 
