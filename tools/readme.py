@@ -33,7 +33,6 @@ from gemmlab.records.runs import Measured
 
 README = ROOT / "README.md"
 PAGES = (README, ROOT / "docs" / "results.md", ROOT / "docs" / "matmul.md")
-STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 GPU_COLUMNS = ((recorded.TFLOPS, ".2f"), (recorded.CUBLAS, ".1f"), (recorded.ROOF, ".1f"))
 BEGIN, END = "<!-- made by `make readme`: {name} -->", "<!-- end of what is made -->"
 
@@ -86,16 +85,15 @@ def judged_sentence() -> str:
 def ways_table() -> str:
     """FP32 by its own units and by tensor cores, as a Markdown table. Raises NoRecord."""
     table, source = tables.both_ways().reset_index(), plots.style.provenance(tables.speeds())
-    lines = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
-    rows = [f"| {' | '.join(cells)} |" for cells in lines]
-    return "\n".join([*rows, "", f"{source}; medians, in turn with cuBLAS."])
+    rows = (table.columns, ["---"] * len(table.columns), *table.to_numpy())
+    lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([*lines, "", f"{source}; medians, in turn with cuBLAS."])
 
 
 def gpus_table() -> str:
     """Rungs that are recorded on several GPUs, beside cuBLAS, as a Markdown table.
 
-    In float32 also as a share of the FP32 roof; that of tensor cores falls with the clock. Raises
-    NoRecord and BadRecord.
+    In float32 also as a share of the FP32 roof. Raises NoRecord and BadRecord.
     """
     speeds = recorded.gpu_speeds((SIZE, SIZE, SIZE))
     names = list(speeds.columns.unique(0))
@@ -198,8 +196,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
 def pictures() -> dict[Path, Image.Image]:
     """For each row of the ladder its small picture, and the file that it belongs in."""
     drawn = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
-    for rung in RUNGS:
-        drawn[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
+    drawn |= {rung.name: thumbnails.thumbnail(facts.of(load(rung.name))) for rung in RUNGS}
     drawn |= {chapter.name: chapter.draw() for chapter in chapters()}
     return {overview.thumbnail_path(name): picture for name, picture in sorted(drawn.items())}
 
@@ -221,6 +218,3 @@ if __name__ == "__main__":
         main()
     except (files.NotWritten, BadRecord, NoRecord, StaleRecord) as error:
         sys.exit(f"gemmlab: {error}")
-    except KeyboardInterrupt:
-        print("gemmlab: stopped", file=sys.stderr)
-        sys.exit(STOPPED)

@@ -65,8 +65,7 @@ def _so_far(last: str) -> pandas.DataFrame:
 @dataclass(frozen=True)
 class Step:
     """A row of the ladder. `tflops`: at SIZE³, or where it says. `share`: of cuBLAS, such as
-    "93.4 %"; "" where nothing is beside it. `day`: of the recording, such as "2026-11-21"; ""
-    where nothing is recorded."""
+    "93.4 %". `day`: of the recording, such as "2026-11-21". "" where nothing is recorded."""
 
     name: str
     title: str
@@ -84,8 +83,8 @@ def ladder_steps() -> list[Step]:
     """
     measured = roofs.recorded_ceilings()
     copied = f"measure the roofs first: {measured.bytes_per_second / 1e12:.2f} TB/s copied"
-    rate = f"{measured.flop_per_second / 1e12:.1f}"
-    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(measured.recorded))]
+    rate, day = f"{measured.flop_per_second / 1e12:.1f}", day_of(measured.recorded)
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day)]
     steps += [Step(rung.name, rung.title, rung.idea, *_speed(rung)) for rung in RUNGS]
     steps += [Step(each.name, each.title, each.idea, *_speed(each)) for each in chapters()]
     return sorted(steps, key=lambda step: step.name)
@@ -95,7 +94,9 @@ def _speed(rung: ladder.Rung | Chapter) -> tuple[str, str, str]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
     try:
         if isinstance(rung, Chapter):
-            row, at = rung.speed() if rung.speed else (None, "")
+            if rung.speed is None:
+                return "", "", ""
+            row, at = rung.speed()
         elif rung.shown_at is not None:
             row, at = best_by_shape.at(rung.name, rung.shown_at), f" at {rung.shown_at}"
         else:
@@ -103,8 +104,6 @@ def _speed(rung: ladder.Rung | Chapter) -> tuple[str, str, str]:
             row = runs.cells_of(run, run.problem) | {"recorded": run.recorded}
     except NoRecord:
         return "not recorded", "", ""
-    if row is None:
-        return "", "", ""
     return f"{row['tflops']:.2f}{at}", f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
 
 

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
 
 from PIL import Image
 
@@ -33,8 +32,7 @@ class Chapter:
     """A notebook with a number among the rungs', about kernels of other rungs.
 
     `name`: of its file, without ".ipynb". `draw` makes its thumbnail, and `alt` says what that
-    shows. `speed` reads a row with tflops, pct_cublas and recorded, and at which other product than
-    the ladder's. Raises NoRecord, StaleRecord.
+    shows. `speed` reads its record: tflops, pct_cublas and recorded; and " at" another product.
     """
 
     name: str
@@ -42,7 +40,7 @@ class Chapter:
     idea: str
     draw: Callable[[], Image.Image]
     alt: str
-    speed: Callable[[], tuple[Any, str]] | None = None
+    speed: Callable[[], tuple[dict, str]] | None = None
 
 
 def chapters() -> list[Chapter]:

@@ -11,5 +11,5 @@ CHAPTER = Chapter(
     idea="float32 as sums of three parts in BF16; six of their products",
     draw=lambda: thumbnails.parts_thumbnail(3),
     alt="A bar, the bits of a float, and below it the three parts that have them.",
-    speed=lambda: (SPEEDS.rows_of(SPEEDS.steps, LARGE).iloc[0], ""),
+    speed=lambda: (SPEEDS.rows_of(SPEEDS.steps, LARGE).iloc[0].to_dict(), ""),
 )
