@@ -238,8 +238,7 @@ def test_choose_names_the_kernel():
     chosen = choose((512, 512, 512), by="tensor cores")
     assert chosen.rung == EMULATED.name and chosen.dtype == "float32"
     at = ERRORS.read().query("k == 4096 and data == 'uniform'").set_index(["way", "promote"])
-    both = (at["largest"][how] for how in (("BF16×6", 128), (SGEMM, 0)))
-    assert all(f"{error:.1e}" in chosen.why for error in both)
+    assert all(f"{at['largest'][w]:.1e}" in chosen.why for w in (("BF16×6", 128), (SGEMM, 0)))
     with pytest.raises(gl.IllegalSetting, match="for float32"):
         choose((512, 512, 512), "float16", by="tensor cores")
 

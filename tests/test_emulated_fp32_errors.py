@@ -107,11 +107,10 @@ def test_one_fma_follows_the_other():
     assert errors.by_fma(A, B)[2, 1] == total
 
 
-@pytest.mark.parametrize("data", DATA)
-def test_six_products_are_no_more_wrong_than_sgemm(record, data):
+def test_six_products_are_no_more_wrong_than_sgemm(record):
+    at = record[["largest", "rms"]].xs(4096, level="k").sort_index()
     for way in ("BF16×6", "FP16×3"):
-        ours, theirs = record.loc[way, errors.PROMOTE[way], data, 4096], record.loc[SGEMM, 0, data, 4096]  # fmt: skip # noqa: E501
-        assert ours["largest"] <= theirs["largest"] and ours["rms"] <= theirs["rms"]
+        assert (at.loc[way, errors.PROMOTE[way]] <= at.loc[SGEMM, 0]).all(axis=None)
 
 
 @pytest.mark.parametrize("data", [data for data in DATA if data != "worst"])
@@ -171,9 +170,8 @@ def test_figures_show_speeds_errors_and_the_parts(record):
     times = tables.speeds().query("step == 'FP16×3'")["pct_cublas"] / 100
     assert list(lines["FP16×3: speeds"].get_xdata()) == [times.min(), times.max()]
     at = record["largest"].xs(4096, level="k")
-    ratios = [at["FP16×3", 64, data] / at[SGEMM, 0, data] for data in DATA]
-    shown = lines["FP16×3: errors"].get_ydata()
-    assert shown == pytest.approx([min(ratios), max(ratios)]) and "BF16×9: errors" not in lines
+    ratios = sorted(at["FP16×3", 64, data] / at[SGEMM, 0, data] for data in DATA)
+    assert lines["FP16×3: errors"].get_ydata() == pytest.approx([ratios[0], ratios[-1]])
     bits = {artist.get_gid() for artist in drawn["bits"].findobj()}
     assert {"float32 bit 23", "part 0 bit 23", "part 2 bit 0", "a2 b2"} <= bits
 
