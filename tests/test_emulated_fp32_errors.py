@@ -5,7 +5,6 @@ import pytest
 from figures import test_it_can_be_read  # noqa: F401
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib.lines import Line2D
 
 from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.operands import random_matrix
@@ -166,7 +165,7 @@ def figure(request):
 
 def test_figures_show_speeds_errors_and_the_parts(record):
     drawn = _drawn()
-    lines = {line.get_gid(): line for line in drawn["speed"].findobj(Line2D)}
+    lines = {line.get_gid(): line for line in drawn["speed"].findobj()}
     times = tables.speeds().query("step == 'FP16×3'")["pct_cublas"] / 100
     assert list(lines["FP16×3: speeds"].get_xdata()) == [times.min(), times.max()]
     at = record["largest"].xs(4096, level="k")

@@ -9,7 +9,6 @@ import pytest
 from gemmlab.ladder import RUNGS, SIMULATED, LadderError, Problem, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
-from gemmlab.notebook.series import chapters
 from gemmlab.records import best_by_shape, registry, roofs, runs
 from gemmlab.records.runs import LARGE, Measured
 from tools import readme
@@ -28,7 +27,9 @@ def test_the_ladder_has_the_days_of_all_its_rows():
             days.add(runs.replay_at(Measured(rung), *runs.LARGE).recorded[:10])
         else:
             days.add(best_by_shape.at(rung.name, rung.shown_at)["recorded"][:10])
-    days |= {chapter.speed()[0]["recorded"][:10] for chapter in chapters() if chapter.speed}
+    days |= {
+        chapter.speed()[0]["recorded"][:10] for chapter in overview.chapters() if chapter.speed
+    }
     assert len(days) > 1 and f", {min(days)} to {max(days)}; medians" in overview.ladder_source()
 
 
