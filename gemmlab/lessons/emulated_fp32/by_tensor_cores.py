@@ -3,7 +3,7 @@
 from contextlib import suppress
 from functools import lru_cache
 
-from gemmlab.lessons.emulated_fp32.errors import DEPTH, OVER_K
+from gemmlab.lessons.emulated_fp32.errors import DEPTH
 from gemmlab.lessons.emulated_fp32.tables import SUMMIT, largest_errors
 from gemmlab.records.registry import NoRecord, StaleRecord
 
@@ -15,7 +15,7 @@ def why(folder: str) -> str:
     with suppress(NoRecord, StaleRecord):
         texts = (
             f"{error['BF16×6']:.1e} on {data} data, where FP32's FMAs have {error[SUMMIT]:.1e}"
-            for data, error in largest_errors().loc[[*OVER_K]].iterrows()
+            for data, error in largest_errors().loc[["normal", "uniform"]].iterrows()
         )
         text += f"; largest error at K = {DEPTH}, as a share of |A| |B|: {', '.join(texts)}"
     return text
