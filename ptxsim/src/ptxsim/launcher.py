@@ -199,6 +199,8 @@ def launch(
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)
+    if not re.search(rf"\b{re.escape(arguments.source_name(entry))}\s*\(", text):  # in a header
+        text = "\n".join(content for _, content in headers.included(text, options))
     declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
     return _run(
         kernel, declared, are_fused(options), entry, grid, block, args, arch, shared_bytes, cluster,
@@ -368,19 +370,24 @@ def _compiled(
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
         raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
-    header_names = frozenset(name for name, _ in own_headers)
+    of_cuda = nvrtc.header_options()
+    paths = frozenset(
+        path
+        for path in ptx.FILE.findall(program.ptx)
+        if not any(path.startswith(option.removeprefix("-I")) for option in of_cuda)
+    )
     with _collector_paused():
-        return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")
+        return ptx.parse(program.ptx, filename, paths), program.lowered.get(expression, "")
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
     """The kernels of PTX, with the lines of the first file that it names, or its own."""
-    files = [PurePath(path).name for path in ptx.FILE.findall(text)]
-    if not files:
-        text, files = ptx.with_its_own_lines(text), [ptx.ITSELF]
+    paths = ptx.FILE.findall(text)
+    if not paths:
+        text, paths = ptx.with_its_own_lines(text), [ptx.ITSELF]
     with _collector_paused():
-        return ptx.parse(text, files[0], frozenset(files[1:]))
+        return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

@@ -24,6 +24,7 @@ INSTALL = (
     "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
 )
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
 FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 
@@ -69,8 +70,13 @@ def _places() -> Iterator[Path]:
         yield from sorted(Path(packages).glob("nvidia/*/include"))
 
 
-def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of each file that the source includes in quotes, also indirectly, if found."""
+def included(
+    source: str, options: tuple[str, ...], form: re.Pattern = INCLUDE
+) -> tuple[tuple[str, str], ...]:
+    """(name, text) of each file that the source includes in quotes, also indirectly, if found.
+
+    `form`: ANY_INCLUDE for those in angle brackets too.
+    """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
     texts: dict[Path, str] = {}
 
@@ -79,17 +85,17 @@ def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ..
             path = next((p for f in (*beside, *folders) if (p := f / name).is_file()), None)
             if path is not None and path not in texts:
                 status = path.stat()
-                texts[path], further = _read(path, status.st_mtime_ns, status.st_size)
+                texts[path], further = _read(path, status.st_mtime_ns, status.st_size, form)
                 look(further, [path.parent])
 
-    look(INCLUDE.findall(source), [])
+    look(form.findall(source), [])
     return tuple((path.name, text) for path, text in texts.items())
 
 
 @lru_cache(maxsize=1024)
-def _read(path: Path, modified_ns: int, size: int) -> tuple[str, list[str]]:
+def _read(path: Path, modified_ns: int, size: int, form: re.Pattern) -> tuple[str, list[str]]:
     text = path.read_text(encoding="utf-8", errors="replace")
-    return text, INCLUDE.findall(text)
+    return text, form.findall(text)
 
 
 def is_name_of_file(source: str) -> bool:

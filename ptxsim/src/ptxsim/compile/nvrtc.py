@@ -19,7 +19,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
@@ -32,7 +32,9 @@ from ptxsim.compile import headers
 # what makes a simulated result equal to the GPU's, bit for bit.
 COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 
-KEPT = "PTXSIM_COMPILED"  # names a folder, in which what NVRTC makes is kept for other processes
+# Names the folder in which what NVRTC makes is kept for other processes; empty for none.
+KEPT = "PTXSIM_COMPILED"
+KEPT_IN = Path("~", ".cache", "ptxsim")  # where the variable is not set
 
 CONTEXT_LINES = 2
 
@@ -407,17 +409,19 @@ class Library:
 
     def compile(self, source: str, filename: str, names: tuple, options: tuple) -> Program:
         """A Program, with the instances of `names`. Raises NvrtcError, which has the log."""
-        if not (folder := os.environ.get(KEPT)):
+        if not (folder := os.environ.get(KEPT, str(KEPT_IN))):
             return self._compile(source, filename, names, options)
         made_of = self.version(), source, filename, names, options
-        content = repr((*made_of, headers.included(source, options)))
-        path = Path(folder, hashlib.sha256(content.encode()).hexdigest())
-        if path.exists():
+        content = repr((*made_of, headers.included(source, options, headers.ANY_INCLUDE)))
+        path = Path(folder, hashlib.sha256(content.encode()).hexdigest()).expanduser()
+        with suppress(OSError, zlib.error, EOFError, ValueError, TypeError):  # not there, or cut
             return Program(*marshal.loads(zlib.decompress(path.read_bytes())))
         made = self._compile(source, filename, names, options)
         part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")  # nobody reads half
-        part.write_bytes(zlib.compress(marshal.dumps((*vars(made).values(),)), 1))
-        part.replace(path)
+        with suppress(OSError):  # a full disk, or a home that cannot be written to
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(zlib.compress(marshal.dumps((*vars(made).values(),)), 1))
+            part.replace(path)
         return made
 
     def _compile(self, source: str, filename: str, names: Sequence, options: Sequence) -> Program:
