@@ -77,8 +77,9 @@ class Finding:
         return (name, int(line)) if name else ("", self.line)
 
     def __str__(self):
+        lines = lines_of(self.line, self.header)
         return (
-            f"{self.kind} in kernel '{self.kernel}', {lines_of(self.line, self.header)}: {self.what}, "
+            f"{self.kind} in kernel '{self.kernel}', {lines}: {self.what}, "
             f"by block {self.block}, thread {self.thread}"
             + (f" and {self.lanes - 1} more" if self.lanes > 1 else "")
         )
