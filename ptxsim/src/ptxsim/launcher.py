@@ -29,6 +29,7 @@ from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
 from ptxsim.metrics import FMA_METRIC, LineCount, Totals
+from ptxsim.other_gpus import notes_for
 from ptxsim.ptx import KEPT_KERNELS
 from ptxsim.threads.layout import Triple
 
@@ -53,13 +54,13 @@ class Run:
     """The result of a launch.
 
     `counters`: totals by Nsight Compute's metric names, and `lines`: the same traffic by source
-    line and array; both are empty without `count=True`. A name that the simulator does not
-    count raises a KeyError with the nearest names. `findings`: the kernel's mistakes, empty for
-    a correct kernel. `notes`: lines whose results may differ from a GPU's in the last bits; a
-    correct kernel may have notes, too. `unexecuted`: source lines with code that no thread
-    reached. `elapsed_s`: the time of the simulation, on the wall or in processor time,
-    whichever is less. `multiply_adds`: those of float32 units and tensor cores together, with
-    `count=True`.
+    line and array; both are empty without `count=True`. A name that the simulator does not count
+    raises a KeyError with the nearest names. `findings`: the kernel's mistakes, empty for a correct
+    kernel. `notes`: lines whose results may differ from a GPU's in the last bits, and what is not
+    known of another GPU than the H200; a correct kernel may have notes, too. `unexecuted`: source
+    lines with code that no thread reached. `elapsed_s`: the time of the simulation, on the wall or
+    in processor time, whichever is less. `multiply_adds`: those of float32 units and tensor cores
+    together, with `count=True`.
     """
 
     counters: Totals
@@ -165,6 +166,8 @@ def launch(
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the Path of a file.
 
+    `arch`: the architecture, such as "sm_80", by default an H200's. Its limits hold, and its tensor
+    cores' sums; what is not known of it is in `notes` of the result.
     Headers that a file includes in quotes are looked up in its own folder first. `grid`, `block`:
     the numbers of blocks, and of threads in a block, along x, y and z; 1 by default. `entry`: a
     name, with the arguments of a template if it is one, such as "scale<float, 4>". `by_symbol`:
@@ -258,6 +261,7 @@ def _run(
         kernel, notes = contracted(kernel)
     for note in notes:
         warnings.warn(str(note), stacklevel=3)
+    notes += tuple(notes_for(kernel, arch, count))
     limits.check_limit(limit_s)
     grid = limits.shape("grid", grid, limits.MAX_GRID)
     block = limits.shape("block", block, limits.MAX_BLOCK)
