@@ -16,7 +16,9 @@ from ptxsim.tensor_cores.adding import BITS, GENERATIONS, KINDS_OF_FLOATS
 def notes_for(kernel: Kernel, arch: str, count: bool) -> list[Note]:
     if base(arch) == base(SIMULATED_ARCH):
         return []
-    products, eight_bits, approximate = [], [], []
+    products: list[Instruction] = []
+    eight_bits: list[Instruction] = []
+    approximate: list[Instruction] = []
     for instruction in kernel.instructions:
         kinds = [part for part in instruction.parts if part in KINDS_OF_FLOATS]
         if kinds and instruction.parts[instruction.name == "wmma"] == "mma":
