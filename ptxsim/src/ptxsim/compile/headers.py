@@ -25,6 +25,22 @@ INSTALL = (
 )
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
 ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
+# Of the host, from which kernels use nothing but printf and assert, which NVRTC knows without ...
+HOST = (
+    "algorithm", "array", "chrono", "fstream", "functional", "iomanip", "iostream", "map", "memory",
+    "numeric", "random", "sstream", "stdexcept", "string", "string.h", "stdio.h", "stdlib.h",
+    "sys/time.h", "thread", "time.h", "unistd.h", "vector", "assert.h", "math.h", "float.h",
+    "cassert", "cfloat", "cmath", "cstdio", "cstdlib", "cstring", "ctime", "climits", "limits.h",
+    "iterator", "queue", "set", "unordered_map", "mutex", "exception", "cctype", "ctype.h",
+    "cstdarg", "stdarg.h", "complex", "filesystem", "dirent.h", "errno.h", "fcntl.h", "sys/mman.h",
+    "sys/types.h", "sys/stat.h", "cublas_v2.h", "cublasLt.h", "curand.h", "cudnn.h", "mpi.h",
+    "nccl.h", "omp.h", "helper_cuda.h", "helper_functions.h", "helper_timer.h",
+    "cstdint", "stdint.h", "inttypes.h",
+)  # fmt: skip
+INTEGERS = "".join(  # ... and these types
+    f"typedef signed {kind} int{bits}_t; typedef unsigned {kind} uint{bits}_t;\n"
+    for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
+)
 FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 
@@ -75,27 +91,37 @@ def included(
 ) -> tuple[tuple[str, str], ...]:
     """(name, text) of each file that the source includes in quotes, also indirectly, if found.
 
-    `form`: ANY_INCLUDE for those in angle brackets too.
+    The name is as it is written there. `form`: ANY_INCLUDE for those in angle brackets too.
     """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
-    texts: dict[Path, str] = {}
+    texts: dict[tuple[Path, str], str] = {}
 
     def look(names: list[str], beside: list[Path]) -> None:
         for name in names:
             path = next((p for f in (*beside, *folders) if (p := f / name).is_file()), None)
-            if path is not None and path not in texts:
+            if path is not None and (path, name) not in texts:
                 status = path.stat()
-                texts[path], further = _read(path, status.st_mtime_ns, status.st_size, form)
+                texts[path, name], further = _read(path, status.st_mtime_ns, status.st_size, form)
                 look(further, [path.parent])
 
     look(form.findall(source), [])
-    return tuple((path.name, text) for path, text in texts.items())
+    return tuple((name, text) for (_, name), text in texts.items())
 
 
 @lru_cache(maxsize=1024)
 def _read(path: Path, modified_ns: int, size: int, form: re.Pattern) -> tuple[str, list[str]]:
     text = path.read_text(encoding="utf-8", errors="replace")
     return text, form.findall(text)
+
+
+def of_host(options: tuple[str, ...]) -> dict[str, str]:
+    """name -> text for NVRTC of the host's headers that are in no folder of `options`.
+
+    They may be included by other headers, such as cuda.h.
+    """
+    folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
+    absent = [name for name in HOST if not any((folder / name).is_file() for folder in folders)]
+    return {name: INTEGERS if "int" in name else "" for name in absent}
 
 
 def is_name_of_file(source: str) -> bool:

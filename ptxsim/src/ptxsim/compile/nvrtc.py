@@ -27,6 +27,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ptxsim.compile import headers
+from ptxsim.host_code import PROGRAM, without_host
 
 # What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
 # what makes a simulated result equal to the GPU's, bit for bit.
@@ -58,6 +59,7 @@ MISSING = f"NVRTC, the compiler of CUDA C++, cannot be loaded: {INSTALL}"
 MISSING_HEADERS = (
     f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
 )
+MISSING_FILE = re.compile(r'cannot open source file "(?!cuda/|nv/|cccl/)([^"]+)"')
 # A header of CUDA's C++ library that the compiler did not find.
 CORE_LIBRARY = re.compile(r'cannot open source file "(cuda|nv)/')
 MISSING_CORE_LIBRARY = (
@@ -425,10 +427,33 @@ class Library:
         return made
 
     def _compile(self, source: str, filename: str, names: Sequence, options: Sequence) -> Program:
+        of_host = headers.of_host(tuple(options))
+        own = headers.included(source, tuple(options)) if PROGRAM in options else ()
+        while True:
+            try:
+                return self._compile_with(of_host, source, filename, names, options)
+            except NvrtcError as error:
+                if PROGRAM not in options:
+                    raise
+                more = dict.fromkeys(MISSING_FILE.findall(error.log), "")
+                more |= {name: without_host(text) for name, text in own}
+                if more.keys() <= of_host.keys():
+                    raise
+                of_host = more | of_host
+
+    def _compile_with(
+        self, of_host: dict[str, str], source: str, filename: str, names: Sequence,
+        options: Sequence,
+    ) -> Program:  # fmt: skip
+        """`of_host`: texts of headers by the names by which they are included."""
         program = ctypes.c_void_p()
+        texts, called = (
+            (ctypes.c_char_p * len(of_host))(*map(str.encode, part))
+            for part in (of_host.values(), of_host)
+        )
         self._call(
             "nvrtcCreateProgram", ctypes.byref(program), source.encode(), filename.encode(),
-            0, None, None,
+            len(of_host), texts, called,
         )  # fmt: skip
         try:
             for name in names:
