@@ -2,11 +2,11 @@
 
     python benchmarks/public_corpus.py FOLDER [FOLDER …] [--seconds 20] [--list FILE]
 
-Takes every kernel of every .cu file below the folders, with arrays of random numbers for its pointers
-and 64 for its integers, and compares the arrays that the three launches leave, byte by byte. What a
-kernel computes is not looked at, so a launch need not make sense; it must be refused, or give the same
-three times, and never end in an error of Python. Prints how many did what; FILE gets a line for each
-kernel. Ends with 1 where one is wrong. No source is kept.
+Takes every kernel of every .cu file below the folders, with arrays of random numbers for pointers
+and 64 for integers, and compares the arrays that the three launches leave, byte by byte. What a
+kernel computes is not looked at, so a launch need not make sense: it must be refused, or leave the
+same three times, and never end in an error of Python. Prints how many did what; FILE gets a line
+for each kernel. Ends with 1 where one is wrong. No source is kept.
 """
 
 from __future__ import annotations
@@ -67,21 +67,12 @@ def outcome(file: Path, entry: str, body: str, options: tuple[str, ...], seconds
     block = (16, 16) if "threadIdx.y" in body else (256,)
     grid = (2,) * (1 + max("blockIdx.y" in body, 2 * ("blockIdx.z" in body)))
     results, findings = [], []
-    for how in ({}, {"count": True}, {"check": True}):
+    for mode in ({}, {"count": True}, {"check": True}):
+        how = {"options": options, "limit_s": seconds, **mode}
         random = np.random.default_rng(0)
         args = [argument(parameter, random) for parameter in parameters]
         shared = SHARED_BYTES if "extern __shared__" in body else 0
-        run = ptxsim.launch(
-            file,
-            entry,
-            grid,
-            block,
-            args,
-            options=options,
-            shared_bytes=shared,
-            limit_s=seconds,
-            **how,
-        )
+        run = ptxsim.launch(file, entry, grid, block, args, shared_bytes=shared, **how)
         results.append([arg.tobytes() for arg in args if isinstance(arg, np.ndarray)])
         findings += [finding.kind for finding in run.findings]
     same = results[0] == results[1] == results[2]

@@ -41,6 +41,17 @@ INTEGERS = "".join(  # ... and these types
     f"typedef signed {kind} int{bits}_t; typedef unsigned {kind} uint{bits}_t;\n"
     for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
 )
+CONSTANTS = "".join(  # ... and these constants
+    f"#ifndef {name}\n#define {name} {value}\n#endif\n"
+    for name, value in (
+        ("INFINITY", "__int_as_float(0x7f800000)"), ("NAN", "__int_as_float(0x7fffffff)"),
+        ("FLT_MAX", "3.40282347e+38f"), ("FLT_MIN", "1.17549435e-38f"),
+        ("FLT_EPSILON", "1.1920929e-7f"), ("DBL_MAX", "1.7976931348623157e+308"),
+        ("DBL_MIN", "2.2250738585072014e-308"), ("DBL_EPSILON", "2.220446049250313e-16"),
+        ("M_PI", "3.14159265358979323846"), ("INT_MAX", "2147483647"),
+        ("INT_MIN", "(-2147483647 - 1)"), ("UINT_MAX", "4294967295u"), ("CHAR_BIT", "8"),
+    )
+)  # fmt: skip
 FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 
@@ -121,7 +132,7 @@ def of_host(options: tuple[str, ...]) -> dict[str, str]:
     """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
     absent = [name for name in HOST if not any((folder / name).is_file() for folder in folders)]
-    return {name: INTEGERS if "int" in name else "" for name in absent}
+    return {name: INTEGERS if "int" in name else CONSTANTS for name in absent}
 
 
 def is_name_of_file(source: str) -> bool:
