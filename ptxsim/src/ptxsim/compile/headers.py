@@ -128,11 +128,14 @@ def _read(path: Path, modified_ns: int, size: int, form: re.Pattern) -> tuple[st
 def of_host(options: tuple[str, ...]) -> dict[str, str]:
     """name -> text for NVRTC of the host's headers that are in no folder of `options`.
 
-    They may be included by other headers, such as cuda.h.
+    They may be included by other headers, such as cuda.h. Those of the CUDA samples never count.
     """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
-    absent = [name for name in HOST if not any((folder / name).is_file() for folder in folders)]
-    return {name: INTEGERS if "int" in name else CONSTANTS for name in absent}
+    return {
+        name: INTEGERS if "int" in name else CONSTANTS
+        for name in HOST
+        if name.startswith("helper_") or not any((folder / name).is_file() for folder in folders)
+    }
 
 
 def is_name_of_file(source: str) -> bool:

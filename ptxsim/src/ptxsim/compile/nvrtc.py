@@ -428,7 +428,10 @@ class Library:
 
     def _compile(self, source: str, filename: str, names: Sequence, options: Sequence) -> Program:
         of_host = headers.of_host(tuple(options))
-        own = headers.included(source, tuple(options)) if PROGRAM in options else ()
+        own: Sequence[tuple[str, str]] = ()
+        if PROGRAM in options:
+            given = tuple(option for option in options if option not in header_options())
+            own = headers.included(source, given, headers.ANY_INCLUDE)
         while True:
             try:
                 return self._compile_with(of_host, source, filename, names, options)
