@@ -23,6 +23,7 @@ PROGRAM = rf"""#include <stdio.h>
 using namespace std;
 #define CHECK(call) do {{ if (call) printf("%s {{\n", #call); }} while (0)
 __constant__ float weights[2] = {{1.0f, FLT_MAX}};
+__constant__ uint32_t most = UINT_MAX;
 const int ONE = 1;
 static const char* title = "a }}";
 vector<int> sizes = {{1, 2}};

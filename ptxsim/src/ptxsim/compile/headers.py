@@ -37,11 +37,11 @@ HOST = (
     "nccl.h", "omp.h", "helper_cuda.h", "helper_functions.h", "helper_timer.h",
     "cstdint", "stdint.h", "inttypes.h",
 )  # fmt: skip
-INTEGERS = "".join(  # ... and these types
+OF_HOST = "".join(  # ... and these types and constants
     f"typedef signed {kind} int{bits}_t; typedef unsigned {kind} uint{bits}_t;\n"
     for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
 )
-CONSTANTS = "".join(  # ... and these constants
+OF_HOST += "".join(
     f"#ifndef {name}\n#define {name} {value}\n#endif\n"
     for name, value in (
         ("INFINITY", "__int_as_float(0x7f800000)"), ("NAN", "__int_as_float(0x7fffffff)"),
@@ -132,7 +132,7 @@ def of_host(options: tuple[str, ...]) -> dict[str, str]:
     """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
     return {
-        name: INTEGERS if "int" in name else CONSTANTS
+        name: OF_HOST
         for name in HOST
         if name.startswith("helper_") or not any((folder / name).is_file() for folder in folders)
     }

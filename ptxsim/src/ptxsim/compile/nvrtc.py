@@ -428,10 +428,10 @@ class Library:
 
     def _compile(self, source: str, filename: str, names: Sequence, options: Sequence) -> Program:
         of_host = headers.of_host(tuple(options))
-        own: Sequence[tuple[str, str]] = ()
+        files: Sequence[tuple[str, str]] = ()
         if PROGRAM in options:
             given = tuple(option for option in options if option not in header_options())
-            own = headers.included(source, given, headers.ANY_INCLUDE)
+            files = headers.included(source, given, headers.ANY_INCLUDE)
         while True:
             try:
                 return self._compile_with(of_host, source, filename, names, options)
@@ -439,7 +439,7 @@ class Library:
                 if PROGRAM not in options:
                     raise
                 more = dict.fromkeys(MISSING_FILE.findall(error.log), "")
-                more |= {name: without_host(text) for name, text in own}
+                more |= {name: without_host(text) for name, text in files}
                 if more.keys() <= of_host.keys():
                     raise
                 of_host = more | of_host
