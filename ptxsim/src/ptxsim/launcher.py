@@ -49,6 +49,10 @@ class Step:
     boxes: tuple[BoxCopy, ...]
 
 
+# Paths of CUDA's own headers: of a toolkit, a wheel, CuPy, and what is built into NVRTC.
+OF_CUDA = re.compile(r"/(?:cuda[^/]*|cu\d+)/(?:targets/[^/]+/)?include/|/_?cccl/|\b__nv_nvrtc")
+
+
 @dataclass
 class Run:
     """The result of a launch.
@@ -374,12 +378,7 @@ def _compiled(
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
         raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
-    of_cuda = nvrtc.header_options()
-    paths = frozenset(
-        path
-        for path in ptx.FILE.findall(program.ptx)
-        if not any(path.startswith(option.removeprefix("-I")) for option in of_cuda)
-    )
+    paths = frozenset(p for p in ptx.FILE.findall(program.ptx) if not OF_CUDA.search(p))
     with _collector_paused():
         return ptx.parse(program.ptx, filename, paths), program.lowered.get(expression, "")
 
