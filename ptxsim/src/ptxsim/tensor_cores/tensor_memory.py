@@ -25,7 +25,7 @@ from ptxsim.tensor_cores import block_products, wgmma
 
 i4, i8, u1, u4 = np.int32, np.int64, np.uint8, np.uint32
 LANES, COLUMNS, QUARTER = 128, 512, 32
-LEAST_COLUMNS = 32  # of an allocation
+ADDRESS_BYTES = 4
 SHIFTED_COLUMNS = 8  # by tcgen05.shift
 SCALE_ROWS = 32  # of a column of scales
 FIELDS = 0x7FFF, 0xFFFF  # of an address: lane and column
@@ -125,6 +125,8 @@ class TensorMemory:
             values = [self.layout.from_warps(address)]
             mask = self.layout.from_warps(first)
             self.lanes.store(index, space, target, values, np.dtype(i4), mask)
+            if self.lanes.checker:
+                self.lanes.checker.races.forget_unfenced(target, ADDRESS_BYTES, mask)
 
     def _free_place(self, block: int, count: int) -> tuple[int, str]:
         if count not in (32, 64, 128, 256, 512):
