@@ -424,7 +424,7 @@ def test_planted_mistakes_are_found(name):
     assert kind in {finding.kind for finding in run.findings}, run.findings
 
 
-def test_a_kernel_without_any_fence_is_asked_for_waits_alone():
+def test_in_a_kernel_without_any_fence_only_waits_can_be_missing():
     case = Case("f16")
     a, b, sums, _ = operands(case)
     without = PLAIN.replace(FENCE, "").replace(BEFORE_SYNC, "")

@@ -12,7 +12,7 @@ of it goes from thread to thread as all knowledge does, and it begins
 To use what it knows of others, a thread executes tcgen05.fence::after_thread_sync. Products and
 copies of two threads need not be complete for one another, only fenced: they are done in order.
 
-Only a kernel that executes some of these fences is asked for all: what Triton and CUTLASS make has
+A missing fence is a finding only in a kernel that executes some: what Triton and CUTLASS make has
 none. The registers of a load may be used before the wait: the PTX ISA promises that the use waits
 for them.
 
@@ -57,7 +57,7 @@ class TensorChecks:
         self.clocks, self.kernel, self.team = checker.clocks, lanes.launch.kernel, checker.team
         shape = self.layout.blocks, LANES // GRANULE_LANES, COLUMNS
         # A kernel that executes none relies on what hardware does without.
-        self._asks_for_fences = uses(self.kernel, "tcgen05.fence")
+        self._has_fences = uses(self.kernel, "tcgen05.fence")
         self._agents: dict[int, tuple[str, int]] = {}  # by column: what it does, and who starts it
         if not uses(self.kernel, "tcgen05"):
             return
@@ -152,7 +152,7 @@ class TensorChecks:
     def _use(self, index, where, team: int, threads, column: int, reads: bool, writes: bool):
         time = self.clocks.tick(index)
         self._last[column][team] = time
-        if column in self._fenced and not self._asks_for_fences:
+        if column in self._fenced and not self._has_fences:
             self.clocks.known[team, threads, self._fenced[column]] = time
         last = self._written[where]
         if reads and (last == 0).any():
@@ -184,7 +184,7 @@ class TensorChecks:
         knows = np.zeros(len(threads), bool)
         for each in columns:
             knows |= self._usable[each][team, threads] >= time
-            if not (fences and self._asks_for_fences):
+            if not (fences and self._has_fences):
                 knows |= ~self.clocks.unknown(team, threads, each, time)
         if knows.all():
             return
@@ -232,7 +232,7 @@ class TensorChecks:
             column = self._agent(what, int(threads[0]) // 32)
             for table in (self._waited, self._usable):
                 table[column][team, threads] = self.clocks.now
-            if not self._asks_for_fences:
+            if not self._has_fences:
                 self.clocks.known[team, threads, column] = self.clocks.now
 
     def fenced(self, when: str, mask) -> None:
