@@ -35,8 +35,10 @@ from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
 from ptxsim.ptx import Instruction, Kernel, Symbol, lines_of, register_types
 from ptxsim.system_calls import FirstLines
+from ptxsim.tensor_cores.tensor_memory import TensorMemory
 from ptxsim.threads.barriers import Barriers
 from ptxsim.threads.clusters import ClusterBarrier, ranks_of
+from ptxsim.threads.launch_control import Pending
 from ptxsim.threads.layout import Layout, Triple
 from ptxsim.threads.polling import Polling
 from ptxsim.translate import translate
@@ -139,6 +141,7 @@ class PreparedLaunch:
     check: bool
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
+    pending: Pending | None = None  # clusters that can be taken before they begin
     prints: bool = True  # whether what the kernel prints is to be seen
 
 
@@ -237,7 +240,14 @@ class Chunk:
         finally:
             np.setbufsize(before)
             if done:  # these hold the chunk: let go of all its memory
-                for name in ("checker", "copies", "cluster_barrier", "polling", "counting"):
+                for name in (
+                    "checker",
+                    "copies",
+                    "tensor_memory",
+                    "cluster_barrier",
+                    "polling",
+                    "counting",
+                ):
                     setattr(self, name, None)
         return done
 
@@ -251,6 +261,7 @@ class Chunk:
         self._of_cluster = ClusterMemory(self.layout, self.shared)
         # Where an address of `mapa` leads; a cluster of one block has no other.
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
+        self.tensor_memory = TensorMemory(self)
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
         self.recorded_warps = self.layout.warps_of(self.record) if self.record else slice(0, 0)
@@ -272,6 +283,7 @@ class Chunk:
                     return False
                 self._report_deadlock()
                 self.copies.finish()
+                self.tensor_memory.finish()
                 if self.checker and not any(kind == "deadlock" for kind, _ in self.findings):
                     self.checker.finish()
                 return True

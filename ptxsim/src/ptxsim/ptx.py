@@ -38,6 +38,7 @@ WHOLE_WARP = {
     "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
 }  # fmt: skip
 WHOLE_GROUP = {"wgmma"}
+WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)")
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix",
@@ -45,7 +46,7 @@ NO_RESULT = {
 }  # fmt: skip
 NO_RESULT_FORMS = re.compile(
     r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)|"
-    r"call\.__assertfail"
+    r"call\.__assertfail|tcgen05\.dealloc|clusterlaunchcontrol\.try"
 )
 SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
@@ -209,7 +210,8 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        return self.name in WHOLE_WARP or self.meets_group or self.copies_map
+        of_warp = self.name in WHOLE_WARP or WHOLE_WARP_FORMS.match(self.opcode)
+        return bool(of_warp) or self.meets_group or self.copies_map
 
     @property
     def meets_group(self) -> bool:
@@ -430,6 +432,7 @@ class _Body:
             object, object
         ] = {}  # 32-bit registers with addresses of parameters
         self._parameter_types = dict(kernel.parameters)
+        self.wide: set[str] = set()  # registers of 128 bits
         self.slots: set[str] = set()  # registers that arguments and results of calls are in
 
     def read(self, text: str) -> None:
@@ -497,7 +500,12 @@ class _Body:
                     [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
                 )
                 for register in each:
-                    self.kernel.registers[self._declare(register)] = ptx_type
+                    unique = self._declare(register)
+                    if ptx_type == "b128":  # two of half the size
+                        self.wide.add(unique)
+                        self.kernel.registers |= dict.fromkeys(_halves(unique), "b64")
+                    else:
+                        self.kernel.registers[unique] = ptx_type
         elif match := SHARED_VARIABLE.fullmatch(text):
             _add_variable(self.kernel, self._declare(match["name"]), match)
         elif text.startswith(".pragma"):
@@ -518,6 +526,12 @@ class _Body:
             return
         if opcode.split(".")[0] == "ret" and self.calls:
             opcode, operands = "bra", self.returns[-1]
+        if opcode == "mov.b128":
+            target, source = _split(operands)
+            self._move_wide(target, source, text[: -len(body)])
+            return
+        if opcode.endswith(".b128") and opcode.startswith(("ld.", "st.")):
+            opcode = opcode.removesuffix("b128") + "v2.b64"
         if opcode.endswith(".f32x2"):
             self._pairs(opcode.removesuffix("x2"), _split(operands), text[: -len(body)])
             return
@@ -537,6 +551,20 @@ class _Body:
             self.branches.append((instruction, operands, tuple(self.scopes)))
         if instruction.name == "trap":  # and the thread ends
             self._add("exit", (), text, guard)
+
+    def _move_wide(self, target: str, source: str, guard: str) -> None:
+        """mov.b128, of a register, or of a pair or four in braces, as two of half the size."""
+        halves = []
+        for operand in (target, source):
+            if operand[0] == "{":
+                parts = _split(operand[1:-1])
+                half = len(parts) // 2
+                texts = [", ".join(parts[:half]), ", ".join(parts[half:])]
+                halves.append([f"{{{each}}}" if half > 1 else each for each in texts])
+            else:
+                halves.append(_halves(self._name(operand)))
+        for to, given in zip(*halves, strict=True):
+            self._instruction(f"{guard}mov.b64 {to}, {given}")
 
     def _pairs(self, opcode: str, operands: list[str], guard: str) -> None:
         """An instruction on two float32 in each register, as one on either of them."""
@@ -686,6 +714,8 @@ class _Body:
         if text in NAMED_NUMBERS:
             return Immediate(NAMED_NUMBERS[text], False)
         name = self._name(text)
+        if name in self.wide:
+            return Vector(tuple(map(Register, _halves(name))))
         return Register(name) if name in self.kernel.registers else Symbol(name)
 
     def _resolve_branches(self) -> None:
@@ -702,6 +732,10 @@ class _Body:
 def lines_of(line: int, header: str) -> str:
     """As in "line 12 (helper.h, line 3)"; what has no line in the main file is in the header."""
     return header if header and not line else f"line {line}" + (f" ({header})" if header else "")
+
+
+def _halves(name: str) -> list[str]:
+    return [f"{name}@low", f"{name}@high"]
 
 
 def _integer(text: str) -> int:
