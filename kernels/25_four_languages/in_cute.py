@@ -10,7 +10,9 @@ BM, BN, BK = 128, 128, 16
 
 
 @cute.kernel
-def float32_in_cute(A: cute.Pointer, B: cute.Pointer, C: cute.Pointer, M: Int32, N: Int32, K: Int32):
+def float32_in_cute(
+    A: cute.Pointer, B: cute.Pointer, C: cute.Pointer, M: Int32, N: Int32, K: Int32
+):
     thread, _, _ = cute.arch.thread_idx()
     column, row, _ = cute.arch.block_idx()
     N, K = cute.assume(N, divby=4), cute.assume(K, divby=4)
@@ -38,7 +40,8 @@ def float32_in_cute(A: cute.Pointer, B: cute.Pointer, C: cute.Pointer, M: Int32,
     ).get_slice(thread)
     from_a, into_a = copy_a.partition_S(global_a), copy_a.partition_D(a)
     from_b, into_b = copy_b.partition_S(global_b), copy_b.partition_D(b)
-    moved_a, moved_b = cute.make_fragment_like(into_a), cute.make_fragment_like(into_b)
+    moved_a = cute.make_fragment_like(from_a[None, None, None, 0])
+    moved_b = cute.make_fragment_like(from_b[None, None, None, 0])
 
     # 16×16 threads, each with two times four rows and two times four columns.
     fours = cute.make_layout((16, 4), stride=(4, 1))
@@ -87,9 +90,7 @@ def multiply(mma: cute.TiledMma, accumulators: cute.Tensor, a: cute.Tensor, b: c
     """Start the wgmmas of a stage."""
     warpgroup.fence()
     for k in cutlass.range_constexpr(DEEP // 16):
-        cute.gemm(
-            mma, accumulators, a[None, None, k, stage], b[None, None, k, stage], accumulators
-        )
+        cute.gemm(mma, accumulators, a[None, None, k, stage], b[None, None, k, stage], accumulators)
     warpgroup.commit_group()
 
 

@@ -1,4 +1,4 @@
-"""In Numba: threads as in CUDA C++. Tiles are arrays of shared memory, sums an array of a thread."""
+"""In Numba: threads as in CUDA C++. Tiles are shared arrays, sums an array of a thread."""
 
 from numba import cuda, float32
 

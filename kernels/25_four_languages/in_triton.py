@@ -5,9 +5,7 @@ import triton.language as tl
 
 
 @triton.jit
-def float32_in_triton(
-    A, B, C, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
-):  # fmt: skip
+def float32_in_triton(A, B, C, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     m = tl.program_id(1) * BM + tl.arange(0, BM)
     n = tl.program_id(0) * BN + tl.arange(0, BN)
     k = tl.arange(0, BK)

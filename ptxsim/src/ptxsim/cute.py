@@ -107,11 +107,15 @@ def launches(host: Any, *args: Any, arch: str = "sm_90a") -> list[Launched]:
     return [
         Launched(
             text, entry, grid, block,
-            [_argument(raw, align, arrays) for raw, (_, align) in zip(data, parameters[entry])],
+            [
+                _argument(each, align, arrays)
+                for each, (_, align) in zip(data, parameters[entry], strict=True)
+            ],
             shared_bytes, cluster,
         )
         for entry, grid, block, shared_bytes, cluster, data in _intercepted(
-            compiled, passed, {name: [size for size, _ in every] for name, every in parameters.items()}
+            compiled, passed,
+            {entry: [size for size, _ in every] for entry, every in parameters.items()},
         )
     ]  # fmt: skip
 
@@ -132,8 +136,13 @@ def _for_the_dsl(host: Any, args: Sequence[Any]) -> list[Any]:
             continue
         name = arg.dtype.name
         element = getattr(cutlass, NAMES.get(name, name.replace("uint", "Uint").title()), None)
-        if element is None or arg.ctypes.data % ALIGNMENT:
-            raise LaunchError(f"an array of {name} at {arg.ctypes.data:#x}: CuTe has no such type, or it is off {ALIGNMENT} bytes")
+        if element is None:
+            raise LaunchError(f"an array of {name}: CuTe DSL has no such type")
+        if arg.ctypes.data % ALIGNMENT:
+            raise LaunchError(
+                f"an array of {name} begins at {arg.ctypes.data:#x}: CuTe DSL is told that arrays "
+                f"begin at multiples of {ALIGNMENT} bytes; pass a copy"
+            )
         if kind in (cute.Pointer, "cute.Pointer"):
             space = cute.AddressSpace.gmem
             passed.append(make_ptr(element, arg.ctypes.data, space, assumed_align=ALIGNMENT))
@@ -167,8 +176,9 @@ def _intercepted(compiled: Any, args: Sequence[Any], sizes: dict[str, list[int]]
 
     of_three = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)
     runtime: dict[str, Callable] = {
-        "_cudaLibraryGetKernel": of_three(get_kernel), "_cudaLaunchKernelEx": of_three(launch_kernel),
-    }  # fmt: skip
+        "_cudaLibraryGetKernel": of_three(get_kernel),
+        "_cudaLaunchKernelEx": of_three(launch_kernel),
+    }
     done = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 0)  # what the rest of the runtime answers
     module = str(compiled.ir_module)
     engine = ExecutionEngine(compiled.ir_module, opt_level=0, shared_libs=[])
