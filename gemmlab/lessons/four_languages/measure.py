@@ -170,7 +170,7 @@ def _count(a: np.ndarray, b: np.ndarray, precision: Precision) -> int:
 
 
 def _fingerprint(row: Any, on: Target) -> Fingerprint | None:
-    """Of the kernel of a row, whatever lines its source has; None of one that is no longer there."""
+    """Of the kernel of a row, whatever lines its source has; None of one that is gone."""
     if row.kernel == CUBLAS:
         return Fingerprint({}, {}, registry.LIBRARY)
     if row.kernel in RUNGS.values():

@@ -27,6 +27,7 @@ from ptxsim.memory.structures import POINTER_BYTES, Part, Structure
 ALIGNMENT = 16  # bytes; NumPy's arrays begin at multiples of it
 NAMES = {"bool": "Boolean", "bfloat16": "BFloat16", "float8_e4m3fn": "Float8E4M3FN",
          "float8_e5m2": "Float8E5M2"}  # fmt: skip
+ENTRY = re.compile(r"\.entry\s+(\w+)\s*\(([^{]*?)\)\s")
 PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.\w?(\d+)\s[^,)\[]*(?:\[(\d+)\])?")
 CLUSTER = 4  # cudaLaunchAttributeClusterDimension
 HANDLES = ctypes.POINTER(ctypes.c_void_p)
@@ -46,6 +47,19 @@ class _Config(ctypes.Structure):
         ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)),
         ("attribute_count", ctypes.c_uint),
     )  # fmt: skip
+
+
+class _Parameter(NamedTuple):
+    """Of a kernel, as the PTX declares it; sizes in bytes."""
+
+    size: int
+    alignment: int
+    is_structure: bool
+
+    @classmethod
+    def declared(cls, alignment: str, bits: str, count: str) -> _Parameter:
+        """By the texts that PARAMETER finds; `count`: of a structure, its bytes."""
+        return cls(int(count or int(bits) // 8), int(alignment or 1), bool(count))
 
 
 class Launched(NamedTuple):
@@ -100,22 +114,20 @@ def launches(host: Any, *args: Any, arch: str = "sm_90a") -> list[Launched]:
         compiled = cute.compile(host, *passed, options=options)
         text = compiled.__ptx__
     parameters = {
-        entry: [(int(n or bits) if n else int(bits) // 8, int(align or 1))
-                for align, bits, n in PARAMETER.findall(declared)]
-        for entry, declared in re.findall(r"\.entry\s+(\w+)\s*\(([^{]*?)\)\s", text)
-    }  # fmt: skip
+        entry: [_Parameter.declared(*each) for each in PARAMETER.findall(declared)]
+        for entry, declared in ENTRY.findall(text)
+    }
     return [
         Launched(
             text, entry, grid, block,
             [
-                _argument(each, align, arrays)
-                for each, (_, align) in zip(data, parameters[entry], strict=True)
+                _argument(each, parameter, arrays)
+                for each, parameter in zip(data, parameters[entry], strict=True)
             ],
             shared_bytes, cluster,
         )
         for entry, grid, block, shared_bytes, cluster, data in _intercepted(
-            compiled, passed,
-            {entry: [size for size, _ in every] for entry, every in parameters.items()},
+            compiled, passed, {name: [p.size for p in every] for name, every in parameters.items()}
         )
     ]  # fmt: skip
 
@@ -196,20 +208,19 @@ def _intercepted(compiled: Any, args: Sequence[Any], sizes: dict[str, list[int]]
     return seen
 
 
-def _argument(data: bytes, align: int, arrays: Sequence[np.ndarray]) -> Any:
+def _argument(data: bytes, parameter: _Parameter, arrays: Sequence[np.ndarray]) -> Any:
     """What ptxsim.launch_ptx takes for a parameter of these bytes."""
-    if len(data) == MAP_BYTES and align == MAP_ALIGNMENT:
+    if not parameter.is_structure:
+        number = np.frombuffer(data, f"u{parameter.size}")[0]
+        pointer = _pointer(int(number), arrays) if parameter.size == POINTER_BYTES else None
+        return number if pointer is None else pointer
+    if parameter.size == MAP_BYTES and parameter.alignment == MAP_ALIGNMENT:
         return _tensor_map(data, arrays)
-    if len(data) < POINTER_BYTES and align == 1 and len(data) in (1, 2, 4):
-        return np.frombuffer(data, f"u{len(data)}")[0]
     members: list[Any] = []
     whole = len(data) // POINTER_BYTES * POINTER_BYTES
-    for at in range(0, whole, POINTER_BYTES):
-        word = np.frombuffer(data, "u8", 1, at)[0]
-        pointer = _pointer(int(word), arrays)
-        members.append(word if pointer is None else pointer)
-    if len(members) == 1 and whole == len(data):
-        return members[0]
+    for word in np.frombuffer(data[:whole], "u8"):
+        pointer = _pointer(int(word), arrays) if parameter.alignment == POINTER_BYTES else None
+        members.append(word.tobytes() if pointer is None else pointer)
     return Structure(*members, data[whole:])
 
 
