@@ -8,9 +8,10 @@ import pandas
 
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Precision, Problem
-from gemmlab.lessons.four_languages.measure import SMALL
+from gemmlab.lessons.four_languages.measure import NAME, SMALL, TABLE
 from gemmlab.lessons.four_languages.programs import CUDA, PROGRAMS, RUNGS
 from gemmlab.loading import load
+from gemmlab.records.registry import NoRecord, again
 from ptxsim import Run
 
 LSU, TMA = "l1tex__t_sectors_pipe_lsu_mem_global_op", "mem_global_op_tma"
@@ -21,6 +22,7 @@ COUNTERS = {
     "shared-memory loads": ("smsp__inst_executed_op_shared_ld.sum",),
     "wavefronts of loads": (f"{SHARED}_ld.sum",),
     "conflicts of loads": (f"{CONFLICTS}_pipe_lsu_mem_shared_op_ld.sum",),
+    "shared-memory stores": ("smsp__inst_executed_op_shared_st.sum",),
     "wavefronts of stores": (f"{SHARED}_st.sum",),
     "conflicts of stores": (f"{CONFLICTS}_pipe_lsu_mem_shared_op_st.sum",),
     "wavefronts of wgmma": (f"{SHARED}_gmma.sum",),
@@ -44,8 +46,9 @@ def _runs(precision: Precision) -> dict[str, tuple[Run, int]]:
     return runs
 
 
-def counts(precision: Precision) -> pandas.DataFrame:
-    """A row for each of COUNTERS, and PTX that one warp executes; a column for each language."""
+def counts(dtype: str) -> pandas.DataFrame:
+    """Of "float32" or "float16": a row for each of COUNTERS, and PTX that one warp executes; a column for each language."""
+    (precision,) = (each for each in RUNGS if each.name == dtype)
     columns = {}
     for language, (run, shared_bytes) in _runs(precision).items():
         column = {
@@ -74,3 +77,12 @@ def owners() -> dict[str, np.ndarray]:
                     threads[row, column] = 32 * access.warp + lanes
         maps[language] = threads
     return maps
+
+
+def recorded() -> pandas.DataFrame | None:
+    """The record; without one a line that says how to make it, and None."""
+    try:
+        return TABLE.read()
+    except NoRecord:
+        print(f"No times are recorded yet: {again(NAME)} on a GPU.")
+        return None
