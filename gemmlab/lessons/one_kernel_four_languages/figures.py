@@ -1,27 +1,27 @@
-"""Figures of this lesson: which thread has which elements of C, and the record."""
+"""Figures of this lesson: which thread stores which elements of C, and the record."""
 
 from collections.abc import Mapping
 
 import numpy as np
 import pandas
 
-from gemmlab.lessons.four_languages.measure import CUBLAS
+from gemmlab.lessons.one_kernel_four_languages.measure import CUBLAS
 from gemmlab.plots import style
 from gemmlab.plots.charts import at_edge, bar, line_of_cublas, rows_of, stripes
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
 
-SIDE, GAP = 1.55, 0.2  # inches
+SIDE, GAP = 2.0, 0.2  # inches
 
 
 @styled
 def owners(maps: Mapping[str, np.ndarray]) -> Picture:
     """The tile of C of each language, by warp, with the elements of one thread. `maps`: see
     tables.owners."""
-    title = "Which thread computes which elements of C"
+    title = "Which thread stores which elements of C"
     caption = (
-        "The first 128 rows and 128 columns of C, as a block stores them, traced. Each colour is "
-        "a warp; black: the 64 elements of thread 0."
+        "The first 128 rows and 128 columns of C, as a block stores them, traced. A colour is of "
+        "every fourth warp; black: the 64 elements of thread 0."
     )
     fig = page(title, 0.25 + SIDE + 0.1, caption)
     colours = np.array([style.tint(colour, 0.5) for colour in style.TILE_COLOURS])

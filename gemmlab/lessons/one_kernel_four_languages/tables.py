@@ -8,8 +8,8 @@ import pandas
 
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Precision, Problem
-from gemmlab.lessons.four_languages.measure import NAME, SMALL, TABLE
-from gemmlab.lessons.four_languages.programs import CUDA, PROGRAMS, RUNGS
+from gemmlab.lessons.one_kernel_four_languages.measure import NAME, SMALL, TABLE
+from gemmlab.lessons.one_kernel_four_languages.programs import CUDA, PROGRAMS, RUNGS
 from gemmlab.loading import load
 from gemmlab.records.registry import NoRecord, again
 from ptxsim import Run
@@ -47,7 +47,7 @@ def _runs(precision: Precision) -> dict[str, tuple[Run, int]]:
 
 
 def counts(dtype: str) -> pandas.DataFrame:
-    """Of "float32" or "float16": a row for each of COUNTERS, and PTX that one warp executes; a column for each language."""
+    """Of "float32" or "float16", a column for each language: COUNTERS, and what a warp executes."""
     (precision,) = (each for each in RUNGS if each.name == dtype)
     columns = {}
     for language, (run, shared_bytes) in _runs(precision).items():

@@ -25,7 +25,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import HALF, SINGLE, Precision, Problem, Target
-from gemmlab.lessons.four_languages.programs import CUDA, PROGRAMS, RUNGS, Program
+from gemmlab.lessons.one_kernel_four_languages.programs import CUDA, PROGRAMS, RUNGS, Program
 from gemmlab.loading import load
 from gemmlab.measure.in_turn import Side, in_rounds, make_sets
 from gemmlab.measure.timing import Spread
