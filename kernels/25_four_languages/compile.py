@@ -32,6 +32,11 @@ def _entry(name: str, text: str, shared_bytes: int, package: str) -> dict[str, s
     text = re.sub(rf"\b{entry}\b", name, text.replace(f"{entry}_param", f"{name}_param"))
     text = re.sub(r"^\.version .*", f".version {PTX_VERSION}", text, flags=re.M)
     text = re.sub(r'(\.file\s+\d+\s+")[^"]*/', r"\1", text)
+    # Numba counts what it has compiled in this process, and shared arrays, in their names.
+    text = re.sub(r"B\dv\d+B", "B2v1B", text)
+    for number, shared in enumerate(dict.fromkeys(re.findall(r"_cudapy_smem_\d+", text)), 1):
+        text = re.sub(rf"\b{shared}\b", f"_cudapy_smem_of_{number}", text)
+    text = text.replace("_cudapy_smem_of_", "_cudapy_smem_")
     text = re.sub(r"^\s*\.section\s+\.debug.*?^\s*\}$", "", text, flags=re.M | re.S)
     return {"ptx": text, "shared_bytes": shared_bytes, "made_by": f"{package} {version(package)}"}
 
