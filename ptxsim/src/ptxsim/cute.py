@@ -13,12 +13,13 @@ from __future__ import annotations
 import ctypes
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ptxsim import ptx
 from ptxsim.async_copy.tensor_map import ELEMENTS, MAP_ALIGNMENT, MAP_BYTES, SWIZZLES, TensorMap
 from ptxsim.launcher import Run, launch_ptx
 from ptxsim.limits import LaunchError
@@ -27,39 +28,19 @@ from ptxsim.memory.structures import POINTER_BYTES, Part, Structure
 ALIGNMENT = 16  # bytes; NumPy's arrays begin at multiples of it
 NAMES = {"bool": "Boolean", "bfloat16": "BFloat16", "float8_e4m3fn": "Float8E4M3FN",
          "float8_e5m2": "Float8E5M2"}  # fmt: skip
-ENTRY = re.compile(r"\.entry\s+(\w+)\s*\(([^{]*?)\)\s")
-PARAMETER = re.compile(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.\w?(\d+)\s[^,)\[]*(?:\[(\d+)\])?")
+MAP = f"structure {MAP_ALIGNMENT} {MAP_BYTES}"  # of ptx.Kernel.parameters
 CLUSTER = 4  # cudaLaunchAttributeClusterDimension
 HANDLES = ctypes.POINTER(ctypes.c_void_p)
 
 
-class _Attribute(ctypes.Structure):
-    """cudaLaunchAttribute; its value is a union of 64 bytes."""
-
-    _fields_ = (("id", ctypes.c_int), ("padding", ctypes.c_int), ("value", ctypes.c_uint * 16))
-
-
 class _Config(ctypes.Structure):
-    """cudaLaunchConfig_t."""
+    """cudaLaunchConfig_t; an attribute has its number, and its value from byte 8 to 72."""
 
     _fields_ = (
         ("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("shared", ctypes.c_size_t),
-        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(_Attribute)),
+        ("stream", ctypes.c_void_p), ("attributes", ctypes.POINTER(ctypes.c_uint * 18)),
         ("attribute_count", ctypes.c_uint),
     )  # fmt: skip
-
-
-class _Parameter(NamedTuple):
-    """Of a kernel, as the PTX declares it; sizes in bytes."""
-
-    size: int
-    alignment: int
-    is_structure: bool
-
-    @classmethod
-    def declared(cls, alignment: str, bits: str, count: str) -> _Parameter:
-        """By the texts that PARAMETER finds; `count`: of a structure, its bytes."""
-        return cls(int(count or int(bits) // 8), int(alignment or 1), bool(count))
 
 
 class Launched(NamedTuple):
@@ -113,23 +94,15 @@ def launches(host: Any, *args: Any, arch: str = "sm_90a") -> list[Launched]:
         options = f"--keep-ptx --generate-line-info --gpu-arch {arch} --dump-dir {folder}"
         compiled = cute.compile(host, *passed, options=options)
         text = compiled.__ptx__
-    parameters = {
-        entry: [_Parameter.declared(*each) for each in PARAMETER.findall(declared)]
-        for entry, declared in ENTRY.findall(text)
+    kinds = {
+        name: [kind for _, kind in kernel.parameters]
+        for name, kernel in ptx.parse(text, host.__name__).items()
     }
-    return [
-        Launched(
-            text, entry, grid, block,
-            [
-                _argument(each, parameter, arrays)
-                for each, parameter in zip(data, parameters[entry], strict=True)
-            ],
-            shared_bytes, cluster,
-        )
-        for entry, grid, block, shared_bytes, cluster, data in _intercepted(
-            compiled, passed, {name: [p.size for p in every] for name, every in parameters.items()}
-        )
-    ]  # fmt: skip
+    launched = []
+    for entry, grid, block, shared_bytes, cluster, data in _intercepted(compiled, passed, kinds):
+        given = [_argument(*each, arrays) for each in zip(data, kinds[entry], strict=True)]
+        launched.append(Launched(text, entry, grid, block, given, shared_bytes, cluster))
+    return launched
 
 
 def _for_the_dsl(host: Any, args: Sequence[Any]) -> list[Any]:
@@ -146,31 +119,27 @@ def _for_the_dsl(host: Any, args: Sequence[Any]) -> list[Any]:
         if not isinstance(arg, np.ndarray):
             passed.append(arg)
             continue
-        name = arg.dtype.name
+        name, address = arg.dtype.name, arg.ctypes.data
         element = getattr(cutlass, NAMES.get(name, name.replace("uint", "Uint").title()), None)
-        if element is None:
-            raise LaunchError(f"an array of {name}: CuTe DSL has no such type")
-        if arg.ctypes.data % ALIGNMENT:
+        if element is None or address % ALIGNMENT:
             raise LaunchError(
-                f"an array of {name} begins at {arg.ctypes.data:#x}: CuTe DSL is told that arrays "
-                f"begin at multiples of {ALIGNMENT} bytes; pass a copy"
+                f"an array of {name} from {address:#x} on: CuTe DSL takes types such as float16 "
+                f"and bfloat16, and here arrays that begin at multiples of {ALIGNMENT} bytes"
             )
         if kind in (cute.Pointer, "cute.Pointer"):
-            space = cute.AddressSpace.gmem
-            passed.append(make_ptr(element, arg.ctypes.data, space, assumed_align=ALIGNMENT))
+            passed.append(make_ptr(element, address, cute.AddressSpace.gmem, ALIGNMENT))
             continue
         bits = arg if arg.dtype.isbuiltin == 1 else arg.view(f"u{arg.itemsize}")
-        tensor = from_dlpack(bits, assumed_align=ALIGNMENT)
-        tensor.element_type = element
-        passed.append(tensor)
+        passed.append(from_dlpack(bits, assumed_align=ALIGNMENT))
+        passed[-1].element_type = element
     return passed
 
 
-def _intercepted(compiled: Any, args: Sequence[Any], sizes: dict[str, list[int]]) -> list[tuple]:
+def _intercepted(compiled: Any, args: Sequence[Any], kinds: dict[str, list[str]]) -> list[tuple]:
     """(kernel, grid, block, shared bytes, cluster, the bytes of each parameter) of each launch."""
     from cutlass._mlir.execution_engine import ExecutionEngine
 
-    kernels, seen = list(sizes), []
+    kernels, seen = list(kinds), []
 
     def get_kernel(handle: int, library: int, name: int) -> int:
         ctypes.cast(handle, HANDLES)[0] = 1 + kernels.index(ctypes.string_at(name).decode())
@@ -179,15 +148,15 @@ def _intercepted(compiled: Any, args: Sequence[Any], sizes: dict[str, list[int]]
     def launch_kernel(config: int, handle: int, parameters: int) -> int:
         how = ctypes.cast(config, ctypes.POINTER(_Config)).contents
         entry, addresses = kernels[handle - 1], ctypes.cast(parameters, HANDLES)
-        data = [ctypes.string_at(addresses[i], size) for i, size in enumerate(sizes[entry])]
+        data = [ctypes.string_at(addresses[i], _bytes(kind)) for i, kind in enumerate(kinds[entry])]
         attributes = how.attributes[: how.attribute_count]
-        clusters = [tuple(each.value[:3]) for each in attributes if each.id == CLUSTER]
-        cluster = clusters[0] if clusters else None
+        clusters = (tuple(each[2:5]) for each in attributes if each[0] == CLUSTER)
+        cluster = next(clusters, None)
         seen.append((entry, tuple(how.grid), tuple(how.block), how.shared, cluster, data))
         return 0
 
     of_three = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p] * 3)
-    runtime: dict[str, Callable] = {
+    runtime: dict[str, Any] = {
         "_cudaLibraryGetKernel": of_three(get_kernel),
         "_cudaLaunchKernelEx": of_three(launch_kernel),
     }
@@ -195,31 +164,35 @@ def _intercepted(compiled: Any, args: Sequence[Any], sizes: dict[str, list[int]]
     module = str(compiled.ir_module)
     engine = ExecutionEngine(compiled.ir_module, opt_level=0, shared_libs=[])
     for name in re.findall(r"llvm\.func @(_cu\w+)\([^{\n]*$", module, re.M):
-        address = ctypes.cast(runtime.get(name, done), ctypes.c_void_p)
-        engine.raw_register_runtime(name, address)
-    library, result = ctypes.c_void_p(), ctypes.c_int()
+        engine.raw_register_runtime(name, ctypes.cast(runtime.get(name, done), ctypes.c_void_p))
+    room = (ctypes.c_void_p * 3)()  # of a library, its address, and a result
+    library, reference, result = (ctypes.addressof(room) + POINTER_BYTES * at for at in range(3))
+    room[1] = library
     load = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("cuda_load"))
-    reference = ctypes.c_void_p(ctypes.addressof(library))
-    load((ctypes.c_void_p * 2)(ctypes.addressof(reference), ctypes.addressof(result)))
+    load((ctypes.c_void_p * 2)(reference, result))
     given, _kept = compiled.execution_args.generate_execution_args(tuple(args), {})
     addresses = [each if isinstance(each, int) else each.value for each in given]
-    call = (ctypes.c_void_p * (len(given) + 1))(*addresses, ctypes.addressof(result))
-    engine.lookup(compiled.function_name)(call)
+    engine.lookup(compiled.function_name)((ctypes.c_void_p * (len(given) + 1))(*addresses, result))
     return seen
 
 
-def _argument(data: bytes, parameter: _Parameter, arrays: Sequence[np.ndarray]) -> Any:
-    """What ptxsim.launch_ptx takes for a parameter of these bytes."""
-    if not parameter.is_structure:
-        number = np.frombuffer(data, f"u{parameter.size}")[0]
-        pointer = _pointer(int(number), arrays) if parameter.size == POINTER_BYTES else None
-        return number if pointer is None else pointer
-    if parameter.size == MAP_BYTES and parameter.alignment == MAP_ALIGNMENT:
+def _bytes(kind: str) -> int:
+    structure = ptx.STRUCTURE.match(kind)
+    return int(structure[2]) if structure else ptx.TYPE_BYTES[kind]
+
+
+def _argument(data: bytes, kind: str, arrays: Sequence[np.ndarray]) -> Any:
+    """What ptxsim.launch_ptx takes for a parameter of these bytes. `kind`: as ptx.Kernel has it."""
+    if kind == MAP:
         return _tensor_map(data, arrays)
+    if not ptx.STRUCTURE.match(kind):
+        number = np.frombuffer(data, f"u{len(data)}")[0]
+        pointer = _pointer(int(number), arrays) if len(data) == POINTER_BYTES else None
+        return number if pointer is None else pointer
     members: list[Any] = []
     whole = len(data) // POINTER_BYTES * POINTER_BYTES
     for word in np.frombuffer(data[:whole], "u8"):
-        pointer = _pointer(int(word), arrays) if parameter.alignment == POINTER_BYTES else None
+        pointer = _pointer(int(word), arrays)
         members.append(word.tobytes() if pointer is None else pointer)
     return Structure(*members, data[whole:])
 
@@ -238,12 +211,16 @@ def _tensor_map(data: bytes, arrays: Sequence[np.ndarray]) -> TensorMap:
     words, boxes = np.frombuffer(data, "<u4", 16), np.frombuffer(data, np.uint8, 5, 55)
     axes = 1 + int(words[2] >> 4 & 7)
     number, is_tf32 = int(words[2] >> 7 & 15), bool(words[2] >> 16 & 1)
-    element, dtype = next((e, np.dtype(d)) for e, (n, d) in ELEMENTS.items() if n == number)
+    elements = [(each, np.dtype(d)) for each, (n, d) in ELEMENTS.items() if n == number]
     pointer = _pointer(int(words[0]) | int(words[1]) << 32, arrays)
-    if pointer is None:
-        raise LaunchError("a tensor map of the host function is of no array among its arguments")
-    array = pointer.array if isinstance(pointer, Part) else pointer
-    start = pointer.offset() if isinstance(pointer, Part) else 0
+    if pointer is None or not elements:
+        raise LaunchError(
+            f"a tensor map of elements of type {number}: it must be of an array among the "
+            "arguments, and of a type that ptxsim.TensorMap has"
+        )
+    (element, dtype), *_ = elements
+    is_part = isinstance(pointer, Part)
+    array, start = (pointer.array, pointer.offset()) if is_part else (pointer, 0)
     flat = array.reshape(-1).view(dtype)[start // dtype.itemsize :]
     shape = [int(size) + 1 for size in words[8 : 8 + axes]]
     strides = [dtype.itemsize, *(int(stride) << 4 for stride in words[3 : 2 + axes])]
@@ -256,16 +233,11 @@ def _tensor_map(data: bytes, arrays: Sequence[np.ndarray]) -> TensorMap:
 
 def _names(host: Any, args: Sequence[Any], passed: Sequence[Any]) -> tuple[str, ...]:
     """Of the kernel's parameters: those of the host function's arrays."""
-    by_address = {
-        arg.ctypes.data: name
-        for name, arg in zip(inspect.signature(host).parameters, args, strict=True)
-        if isinstance(arg, np.ndarray)
-    }
     names = []
     for at, arg in enumerate(passed):
-        if isinstance(arg, Structure) and arg.arrays():
-            arg = arg.arrays()[0]
-        array = getattr(arg, "array", arg)
-        address = array.ctypes.data if isinstance(array, np.ndarray) else None
-        names.append(by_address.get(address, f"argument {at}"))
+        pointers = arg.arrays() if isinstance(arg, Structure) else [arg]
+        arrays = [getattr(pointer, "array", pointer) for pointer in pointers]
+        of_host = zip(inspect.signature(host).parameters, args, strict=True)
+        named = (name for name, each in of_host if any(each is array for array in arrays))
+        names.append(next(named, f"argument {at}"))
     return tuple(names)
