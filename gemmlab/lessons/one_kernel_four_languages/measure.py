@@ -75,12 +75,9 @@ def _rows(
     }
     facts: dict[str, Row] = {
         CUBLAS: {"language": CUBLAS, "settings": "its first choice"},
-        kernel.name: {
-            "language": CUDA,
-            "settings": ladder.written(kernel.settings),
-            **taken(kernel),
-        },
-    }
+        kernel.name: {"language": CUDA, "settings": ladder.written(kernel.settings)}
+        | taken(kernel),
+    }  # fmt: skip
     for program in programs:
         function = program.function()
         launches[program.name] = _prepared(program, function, A, B, C, stream)
@@ -117,7 +114,7 @@ def _prepared(
         function, how.grid, how.block, program.arguments(A, B, C), how.shared_bytes
     )
 
-    def run(_kept: object = (A, B, C)) -> None:
+    def run(_kept: object = (function, A, B, C)) -> None:
         launch(stream.ptr)
 
     return run
