@@ -29,7 +29,7 @@ help:
 	@echo 'make lab         set up, then open JupyterLab on the notebooks (ARGS="--port 9000": more for Jupyter)'
 	@echo 'make test        set up, then check the code and most notebooks: ruff, mypy, pytest, nbval'
 	@echo 'make test-ptxsim the tests of the simulator alone'
-	@echo 'make test-dsl    kernels of Triton and Numba in the simulator: installs 1 GB, Python 3.11 or newer'
+	@echo 'make test-dsl    kernels of Triton, Numba and CuTe DSL in the simulator: 2 GB, Python 3.11 or newer'
 	@echo 'make test-all    make test, slow tests and notebooks, the site, the commands that README shows'
 	@echo 'make notebooks   run all notebooks in the simulator and write their outputs into them'
 	@echo 'make readme      write the generated parts of pages, the pictures and the thumbnails'

@@ -45,13 +45,18 @@ def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: s
             ptx = ""
         if not ptx:
             raise NoCompiler(f"{filename} for {arch}: {nvrtc.MISSING_HEADERS}")
-        return _from_file("kernel.ptx", ptx.encode())
+        return from_ptx(ptx)
 
 
 def from_cubin(cubin: bytes) -> GpuKernels:
     """Machine code that was made or changed elsewhere."""
     # NVRTC's binding hands over a cubin without its last byte, which is 0.
     return _from_file("kernel.cubin", cubin + b"\0")
+
+
+def from_ptx(text: str) -> GpuKernels:
+    """PTX, whatever compiler made it."""
+    return _from_file("kernel.ptx", text.encode())
 
 
 def _from_file(name: str, content: bytes) -> GpuKernels:

@@ -1,20 +1,24 @@
-"""Kernels of Triton and Numba-CUDA: results, counters, and mistakes at the line of the Python file.
+"""Kernels of Triton, Numba-CUDA and CuTe DSL: results, counters, mistakes at the Python line.
 
 They need these packages, so `make test-dsl` runs them, in an environment of its own.
 """
 
+import json
+import lzma
 from functools import partial
+from importlib import util
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import ptxsim
 
-pytest.importorskip("triton", reason="make test-dsl installs Triton and Numba-CUDA")
+pytest.importorskip("triton", reason="make test-dsl installs Triton, Numba-CUDA and CuTe DSL")
 
-from dsl import numba_kernels, triton_kernels
-from ptxsim import numba, triton
+from dsl import cute_kernels, numba_kernels, triton_kernels
+from ptxsim import cute, numba, triton
 
 RANDOM = np.random.default_rng(0)
 M, N, K = 72, 104, 80
@@ -162,3 +166,76 @@ def test_numba_without_its_barrier_races_at_the_line_of_the_source(tmp_path, mon
 def test_numba_says_which_arguments_are_missing():
     with pytest.raises(ptxsim.LaunchError, match="takes 3 arguments, not 1: a, b, c"):
         numba.launch(numba_kernels.product, 1, 1, np.zeros((2, 2), np.float32))
+
+
+def test_a_sum_of_cute_and_its_lines():
+    a, b = RANDOM.standard_normal((2, 300), np.float32)
+    c = np.zeros_like(a)
+    run = cute.launch(cute_kernels.add, a, b, c, 300, count=True)
+    np.testing.assert_array_equal(c, a + b)
+    line = line_of(cute_kernels, "c[i] = a[i] + b[i]")
+    assert {(each.array, each.line) for each in run.lines} == {(x, line) for x in "abc"}
+
+
+@pytest.mark.parametrize("how", [{}, {"count": True}, {"check": True}], ids=str)
+def test_a_product_of_cute_is_right(how):
+    a, b = A[:64].astype(np.float32), B[:, :96].astype(np.float32).copy()
+    c = np.zeros((64, 96), np.float32)
+    run = cute.launch(cute_kernels.product, a, b, c, **how)
+    np.testing.assert_allclose(c, A[:64] @ B[:, :96], rtol=1e-4, atol=1e-4)
+    assert run.findings == []
+
+
+def test_cute_without_its_barrier_races_at_the_line_of_the_source(tmp_path, monkeypatch):
+    text = Path(cute_kernels.__file__).read_text("utf-8")
+    barrier = "        cute.arch.sync_threads()\n        for"
+    (tmp_path / "hasty_cute.py").write_text(text.replace(barrier, "        for", 1))
+    monkeypatch.syspath_prepend(tmp_path)
+    import hasty_cute
+
+    a, b, c = (np.ones((32, 32), np.float32) for _ in "abc")
+    run = cute.launch(hasty_cute.product, a, b, c, check=True)
+    lines = {finding.line for finding in run.findings if "race" in finding.kind}
+    assert line_of(hasty_cute, "total += tile_a") in lines
+
+
+def test_cute_out_of_bounds_is_found_at_its_line():
+    a = np.zeros(300, np.float32)
+    run = cute.launch(cute_kernels.add, a, a.copy(), a.copy(), 301)
+    assert {f.kind for f in run.findings} == {"out-of-bounds read", "out-of-bounds write"}
+    assert {f.line for f in run.findings} == {line_of(cute_kernels, "c[i] = a[i] + b[i]")}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32, ml_dtypes.bfloat16], ids=str)
+def test_tensor_maps_of_cute_s_host_code_are_read(dtype):
+    a = np.arange(32 * 64).reshape(32, 64).astype(dtype)
+    b = np.zeros_like(a)
+    run = cute.launch(cute_kernels.copied_by_tensor_map, a, b, check=True)
+    np.testing.assert_array_equal(b, a)
+    assert run.findings == []
+
+
+@pytest.mark.parametrize(
+    "host, args, message",
+    [
+        ("add", (np.zeros(4, np.float32),), "add takes 4 arguments, not 1: a, b, c, n"),
+        ("add", (*np.zeros((3, 4), np.complex64), 4), "an array of complex64"),
+        ("add", (*(np.zeros(9, np.float32)[1:] for _ in "abc"), 8), "multiples of 16 bytes"),
+        ("twice", (*(np.zeros(8, np.float32) for _ in "abc"), 8), "launches 2 kernels"),
+    ],
+)
+def test_what_cute_does_not_take_is_refused(host, args, message):
+    with pytest.raises(ptxsim.LaunchError, match=message):
+        cute.launch(getattr(cute_kernels, host), *args)
+
+
+def test_kernels_that_come_compiled_are_what_the_compilers_make_of_their_sources():
+    folder = Path(__file__).resolve().parents[2] / "kernels" / "25_four_languages"
+    spec = util.spec_from_file_location("compile_four_languages", folder / "compile.py")
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    there = json.loads(lzma.decompress((folder / "ptx.json.xz").read_bytes()))
+    made = module.compiled()
+    assert there.keys() == made.keys()
+    for name, kernel in made.items():
+        assert kernel == there[name], f"{name}: run python kernels/25_four_languages/compile.py"

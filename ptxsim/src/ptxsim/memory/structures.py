@@ -19,7 +19,7 @@ POINTER_BYTES = 8
 class Structure:
     """A structure by value, for `args` of a launch: its members in the order of its declaration.
 
-    A member is an array, for a pointer to it, or None for a null pointer; a NumPy scalar
+    A member is an array or a Part, for a pointer to it, or None for a null pointer; a NumPy scalar
     (np.int32(4), np.float16(0.5), one of a structured dtype), bytes as they are, a TensorMap, or
     another Structure. Each begins at a multiple of its size, as C++ has it; a member that is an
     array of the structure itself is given element by element: Structure(a, np.int64(a.size),
@@ -72,7 +72,8 @@ class Structure:
             if isinstance(member, Structure):
                 part = member.packed(pointers)
             elif _array(member) is not None:
-                part = int(next(pointers)).to_bytes(POINTER_BYTES, "little")
+                offset = member.offset() if isinstance(member, Part) else 0
+                part = (int(next(pointers)) + offset).to_bytes(POINTER_BYTES, "little")
             elif member is None:
                 part = bytes(POINTER_BYTES)
             else:
