@@ -152,8 +152,9 @@ class Lab(ipywidgets.VBox):
         start = ladder.filled_in(rung, settings)
         self.sliders = {p.name: _slider(p, start[p.name]) for p in rung.parameters}
         self.labels = {name: ipywidgets.HTML() for name in self.sliders}
+        simulated = rung.only_arch or SIMULATED_ARCH
         self.arch = ipywidgets.Dropdown(
-            options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
+            options=ARCHS if simulated in ARCHS else (simulated,), value=simulated, tooltip="GPU architecture",
             layout=ipywidgets.Layout(width="auto"),
         )  # fmt: skip
         self.message = ipywidgets.HTML()

@@ -55,7 +55,10 @@ LIMITS = {
     "sm_120": SmLimits(1536, 24, 100 * 1024),
 }
 
-# What NVRTC 13 and 12.9 both compile for. sm_90a is sm_90 with instructions that no other has.
+# With instructions that no other has: sm_90a is sm_90 with wgmma, sm_100a is sm_100 with tcgen05.
+SPECIFIC = ("sm_90a", "sm_100a")
+
+# What NVRTC 13 and 12.9 both compile for.
 ARCHS = ("sm_90a", *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
 
 
