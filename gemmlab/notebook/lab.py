@@ -154,8 +154,8 @@ class Lab(ipywidgets.VBox):
         self.labels = {name: ipywidgets.HTML() for name in self.sliders}
         simulated = rung.only_arch or SIMULATED_ARCH
         self.arch = ipywidgets.Dropdown(
-            options=ARCHS if simulated in ARCHS else (simulated,), value=simulated, tooltip="GPU architecture",
-            layout=ipywidgets.Layout(width="auto"),
+            options=ARCHS if simulated in ARCHS else (simulated,), value=simulated,
+            tooltip="GPU architecture", layout=ipywidgets.Layout(width="auto"),
         )  # fmt: skip
         self.message = ipywidgets.HTML()
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))
