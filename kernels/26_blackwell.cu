@@ -80,7 +80,7 @@ blackwell(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
                     // cannot complete without this arrival.
                     if (rank == 0) mbarrier_arrive_expect(stage_full, CTAS * sizeof(Stage));
                     copy_stage(shared.stages[state.stage], map_a, map_b, tile, k_tile * BK, rank,
-                               in_first_block(stage_full));
+                               stage_full);
                 }
             }
             // Commits arrive at this block's mbarriers: it must not end before they are done.
@@ -111,7 +111,7 @@ blackwell(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tenso
             tcgen05_fence_after();
             store_sums(tensor_memory + (row << 16) + half * BN, shared.store_buffers[warp], map_c,
                        C, tile.m + row, tile.n, M, N, alpha, beta,
-                       in_first_block(sums_empty + MBARRIER_BYTES * half));
+                       sums_empty + MBARRIER_BYTES * half);
         }
         if (lane == 0) tma_store_wait();         // the block's shared memory must last that long
     }

@@ -24,35 +24,26 @@ __device__ __forceinline__ void pair_sync()
 #endif
 }
 
-// The address of this mbarrier in the pair's first block, whose thread starts all products.
-__device__ __forceinline__ unsigned in_first_block(unsigned barrier)
-{
-#if CTAS == 2
-    return remote_address(barrier, 0);
-#else
-    return barrier;
-#endif
-}
-
-// As tma_load, but the bytes count at a barrier of the pair's first block, given by its address
-// there.
+// As tma_load, but the bytes count at this barrier of the pair's first block, whose thread starts
+// all products.
 __device__ __forceinline__ void tma_load_in_pair(unsigned to, const TensorMap& map, int row,
                                                  int col, unsigned barrier)
 {
 #if CTAS == 2
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
                  ".cta_group::2 [%0], [%1, {%2, %3}], [%4];"
-                 :: "r"(to), "l"(&map), "r"(col), "r"(row), "r"(barrier) : "memory");
+                 :: "r"(to), "l"(&map), "r"(col), "r"(row), "r"(remote_address(barrier, 0))
+                 : "memory");
 #else
     tma_load(to, map, row, col, barrier);
 #endif
 }
 
-// Arrive at a barrier of the pair's first block, given by its address there.
+// Arrive at this barrier of the pair's first block.
 __device__ __forceinline__ void mbarrier_arrive_in_pair(unsigned barrier)
 {
 #if CTAS == 2
-    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" :: "r"(barrier) : "memory");
+    mbarrier_arrive_remote(barrier, 0);
 #else
     mbarrier_arrive(barrier);
 #endif
