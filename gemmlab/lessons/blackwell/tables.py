@@ -1,0 +1,86 @@
+"""Tables of this lesson: tensor memory as a block used it, its waits, and what others measured."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import pandas
+
+from gemmlab.files import rows_beside
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.trace import Trace
+from gemmlab.lessons.blackwell.kernels import EPILOGUE_WARPS
+
+PRODUCER, MULTIPLIER = EPILOGUE_WARPS, EPILOGUE_WARPS + 1  # warps
+ROLES = {PRODUCER: "producer", MULTIPLIER: "multiplier"}
+EPILOGUE = "epilogue"
+# What each mbarrier says, who or what arrives at it, and who waits there.
+BARRIERS = {
+    "empty": ("the stage is empty", "tensor cores (commit)"),
+    "full": ("the stage is full", "TMA, by its bytes, and the producer"),
+    "sums_empty": ("the half is empty", f"{EPILOGUE_WARPS} warps of the epilogue"),
+    "sums_full": ("the half is full", "tensor cores (commit)"),
+}  # fmt: skip
+# Other waits, by how their opcodes begin: what for, and who or what ends them.
+WAITS = {
+    "tcgen05.wait::ld": ("its sums are in registers", "tensor memory"),
+    "cp.async.bulk.wait_group.read": ("its store buffer is free", "TMA, which has read it"),
+}
+
+
+def role(warp: int) -> str:
+    return ROLES.get(warp, EPILOGUE)
+
+
+def waits(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> pandas.DataFrame:
+    """What each role of a block waits for, who ends the wait, and how often one warp of it did.
+
+    trace: of 26. A wait that polls an mbarrier several times counts once.
+    """
+    lines, counts = trace.source.splitlines(), Counter[tuple[str, str, str]]()
+    for warp in (PRODUCER, MULTIPLIER, 0):
+        polled = 0
+        for step in trace.run.instructions(block, warp):
+            if step.opcode.startswith("mbarrier.try_wait"):
+                (name,) = re.findall(r"mbarrier_wait\((\w+)", lines[step.line - 1])
+                counts[role(warp), *BARRIERS[name]] += step.line != polled
+                polled = step.line
+            elif step.opcode.startswith(("mbarrier.", "tcgen05.", "cp.async")):
+                polled = 0
+                for opcode, words in WAITS.items():
+                    counts[role(warp), *words] += step.opcode.startswith(opcode)
+    rows = [(*words, count) for words, count in counts.items() if count]
+    return pandas.DataFrame(rows, columns=["who", "waits until", "ended by", "times"])
+
+
+def beside(kernel: Kernel, before: Kernel) -> pandas.DataFrame:
+    """What 26 has and what 18 has, as compiled: a row for each fact."""
+    return pandas.DataFrame({each.name: _facts(each) for each in (before, kernel)})
+
+
+def _facts(kernel: Kernel) -> dict[str, int]:
+    entry = kernel.rung.entry(kernel.settings)
+    body = kernel.compiled.ptx.partition(f".entry {entry}(")[2].partition(".entry")[0]
+    opcodes = Counter(re.findall(r"\b((?:wgmma|tcgen05|setmaxnreg)\.[a-z_]+)", body))
+    product = re.search(r"wgmma\.mma_async\S*m64n(\d+)k", body)
+    rows, columns = kernel.rung.tile(kernel.settings)
+    return {
+        "threads of a block": kernel.rung.block(kernel.settings)[0],
+        "threads that start a product": 128 if product else 1,
+        "FLOP of one instruction": 2 * (64 if product else rows) * columns * 16,
+        "registers of a thread": kernel.taken(kernel.arch).registers,
+        "sums of a thread while it multiplies": int(product[1]) // 2 if product else 0,
+        "setmaxnreg": opcodes["setmaxnreg.inc"] + opcodes["setmaxnreg.dec"],
+        "fences of the tensor cores": opcodes["wgmma.fence"] + opcodes["tcgen05.fence"],
+        "waits for groups of products": opcodes["wgmma.wait_group"],
+        "commits to an mbarrier": opcodes["tcgen05.commit"],
+    }
+
+
+def published() -> pandas.DataFrame:
+    """Shares of cuBLAS that others have measured on Blackwell, with the shape and the address."""
+    table = pandas.DataFrame(rows_beside(__file__, "published.csv"))
+    shapes = table["m"] + "×" + table["n"] + "×" + table["k"]
+    return table[["name"]].assign(
+        **{"M×N×K": shapes, "% of cuBLAS": table["pct_cublas"].astype(float), "where": table["url"]}
+    )

@@ -1,0 +1,170 @@
+"""26, with accumulators in tensor memory: right at any shape, and each of its waits needed."""
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gemmlab as gl
+from gemmlab.cuda.device import Gpu, arch_of
+from gemmlab.kernel import verify
+from gemmlab.kernel.flat import flat
+from gemmlab.ladder import IllegalSetting, legal_settings, nearest_on
+from gemmlab.lessons.blackwell import tables
+from gemmlab.lessons.blackwell.kernels import ARCH, BLACKWELL, LANES
+from gemmlab.records import recorder, runs
+
+NAME = BLACKWELL.name
+SMALL = {"BN": 64, "STAGES": 2}
+PAIR = {"BN": 128, "STAGES": 2, "CTAS": 2}
+HOPPER = Gpu(
+    name="NVIDIA Made Up", compute_capability=(9, 0), arch="sm_90a", sm_count=132,
+    memory_bytes=4 * 10**10, l2_bytes=40 * 2**20, driver="1.0", cuda="1.0",
+)  # fmt: skip
+
+
+def few_blocks(sm_count=1, **how):
+    return gl.load(NAME, **how).scheduled_for(sm_count)
+
+
+# ---- right results -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [SMALL, PAIR], ids=["one SM a tile", "two SMs a tile"])
+def test_it_is_right_at_the_shapes_of_the_gate(how):
+    assert gl.load(NAME, **how).verify(seed=1).require().passed
+
+
+@pytest.mark.parametrize("how", [SMALL, PAIR], ids=["one SM a tile", "two SMs a tile"])
+def test_checks_find_nothing_in_it(how):
+    report = gl.load(NAME, **how).check()
+    assert report.passed and len(report.cases) >= 4, report
+
+
+@pytest.mark.parametrize(
+    ("how", "shape"),
+    [
+        ({}, (129, 264, 200)), ({"BN": 128, "STAGES": 6}, (257, 136, 72)),
+        ({"CTAS": 2, "STAGES": 6}, (300, 264, 136)), ({**PAIR, "GROUP": 1}, (520, 392, 72)),
+        ({**SMALL, "GROUP": 1}, (400, 200, 136)), (SMALL, (128, 8, 8)),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("factors", [(1.0, 0.0), (0.5, 2.0)])
+def test_a_block_goes_from_tile_to_tile(how, shape, factors):
+    case = verify.check(few_blocks(2, **how), *shape, *factors, seed=5)
+    assert case.passed, case
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 20), st.integers(1, 20), st.integers(0, 99))
+def test_random_shapes(m, n, k, seed):
+    assert verify.check(few_blocks(**SMALL), m, 8 * n, 8 * k, 1.0, 0.0, seed=seed).passed
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(0, 40), st.integers(0, 99))
+def test_rows_off_16_bytes(m, n, k, seed):
+    assert verify.check(few_blocks(**SMALL), m, n, k, 0.5, 2.0, seed=seed).passed
+
+
+# ---- each wait is needed -------------------------------------------------------------------------
+
+AT = "+ MBARRIER_BYTES *"
+MISTAKES = {  # what stands there, in any number of lines, and what replaces it
+    "no wait for a full stage": (f"mbarrier_wait(full {AT} state.stage, state.parity);", ""),
+    "no wait for an empty stage": (
+        f"mbarrier_wait(empty {AT} state.stage, state.parity ^ 1); // The",
+        "//",
+    ),
+    "no wait for an empty half": (f"mbarrier_wait(sums_empty {AT} half, parity ^ 1);", ""),
+    "no wait for a full half": (f"mbarrier_wait(sums_full {AT} half, parity);", ""),
+    "no commit of a stage": (f"tcgen05_commit(empty {AT} state.stage);", ""),
+    "no commit of a half": (f"tcgen05_commit(sums_full {AT} half);", ""),
+    "no wait for loads of tensor memory": ("tensor_load_wait(); if (column", "if (column"),
+    "no fence after the half is full": ("half, parity); tcgen05_fence_after();", "half, parity);"),
+    "no fence before the half is empty": (
+        "tcgen05_fence_before(); __syncwarp(); if (lane",
+        "__syncwarp(); if (lane",
+    ),
+    "no fence before TMA reads a buffer": ("fence_async_proxy(); // before TMA", "// before TMA"),
+    "columns that are never freed": ("tensor_free<HALVES * BN>(tensor_memory);", ";"),
+    "half of the columns allocated": ("tensor_allocate<HALVES * BN>", "tensor_allocate<BN>"),
+    "lanes of another warp": ("(row << 16)", "((row ^ 32) << 16)"),
+    "sums that are never begun": (
+        "shared.stages[state.stage], k_tile > 0",
+        "shared.stages[state.stage], true",
+    ),
+    "a buffer filled while it is stored": ("wait_read<STORE_BUFFERS - 1>", "wait_read<2>"),
+}
+
+
+def mistaken(name):
+    text = flat(BLACKWELL.path, BLACKWELL.macros(BLACKWELL.defaults | SMALL), ARCH)
+    old, new = MISTAKES[name]
+    changed, count = re.subn(re.escape(old).replace(r"\ ", r"\s+"), new, text)
+    assert count == 1, count
+    return changed
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_planted_mistake_is_found(name):
+    """By the simulator's checks, with blocks that go on from tile to tile."""
+    report = gl.from_source(mistaken(name), NAME, **SMALL).check()
+    assert any(case.findings for case in report.cases), report
+
+
+# ---- where it runs -------------------------------------------------------------------------------
+
+
+def test_settings_fit_tensor_memory_and_shared_memory():
+    for chosen in legal_settings(BLACKWELL):
+        assert 2 * chosen["BN"] in (128, 256, 512)
+        assert BLACKWELL.tile(chosen) == (LANES, chosen["BN"])
+    with pytest.raises(IllegalSetting, match="64 columns of B"):
+        gl.load(NAME, BN=64, CTAS=2)
+
+
+def test_it_is_compiled_for_blackwell_alone_and_simulated_elsewhere():
+    kernel = gl.load(NAME)
+    assert kernel.arch == ARCH and not kernel.on_gpu
+    assert re.search(r"\.target sm_100a\b", kernel.compiled.ptx)
+    assert arch_of((10, 0)) == ARCH and arch_of((12, 0)) == "sm_120"
+    with pytest.raises(IllegalSetting, match=f"{NAME} needs sm_100a, this is sm_90a"):
+        nearest_on(BLACKWELL, BLACKWELL.defaults, "sm_90a")
+
+
+def test_recording_it_on_another_gpu_is_refused_before_anything_is_simulated(monkeypatch):
+    for module in (recorder, runs):
+        monkeypatch.setattr(module, "require_gpu", lambda _: HOPPER)
+    monkeypatch.setattr(recorder, "by_default", lambda rung: pytest.fail("it was begun"))
+    (piece,) = (piece for piece in recorder.evidence() if piece.name == NAME)
+    with pytest.raises(IllegalSetting, match=f"{NAME} needs sm_100a, this is sm_90a"):
+        piece.measure(print)
+
+
+# ---- the lesson ----------------------------------------------------------------------------------
+
+
+def test_beside_hopper_registers_and_waits_fall_away():
+    facts = tables.beside(gl.load(NAME), gl.load("18_persistent"))
+    ours, before = facts[NAME], facts["18_persistent"]
+    assert before["setmaxnreg"] == 2 and ours["setmaxnreg"] == 0
+    assert before["sums of a thread while it multiplies"] == 128
+    assert ours["FLOP of one instruction"] == 2 * before["FLOP of one instruction"]
+    assert ours["registers of a thread"] < before["registers of a thread"]
+
+
+def test_waits_are_as_many_as_tiles_and_steps_say():
+    """One block, four tiles of 128×64 and three steps along K each."""
+    trace = few_blocks(**SMALL).trace(256, 128, 192)
+    count = tables.waits(trace).set_index(["who", "waits until"])["times"]
+    assert count["producer", "the stage is empty"] >= 12
+    assert count["multiplier", "the stage is full"] == 12
+    assert count["multiplier", "the half is empty"] == count["epilogue", "the half is full"] == 4
+    assert count["epilogue", "its sums are in registers"] == 4
+
+
+def test_published_shares_have_their_shapes_and_addresses():
+    table = tables.published()
+    assert (table["% of cuBLAS"] > 50).all() and table["where"].str.startswith("https://").all()
