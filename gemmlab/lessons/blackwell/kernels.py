@@ -3,7 +3,7 @@
 from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
 from gemmlab.ladder.precision import HALF
 from gemmlab.ladder.problem import Problem
-from gemmlab.ladder.rung import Rung
+from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Constraint, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile_reuse
 from gemmlab.lessons.tma_wgmma.rung import (
@@ -84,5 +84,6 @@ BLACKWELL = Rung(
     needs_arch=lambda s: ARCH,
     precision=HALF,
     by_tcgen05=True,
+    planted=Planted.beside(__file__),
 )
 KERNELS = (BLACKWELL,)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pandas
@@ -9,7 +10,8 @@ import pandas
 from gemmlab.files import rows_beside
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.lessons.blackwell.kernels import EPILOGUE_WARPS
+from gemmlab.lessons.blackwell.kernels import BLACKWELL, EPILOGUE_WARPS, LANES
+from gemmlab.loading import load
 
 PRODUCER, MULTIPLIER = EPILOGUE_WARPS, EPILOGUE_WARPS + 1  # warps
 ROLES = {PRODUCER: "producer", MULTIPLIER: "multiplier"}
@@ -75,6 +77,31 @@ def _facts(kernel: Kernel) -> dict[str, int]:
         "waits for groups of products": opcodes["wgmma.wait_group"],
         "commits to an mbarrier": opcodes["tcgen05.commit"],
     }
+
+
+def first_lane(warp: int) -> int:
+    """Of those that a warp of a block reaches."""
+    return LANES // EPILOGUE_WARPS * (warp % EPILOGUE_WARPS)
+
+
+def check_descriptor(yours: Callable[[int, int], int]) -> None:
+    """Say whether a function of rows and columns gives the instruction descriptors of 26 as it is
+    compiled for three tiles."""
+    for settings in ({"BN": 64}, {}, {"CTAS": 2}):
+        kernel = load(BLACKWELL.name, **settings)
+        rows, columns = LANES * kernel.settings["CTAS"], kernel.settings["BN"]
+        expected, got = _descriptor(kernel.compiled.ptx), yours(rows, columns)
+        if got != expected:
+            print(f"Not yet: for {rows} rows and {columns} columns it is not {got:#010x}.")
+            return
+    print("Right: all three are as in the compiled kernels.")
+
+
+def _descriptor(ptx: str) -> int:
+    """The constant that the first tcgen05.mma is given, in a register or by itself."""
+    (given,) = re.findall(r"tcgen05\.mma\S+ \[\S+\], \S+, \S+, (\S+),", ptx)[:1]
+    constants = dict(re.findall(r"mov\.b32\s+(%r\d+), (-?\d+);", ptx))
+    return int(constants.get(given, given)) % 2**32
 
 
 def published() -> pandas.DataFrame:
