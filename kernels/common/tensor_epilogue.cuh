@@ -1,10 +1,11 @@
 // The epilogue from tensor memory: each of four warps loads its 32 lanes, rows of C, converts them,
 // and stores them by TMA in pieces of 64 columns, from a buffer of its own. So no warp waits for
 // another one. map_c has boxes of 32 rows of 128 bytes, swizzled by 128 bytes.
+// Before it: BN, the columns of a tile.
 #pragma once
 
 #include "output_type.cuh"
-#include "pair_stage.cuh"
+#include "pair.cuh"
 
 constexpr int EPILOGUE_WARPS = 4;                // for 128 lanes: a warp reaches 32 of them
 constexpr int PIECE_COLUMNS = ROW_BYTES / (int)sizeof(ElementC);
