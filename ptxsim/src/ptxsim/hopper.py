@@ -84,8 +84,13 @@ class DescriptorFields:
 
 def places(descriptors: npt.ArrayLike, lines: int, units: int, transposed: bool) -> np.ndarray:
     """int64 (n, lines, units): the byte of shared memory where each unit begins."""
-    fields = astuple(DescriptorFields.of(descriptors))
-    start, leading, stride, base, width = (values[:, None, None] for values in fields)
+    fields = DescriptorFields.of(descriptors)
+    return unit_places(fields, lines, units, transposed)
+
+
+def unit_places(fields: DescriptorFields, lines: int, units: int, transposed: bool) -> np.ndarray:
+    """As `places`, of descriptors that are taken apart already."""
+    start, leading, stride, base, width = (values[:, None, None] for values in astuple(fields))
     line, unit = np.arange(lines)[:, None], np.arange(units)
     group, plain, per_line = line // LINES, width == UNIT, width // UNIT
     if transposed:

@@ -35,6 +35,7 @@ from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
 from ptxsim.ptx import Instruction, Kernel, Symbol, register_types
 from ptxsim.system_calls import FirstLines
+from ptxsim.tensor_cores.tensor_memory import TensorMemory
 from ptxsim.threads.barriers import Barriers
 from ptxsim.threads.clusters import ClusterBarrier, ranks_of
 from ptxsim.threads.layout import Layout, Triple
@@ -230,7 +231,14 @@ class Chunk:
         finally:
             np.setbufsize(before)
             if done:  # these hold the chunk: let go of all its memory
-                for name in ("checker", "copies", "cluster_barrier", "polling", "counting"):
+                for name in (
+                    "checker",
+                    "copies",
+                    "tensor_memory",
+                    "cluster_barrier",
+                    "polling",
+                    "counting",
+                ):
                     setattr(self, name, None)
         return done
 
@@ -244,6 +252,7 @@ class Chunk:
         self._of_cluster = ClusterMemory(self.layout, self.shared)
         # Where an address of `mapa` leads; a cluster of one block has no other.
         self.far = "cluster" if self.layout.cluster_size > 1 else "shared"
+        self.tensor_memory = TensorMemory(self)
         self.local = LocalMemory(self.layout, launch.kernel.local_bytes)
         self.checker = Checker(self) if launch.check else None
         self.recorded_warps = self.layout.warps_of(self.record) if self.record else slice(0, 0)
@@ -265,6 +274,7 @@ class Chunk:
                     return False
                 self._report_deadlock()
                 self.copies.finish()
+                self.tensor_memory.finish()
                 if self.checker and not any(kind == "deadlock" for kind, _ in self.findings):
                     self.checker.finish()
                 return True
@@ -295,6 +305,7 @@ class Chunk:
             self.counter.executed.add(start)
             if self.checker:
                 self.checker.warpgroups.executed(block, mask)
+                self.checker.tensor.executed(block, mask)
             self._continue(block, mask, condition)
 
     def _next(self) -> int | None:

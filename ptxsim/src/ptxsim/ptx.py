@@ -38,6 +38,7 @@ WHOLE_WARP = {
     "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
 }  # fmt: skip
 WHOLE_GROUP = {"wgmma"}
+WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)")
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix",
@@ -45,7 +46,7 @@ NO_RESULT = {
 }  # fmt: skip
 NO_RESULT_FORMS = re.compile(
     r"mbarrier\.(init|inval|expect_tx|complete_tx)|wmma\.store|wgmma\.(fence|commit|wait)|"
-    r"call\.__assertfail"
+    r"call\.__assertfail|tcgen05\.dealloc|clusterlaunchcontrol\.try"
 )
 SPECIAL_REGISTERS = re.compile(
     r"%(n?tid|n?ctaid|n?clusterid|cluster_n?ctaid)\.[xyz]$|"
@@ -209,7 +210,8 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        return self.name in WHOLE_WARP or self.meets_group or self.copies_map
+        of_warp = self.name in WHOLE_WARP or WHOLE_WARP_FORMS.match(self.opcode)
+        return bool(of_warp) or self.meets_group or self.copies_map
 
     @property
     def meets_group(self) -> bool:

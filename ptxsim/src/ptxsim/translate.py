@@ -46,7 +46,6 @@ REASONS = (
     (r"mma\.sp|.*\.sp\b", "a product of sparse matrices"),
     (r".*%(smid|nsmid|gridid|pm\d|envreg|reserved_smem)",
      "a register that says where on the GPU it runs, or that the driver fills"),
-    (r"tcgen05", "Blackwell's tensor memory, which is not simulated yet"),
     (r"alloca|stackrestore|stacksave", "memory taken from the stack as it runs"),
     (r"brx", "a jump through a table"),
 )  # fmt: skip

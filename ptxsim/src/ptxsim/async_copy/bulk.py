@@ -63,7 +63,7 @@ class BulkCopies:
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for bytes_each, here in by_size(self.lanes, size, mask):
             copies = int(here.sum())
-            for to, notified, some in self._to_ranks(index, destination, mbarrier, ranks, here):
+            for to, notified, some in self.to_ranks(index, destination, mbarrier, ranks, here):
                 begin = of_lanes(self.lanes, source, some)
                 counted.count_stretches(self.lanes, index, "tma_ld", begin, bytes_each, copies)
                 copies = 0  # one instruction, also of several destinations
@@ -81,7 +81,7 @@ class BulkCopies:
             if lanes.record is not None:
                 given = None if ranks is None else np.asarray(ranks)
                 lanes.counting.boxes(index, "load", used, coordinates, destination, named, given)
-            for to, notified, here in self._to_ranks(index, destination, mbarrier, ranks, named):
+            for to, notified, here in self.to_ranks(index, destination, mbarrier, ranks, named):
                 if lanes.launch.count:
                     corners = corners_of(lanes, coordinates, here)
                     sectors = counted.loaded(used.map, corners, ranks is not None)
@@ -202,7 +202,7 @@ class BulkCopies:
         )  # fmt: skip
         self._start(copy, (*coordinates, *given))
 
-    def _to_ranks(self, index: int, destination, mbarrier, ranks, mask):
+    def to_ranks(self, index: int, destination, mbarrier, ranks, mask):
         """[(destination, mbarrier, lanes)]: of each block that `ranks` has the bit of."""
         if ranks is None:
             return [(destination, mbarrier, mask)]

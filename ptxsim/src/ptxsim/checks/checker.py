@@ -20,6 +20,7 @@ from ptxsim.checks.global_races import GlobalRaces, History
 from ptxsim.checks.in_clusters import ClusterChecks
 from ptxsim.checks.program import chosen_later, flags_of, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
+from ptxsim.checks.tensor_memory import TensorChecks
 from ptxsim.checks.warpgroups import Registers, Warpgroups
 from ptxsim.memory.shared_memory import ELEMENT
 from ptxsim.ptx import RESERVED, RESERVED_BYTES
@@ -55,6 +56,7 @@ class Checker:
         self.cluster = ClusterChecks(lanes, self.clocks, self.team)
         self._flags = flags_of(self.kernel)
         self.warpgroups = Warpgroups(lanes, self)
+        self.tensor = TensorChecks(lanes, self)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
         self.registers = Registers(lanes)
         self._unwritten_local = None  # for each byte of local memory, whether nobody wrote it

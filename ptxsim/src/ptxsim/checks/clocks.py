@@ -96,6 +96,10 @@ class ThreadClocks(BlockClocks):
         gathered[blocks, column] = self.now
         self._row(self._completed, mbarrier)[blocks] = gathered[blocks]
 
+    def tell(self, key, block: int, column: int) -> None:
+        """Who leaves `key` knows what was done so far in a column."""
+        self._row(self._gathered, key)[block, column] = self.now
+
     def learn(self, key, block, thread) -> None:
         """Threads (n,) know what was done so far in the column of `key`."""
         self.known[block, thread, self.column(key)] = self.now

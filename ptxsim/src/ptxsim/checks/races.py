@@ -12,7 +12,7 @@ import numpy as np
 
 from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks, places, threads_of_rank
 from ptxsim.checks.shadow import ACTOR, ACTOR_BITS, ReadsByThread, ReadsSinceBarrier, Touch, Writes
-from ptxsim.hopper import GROUP_THREADS
+from ptxsim.hopper import GROUP_THREADS, UNIT
 from ptxsim.memory import global_memory
 from ptxsim.memory.global_memory import ALIGNMENT, MaskCache
 from ptxsim.memory.shared_memory import ELEMENT, shared_place
@@ -37,7 +37,7 @@ class Races:
         # Copies under way, as records of Writes: of their destination, and of what they read.
         self.arriving, self.leaving = Writes(self._granules), Writes(self._granules)
         # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
-        self.group_reads: dict[int, Writes] = {}
+        self.group_reads: dict[object, Writes] = {}  # of tcgen05, by the thread
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
         self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
@@ -173,6 +173,15 @@ class Races:
             self.group_reads[number].note(touch.lane_granules[here], column, time)
             self.clocks.learn(key, touch.lane_block[here], touch.thread[here])
 
+    def tensor_read(self, index: int, touch, column: int, key) -> None:
+        """tcgen05.mma or .cp reads; who writes there later has to know of it by its `column`."""
+        self._look(index, UNIT, touch)
+        if self.atomics:
+            self._look_for_others(index, UNIT, touch, self.atomics, "read", "write", "updated")
+        self._look_for_unfenced(index, UNIT, touch)
+        table = self.group_reads.setdefault(key, Writes(self._granules))
+        table.note(touch.lane_granules, column, self.clocks.tick(index))
+
     def _leave(self, index: int, touch) -> None:
         time = self.clocks.tick(index)
         self.leaving.note(touch.lane_granules, touch.thread[:, None], time)
@@ -291,8 +300,9 @@ class Races:
         line = self._line(did_it)
         if actor < self.team.threads:
             by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
-        elif self.kernel.instructions[did_it].name == "wgmma":
-            by = f"{verb} by the wgmma of line {line}, for which the thread has not waited"
+        elif self.kernel.instructions[did_it].name in ("wgmma", "tcgen05"):
+            name = self.kernel.instructions[did_it].name
+            by = f"{verb} by the {name} of line {line}, for which the thread has not waited"
         else:
             by = f"{verb} by the copy of line {line}, whose mbarrier the thread has not waited for"
         self._find(f"{does}-after-{did} race", index, size, touch, conflict, by)
@@ -375,7 +385,7 @@ class Races:
 
 
 def _is_asynchronous(kernel) -> bool:
-    return any(i.name == "wgmma" or _is_bulk(i) for i in kernel.instructions)
+    return any(i.name in ("wgmma", "tcgen05") or _is_bulk(i) for i in kernel.instructions)
 
 
 def _is_bulk(instruction) -> bool:

@@ -4,9 +4,18 @@ The function gets the Writer of translate.py, the instruction and its operands, 
 the Writer. For a form that it does not know it raises ptx.Unknown.
 """
 
-from ptxsim.instructions import bits, conversions, copies, memory, numbers, synchronization, tensor
+from ptxsim.instructions import (
+    bits,
+    blackwell,
+    conversions,
+    copies,
+    memory,
+    numbers,
+    synchronization,
+    tensor,
+)
 
-MODULES = [bits, conversions, copies, memory, numbers, synchronization, tensor]
+MODULES = [bits, blackwell, conversions, copies, memory, numbers, synchronization, tensor]
 TABLE = {
     name.removeprefix("op_"): function
     for module in MODULES

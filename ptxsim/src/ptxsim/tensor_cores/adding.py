@@ -31,12 +31,16 @@ i2, i4, i8, u2, u4, u8 = np.int16, np.int32, np.int64, np.uint16, np.uint32, np.
 
 KEPT_BITS = 25  # below the largest exponent
 # type -> the exponent of its subnormal numbers
-LOWEST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126, "e4m3": -6, "e5m2": -14}
+LOWEST = {
+    "f16": -14, "bf16": -126, "tf32": -126, "f32": -126, "e4m3": -6, "e5m2": -14,
+    "e2m3": 0, "e3m2": -2, "e2m1": 0,
+}  # fmt: skip
 # type -> bits of an element
 BITS = {
     "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
-    "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8,
+    "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4,
 }  # fmt: skip
+FRACTION_BITS = {"e2m3": 3, "e3m2": 2, "e2m1": 1}  # of the types without infinities and NaN
 OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
 NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
 LEAST = -100  # the lowest exponent of a product for which the quick way is taken
@@ -96,7 +100,7 @@ def add_moderate(factors: Factors, c, c_exponents, kept: int):
     of_sum = power_of_two(kept - np.maximum(largest, 2 * LOWEST["f32"]))
     # Below LEAST no product is other than zero.
     scale = np.minimum(of_sum, 2.0 ** (kept - LEAST)).astype(f4)
-    total = np.zeros(scale.shape, i4)
+    total = np.zeros(scale.shape, i4 if factors.count <= 16 else i8)
     term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
     for k in range(factors.count):
         factors.product(k, term)
@@ -149,11 +153,22 @@ def numbers(bits, ptx_type: str):
         return bits.astype(u2).view(f2).astype(f8)
     if BITS[ptx_type] == 8:
         return rounding.from_eight_bits(bits, ptx_type)
+    if ptx_type in FRACTION_BITS:
+        return _of_few_bits(bits, ptx_type)
     if ptx_type == "bf16":
         bits = bits << u4(16)
     elif ptx_type == "tf32":
         bits = bits & u4(0xFFFFE000)
     return bits.view(f4).astype(f8)
+
+
+def _of_few_bits(bits, ptx_type: str):
+    fraction_bits, bits = FRACTION_BITS[ptx_type], bits.astype(i8)
+    sign = bits >> BITS[ptx_type] - 1 & 1
+    exponent = bits >> fraction_bits & (1 << BITS[ptx_type] - 1 - fraction_bits) - 1
+    fraction = (bits & (1 << fraction_bits) - 1) + ((exponent > 0) << fraction_bits)
+    power = np.maximum(exponent, 1) - 1 + LOWEST[ptx_type] - fraction_bits
+    return np.where(sign == 1, -1.0, 1.0) * fraction * power_of_two(power)
 
 
 def exponents(values, ptx_type: str):

@@ -1,0 +1,296 @@
+"""The order of what tcgen05 does, which hardware does not check.
+
+Products, copies, loads and stores are asynchronous. Each has an *agent* that does them one after
+the other: the products, copies and shifts that a thread issues, the loads of a warp, its stores. An
+agent has a column of its own in the clocks (clocks.py), as if it were a thread. What threads know
+of it goes from thread to thread as all knowledge does, and it begins
+
+- with tcgen05.commit, for whoever waits for the mbarrier;
+- with tcgen05.wait::ld or ::st, for the threads of the warp, and for others once these have
+  executed tcgen05.fence::before_thread_sync.
+
+To use what it knows of others, a thread executes tcgen05.fence::after_thread_sync. Products and
+copies of two threads need not be complete for one another, only fenced: they are done in order.
+
+Registers of a load are in flight until the warp has waited. (The PTX ISA promises since version 8.8
+that a use waits for them by itself; its patterns wait.)
+
+A granule is 16 lanes of a column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ptxsim.checks.clocks import threads_of_rank
+from ptxsim.checks.shadow import ACTOR, ACTOR_BITS
+from ptxsim.checks.warpgroups import copied
+from ptxsim.hopper import UNIT
+from ptxsim.ptx import Kernel, items
+
+LANES, COLUMNS, GRANULE_LANES = 128, 512, 16
+ISSUED = {"mma", "cp", "shift"}  # what a thread issues, in one order
+
+
+@dataclass
+class Units:
+    """Units of shared memory that one thread's instruction reads, as shadow.Touch has them."""
+
+    lanes: np.ndarray  # (1,)
+    lane_granules: np.ndarray  # (1, units)
+    lane_block: np.ndarray  # (1,) the team
+    thread: np.ndarray  # (1,)
+
+    @property
+    def granules(self) -> np.ndarray:
+        return self.lane_granules
+
+    @property
+    def block(self) -> np.ndarray:
+        return self.lane_block
+
+
+class TensorChecks:
+    def __init__(self, lanes, checker):
+        self.lanes, self.layout, self.checker = lanes, lanes.layout, checker
+        self.clocks, self.kernel, self.team = checker.clocks, lanes.launch.kernel, checker.team
+        shape = self.layout.blocks, LANES // GRANULE_LANES, COLUMNS
+        self._watched = loaded_registers(self.kernel)
+        if not uses_tensor_memory(self.kernel):
+            return
+        self._written = np.zeros(shape, np.int64)  # time << ACTOR_BITS | column; 0: nobody has
+        self._read: dict[int, np.ndarray] = {}  # by the column of an agent, when it last did
+        self._agents: dict[int, tuple[str, int]] = {}  # by column: what it does, and who starts it
+        # By column, (teams, threads): what they may use; and, of loads and stores, have waited for.
+        self._usable: dict[int, np.ndarray] = {}
+        self._waited: dict[int, np.ndarray] = {}
+        self._fenced: dict[int, int] = {}  # column of products -> that of their order alone
+        # Register -> (warps,) the line of the load whose result is on its way to it, or 0.
+        self._flying: dict[str, np.ndarray] = {}
+
+    # --- agents -----------------------------------------------------------------------------------
+
+    def _agent(self, what: str, number: int) -> int:
+        """The column of what thread `number`, or the warp of that number, starts in all teams."""
+        column = self.clocks.column(("tcgen05", what, number))
+        if column not in self._agents:
+            self._agents[column] = what, number
+            for table in (self._usable, self._waited):
+                table[column] = np.zeros((self.team.blocks, self.team.threads), np.int64)
+            if what == "mma":
+                order = self.clocks.column(("tcgen05", "order", number))
+                self._fenced[column] = order
+                self._usable[order] = np.zeros_like(self._usable[column])
+        return column
+
+    def _thread(self, lane: int) -> tuple[int, int]:
+        """(team, number in it) of a lane, counted over the shape of the lanes."""
+        team, thread = (
+            np.broadcast_to(v, self.layout.shape).reshape(-1)[lane]
+            for v in (self.team.block_number, self.team.thread_number)
+        )
+        return int(team), int(thread)
+
+    def _threads_of(self, warp: int) -> tuple[int, np.ndarray]:
+        """(team, numbers of the threads) of a warp, counted over all blocks."""
+        block, number = divmod(warp, self.layout.warps_per_block)
+        team, rank = np.argwhere(self.layout.block_of == block)[0]
+        first = 32 * number
+        threads = np.arange(first, min(first + 32, self.layout.threads))
+        return int(team), threads + int(rank) * threads_of_rank(self.layout)
+
+    # --- what is done -----------------------------------------------------------------------------
+
+    def allocated(self, block: int, begin: int, count: int) -> None:
+        self._written[block, :, begin : begin + count] = 0
+        for times in self._read.values():
+            times[block, :, begin : begin + count] = 0
+
+    def accessed(self, index, warp: int, lane: int, lanes: int, columns, writes: bool) -> None:
+        """A warp loads from or stores to some columns of some lanes."""
+        team, threads = self._threads_of(warp)
+        block = warp // self.layout.warps_per_block
+        rows = np.arange(lane // GRANULE_LANES, (lane + lanes - 1) // GRANULE_LANES + 1)
+        column = self._agent("st" if writes else "ld", int(threads[0]) // 32)
+        where = block, rows[:, None], np.asarray(columns)[None]
+        self._use(index, where, team, threads, column, not writes, writes)
+        if not writes:
+            line = self.kernel.instructions[index].line
+            for register in items(self.kernel.instructions[index].operands[0]):
+                name = getattr(register, "name", "")
+                if name in self._watched:
+                    self._lines(name)[warp] = max(line, 1)
+
+    def operated(self, index, lane: int, block: int, cells, columns, reads: bool, writes: bool):
+        """A product, a copy or a shift that `lane` issues uses cells."""
+        team, thread = self._thread(lane)
+        used = np.zeros((LANES // GRANULE_LANES, COLUMNS), bool)
+        used[np.asarray(cells) // GRANULE_LANES, columns] = True
+        where = (block, *np.nonzero(used))
+        self._use(index, where, team, np.array([thread]), self._agent("mma", thread), reads, writes)
+
+    def read_shared(self, index: int, lane: int, places: np.ndarray) -> None:
+        """A product or a copy that `lane` issues reads units at `places` of all blocks' memory."""
+        races, (team, thread) = self.checker.races, self._thread(lane)
+        per_unit = UNIT // races.granule
+        granules = (np.unique(places // UNIT)[:, None] * per_unit + np.arange(per_unit)).reshape(
+            1, -1
+        )
+        touch = Units(np.array([lane]), granules, np.array([team]), np.array([thread]))
+        races.tensor_read(index, touch, self._agent("mma", thread), ("tcgen05", thread))
+
+    def _use(self, index, where, team: int, threads, column: int, reads: bool, writes: bool):
+        time = self.clocks.tick(index)
+        last = self._written[where]
+        if reads and (last == 0).any():
+            what = "cells of tensor memory were never written"
+            self._find("uninitialised read", index, what, team, threads)
+        for record in np.unique(last[last != 0]).tolist():
+            self._look(index, team, threads, column, record & ACTOR, record >> ACTOR_BITS)
+        if writes:
+            for other, times in list(self._read.items()):
+                if (latest := int(times[where].max(initial=0))) > 0:
+                    self._look(index, team, threads, column, other, latest)
+            self._written[where] = time << ACTOR_BITS | column
+        else:
+            shape = self._written.shape
+            self._read.setdefault(column, np.zeros(shape, np.int64))[where] = time
+
+    def _look(self, index, team: int, threads, column: int, other: int, time: int) -> None:
+        """Find that not all of `threads` know that the agent `other` did what it did at `time`."""
+        knows = self._usable[other][team, threads] >= time
+        order = self._fenced.get(other)
+        in_order = column in self._fenced and order is not None
+        if in_order:
+            if column == other:
+                return
+            knows |= self._usable[order][team, threads] >= time
+        if knows.all():
+            return
+        did, who = self._agents[other]
+        at = self.clocks.instruction(time)
+        by = f"the {'.'.join(self.kernel.instructions[at].parts[:2])} of line "
+        by += str(self.kernel.instructions[at].line)
+        known = self.clocks.known[team, threads][~knows]
+        starter = who if did == "mma" else 32 * who
+        if (known[:, other] >= time).all() or (in_order and (known[:, order] >= time).all()):
+            kind, what = (
+                "missing tcgen05.fence",
+                (f"it comes after {by}, with no tcgen05.fence::after_thread_sync since the wait"),
+            )
+        elif did in ("ld", "st") and self._waited[other][team, starter] < time:
+            kind, what = (
+                "missing tcgen05.wait",
+                (f"{by} uses the same cells, and its warp has not executed tcgen05.wait::{did}"),
+            )
+        elif did in ("ld", "st") and starter not in threads and (known[:, starter] >= time).all():
+            kind, what = (
+                "missing tcgen05.fence",
+                (f"{by} uses the same cells, with no tcgen05.fence::before_thread_sync behind it"),
+            )
+        elif did == "mma" and in_order and (known[:, starter] >= time).all():
+            kind, what = (
+                "missing tcgen05.fence",
+                (
+                    f"{by}, of another thread, uses the same cells, with no "
+                    "tcgen05.fence::before_thread_sync behind it"
+                ),
+            )
+        else:
+            waits = "no tcgen05.commit tells of it whose mbarrier the thread has waited for"
+            barrier = "no barrier is between"
+            kind, what = (
+                "tensor memory race",
+                (f"{by} uses the same cells, and {waits if did == 'mma' else barrier}"),
+            )
+        self._find(kind, index, what, team, threads[~knows])
+
+    # --- what orders it ---------------------------------------------------------------------------
+
+    def committed(self, mbarrier, mask) -> None:
+        for name, here in self.checker._by_barrier(mbarrier, mask):
+            for team, thread in zip(*self.checker._sorted(here), strict=True):
+                column = self._agent("mma", int(thread))
+                self.clocks.tell(name, int(team), column)
+                self.clocks.tell(name, int(team), self._fenced[column])
+
+    def waited(self, what: str, warps) -> None:
+        """tcgen05.wait::ld or ::st, `what` "ld" or "st"."""
+        for warp in warps:
+            team, threads = self._threads_of(warp)
+            column = self._agent(what, int(threads[0]) // 32)
+            for table in (self._waited, self._usable):
+                table[column][team, threads] = self.clocks.now
+            if what == "ld":
+                for lines in self._flying.values():
+                    lines[warp] = 0
+
+    def fenced(self, when: str, mask) -> None:
+        """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
+        team, thread = self.checker._sorted(np.broadcast_to(mask, self.layout.shape))
+        known = self.clocks.known
+        if when == "after_thread_sync":
+            for column, usable in self._usable.items():
+                usable[team, thread] = np.maximum(usable[team, thread], known[team, thread, column])
+            return
+        for column, (what, number) in self._agents.items():
+            if what == "mma":
+                here = thread == number
+                known[team[here], thread[here], self._fenced[column]] = self.clocks.now
+            else:
+                waited = self._waited[column][team, thread]
+                known[team, thread, column] = np.maximum(known[team, thread, column], waited)
+
+    # --- registers --------------------------------------------------------------------------------
+
+    def executed(self, block, mask) -> None:
+        """The lanes of `mask` have executed a basic block: a load is the first of its own."""
+        if not self._watched or not any(lines.any() for lines in self._flying.values()):
+            return
+        warps = self.layout.to_warps(mask).any(axis=1)
+        for instruction in self.kernel.instructions[block.start : block.end]:
+            if instruction.opcode.startswith("tcgen05.ld"):
+                continue
+            if (pair := copied(instruction)) and pair[0] in self._watched:
+                self._flying[pair[0]] = np.where(warps, self._lines(pair[1]), self._lines(pair[0]))
+                continue
+            for name in sorted((instruction.uses | instruction.defines) & self._watched):
+                flying = self._lines(name) * warps
+                if flying.any():
+                    line = int(flying[flying > 0][0])
+                    what = f"a register that it uses is written by the tcgen05.ld of line {line}, "
+                    what += "with no tcgen05.wait::ld since"
+                    rows = np.broadcast_to(flying[:, None] > 0, (len(flying), 32))
+                    wrong = self.layout.from_warps(rows)
+                    self.lanes.find("registers in flight", instruction.index, what, wrong)
+                    self._lines(name)[warps] = 0
+
+    def _lines(self, name: str) -> np.ndarray:
+        warps = self.layout.blocks * self.layout.warps_per_block
+        return self._flying.setdefault(name, np.zeros(warps, np.int64))
+
+    def _find(self, kind: str, index: int, what: str, team: int, threads) -> None:
+        lanes = (self.team.block_number == team) & np.isin(self.team.thread_number, threads)
+        self.lanes.find(kind, index, what, lanes)
+
+
+def uses_tensor_memory(kernel: Kernel) -> bool:
+    return any(instruction.name == "tcgen05" for instruction in kernel.instructions)
+
+
+def loaded_registers(kernel: Kernel) -> frozenset[str]:
+    """The results of all tcgen05.ld, and what they are copied to."""
+    registers: set[str] = set()
+    for instruction in kernel.instructions:
+        if instruction.opcode.startswith("tcgen05.ld"):
+            registers |= instruction.defines
+    if not registers:
+        return frozenset()
+    copies = [pair for pair in map(copied, kernel.instructions) if pair]
+    before = 0
+    while len(registers) > before:
+        before = len(registers)
+        registers |= {target for target, source in copies if source in registers}
+    return frozenset(registers)
