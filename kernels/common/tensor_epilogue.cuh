@@ -9,7 +9,8 @@
 
 constexpr int EPILOGUE_WARPS = 4;                // for 128 lanes: a warp reaches 32 of them
 constexpr int PIECE_COLUMNS = ROW_BYTES / (int)sizeof(ElementC);
-constexpr int STORE_BUFFERS = 2;                 // of a warp: one is filled, one is stored
+// Of a warp: one is filled while another is stored, where the pieces of a tile alternate.
+constexpr int STORE_BUFFERS = BN % (2 * PIECE_COLUMNS) == 0 ? 2 : 1;
 
 struct __align__(SWIZZLE_PERIOD) StoreBuffer {
     char rows[32][ROW_BYTES];

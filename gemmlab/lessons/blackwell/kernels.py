@@ -18,7 +18,7 @@ ARCH = "sm_100a"
 LANES = 128  # of tensor memory, one for each row of C that a block computes
 HALVES = 2  # of tensor memory, for the sums of a tile each
 EPILOGUE_WARPS = 4
-STORE_BUFFERS, STORE_ROWS = 2, 32  # of a warp of the epilogue: how many, and of how many rows
+STORE_ROWS = 32  # of C, that a warp of the epilogue stores
 THREADS = 32 * (EPILOGUE_WARPS + 2)
 ADDRESS_BYTES = 4  # of the address of the block's tensor memory
 ANY_WIDTH = (32, 8)  # columns and rows of C of a block of any_width_blackwell.cuh
@@ -31,8 +31,9 @@ def tile(s: Settings) -> tuple[int, int]:
 def shared_bytes(s: Settings) -> int:
     """Stages, buffers for C, two mbarriers for each stage and each half."""
     stages = s["STAGES"] * (LANES + s["BN"] // s["CTAS"]) * ROW_BYTES
-    buffers = EPILOGUE_WARPS * STORE_BUFFERS * STORE_ROWS * ROW_BYTES
-    return stages + buffers + 2 * BARRIER_BYTES * (s["STAGES"] + HALVES) + ADDRESS_BYTES
+    buffers = EPILOGUE_WARPS * (2 if s["BN"] % (2 * SQUARE) == 0 else 1)
+    stores = buffers * STORE_ROWS * ROW_BYTES
+    return stages + stores + 2 * BARRIER_BYTES * (s["STAGES"] + HALVES) + ADDRESS_BYTES
 
 
 def _has_maps(problem: Problem) -> bool:
