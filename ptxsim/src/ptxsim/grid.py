@@ -21,6 +21,7 @@ from ptxsim.machine import Chunk, Deadline, PreparedLaunch, TooLong
 from ptxsim.metrics import Counter
 from ptxsim.occupancy import OccupancyError, occupancy
 from ptxsim.system_calls import FirstLines
+from ptxsim.threads import launch_control
 from ptxsim.threads.layout import Triple
 from ptxsim.threads.polling import polling_branches
 
@@ -63,6 +64,11 @@ def run(
     findings: dict = {}
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
+    launch.pending = None
+    if launch_control.is_used(launch.kernel) and blocks is None:
+        room = GPUS.get(base(launch.arch), ("", prod(launch.grid)))[1]
+        launch.pending = launch_control.Pending(launch.grid, launch.cluster, room)
+        number, every = launch.pending.number, launch.pending.ranges()
     deadline = deadline or Deadline(inf)
     chunks = (
         Chunk(launch, ranges, record if _is_in(record, ranges) else None, deadline)

@@ -38,6 +38,7 @@ from ptxsim.system_calls import FirstLines
 from ptxsim.tensor_cores.tensor_memory import TensorMemory
 from ptxsim.threads.barriers import Barriers
 from ptxsim.threads.clusters import ClusterBarrier, ranks_of
+from ptxsim.threads.launch_control import Pending
 from ptxsim.threads.layout import Layout, Triple
 from ptxsim.threads.polling import Polling
 from ptxsim.translate import translate
@@ -133,6 +134,7 @@ class PreparedLaunch:
     check: bool
     cluster: Triple = (1, 1, 1)  # in blocks
     arch: str = SIMULATED_ARCH
+    pending: Pending | None = None  # clusters that can be taken before they begin
     prints: bool = True  # whether what the kernel prints is to be seen
 
 

@@ -431,6 +431,7 @@ class _Body:
             object, object
         ] = {}  # 32-bit registers with addresses of parameters
         self._parameter_types = dict(kernel.parameters)
+        self.wide: set[str] = set()  # registers of 128 bits
         self.slots: set[str] = set()  # registers that arguments and results of calls are in
 
     def read(self, text: str) -> None:
@@ -498,7 +499,12 @@ class _Body:
                     [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
                 )
                 for register in each:
-                    self.kernel.registers[self._declare(register)] = ptx_type
+                    unique = self._declare(register)
+                    if ptx_type == "b128":  # two of half the size
+                        self.wide.add(unique)
+                        self.kernel.registers |= dict.fromkeys(_halves(unique), "b64")
+                    else:
+                        self.kernel.registers[unique] = ptx_type
         elif match := SHARED_VARIABLE.fullmatch(text):
             _add_variable(self.kernel, self._declare(match["name"]), match)
         elif text.startswith(".pragma"):
@@ -519,6 +525,11 @@ class _Body:
             return
         if opcode.split(".")[0] == "ret" and self.calls:
             opcode, operands = "bra", self.returns[-1]
+        if opcode == "mov.b128":
+            self._move_wide(*_split(operands), text[: -len(body)])
+            return
+        if opcode.endswith(".b128") and opcode.startswith(("ld.", "st.")):
+            opcode = opcode.removesuffix("b128") + "v2.b64"
         if opcode.endswith(".f32x2"):
             self._pairs(opcode.removesuffix("x2"), _split(operands), text[: -len(body)])
             return
@@ -538,6 +549,20 @@ class _Body:
             self.branches.append((instruction, operands, tuple(self.scopes)))
         if instruction.name == "trap":  # and the thread ends
             self._add("exit", (), text, guard)
+
+    def _move_wide(self, target: str, source: str, guard: str) -> None:
+        """mov.b128, of a register, or of a pair or four in braces, as two of half the size."""
+        halves = []
+        for operand in (target, source):
+            if operand[0] == "{":
+                parts = _split(operand[1:-1])
+                half = len(parts) // 2
+                texts = [", ".join(parts[:half]), ", ".join(parts[half:])]
+                halves.append([f"{{{each}}}" if half > 1 else each for each in texts])
+            else:
+                halves.append(_halves(self._name(operand)))
+        for to, given in zip(*halves, strict=True):
+            self._instruction(f"{guard}mov.b64 {to}, {given}")
 
     def _pairs(self, opcode: str, operands: list[str], guard: str) -> None:
         """An instruction on two float32 in each register, as one on either of them."""
@@ -687,6 +712,8 @@ class _Body:
         if text in NAMED_NUMBERS:
             return Immediate(NAMED_NUMBERS[text], False)
         name = self._name(text)
+        if name in self.wide:
+            return Vector(tuple(map(Register, _halves(name))))
         return Register(name) if name in self.kernel.registers else Symbol(name)
 
     def _resolve_branches(self) -> None:
@@ -698,6 +725,10 @@ class _Body:
                     break
             else:
                 raise PtxError(f"kernel '{self.kernel.name}': no label for: {instruction.text}")
+
+
+def _halves(name: str) -> list[str]:
+    return [f"{name}@low", f"{name}@high"]
 
 
 def _where(line: int, header: str) -> str:

@@ -70,8 +70,14 @@ class BulkCopies:
                 self._load(index, to, np.asarray(source), bytes_each, notified, some,
                            (source, size, mask))  # fmt: skip
 
-    def load_box(self, index: int, destination, address, coordinates, mbarrier, ranks, mask):
-        """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map."""
+    def load_box(
+        self, index: int, destination, address, coordinates, mbarrier, ranks, mask, by_pairs=False
+    ):
+        """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map.
+
+        `by_pairs`: of each pair of blocks the even one's mbarrier is told, if that of `mbarrier` is
+        an even one, or the odd one's.
+        """
         lanes = self.lanes
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
         for used, named, place in maps_at(lanes, index, address, len(coordinates), mask):
@@ -81,7 +87,8 @@ class BulkCopies:
             if lanes.record is not None:
                 given = None if ranks is None else np.asarray(ranks)
                 lanes.counting.boxes(index, "load", used, coordinates, destination, named, given)
-            for to, notified, here in self.to_ranks(index, destination, mbarrier, ranks, named):
+            told = self.to_ranks(index, destination, mbarrier, ranks, named, by_pairs)
+            for to, notified, here in told:
                 if lanes.launch.count:
                     corners = corners_of(lanes, coordinates, here)
                     sectors = counted.loaded(used.map, corners, ranks is not None)
@@ -107,7 +114,7 @@ class BulkCopies:
             begin = begins(lanes, source, here)[:, None] + steps
             if lanes.checker:
                 lanes.checker.races.source_started(index, source, bytes_each, here)
-            self._start(
+            self.start(
                 BulkCopy(
                     index, bytes_each, destination, np.asarray(mbarrier), here,
                     begins(lanes, destination, here)[:, None] + steps,
@@ -128,7 +135,7 @@ class BulkCopies:
         given = np.stack([np.broadcast_to(v, lanes.shape)[mask] for v in values], axis=1)
         given = given.astype(dtype, copy=False)
         places = begins(lanes, destination, mask)[:, None] + np.arange(0, size, dtype.itemsize)
-        self._start(
+        self.start(
             BulkCopy(index, size, destination, np.asarray(mbarrier), mask, places,
                      lambda: given, size, dtype, operation),
             (lanes.layout.block_number,),
@@ -182,7 +189,7 @@ class BulkCopies:
         places = begins(lanes, destination, mask)[:, None] + steps
         values = np.broadcast_to(values, places.shape)
         copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
-        self._start(copy, given)
+        self.start(copy, given)
 
     def _load_box(self, index, used, destination, coordinates, mbarrier, here, given, at) -> None:
         lanes, size = self.lanes, used.map.shared_bytes
@@ -200,9 +207,9 @@ class BulkCopies:
             index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes,
             map_address=at,
         )  # fmt: skip
-        self._start(copy, (*coordinates, *given))
+        self.start(copy, (*coordinates, *given))
 
-    def to_ranks(self, index: int, destination, mbarrier, ranks, mask):
+    def to_ranks(self, index: int, destination, mbarrier, ranks, mask, by_pairs=False):
         """[(destination, mbarrier, lanes)]: of each block that `ranks` has the bit of."""
         if ranks is None:
             return [(destination, mbarrier, mask)]
@@ -214,13 +221,18 @@ class BulkCopies:
             return [(destination, mbarrier, mask & (ranks & 1 == 1))]
         parts = []
         for rank in range(size):
-            here, named = mask & (ranks >> rank & 1 == 1), np.int32(rank + 1 << clusters.RANK_SHIFT)
+            here, told = mask & (ranks >> rank & 1 == 1), np.int32(rank)
             if here.any():
-                places = (clusters.place_of(v) | named for v in (destination, mbarrier))
+                if by_pairs:
+                    told = rank & ~1 | clusters.ranks_of(lanes.layout, mbarrier) & 1
+                places = (
+                    clusters.place_of(v) | (np.asarray(of, np.int32) + 1 << clusters.RANK_SHIFT)
+                    for v, of in ((destination, rank), (mbarrier, told))
+                )
                 parts.append((*places, here))
         return parts
 
-    def _start(self, copy: BulkCopy, given) -> None:
+    def start(self, copy: BulkCopy, given) -> None:
         """`given`: what the values depend on, in shapes that tell which blocks may differ."""
         lanes, shared = self.lanes, self.lanes.shared
         if not copy.mask.any():

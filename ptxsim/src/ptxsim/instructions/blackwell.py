@@ -1,11 +1,13 @@
-"""tcgen05: tensor memory, and products of matrices by one thread for one SM or two."""
+"""tcgen05: tensor memory, and products of matrices for one SM or two. Control of launches."""
 
 from __future__ import annotations
 
 from ptxsim import blackwell
+from ptxsim.instructions.copies import TOLD
 from ptxsim.memory import shared_memory
 from ptxsim.ptx import BOOL, SIGNED, UNSIGNED, Address, Immediate, Unknown, Vector, items
 from ptxsim.tensor_cores import tensor_memory
+from ptxsim.threads import launch_control
 
 GROUPS = {"cta_group::1": 1, "cta_group::2": 2}
 COLLECTOR = "collector::a::"  # what the hardware may keep of A: no result depends on it
@@ -175,3 +177,35 @@ def _shift(w, instruction, parts, address):
         raise Unknown
     given = ctas, w.address(address, SIGNED[4])
     w.lines.append(w.call(tensor_memory.shift_down, instruction, *given))
+
+
+# --- clusters that have not begun -----------------------------------------------------------------
+
+TO_ALL = "multicast::cluster::all"
+FIRST_BLOCK = "get_first_ctaid"
+
+
+def op_clusterlaunchcontrol(w, instruction, *operands):
+    what, *parts = instruction.parts[1:]
+    if what == "try_cancel":
+        address, mbarrier = operands
+        space = "shared::cta" in parts
+        if set(parts) - {"async", "shared::cta", TOLD, TO_ALL, "b128"}:
+            raise Unknown
+        given = (_shared(w, address, space)[1], _shared(w, mbarrier, space)[1], TO_ALL in parts)
+        w.lines.append(w.call(launch_control.try_cancel, instruction, *given))
+        return
+    target, answer = operands
+    low, high = w.values(items(answer), SIGNED[8])
+    if what != "query_cancel":
+        raise Unknown
+    if parts == ["is_canceled", "pred", "b128"]:
+        w.apply(instruction, target, BOOL, launch_control.is_canceled, high)
+        return
+    how, *vector = parts[:-2]
+    axes = range(3) if vector == ["v4"] else ["xyz".index(how.removeprefix(FIRST_BLOCK + "::"))]
+    if how.partition("::")[0] != FIRST_BLOCK or vector not in ([], ["v4"]):
+        raise Unknown
+    for register, axis in zip(items(target), axes, strict=False):
+        given = low, high, axis
+        w.apply(instruction, register, SIGNED[4], launch_control.first_block, *given)

@@ -77,6 +77,7 @@ def _copy(w, instruction, operands):
 
 # --- bulk copies ----------------------------------------------------------------------------------
 
+PAIR = "cta_group::2"  # then the mbarrier may be that of the pair's other block
 LOAD_HINTS = {TOLD, HINT, "tile", MULTICAST}
 STORE_HINTS = {"bulk_group", HINT, "tile"}
 OPERATIONS = {"add", "min", "max", "inc", "dec", "and", "or", "xor"}
@@ -139,7 +140,7 @@ def _ranks(w, instruction, operands) -> str:
 
 def _box(w, instruction, parts, operands, how: str | None) -> None:
     """cp.async.bulk.tensor.2d.… [to], [map, {x, y}], [mbarrier], or [map, {x, y}], [from]."""
-    axes, to, source, *rest = parts
+    axes, to, source, *rest = (part for part in parts if part not in (PAIR, "cta_group::1"))
     index, mask = instruction.index, w.mask(instruction)
     loads = to in SHARED and source == "global" and how is None and not set(rest) - LOAD_HINTS
     stores = (to, source) == ("global", "shared::cta") and not set(rest) - STORE_HINTS
@@ -154,7 +155,7 @@ def _box(w, instruction, parts, operands, how: str | None) -> None:
     where = f"{w.address(place, SIGNED[4])}, {w.value(box.base, SIGNED[8])}, ({coordinates})"
     if loads:
         mbarrier, ranks = w.address(operands[2], SIGNED[4]), _ranks(w, instruction, operands[3:])
-        _call(w, f"bulk.load_box({index}, {where}, {mbarrier}, {ranks}, {mask})")
+        _call(w, f"bulk.load_box({index}, {where}, {mbarrier}, {ranks}, {mask}, {PAIR in parts})")
     else:
         _call(w, f"bulk_stores.store_box({index}, {where}, {how!r}, {mask})")
 
