@@ -3,70 +3,65 @@
 from collections.abc import Sequence
 
 from gemmlab.lessons.blackwell.kernels import EPILOGUE_WARPS, HALVES, LANES
-from gemmlab.lessons.blackwell.tables import MULTIPLY, TensorUse
+from gemmlab.lessons.blackwell.tables import PRODUCT, Use
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
 BAND = LANES // EPILOGUE_WARPS  # lanes that a warp reaches
-PANEL, BETWEEN = 1.15, 0.42  # inches: the lanes of a half, and below them
-DARK, PALE = 0.75, 0.3  # of a tile's colour: products, loads
+PANEL, BETWEEN = 1.2, 0.45  # inches: the lanes of a half, and below them
+DARK, PALE = 0.75, 0.28  # of a tile's colour: products, loads
 
 
 @styled
-def tensor_memory(uses: Sequence[TensorUse]) -> Picture:
+def tensor_memory(uses: Sequence[Use]) -> Picture:
     """Both halves of tensor memory, lanes downwards, in the order in which a block used them.
 
-    uses: as tables.tensor_uses gives them, of 26. Neighbouring products of one tile are one box.
+    uses: as tables.tensor_uses gives them.
     """
-    runs = _runs(uses)
-    tiles = 1 + max(use.tile for use in uses)
-    loads = sum(use.operation != MULTIPLY for use in uses)
-    columns = max(use.columns.stop for use in uses)
-    key = [(f"tile {at}", swatch(TILE_COLOURS[at % len(TILE_COLOURS)], DARK)) for at in range(tiles)]
-    key += [("products, all lanes", swatch(style.FAINT, DARK)), ("loads", swatch(style.FAINT, PALE))]
+    tiles, columns = 1 + max(use.tile for use in uses), max(use.columns.stop for use in uses)
+    loads = sum(len(use.warps) for use in uses if use.operation != PRODUCT)
+    wide = {len(use.columns) for use in uses if use.operation != PRODUCT}
+    key = [(f"tile {at}", swatch(_colour(at), DARK)) for at in range(tiles)]
+    key += [("products", swatch(style.FAINT, DARK)), ("loads", swatch(style.FAINT, PALE))]
     caption = (
-        f"Tensor memory of one block that computes {style.plural(tiles, 'tile')}, as the simulator "
-        f"executed it: the order, not times. Each half has {columns // HALVES} of {columns} "
-        f"columns. One thread starts the products of a tile, which add up in all {LANES} lanes of "
-        f"a half; then each warp of the epilogue loads its {BAND} lanes, in {loads} loads in all. "
-        "While a tile is loaded from one half, the next one is added up in the other."
+        f"Tensor memory of a block that computes {style.plural(tiles, 'tile')}, left to right in "
+        f"the order in which the simulator executed it; these are no times. Products of a tile add "
+        f"up in all {LANES} lanes of one half: a number is how many were started in a row. Then "
+        f"warps w0 to w{EPILOGUE_WARPS - 1} of the epilogue load {BAND} lanes each, "
+        f"{max(wide)} columns at a time, which stand above them: {loads} loads in all."
     )
-    height = HALVES * PANEL + (HALVES - 1) * BETWEEN + 0.55
-    fig = page("Who uses which lanes of tensor memory, and in which order", height, caption, key=key)
+    height = HALVES * PANEL + (HALVES - 1) * BETWEEN + 0.45
+    fig = page("Who uses which lanes of tensor memory, in order", height, caption, key=key)
     left = MARGIN + 0.95
     for half in range(HALVES):
-        top = fig.top + 0.25 + half * (PANEL + BETWEEN)
-        words = f"half {half}: columns {half * columns // HALVES} to {(half + 1) * columns // HALVES - 1}"
-        fig.text_at(left, top - 0.2, words, size=NORMAL, weight="bold")
+        top = fig.top + 0.27 + half * (PANEL + BETWEEN)
+        first, last = half * columns // HALVES, (half + 1) * columns // HALVES - 1
+        words = f"half {half}: columns {first} to {last}"
+        fig.text_at(left, top - 0.22, words, size=NORMAL, weight="bold")
         ax = fig.add_axes_at(left, top, WIDTH - MARGIN - left, PANEL, gid=f"half {half}")
-        bare(ax, len(runs), LANES)
-        for band in range(EPILOGUE_WARPS):
-            first = band * BAND
-            words = f"{first} to {first + BAND - 1}"
-            ax.text(-0.3, first + BAND / 2, words, size=SMALL, ha="right", va="center_baseline")
-            ax.axhline(first, color=style.GRID, linewidth=0.6)
-        for x, (use, count) in enumerate(runs):
-            if use.columns.start * HALVES // columns != half:
+        bare(ax, len(uses), LANES)
+        for lane in range(0, LANES + 1, BAND):
+            ax.axhline(lane, color=style.GRID, linewidth=0.6, zorder=0)
+        for lane in range(0, LANES, BAND):
+            words = f"lanes {lane} to {lane + BAND - 1}"
+            ax.text(-0.15, lane + BAND / 2, words, size=SMALL, ha="right", va="center_baseline")
+        for x, use in enumerate(uses):
+            if use.half != half:
                 continue
-            is_product = use.operation == MULTIPLY
-            words = f"{count}" if is_product else f"w{use.warp}"
-            colour = TILE_COLOURS[use.tile % len(TILE_COLOURS)]
-            look = {"facecolor": style.tint(colour, DARK if is_product else PALE)}
-            box(
-                ax, x, use.lanes.start, 1, len(use.lanes), words,
-                gid=f"tile {use.tile} {use.operation} warp {use.warp}", **look,
-            )  # fmt: skip
+            gid = f"tile {use.tile} {use.operation}"
+            if use.operation == PRODUCT:
+                look = {"facecolor": style.tint(_colour(use.tile), DARK), "gid": gid}
+                box(ax, x, 0, 1, LANES, str(use.count), **look)
+                continue
+            words = f"{use.columns.start}–{use.columns.stop - 1}"
+            ax.text(x + 0.5, -3, words, size=SMALL, ha="center", va="bottom", color=style.FAINT)
+            for warp in use.warps:
+                look = {"facecolor": style.tint(_colour(use.tile), PALE), "gid": f"{gid} {warp}"}
+                box(ax, x, BAND * warp, 1, BAND, f"w{warp}", **look)
     return fig
 
 
-def _runs(uses: Sequence[TensorUse]) -> list[tuple[TensorUse, int]]:
-    """Neighbouring uses of the same lanes and columns by one warp as one, with how many they are."""
-    runs: list[tuple[TensorUse, int]] = []
-    for use in uses:
-        if runs and runs[-1][0] == use:
-            runs[-1] = use, runs[-1][1] + 1
-        else:
-            runs.append((use, 1))
-    return runs
+def _colour(tile: int) -> str:
+    return TILE_COLOURS[tile % len(TILE_COLOURS)]

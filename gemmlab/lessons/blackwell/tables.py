@@ -3,19 +3,20 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas
 
 from gemmlab.files import rows_beside
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.lessons.blackwell.kernels import BLACKWELL, EPILOGUE_WARPS, LANES
+from gemmlab.lessons.blackwell.kernels import BLACKWELL, EPILOGUE_WARPS, HALVES, LANES
 from gemmlab.loading import load
 
 PRODUCER, MULTIPLIER = EPILOGUE_WARPS, EPILOGUE_WARPS + 1  # warps
 ROLES = {PRODUCER: "producer", MULTIPLIER: "multiplier"}
 EPILOGUE = "epilogue"
+PRODUCT = "product"  # among the operations of tensor memory
 # What each mbarrier says, who or what arrives at it, and who waits there.
 BARRIERS = {
     "empty": ("the stage is empty", "tensor cores (commit)"),
@@ -30,6 +31,45 @@ WAITS = {
 }
 
 
+@dataclass(frozen=True)
+class Use:
+    """What a block did in tensor memory at a time: products of one tile in a row, `count` of them,
+    all in the same cells; or a load of equally many columns by each of `warps`. `tile`: the
+    block's, from 0 on; `half`: of its columns."""
+
+    operation: str
+    tile: int
+    half: int
+    columns: range
+    warps: tuple[int, ...]
+    count: int = 1
+
+
+def tensor_uses(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[Use]:
+    """Of a block of 26, in the order in which the simulator executed it."""
+    every = trace.run.tensor_uses(block)
+    half_columns = max(use.columns.stop for use in every) // HALVES
+    tile, of_half, uses = -1, dict[int, int](), list[Use]()
+    for use in every:
+        half, last = use.columns.start // half_columns, uses[-1] if uses else None
+        if use.operation == PRODUCT and of_half.get(half) != tile:
+            tile += 1
+            of_half[half] = tile
+        now = Use(use.operation, of_half[half], half, use.columns, (use.warp,))
+        if last and replace(now, warps=last.warps, count=last.count) == last:
+            if use.operation == PRODUCT:
+                uses[-1] = replace(last, count=last.count + 1)
+                continue
+            if use.warp not in last.warps:
+                uses[-1] = replace(last, warps=(*last.warps, use.warp))
+                continue
+        uses.append(now)
+    return uses
+
+# What comes behind a wait, by how opcodes begin.
+USES = ("mbarrier.arrive", "tcgen05.mma", "tcgen05.ld", "tcgen05.wait", "cp.async")
+
+
 def role(warp: int) -> str:
     return ROLES.get(warp, EPILOGUE)
 
@@ -37,18 +77,19 @@ def role(warp: int) -> str:
 def waits(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> pandas.DataFrame:
     """What each role of a block waits for, who ends the wait, and how often one warp of it did.
 
-    trace: of 26. A wait that polls an mbarrier several times counts once.
+    trace: of 26. A wait that polls an mbarrier several times counts once; those of the producer
+    for the last stages, before the block ends, do not count.
     """
-    lines, counts = trace.source.splitlines(), Counter[tuple[str, str, str]]()
+    lines = BLACKWELL.path.read_text(encoding="utf-8").splitlines()
+    counts = Counter[tuple[str, str, str]]()
     for warp in (PRODUCER, MULTIPLIER, 0):
-        polled = 0
+        polled = dict[str, None]()  # in this order
         for step in trace.run.instructions(block, warp):
             if step.opcode.startswith("mbarrier.try_wait"):
-                (name,) = re.findall(r"mbarrier_wait\((\w+)", lines[step.line - 1])
-                counts[role(warp), *BARRIERS[name]] += step.line != polled
-                polled = step.line
-            elif step.opcode.startswith(("mbarrier.", "tcgen05.", "cp.async")):
-                polled = 0
+                polled |= dict.fromkeys(re.findall(r"mbarrier_wait\((\w+)", lines[step.line - 1]))
+            elif step.opcode.startswith(USES):
+                counts.update((role(warp), *BARRIERS[name]) for name in polled)
+                polled.clear()
                 for opcode, words in WAITS.items():
                     counts[role(warp), *words] += step.opcode.startswith(opcode)
     rows = [(*words, count) for words, count in counts.items() if count]

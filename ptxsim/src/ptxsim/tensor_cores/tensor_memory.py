@@ -61,6 +61,10 @@ class Issue:
         mask.reshape(-1)[self.lanes] = some
         return mask
 
+    def warp(self, lanes, i: int) -> int:
+        """The warp, of its block, whose lane issues the i-th."""
+        return int(self.of(lanes.layout.thread_number)[i]) // 32
+
     def take(self, some) -> Issue:
         return Issue(self.lanes[some], self.block[some], self.shape)
 
@@ -282,7 +286,10 @@ class Access:
                 lanes.checker.tensor.accessed(
                     index, warp, begin, self.lanes_used, columns, writes=writes
                 )
-            yield warp, (block, lane + begin, column + first_column)
+            where = block, lane + begin, column + first_column
+            operation = "store" if writes else "load"
+            lanes.counting.tensor(index, operation, block, warp % per_block, *where[1:])
+            yield warp, where
 
 
 def wait(lanes, index: int, what: str, mask) -> None:
@@ -389,6 +396,9 @@ class Product:
         right_places = operands.places
         issue, keep = operands.issue, issue.of(keep)
         operands.tell(sums, keep)
+        for i in np.flatnonzero(~operands.wrong):
+            for cells in sums[i]:
+                lanes.counting.tensor(index, "product", cells[0], issue.warp(lanes, i), *cells[1:])
         del right_places
         memory = lanes.tensor_memory
         for i in np.flatnonzero(~operands.wrong):
@@ -627,6 +637,7 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
                 column = int(first[i]) + np.arange(columns)
                 cells = block, to[:, :, None], column[None, None]
                 lanes.tensor_memory.cells[cells] = values[:, None, :]
+                lanes.counting.tensor(index, "copy", block, issue.warp(lanes, i), to, column)
                 if lanes.checker:
                     lane = int(issue.lanes[i])
                     lanes.checker.tensor.read_shared(index, lane, bytes_at.reshape(-1))
