@@ -57,7 +57,8 @@ extern "C" __global__ void CLUSTER __launch_bounds__(128) product(
     asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory");
     if (t == 0 && LEADS) {
         for (int s = 0; s < SCALE_COLUMNS; s += 4) {
-            const u64 of = (u64)((place(memory) + s_start + s * 128) >> 4) | 8ull << 32 | 1ull << 46;
+            const unsigned from = place(memory) + s_start + s * 128;
+            const u64 of = (u64)(from >> 4) | 8ull << 32 | 1ull << 46;
             asm volatile("tcgen05.cp." GROUP ".32x128b.warpx4 [%0], %1;"
                          :: "r"(tensor + 256 + s), "l"(of) : "memory");
         }
@@ -118,7 +119,9 @@ class Case:
     @property
     def word(self) -> int:
         """The instruction descriptor."""
-        codes = {"f16": 0, "bf16": 1, "tf32": 2, "u8": 0, "s8": 1} | {v: k for k, v in EIGHTS.items()}
+        codes = {"f16": 0, "bf16": 1, "tf32": 2, "u8": 0, "s8": 1} | {
+            v: k for k, v in EIGHTS.items()
+        }
         d, a, b = self.types
         a, b = (1 if self.bits == 4 else codes[t] for t in (a, b))
         word = a << 7 | b << 10 | (self.n >> 3) << 17 | (self.m >> 4) << 24
@@ -142,7 +145,8 @@ class Case:
             "SCALE_COLUMNS": str(self.scale_columns * (2 if self.scale else 0)),
             "B_SCALES": str(self.scale_columns),
             "MEET": "__syncthreads()" if self.ctas == 1 else
-            'asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory")',
+            'asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" :::'
+            ' "memory")',
         }  # fmt: skip
         return "".join(f"#define {name} {value}\n" for name, value in macros.items()) + SOURCE
 
@@ -226,7 +230,7 @@ def scale_image(scales, vector: int) -> np.ndarray:
 
 
 def run(case: Case, a, b, c, scales=(), source: str = "", **how):
-    """(patterns (m, n), the run): a (m, k), b (n, k), c (m, n), as patterns; scales (rows, vector)."""
+    """(sums, the run) of patterns a (m, k), b (n, k), c (m, n), scales (rows, vector)."""
     ctas, bits = case.ctas, case.bits
     a_in, b_in = (
         padded(x, kind) if kind in ("e2m3", "e3m2", "e2m1") and bits == 8 else x
@@ -254,13 +258,13 @@ def run(case: Case, a, b, c, scales=(), source: str = "", **how):
     where = places(case)
     cells[where] = c
     if case.in_tensor_memory:
-        lane = where[1][:: 1, :1]
+        lane = where[1][::1, :1]
         words = np.ascontiguousarray(a.astype(f"u{bits // 8}")).view(u4)
         cells[where[0][:, :1], lane, 256 + np.arange(words.shape[1])[None]] = words
     out = np.zeros_like(cells)
     signed = [np.uint64(d).astype(np.int64) for d in (a_desc, b_desc)]
     args = [
-        np.stack(images).view(u4).reshape(-1, 4), cells, out, *signed, np.int32(u4(case.word).view(np.int32)),
+        np.stack(images).view(u4).reshape(-1, 4), cells, out, *signed, np.int32(case.word),
         left[3], right[3], case.steps, images[0].size, left[0].size, left[0].size + right[0].size,
     ]  # fmt: skip
     done = ptxsim.launch(

@@ -526,7 +526,8 @@ class _Body:
         if opcode.split(".")[0] == "ret" and self.calls:
             opcode, operands = "bra", self.returns[-1]
         if opcode == "mov.b128":
-            self._move_wide(*_split(operands), text[: -len(body)])
+            target, source = _split(operands)
+            self._move_wide(target, source, text[: -len(body)])
             return
         if opcode.endswith(".b128") and opcode.startswith(("ld.", "st.")):
             opcode = opcode.removesuffix("b128") + "v2.b64"

@@ -108,6 +108,20 @@ class TensorChecks:
         for times in self._read.values():
             times[block, :, begin : begin + count] = 0
 
+    def freed(self, index: int, warp: int, begin: int, count: int) -> None:
+        """A warp frees columns of its block: all that is done there is to be complete."""
+        team, threads = self._threads_of(warp)
+        block = warp // self.layout.warps_per_block
+        columns = slice(begin, begin + count)
+        column = self._agent("ld", int(threads[0]) // 32)
+        last = self._written[block, :, columns]
+        for record in np.unique(last[last != 0]).tolist():
+            other, time = record & ACTOR, record >> ACTOR_BITS
+            self._look(index, team, threads, column, other, time, fences=False)
+        for other, times in list(self._read.items()):
+            if (time := int(times[block, :, columns].max())) > 0:
+                self._look(index, team, threads, column, other, time, fences=False)
+
     def accessed(self, index, warp: int, lane: int, lanes: int, columns, writes: bool) -> None:
         """A warp loads from or stores to some columns of some lanes."""
         team, threads = self._threads_of(warp)
@@ -158,54 +172,52 @@ class TensorChecks:
             shape = self._written.shape
             self._read.setdefault(column, np.zeros(shape, np.int64))[where] = time
 
-    def _look(self, index, team: int, threads, column: int, other: int, time: int) -> None:
-        """Find that not all of `threads` know that the agent `other` did what it did at `time`."""
-        knows = self._usable[other][team, threads] >= time
+    def _look(
+        self, index, team: int, threads, column: int, other: int, time: int, fences: bool = True
+    ) -> None:
+        """Find that not all of `threads` know that the agent `other` did what it did at `time`.
+
+        `fences`: whether they need tcgen05.fence to use what they know.
+        """
         order = self._fenced.get(other)
         in_order = column in self._fenced and order is not None
-        if in_order:
-            if column == other:
-                return
-            knows |= self._usable[order][team, threads] >= time
+        if in_order and column == other:
+            return
+        columns = [other] if order is None or not in_order else [other, order]
+        knows = np.zeros(len(threads), bool)
+        for each in columns:
+            knows |= self._usable[each][team, threads] >= time
+            if not fences:
+                knows |= ~self.clocks.unknown(team, threads, each, time)
         if knows.all():
             return
+        threads = threads[~knows]
         did, who = self._agents[other]
-        at = self.clocks.instruction(time)
-        by = f"the {'.'.join(self.kernel.instructions[at].parts[:2])} of line "
-        by += str(self.kernel.instructions[at].line)
-        known = self.clocks.known[team, threads][~knows]
         starter = who if did == "mma" else 32 * who
-        if (known[:, other] >= time).all() or (in_order and (known[:, order] >= time).all()):
-            kind, what = (
-                "missing tcgen05.fence",
-                (f"it comes after {by}, with no tcgen05.fence::after_thread_sync since the wait"),
-            )
-        elif did in ("ld", "st") and self._waited[other][team, starter] < time:
-            kind, what = (
-                "missing tcgen05.wait",
-                (f"{by} uses the same cells, and its warp has not executed tcgen05.wait::{did}"),
-            )
-        elif did in ("ld", "st") and starter not in threads and (known[:, starter] >= time).all():
-            kind, what = (
-                "missing tcgen05.fence",
-                (f"{by} uses the same cells, with no tcgen05.fence::before_thread_sync behind it"),
-            )
-        elif did == "mma" and in_order and (known[:, starter] >= time).all():
-            kind, what = (
-                "missing tcgen05.fence",
-                (
-                    f"{by}, of another thread, uses the same cells, with no "
-                    "tcgen05.fence::before_thread_sync behind it"
-                ),
+        did_it = self.kernel.instructions[self.clocks.instruction(time)]
+        by = f"the {'.'.join(did_it.parts[:2])} of line {did_it.line}"
+        met = not self.clocks.unknown(team, threads, starter, time).any()
+        waits = did != "mma" and self._waited[other][team, starter] < time
+        kind = "missing tcgen05.fence"
+        if any(not self.clocks.unknown(team, threads, each, time).any() for each in columns):
+            what = f"it comes after {by}, with no tcgen05.fence::after_thread_sync since the wait"
+        elif waits:
+            kind = "missing tcgen05.wait"
+            what = f"{by} uses the same cells, and its warp has executed no tcgen05.wait::{did}"
+        elif met and (did != "mma" or in_order):
+            what = (
+                f"{by} uses the same cells, with no tcgen05.fence::before_thread_sync between it "
+                "and the barrier"
             )
         else:
-            waits = "no tcgen05.commit tells of it whose mbarrier the thread has waited for"
-            barrier = "no barrier is between"
-            kind, what = (
-                "tensor memory race",
-                (f"{by} uses the same cells, and {waits if did == 'mma' else barrier}"),
-            )
-        self._find(kind, index, what, team, threads[~knows])
+            kind = "tensor memory race"
+            what = f"{by} uses the same cells, and no barrier is between"
+            if did == "mma":
+                what = (
+                    f"{by} uses the same cells, and the thread has not waited for an mbarrier that "
+                    "a tcgen05.commit behind it tells"
+                )
+        self._find(kind, index, what, team, threads)
 
     # --- what orders it ---------------------------------------------------------------------------
 

@@ -150,8 +150,10 @@ class TensorMemory:
             if self.allocated[block].get(begin) != count:
                 what = f"{count} columns from {begin} are freed, which no allocation gave"
                 self._find("wrong tensor memory allocation", index, what, warp)
-            else:
-                del self.allocated[block][begin]
+                continue
+            del self.allocated[block][begin]
+            if self.lanes.checker:
+                self.lanes.checker.tensor.freed(index, warp, begin, count)
 
     def relinquish(self, index: int, mask) -> None:
         for warp, _ in self._warps(index, mask, 0):
@@ -320,7 +322,7 @@ def commit(lanes, index: int, address, ranks, mask) -> None:
 
 
 def blocks_of(lanes, issue: Issue, ctas: int) -> np.ndarray:
-    """(n, ctas): the number of the issuing lane's block, or those of its pair, the even one first."""
+    """(n, ctas): the number of the lane's block, or those of its pair, the even one first."""
     if ctas == 1:
         return issue.block[:, None]
     layout = lanes.layout
@@ -393,13 +395,12 @@ class Product:
             )
         if operands.wrong.all():
             return
-        right_places = operands.places
         issue, keep = operands.issue, issue.of(keep)
         operands.tell(sums, keep)
         for i in np.flatnonzero(~operands.wrong):
+            lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
             for cells in sums[i]:
                 lanes.counting.tensor(index, "product", cells[0], issue.warp(lanes, i), *cells[1:])
-        del right_places
         memory = lanes.tensor_memory
         for i in np.flatnonzero(~operands.wrong):
             self._sum(memory, form, i, sums, left, right, keep, in_memory, disabled, shift, scaling,
@@ -519,9 +520,10 @@ class Operands:
         where = blackwell.places(usable, *shape, across)
         total = lanes.shared.bytes_per_block
         outside = ((where < 0) | (where + UNIT > total)).any(axis=(1, 2))
-        for i in np.flatnonzero(outside):
-            what = f"{'AB'[which]} ends at byte {int(where[i].max()) + UNIT} of shared memory, which has {total}"
-            self.find("out-of-bounds read", int(i), what)
+        for i in np.flatnonzero(outside).tolist():
+            end = int(where[i].max()) + UNIT
+            what = f"{'AB'[which]} ends at byte {end} of shared memory, which has {total}"
+            self.find("out-of-bounds read", i, what)
         where = np.where(outside[:, None, None], 0, where)
         offsets = self.blocks * lanes.shared.stride
         self.places.append(where.reshape(len(where), 1, -1) + offsets[:, :, None])
@@ -620,7 +622,8 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
             where = blackwell.places(descriptors[i : i + 1], len(rows), columns // 4, False)[0]
             total = lanes.shared.bytes_per_block
             if int(where.max()) + UNIT > total:
-                what = f"it reads to byte {int(where.max()) + UNIT} of shared memory, which has {total}"
+                end = int(where.max()) + UNIT
+                what = f"it reads to byte {end} of shared memory, which has {total}"
                 operands.find("out-of-bounds read", i, what)
                 continue
             for block in operands.blocks[i].tolist():

@@ -1,5 +1,4 @@
-"""clusterlaunchcontrol: a running cluster takes the work of one that has not begun, which then never
-does.
+"""clusterlaunchcontrol: a cluster takes the work of one that has not begun, and then never does.
 
 As many blocks begin as the GPU has SMs. Of the other clusters each of these may take its share, the
 next in order at a time; what nobody takes begins when the first have ended. The 16 bytes of an
@@ -9,6 +8,7 @@ answer are an encoding of the simulator's own: the indices of the first block, a
 from __future__ import annotations
 
 from collections import Counter, deque
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -72,7 +72,7 @@ def try_cancel(lanes, index: int, address, mbarrier, to_all: bool, mask) -> None
         given = values[here].view(MOVED)
         copy = BulkCopy(
             index, ANSWER_BYTES, to, notified, here, begins(lanes, to, here)[:, None],
-            lambda given=given: given, ANSWER_BYTES,
+            partial(np.copy, given), ANSWER_BYTES,
         )  # fmt: skip
         lanes.copies.bulk.start(copy, (lanes.layout.block_number,))
 
