@@ -65,6 +65,8 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
 
     roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
     """
+    if kernel.rung.by_tcgen05:
+        roofs, no_roofs = None, "No roofline: no roof of tcgen05 is recorded."
     facts = facts_of.of(kernel, arch)
     sentences = (caption_of(facts, roofs), *resources(facts), no_roofs)
     numbers = tuple(
