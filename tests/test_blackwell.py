@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import gemmlab as gl
 from gemmlab.cuda.device import Gpu, arch_of
 from gemmlab.kernel import verify
-from gemmlab.kernel.flat import flat
+from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.ladder import IllegalSetting, legal_settings, nearest_on
 from gemmlab.lessons.blackwell import tables
 from gemmlab.lessons.blackwell.kernels import ARCH, BLACKWELL, LANES
@@ -70,48 +70,42 @@ def test_rows_off_16_bytes(m, n, k, seed):
 
 # ---- each wait is needed -------------------------------------------------------------------------
 
-AT = "+ MBARRIER_BYTES *"
-MISTAKES = {  # what stands there, in any number of lines, and what replaces it
-    "no wait for a full stage": (f"mbarrier_wait(full {AT} state.stage, state.parity);", ""),
-    "no wait for an empty stage": (
-        f"mbarrier_wait(empty {AT} state.stage, state.parity ^ 1); // The",
-        "//",
-    ),
-    "no wait for an empty half": (f"mbarrier_wait(sums_empty {AT} half, parity ^ 1);", ""),
-    "no wait for a full half": (f"mbarrier_wait(sums_full {AT} half, parity);", ""),
-    "no commit of a stage": (f"tcgen05_commit(empty {AT} state.stage);", ""),
-    "no commit of a half": (f"tcgen05_commit(sums_full {AT} half);", ""),
-    "no wait for loads of tensor memory": ("tensor_load_wait(); if (column", "if (column"),
-    "no fence after the half is full": ("half, parity); tcgen05_fence_after();", "half, parity);"),
-    "no fence before the half is empty": (
-        "tcgen05_fence_before(); __syncwarp(); if (lane",
-        "__syncwarp(); if (lane",
-    ),
-    "no fence before TMA reads a buffer": ("fence_async_proxy(); // before TMA", "// before TMA"),
-    "columns that are never freed": ("tensor_free<HALVES * BN>(tensor_memory);", ";"),
+OTHERS = {
     "half of the columns allocated": ("tensor_allocate<HALVES * BN>", "tensor_allocate<BN>"),
     "lanes of another warp": ("(row << 16)", "((row ^ 32) << 16)"),
-    "sums that are never begun": (
-        "shared.stages[state.stage], k_tile > 0",
-        "shared.stages[state.stage], true",
-    ),
-    "a buffer filled while it is stored": ("wait_read<STORE_BUFFERS - 1>", "wait_read<2>"),
+    "sums that are never begun": ("k_tile > 0); tcgen05", "true); tcgen05"),
 }
 
 
-def mistaken(name):
-    text = flat(BLACKWELL.path, BLACKWELL.macros(BLACKWELL.defaults | SMALL), ARCH)
-    old, new = MISTAKES[name]
-    changed, count = re.subn(re.escape(old).replace(r"\ ", r"\s+"), new, text)
-    assert count == 1, count
-    return changed
+def test_each_statement_that_is_left_out_is_found():
+    found = tables.left_out(gl.load(NAME, **SMALL))["the check finds"]
+    assert len(found) == len(tables.STATEMENTS) and (found != "nothing").all(), found
+    fences = found[found.index.str.startswith("fence") & found.index.str.contains("half")]
+    assert (fences == "missing tcgen05.fence").all()
+    assert found["columns are freed"] == "tensor memory not freed"
+    assert found["wait: its sums are in registers"] == "registers in flight"
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_planted_mistake_is_found(name):
-    """By the simulator's checks, with blocks that go on from tile to tile."""
-    report = gl.from_source(mistaken(name), NAME, **SMALL).check()
-    assert any(case.findings for case in report.cases), report
+def findings(kernel, *shape):
+    """Of a run whose pair of blocks computes several tiles."""
+    kernel = kernel.scheduled_for(2)
+    operands = kernel.operands(kernel.problem(*shape), seed=3, written=False)
+    return findings_of(kernel.simulate(operands, 1.0, 0.0, check=True))
+
+
+@pytest.mark.parametrize("what", tables.STATEMENTS)
+def test_a_pair_of_blocks_needs_it_too(what):
+    kernel = gl.load(NAME, **PAIR)
+    assert findings(tables.changed(kernel, *tables.STATEMENTS[what]), 264, 264, 200)
+
+
+def test_a_pair_of_blocks_has_no_finding():
+    assert not findings(gl.load(NAME, **PAIR), 264, 264, 200)
+
+
+@pytest.mark.parametrize("mistake", OTHERS)
+def test_another_mistake_is_found(mistake):
+    assert findings(tables.changed(gl.load(NAME, **SMALL), *OTHERS[mistake]), 264, 136, 200)
 
 
 # ---- where it runs -------------------------------------------------------------------------------
@@ -166,5 +160,6 @@ def test_waits_are_as_many_as_tiles_and_steps_say():
 
 
 def test_published_shares_have_their_shapes_and_addresses():
-    table = tables.published()
-    assert (table["% of cuBLAS"] > 50).all() and table["where"].str.startswith("https://").all()
+    shown = tables.published()
+    shapes = re.findall(r"\d+×\d+×\d+", repr(shown))
+    assert len(shapes) == shown._repr_html_().count('<a href="https://') > 3

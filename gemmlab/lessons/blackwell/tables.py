@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 import pandas
 
 from gemmlab.files import rows_beside
-from gemmlab.kernel.kernel import Kernel
+from gemmlab.kernel.flat import flat
+from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.kernel.trace import Trace
 from gemmlab.lessons.blackwell.kernels import BLACKWELL, EPILOGUE_WARPS, HALVES, LANES
 from gemmlab.loading import load
+from gemmlab.report import Shown
 
 PRODUCER, MULTIPLIER = EPILOGUE_WARPS, EPILOGUE_WARPS + 1  # warps
 ROLES = {PRODUCER: "producer", MULTIPLIER: "multiplier"}
@@ -66,6 +68,29 @@ def tensor_uses(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[U
         uses.append(now)
     return uses
 
+
+DEADLOCK = "deadlock"  # where it is found, other findings follow from it
+AT = "+ MBARRIER_BYTES *"
+# Statements of the kernel and its headers: what stands there, in any number of lines, and what is
+# left of it.
+STATEMENTS = {
+    "wait: the stage is empty": (
+        f"mbarrier_wait(empty {AT} state.stage, state.parity ^ 1); // The", "//"
+    ),
+    "wait: the stage is full": (f"mbarrier_wait(full {AT} state.stage, state.parity);", ""),
+    "wait: the half is empty": (f"mbarrier_wait(sums_empty {AT} half, parity ^ 1);", ""),
+    "wait: the half is full": (f"mbarrier_wait(sums_full {AT} half, parity);", ""),
+    "wait: its sums are in registers": ("tensor_load_wait(); if (column", "if (column"),
+    "wait: its store buffer is free": ("wait_read<STORE_BUFFERS - 1>", "wait_read<2>"),
+    "commit of a stage": (f"tcgen05_commit(empty {AT} state.stage);", ""),
+    "commit of a half": (f"tcgen05_commit(sums_full {AT} half);", ""),
+    "fence after the half is full": ("half, parity); tcgen05_fence_after();", "half, parity);"),
+    "fence before the half is empty": (
+        "tcgen05_fence_before(); __syncwarp(); if (lane", "__syncwarp(); if (lane"
+    ),
+    "fence before TMA reads a buffer": ("fence_async_proxy(); // before TMA", "// before TMA"),
+    "columns are freed": ("tensor_free<HALVES * BN>(tensor_memory);", ";"),
+}  # fmt: skip
 # What comes behind a wait, by how opcodes begin.
 USES = ("mbarrier.arrive", "tcgen05.mma", "tcgen05.ld", "tcgen05.wait", "cp.async")
 
@@ -91,7 +116,7 @@ def waits(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> pandas.DataF
                 counts.update((role(warp), *BARRIERS[name]) for name in polled)
                 polled.clear()
                 for opcode, words in WAITS.items():
-                    counts[role(warp), *words] += step.opcode.startswith(opcode)
+                    counts[(role(warp), *words)] += step.opcode.startswith(opcode)
     rows = [(*words, count) for words, count in counts.items() if count]
     return pandas.DataFrame(rows, columns=["who", "waits until", "ended by", "times"])
 
@@ -145,10 +170,33 @@ def _descriptor(ptx: str) -> int:
     return int(constants.get(given, given)) % 2**32
 
 
-def published() -> pandas.DataFrame:
+def changed(kernel: Kernel, old: str, new: str) -> Kernel:
+    """26 with `new` for `old`, which stands once in it or its headers, in any number of lines."""
+    text = flat(BLACKWELL.path, kernel.macros, kernel.arch)
+    text, count = re.subn(re.escape(old).replace(r"\ ", r"\s+"), new, text)
+    if count != 1:
+        raise ValueError(f"{old!r} is {count} times in the kernel, and must be once")
+    return from_source(text, kernel.name, **kernel.settings)
+
+
+def left_out(kernel: Kernel) -> pandas.DataFrame:
+    """Of STATEMENTS, what kernel.check() finds where one is missing: in the first case that fails,
+    a deadlock, or else the kind of the first finding."""
+    found = {}
+    for what, (old, new) in STATEMENTS.items():
+        cases = changed(kernel, old, new).check().cases
+        kinds = [[finding.kind for finding in case.findings] for case in cases]
+        first = next(filter(None, kinds), ["nothing"])
+        found[what] = DEADLOCK if DEADLOCK in first else first[0]
+    return pandas.Series(found, name="the check finds").rename_axis("without").to_frame()
+
+
+def published() -> Shown:
     """Shares of cuBLAS that others have measured on Blackwell, with the shape and the address."""
     table = pandas.DataFrame(rows_beside(__file__, "published.csv"))
-    shapes = table["m"] + "×" + table["n"] + "×" + table["k"]
-    return table[["name"]].assign(
-        **{"M×N×K": shapes, "% of cuBLAS": table["pct_cublas"].astype(float), "where": table["url"]}
-    )
+    table["M×N×K"] = table["m"] + "×" + table["n"] + "×" + table["k"]
+    table = table.rename(columns={"pct_cublas": "% of cuBLAS"})
+    shown = table[["source", "kernel", "M×N×K", "% of cuBLAS"]]
+    named = [f'<a href="{row.url}">{row.source}</a>' for row in table.itertuples(index=False)]
+    markup = shown.assign(source=named).to_html(index=False, escape=False)
+    return Shown(shown.to_string(index=False), markup)
