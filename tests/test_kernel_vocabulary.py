@@ -102,8 +102,8 @@ def test_what_one_rung_alone_uses_is_in_its_folder():
 
 # Parts of the files that include them, to be left out by a reader: they use what stands before.
 SPLIT_OFF = {
-    "tile_layouts.cuh", "tile_rows.cuh", "tma_epilogue.cuh", "tensor_epilogue.cuh", "join_by_lanes.cuh", "other_joins.cuh",
-    "thin.cuh",
+    "tile_layouts.cuh", "tile_rows.cuh", "tma_epilogue.cuh", "tensor_epilogue.cuh",
+    "join_by_lanes.cuh", "other_joins.cuh", "thin.cuh",
 }  # fmt: skip
 
 

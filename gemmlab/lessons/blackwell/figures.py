@@ -6,11 +6,11 @@ from gemmlab.lessons.blackwell.kernels import EPILOGUE_WARPS, HALVES, LANES
 from gemmlab.lessons.blackwell.tables import PRODUCT, Use
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
-from gemmlab.plots.page import Picture, page, styled, swatch
+from gemmlab.plots.page import Entry, Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
 
 BAND = LANES // EPILOGUE_WARPS  # lanes that a warp reaches
-PANEL, BETWEEN = 1.2, 0.45  # inches: the lanes of a half, and below them
+PANEL, ABOVE = 1.2, 0.52  # inches: the lanes of a half, and above them
 DARK, PALE = 0.75, 0.28  # of a tile's colour: products, loads
 
 
@@ -23,8 +23,8 @@ def tensor_memory(uses: Sequence[Use]) -> Picture:
     tiles, columns = 1 + max(use.tile for use in uses), max(use.columns.stop for use in uses)
     loads = sum(len(use.warps) for use in uses if use.operation != PRODUCT)
     wide = {len(use.columns) for use in uses if use.operation != PRODUCT}
-    key = [(f"tile {at}", swatch(_colour(at), DARK)) for at in range(tiles)]
-    key += [("products", swatch(style.FAINT, DARK)), ("loads", swatch(style.FAINT, PALE))]
+    key: list[Entry] = [(f"tile {at}", swatch(_colour(at), DARK)) for at in range(tiles)]
+    key += [("dark: products, pale: loads", None)]
     caption = (
         f"Tensor memory of a block that computes {style.plural(tiles, 'tile')}, left to right in "
         f"the order in which the simulator executed it; these are no times. Products of a tile add "
@@ -32,14 +32,14 @@ def tensor_memory(uses: Sequence[Use]) -> Picture:
         f"warps w0 to w{EPILOGUE_WARPS - 1} of the epilogue load {BAND} lanes each, "
         f"{max(wide)} columns at a time, which stand above them: {loads} loads in all."
     )
-    height = HALVES * PANEL + (HALVES - 1) * BETWEEN + 0.45
+    height = HALVES * (PANEL + ABOVE) + 0.15
     fig = page("Who uses which lanes of tensor memory, in order", height, caption, key=key)
     left = MARGIN + 0.95
     for half in range(HALVES):
-        top = fig.top + 0.27 + half * (PANEL + BETWEEN)
+        top = fig.top + ABOVE + half * (PANEL + ABOVE)
         first, last = half * columns // HALVES, (half + 1) * columns // HALVES - 1
         words = f"half {half}: columns {first} to {last}"
-        fig.text_at(left, top - 0.22, words, size=NORMAL, weight="bold")
+        fig.text_at(left, top - 0.38, words, size=NORMAL, weight="bold")
         ax = fig.add_axes_at(left, top, WIDTH - MARGIN - left, PANEL, gid=f"half {half}")
         bare(ax, len(uses), LANES)
         for lane in range(0, LANES + 1, BAND):

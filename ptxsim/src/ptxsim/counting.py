@@ -85,8 +85,8 @@ class FactorRead:
 
 @dataclass(frozen=True)
 class TensorUse:
-    """Cells of tensor memory that a warp loaded or stored ("load", "store"), or to which a thread of
-    it started a "copy", or a "product" that adds up in them.
+    """Cells of tensor memory that a warp loaded or stored ("load", "store"), or to which a thread
+    of it started a "copy", or a "product" that adds up in them.
 
     `lanes` and `columns`: from the first to the last, of `block`, which may be another one of the
     pair than the warp's.
@@ -240,9 +240,11 @@ class Counting:
         ):
             return
         line = self.lanes.launch.kernel.instructions[index].line
-        used = (range(int(values.min()), int(values.max()) + 1) for values in (lanes, columns))
+        of_lanes, of_columns = (
+            range(int(values.min()), int(values.max()) + 1) for values in (lanes, columns)
+        )
         self.lanes.recorded.tensor.append(
-            TensorUse(line, operation, self.lanes.record, warp, *used, index)
+            TensorUse(line, operation, self.lanes.record, warp, of_lanes, of_columns, index)
         )
 
     def _array(self, space: str, address: int) -> str | None:
