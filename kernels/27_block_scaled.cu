@@ -7,7 +7,7 @@
 // Launch:  block (192), grid: at most a block for each SM, and no more than there are tiles;
 //          dynamic shared memory: a Shared.
 // Takes:   any M, N; rows of A and B of K bytes, a multiple of 16, both along K (B is stored N×K);
-//          C, float16, M×N, N a multiple of 8. C = alpha * A @ B.
+//          C, float16, M×N, N a multiple of 8. C = alpha * A @ B + beta * C.
 //          FORMAT=0, MXFP8: e4m3, a scale of ue8m0 for 32 elements. FORMAT=1, NVFP4: e2m1, two to a
 //          byte, a scale of ue4m3 for 16. Scales lie in atoms (scaled_mma.cuh), for whole blocks of
 //          128 rows and whole stages along K. For sm_100a.
@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 block_scaled(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
              const __grid_constant__ TensorMap map_scales_a,
              const __grid_constant__ TensorMap map_scales_b, const __grid_constant__ TensorMap map_c,
-             int M, int N, int K, float alpha)
+             const ElementC* C, int M, int N, int K, float alpha, float beta)
 {
     extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
@@ -109,7 +109,7 @@ block_scaled(const __grid_constant__ TensorMap map_a, const __grid_constant__ Te
             mbarrier_wait(sums_full + MBARRIER_BYTES * half, parity);
             tcgen05_fence_after();
             store_sums(tensor_memory + (row << 16) + half * BN, shared.store_buffers[warp], map_c,
-                       nullptr, tile.row * BM + row, tile.col * BN, M, N, alpha, 0.0f,
+                       C, tile.row * BM + row, tile.col * BN, M, N, alpha, beta,
                        sums_empty + MBARRIER_BYTES * half);
         }
         if (lane == 0) tma_store_wait();         // the block's shared memory must last that long

@@ -8,15 +8,24 @@ scale of E4M3 without a sign; a factor for the whole matrix, in float32, may com
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gemmlab.ladder.precision import E4M3
+from gemmlab.ladder.precision import (
+    E4M3,
+    FLOAT16,
+    HALF,
+    ElementType,
+    Precision,
+    Scales,
+)
+from gemmlab.ladder.problem import Problem
 
 STAGE_BYTES = 128  # of a row of A or B in a stage
 ROWS = 128  # of an atom of scales, and of a tile
 LANES, IN_A_WORD = 32, 4  # of an atom: rows that follow one another, scales of a row
+HALF_ATOM = 256  # bytes, the longest row of a box
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # by the three lower bits
 # Between which magnitudes of E2M1 a number lies halfway; ties go to the even code.
 HALFWAY = np.array(
@@ -31,6 +40,12 @@ def _to_e2m1(values: np.ndarray) -> np.ndarray:
 
 def _from_e2m1(code: np.ndarray) -> np.ndarray:
     return E2M1[code & 7] * np.where(code & 8, -1.0, 1.0)
+
+
+def _unpacked(pairs: np.ndarray) -> np.ndarray:
+    """Two codes of 4 bits from each byte, the lower half first: (…, K) to (…, 2 · K)."""
+    both = np.stack([pairs & 15, pairs >> 4], axis=-1)
+    return both.reshape(*pairs.shape[:-1], 2 * pairs.shape[-1])
 
 
 def _to_e4m3(values: np.ndarray) -> np.ndarray:
@@ -92,9 +107,7 @@ class Scaled:
 
     def numbers(self) -> np.ndarray:
         """float64 (rows, K)."""
-        codes = self.bytes
-        if self.format.bits == 4:
-            codes = np.stack([codes & 15, codes >> 4], axis=-1).reshape(len(codes), -1)
+        codes = self.bytes if self.format.bits == 8 else _unpacked(self.bytes)
         scales = np.repeat(self.format.decode_scale(self.scales), self.format.block, axis=1)
         return self.format.decode(codes) * scales
 
@@ -105,7 +118,14 @@ class Scaled:
         padded = np.zeros((tall * ROWS, wide * self.format.atoms * IN_A_WORD), np.uint8)
         padded[: len(self.scales), : self.scales.shape[1]] = self.scales
         words = padded.reshape(tall, ROWS // LANES, LANES, -1, IN_A_WORD)
-        return np.ascontiguousarray(words.transpose(0, 3, 2, 1, 4)).reshape(-1, 256)
+        return np.ascontiguousarray(words.transpose(0, 3, 2, 1, 4)).reshape(-1, HALF_ATOM)
+
+
+def from_atoms(atoms: np.ndarray, rows: int) -> np.ndarray:
+    """The scales of so many rows: uint8 (rows, blocks along K, with those that pad it)."""
+    tall = -(-rows // ROWS)
+    words = atoms.reshape(tall, -1, LANES, ROWS // LANES, IN_A_WORD).transpose(0, 3, 2, 1, 4)
+    return words.reshape(tall * ROWS, -1)[:rows]
 
 
 def quantized(values: np.ndarray, to: Format) -> Scaled:
@@ -118,3 +138,46 @@ def quantized(values: np.ndarray, to: Format) -> Scaled:
     if to.bits == 4:
         codes = codes[:, 0::2] | codes[:, 1::2] << 4
     return Scaled(to, codes, scales)
+
+
+# ---- as kernels take them ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InAtoms(Scales):
+    """Scales of blocks along K, as Scaled.in_atoms has them. K counts bytes."""
+
+    format: Format = MXFP8
+
+    def _shape(self, lines: int, together: int, problem: Problem) -> tuple[int, ...]:
+        stages = -(-problem.k // STAGE_BYTES)
+        return -(-lines // ROWS) * stages * self.format.atoms * 2, HALF_ATOM
+
+    def of_random(self, values: np.ndarray) -> np.ndarray:
+        if self.format is MXFP8:
+            return (126 + np.floor(values * np.float32(1.5) + np.float32(1.5))).astype(np.uint8)
+        return E4M3.encode(values + np.float32(1.5), E4M3.storage)
+
+    def spread(self, scale: np.ndarray, together: int, lines: int, k: int) -> np.ndarray:
+        factors = self.format.decode_scale(from_atoms(scale, lines))
+        return np.repeat(factors, self.format.block, axis=1)[:, : k * 8 // self.format.bits]
+
+
+def _pairs(values: np.ndarray, storage: str) -> np.ndarray:
+    """The code of a number from -1 to 1, and above it that of six times the number."""
+    return (_to_e2m1(values) | _to_e2m1(6 * values) << 4).astype(storage)
+
+
+BYTE = ElementType("a scale of 8 bits", "uint8", 0.0, 1.0, 0)
+E2M1_PAIR = ElementType(
+    "two float4_e2m1", "uint8", 2.0**-2, 0.5, 0, lambda pairs: _from_e2m1(_unpacked(pairs)), _pairs
+)
+
+
+def _precision(format: Format, element: ElementType) -> Precision:
+    scales = InAtoms(format.name, 1, 1, format.block, BYTE, format)
+    name = format.name.lower()
+    return replace(HALF, name=name, a=element, b=element, c=FLOAT16, scales=scales)
+
+
+PRECISIONS = (_precision(MXFP8, E4M3), _precision(NVFP4, E2M1_PAIR))  # by the values of FORMAT
