@@ -2,7 +2,7 @@
 
 MXFP8 is of the Open Compute Project, "Microscaling Formats (MX) v1.0": elements of E4M3, and for 32
 of them a scale of E8M0, a power of two. NVFP4 is NVIDIA's: elements of E2M1, and for 16 of them a
-scale of E4M3 without a sign; a factor for the whole matrix, in float32, may come on top.
+scale of E4M3 without a sign; a factor for the whole matrix, in float32, comes on top.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ STAGE_BYTES = 128  # of a row of A or B in a stage
 ROWS = 128  # of an atom of scales, and of a tile
 LANES, IN_A_WORD = 32, 4  # of an atom: rows that follow one another, scales of a row
 HALF_ATOM = 256  # bytes, the longest row of a box
+LARGEST_E4M3 = 448.0
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # by the three lower bits
 # Between which magnitudes of E2M1 a number lies halfway; ties go to the even code.
 HALFWAY = np.array(
@@ -49,7 +50,7 @@ def _unpacked(pairs: np.ndarray) -> np.ndarray:
 
 
 def _to_e4m3(values: np.ndarray) -> np.ndarray:
-    return E4M3.encode(np.clip(values, -448.0, 448.0), E4M3.storage)
+    return E4M3.encode(np.clip(values, -LARGEST_E4M3, LARGEST_E4M3), E4M3.storage)
 
 
 def _to_e8m0(amax: np.ndarray) -> np.ndarray:
@@ -99,17 +100,18 @@ FORMATS = (MXFP8, NVFP4)
 @dataclass(frozen=True)
 class Scaled:
     """A matrix of rows along K. `bytes`: uint8 (rows, K · bits / 8), the first of two elements in
-    the lower half of a byte. `scales`: uint8 (rows, K / block)."""
+    the lower half of a byte. `scales`: uint8 (rows, K / block). `factor`: of the whole matrix."""
 
     format: Format
     bytes: np.ndarray
     scales: np.ndarray
+    factor: float = 1.0
 
     def numbers(self) -> np.ndarray:
         """float64 (rows, K)."""
         codes = self.bytes if self.format.bits == 8 else _unpacked(self.bytes)
         scales = np.repeat(self.format.decode_scale(self.scales), self.format.block, axis=1)
-        return self.format.decode(codes) * scales
+        return self.format.decode(codes) * scales * self.factor
 
     def in_atoms(self) -> np.ndarray:
         """The scales as the kernel's tensor map takes them: uint8 (half atoms, 256). The atoms of
@@ -129,15 +131,18 @@ def from_atoms(atoms: np.ndarray, rows: int) -> np.ndarray:
 
 
 def quantized(values: np.ndarray, to: Format) -> Scaled:
-    """float (rows, K) in blocks with a scale each; K is a multiple of 32."""
-    blocks = values.astype(float).reshape(len(values), -1, to.block)
+    """float (rows, K) in blocks with a scale each; K is a multiple of 32. Where scales are E4M3 the
+    matrix has a factor, with which the largest scale is the largest number of E4M3."""
+    largest = float(np.abs(values).max(initial=0.0))
+    factor = largest / (LARGEST_E4M3 * E2M1[-1]) if to is NVFP4 and largest else 1.0
+    blocks = (values / factor).reshape(len(values), -1, to.block)
     scales = to.encode_scale(np.abs(blocks).max(axis=-1))
     factors = to.decode_scale(scales)[..., None]
     codes = to.encode(np.divide(blocks, factors, out=np.zeros_like(blocks), where=factors > 0))
     codes = codes.reshape(values.shape)
     if to.bits == 4:
         codes = codes[:, 0::2] | codes[:, 1::2] << 4
-    return Scaled(to, codes, scales)
+    return Scaled(to, codes, scales, factor)
 
 
 # ---- as kernels take them ------------------------------------------------------------------------
