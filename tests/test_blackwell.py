@@ -78,12 +78,12 @@ OTHERS = {
 
 
 def test_each_statement_that_is_left_out_is_found():
-    found = tables.left_out(gl.load(NAME, **SMALL))["the check finds"]
-    assert len(found) == len(tables.STATEMENTS) and (found != "nothing").all(), found
-    fences = found[found.index.str.startswith("fence") & found.index.str.contains("half")]
+    kinds = tables.left_out(gl.load(NAME, **SMALL))["the check finds"]
+    assert len(kinds) == len(tables.STATEMENTS) and (kinds != "nothing").all(), kinds
+    fences = kinds[kinds.index.str.startswith("fence") & kinds.index.str.contains("half")]
     assert (fences == "missing tcgen05.fence").all()
-    assert found["columns are freed"] == "tensor memory not freed"
-    assert found["wait: its sums are in registers"] == "registers in flight"
+    assert kinds["columns are freed"] == "tensor memory not freed"
+    assert kinds["wait: its sums are in registers"] == "registers in flight"
 
 
 def findings(kernel, *shape):

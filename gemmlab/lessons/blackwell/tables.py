@@ -182,13 +182,13 @@ def changed(kernel: Kernel, old: str, new: str) -> Kernel:
 def left_out(kernel: Kernel) -> pandas.DataFrame:
     """Of STATEMENTS, what kernel.check() finds where one is missing: in the first case that fails,
     a deadlock, or else the kind of the first finding."""
-    found = {}
+    kind_of = {}
     for what, (old, new) in STATEMENTS.items():
         cases = changed(kernel, old, new).check().cases
         kinds = [[finding.kind for finding in case.findings] for case in cases]
         first = next(filter(None, kinds), ["nothing"])
-        found[what] = DEADLOCK if DEADLOCK in first else first[0]
-    return pandas.Series(found, name="the check finds").rename_axis("without").to_frame()
+        kind_of[what] = DEADLOCK if DEADLOCK in first else first[0]
+    return pandas.Series(kind_of, name="the check finds").rename_axis("without").to_frame()
 
 
 def published() -> Shown:

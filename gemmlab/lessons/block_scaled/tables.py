@@ -77,10 +77,12 @@ def atom(to: Format) -> pandas.DataFrame:
         Scaled(to, np.zeros((ROWS, 128), np.uint8), part.astype(np.uint8)).in_atoms().ravel()
         for part in (numbers % 256, numbers // 256)
     ]
-    found = (halves[0] + 256 * halves[1].astype(int)).reshape(-1, LANES, ROWS // LANES, IN_A_WORD)
+    numbers_there = (halves[0] + 256 * halves[1].astype(int)).reshape(
+        -1, LANES, ROWS // LANES, IN_A_WORD
+    )
 
     def words(lane: int, column: int) -> str:
-        scales = found[0, lane, column]
+        scales = numbers_there[0, lane, column]
         return f"row {scales[0] // count}: {scales[0] % count} to {scales[-1] % count}"
 
     return pandas.DataFrame(
