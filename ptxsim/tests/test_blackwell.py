@@ -394,7 +394,7 @@ MISTAKES = {
     "no fence after the barrier": ("missing tcgen05.fence", FENCE + "    if (t", "    if (t"),
     "no fence before the barrier": ("missing tcgen05.fence", STORED + BEFORE_SYNC, STORED),
     "no wait for stores": ("missing tcgen05.wait", STORED, ""),
-    "no wait for loads": ("registers in flight", LOADED, ""),
+    "no wait for loads": ("missing tcgen05.wait", LOADED, ""),
     "no barrier after stores": ("tensor memory race", "    MEET;\n" + FENCE, FENCE),
     "no barrier before it is freed": ("tensor memory race", "    MEET;\n" + FREE, FREE),
     "operands not fenced": ("async-proxy race", PROXY_FENCE, ""),
@@ -422,6 +422,27 @@ def test_planted_mistakes_are_found(name):
     a, b, sums, _ = operands(case)
     _, run = blackwell_kernels.run(case, a, b, sums, source=PLAIN.replace(old, new), check=True)
     assert kind in {finding.kind for finding in run.findings}, run.findings
+
+
+def test_in_a_kernel_without_any_fence_only_waits_can_be_missing():
+    case = Case("f16")
+    a, b, sums, _ = operands(case)
+    without = PLAIN.replace(FENCE, "").replace(BEFORE_SYNC, "")
+    _, run = blackwell_kernels.run(case, a, b, sums, source=without, check=True)
+    assert run.findings == []
+    hasty = without.replace(WAIT, "")
+    _, run = blackwell_kernels.run(case, a, b, sums, source=hasty, check=True)
+    assert {finding.kind for finding in run.findings} == {"tensor memory race"}
+
+
+def test_registers_may_be_used_before_the_wait_but_not_without():
+    case = Case("f16")
+    a, b, sums, _ = operands(case)
+    use = "        for (int i = 0; i < 4; ++i) out[(block * 128 + t) * 512 + n + i] = d[i];\n"
+    assert PLAIN.count(LOADED + use) == 1
+    late = PLAIN.replace(LOADED + use, use + LOADED)
+    _, run = blackwell_kernels.run(case, a, b, sums, source=late, check=True)
+    assert run.findings == []
 
 
 def test_scales_that_only_some_quarters_have_are_found():

@@ -33,7 +33,7 @@ def line_of(module, text: str) -> int:
     return number
 
 
-@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90", "sm_100", "sm_120"])
 @pytest.mark.parametrize("how", [{}, {"count": True}, {"check": True}], ids=str)
 def test_a_product_of_triton_is_right(arch, how):
     c = np.full((M, N), np.nan, np.float16)
@@ -45,6 +45,41 @@ def test_a_product_of_triton_is_right(arch, how):
     assert run.findings == []
     if "count" in how:
         assert {line.array for line in run.lines if line.space == "global"} == {"a", "b", "c"}
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+
+
+@pytest.mark.parametrize(
+    ("kind", "vector"), [("e4m3", 32), ("e5m2", 32), ("e2m1", 32), ("e2m1", 16)]
+)
+def test_products_with_scales_of_triton_are_right_on_blackwell(kind, vector):
+    """Triton lays out operands and scales in tensor memory by itself."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    m, n, k, packed = 128, 128, 256, 2 if kind == "e2m1" else 1
+    if kind == "e2m1":
+        codes = [RANDOM.integers(0, 16, (rows, k)) for rows in (m, n)]
+        values = [E2M1[x & 7] * np.where(x & 8, -1, 1) for x in codes]
+        given = [(x[:, 0::2] | x[:, 1::2] << 4).astype(np.uint8) for x in codes]
+    else:
+        dtype = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[kind]
+        given = [RANDOM.standard_normal((rows, k)).astype(dtype) for rows in (m, n)]
+        values = [x.astype(np.float64) for x in given]
+    if vector == 32:
+        scales = [RANDOM.integers(122, 132, (x, k // vector)).astype(np.uint8) for x in (m, n)]
+        factors = [2.0 ** (s.astype(int) - 127) for s in scales]
+    else:
+        near_one = [RANDOM.uniform(0.1, 4, (rows, k // vector)) for rows in (m, n)]
+        scales = [s.astype(ml_dtypes.float8_e4m3fn) for s in near_one]
+        factors = [s.astype(np.float64) for s in scales]
+    left, right = (x * np.repeat(f, vector, axis=1) for x, f in zip(values, factors, strict=True))
+    c = np.zeros((m, n), np.float32)
+    run = triton.launch(
+        triton_kernels.scaled_product, (1,), *given, *scales, c, k, KIND=kind, PACKED=packed,
+        VECTOR=vector, BM=m, BN=n, BK=128, arch="sm_100", check=True,
+    )  # fmt: skip
+    assert run.findings == []
+    assert (abs(c - left @ right.T) <= 2.0**-20 * (abs(left) @ abs(right).T)).all()
 
 
 @pytest.mark.parametrize("blocks", [(64, 64, 64), (128, 32, 64)], ids=str)

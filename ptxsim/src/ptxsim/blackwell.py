@@ -87,7 +87,7 @@ class Form:
             return word >> first & (1 << count) - 1
 
         if field(2, 1):
-            raise Unfit("it asks for a sparse A, which is not known here")
+            raise Unfit("its bit 2 says that A is sparse, which is not known here")
         a, b = (TYPES[kind].get(field(first, 3)) for first in (7, 10))
         d = "f32" if scaled else SUMS[kind].get(field(4, 2))
         if a is None or b is None or d is None:

@@ -307,7 +307,6 @@ class Chunk:
             self.counter.executed.add(start)
             if self.checker:
                 self.checker.warpgroups.executed(block, mask)
-                self.checker.tensor.executed(block, mask)
             self._continue(block, mask, condition)
 
     def _next(self) -> int | None:

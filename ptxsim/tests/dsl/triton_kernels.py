@@ -36,3 +36,22 @@ def product_by_descriptors(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: t
     for k in range(0, K, BK):
         sums = tl.dot(a.load([m, k]), b.load([n, k]).T, sums)
     c.store([m, n], sums.to(tl.float16))
+
+
+@triton.jit
+def scaled_product(
+    a, b, a_scales, b_scales, c, K, KIND: tl.constexpr, PACKED: tl.constexpr, VECTOR: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A block of products of rows of `a` and `b`, of `PACKED` elements a byte and scales."""
+    m, n = tl.arange(0, BM), tl.arange(0, BN)
+    sums = tl.zeros((BM, BN), tl.float32)
+    for first in range(0, K, BK):
+        k = first // PACKED + tl.arange(0, BK // PACKED)
+        s = first // VECTOR + tl.arange(0, BK // VECTOR)
+        left = tl.load(a + m[:, None] * (K // PACKED) + k[None, :])
+        right = tl.load(b + n[None, :] * (K // PACKED) + k[:, None])
+        of_left = tl.load(a_scales + m[:, None] * (K // VECTOR) + s[None, :])
+        of_right = tl.load(b_scales + n[:, None] * (K // VECTOR) + s[None, :])
+        sums = tl.dot_scaled(left, of_left, KIND, right, of_right, KIND, sums)
+    tl.store(c + m[:, None] * BN + n[None, :], sums)

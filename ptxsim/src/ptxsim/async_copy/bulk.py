@@ -87,8 +87,8 @@ class BulkCopies:
             if lanes.record is not None:
                 given = None if ranks is None else np.asarray(ranks)
                 lanes.counting.boxes(index, "load", used, coordinates, destination, named, given)
-            told = self.to_ranks(index, destination, mbarrier, ranks, named, by_pairs)
-            for to, notified, here in told:
+            parts = self.to_ranks(index, destination, mbarrier, ranks, named, by_pairs)
+            for to, notified, here in parts:
                 if lanes.launch.count:
                     corners = corners_of(lanes, coordinates, here)
                     sectors = counted.loaded(used.map, corners, ranks is not None)
@@ -221,13 +221,13 @@ class BulkCopies:
             return [(destination, mbarrier, mask & (ranks & 1 == 1))]
         parts = []
         for rank in range(size):
-            here, told = mask & (ranks >> rank & 1 == 1), np.int32(rank)
+            here, of_mbarrier = mask & (ranks >> rank & 1 == 1), rank
             if here.any():
                 if by_pairs:
-                    told = rank & ~1 | clusters.ranks_of(lanes.layout, mbarrier) & 1
+                    of_mbarrier = rank & ~1 | clusters.ranks_of(lanes.layout, mbarrier) & 1
                 places = (
                     clusters.place_of(v) | (np.asarray(of, np.int32) + 1 << clusters.RANK_SHIFT)
-                    for v, of in ((destination, rank), (mbarrier, told))
+                    for v, of in ((destination, rank), (mbarrier, of_mbarrier))
                 )
                 parts.append((*places, here))
         return parts

@@ -352,6 +352,7 @@ class Checker:
     def finish(self) -> None:
         self.cluster.look_for_left()
         self.registers.look_at_the_sum()
+        self.tensor.finish()
 
     def _by_barrier(self, barrier, mask):
         barrier = np.broadcast_to(names(self.layout, barrier), self.layout.shape)

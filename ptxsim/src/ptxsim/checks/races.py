@@ -211,6 +211,11 @@ class Races:
                 known[here] = ~unknown.all(axis=0)
         self.unfenced.last[granules[known]] = 0
 
+    def forget_unfenced(self, addresses, size: int, mask) -> None:
+        """What tcgen05.alloc wrote needs no fence."""
+        if self.unfenced is not None:
+            self.unfenced.last[self._touch(addresses, size, mask).lane_granules] = 0
+
     def forget_inits(self, mbarriers) -> None:
         """All threads know that these were initialised: [(place, mask of blocks)]."""
         size = self.layout.cluster_size

@@ -12,8 +12,9 @@ of it goes from thread to thread as all knowledge does, and it begins
 To use what it knows of others, a thread executes tcgen05.fence::after_thread_sync. Products and
 copies of two threads need not be complete for one another, only fenced: they are done in order.
 
-Registers of a load are in flight until the warp has waited. (The PTX ISA promises since version 8.8
-that a use waits for them by itself; its patterns wait.)
+A missing fence is a finding only in a kernel that executes some: what Triton and CUTLASS make has
+none. The registers of a load may be used before the wait: the PTX ISA promises that the use waits
+for them.
 
 A granule is 16 lanes of a column.
 """
@@ -26,12 +27,10 @@ import numpy as np
 
 from ptxsim.checks.clocks import threads_of_rank
 from ptxsim.checks.shadow import ACTOR, ACTOR_BITS
-from ptxsim.checks.warpgroups import copied
 from ptxsim.hopper import UNIT
-from ptxsim.ptx import Kernel, items
+from ptxsim.ptx import Kernel
 
 LANES, COLUMNS, GRANULE_LANES = 128, 512, 16
-ISSUED = {"mma", "cp", "shift"}  # what a thread issues, in one order
 
 
 @dataclass
@@ -57,18 +56,18 @@ class TensorChecks:
         self.lanes, self.layout, self.checker = lanes, lanes.layout, checker
         self.clocks, self.kernel, self.team = checker.clocks, lanes.launch.kernel, checker.team
         shape = self.layout.blocks, LANES // GRANULE_LANES, COLUMNS
-        self._watched = loaded_registers(self.kernel)
-        if not uses_tensor_memory(self.kernel):
+        # A kernel that executes none relies on what hardware does without.
+        self._has_fences = uses(self.kernel, "tcgen05.fence")
+        self._agents: dict[int, tuple[str, int]] = {}  # by column: what it does, and who starts it
+        if not uses(self.kernel, "tcgen05"):
             return
         self._written = np.zeros(shape, np.int64)  # time << ACTOR_BITS | column; 0: nobody has
         self._read: dict[int, np.ndarray] = {}  # by the column of an agent, when it last did
-        self._agents: dict[int, tuple[str, int]] = {}  # by column: what it does, and who starts it
+        self._last: dict[int, np.ndarray] = {}  # by column, (teams,): when it was last started
         # By column, (teams, threads): what they may use; and, of loads and stores, have waited for.
         self._usable: dict[int, np.ndarray] = {}
         self._waited: dict[int, np.ndarray] = {}
         self._fenced: dict[int, int] = {}  # column of products -> that of their order alone
-        # Register -> (warps,) the line of the load whose result is on its way to it, or 0.
-        self._flying: dict[str, np.ndarray] = {}
 
     # --- agents -----------------------------------------------------------------------------------
 
@@ -77,6 +76,7 @@ class TensorChecks:
         column = self.clocks.column(("tcgen05", what, number))
         if column not in self._agents:
             self._agents[column] = what, number
+            self._last[column] = np.zeros(self.team.blocks, np.int64)
             for table in (self._usable, self._waited):
                 table[column] = np.zeros((self.team.blocks, self.team.threads), np.int64)
             if what == "mma":
@@ -130,12 +130,6 @@ class TensorChecks:
         column = self._agent("st" if writes else "ld", int(threads[0]) // 32)
         where = block, rows[:, None], np.asarray(columns)[None]
         self._use(index, where, team, threads, column, not writes, writes)
-        if not writes:
-            line = self.kernel.instructions[index].line
-            for register in items(self.kernel.instructions[index].operands[0]):
-                name = getattr(register, "name", "")
-                if name in self._watched:
-                    self._lines(name)[warp] = max(line, 1)
 
     def operated(self, index, lane: int, block: int, cells, columns, reads: bool, writes: bool):
         """A product, a copy or a shift that `lane` issues uses cells."""
@@ -157,6 +151,9 @@ class TensorChecks:
 
     def _use(self, index, where, team: int, threads, column: int, reads: bool, writes: bool):
         time = self.clocks.tick(index)
+        self._last[column][team] = time
+        if column in self._fenced and not self._has_fences:
+            self.clocks.known[team, threads, self._fenced[column]] = time
         last = self._written[where]
         if reads and (last == 0).any():
             what = "cells of tensor memory were never written"
@@ -187,7 +184,7 @@ class TensorChecks:
         knows = np.zeros(len(threads), bool)
         for each in columns:
             knows |= self._usable[each][team, threads] >= time
-            if not fences:
+            if not (fences and self._has_fences):
                 knows |= ~self.clocks.unknown(team, threads, each, time)
         if knows.all():
             return
@@ -235,9 +232,8 @@ class TensorChecks:
             column = self._agent(what, int(threads[0]) // 32)
             for table in (self._waited, self._usable):
                 table[column][team, threads] = self.clocks.now
-            if what == "ld":
-                for lines in self._flying.values():
-                    lines[warp] = 0
+            if not self._has_fences:
+                self.clocks.known[team, threads, column] = self.clocks.now
 
     def fenced(self, when: str, mask) -> None:
         """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
@@ -255,54 +251,21 @@ class TensorChecks:
                 waited = self._waited[column][team, thread]
                 known[team, thread, column] = np.maximum(known[team, thread, column], waited)
 
-    # --- registers --------------------------------------------------------------------------------
-
-    def executed(self, block, mask) -> None:
-        """The lanes of `mask` have executed a basic block: a load is the first of its own."""
-        if not self._watched or not any(lines.any() for lines in self._flying.values()):
-            return
-        warps = self.layout.to_warps(mask).any(axis=1)
-        for instruction in self.kernel.instructions[block.start : block.end]:
-            if instruction.opcode.startswith("tcgen05.ld"):
-                continue
-            if (pair := copied(instruction)) and pair[0] in self._watched:
-                self._flying[pair[0]] = np.where(warps, self._lines(pair[1]), self._lines(pair[0]))
-                continue
-            for name in sorted((instruction.uses | instruction.defines) & self._watched):
-                flying = self._lines(name) * warps
-                if flying.any():
-                    line = int(flying[flying > 0][0])
-                    what = f"a register that it uses is written by the tcgen05.ld of line {line}, "
-                    what += "with no tcgen05.wait::ld since"
-                    rows = np.broadcast_to(flying[:, None] > 0, (len(flying), 32))
-                    wrong = self.layout.from_warps(rows)
-                    self.lanes.find("registers in flight", instruction.index, what, wrong)
-                    self._lines(name)[warps] = 0
-
-    def _lines(self, name: str) -> np.ndarray:
-        warps = self.layout.blocks * self.layout.warps_per_block
-        return self._flying.setdefault(name, np.zeros(warps, np.int64))
+    def finish(self) -> None:
+        """All threads have returned: find loads and stores that nothing waited for."""
+        for column, (what, number) in self._agents.items():
+            for team in np.flatnonzero(self._last[column]).tolist():
+                time = int(self._last[column][team])
+                if what != "mma" and self._waited[column][team, 32 * number] < time:
+                    index = self.clocks.instruction(time)
+                    text = f"no tcgen05.wait::{what} of its warp follows"
+                    threads = 32 * number + np.arange(32)
+                    self._find("missing tcgen05.wait", index, text, team, threads)
 
     def _find(self, kind: str, index: int, what: str, team: int, threads) -> None:
         lanes = (self.team.block_number == team) & np.isin(self.team.thread_number, threads)
         self.lanes.find(kind, index, what, lanes)
 
 
-def uses_tensor_memory(kernel: Kernel) -> bool:
-    return any(instruction.name == "tcgen05" for instruction in kernel.instructions)
-
-
-def loaded_registers(kernel: Kernel) -> frozenset[str]:
-    """The results of all tcgen05.ld, and what they are copied to."""
-    registers: set[str] = set()
-    for instruction in kernel.instructions:
-        if instruction.opcode.startswith("tcgen05.ld"):
-            registers |= instruction.defines
-    if not registers:
-        return frozenset()
-    copies = [pair for pair in map(copied, kernel.instructions) if pair]
-    before = 0
-    while len(registers) > before:
-        before = len(registers)
-        registers |= {target for target, source in copies if source in registers}
-    return frozenset(registers)
+def uses(kernel: Kernel, opcode: str) -> bool:
+    return any(instruction.opcode.startswith(opcode) for instruction in kernel.instructions)

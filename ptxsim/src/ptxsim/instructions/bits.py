@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from ptxsim.arithmetic import integers
-from ptxsim.ptx import BITWISE, SIGNED, TYPE_BYTES, UNSIGNED, Unknown, type_of
+from ptxsim.ptx import BITWISE, SIGNED, TYPE_BYTES, UNSIGNED, Immediate, Unknown, type_of
+from ptxsim.threads import clusters
 
+LOWEST_RANK = 1 << clusters.RANK_SHIFT  # the bit of an address by which the blocks of a pair differ
+KEPT_RANK = clusters.RANKS << clusters.RANK_SHIFT
 CLAMPS = {"clamp": True, "wrap": False}
 COUNTS = {  # name -> the function, and the type of its result if not the operand's
     "popc": (integers.count_bits, SIGNED[4]), "clz": (integers.leading_zeros, SIGNED[4]),
@@ -15,7 +18,18 @@ COUNTS = {  # name -> the function, and the type of its result if not the operan
 def _bitwise(w, instruction, target, a, b):
     dtype = type_of(instruction.parts[-1])
     sign = BITWISE[instruction.name]
+    if instruction.opcode == "and.b32" and _clears_rank(w, b):
+        given = "lanes.layout", w.value(a, dtype), w.value(b, dtype)
+        w.apply(instruction, target, dtype, clusters.of_even_block, *given)
+        return
     w.assign(target, f"{w.value(a, dtype)} {sign} {w.value(b, dtype)}", dtype, instruction)
+
+
+def _clears_rank(w, mask) -> bool:
+    """Whether it leads from an address to the even block, as kernels for two SMs do it."""
+    if not isinstance(mask, Immediate) or int(mask.value) & KEPT_RANK != KEPT_RANK - LOWEST_RANK:
+        return False
+    return any("cta_group::2" in other.parts for other in w.kernel.instructions)
 
 
 op_and = op_or = op_xor = _bitwise

@@ -136,14 +136,13 @@ def _multiply(w, instruction, parts, d, a, b, word, *rest):
     keep, *shift = rest
     if shift and (kind not in ("f16", "tf32") or not isinstance(shift[0], Immediate)):
         raise Unknown
-    in_memory = not isinstance(a, Address)
-    a = w.value(a, SIGNED[8]) if in_memory else w.address(a, SIGNED[4])
-    product = tensor_memory.Product(kind, ctas, count)
-    given = (
-        w.address(d, SIGNED[4]), a, w.value(b, SIGNED[8]), w.value(word, SIGNED[4]),
-        w.value(keep, BOOL), in_memory, f"({''.join(f'{v}, ' for v in disabled)})",
-        int(shift[0].value) if shift else 0, f"({''.join(f'{v}, ' for v in scales)})",
-    )  # fmt: skip
+    shared = not isinstance(a, Address)
+    a = w.value(a, SIGNED[8]) if shared else w.address(a, SIGNED[4])
+    by = int(shift[0].value) if shift else 0
+    product = tensor_memory.Product(kind, ctas, count, shared, by)
+    given = w.value(b, SIGNED[8]), w.value(word, SIGNED[4]), w.value(keep, BOOL)
+    more = (f"({''.join(f'{value}, ' for value in each)})" for each in (disabled, scales))
+    given = w.address(d, SIGNED[4]), a, *given, *more
     w.lines.append(w.call(product.run, instruction, *given))
 
 

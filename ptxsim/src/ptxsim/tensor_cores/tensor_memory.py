@@ -25,7 +25,7 @@ from ptxsim.tensor_cores import block_products, wgmma
 
 i4, i8, u1, u4 = np.int32, np.int64, np.uint8, np.uint32
 LANES, COLUMNS, QUARTER = 128, 512, 32
-LEAST_COLUMNS = 32  # of an allocation
+ADDRESS_BYTES = 4
 SHIFTED_COLUMNS = 8  # by tcgen05.shift
 SCALE_ROWS = 32  # of a column of scales
 FIELDS = 0x7FFF, 0xFFFF  # of an address: lane and column
@@ -60,10 +60,6 @@ class Issue:
         mask = np.zeros(self.shape, bool)
         mask.reshape(-1)[self.lanes] = some
         return mask
-
-    def warp(self, lanes, i: int) -> int:
-        """The warp, of its block, whose lane issues the i-th."""
-        return int(self.of(lanes.layout.thread_number)[i]) // 32
 
     def take(self, some) -> Issue:
         return Issue(self.lanes[some], self.block[some], self.shape)
@@ -129,6 +125,8 @@ class TensorMemory:
             values = [self.layout.from_warps(address)]
             mask = self.layout.from_warps(first)
             self.lanes.store(index, space, target, values, np.dtype(i4), mask)
+            if self.lanes.checker:
+                self.lanes.checker.races.forget_unfenced(target, ADDRESS_BYTES, mask)
 
     def _free_place(self, block: int, count: int) -> tuple[int, str]:
         if count not in (32, 64, 128, 256, 512):
@@ -347,96 +345,75 @@ def sums_places(form: blackwell.Form) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class Product:
-    """tcgen05.mma of a kind, by one or two SMs; `scales`: in each row, or 0."""
+    """tcgen05.mma of a kind, by one or two SMs."""
 
     kind: str
     ctas: int
-    scales: int = 0
+    scales: int = 0  # in each row; 0 of kinds that have none
+    a_is_shared: bool = True  # whether A is in shared memory, not in tensor memory
+    shift: int = 0  # scale-input-d
 
-    def run(
-        self, lanes, index: int, d, a, b, word, keep, in_memory, disabled, shift, scales, mask
-    ) -> None:
-        """`a`: a descriptor if it is `in_memory`, or an address; `keep`: enable-input-d."""
+    def run(self, lanes, index: int, d, a, b, word, keep, disabled, scales, mask) -> None:
+        """`a`, `b`: descriptors; `word`: that of the instruction; `keep`: enable-input-d."""
         for issue in issues(lanes, mask):
             words = issue.of(word)
             for each in np.unique(words).tolist():
                 some = issue.take(words == each)
                 try:
                     form = blackwell.Form.of(each & 0xFFFFFFFF, self.kind, self.ctas)
+                    if self.ctas == 2 and lanes.layout.cluster_size % 2:
+                        raise blackwell.Unfit("two SMs need clusters of an even number of blocks")
                 except blackwell.Unfit as error:
                     what = f"the instruction descriptor does not fit: {error}"
                     lanes.find("wrong descriptor", index, what, some.mask())
                     continue
-                self._multiply(
-                    lanes, index, form, some, d, a, b, keep, in_memory, disabled, shift, scales
-                )
+                operands = Operands(lanes, index, form, some)
+                self._multiply(operands, d, a, b, some.of(keep), disabled, scales)
 
-    def _multiply(
-        self, lanes, index, form, issue, d, a, b, keep, in_memory, disabled, shift, scales
-    ) -> None:
-        if self.ctas == 2 and lanes.layout.cluster_size % 2:
-            what = "cta_group::2 needs clusters of an even number of blocks"
-            lanes.find("wrong descriptor", index, what, issue.mask())
-            return
-        operands = Operands(lanes, index, form, issue)
+    def _multiply(self, operands: Operands, d, a, b, keep, disabled, scales) -> None:
+        form = operands.form
         lane, column = sums_places(form)
-        sums = operands.cells(d, lane, column, "D", aligned_to=(LANES, 0))
+        sums = operands.cells(d, lane, column, "D")
         right = operands.from_shared(b, form.n // self.ctas, 1)
-        if in_memory:
+        if self.a_is_shared:
             left = operands.from_shared(a, form.rows, 0)
         else:
-            words = np.arange(8)
-            left = operands.cells(a, lane[:, :1] + 0 * words, 0 * lane[:, :1] + words, "A")
-        scaling = ()
-        if self.scales:
-            scaling = tuple(
-                operands.scales(s, rows, self.scales, which)
-                for which, (s, rows) in enumerate(zip(scales, (form.rows, form.n), strict=True))
-            )
-        if operands.wrong.all():
-            return
-        issue, keep = operands.issue, issue.of(keep)
+            words = np.arange(blackwell.LINE_BYTES // 4)
+            of_row, of_word = np.broadcast_arrays(lane[:, :1], words)
+            left = operands.cells(a, of_row, of_word, "A")
+        scaling = [
+            operands.scales(address, rows, self.scales, which)
+            for which, (address, rows) in enumerate(zip(scales, (form.rows, form.n), strict=False))
+        ]
         operands.tell(sums, keep)
+        cells = operands.lanes.tensor_memory.cells
+        kept = [operands.issue.of(word) for word in disabled]
         for i in np.flatnonzero(~operands.wrong):
-            lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
-            for cells in sums[i]:
-                lanes.counting.tensor(index, "product", cells[0], issue.warp(lanes, i), *cells[1:])
-        memory = lanes.tensor_memory
-        for i in np.flatnonzero(~operands.wrong):
-            self._sum(memory, form, i, sums, left, right, keep, in_memory, disabled, shift, scaling,
-                      issue)  # fmt: skip
+            operands.count(i)
+            columns = np.concatenate(right[i], axis=0)
+            for cta in range(self.ctas):
+                rows, where = left[i][cta], sums[i][cta]
+                operands.record(i, "product", *where)
+                if not self.a_is_shared:
+                    rows = decode_units(cells[rows].view(u1), form, 0)
+                old = cells[where] if keep[i] else np.zeros((form.rows, form.n), u4)
+                total = self._sum(form, rows, columns, old, [s[i][cta] for s in scaling])
+                if kept:
+                    of_cta = [int(word[i]) for word in kept[4 * cta : 4 * cta + 4]]
+                    bits = np.array([word >> bit & 1 for word in of_cta for bit in range(32)], bool)
+                    total = np.where(bits[where[1]], cells[where], total)
+                cells[where] = total
 
-    def _sum(
-        self, memory, form, i, sums, left, right, keep, in_memory, disabled, shift, scaling, issue
-    ) -> None:
-        """The product of the i-th issuing lane, one half after the other if there are two SMs."""
-        b = np.concatenate(right[i], axis=0)
-        for cta in range(self.ctas):
-            a = left[i][cta]
-            if not in_memory:
-                a = decode_units(memory.cells[a].view(u1), form, 0)
-            where = sums[i][cta]
-            old = memory.cells[where] if keep[i] else np.zeros((form.rows, form.n), u4)
-            scales = [s[i][cta] for s in scaling] or None
-            total = np.concatenate([
-                block_products.multiply(
-                    form, a[None, rows], b[None], old[None, rows],
-                    scales and [scales[0][None, rows], scales[1][None]], shift,
-                )[0]
-                for rows in _slices(form.rows, form.n)
-            ])  # fmt: skip
-            if form.types[0] == "f16":
-                total &= u4(0xFFFF)
-            if disabled:
-                words = [int(issue.of(word)[i]) for word in disabled[4 * cta : 4 * cta + 4]]
-                bits = np.array([word >> bit & 1 for word in words for bit in range(32)], bool)
-                total = np.where(bits[where[1]], memory.cells[where], total)
-            memory.cells[where] = total
-
-
-def _slices(rows: int, n: int):
-    step = max(1, wgmma.SUMS_AT_ONCE // n)
-    return [slice(first, first + step) for first in range(0, rows, step)]
+    def _sum(self, form: blackwell.Form, a, b, old, scales) -> np.ndarray:
+        """Some rows at a time, so that all that is made of them stays in the processor's cache."""
+        parts, step = [], max(1, wgmma.SUMS_AT_ONCE // form.n)
+        for first in range(0, form.rows, step):
+            rows = slice(first, first + step)
+            of_rows = [scales[0][None, rows], scales[1][None]] if scales else None
+            given = form, a[None, rows], b[None], old[None, rows], of_rows, self.shift
+            parts.append(block_products.multiply(*given)[0])
+        total = np.concatenate(parts)
+        return total & u4(0xFFFF) if form.types[0] == "f16" else total
 
 
 def decode_units(raw: np.ndarray, form: blackwell.Form, which: int) -> np.ndarray:
@@ -479,7 +456,17 @@ class Operands:
         some[i] = self.wrong[i] = True
         self.lanes.find(kind, self.index, what, self.issue.mask(some))
 
-    def cells(self, address, lane, column, name: str, aligned_to=None):
+    def count(self, i: int) -> None:
+        """The multiply-adds of the i-th product."""
+        form = self.form
+        self.lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
+
+    def record(self, i: int, operation: str, block: int, lane, column) -> None:
+        """That the i-th uses these cells, for the warp that issues it."""
+        warp = int(self.issue.of(self.lanes.layout.thread_number)[i]) // 32
+        self.lanes.counting.tensor(self.index, operation, block, warp, lane, column)
+
+    def cells(self, address, lane, column, name: str):
         """[issue][cta] (block, lane, column): what indexes the cells."""
         first_lane, first_column = split_address(self.issue.of(address))
         where = []
@@ -640,7 +627,7 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
                 column = int(first[i]) + np.arange(columns)
                 cells = block, to[:, :, None], column[None, None]
                 lanes.tensor_memory.cells[cells] = values[:, None, :]
-                lanes.counting.tensor(index, "copy", block, issue.warp(lanes, i), to, column)
+                operands.record(i, "copy", block, to, column)
                 if lanes.checker:
                     lane = int(issue.lanes[i])
                     lanes.checker.tensor.read_shared(index, lane, bytes_at.reshape(-1))

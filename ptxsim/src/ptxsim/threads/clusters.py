@@ -39,6 +39,14 @@ def owners(layout, addresses):
     return layout.block_of[layout.cluster_number, np.where(inside, ranks, 0)], inside
 
 
+def of_even_block(layout, addresses, kept):
+    """addresses & kept, where `kept` clears the lowest bit of the rank: the same place in the even
+    block of the pair."""
+    own, even = layout.special["cluster_ctarank"], ranks_of(layout, addresses) & ~1
+    named = np.where(even == own, 0, even + 1).astype(addresses.dtype)
+    return (addresses & kept & addresses.dtype.type(PLACE)) | (named << RANK_SHIFT)
+
+
 def in_block(lanes, index: int, address, rank, mask):
     """mapa: the place of `address` in the shared memory of the block of `rank`."""
     size = lanes.layout.cluster_size
