@@ -11,7 +11,7 @@ from gemmlab.cuda.device import Gpu, arch_of
 from gemmlab.kernel import verify
 from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.ladder import IllegalSetting, legal_settings, nearest_on
-from gemmlab.lessons.blackwell import tables
+from gemmlab.lessons.blackwell import figures, tables
 from gemmlab.lessons.blackwell.kernels import ARCH, BLACKWELL, LANES
 from gemmlab.records import recorder, runs
 
@@ -83,7 +83,7 @@ def test_each_statement_that_is_left_out_is_found():
     fences = kinds[kinds.index.str.startswith("fence") & kinds.index.str.contains("half")]
     assert (fences == "missing tcgen05.fence").all()
     assert kinds["columns are freed"] == "tensor memory not freed"
-    assert kinds["wait: its sums are in registers"] == "registers in flight"
+    assert kinds["wait: its sums are in registers"] == "missing tcgen05.wait"
 
 
 def findings(kernel, *shape):
@@ -157,6 +157,28 @@ def test_waits_are_as_many_as_tiles_and_steps_say():
     assert count["multiplier", "the stage is full"] == 12
     assert count["multiplier", "the half is empty"] == count["epilogue", "the half is full"] == 4
     assert count["epilogue", "its sums are in registers"] == 4
+
+
+def test_tensor_memory_is_traced():
+    """Of a block with four tiles, and of the second block of a pair, for which the first starts."""
+    uses = few_blocks(**SMALL).trace(256, 128, 192).run.tensor_uses()
+    products = [use for use in uses if use.operation == "product"]
+    assert len(products) == 4 * 3 * 4 and {use.warp for use in products} == {tables.MULTIPLIER}
+    assert {(use.lanes, use.columns) for use in products} == {
+        (range(LANES), range(64)), (range(LANES), range(64, 128)),
+    }  # fmt: skip
+    loads = [use for use in uses if use.operation == "load"]
+    assert len(loads) == 4 * 4 * 2 and len(uses) == len(products) + len(loads)
+    assert all(use.lanes == range(32 * use.warp, 32 * use.warp + 32) for use in loads)
+    pair = few_blocks(2, **PAIR).trace(256, 128, 64).run.tensor_uses((1, 0, 0))
+    assert {(use.operation, use.columns.stop) for use in pair} > {("product", 128)}
+
+
+def test_uses_in_a_row_are_drawn_as_one():
+    uses = tables.tensor_uses(few_blocks(**SMALL).trace(256, 128, 192))
+    assert [sum(use.count for use in uses if use.tile == at) - 2 for at in range(4)] == [12] * 4
+    assert all(use.half == use.tile % 2 for use in uses)
+    assert "4 tiles" in figures.tensor_memory(uses).caption
 
 
 def test_published_shares_have_their_shapes_and_addresses():

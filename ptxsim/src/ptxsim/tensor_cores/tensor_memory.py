@@ -389,11 +389,11 @@ class Product:
         cells = operands.lanes.tensor_memory.cells
         kept = [operands.issue.of(word) for word in disabled]
         for i in np.flatnonzero(~operands.wrong):
-            operands.count(i)
+            operands.count(int(i))
             columns = np.concatenate(right[i], axis=0)
             for cta in range(self.ctas):
                 rows, where = left[i][cta], sums[i][cta]
-                operands.record(i, "product", *where)
+                operands.record(int(i), "product", *where)
                 if not self.a_is_shared:
                     rows = decode_units(cells[rows].view(u1), form, 0)
                 old = cells[where] if keep[i] else np.zeros((form.rows, form.n), u4)
