@@ -13,6 +13,7 @@ from gemmlab.lessons.blackwell import tables
 from gemmlab.lessons.block_scaled import formats
 from gemmlab.lessons.block_scaled.formats import FORMATS, MXFP8, NVFP4, quantized
 from gemmlab.lessons.block_scaled.kernels import BLOCK_SCALED, COLUMNS
+from gemmlab.records import recorder
 
 NAME = BLOCK_SCALED.name
 every_format = pytest.mark.parametrize("to", FORMATS, ids=lambda to: to.name)
@@ -91,6 +92,12 @@ def test_quantized_matrices_are_multiplied_as_their_numbers(to):
     assert abs(got - exact).max() <= 2.0**-10 * abs(exact).max()
     with pytest.raises(gl.ArgumentError, match=r"scale_a is \(\d+, 256\); these matrices need"):
         kernel_of(to)(A.bytes, B.bytes, scales=(B.in_atoms()[:1], B.in_atoms()))
+
+
+def test_it_is_not_among_what_is_recorded():
+    """There is no product of cuBLAS in these formats here to time it beside."""
+    names = {piece.name for piece in recorder.evidence()}
+    assert NAME not in names and "26_blackwell" in names
 
 
 def test_settings_fit_tensor_memory():
