@@ -14,7 +14,7 @@ SOON_S = 5.0  # on a busy machine; on an idle one it is some 0.1 s at most, and 
 
 def output_of(code, *arguments):
     # Without what other processes compiled, so that NVRTC is at work when a signal comes.
-    compiling = {name: value for name, value in os.environ.items() if name != "PTXSIM_COMPILED"}
+    compiling = {**os.environ, "PTXSIM_COMPILED": ""}
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], env=compiling, capture_output=True, text=True,
         timeout=300,

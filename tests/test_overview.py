@@ -27,6 +27,7 @@ def test_the_ladder_has_the_days_of_all_its_rows():
             days.add(runs.replay_at(Measured(rung), *runs.LARGE).recorded[:10])
         else:
             days.add(best_by_shape.at(rung.name, rung.shown_at)["recorded"][:10])
+    days |= {of.speed()[0]["recorded"][:10] for of in overview.chapters() if of.speed}
     assert len(days) > 1 and f", {min(days)} to {max(days)}; medians" in overview.ladder_source()
 
 

@@ -77,6 +77,13 @@ def test_what_22_reaches():
     assert small["m"].max() == 1024 and set(small["kernel"]) == {"12_split_k"}
 
 
+def test_what_23_reaches_and_its_error_is_compared_with():
+    times = rows("emulated_steps.csv").query("step == 'BF16×6'")["pct_cublas"] / 100
+    assert f"it is {times.min():.1f} to {times.max():.1f} times as fast" in page("matmul.md")
+    ten = rows("summit_steps.csv").query("kernel == '10_register_banks' and error > 0")
+    assert (ten["error"] == ten["cublas_error"]).all() and "error in all recorded" in RESULTS_PAGE
+
+
 def test_what_an_epilogue_costs():
     table = EPILOGUES.read()
     ratio = table.set_index(["m", "n", "k", "activation", "way"])["ratio"]

@@ -18,6 +18,7 @@ from gemmlab.analysis import facts, known_differences, recorded
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.lessons.autotuning import drawn_shapes
+from gemmlab.lessons.emulated_fp32 import figures, tables
 from gemmlab.lessons.fp8 import tables as fp8
 from gemmlab.lessons.grouped import tables as grouped
 from gemmlab.loading import load
@@ -32,7 +33,6 @@ from gemmlab.records.runs import Measured
 
 README = ROOT / "README.md"
 PAGES = (README, ROOT / "docs" / "results.md", ROOT / "docs" / "matmul.md")
-STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 GPU_COLUMNS = ((recorded.TFLOPS, ".2f"), (recorded.CUBLAS, ".1f"), (recorded.ROOF, ".1f"))
 BEGIN, END = "<!-- made by `make readme`: {name} -->", "<!-- end of what is made -->"
 
@@ -41,9 +41,8 @@ def ladder_table(page: Path = README) -> str:
     """The ladder as a Markdown table: every rung, its idea, and its recorded speed at 4096³."""
     lines = [f"| rung | idea | TFLOP/s at {SIZE}³ | of cuBLAS |", "|---|---|---|---|"]
     for step in overview.ladder_steps():
-        share = f" {step.share} |" if step.share else " |"
         notebook = _path_from(page, ROOT / "notebooks" / f"{step.name}.ipynb")
-        lines.append(f"| [{step.name}]({notebook}) | {step.idea} | {step.tflops} |{share}")
+        lines.append(f"| [{step.name}]({notebook}) | {step.idea} | {step.tflops} | {step.share} |")
     return "\n".join([*lines, "", overview.ladder_source()])
 
 
@@ -79,15 +78,22 @@ def judged_sentence() -> str:
     return (
         "At shapes drawn at random after the choice was fixed, the geometric mean of cuBLAS's time "
         f"over that of `gl.matmul` is {plots.style.listed(means)} "
-        f"({plots.style.provenance(judged)}). {fp8.types_sentence()}"
+        f"({plots.style.provenance(judged)})."
     )
+
+
+def ways_table() -> str:
+    """FP32 by its own units and by tensor cores, as a Markdown table. Raises NoRecord."""
+    table, source = tables.both_ways().reset_index(), plots.style.provenance(tables.speeds())
+    rows = (table.columns, ["---"] * len(table.columns), *table.to_numpy())
+    lines = (f"| {' | '.join(cells)} |" for cells in rows)
+    return "\n".join([*lines, "", f"{source}; medians, in turn with cuBLAS."])
 
 
 def gpus_table() -> str:
     """Rungs that are recorded on several GPUs, beside cuBLAS, as a Markdown table.
 
-    In float32 also as a share of the FP32 roof; that of tensor cores falls with the clock. Raises
-    NoRecord and BadRecord.
+    In float32 also as a share of the FP32 roof. Raises NoRecord and BadRecord.
     """
     speeds = recorded.gpu_speeds((SIZE, SIZE, SIZE))
     names = list(speeds.columns.unique(0))
@@ -154,10 +160,6 @@ def _view() -> Picture:
     return plots.kernel_view(facts.of(load("03_shared_memory")), roofs.recorded_ceilings())
 
 
-def _shape_shares() -> Picture:
-    return plots.shape_shares(recorded.chosen_shares())
-
-
 def _shown(path: Path, draw: Callable[[], Picture], page: Path) -> str:
     """The picture in Markdown, with its caption as the text for those who do not see it."""
     return f"![{draw().caption}]({_path_from(page, path)})"
@@ -169,14 +171,16 @@ def _path_from(page: Path, path: Path) -> str:
 
 FIGURES = {
     "view": (PICTURES / "03_shared_memory_view.png", _view),
-    "shapes": (PICTURES / "shape_shares.png", _shape_shares),
+    "shapes": (PICTURES / "shape_shares.png", lambda: plots.shape_shares(recorded.chosen_shares())),
     "climb": (PICTURES / "ladder_gflops.png", overview.climb),
     "shares": (PICTURES / "ladder_shares.png", overview.shares),
+    "fp32": (PICTURES / "fp32_speed_and_error.png", figures.speed_against_error),
     "drawn": (PICTURES / "drawn_shapes.png", lambda: drawn_shapes.shares(drawn_shapes.recorded())),
 }
 PARTS: dict[str, Callable[[Path], str]] = {
     **{name: partial(_shown, path, draw) for name, (path, draw) in FIGURES.items()},
     "ladder": ladder_table,
+    "ways": lambda page: ways_table(),
     "sources": lambda page: f"The markers' sources: {published.links()}.",
     "gpus": lambda page: gpus_table(),
     "types": lambda page: fp8.types_beside_libraries(),
@@ -192,8 +196,7 @@ PARTS: dict[str, Callable[[Path], str]] = {
 def pictures() -> dict[Path, Image.Image]:
     """For each row of the ladder its small picture, and the file that it belongs in."""
     drawn = {CEILINGS.name: thumbnails.roofs_thumbnail(roofs.recorded_ceilings())}
-    for rung in RUNGS:
-        drawn[rung.name] = thumbnails.thumbnail(facts.of(load(rung.name)))
+    drawn |= {rung.name: thumbnails.thumbnail(facts.of(load(rung.name))) for rung in RUNGS}
     drawn |= {chapter.name: chapter.draw() for chapter in chapters()}
     return {overview.thumbnail_path(name): picture for name, picture in sorted(drawn.items())}
 
@@ -215,6 +218,3 @@ if __name__ == "__main__":
         main()
     except (files.NotWritten, BadRecord, NoRecord, StaleRecord) as error:
         sys.exit(f"gemmlab: {error}")
-    except KeyboardInterrupt:
-        print("gemmlab: stopped", file=sys.stderr)
-        sys.exit(STOPPED)

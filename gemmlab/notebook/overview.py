@@ -12,7 +12,7 @@ from gemmlab import ladder
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.measure.timing import table
-from gemmlab.notebook.series import CEILINGS_TITLE, chapters
+from gemmlab.notebook.series import CEILINGS_TITLE, Chapter, chapters
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import NoRecord, of_each
 from gemmlab.records.runs import Measured
@@ -65,8 +65,7 @@ def _so_far(last: str) -> pandas.DataFrame:
 @dataclass(frozen=True)
 class Step:
     """A row of the ladder. `tflops`: at SIZE³, or where it says. `share`: of cuBLAS, such as
-    "93.4 %"; "" where nothing is beside it. `day`: of the recording, such as "2026-11-21"; ""
-    where nothing is recorded."""
+    "93.4 %". `day`: of the recording, such as "2026-11-21". "" where nothing is recorded."""
 
     name: str
     title: str
@@ -84,25 +83,28 @@ def ladder_steps() -> list[Step]:
     """
     measured = roofs.recorded_ceilings()
     copied = f"measure the roofs first: {measured.bytes_per_second / 1e12:.2f} TB/s copied"
-    rate = f"{measured.flop_per_second / 1e12:.1f}"
-    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day_of(measured.recorded))]
+    rate, day = f"{measured.flop_per_second / 1e12:.1f}", day_of(measured.recorded)
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day)]
     steps += [Step(rung.name, rung.title, rung.idea, *_speed(rung)) for rung in RUNGS]
-    steps += [Step(chapter.name, chapter.title, chapter.idea, "", "") for chapter in chapters()]
+    steps += [Step(each.name, each.title, each.idea, *_speed(each)) for each in chapters()]
     return sorted(steps, key=lambda step: step.name)
 
 
-def _speed(rung: ladder.Rung) -> tuple[str, str, str]:
+def _speed(rung: ladder.Rung | Chapter) -> tuple[str, str, str]:
     """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
     try:
-        if (problem := rung.shown_at) is None:
-            run = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE)
-            share = f"{100 * run.ratio.median:.1f} %"
-            return f"{run.gflops / 1e3:.2f}", share, day_of(run.recorded)
-        row = best_by_shape.at(rung.name, problem)
-        rate = f"{row['tflops']:.2f} at {problem}"
-        return rate, f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
+        if isinstance(rung, Chapter):
+            if rung.speed is None:
+                return "", "", ""
+            row, at = rung.speed()
+        elif rung.shown_at is not None:
+            row, at = best_by_shape.at(rung.name, rung.shown_at), f" at {rung.shown_at}"
+        else:
+            run, at = runs.replay_at(Measured(rung), SIZE, SIZE, SIZE), ""
+            row = runs.cells_of(run, run.problem) | {"recorded": run.recorded}
     except NoRecord:
         return "not recorded", "", ""
+    return f"{row['tflops']:.2f}{at}", f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
 
 
 def day_of(recorded: str) -> str:

@@ -32,7 +32,7 @@ class Chapter:
     """A notebook with a number among the rungs', about kernels of other rungs.
 
     `name`: of its file, without ".ipynb". `draw` makes its thumbnail, and `alt` says what that
-    shows.
+    shows. `speed` reads its record: tflops, pct_cublas and recorded; and " at" another product.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Chapter:
     idea: str
     draw: Callable[[], Image.Image]
     alt: str
+    speed: Callable[[], tuple[dict, str]] | None = None
 
 
 def chapters() -> list[Chapter]:

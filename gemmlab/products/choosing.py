@@ -156,12 +156,9 @@ def refused_by(by: object, dtype: str, fused: bool, batched: bool) -> str | None
 
 
 def _by_tensor_cores(problem: Problem) -> Chosen:
-    rung = ladder.find(BY_TENSOR_CORES)
+    rung, (lesson,) = ladder.find(BY_TENSOR_CORES), modules("by_tensor_cores")
     ladder.require_arch(rung, rung.defaults, arch_here())
-    why = (
-        "the only kernel that computes float32 so: each number as three of bfloat16, and six of "
-        "their products, with errors about as large as SGEMM's, or smaller"
-    )
+    why = lesson.why(os.environ.get("GEMMLAB_RECORDS", ""))
     return replace(_chosen(rung, rung.defaults, problem, why), dtype=SINGLE.name)
 
 

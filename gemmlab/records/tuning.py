@@ -204,7 +204,11 @@ def _alike(rung: ladder.Rung, shape: Shape, others: Settings) -> tuple[Shape, ..
 
     def entries(at: Shape) -> list[str]:
         settings = rung.defaults | others
-        return [launch.entry for launch in rung.plan(Problem.of(at), settings, ladder.SIMULATED)]
+        try:
+            launches = rung.plan(Problem.of(at), settings, ladder.SIMULATED)
+        except ladder.IllegalSetting:  # of a shape that it does not take
+            return []
+        return [launch.entry for launch in launches]
 
     every = shapes_of(rung, others)
     return tuple(other for other in every if entries(other) == entries(shape)) or every

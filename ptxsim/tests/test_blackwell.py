@@ -364,6 +364,7 @@ def test_two_sms_multiply_what_both_have_loaded():
         ("wait(full + stage, step / 2 % 2);", "", "read of a copy in flight"),
         ('"r"(place(&done)), "h"((short)3)', '"r"(place(&done)), "h"((short)1)', "deadlock"),
         ("    wait(&done, 0);", "", "tensor memory race"),
+        ("    if (warp == 0) {", "    if (warp == 0 && rank == 0) {", "deadlock"),
     ],
 )
 def test_mistakes_of_two_sms_are_found(old, new, kind):

@@ -18,14 +18,16 @@ KERNEL = """__global__ void scale(float* x, float factor, int n)
 """
 PROGRAM = rf"""#include <stdio.h>
 #include <vector>
+#include <float.h>
 #include "cuda_runtime.h"
 using namespace std;
 #define CHECK(call) do {{ if (call) printf("%s {{\n", #call); }} while (0)
-__constant__ float weights[2] = {{1.0f, 2.0f}};
+__constant__ float weights[2] = {{1.0f, FLT_MAX}};
+__constant__ uint32_t most = UINT_MAX;
 const int ONE = 1;
 static const char* title = "a }}";
 vector<int> sizes = {{1, 2}};
-struct Pair {{ int a; int b() const {{ return a; }} }};
+struct alignas(8) Pair {{ int a; int b() const {{ return a; }} }};
 namespace inner {{
 template <typename T> __device__ T same(T x) {{ return x * ONE; }}
 void report(int n) {{ if (n) {{ printf("}}"); }} }}
@@ -53,14 +55,32 @@ def test_a_whole_program_keeps_its_device_code_and_its_lines():
     code, options = device_code(PROGRAM)
     assert options == ("-default-device",)
     assert code.count("\n") == PROGRAM.count("\n")
-    for kept in (KERNEL.strip(), "float weights[2]", "ONE = 1", "struct Pair", "T same(T x)"):
+    for kept in (
+        KERNEL.strip(),
+        "float weights[2]",
+        "ONE = 1",
+        "struct alignas(8) Pair",
+        "T same(T x)",
+    ):
         assert kept in code
-    for gone in ("include", "using", "main", "title", "sizes", "report", "<<<"):
+    for gone in ("using", "main", "title", "sizes", "report", "<<<"):
         assert gone not in code.replace("// ", "")
     assert device_code(KERNEL) == (KERNEL, ())
     assert device_code(f"// as main() does\n{KERNEL}")[1] == ()
     shape = "(100 + 127) / 128, 128"
     assert launches(PROGRAM) == [(PROGRAM[: PROGRAM.index("<<<")].count("\n") + 1, "scale", shape)]
+
+
+def test_host_functions_and_unknown_headers_of_its_headers_are_set_aside(tmp_path):
+    helper = (
+        "#include <sys/unheard_of.h>\nvoid report() { open_a_file(); }\n__constant__ int ONE = 1;"
+    )
+    (tmp_path / "helper.h").write_text(helper)
+    path = tmp_path / "program.cu"
+    path.write_text(f'#include "helper.h"\n{PROGRAM.replace("const int ONE = 1;", "")}')
+    x = np.ones(100, np.float32)
+    ptxsim.launch(path, "scale", 1, 128, [x, 2.0, 100])
+    assert (x == 2).all()
 
 
 def test_a_program_is_launched_as_it_is():

@@ -1,5 +1,6 @@
 """What a launch refuses, and that the arrays are then as they were."""
 
+import json
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import ptxsim
-from ptxsim import LaunchError, machine
+from ptxsim import LaunchError, machine, testing
 from ptxsim.compile import nvrtc
 
 SOURCE = """
@@ -472,6 +473,21 @@ def test_headers_are_found_beside_the_file_and_findings_name_their_lines(project
     assert "'add', line 3 (helper.h, line 2): x[32] of 32 elements" in str(run.findings[0])
 
 
+def test_a_finding_in_a_kernel_of_a_header_names_the_header(tmp_path):
+    (tmp_path / "kernels.h").write_text(
+        'extern "C" __global__ void add(float* x) {\n    x[threadIdx.x + 1] = 1;\n}\n'
+    )
+    (tmp_path / "all.cu").write_text("#include <kernels.h>\n")
+    folder = f"-I{tmp_path}"
+    run = ptxsim.launch(tmp_path / "all.cu", "add", 1, 32, [ones(32)], options=(folder,))
+    assert run.findings[0].place == ("kernels.h", 2)
+    assert "in kernel 'add', kernels.h, line 2: " in str(run.findings[0])
+    (sarif,) = json.loads(testing.as_sarif(run.findings, tmp_path / "all.cu"))["runs"]
+    place = sarif["results"][0]["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"]["uri"] == (tmp_path / "kernels.h").as_posix()
+    assert place["region"]["startLine"] == 2
+
+
 def test_a_header_that_changed_is_compiled_anew(project):
     x, y = ones(128), ones(32)
     ptxsim.launch(project, "add", 1, 32, [x, y])
@@ -485,11 +501,14 @@ def test_a_header_that_changed_is_compiled_anew(project):
     assert (y == 6).all()
 
 
+@pytest.mark.parametrize("quotes", ['""', "<>"])
 def test_what_is_compiled_is_kept_for_others_by_all_that_it_is_made_of(
-    project, tmp_path, monkeypatch
+    project, tmp_path, monkeypatch, quotes
 ):
-    monkeypatch.setenv(nvrtc.KEPT, str(tmp_path))
+    kept = tmp_path / "new" / "kept"
+    monkeypatch.setenv(nvrtc.KEPT, str(kept))
     text, folder = project.read_text(), f"-I{project.parent}"
+    text = text.replace('"helper.h"', f"{quotes[0]}helper.h{quotes[1]}")
     program = nvrtc.compile_anew(text, "add.cu", options=(folder,))
     assert program.ptx and program.cubin and "registers" in program.log
     compiled = []
@@ -504,6 +523,10 @@ def test_what_is_compiled_is_kept_for_others_by_all_that_it_is_made_of(
     header.write_text(header.read_text().replace("64", "5"))
     nvrtc.compile_anew(text, "add.cu", options=(folder,))
     assert len(compiled) == 4
+    for path in kept.iterdir():
+        path.write_bytes(path.read_bytes()[:-9])
+    nvrtc.compile_anew(text, "add.cu", options=(folder,))
+    assert len(compiled) == 5
 
 
 def test_an_error_in_a_header_names_the_header(project):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ptxsim import arithmetic
-from ptxsim.arithmetic import compiled, multiply_add
+from ptxsim.arithmetic import compiled, halves, multiply_add
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN
 from ptxsim.arithmetic.float32 import flush
 from ptxsim.arithmetic.multiply_add import Magnitudes
@@ -137,3 +137,25 @@ def test_what_was_compiled_once_is_loaded_by_the_next_process():
     command = [sys.executable, "-c", program]
     outputs = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]
     assert outputs[1] == "1 0\n", outputs
+
+
+@pytest.mark.parametrize("name", ["f16", "bf16"])
+@pytest.mark.parametrize("kept", [0xFFFF, 0xBFFF, 0xBBFF, 0x83FF, 0x80FF])  # fewer exponents
+def test_sixteen_bits_are_those_of_numpy(name, kept, monkeypatch):
+    random, infinity = np.random.default_rng(2), halves.INFINITY[name]
+    a, b, c = (random.integers(0, 1 << 16, (3, COUNT)) & kept).astype(np.uint16)
+    a, b, c = (np.where(x & infinity == infinity, x ^ infinity, x) for x in (a, b, c))
+    with np.errstate(all="ignore"):
+        c[::5] = halves.multiply(a, b, name, False, None)[::5] ^ halves.SIGN  # nothing is left
+    for operation, given in (
+        (halves.multiply_add, (a, b, c)), (halves.add, (a, b)), (halves.multiply, (a, b)),
+        (halves.multiply, (a, a[0])),
+    ):  # fmt: skip
+        results = []
+        for worth_it in (float("inf"), 0):
+            monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
+            with np.errstate(all="ignore"):
+                results.append(operation(*given, name, False, None))
+        np.testing.assert_array_equal(*results)
+    factor, addend = (x & 0x3FFF | 0x3000 for x in (a, c))  # of moderate size
+    assert halves._in_machine_code(factor, factor, addend, name) is not None

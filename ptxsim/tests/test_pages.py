@@ -17,10 +17,16 @@ def test_the_examples_run(name):
     assert done.attempted > 5 and done.failed == 0
 
 
-def test_the_test_file_of_the_page_on_testing_passes(tmp_path):
-    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("name", "passed"), [("README.md", "1 passed"), ("docs/testing.md", "5 passed")]
+)
+def test_the_test_file_of_the_page_passes(name, passed, tmp_path):
+    page = (ROOT / name).read_text(encoding="utf-8")
     (file,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    (tmp_path / "test_row_sums.py").write_text(file, encoding="utf-8")
+    above = [e.source for e in doctest.DocTestParser().get_examples(page) if " = " in e.source]
+    (tmp_path / "test_page.py").write_text(
+        "".join(["import numpy as np\nimport ptxsim\n", *above, file])
+    )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-    assert done.returncode == 0 and "5 passed" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == 0 and passed in done.stdout, done.stdout + done.stderr

@@ -147,18 +147,16 @@ def _off(case: Case, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 # ---- the record ----------------------------------------------------------------------------------
 
-OVER_K = ("normal", "uniform")  # data of which K varies
-
 
 def cases() -> list[Case]:
-    """All ways and data at DEPTH, by promotion; and those of OVER_K at other K."""
+    """All ways and data at DEPTH, by promotion; and at other K as kernels promote, and never."""
     by_promotion = [(way, promote) for way in WAYS for promote in INTERVALS]
     chosen = [(way, promote) for way in WAYS for promote in (PROMOTE[way], 0)]
     others = [(way, 0) for way in OTHERS]
     at_depth = [Case(*how, data, DEPTH) for data in DATA for how in (*by_promotion, *others)]
     over_k = [
         Case(*how, data, k)
-        for data in OVER_K for how in (*chosen, *others) for k in DEPTHS if k != DEPTH
+        for data in DATA for how in (*chosen, *others) for k in DEPTHS if k != DEPTH
     ]  # fmt: skip
     return at_depth + over_k
 

@@ -7,14 +7,7 @@ from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, operations, ops
 from gemmlab.lessons.emulated_fp32.model import STAGE_K, WAYS, Way
 from gemmlab.lessons.emulated_fp32.splits import precision_of
-from gemmlab.lessons.tma_wgmma.rung import (
-    ARCH,
-    BARRIER_BYTES,
-    GROUP_ROWS,
-    GROUP_THREADS,
-    ROW_BYTES,
-    clusters_for,
-)
+from gemmlab.lessons.tma_wgmma import rung as hopper
 
 TILE = 128  # rows and columns of C that a block computes
 CLUSTER = 2  # blocks, whose tiles lie below one another
@@ -30,13 +23,13 @@ def _way(s: Settings) -> Way:
 
 def _tile_bytes(s: Settings) -> int:
     """All parts of a tile of A, or of B, and of a stage along K."""
-    return _way(s).parts * TILE * ROW_BYTES
+    return _way(s).parts * TILE * hopper.ROW_BYTES
 
 
 def _shared_bytes(s: Settings) -> int:
     """Stages, and two mbarriers each."""
     stages = 2 if _way(s).parts == 3 else 3
-    return stages * (2 * _tile_bytes(s) + 2 * BARRIER_BYTES)
+    return stages * (2 * _tile_bytes(s) + 2 * hopper.BARRIER_BYTES)
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
@@ -53,7 +46,8 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     blocks = (down + across) * (TILE // SPLIT_LINES)
     along_k = 1 if _way(s).scales else max(1, min(k_tiles, WAVES * target.sm_count // blocks))
     tiles = ceil_div(down, CLUSTER) * across
-    clusters = clusters_for(tiles, target.sm_count, CLUSTER)
+    clusters = hopper.clusters_for(tiles, target.sm_count, CLUSTER)
+    threads = hopper.GROUP_THREADS * (TILE // hopper.GROUP_ROWS + 1)
     return [
         Launch(
             "split", (blocks, along_k, 1), (SPLIT_THREADS[_way(s).scales], 1, 1),
@@ -62,7 +56,7 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
         ),
         Launch(
             "emulated_fp32", (clusters * CLUSTER, 1, 1),
-            (GROUP_THREADS * (TILE // GROUP_ROWS + 1), 1, 1), _shared_bytes(s), (CLUSTER, 1, 1),
+            (threads, 1, 1), _shared_bytes(s), (CLUSTER, 1, 1),
             (parts_a, parts_b, *exponents, "C", "lost", "M", "N", "K", "ldc", "alpha", "beta"),
             early=True,
         ),
@@ -94,7 +88,7 @@ EMULATED = Rung(
     plan=_plan,
     constraints=(),
     model_bytes=_bytes,
-    needs_arch=lambda s: ARCH,
+    needs_arch=lambda s: hopper.ARCH,
     precision=precision_of(0, 128),
     by_type=lambda s: precision_of(s["WAY"], s["PROMOTE"]),
     ops=ops,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cache
 
 import ipywidgets
@@ -48,11 +49,7 @@ class ErrorSliders(ipywidgets.VBox):
 
 @cache
 def _row(case: Case) -> dict:
-    largest, rms = errors.errors(case)
-    return {
-        "way": case.way, "promote": case.promote, "data": case.data, "k": case.k,
-        "largest": largest, "rms": rms,
-    }  # fmt: skip
+    return asdict(case) | dict(zip(("largest", "rms"), errors.errors(case), strict=True))
 
 
 def _slider(name: str, options: list, value) -> ipywidgets.SelectionSlider:

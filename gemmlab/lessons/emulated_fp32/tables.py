@@ -1,10 +1,15 @@
-"""What parts leave out of a number, and where the error of a product comes from."""
+"""What parts leave out of a number, where the error of a product comes from, and its speed."""
+
+from itertools import product
 
 import numpy as np
 import pandas
 
 from gemmlab.lessons.emulated_fp32 import errors, model
-from gemmlab.lessons.emulated_fp32.errors import WAYS, Case
+from gemmlab.lessons.emulated_fp32.errors import DEPTH, PROMOTE, SGEMM, WAYS, Case
+from gemmlab.lessons.emulated_fp32.measure import PAIRS, SPEEDS
+from gemmlab.records import best_by_shape
+from gemmlab.records.best_by_shape import BURST, IN_TURN
 
 EVERY = 25  # of the numbers from 1 to 2, how many there are to one that is split
 
@@ -20,7 +25,7 @@ def left_by_parts() -> pandas.DataFrame:
     return pandas.DataFrame(columns).rename_axis("parts")
 
 
-def account(way: str, promote: int, data: str, k: int = errors.DEPTH) -> pandas.Series:
+def account(way: str, promote: int, data: str, k: int = DEPTH) -> pandas.Series:
     """Root mean squares of what each step adds to the error, as shares of |A| |B|.
 
     What the parts leave out, the products that are not computed, the sums of the largest parts
@@ -51,7 +56,41 @@ def _values(X: np.ndarray, way: int) -> list[np.ndarray]:
     return [part * model.WAYS[way].step ** i * scales for i, part in enumerate(parts)]
 
 
-def rms(way: str, promote: int, data: str, k: int = errors.DEPTH) -> float:
-    """The recorded error. Raises NoRecord, StaleRecord."""
-    table = errors.ERRORS.read().set_index(["way", "promote", "data", "k"])
-    return float(table.loc[(way, promote, data, k), "rms"])
+# ---- speed ---------------------------------------------------------------------------------------
+
+SUMMIT = "22_fp32_summit"
+
+
+def speeds() -> pandas.DataFrame:
+    """Recorded rows of 22 and of each way at squares of PAIRS, splitting included.
+
+    step: SUMMIT or one of WAYS. way: as best_by_shape has it. times: as fast as cuBLAS SGEMM.
+    Raises NoRecord, StaleRecord.
+    """
+    fma = best_by_shape.tuned(SUMMIT).query("m == n == k and m in @PAIRS").assign(step=SUMMIT)
+    rows = pandas.concat([fma, SPEEDS.read()], ignore_index=True)
+    return rows.assign(times=rows["pct_cublas"] / 100)
+
+
+def largest_errors() -> pandas.DataFrame:
+    """At DEPTH, as shares of |A| |B|: a column for each way, and SUMMIT for one FMA after the
+    other, as 22 and SGEMM add; a row for each kind of data. Raises NoRecord, StaleRecord."""
+    table = errors.ERRORS.read()
+    at = table[table["k"] == DEPTH].set_index(["way", "promote"])
+    promoted = {SUMMIT: (SGEMM, 0)} | {way: (way, PROMOTE[way]) for way in WAYS}
+    of = {name: at.loc[[how]].set_index("data")["largest"] for name, how in promoted.items()}
+    return pandas.DataFrame(of)
+
+
+def both_ways() -> pandas.DataFrame:
+    """FP32 by its own units and by tensor cores, as texts: TFLOP/s, times as fast as cuBLAS, and
+    the largest error, on normal data and as a multiple of SGEMM's. Raises what both tables do."""
+    rows, wrong = speeds().set_index(["m", "way", "step"]).sort_index(), largest_errors()
+    relative = wrong.div(wrong[SUMMIT], axis=0).map("{:.2f}".format)
+    columns = {"TFLOP/s at 8192³": rows["tflops"][8192, IN_TURN].map("{:.1f}".format)}
+    for m, way in product(PAIRS, (IN_TURN, BURST)):
+        name = f"× cuBLAS at {m}³" if way == IN_TURN else f"rested, {m}³"
+        columns[name] = rows["times"][m, way].map("{:.2f}".format)
+    columns["error"] = wrong.loc["normal"].map("{:.1e}".format)
+    columns["× SGEMM's"] = relative.agg(lambda of: " to ".join(dict.fromkeys((min(of), max(of)))))
+    return pandas.DataFrame(columns).loc[[SUMMIT, *WAYS]].fillna("").rename_axis("FP32")

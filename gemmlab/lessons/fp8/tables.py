@@ -338,13 +338,3 @@ def types_beside_libraries() -> str:
     return "\n".join(
         [*lines, "", f"INT8: TOPS. {source}; medians, in turn with the library. {EARLY}"]
     )
-
-
-def types_sentence() -> str:
-    """The same at 4096³ in a sentence: each beside what NVIDIA's library takes. Raises NoRecord."""
-    shares = []
-    for name, step, column, _ in (KERNELS[0], KERNELS[1], KERNELS[3]):
-        rows = types.fastest(name).set_index(["M×N×K", "kernel"])
-        library = "cuBLAS" if name == "tf32" else "cuBLASLt"
-        shares.append(f"{rows[column][SHAPES[0], step]:.1f} % of {library} in {step}")
-    return f"At 4096³ it reaches {style.listed(shares)}."

@@ -171,6 +171,15 @@ def of_a_copy(table: pandas.DataFrame) -> pandas.DataFrame:
 SHOWN = ("4 of 8192", "8 of 4096", "128 of 1 to 64", "64 masked, 192 of 256")
 
 
+def on_the_ladder() -> tuple[dict, str]:
+    """The first of SHOWN beside cuBLAS's calls, one after the other, and its shape."""
+    rows = fastest(TABLE.read()).query("case == @SHOWN[0]").set_index("way")
+    ours = rows.loc[RUNG]
+    row = {**ours, "pct_cublas": 100 * rows.loc[LOOP, "us"] / ours["us"]}
+    height = ours["rows"] // ours["products"]
+    return row, f" at {ours['products']} × {height}×{ours['n']}×{ours['k']}"
+
+
 def groups_beside_libraries() -> str:
     """Grouped products as a Markdown table. Raises NoRecord."""
     table = TABLE.read()

@@ -66,16 +66,6 @@ def _run(macros: Settings, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, ..
     return of_a, of_b, of_c
 
 
-def in_a_square(held: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Of 16 bits, for gl.plots.fragments: row * 16 + column, int (32, 8) for "A", "B", "C"."""
-    numbers_of = {}
-    for name, places in held.items():
-        inside = places[..., 1] < ROWS
-        numbers = places[..., 0] * ROWS + places[..., 1]
-        numbers_of[name] = np.array([row[mask] for row, mask in zip(numbers, inside, strict=True)])
-    return numbers_of
-
-
 def holder_of_c(row: int, column: int) -> tuple[int, int]:
     """The lane that holds an element of a warp's part of C in FP16, and 0 to 3 for c[0] to c[3]."""
     held = by_mma()["C"]

@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(as_json(run.findings))
     else:
         for finding in run.findings:
-            print(f"{options.file}:{finding.line}: {finding}")
+            header, line = finding.place
+            print(f"{header or options.file}:{line}: {finding}")
         lines = ", ".join(map(str, run.unexecuted))
         print(
             f"{len(run.findings)} findings" + (f"; never executed: lines {lines}" if lines else "")

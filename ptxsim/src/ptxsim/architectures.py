@@ -48,18 +48,23 @@ LIMITS = {
     "sm_80": SmLimits(2048, 32, 164 * 1024, fp32_lanes=64),
     "sm_86": SmLimits(1536, 16, 100 * 1024),
     "sm_87": SmLimits(1536, 16, 164 * 1024),
+    "sm_88": SmLimits(1536, 16, 100 * 1024),
     "sm_89": SmLimits(1536, 24, 100 * 1024),
     "sm_90": SmLimits(2048, 32, 228 * 1024),
     "sm_100": SmLimits(2048, 32, 228 * 1024),
     "sm_103": SmLimits(2048, 32, 228 * 1024),
+    "sm_110": SmLimits(1536, 24, 228 * 1024),
     "sm_120": SmLimits(1536, 24, 100 * 1024),
+    "sm_121": SmLimits(1536, 24, 100 * 1024),
 }
 
 # With instructions that no other has: sm_90a is sm_90 with wgmma, sm_100a is sm_100 with tcgen05.
 SPECIFIC = ("sm_90a", "sm_100a")
 
-# What NVRTC 13 and 12.9 both compile for.
-ARCHS = ("sm_90a", *(arch for arch in LIMITS if int(arch.removeprefix("sm_")) >= 75))
+# What NVRTC 13 and 12.9 both compile for, but for sm_121, which is sm_120 in all of this.
+ARCHS = (
+    "sm_90a", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120",
+)  # fmt: skip
 
 
 def base(arch: str) -> str:

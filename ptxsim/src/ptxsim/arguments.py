@@ -390,7 +390,7 @@ class Parameter:
 
 def of_kernel(text: str, entry: str, count: int, names: tuple[str, ...] = ()) -> list[Parameter]:
     """The `count` parameters of a kernel, called `names` if these are given."""
-    parameters = _of_source(text, entry)
+    parameters = of_source(text, entry)
     if len(parameters) != count:
         parameters = tuple(Parameter(f"argument {i}") for i in range(count))
     if len(names) == count:
@@ -408,7 +408,7 @@ def source_name(entry: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _of_source(text: str, entry: str) -> tuple[Parameter, ...]:
+def of_source(text: str, entry: str) -> tuple[Parameter, ...]:
     """As many as the source has; without types where it has several such kernels."""
     text = COMMENT.sub(" ", text)
     lists = _parameter_lists(text, source_name(entry))

@@ -41,16 +41,14 @@ ENDS_STRETCH = re.compile(
 )
 
 
+MAY_FUSE = "the assembler may fuse a product and a sum, which changes the last bits of results"
 # Options with which ptxas fuses nothing; -G does so without -dopt.
 NEVER_FUSED = re.compile(r"(?<!\S)(-G|--device-debug)(?!\S)(?!.*-dopt)|ptxas.*(-O0|-fmad=false)")
 
 
 @dataclass(frozen=True)
 class Note:
-    """In these source lines the simulator does not know whether the assembler fuses, and `why`.
-
-    The results may differ from those of a GPU in the last bits.
-    """
+    """In these source lines, or in all, results or counters may differ from a GPU's, and `why`."""
 
     kernel: str
     lines: tuple[int, ...]
@@ -58,11 +56,8 @@ class Note:
 
     def __str__(self):
         lines = ", ".join(map(str, self.lines))
-        return (
-            f"kernel '{self.kernel}', line{'s' * (len(self.lines) > 1)} {lines}: the assembler may "
-            "fuse a product and a sum, and results may differ from a GPU's in the last bits: "
-            f"{self.why}"
-        )
+        where = f", line{'s' * (len(self.lines) > 1)} {lines}" if lines else ""
+        return f"kernel '{self.kernel}'{where}: {self.why}"
 
 
 @dataclass(eq=False)
@@ -117,11 +112,12 @@ def contracted(kernel: Kernel) -> tuple[Kernel, tuple[Note, ...]]:
         fused += [(use, stretch) for use in _chosen(uses, unclear)]
     notes = []
     if unclear:
-        notes.append(Note(kernel.name, _lines(unclear), "the sum of two equal products"))
+        why = f"{MAY_FUSE}: the sum of two equal products"
+        notes.append(Note(kernel.name, lines_of(unclear), why))
     if fused and kernel.release not in KNOWN_RELEASES:
         known, sums = ", ".join(sorted(KNOWN_RELEASES)), [use.sum for use, _ in fused]
         why = f"its rule is known for NVRTC {known}, not for {kernel.release or 'this compiler'}"
-        notes.append(Note(kernel.name, _lines(sums), why))
+        notes.append(Note(kernel.name, lines_of(sums), f"{MAY_FUSE}: {why}"))
     return _rewritten(kernel, fused) if fused else kernel, tuple(notes)
 
 
@@ -130,7 +126,7 @@ def are_fused(options: tuple[str, ...]) -> bool:
     return not NEVER_FUSED.search(" ".join(options))
 
 
-def _lines(instructions: list[Instruction]) -> tuple[int, ...]:
+def lines_of(instructions: list[Instruction]) -> tuple[int, ...]:
     return tuple(sorted({instruction.line for instruction in instructions}))
 
 

@@ -1,4 +1,4 @@
-"""Whole .cu files: host functions and headers are set aside, and launches are read.
+"""Whole .cu files: host functions are set aside, and launches are read.
 
 NVRTC compiles device code alone. What it would refuse becomes blank, so lines keep their numbers.
 """
@@ -9,20 +9,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-# Headers of the host that files with a main() include; kernels use nothing of them but printf and
-# assert, which NVRTC knows without.
-HEADERS = (
-    "algorithm", "array", "chrono", "fstream", "functional", "iomanip", "iostream", "map", "memory",
-    "numeric", "random", "sstream", "stdexcept", "string", "string.h", "stdio.h", "stdlib.h",
-    "sys/time.h", "thread", "time.h", "unistd.h", "vector", "assert.h", "math.h", "float.h",
-    "cassert", "cfloat", "cmath", "cstdio", "cstdlib", "cstring", "ctime",
-    "cuda_runtime.h", "cuda_runtime_api.h", "cuda.h", "cublas_v2.h", "curand.h",
-    "cuda_profiler_api.h", "cudnn.h", "helper_cuda.h", "helper_functions.h",
-    "device_launch_parameters.h",
-)  # fmt: skip
-INCLUDE = re.compile(
-    rf"^[ \t]*#[ \t]*include[ \t]*[<\"](?:{'|'.join(map(re.escape, HEADERS))})[>\"]", re.M
-)
+PROGRAM = "-default-device"  # an option of NVRTC
 USING = re.compile(r"^[ \t]*using\s+(?:namespace\s+)?std\b[^;]*;", re.M)
 IS_WHOLE = re.compile(
     r"\bmain\s*\(|<<<|^[ \t]*#[ \t]*include[ \t]*<(?:c?stdio|iostream|vector)", re.M
@@ -37,25 +24,26 @@ PASSED_OVER = re.compile(
 ON_DEVICE = re.compile(r"\b(?:__global__|__device__|constexpr|__constant__|__shared__)\b")
 OPENS_SCOPE = re.compile(r'\bnamespace\b[^;(]*$|\bextern\s*"[^"]*"\s*$|\bextern\s*$')
 TYPE = re.compile(r"\b(?:struct|class|union|enum)\b[^()]*$")
+ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
 KEPT = re.compile(r"\s*(?:typedef|using|template|extern|namespace|static_assert|friend|$)")
 CONSTANT = re.compile(r"\s*(?:static\s+|inline\s+)*const\b[^*]*$")
 LAUNCH = re.compile(r"\b([A-Za-z_][\w:]*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
 
 
 def device_code(text: str, options: tuple[str, ...] = ()) -> tuple[str, tuple[str, ...]]:
-    """The text with blanks for host functions and headers, if it is a whole file, and the options.
+    """The text with blanks for host functions, if it is a whole file, and the options.
 
     What is left without a space, members of classes for example, is then code of the device.
     """
     if not IS_WHOLE.search(COMMENT.sub(" ", text)):
         return text, options
-    return _without_host(text), (*options, "-default-device")
+    return without_host(text), (*options, PROGRAM)
 
 
 @lru_cache(maxsize=64)
-def _without_host(text: str) -> str:
-    for pattern in (INCLUDE, USING):
-        text = pattern.sub(_blank, text)
+def without_host(text: str) -> str:
+    """The text with blanks for host functions."""
+    text = USING.sub(_blank, text)
     for begin, end in list(_of_host(PASSED_OVER.sub(_blank, text))):
         text = text[:begin] + _blank(text[begin:end]) + text[end:]
     return text
@@ -80,8 +68,9 @@ def _of_host(bare: str) -> Iterator[tuple[int, int]]:
     while sign := re.compile("[{};]").search(bare, position):
         position = sign.end()
         head = bare[begin : sign.start()]
-        declares, stays = head.partition("=")[0], ON_DEVICE.search(head)
         first = begin + len(head) - len(head.lstrip())
+        head = ALIGNMENT.sub(" ", head)
+        declares, stays = head.partition("=")[0], ON_DEVICE.search(head)
         if sign[0] == "{" and not OPENS_SCOPE.search(head):
             position = closing(bare, position, "{}") + 1
             if "(" not in declares or TYPE.search(head):  # ends at its semicolon

@@ -29,6 +29,7 @@ from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Finding, TooLong
 from ptxsim.memory.global_memory import Uninitialised
 from ptxsim.metrics import FMA_METRIC, LineCount, Totals
+from ptxsim.other_gpus import notes_for
 from ptxsim.ptx import KEPT_KERNELS
 from ptxsim.threads.layout import Triple
 
@@ -48,18 +49,22 @@ class Step:
     boxes: tuple[BoxCopy, ...]
 
 
+# Paths of CUDA's own headers: of a toolkit, a wheel, CuPy, and what is built into NVRTC.
+OF_CUDA = re.compile(r"/(?:cuda[^/]*|cu\d+)/(?:targets/[^/]+/)?include/|/_?cccl/|\b__nv_nvrtc")
+
+
 @dataclass
 class Run:
     """The result of a launch.
 
     `counters`: totals by Nsight Compute's metric names, and `lines`: the same traffic by source
-    line and array; both are empty without `count=True`. A name that the simulator does not
-    count raises a KeyError with the nearest names. `findings`: the kernel's mistakes, empty for
-    a correct kernel. `notes`: lines whose results may differ from a GPU's in the last bits; a
-    correct kernel may have notes, too. `unexecuted`: source lines with code that no thread
-    reached. `elapsed_s`: the time of the simulation, on the wall or in processor time,
-    whichever is less. `multiply_adds`: those of float32 units and tensor cores together, with
-    `count=True`.
+    line and array; both are empty without `count=True`. A name that the simulator does not count
+    raises a KeyError with the nearest names. `findings`: the kernel's mistakes, empty for a correct
+    kernel. `notes`: lines whose results may differ from a GPU's in the last bits, and what is not
+    known of another GPU than the H200; a correct kernel may have notes, too. `unexecuted`: source
+    lines with code that no thread reached. `elapsed_s`: the time of the simulation, on the wall or
+    in processor time, whichever is less. `multiply_adds`: those of float32 units and tensor cores
+    together, with `count=True`.
     """
 
     counters: Totals
@@ -171,6 +176,8 @@ def launch(
 ) -> Run:
     """Run the kernel `entry` of `source`, CUDA C++ text or the Path of a file.
 
+    `arch`: the architecture, such as "sm_80", by default an H200's. Its limits hold, and its tensor
+    cores' sums; what is not known of it is in `notes` of the result.
     Headers that a file includes in quotes are looked up in its own folder first. `grid`, `block`:
     the numbers of blocks, and of threads in a block, along x, y and z; 1 by default. `entry`: a
     name, with the arguments of a template if it is one, such as "scale<float, 4>". `by_symbol`:
@@ -205,6 +212,8 @@ def launch(
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)
+    if not re.search(rf"\b{re.escape(arguments.source_name(entry))}\s*\(", text):  # in a header
+        text = "\n".join(content for _, content in headers.included(text, options))
     declared = arguments.of_kernel(text, entry, len(kernel.parameters), tuple(names))
     return _run(
         kernel, declared, are_fused(options), entry, grid, block, args, arch, shared_bytes, cluster,
@@ -262,6 +271,7 @@ def _run(
         kernel, notes = contracted(kernel)
     for note in notes:
         warnings.warn(str(note), stacklevel=3)
+    notes += tuple(notes_for(kernel, arch, count))
     limits.check_limit(limit_s)
     grid = limits.shape("grid", grid, limits.MAX_GRID)
     block = limits.shape("block", block, limits.MAX_BLOCK)
@@ -374,19 +384,19 @@ def _compiled(
     program = nvrtc.translate_source(text, filename, arch=arch, options=options, names=names)
     if not program.ptx:
         raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
-    header_names = frozenset(name for name, _ in own_headers)
+    paths = frozenset(p for p in ptx.FILE.findall(program.ptx) if not OF_CUDA.search(p))
     with _collector_paused():
-        return ptx.parse(program.ptx, filename, header_names), program.lowered.get(expression, "")
+        return ptx.parse(program.ptx, filename, paths), program.lowered.get(expression, "")
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
     """The kernels of PTX, with the lines of the first file that it names, or its own."""
-    files = [PurePath(path).name for path in ptx.FILE.findall(text)]
-    if not files:
-        text, files = ptx.with_its_own_lines(text), [ptx.ITSELF]
+    paths = ptx.FILE.findall(text)
+    if not paths:
+        text, paths = ptx.with_its_own_lines(text), [ptx.ITSELF]
     with _collector_paused():
-        return ptx.parse(text, files[0], frozenset(files[1:]))
+        return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
 
 
 @lru_cache(maxsize=KEPT_KERNELS)

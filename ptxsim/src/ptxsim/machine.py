@@ -33,7 +33,7 @@ from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
 from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
-from ptxsim.ptx import Instruction, Kernel, Symbol, register_types
+from ptxsim.ptx import Instruction, Kernel, Symbol, lines_of, register_types
 from ptxsim.system_calls import FirstLines
 from ptxsim.tensor_cores.tensor_memory import TensorMemory
 from ptxsim.threads.barriers import Barriers
@@ -59,7 +59,8 @@ PLAIN = {
 class Finding:
     """A mistake of the kernel: its kind, its line, and the first lane that made it.
 
-    `line`: of the source; `header`: "helper.h, line 3", if the line calls code of a header.
+    `line`: of the source; `header`: "helper.h, line 3", if the line calls code of a header. `line`
+    is 0 for a kernel that is in a header itself.
     """
 
     kind: str  # "out-of-bounds read", "misaligned write", "divergent barrier", …
@@ -71,10 +72,16 @@ class Finding:
     lanes: int
     header: str = ""
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """The name of the header in which the instruction is, "" for none, and the line there."""
+        name, _, line = self.header.rpartition(", line ")
+        return (name, int(line)) if name else ("", self.line)
+
     def __str__(self):
-        within = f" ({self.header})" if self.header else ""
+        lines = lines_of(self.line, self.header)
         return (
-            f"{self.kind} in kernel '{self.kernel}', line {self.line}{within}: {self.what}, "
+            f"{self.kind} in kernel '{self.kernel}', {lines}: {self.what}, "
             f"by block {self.block}, thread {self.thread}"
             + (f" and {self.lanes - 1} more" if self.lanes > 1 else "")
         )

@@ -201,7 +201,7 @@ class Instruction:
 
     @property
     def where(self) -> str:
-        return _where(self.line, self.header)
+        return lines_of(self.line, self.header)
 
     @property
     def is_warp_barrier(self) -> bool:
@@ -323,6 +323,7 @@ def with_its_own_lines(ptx: str) -> str:
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
     """Every entry function of `ptx` by name; lines are those of `filename`, and of its `headers`.
 
+    `headers`: their paths, as the PTX has them.
     Each is read at its first look-up, which raises PtxError if something there cannot be read.
     """
     return _Module(ptx, filename, headers)
@@ -339,7 +340,7 @@ class _Module(Mapping):
         self._files = {
             number: name
             for number, path in files
-            if (name := PurePath(path).name) == filename or name in headers
+            if (name := PurePath(path).name) == filename or path in headers
         }
         self._filename = filename
         self._entries: dict[str, tuple[str, str, str]] = {}  # parameters, directives and body
@@ -459,7 +460,7 @@ class _Body:
             position = match.end()
 
     def _error(self, text: str) -> PtxError:
-        where = _where(self.line, self.header)
+        where = lines_of(self.line, self.header)
         return PtxError(f"kernel '{self.kernel.name}', {where}: not understood: {text}")
 
     def _locate(self, location: re.Match) -> None:
@@ -631,7 +632,7 @@ class _Body:
         match = CALL.fullmatch(text)
         if not match:
             raise self._error(text)
-        where = f"kernel '{self.kernel.name}', {_where(self.line, self.header)}: calls"
+        where = f"kernel '{self.kernel.name}', {lines_of(self.line, self.header)}: calls"
         name = match["name"]
         if match["prototype"] or name.startswith("%"):
             raise PtxError(f"{where} a function through a pointer, which the simulator cannot")
@@ -728,12 +729,13 @@ class _Body:
                 raise PtxError(f"kernel '{self.kernel.name}': no label for: {instruction.text}")
 
 
+def lines_of(line: int, header: str) -> str:
+    """As in "line 12 (helper.h, line 3)"; what has no line in the main file is in the header."""
+    return header if header and not line else f"line {line}" + (f" ({header})" if header else "")
+
+
 def _halves(name: str) -> list[str]:
     return [f"{name}@low", f"{name}@high"]
-
-
-def _where(line: int, header: str) -> str:
-    return f"line {line} ({header})" if header else f"line {line}"
 
 
 def _integer(text: str) -> int:

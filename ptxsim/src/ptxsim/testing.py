@@ -85,16 +85,19 @@ def as_json(findings: Iterable[Finding]) -> str:
 def as_sarif(findings: Sequence[Finding], file: str | Path) -> str:
     """SARIF 2.1.0, from which a code host annotates the lines of `file`, a path in its repository.
 
-    A finding in a header is at the line of the file that calls what stands there.
+    A finding in a header beside `file` is at its line there, in another header at the line of
+    `file` that calls what stands there.
     """
     rules: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         rules[finding.kind].append(finding)
-    place = Path(file).as_posix()
 
     def result(finding: Finding) -> dict[str, Any]:
-        region = {"startLine": max(1, finding.line)}
-        location = {"artifactLocation": {"uri": place}, "region": region}
+        header, line = finding.place
+        beside = Path(file).with_name(header or Path(file).name)
+        path, line = (beside, line) if beside.exists() else (Path(file), finding.line)
+        region = {"startLine": max(1, line)}
+        location = {"artifactLocation": {"uri": path.as_posix()}, "region": region}
         return {
             "ruleId": finding.kind, "level": "error", "message": {"text": str(finding)},
             "locations": [{"physicalLocation": location}],

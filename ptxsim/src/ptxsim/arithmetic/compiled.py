@@ -37,6 +37,14 @@ def fma_ftz(size: int):
     return _of(size, 1 if size < FEW else 2)
 
 
+def halves(name: str, size: int):
+    """A function (a, b, c, out) for a * b + c of uint16 patterns, "f16" or "bf16", or None.
+
+    It returns whether it could not: where numbers are infinite, or very large or small bfloat16.
+    """
+    return _of(size, 3 if name == "f16" else 4)
+
+
 def _of(size: int, which: int):
     global _done
     _done += size + A_CALL
@@ -79,13 +87,14 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """(fma, fma_ftz of few elements, fma_ftz in rows), or three None. Ctrl-C waits meanwhile."""
+    """(fma, fma_ftz of few elements, fma_ftz in rows, two of 16 bits), or None. Ctrl-C waits."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
         try:
             machine_code = loader.submit(import_module, MACHINE_CODE).result()
         except ImportError:  # numba is not there, or made for another NumPy
-            return None, None, None
+            return (None,) * 5
     in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
-    return machine_code.fma, machine_code.fma_ftz, in_rows
+    of_halves = machine_code.float16_fma, machine_code.bfloat16_fma
+    return machine_code.fma, machine_code.fma_ftz, in_rows, *of_halves

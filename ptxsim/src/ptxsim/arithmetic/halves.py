@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ptxsim.arithmetic import rounding, special_functions
+from ptxsim.arithmetic import compiled, rounding, special_functions
 
 f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
 
@@ -20,6 +20,8 @@ INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
 SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
 SIGN, MAGNITUDE = rounding.SIGN, u2(0x7FFF)
 NAN = rounding.NARROW_NAN
+ONE = {"f16": u2(0x3C00), "bf16": u2(0x3F80)}
+LEAST = 1 << 10  # numbers for which machine code is called
 PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
 
 SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
@@ -75,7 +77,8 @@ def pattern(value, name: str, ftz: bool = False, limit: str | None = None):
 
 def add(a, b, name, ftz, limit):
     if not (ftz or limit):
-        return _from_sum(_single(a, name) + _single(b, name), name)
+        bits = _in_machine_code(a, ONE[name], b, name)
+        return _from_sum(_single(a, name) + _single(b, name), name) if bits is None else bits
     return pattern(rounding.sum_to_odd(numbers(a, name, ftz), numbers(b, name, ftz)),
                    name, ftz, limit)  # fmt: skip
 
@@ -86,17 +89,31 @@ def subtract(a, b, name, ftz, limit):
 
 def multiply(a, b, name, ftz, limit):
     if not (ftz or limit):
-        return _from_sum(_single(a, name) * _single(b, name), name)
+        bits = _in_machine_code(a, b, SIGN, name)  # plus -0
+        return _from_sum(_single(a, name) * _single(b, name), name) if bits is None else bits
     return pattern(numbers(a, name, ftz) * numbers(b, name, ftz), name, ftz, limit)
 
 
 def multiply_add(a, b, c, name, ftz, limit):
     if not (ftz or limit):
+        if (bits := _in_machine_code(a, b, c, name)) is not None:
+            return bits
         if name == "f16":
             return _multiply_add_float16(a, b, c)
         return _multiply_add_bfloat16(a, b, c)
     a, b, c = (numbers(x, name, ftz) for x in (a, b, c))
     return pattern(rounding.sum_to_odd(a * b, c), name, ftz, limit)
+
+
+def _in_machine_code(a, b, c, name: str):
+    """a * b + c as bits, or None where there is no machine code for it."""
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
+    bits = np.empty(shape, u2)
+    function = compiled.halves(name, bits.size)
+    if function is None or bits.size < LEAST:
+        return None
+    given = (np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1) for x in (a, b, c))
+    return None if function(*given, bits.reshape(-1)) else bits
 
 
 # ---- without flags -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ its cache belongs to the values that a function encloses, too.
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float32, float64, njit, types, vectorize
+from numba import boolean, float32, float64, int32, njit, types, uint16, vectorize
 from numba.extending import intrinsic
 
 f4, f8, i4 = np.float32, np.float64, np.int32
@@ -15,6 +15,7 @@ f4, f8, i4 = np.float32, np.float64, np.int32
 SMALLEST = 2.0**-126
 ROUNDS_UP = SMALLEST - 2.0**-151  # from here on 24 bits are enough for SMALLEST
 ZERO = f4(0)
+HALVES = types.Array(uint16, 1, "C", readonly=True)
 FACTORS, SUMS = (types.Array(of, 4, "C", readonly=True) for of in (float64, float32))
 
 
@@ -74,3 +75,78 @@ def rows(a, b, c, out):
                 if strange:
                     return True
     return False
+
+
+# --- 16 bits --------------------------------------------------------------------------------------
+# The product of two is a float32, but of very large or small bfloat16. The sum with the third is
+# rounded to odd: its last bit is set where it is not exact. Then one rounding more is the only one.
+
+
+def _same_bits(context, builder, signature, given):
+    return builder.bitcast(given[0], context.get_value_type(signature.return_type))
+
+
+@intrinsic
+def bits_of(typing, x):
+    return int32(float32), _same_bits
+
+
+@intrinsic
+def number_of(typing, bits):
+    return float32(int32), _same_bits
+
+
+LEAST_PRODUCT, LARGEST = f4(2.0**-100), f4(2.0**127)
+SCALE, SMALLEST_HALF, HALF = f4(2.0**112), f4(2.0**-14), f4(0.5)
+HALF_BITS = i4(HALF.view(i4))
+TOO_LARGE = f4(65520)  # as a float16, it rounds to infinity
+
+
+@njit(inline="always")
+def to_odd(x, y, z):
+    """(x * y + z, 1 where the product may not be exact, or the sum is not finite)."""
+    product = x * y
+    total = product + z
+    part = total - product
+    error = (product - (total - part)) + (z - part)  # Knuth's TwoSum
+    bits = bits_of(total)
+    step = i4(1) if (error > ZERO) == (total > ZERO) else i4(-1)
+    bits += step * (i4(error != ZERO) & i4(bits & 1 == 0))
+    strange = i4(abs(product) < LEAST_PRODUCT) & i4(x != ZERO) & i4(y != ZERO)
+    return number_of(i4(bits)), strange | i4(not abs(total) < LARGEST)
+
+
+@njit([boolean(HALVES, HALVES, HALVES, uint16[::1])], cache=True, error_model="numpy")
+def float16_fma(a, b, c, out):
+    """a * b + c into `out`, all patterns of bits; True where a number is not finite."""
+    strange = i4(0)
+    for n in range(len(out)):
+        x, y, z = i4(a[n]), i4(b[n]), i4(c[n])
+        infinite = i4(x & 0x7C00 == 0x7C00) | i4(y & 0x7C00 == 0x7C00) | i4(z & 0x7C00 == 0x7C00)
+        left = number_of(i4((x & 0x7FFF) << 13 | (x & 0x8000) << 16)) * SCALE
+        right = number_of(i4((y & 0x7FFF) << 13 | (y & 0x8000) << 16)) * SCALE
+        addend = number_of(i4((z & 0x7FFF) << 13 | (z & 0x8000) << 16)) * SCALE
+        total, _ = to_odd(left, right, addend)
+        strange |= infinite
+        size = abs(total)
+        bits = bits_of(size)
+        normal = (bits + i4(0xFFF) + (bits >> 13 & 1) - i4(112 << 23)) >> 13
+        subnormal = bits_of(f4(size + HALF)) - HALF_BITS
+        kept = subnormal if size < SMALLEST_HALF else normal
+        kept = i4(0x7C00) if size >= TOO_LARGE else kept
+        out[n] = kept | (bits_of(total) >> 16 & 0x8000)
+    return strange != 0
+
+
+@njit([boolean(HALVES, HALVES, HALVES, uint16[::1])], cache=True, error_model="numpy")
+def bfloat16_fma(a, b, c, out):
+    """As float16_fma; True, too, for a product that is not a float32."""
+    strange = i4(0)
+    for n in range(len(out)):
+        left = number_of(i4(i4(a[n]) << 16))
+        right = number_of(i4(i4(b[n]) << 16))
+        total, wrong = to_odd(left, right, number_of(i4(i4(c[n]) << 16)))
+        strange |= wrong
+        bits = bits_of(total)
+        out[n] = (bits + i4(0x7FFF) + (bits >> 16 & 1)) >> 16
+    return strange != 0

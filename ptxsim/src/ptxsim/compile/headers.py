@@ -24,6 +24,34 @@ INSTALL = (
     "nvidia-cuda-runtime, or set CUDA_PATH to a CUDA toolkit"
 )
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.M)
+ANY_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.M)
+# Of the host, from which kernels use nothing but printf and assert, which NVRTC knows without ...
+HOST = (
+    "algorithm", "array", "chrono", "fstream", "functional", "iomanip", "iostream", "map", "memory",
+    "numeric", "random", "sstream", "stdexcept", "string", "string.h", "stdio.h", "stdlib.h",
+    "sys/time.h", "thread", "time.h", "unistd.h", "vector", "assert.h", "math.h", "float.h",
+    "cassert", "cfloat", "cmath", "cstdio", "cstdlib", "cstring", "ctime", "climits", "limits.h",
+    "iterator", "queue", "set", "unordered_map", "mutex", "exception", "cctype", "ctype.h",
+    "cstdarg", "stdarg.h", "complex", "filesystem", "dirent.h", "errno.h", "fcntl.h", "sys/mman.h",
+    "sys/types.h", "sys/stat.h", "cublas_v2.h", "cublasLt.h", "curand.h", "cudnn.h", "mpi.h",
+    "nccl.h", "omp.h", "helper_cuda.h", "helper_functions.h", "helper_timer.h",
+    "cstdint", "stdint.h", "inttypes.h",
+)  # fmt: skip
+OF_HOST = "".join(  # ... and these types and constants
+    f"typedef signed {kind} int{bits}_t; typedef unsigned {kind} uint{bits}_t;\n"
+    for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
+)
+OF_HOST += "".join(
+    f"#ifndef {name}\n#define {name} {value}\n#endif\n"
+    for name, value in (
+        ("INFINITY", "__int_as_float(0x7f800000)"), ("NAN", "__int_as_float(0x7fffffff)"),
+        ("FLT_MAX", "3.40282347e+38f"), ("FLT_MIN", "1.17549435e-38f"),
+        ("FLT_EPSILON", "1.1920929e-7f"), ("DBL_MAX", "1.7976931348623157e+308"),
+        ("DBL_MIN", "2.2250738585072014e-308"), ("DBL_EPSILON", "2.220446049250313e-16"),
+        ("M_PI", "3.14159265358979323846"), ("INT_MAX", "2147483647"),
+        ("INT_MIN", "(-2147483647 - 1)"), ("UINT_MAX", "4294967295u"), ("CHAR_BIT", "8"),
+    )
+)  # fmt: skip
 FOLDER = re.compile(r"(?:-I|--include-path=)(.+)")  # among the options of NVRTC
 
 
@@ -69,27 +97,45 @@ def _places() -> Iterator[Path]:
         yield from sorted(Path(packages).glob("nvidia/*/include"))
 
 
-def included(source: str, options: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-    """(name, text) of each file that the source includes in quotes, also indirectly, if found."""
+def included(
+    source: str, options: tuple[str, ...], form: re.Pattern = INCLUDE
+) -> tuple[tuple[str, str], ...]:
+    """(name, text) of each file that the source includes in quotes, also indirectly, if found.
+
+    The name is as it is written there. `form`: ANY_INCLUDE for those in angle brackets too.
+    """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
-    texts: dict[Path, str] = {}
+    texts: dict[tuple[Path, str], str] = {}
 
     def look(names: list[str], beside: list[Path]) -> None:
         for name in names:
             path = next((p for f in (*beside, *folders) if (p := f / name).is_file()), None)
-            if path is not None and path not in texts:
+            if path is not None and (path, name) not in texts:
                 status = path.stat()
-                texts[path], further = _read(path, status.st_mtime_ns, status.st_size)
+                texts[path, name], further = _read(path, status.st_mtime_ns, status.st_size, form)
                 look(further, [path.parent])
 
-    look(INCLUDE.findall(source), [])
-    return tuple((path.name, text) for path, text in texts.items())
+    look(form.findall(source), [])
+    return tuple((name, text) for (_, name), text in texts.items())
 
 
 @lru_cache(maxsize=1024)
-def _read(path: Path, modified_ns: int, size: int) -> tuple[str, list[str]]:
+def _read(path: Path, modified_ns: int, size: int, form: re.Pattern) -> tuple[str, list[str]]:
     text = path.read_text(encoding="utf-8", errors="replace")
-    return text, INCLUDE.findall(text)
+    return text, form.findall(text)
+
+
+def of_host(options: tuple[str, ...]) -> dict[str, str]:
+    """name -> text for NVRTC of the host's headers that are in no folder of `options`.
+
+    They may be included by other headers, such as cuda.h. Those of the CUDA samples never count.
+    """
+    folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
+    return {
+        name: OF_HOST
+        for name in HOST
+        if name.startswith("helper_") or not any((folder / name).is_file() for folder in folders)
+    }
 
 
 def is_name_of_file(source: str) -> bool:

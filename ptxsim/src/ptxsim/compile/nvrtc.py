@@ -19,7 +19,7 @@ import sys
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate
@@ -27,12 +27,15 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ptxsim.compile import headers
+from ptxsim.host_code import PROGRAM, without_host
 
 # What CuPy adds to every RawModule: float32 subnormals count as zero. Compiling the same way is
 # what makes a simulated result equal to the GPU's, bit for bit.
 COMMON_OPTIONS = ("-ftz=true", "-lineinfo", "-std=c++17")
 
-KEPT = "PTXSIM_COMPILED"  # names a folder, in which what NVRTC makes is kept for other processes
+# Names the folder in which what NVRTC makes is kept for other processes; empty for none.
+KEPT = "PTXSIM_COMPILED"
+KEPT_IN = Path("~", ".cache", "ptxsim")  # where the variable is not set
 
 CONTEXT_LINES = 2
 
@@ -56,6 +59,7 @@ MISSING = f"NVRTC, the compiler of CUDA C++, cannot be loaded: {INSTALL}"
 MISSING_HEADERS = (
     f"CUDA's headers {' and '.join(headers.NEEDED)} are not both here: {headers.INSTALL}."
 )
+MISSING_FILE = re.compile(r'cannot open source file "(?!cuda/|nv/|cccl/)([^"]+)"')
 # A header of CUDA's C++ library that the compiler did not find.
 CORE_LIBRARY = re.compile(r'cannot open source file "(cuda|nv)/')
 MISSING_CORE_LIBRARY = (
@@ -407,24 +411,52 @@ class Library:
 
     def compile(self, source: str, filename: str, names: tuple, options: tuple) -> Program:
         """A Program, with the instances of `names`. Raises NvrtcError, which has the log."""
-        if not (folder := os.environ.get(KEPT)):
+        if not (folder := os.environ.get(KEPT, str(KEPT_IN))):
             return self._compile(source, filename, names, options)
         made_of = self.version(), source, filename, names, options
-        content = repr((*made_of, headers.included(source, options)))
-        path = Path(folder, hashlib.sha256(content.encode()).hexdigest())
-        if path.exists():
+        content = repr((*made_of, headers.included(source, options, headers.ANY_INCLUDE)))
+        path = Path(folder, hashlib.sha256(content.encode()).hexdigest()).expanduser()
+        with suppress(OSError, zlib.error, EOFError, ValueError, TypeError):  # not there, or cut
             return Program(*marshal.loads(zlib.decompress(path.read_bytes())))
         made = self._compile(source, filename, names, options)
         part = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")  # nobody reads half
-        part.write_bytes(zlib.compress(marshal.dumps((*vars(made).values(),)), 1))
-        part.replace(path)
+        with suppress(OSError):  # a full disk, or a home that cannot be written to
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(zlib.compress(marshal.dumps((*vars(made).values(),)), 1))
+            part.replace(path)
         return made
 
     def _compile(self, source: str, filename: str, names: Sequence, options: Sequence) -> Program:
+        of_host = headers.of_host(tuple(options))
+        files: Sequence[tuple[str, str]] = ()
+        if PROGRAM in options:
+            given = tuple(option for option in options if option not in header_options())
+            files = headers.included(source, given, headers.ANY_INCLUDE)
+        while True:
+            try:
+                return self._compile_with(of_host, source, filename, names, options)
+            except NvrtcError as error:
+                if PROGRAM not in options:
+                    raise
+                more = dict.fromkeys(MISSING_FILE.findall(error.log), "")
+                more |= {name: without_host(text) for name, text in files}
+                if more.keys() <= of_host.keys():
+                    raise
+                of_host = more | of_host
+
+    def _compile_with(
+        self, of_host: dict[str, str], source: str, filename: str, names: Sequence,
+        options: Sequence,
+    ) -> Program:  # fmt: skip
+        """`of_host`: texts of headers by the names by which they are included."""
         program = ctypes.c_void_p()
+        texts, called = (
+            (ctypes.c_char_p * len(of_host))(*map(str.encode, part))
+            for part in (of_host.values(), of_host)
+        )
         self._call(
             "nvrtcCreateProgram", ctypes.byref(program), source.encode(), filename.encode(),
-            0, None, None,
+            len(of_host), texts, called,
         )  # fmt: skip
         try:
             for name in names:

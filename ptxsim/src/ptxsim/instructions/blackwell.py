@@ -55,11 +55,11 @@ def _shared(w, address, space) -> tuple[str, str]:
 
 
 def _allocate(w, instruction, parts, target, columns):
-    _, rest = _group(parts)
+    ctas, rest = _group(parts)
     if set(rest) - {"shared::cta"} != {"sync", "aligned", "b32"}:
         raise Unknown
     space, place = _shared(w, target, "shared::cta" in rest)
-    call = f"{instruction.index}, {space!r}, {place}, {w.value(columns, SIGNED[4])}"
+    call = f"{instruction.index}, {ctas}, {space!r}, {place}, {w.value(columns, SIGNED[4])}"
     w.lines.append(f"lanes.tensor_memory.allocate({call}, {w.mask(instruction)})")
 
 

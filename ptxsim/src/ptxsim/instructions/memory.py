@@ -51,10 +51,14 @@ def _load_parameter(w, instruction, target, address):
             for at in range(0, len(items(target)) * dtype.itemsize, dtype.itemsize)
         )
         w.assign_all(target, f"{', '.join(members)},", dtype, instruction)
-    elif address.offset or TYPE_BYTES[declared] != dtype.itemsize:
+    elif address.offset + dtype.itemsize > TYPE_BYTES[declared] or isinstance(target, Vector):
         raise Unknown
     else:
-        text = f"lanes.parameters[{address.base.name!r}].view({w.dtype(dtype)})"
+        text = f"lanes.parameters[{address.base.name!r}]"
+        if dtype.itemsize < TYPE_BYTES[declared]:
+            text = f"np.frombuffer({text}.tobytes(), {w.dtype(dtype)}, 1, {address.offset})[0]"
+        else:
+            text += f".view({w.dtype(dtype)})"
         w.assign(target, text, dtype, instruction)
 
 

@@ -201,8 +201,8 @@ class SharedMemory:
         held = self._words[..., first * WORDS : last * WORDS]
         held = np.moveaxis(held, axis, 0)[:most]
         alike = pages.copy()
-        unlike = (held != held[:1]).reshape(-1, last - first, WORDS)
-        alike[first:last] &= ~unlike.any(axis=(0, 2))
+        different_bits = np.bitwise_or.reduce(held ^ held[:1], axis=0)
+        alike[first:last] &= ~different_bits.reshape(-1, last - first, WORDS).any(axis=(0, 2))
         return alike
 
     def _number(self) -> None:

@@ -12,8 +12,11 @@ and the old sum at once, and does it so:
 
 The result is subnormal where it must be, infinite from 2**128 on, never -0, and a NaN has all bits
 set but its sign. Every result recorded on the H200 is met bit for bit: see
-hardware/record_tensor.py and record_wgmma.py. GPUs of other generations add smaller groups
-and keep fewer bits.
+hardware/record_tensor.py and record_wgmma.py.
+
+GPUs of other generations add smaller groups and keep fewer bits, by the model of MMA-Sim (Xie et
+al., arXiv 2511.10909; package mmasim 2.1.1). In its words for mma.sync: `L_max` bytes of a row of A
+are added at once, and `F` bits kept; tests/test_other_gpus.py has what it computes.
 """
 
 from __future__ import annotations
@@ -30,6 +33,27 @@ f2, f4, f8 = np.float16, np.float32, np.float64
 i2, i4, i8, u2, u4, u8 = np.int16, np.int32, np.int64, np.uint16, np.uint32, np.uint64
 
 KEPT_BITS = 25  # below the largest exponent
+
+
+@dataclass(frozen=True)
+class Generation:
+    """How its mma.sync adds: how many bytes of a row of A at once, and how many bits it keeps.
+
+    `kept_of_eight`: of floats of 8 bits, if there is a rule for them.
+    """
+
+    name: str
+    row_bytes: int
+    kept: int
+    kept_of_eight: int | None = None
+
+
+AMPERE = Generation("Ampere", 16, 24)
+GENERATIONS = {  # as MMA-Sim has them; the H200's are not among them
+    "sm_75": Generation("Turing", 16, 24), "sm_80": AMPERE, "sm_86": AMPERE, "sm_87": AMPERE,
+    "sm_89": Generation("Ada Lovelace", 16, 24, 13),
+    "sm_100": Generation("Blackwell", 32, 25), "sm_120": Generation("RTX Blackwell", 32, 25, 25),
+}  # fmt: skip
 # type -> the exponent of its subnormal numbers
 LOWEST = {
     "f16": -14, "bf16": -126, "tf32": -126, "f32": -126, "e4m3": -6, "e5m2": -14,
@@ -40,6 +64,7 @@ BITS = {
     "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
     "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4,
 }  # fmt: skip
+KINDS_OF_FLOATS = {"f16", "bf16", "tf32", "e4m3", "e5m2"}
 FRACTION_BITS = {"e2m3": 3, "e3m2": 2, "e2m1": 1}  # of the types without infinities and NaN
 OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
 NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
@@ -71,7 +96,9 @@ class Factors:
 
 def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
     """float64: the products of Factors and `c`, added as above to a `to`; `kept`: bits kept."""
-    add = add_moderate if is_moderate(factors, ptx_type) and np.isfinite(c).all() else add_any
+    fits = factors.count <= 1 << 29 - kept  # into int32
+    moderate = fits and is_moderate(factors, ptx_type) and np.isfinite(c).all()
+    add = add_moderate if moderate else add_any
     total = add(factors, c, exponents(c, to), kept)
     return narrowed(total, to, kept) + 0.0  # a sum is never -0
 

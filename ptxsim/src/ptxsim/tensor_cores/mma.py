@@ -1,8 +1,8 @@
 """mma.sync and wmma.mma: products of small matrices by one warp.
 
-Integers are exact. Floats are added as adding.py says, up to 16 products at once. Factors of 8 bits
-become f16 first, for two products, as the GPU's assembler has it: of the elements k with k % 4 < 2
-from 0 on, then of the others onto that. The old sum is added last, and rounded.
+Integers are exact. Floats are added as adding.py says, up to 16 products at once. On an H200,
+factors of 8 bits become f16 first, for two products, as the GPU's assembler has it: of the elements
+k with k % 4 < 2 from 0 on, then of the others onto that. The old sum is added last, and rounded.
 
 Matrices are (rows, columns, warps) here: NumPy then works along the warps.
 
@@ -14,11 +14,11 @@ PTX says nothing of wmma's elements of float64: they are taken to be those of mm
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from ptxsim.architectures import WARP
+from ptxsim.architectures import WARP, base
 from ptxsim.arithmetic.double import double_fma
 from ptxsim.tensor_cores import adding
 from ptxsim.tensor_cores.adding import BITS, Factors, decoded, numbers, pattern, summed
@@ -51,7 +51,7 @@ class Product:
             fragment.matrix(to_columns(lanes, registers))
             for fragment, registers in zip(self.fragments[1:], (a, b, c), strict=True)
         ]
-        compute = self._integers if self.types[0] == "s32" else self._floats
+        compute = self._integers if self.types[0] == "s32" else self._floats(lanes.launch.arch)
         result = np.concatenate(
             [
                 compute(*(m[..., first : first + WARPS_AT_ONCE] for m in matrices))
@@ -83,22 +83,32 @@ class Product:
             total = np.clip(total, limits.min, limits.max)
         return total.astype(i4).view(u4)
 
-    def _floats(self, a, b, c):
+    def _floats(self, arch: str):
+        """The function of a, b and c that computes as tensor cores of this architecture do."""
+        bits, of_arch = BITS[self.types[1]], adding.GENERATIONS.get(base(arch))
+        if bits == 8:
+            if of_arch is None or of_arch.kept_of_eight is None:
+                return self._of_eight_bits
+            return partial(self._in_groups, group=of_arch.row_bytes, kept=of_arch.kept_of_eight)
+        if of_arch is None:
+            return partial(self._in_groups, group=self.group, kept=adding.KEPT_BITS)
+        group = min(self.group, 8 * of_arch.row_bytes // bits)
+        return partial(self._in_groups, group=group, kept=of_arch.kept)
+
+    def _in_groups(self, a, b, c, *, group: int, kept: int):
         d_type, a_type, b_type, c_type = self.types
         c = numbers(c, c_type)
-        if BITS[a_type] == 8:
-            return self._of_eight_bits(a, b, c)
         a, a_exponents = decoded(a, a_type)
         b, b_exponents = decoded(b, b_type)
-        for k in range(0, len(b), self.group):
-            part = slice(k, k + self.group)
+        for k in range(0, len(b), group):
+            part = slice(k, k + group)
             factors = Factors(a[:, part], a_exponents[:, part], b[part], b_exponents[part])
-            c = summed(factors, c, a_type, self.inner)
-        return pattern(c if d_type == self.inner else adding.narrowed(c, d_type), d_type)
+            c = summed(factors, c, a_type, self.inner, kept)
+        return pattern(c if d_type == self.inner else adding.narrowed(c, d_type, kept), d_type)
 
     def _of_eight_bits(self, a, b, c):
-        d_type, a_type, b_type, _ = self.types
-        a, b = numbers(a, a_type), numbers(b, b_type)
+        d_type, a_type, b_type, c_type = self.types
+        a, b, c = numbers(a, a_type), numbers(b, b_type), numbers(c, c_type)
         k, total = np.arange(len(b)) % 4, np.zeros_like(c)
         for part in (k < 2, k >= 2):
             a_part, b_part = a[:, part], b[part]

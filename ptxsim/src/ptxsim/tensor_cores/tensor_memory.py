@@ -98,6 +98,7 @@ class TensorMemory:
         self._last = [COLUMNS] * self.layout.blocks
         self._relinquished = np.zeros(self.layout.blocks, bool)
         self._allocated_by: dict[int, int] = {}  # block -> the instruction
+        self._by_pairs: dict[int, list[int]] = {}  # block -> what it allocated with its pair
 
     @cached_property
     def cells(self) -> np.ndarray:
@@ -105,7 +106,7 @@ class TensorMemory:
 
     # --- allocation -------------------------------------------------------------------------------
 
-    def allocate(self, index: int, space: str, target, columns, mask) -> None:
+    def allocate(self, index: int, ctas: int, space: str, target, columns, mask) -> None:
         rows = self._warps(index, mask, columns)
         address = np.zeros((self.layout.blocks * self.layout.warps_per_block, 32), i4)
         first = np.zeros_like(address, bool)
@@ -117,6 +118,8 @@ class TensorMemory:
                 continue
             self.allocated[block][begin], self._last[block] = count, count
             self._allocated_by[block] = index
+            if ctas == 2:
+                self._by_pairs.setdefault(block, []).append(count)
             address[warp], first[warp, 0] = begin, True
             self.cells[block, :, begin : begin + count] = POISON
             if self.lanes.checker:
@@ -165,6 +168,14 @@ class TensorMemory:
                 what = f"{count} columns from {begin} are not freed when the block ends"
                 lanes = self.layout.block_number == block
                 self.lanes.find("tensor memory not freed", self._allocated_by[block], what, lanes)
+        for block, counts in self._by_pairs.items():
+            cluster, rank = np.argwhere(self.layout.block_of == block)[0]
+            is_paired = rank ^ 1 < self.layout.cluster_size
+            other = int(self.layout.block_of[cluster, rank ^ 1]) if is_paired else -1
+            if self._by_pairs.get(other) != counts:
+                what = "the other block of the pair does not allocate the same: it waits for ever"
+                lanes = self.layout.block_number == block
+                self.lanes.find("deadlock", self._allocated_by[block], what, lanes)
 
     def _warps(self, index: int, mask, values) -> list[tuple[int, int]]:
         """[(number, value)] of the warps that execute an instruction; finds those that differ."""

@@ -42,8 +42,8 @@ def owners(layout, addresses):
 def of_even_block(layout, addresses, kept):
     """addresses & kept, where `kept` clears the lowest bit of the rank: the same place in the even
     block of the pair."""
-    own, even = layout.special["cluster_ctarank"], ranks_of(layout, addresses) & ~1
-    named = np.where(even == own, 0, even + 1).astype(addresses.dtype)
+    rank, even = layout.special["cluster_ctarank"], ranks_of(layout, addresses) & ~1
+    named = np.where(even == rank, 0, even + 1).astype(addresses.dtype)
     return (addresses & kept & addresses.dtype.type(PLACE)) | (named << RANK_SHIFT)
 
 
