@@ -10,6 +10,7 @@ from typing import Any
 
 from gemmlab._version import __version__
 from gemmlab.cuda import cublas
+from ptxsim.architectures import SPECIFIC
 
 INSUFFICIENT_DRIVER = 35  # cudaErrorInsufficientDriver: also where there is none at all
 
@@ -51,9 +52,9 @@ class GpuState:
 
 
 def arch_of(compute_capability: tuple[int, int]) -> str:
-    """The architecture to compile for. Only 9.0 has instructions (wgmma) that need the "a"."""
-    major, minor = compute_capability
-    return f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+    """The architecture to compile for, with its "a" where only that has instructions of ours."""
+    arch = "sm_{}{}".format(*compute_capability)
+    return f"{arch}a" if f"{arch}a" in SPECIFIC else arch
 
 
 def simulator_wanted() -> bool:

@@ -68,7 +68,8 @@ def operands_of(
     scale_a, scale_b = scales or (None, None)
     if kind is not None:
         axes = matrices - 2 + (2 if kind.depth else 1)
-        arrays += [("scale_a", scale_a, FLOAT32, axes), ("scale_b", scale_b, FLOAT32, axes)]
+        named = ("scale_a", scale_a), ("scale_b", scale_b)
+        arrays += [(which, scale, kind.element, axes) for which, scale in named]
     names = rung.names(settings)
     lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
     for which, array, element, axes in arrays:
@@ -108,7 +109,7 @@ def _check_scale(which: str, scale: Any, shape: tuple[int, ...], kind: Scales) -
     if scale.shape != shape:
         raise ArgumentError(f"{which} is {scale.shape}; these matrices need {shape}: {kind}")
     bad = ~((scale > 0) & (scale < np.inf))
-    if bool(bad.any()):
+    if kind.element is FLOAT32 and bool(bad.any()):
         values = scale.ravel()[bad.ravel()]
         where = np.argwhere(bad if isinstance(bad, np.ndarray) else bad.get())[0]
         place = ", ".join(map(str, where))

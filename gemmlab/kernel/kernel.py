@@ -56,9 +56,9 @@ def arch_here() -> str:
 
 
 def arch_for(rung: Rung) -> str:
-    """As arch_here, but sm_90a for a rung by wgmma, which no other architecture has. On a GPU of
-    another one it is simulated, and its recorded speed is what is known of it."""
-    return SIMULATED.arch if rung.by_wgmma else arch_here()
+    """As arch_here, but for a rung by wgmma or tcgen05 the one architecture that has these. On a
+    GPU of another one it is simulated, and its recorded speed is what is known of it."""
+    return rung.only_arch or arch_here()
 
 
 def by_default(rung: Rung) -> Kernel:

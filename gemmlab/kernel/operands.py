@@ -89,6 +89,8 @@ class Operands:
         """The element type of each name of `arrays`."""
         precision = self.precision
         matrices = {"A": precision.a, "B": precision.b, "C": precision.c}
+        if (kind := precision.scales) is not None:
+            matrices |= {"scale_a": kind.element, "scale_b": kind.element}
         return dict.fromkeys(FLOATS, FLOAT32) | matrices
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -126,7 +128,7 @@ class Operands:
         kind = cast(Scales, self.precision.scales)
         shapes = kind.shape_of_a(self.problem), kind.shape_of_b(self.problem)
         of_a, of_b = (
-            to_device(random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5))
+            to_device(kind.of_random(random_values(int(np.prod(shape)), at).reshape(shape)))
             for at, shape in enumerate(shapes, seed)
         )
         return replace(self, scale_a=of_a, scale_b=of_b)

@@ -1,7 +1,7 @@
 """What NVRTC made of the rungs, kept with the project: nobody has to wait for it, or to have it.
 
 `kernels/compiled/` holds a file for every rung: for each of its settings that ship the PTX for the
-simulator's architecture, and what ptxas says of registers and shared memory; for the default
+architecture that is simulated, and what ptxas says of registers and shared memory; for the default
 setting the latter for all architectures. `python -m gemmlab compile` makes them, and with
 `--check` says which are not of the code as it is.
 
@@ -51,11 +51,11 @@ for _lesson in modules("rung"):
 NAMES = (*PROBES, *(rung.name for rung in (*RUNGS, *OTHERS)))
 
 Compiled = dict[str, dict[str, dict[str, str]]]
-"""{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for SIMULATED_ARCH alone."""
+"""{kernel's key: {arch: {"log": …, "ptx": …}}}, the PTX for the simulated architecture alone."""
 
 
 def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Program:
-    """What NVRTC would make of these; without PTX for other architectures than SIMULATED_ARCH.
+    """What NVRTC would make of these; without PTX for other architectures than the simulated one.
     Raises NoCompiler, saying what is there and what to install, or which file is damaged."""
     name = _names().get(source)
     macros = _macros(options)
@@ -79,12 +79,12 @@ def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Pro
 
 def build(name: str) -> Compiled:
     """Compile one rung or probe with all settings that ship, on all cores. The first settings are
-    compiled for all of archs_of, the others for SIMULATED_ARCH."""
+    compiled for all of archs_of, the others for the simulated one."""
     source = kernel_file(f"{name}.cu").read_text(encoding="utf-8")
     wanted = [
         (source, name, chosen, arch)
         for at, chosen in enumerate(all_settings(name))
-        for arch in (archs_of(name) if at == 0 else (SIMULATED_ARCH,))
+        for arch in (archs_of(name) if at == 0 else (simulated_arch(name),))
     ]
     compiled: Compiled = {}
     with workers() as pool:
@@ -123,8 +123,18 @@ def archs_of(name: str) -> tuple[str, ...]:
     """What the default settings of a rung are compiled for: all that they run on."""
     if name in PROBES and name not in (ladder.CEILINGS.name, PIECES_PROBE):
         return (SIMULATED_ARCH,)
-    rungs = [rung for rung in (*RUNGS, *OTHERS) if rung.name == name]
-    return tuple(a for a in ARCHS if all(r.runs_on(ladder.settings_for(r, {}), a) for r in rungs))
+    simulated, rungs = simulated_arch(name), _rungs(name)
+    archs = ARCHS if simulated in ARCHS else (simulated,)
+    return tuple(a for a in archs if all(r.runs_on(ladder.settings_for(r, {}), a) for r in rungs))
+
+
+def simulated_arch(name: str) -> str:
+    """For which a rung or probe is compiled where there is no GPU."""
+    return next((rung.only_arch for rung in _rungs(name) if rung.only_arch), SIMULATED_ARCH)
+
+
+def _rungs(name: str) -> list[Rung]:
+    return [rung for rung in (*RUNGS, *OTHERS) if rung.name == name]
 
 
 def write(compiled: Compiled | dict[str, str], path: Path) -> None:
@@ -175,7 +185,7 @@ def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str,
     program = nvrtc.compile_anew(source, f"{name}.cu", arch=arch, options=options_for(settings))
     report = [line for line in program.log.splitlines() if line.startswith("ptxas")]
     result = {"log": "\n".join(line for line in report if "Compile time" not in line) + "\n"}
-    if arch == SIMULATED_ARCH:
+    if arch == simulated_arch(name):
         result["ptx"] = _renumbered(_portable(program.ptx, f"{name}.cu"), True)
     return result
 

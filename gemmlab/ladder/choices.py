@@ -10,7 +10,7 @@ from gemmlab.ladder.probes import CEILINGS, LEVELS, TENSOR_CEILING
 from gemmlab.ladder.rung import Rung, number
 from gemmlab.ladder.settings import IllegalSetting, Settings, is_whole, listed
 from gemmlab.lessons import modules
-from ptxsim.architectures import ARCHS
+from ptxsim.architectures import ARCHS, SPECIFIC
 from ptxsim.compile import nvrtc
 
 RUNGS: tuple[Rung, ...] = tuple(
@@ -88,7 +88,7 @@ def filled_in(rung: Rung, given: Settings) -> Settings:
 
 def require_compiled(arch: str) -> None:
     """Raise IllegalSetting, naming those there are, unless there is a compiler for `arch`."""
-    if arch in ARCHS:  # where it is, CuPy need not be loaded
+    if arch in (*SPECIFIC, *ARCHS):  # where it is, CuPy need not be loaded
         return
     try:
         there = nvrtc.archs()

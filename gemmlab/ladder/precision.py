@@ -139,6 +139,11 @@ class Scales:
     rows: int
     columns: int
     depth: int = 0
+    element: ElementType = FLOAT32
+
+    def of_random(self, values: np.ndarray) -> np.ndarray:
+        """Scales as stored, in [0.5, 2.5), of float32 in [-1, 1)."""
+        return values + np.float32(1.5)
 
     def __str__(self) -> str:
         """What an array of scales is, for a message."""

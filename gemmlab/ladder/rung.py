@@ -88,6 +88,7 @@ class Rung:
     batch: int = 1  # products of the launch that is verified; more than 1 if it takes batches
     shown_at: Problem | None = None  # in its row of the ladder, instead of at a large square
     by_wgmma: bool = False  # warpgroups multiply, by wgmma: not each warp by mma.sync
+    by_tcgen05: bool = False  # a thread multiplies, by tcgen05, into tensor memory
     planted: Planted | None = None  # a mistake for readers to find
     # The lines that the idea stands in, from above, each part as how its first and its last line
     # begin; empty for a rung that has no notebook yet.
@@ -101,6 +102,11 @@ class Rung:
     @property
     def notebook(self) -> Path:
         return NOTEBOOKS / f"{self.name}.ipynb"
+
+    @property
+    def only_arch(self) -> str:
+        """The architecture that alone has what it multiplies by; "" where others have it."""
+        return self.needs_arch(self.defaults) if self.by_wgmma or self.by_tcgen05 else ""
 
     @property
     def defaults(self) -> Settings:

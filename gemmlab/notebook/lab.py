@@ -65,6 +65,8 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
 
     roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
     """
+    if kernel.rung.by_tcgen05:
+        roofs, no_roofs = None, "No roofline: no roof of tcgen05 is recorded."
     facts = facts_of.of(kernel, arch)
     sentences = (caption_of(facts, roofs), *resources(facts), no_roofs)
     numbers = tuple(
@@ -152,9 +154,10 @@ class Lab(ipywidgets.VBox):
         start = ladder.filled_in(rung, settings)
         self.sliders = {p.name: _slider(p, start[p.name]) for p in rung.parameters}
         self.labels = {name: ipywidgets.HTML() for name in self.sliders}
+        simulated = rung.only_arch or SIMULATED_ARCH
         self.arch = ipywidgets.Dropdown(
-            options=ARCHS, value=SIMULATED_ARCH, tooltip="GPU architecture",
-            layout=ipywidgets.Layout(width="auto"),
+            options=ARCHS if simulated in ARCHS else (simulated,), value=simulated,
+            tooltip="GPU architecture", layout=ipywidgets.Layout(width="auto"),
         )  # fmt: skip
         self.message = ipywidgets.HTML()
         self.offer = ipywidgets.Button(layout=ipywidgets.Layout(display="none", width="auto"))

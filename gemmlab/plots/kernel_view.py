@@ -105,7 +105,7 @@ def touched(facts: Facts) -> dict[str, np.ndarray]:
         array: cells.T if op == "T" else cells
         for (array, cells), op in zip(stored.items(), problem.ops + "N", strict=True)
     }
-    boxes = trace.run.boxes(facts.block)
+    boxes = [copy for copy in trace.run.boxes(facts.block) if copy.array in stored]
     for copy in boxes:
         stored[copy.array][_inside(copy)] = 1
     accesses = [access for access in trace.run.accesses(facts.block) if access.array in stored]

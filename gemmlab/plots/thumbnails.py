@@ -83,10 +83,15 @@ def curve_thumbnail(shares: Sequence[float]) -> Image.Image:
 
 def heights_thumbnail(heights: Sequence[int]) -> Image.Image:
     """Matrices of one width and these heights below one another, in colours in turn."""
+    return cells_thumbnail(np.repeat(np.arange(len(heights)), heights)[:, None])
+
+
+def cells_thumbnail(numbers: np.ndarray) -> Image.Image:
+    """The cells of a matrix with these numbers, in colours in turn."""
     colours_of = np.array([style.tint(colour, 0.55) for colour in style.TILE_COLOURS])
-    level = np.repeat(np.arange(len(heights)) % len(colours_of), heights)[:, None]
     picture = Image.new("RGB", (SIDE, SIDE), style.GROUND)
-    _paste(picture, level, colours_of, (SIDE // 4, 0, SIDE // 2, SIDE - 2))
+    place = (SIDE // 4, 0, SIDE // 2, SIDE - 2)
+    _paste(picture, numbers % len(colours_of), colours_of, place)
     return picture
 
 

@@ -18,7 +18,7 @@ from gemmlab.cuda.device import require_gpu
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
 from gemmlab.folders import require_checkout
 from gemmlab.kernel.kernel import by_default
-from gemmlab.ladder import RUNGS, IllegalSetting, LadderError
+from gemmlab.ladder import OTHERS, RUNGS, IllegalSetting, LadderError
 from gemmlab.lessons import modules
 from gemmlab.measure import profiler
 from gemmlab.measure.timing import Measurement, TimingError, require_verified, sweep
@@ -95,7 +95,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
                 name=rung.name, measure=partial(_runs_of, rung.name, shapes),
                 reader=partial(runs.entry, Measured(rung)),
             )
-            for rung in RUNGS
+            for rung in (*RUNGS, *(k for k in OTHERS if k.by_tcgen05 and not k.precision.scales))
         ),
         *map(tuning.evidence, RUNGS),
         *map(best_by_shape.evidence, RUNGS),

@@ -113,7 +113,7 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
     call, settings = task
     kernel = load(call.kernel.name, **settings)
     if call.function == LAB:
-        shown = view_of(kernel, SIMULATED_ARCH, *_roofs())
+        shown = view_of(kernel, kernel.rung.only_arch or SIMULATED_ARCH, *_roofs())
         view = View(webp(shown.picture), shown.sentences, shown.numbers)
         return {tuple(settings.values()): view}
     if call.function == RING_PLAYER:
@@ -295,8 +295,8 @@ def _notes(call: Call) -> list[str]:
     """Where what is shown comes from, and what this page does not have."""
     rung = ladder.find(call.kernel.name)
     drawn, legal = len(_drawn_at_once(call)), len(ladder.legal_settings(rung))
-    notes = [f"Registers and occupancy are those of {SIMULATED_ARCH}; gl.lab in the notebook has "
-             "other architectures."]  # fmt: skip
+    arch = rung.only_arch or f"{SIMULATED_ARCH}; gl.lab in the notebook has other architectures"
+    notes = [f"Registers and occupancy are those of {arch}."]
     if drawn < legal:
         notes.append(
             f"Of {legal:,} choices that go together this page has {drawn:,}; gl.lab in the "

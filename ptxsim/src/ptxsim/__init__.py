@@ -12,7 +12,7 @@ arithmetic/, metrics, checks/.
 from ptxsim.async_copy.tensor_map import TensorMap, TensorMaps
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note
-from ptxsim.counting import BoxCopy, FactorRead, WarpAccess
+from ptxsim.counting import BoxCopy, FactorRead, TensorUse, WarpAccess
 from ptxsim.launcher import Run, Step, launch, launch_ptx
 from ptxsim.limits import LaunchError, TakesTooLong
 from ptxsim.machine import Deadline, Finding
@@ -43,6 +43,7 @@ __all__ = [
     "TakesTooLong",
     "TensorMap",
     "TensorMaps",
+    "TensorUse",
     "UnknownInstruction",
     "WarpAccess",
     "launch",

@@ -58,8 +58,10 @@ LIMITS = {
     "sm_121": SmLimits(1536, 24, 100 * 1024),
 }
 
-# What NVRTC 13 and 12.9 both compile for, but for sm_121, which is sm_120 in all of this. sm_90a is
-# sm_90 with instructions that no other has.
+# With instructions that no other has: sm_90a is sm_90 with wgmma, sm_100a is sm_100 with tcgen05.
+SPECIFIC = ("sm_90a", "sm_100a")
+
+# What NVRTC 13 and 12.9 both compile for, but for sm_121, which is sm_120 in all of this.
 ARCHS = (
     "sm_90a", "sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120",
 )  # fmt: skip

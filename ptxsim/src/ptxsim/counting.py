@@ -84,6 +84,24 @@ class FactorRead:
 
 
 @dataclass(frozen=True)
+class TensorUse:
+    """Cells of tensor memory that a warp loaded or stored ("load", "store"), or to which a thread
+    of it started a "copy", or a "product" that adds up in them.
+
+    `lanes` and `columns`: from the first to the last, of `block`, which may be another one of the
+    pair than the warp's.
+    """
+
+    line: int
+    operation: str
+    block: Triple
+    warp: int
+    lanes: range
+    columns: range
+    index: int
+
+
+@dataclass(frozen=True)
 class Stretch:
     """A basic block that some warps executed; with which access and which box it begins."""
 
@@ -102,6 +120,7 @@ class Recorded:
     boxes: list[BoxCopy] = field(default_factory=list)
     factors: list[FactorRead] = field(default_factory=list)
     stretches: list[Stretch] = field(default_factory=list)
+    tensor: list[TensorUse] = field(default_factory=list)
 
     def extend(self, other: Recorded) -> None:
         for kind in fields(self):
@@ -212,6 +231,21 @@ class Counting:
                         places[at].copy(), index,
                     )
                 )  # fmt: skip
+
+    def tensor(self, index, operation, block, warp, lanes, columns) -> None:
+        """Record cells of this block's tensor memory, given by arrays; `block`: its place."""
+        recorded = self.lanes.recorded_warps
+        if recorded.start == recorded.stop or block != recorded.start // (
+            self.lanes.layout.warps_per_block
+        ):
+            return
+        line = self.lanes.launch.kernel.instructions[index].line
+        of_lanes, of_columns = (
+            range(int(values.min()), int(values.max()) + 1) for values in (lanes, columns)
+        )
+        self.lanes.recorded.tensor.append(
+            TensorUse(line, operation, self.lanes.record, warp, of_lanes, of_columns, index)
+        )
 
     def _array(self, space: str, address: int) -> str | None:
         if space != "global":

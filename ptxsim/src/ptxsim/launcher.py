@@ -22,7 +22,7 @@ from ptxsim.arithmetic import exactness, float32
 from ptxsim.compile import headers, nvrtc
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 from ptxsim.contraction import Note, are_fused, contracted
-from ptxsim.counting import BoxCopy, FactorRead, Recorded, WarpAccess
+from ptxsim.counting import BoxCopy, FactorRead, Recorded, TensorUse, WarpAccess
 from ptxsim.grid import run as run_blocks
 from ptxsim.host_code import device_code
 from ptxsim.limits import LaunchError, TakesTooLong
@@ -101,6 +101,12 @@ class Run:
         """
         factors = self._recorded(block).factors
         return [read for read in factors if group is None or read.group == group]
+
+    def tensor_uses(self, block: Triple = (0, 0, 0), warp: int | None = None) -> list[TensorUse]:
+        """Loads and stores of one block's tensor memory, copies to it and products that add up in
+        it, in order; or those by one warp. Found like `accesses`."""
+        uses = self._recorded(block).tensor
+        return [use for use in uses if warp is None or use.warp == warp]
 
     def opcode(self, access: WarpAccess) -> str:
         """Of the instruction that made an access, such as "ld.global.f32"."""

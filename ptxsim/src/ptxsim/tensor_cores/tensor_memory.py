@@ -297,7 +297,10 @@ class Access:
                 lanes.checker.tensor.accessed(
                     index, warp, begin, self.lanes_used, columns, writes=writes
                 )
-            yield warp, (block, lane + begin, column + first_column)
+            where = block, lane + begin, column + first_column
+            operation = "store" if writes else "load"
+            lanes.counting.tensor(index, operation, block, warp % per_block, *where[1:])
+            yield warp, where
 
 
 def wait(lanes, index: int, what: str, mask) -> None:
@@ -397,9 +400,11 @@ class Product:
         cells = operands.lanes.tensor_memory.cells
         kept = [operands.issue.of(word) for word in disabled]
         for i in np.flatnonzero(~operands.wrong):
+            operands.count(int(i))
             columns = np.concatenate(right[i], axis=0)
             for cta in range(self.ctas):
                 rows, where = left[i][cta], sums[i][cta]
+                operands.record(int(i), "product", *where)
                 if not self.a_is_shared:
                     rows = decode_units(cells[rows].view(u1), form, 0)
                 old = cells[where] if keep[i] else np.zeros((form.rows, form.n), u4)
@@ -461,6 +466,16 @@ class Operands:
         some = np.zeros(len(self.wrong), bool)
         some[i] = self.wrong[i] = True
         self.lanes.find(kind, self.index, what, self.issue.mask(some))
+
+    def count(self, i: int) -> None:
+        """The multiply-adds of the i-th product."""
+        form = self.form
+        self.lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
+
+    def record(self, i: int, operation: str, block: int, lane, column) -> None:
+        """That the i-th uses these cells, for the warp that issues it."""
+        warp = int(self.issue.of(self.lanes.layout.thread_number)[i]) // 32
+        self.lanes.counting.tensor(self.index, operation, block, warp, lane, column)
 
     def cells(self, address, lane, column, name: str):
         """[issue][cta] (block, lane, column): what indexes the cells."""
@@ -623,6 +638,7 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
                 column = int(first[i]) + np.arange(columns)
                 cells = block, to[:, :, None], column[None, None]
                 lanes.tensor_memory.cells[cells] = values[:, None, :]
+                operands.record(i, "copy", block, to, column)
                 if lanes.checker:
                     lane = int(issue.lanes[i])
                     lanes.checker.tensor.read_shared(index, lane, bytes_at.reshape(-1))

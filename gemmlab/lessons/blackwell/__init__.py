@@ -1,0 +1,1 @@
+"""Code that only notebook 26 needs: accumulators in tensor memory."""

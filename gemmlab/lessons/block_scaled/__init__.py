@@ -1,0 +1,1 @@
+"""Code that only notebook 27 needs: block scales in tensor memory."""

@@ -1,0 +1,60 @@
+"""Figure of this lesson: what lies in which columns of tensor memory."""
+
+from collections.abc import Mapping, Sequence
+
+from gemmlab.plots import style
+from gemmlab.plots.cells import box
+from gemmlab.plots.page import Entry, Picture, page, styled, swatch
+from gemmlab.plots.style import ARRAYS, MARGIN, SMALL, WIDTH
+from ptxsim import TensorUse
+
+TALL, BELOW = 1.0, 0.4  # inches: tensor memory, and the numbers of its columns
+SHARE = 0.45  # of a matrix's colour
+LANES, COLUMNS = 128, 512
+
+
+@styled
+def columns(runs: Mapping[str, Sequence[TensorUse]], stages: int) -> Picture:
+    """The columns of tensor memory that products add up in, and those that scales are copied to.
+
+    runs: by name, how one block of 27 with so many stages used tensor memory.
+    """
+    key: list[Entry] = [
+        ("sums of a tile of C", swatch(ARRAYS["C"], SHARE)),
+        ("scales of A, a stage's", swatch(ARRAYS["A"], SHARE)),
+        ("scales of B", swatch(ARRAYS["B"], SHARE)),
+    ]
+    scales = {name: _columns(uses, "copy") for name, uses in runs.items()}
+    counts = style.listed([f"{len(those)} in {name}" for name, those in scales.items()])
+    sums = max(len(_columns(uses, "product")) for uses in runs.values())
+    caption = (
+        f"Columns of tensor memory that one block uses, traced from its run. Sums take {sums} "
+        f"columns, half of them for even tiles and half for odd ones. Behind them each of "
+        f"{stages} stages has columns for its scales: {counts}, of {COLUMNS} columns in all."
+    )
+    fig = page("What lies where in tensor memory", len(runs) * (TALL + BELOW), caption, key=key)
+    left = MARGIN + 0.95
+    for at, (name, uses) in enumerate(runs.items()):
+        top = fig.top + at * (TALL + BELOW)
+        ax = fig.add_axes_at(left, top, WIDTH - MARGIN - 0.15 - left, TALL, gid=name)
+        ax.set(xlim=(0, COLUMNS), ylim=(LANES, 0), xticks=range(0, COLUMNS + 1, 64), yticks=[])
+        ax.tick_params(length=2, labelsize=SMALL)
+        fig.text_at(MARGIN, top + TALL / 2 - 0.06, name, size=SMALL, weight="bold")
+        halves = sorted({(use.columns.start, len(use.columns)) for use in uses if _adds(use)})
+        for half, (first, wide) in enumerate(halves):
+            look = {"facecolor": style.tint(ARRAYS["C"], SHARE), "gid": f"{name} half {half}"}
+            box(ax, first, 0, wide, LANES, f"half {half}", **look)
+        each = len(scales[name]) // (2 * stages)
+        for part in range(2 * stages):
+            look = {"facecolor": style.tint(ARRAYS["AB"[part % 2]], SHARE)}
+            box(ax, scales[name][part * each], 0, each, LANES, gid=f"{name} scales {part}", **look)
+    return fig
+
+
+def _adds(use: TensorUse) -> bool:
+    return use.operation == "product"
+
+
+def _columns(uses: Sequence[TensorUse], operation: str) -> list[int]:
+    """All columns that uses of this operation have."""
+    return sorted({c for use in uses if use.operation == operation for c in use.columns})
