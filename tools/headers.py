@@ -12,7 +12,7 @@ from gemmlab.ladder import RUNGS
 from tools.site.pages.code import about
 
 PAGE = KERNELS / "README.md"
-BEGIN, END = "<!-- made by `python -m tools.headers` -->", "<!-- end of what is made -->"
+BEGIN, END = "<!-- made by `python -m tools.headers` -->", "<!-- end -->"
 
 
 def included(path: Path) -> set[str]:

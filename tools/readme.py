@@ -34,7 +34,7 @@ from gemmlab.records.runs import Measured
 README = ROOT / "README.md"
 PAGES = (README, ROOT / "docs" / "results.md", ROOT / "docs" / "matmul.md")
 GPU_COLUMNS = ((recorded.TFLOPS, ".2f"), (recorded.CUBLAS, ".1f"), (recorded.ROOF, ".1f"))
-BEGIN, END = "<!-- made by `make readme`: {name} -->", "<!-- end of what is made -->"
+BEGIN, END = "<!-- made by `make readme`: {name} -->", "<!-- end -->"
 
 
 def ladder_table(page: Path = README) -> str:
