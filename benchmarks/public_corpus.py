@@ -116,11 +116,11 @@ def main() -> int:
         options = tuple(f"-I{place}" for place in includes if place.is_dir())
         for file in sorted(folder.rglob("*.cu")):
             for entry, body, is_open in cases(file):
-                told = (
+                outcome = (
                     "a template" if is_open else judged(file, entry, body, options, given.seconds)
                 )
-                counts[told.partition(":")[0]] += 1
-                lines.append(f"{file.relative_to(folder)}: {entry}: {told}")
+                counts[outcome.partition(":")[0]] += 1
+                lines.append(f"{file.relative_to(folder)}: {entry}: {outcome}")
                 print(lines[-1][:160], file=sys.stderr)
     if given.list:
         given.list.write_text("\n".join(lines) + "\n", encoding="utf-8")
