@@ -166,8 +166,8 @@ PRIORITIES = {"evict_unchanged": 0, "evict_first": 2, "evict_last": 4, "evict_no
 def op_mapa(w, instruction, target, address, rank):
     """The same place in the shared memory of the cluster's block of that rank."""
     dtype = SIGNED[8 if instruction.parts[-1] == "u64" else 4]
-    given = w.value(address, dtype), w.value(rank, SIGNED[4])
-    w.assign(target, w.call(clusters.in_block, instruction, *given), dtype, instruction)
+    given = "lanes.layout", w.value(address, dtype), w.value(rank, SIGNED[4])
+    w.apply(instruction, target, dtype, clusters.in_block, *given)
 
 
 def op_getctarank(w, instruction, target, address):

@@ -47,21 +47,18 @@ def of_even_block(layout, addresses, kept):
     return (addresses & kept & addresses.dtype.type(PLACE)) | (named << RANK_SHIFT)
 
 
-def in_block(lanes, index: int, address, rank, mask):
-    """mapa: the place of `address` in the shared memory of the block of `rank`."""
-    size = lanes.layout.cluster_size
-    wrong = ((rank < 0) | (rank >= size)) & mask
-    if wrong.any():
-        first = int(np.broadcast_to(rank, lanes.shape)[np.broadcast_to(wrong, lanes.shape)][0])
-        blocks = "one block" if size == 1 else f"{size} blocks"
-        what = f"the block of rank {first} is named, and the cluster has {blocks}"
-        lanes.find("wrong cluster rank", index, what, wrong)
-    if size == 1:
-        return address
+def in_block(layout, address, rank):
+    """mapa: the place of `address` in the shared memory of the block of `rank`.
+
+    A rank that the cluster does not have is no mistake yet, but an access to such an address is:
+    kernels of CuTe DSL map addresses in all lanes of a warp, and use those of some.
+    """
     kind = address.dtype.type
     kept = kind(PLACE) if address.dtype.itemsize == 4 else kind(~(RANKS << RANK_SHIFT))
-    named = np.where(wrong, 0, rank + 1).astype(kind) << kind(RANK_SHIFT)
-    return (address & kept) | named
+    named = np.where((rank < 0) | (rank >= RANKS), RANKS, rank + 1)
+    if layout.cluster_size == 1:  # whose own block has no rank in its addresses
+        named = np.where(rank == 0, 0, named)
+    return (address & kept) | (named.astype(kind) << kind(RANK_SHIFT))
 
 
 @dataclass(eq=False)
