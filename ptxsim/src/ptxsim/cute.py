@@ -186,8 +186,10 @@ def _argument(data: bytes, kind: str, arrays: Sequence[np.ndarray]) -> Any:
     if kind == MAP:
         return _tensor_map(data, arrays)
     if not ptx.STRUCTURE.match(kind):
-        number = np.frombuffer(data, f"u{len(data)}")[0]
-        pointer = _pointer(int(number), arrays) if len(data) == POINTER_BYTES else None
+        is_float = kind.startswith("f")
+        number = np.frombuffer(data, ptx.type_of(kind) if is_float else f"u{len(data)}")[0]
+        may_be_pointer = len(data) == POINTER_BYTES and not is_float
+        pointer = _pointer(int(number), arrays) if may_be_pointer else None
         return number if pointer is None else pointer
     members: list[Any] = []
     whole = len(data) // POINTER_BYTES * POINTER_BYTES

@@ -76,6 +76,7 @@ class ClusterBarrier:
         # Lanes that have arrived and not been let go; and those that may pass when they wait.
         self._arrived = np.zeros(self.layout.shape, bool)
         self._let_go = np.zeros(self.layout.shape, bool)
+        self._relaxed = np.zeros(self.layout.clusters, bool)  # where a lane arrived without release
 
     def arrive(self, index: int, mask, releases: bool) -> None:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
@@ -84,6 +85,9 @@ class ClusterBarrier:
         what = "arrives a second time at the barrier of the cluster, and has not waited between"
         self.lanes.find("wrong cluster barrier", index, what, again)
         self._arrived = self._arrived | mask
+        if not releases:
+            number = np.broadcast_to(self.layout.cluster_number, self.layout.shape)
+            self._relaxed[number[mask]] = True
         if self.lanes.checker:
             self.lanes.checker.cluster_arrive(mask, releases)
 
@@ -110,6 +114,10 @@ class ClusterBarrier:
             opened = self._arrived & complete[self.layout.cluster_number]
             if opened.any():
                 self._let_go, self._arrived = self._let_go | opened, self._arrived & ~opened
+                met = np.zeros(self.layout.blocks, bool)
+                met[self.layout.block_of[complete & ~self._relaxed]] = True
+                self.lanes.copies.mbarriers.met(met)
+                self._relaxed = self._relaxed & ~complete
                 if self.lanes.checker:
                     self.lanes.checker.cluster_opened(complete)
         places: dict = {}
