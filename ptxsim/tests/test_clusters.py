@@ -99,9 +99,8 @@ def test_a_rank_that_is_not_there_may_be_mapped_but_not_used(blocks):
         text = FAR.replace("BLOCKS", str(blocks)).replace("USED", str(used))
         out = np.zeros((blocks, 32), np.int32)
         run = ptxsim.launch(text, "k", blocks, 32, [out], check=True, **SETTINGS)
-        assert {f.kind for f in run.findings} == (
-            {"out-of-bounds read"} if used > blocks else set()
-        )
+        kinds = {"out-of-bounds read"} if used > blocks else set()
+        assert {finding.kind for finding in run.findings} == kinds
         assert (out[:, 1 : blocks + 1] == 2).all()
 
 

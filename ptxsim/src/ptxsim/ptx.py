@@ -522,7 +522,10 @@ class _Body:
     def _instruction(self, text: str) -> None:
         guard = GUARD.match(text) if text[0] == "@" else None
         body = guard[3] if guard else text
-        opcode, operands = OPCODE.fullmatch(body).groups()
+        parts = OPCODE.fullmatch(body)
+        if parts is None:
+            raise self._error(text)
+        opcode, operands = parts.groups()
         if opcode in ("call", "call.uni"):
             self._call(body, guard)
             return
