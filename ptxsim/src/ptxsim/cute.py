@@ -213,7 +213,10 @@ def _tensor_map(data: bytes, arrays: Sequence[np.ndarray]) -> TensorMap:
     words, boxes = np.frombuffer(data, "<u4", 16), np.frombuffer(data, np.uint8, 5, 55)
     axes = 1 + int(words[2] >> 4 & 7)
     number, is_tf32 = int(words[2] >> 7 & 15), bool(words[2] >> 16 & 1)
-    elements = [(each, np.dtype(d)) for each, (n, d) in ELEMENTS.items() if n == number]
+    elements = [  # without its bit, the number of tf32 is that of elements of 4 bits
+        (each, np.dtype(d)) for each, (n, d) in ELEMENTS.items()
+        if n == number and (is_tf32 or "tf32" not in each)
+    ]  # fmt: skip
     pointer = _pointer(int(words[0]) | int(words[1]) << 32, arrays)
     if pointer is None or not elements:
         raise LaunchError(
