@@ -172,7 +172,7 @@ MISTAKES_IN_CLUSTERS = [
         '    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");\n', "", CHECKS,
         ("wrong cluster barrier",)),
     Mistake("a rank that is not there", "far stores", "the last of eight blocks stores to a ninth",
-        "const u32 other = t % 8,", "const u32 other = t % 8 + 1,", BOTH, ("wrong cluster rank",)),
+        "const u32 other = t % 8,", "const u32 other = t % 8 + 1,", BOTH, ("out-of-bounds write",)),
     Mistake("the lock is not given back", "locked", "the next block waits for it for ever",
         "        atomicExch(lock, 0);\n        order", "        order", BOTH, ("deadlock",)),
     Mistake("the flag is not set", "in order", "the next block waits for it for ever",

@@ -78,6 +78,103 @@ def test_inits_that_are_fenced_need_no_more_than_a_relaxed_arrival():
     assert args[1].tobytes() == record()["ring 1"].tobytes()
 
 
+FAR = """extern "C" __global__ void __cluster_dims__(BLOCKS) k(int* out) {
+    __shared__ __align__(16) int box[4];
+    const unsigned here = (unsigned)__cvta_generic_to_shared(box), t = threadIdx.x;
+    unsigned there;
+    int value = 0;
+    box[t % 4] = t % 4;
+    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(here), "r"(t - 1));
+    if (t > 0 && t <= USED)
+        asm volatile("ld.shared::cluster.s32 %0, [%1 + 8];" : "=r"(value) : "r"(there) : "memory");
+    out[blockIdx.x * 32 + t] = value;
+    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+}"""
+
+
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_a_rank_that_is_not_there_may_be_mapped_but_not_used(blocks):
+    for used in (blocks, blocks + 1, 31):
+        text = FAR.replace("BLOCKS", str(blocks)).replace("USED", str(used))
+        out = np.zeros((blocks, 32), np.int32)
+        run = ptxsim.launch(text, "k", blocks, 32, [out], check=True, **SETTINGS)
+        kinds = {"out-of-bounds read"} if used > blocks else set()
+        assert {finding.kind for finding in run.findings} == kinds
+        assert (out[:, 1 : blocks + 1] == 2).all()
+
+
+COPIED = """extern "C" __global__ void __cluster_dims__(2) k() {
+    __shared__ __align__(16) int box[4];
+    __shared__ unsigned long long full;
+    const unsigned here = (unsigned)__cvta_generic_to_shared(box);
+    const unsigned mbar = (unsigned)__cvta_generic_to_shared(&full);
+    unsigned rank, there, its;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(mbar));
+        asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async;" ::: "memory");
+    }
+    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+    if (threadIdx.x == 0 && rank == 0) {
+        asm("mapa.shared::cluster.u32 %0, %1, TO;" : "=r"(there) : "r"(here));
+        asm("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(its) : "r"(mbar));
+        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+                     " [%0], [%1], 16, [%2];" :: "r"(there), "r"(here), "r"(its) : "memory");
+    }
+    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+}"""
+
+
+def test_a_copy_to_a_block_that_is_not_there_is_out_of_bounds():
+    text = COPIED.replace("TO", "5")
+    run = ptxsim.launch(text, "k", 2, 32, [], **SETTINGS)
+    assert [finding.kind for finding in run.findings] == ["out-of-bounds write"]
+    assert "rank 5" in str(run.findings[0])
+
+
+INITIALISED = """extern "C" __global__ void __cluster_dims__(2) k(const int* in, int* out) {
+    __shared__ __align__(16) int box[32];
+    __shared__ unsigned long long full;
+    const unsigned to = (unsigned)__cvta_generic_to_shared(box), t = threadIdx.x;
+    const unsigned mbar = (unsigned)__cvta_generic_to_shared(&full);
+    if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(mbar));
+    asm volatile("barrier.cluster.arriveHOW; barrier.cluster.wait;" ::: "memory");
+    if (t == 32) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(mbar));
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+                     " [%0], [%1], 128, [%2];" :: "r"(to), "l"(in), "r"(mbar) : "memory");
+    }
+    asm volatile("{ .reg .pred done; again: "
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0; "
+                 "@!done bra again; }" :: "r"(mbar) : "memory");
+    if (t < 32) out[blockIdx.x * 32 + t] = box[t];
+}"""
+
+
+@pytest.mark.parametrize("how, is_told", [("", True), (".relaxed", False)])
+def test_a_barrier_of_the_cluster_tells_a_block_of_its_own_mbarriers(how, is_told):
+    given, out = np.arange(32, dtype=np.int32), np.zeros((2, 32), np.int32)
+    text = INITIALISED.replace("HOW", how)
+    run = ptxsim.launch(text, "k", 2, 64, [given, out], check=True, **SETTINGS)
+    assert (out == given).all()
+    assert ("mbarrier not fenced" in {f.kind for f in run.findings}) is not is_told
+    assert not (is_told and run.findings)
+
+
+def test_a_policy_may_have_its_share_in_a_register():
+    source = """extern "C" __global__ void k(const int* in, int* out, float share) {
+        unsigned long long policy;
+        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, %1;"
+                     : "=l"(policy) : "f"(share));
+        asm volatile("ld.global.L2::cache_hint.s32 %0, [%1], %2;"
+                     : "=r"(out[threadIdx.x]) : "l"(in + threadIdx.x), "l"(policy) : "memory");
+    }"""
+    given, out = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    assert ptxsim.launch(source, "k", 1, 32, [given, out, 0.5], **SETTINGS).findings == []
+    assert (out == given).all()
+
+
 # --- launches -------------------------------------------------------------------------------------
 
 RANKS = """extern "C" __global__ void ATTRIBUTE k(int* out) {

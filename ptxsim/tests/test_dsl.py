@@ -177,6 +177,13 @@ def test_a_sum_of_cute_and_its_lines():
     assert {(each.array, each.line) for each in run.lines} == {(x, line) for x in "abc"}
 
 
+def test_cute_s_kernels_take_floats():
+    a = RANDOM.standard_normal(cute_kernels.THREADS, np.float32)
+    b = np.zeros_like(a)
+    cute.launch(cute_kernels.scale, a, 0.5, -3.0, b)
+    np.testing.assert_allclose(b, a / 2 - 3, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("how", [{}, {"count": True}, {"check": True}], ids=str)
 def test_a_product_of_cute_is_right(how):
     a, b = A[:64].astype(np.float32), B[:, :96].astype(np.float32).copy()

@@ -8,7 +8,7 @@ import pytest
 import ptxsim
 from ptxsim import ptx
 from ptxsim.compile import nvrtc
-from ptxsim.ptx import Immediate, PtxError, Register
+from ptxsim.ptx import Immediate, PtxError, Register, Vector
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -45,6 +45,18 @@ def test_inline_assembly_declares_registers_and_labels_anew():
     out = np.zeros(5, np.int32)
     assert not ptxsim.launch(source, "k", (1, 1, 1), (5, 1, 1), [out, 3, 4]).findings
     assert out.tolist() == [sum(range(3 + t + 1)) + 1000 * 10 for t in range(5)]
+
+
+@pytest.mark.parametrize("space", [" ", "", "\n\t"])
+def test_operands_may_follow_an_opcode_without_a_space(space):
+    kernel = parse(f"""
+        .reg .b32 a, b; .reg .b64 at; .reg .pred p;
+        ld.global.v2.u32{space}{{a,b}},[at];
+        @p ld.global.v2.u32{space}{{a,b}},[at];
+        ret;""")
+    for load in kernel.instructions[:2]:
+        assert load.opcode == "ld.global.v2.u32"
+        assert load.operands[0] == Vector((Register("a"), Register("b")))
 
 
 def test_an_inner_name_hides_an_outer_one_until_its_brace():

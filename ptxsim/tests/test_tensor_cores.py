@@ -413,3 +413,22 @@ def test_the_parts_of_ldmatrix_may_stand_in_any_order(opcode, space):
     out = np.zeros(128, np.uint32)
     assert not ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], check=True).findings
     assert out.view(np.uint16).tolist() == list(range(256))
+
+
+@pytest.mark.parametrize("parts", ["m8n8.x4.trans.shared.b16", "x4.m8n8.shared.b16.trans"])
+def test_the_parts_of_stmatrix_may_stand_in_any_order(parts):
+    source = f"""extern "C" __global__ void k(unsigned* out) {{
+        __shared__ __align__(16) unsigned s[128];
+        const unsigned place = (unsigned)__cvta_generic_to_shared(s + 4 * threadIdx.x);
+        const unsigned row = threadIdx.x / 4, column = 2 * (threadIdx.x % 4);
+        unsigned r[4];
+        for (int i = 0; i < 4; ++i)
+            r[i] = 64 * i + 8 * column + row | 64 * i + 8 * (column + 1) + row << 16;
+        asm volatile("stmatrix.sync.aligned.{parts} [%0], {{%1, %2, %3, %4}};"
+            :: "r"(place), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+        __syncwarp();
+        for (int i = 0; i < 4; ++i) out[32 * i + threadIdx.x] = s[32 * i + threadIdx.x];
+    }}"""
+    out = np.zeros(128, np.uint32)
+    assert not ptxsim.launch(source, "k", (1, 1, 1), (32, 1, 1), [out], check=True).findings
+    assert out.view(np.uint16).tolist() == list(range(256))

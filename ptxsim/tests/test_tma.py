@@ -352,7 +352,7 @@ def test_a_cluster_of_one_block():
     assert (out == 1063 - np.arange(64)).all()
     text = CLUSTER.replace("ATTRIBUTE", "").replace("RANK", "1")
     run = ptxsim.launch(text, "k", (1, 1, 1), (64, 1, 1), [out], check=True)
-    assert {finding.kind for finding in run.findings} == {"wrong cluster rank"}
+    assert {finding.kind for finding in run.findings} == {"out-of-bounds read"}
 
 
 @pytest.mark.parametrize(

@@ -186,8 +186,10 @@ def _argument(data: bytes, kind: str, arrays: Sequence[np.ndarray]) -> Any:
     if kind == MAP:
         return _tensor_map(data, arrays)
     if not ptx.STRUCTURE.match(kind):
-        number = np.frombuffer(data, f"u{len(data)}")[0]
-        pointer = _pointer(int(number), arrays) if len(data) == POINTER_BYTES else None
+        is_float = kind.startswith("f")
+        number = np.frombuffer(data, ptx.type_of(kind) if is_float else f"u{len(data)}")[0]
+        may_be_pointer = len(data) == POINTER_BYTES and not is_float
+        pointer = _pointer(int(number), arrays) if may_be_pointer else None
         return number if pointer is None else pointer
     members: list[Any] = []
     whole = len(data) // POINTER_BYTES * POINTER_BYTES
@@ -211,7 +213,10 @@ def _tensor_map(data: bytes, arrays: Sequence[np.ndarray]) -> TensorMap:
     words, boxes = np.frombuffer(data, "<u4", 16), np.frombuffer(data, np.uint8, 5, 55)
     axes = 1 + int(words[2] >> 4 & 7)
     number, is_tf32 = int(words[2] >> 7 & 15), bool(words[2] >> 16 & 1)
-    elements = [(each, np.dtype(d)) for each, (n, d) in ELEMENTS.items() if n == number]
+    elements = [  # without its bit, the number of tf32 is that of elements of 4 bits
+        (each, np.dtype(d)) for each, (n, d) in ELEMENTS.items()
+        if n == number and (is_tf32 or "tf32" not in each)
+    ]  # fmt: skip
     pointer = _pointer(int(words[0]) | int(words[1]) << 32, arrays)
     if pointer is None or not elements:
         raise LaunchError(

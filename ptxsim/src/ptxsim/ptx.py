@@ -59,6 +59,8 @@ STRUCTURE = re.compile(r"structure (\d+) (\d+)")
 RELEASE = re.compile(r"^// Cuda compilation tools, release ([\d.]+)", re.M)
 FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]*)"', re.M)
 ITSELF = "the PTX"  # what has the lines of PTX without line numbers
+# CUTLASS writes some without a space behind them.
+OPCODE = re.compile(r"([^\s{\[]+)\s*(.*)", re.S)
 GUARD = re.compile(r"@(!?)(%?\w+)\s+(.*)")
 ADDRESS = re.compile(r"([%$\w]+)\s*(?:\+\s*(-?\w+))?")
 FLOAT32, FLOAT64 = re.compile(r"0[fF][0-9a-fA-F]{8}"), re.compile(r"0[dD][0-9a-fA-F]{16}")
@@ -520,7 +522,10 @@ class _Body:
     def _instruction(self, text: str) -> None:
         guard = GUARD.match(text) if text[0] == "@" else None
         body = guard[3] if guard else text
-        opcode, _, operands = body.partition(" ")
+        parts = OPCODE.fullmatch(body)
+        if parts is None:
+            raise self._error(text)
+        opcode, operands = parts.groups()
         if opcode in ("call", "call.uni"):
             self._call(body, guard)
             return

@@ -22,6 +22,17 @@ def add(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, n: Int32):
     kernel.launch(grid=[cute.ceil_div(n, THREADS), 1, 1], block=[THREADS, 1, 1])
 
 
+@cute.kernel
+def scale_kernel(a: cute.Tensor, factor: Float32, offset: cutlass.Float64, b: cute.Tensor):
+    i, _, _ = cute.arch.thread_idx()
+    b[i] = a[i] * factor + offset.to(Float32)
+
+
+@cute.jit
+def scale(a: cute.Tensor, factor: Float32, offset: cutlass.Float64, b: cute.Tensor):
+    scale_kernel(a, factor, offset, b).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
+
+
 @cute.jit
 def twice(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, n: Int32):
     add(a, b, c, n)

@@ -555,6 +555,10 @@ def inside_shared(lanes, index: int, addresses, size: int, mask, does: str) -> n
     """The lanes for which `size` bytes from their address are in some block's shared memory."""
     total = lanes.shared.bytes_per_block
     if lanes.layout.cluster_size > 1:
+        ranks = clusters.ranks_of(lanes.layout, addresses)
+        what = f"the block of rank {{}}, and the cluster has {lanes.layout.cluster_size}"
+        wrong = (ranks >= lanes.layout.cluster_size) & mask
+        mask = without(lanes, index, f"out-of-bounds {does}", what, ranks, wrong, mask)
         addresses = clusters.place_of(addresses)
     wrong = ((addresses < 0) | (addresses + np.int64(size) > total)) & mask
     what = f"{size} bytes at byte {{}} of shared memory, which has {total}"

@@ -166,8 +166,8 @@ PRIORITIES = {"evict_unchanged": 0, "evict_first": 2, "evict_last": 4, "evict_no
 def op_mapa(w, instruction, target, address, rank):
     """The same place in the shared memory of the cluster's block of that rank."""
     dtype = SIGNED[8 if instruction.parts[-1] == "u64" else 4]
-    given = w.value(address, dtype), w.value(rank, SIGNED[4])
-    w.assign(target, w.call(clusters.in_block, instruction, *given), dtype, instruction)
+    given = "lanes.layout", w.value(address, dtype), w.value(rank, SIGNED[4])
+    w.apply(instruction, target, dtype, clusters.in_block, *given)
 
 
 def op_getctarank(w, instruction, target, address):
@@ -193,8 +193,8 @@ def op_createpolicy(w, instruction, target, *given):
         return
     if form not in ("fractional", "range") or not set(priorities) <= set(PRIORITIES):
         raise Unknown
-    bits = 0
-    if form == "fractional" and priorities[1:] in ([], ["evict_unchanged"]):
+    bits, in_register = 0, bool(given) and isinstance(given[0], Register)
+    if form == "fractional" and not in_register and priorities[1:] in ([], ["evict_unchanged"]):
         share = float(given[0].name) if given else 1.0  # "0.5" is no number of PTX elsewhere
         bits = POLICY | PRIORITIES[priorities[0]] << 56 | max(0, ceil(16 * share) - 1) << 52
     w.assign(target, w.constant(SIGNED[8].type(bits)), SIGNED[8], instruction)

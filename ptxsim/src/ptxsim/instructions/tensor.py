@@ -225,11 +225,14 @@ def _transfer(w, instruction, registers, address, stride=None):
 
 
 def _matrices(w, instruction, address, registers) -> tuple[str, int, bool]:
-    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: where, how many, if transposed."""
+    """Of {ld,st}matrix.sync.aligned.m8n8.x4{.trans}.shared.b16: where, how many, if transposed.
+
+    ptxas takes the parts behind `aligned` in any order, and DeepGEMM writes `trans` last.
+    """
     parts = [part.removesuffix("::cta") for part in instruction.parts[1:]]
     count = len(items(registers))
     needed = ["sync", "aligned", "m8n8", f"x{count}", "b16"]
-    if parts[:2] != needed[:2] or parts[-1] != "b16" or not set(needed) <= set(parts):
+    if parts[:2] != needed[:2] or not set(needed) <= set(parts):
         raise Unknown
     if count not in (1, 2, 4) or set(parts) - {*needed, "trans", "shared"}:
         raise Unknown

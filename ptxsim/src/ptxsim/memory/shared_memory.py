@@ -244,7 +244,9 @@ class ClusterMemory:
         block, inside = clusters.owners(self.layout, addresses)
         bad = []
         if not inside.all() and (lanes := ~inside & mask).any():
-            what = f"the cluster has {self.layout.cluster_size} blocks"
+            rank = clusters.ranks_of(self.layout, addresses)
+            first = np.extract(*np.broadcast_arrays(lanes, rank))[0]
+            what = f"the block of rank {first}, and the cluster has {self.layout.cluster_size}"
             bad.append(BadAccess("out-of-bounds", what, lanes))
             mask = inside & mask
         place = clusters.place_of(addresses)

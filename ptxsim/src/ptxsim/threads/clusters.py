@@ -47,21 +47,18 @@ def of_even_block(layout, addresses, kept):
     return (addresses & kept & addresses.dtype.type(PLACE)) | (named << RANK_SHIFT)
 
 
-def in_block(lanes, index: int, address, rank, mask):
-    """mapa: the place of `address` in the shared memory of the block of `rank`."""
-    size = lanes.layout.cluster_size
-    wrong = ((rank < 0) | (rank >= size)) & mask
-    if wrong.any():
-        first = int(np.broadcast_to(rank, lanes.shape)[np.broadcast_to(wrong, lanes.shape)][0])
-        blocks = "one block" if size == 1 else f"{size} blocks"
-        what = f"the block of rank {first} is named, and the cluster has {blocks}"
-        lanes.find("wrong cluster rank", index, what, wrong)
-    if size == 1:
-        return address
+def in_block(layout, address, rank):
+    """mapa: the place of `address` in the shared memory of the block of `rank`.
+
+    A rank that the cluster does not have is no mistake yet, but an access to such an address is:
+    kernels of CuTe DSL map addresses in all lanes of a warp, and use those of some.
+    """
     kind = address.dtype.type
     kept = kind(PLACE) if address.dtype.itemsize == 4 else kind(~(RANKS << RANK_SHIFT))
-    named = np.where(wrong, 0, rank + 1).astype(kind) << kind(RANK_SHIFT)
-    return (address & kept) | named
+    named = np.where((rank < 0) | (rank >= RANKS), RANKS, rank + 1)
+    if layout.cluster_size == 1:  # whose own block has no rank in its addresses
+        named = np.where(rank == 0, 0, named)
+    return (address & kept) | (named.astype(kind) << kind(RANK_SHIFT))
 
 
 @dataclass(eq=False)
@@ -79,6 +76,7 @@ class ClusterBarrier:
         # Lanes that have arrived and not been let go; and those that may pass when they wait.
         self._arrived = np.zeros(self.layout.shape, bool)
         self._let_go = np.zeros(self.layout.shape, bool)
+        self._relaxed = np.zeros(self.layout.clusters, bool)  # where a lane arrived without release
 
     def arrive(self, index: int, mask, releases: bool) -> None:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
@@ -87,6 +85,9 @@ class ClusterBarrier:
         what = "arrives a second time at the barrier of the cluster, and has not waited between"
         self.lanes.find("wrong cluster barrier", index, what, again)
         self._arrived = self._arrived | mask
+        if not releases:
+            number = np.broadcast_to(self.layout.cluster_number, self.layout.shape)
+            self._relaxed[number[mask]] = True
         if self.lanes.checker:
             self.lanes.checker.cluster_arrive(mask, releases)
 
@@ -113,6 +114,10 @@ class ClusterBarrier:
             opened = self._arrived & complete[self.layout.cluster_number]
             if opened.any():
                 self._let_go, self._arrived = self._let_go | opened, self._arrived & ~opened
+                met = np.zeros(self.layout.blocks, bool)
+                met[self.layout.block_of[complete & ~self._relaxed]] = True
+                self.lanes.copies.mbarriers.met(met)
+                self._relaxed = self._relaxed & ~complete
                 if self.lanes.checker:
                     self.lanes.checker.cluster_opened(complete)
         places: dict = {}
