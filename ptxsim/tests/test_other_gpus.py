@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 import ptxsim
-import record_mmasim
+import record_model_mma_sync as model
 import record_tensor as record
 
 RECORDED = Path(__file__).parent / "recorded"
-MODEL, H200 = np.load(RECORDED / "mmasim.npz"), np.load(RECORDED / "tensor.npz")
-FORMS = record_mmasim.forms()
+MODEL, H200 = np.load(RECORDED / "model_mma_sync.npz"), np.load(RECORDED / "tensor.npz")
+FORMS = model.forms()
 SMALL = {name: form for name, form in FORMS["Ampere"].items() if ".m16n8k8." in name}
 SMALL = {name: form for name, form in SMALL.items() if "f16.f16" in name}
 
 
 def results(form: record.Product, source: str, arch: str) -> tuple[np.ndarray, ptxsim.Run]:
-    """Registers as `record_mmasim` has them."""
-    args = [np.ascontiguousarray(x.transpose(2, 0, 1)) for x in record_mmasim.operands(form)]
-    args.append(np.zeros((record_mmasim.WARPS, form.registers[0], record.WARP), np.uint32))
-    blocks = record_mmasim.WARPS
+    """Registers as `record_model_mma_sync` has them."""
+    args = [np.ascontiguousarray(x.transpose(2, 0, 1)) for x in model.operands(form)]
+    args.append(np.zeros((model.WARPS, form.registers[0], record.WARP), np.uint32))
+    blocks = model.WARPS
     with np.errstate(all="ignore"):
         run = ptxsim.launch(source, record.entry(form.opcode), blocks, 32, args, arch=arch)
     return args[-1].transpose(1, 2, 0), run
@@ -48,7 +48,7 @@ def test_blackwell_adds_halves_as_an_h200_does(arch):
     source = "".join(map(record.product_source, FORMS["Ampere"].values()))
     for name, form in FORMS["Ampere"].items():
         got, _ = results(form, source, arch)
-        recorded = H200[f"mma {name}"][: record_mmasim.WARPS].transpose(1, 2, 0)
+        recorded = H200[f"mma {name}"][: model.WARPS].transpose(1, 2, 0)
         np.testing.assert_array_equal(got, recorded, name)
 
 

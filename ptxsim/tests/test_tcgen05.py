@@ -13,7 +13,7 @@ from ptxsim.blackwell import Form
 from ptxsim.tensor_cores import adding, block_products
 
 KERNELS = Path(__file__).parent / "kernels"
-RECORDED = np.load(Path(__file__).parent / "recorded/mma_sim.npz")
+RECORDED = np.load(Path(__file__).parent / "recorded/model_tcgen05.npz")
 OPERATIONS = sorted({name.rsplit(".", 2)[0] for name in RECORDED.files})
 f4, f8, i4, u1, u4 = np.float32, np.float64, np.int32, np.uint8, np.uint32
 ARCH = "sm_100a"

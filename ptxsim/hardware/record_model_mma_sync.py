@@ -1,9 +1,9 @@
 """Record what MMA-Sim, a published model of tensor cores, computes for other GPUs than the H200.
 
-    python ptxsim/hardware/record_mmasim.py OUTDIR
+    python ptxsim/hardware/record_model_mma_sync.py OUTDIR
 
-writes OUTDIR/mmasim.npz: results of mma.sync as registers, (registers, 32, warps), by "GENERATION
-FORM". Needs the package mmasim 2.1.1 with PyTorch, and no GPU. The model is that of
+writes OUTDIR/model_mma_sync.npz: results of mma.sync as registers, (registers, 32, warps), by
+"GENERATION FORM". Needs the package mmasim 2.1.1 with PyTorch, and no GPU. The model is that of
 Xie et al., arXiv 2511.10909. Generations with the same rules have one entry, and Hopper none, for
 recorded/tensor.npz has an H200's own bits. See test_other_gpus.py.
 """
@@ -98,7 +98,7 @@ def main(outdir: Path) -> None:
         for generation, of_generation in forms().items()
         for name, form in of_generation.items()
     }
-    np.savez_compressed(outdir / "mmasim.npz", **results)
+    np.savez_compressed(outdir / "model_mma_sync.npz", **results)
 
 
 if __name__ == "__main__":

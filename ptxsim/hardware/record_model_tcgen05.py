@@ -4,7 +4,7 @@ Not from hardware: MMA-Sim (arXiv 2511.10909, github.com/microsoft/MMA-Sim) is a
 authors compared with GPUs bit by bit. To make the record anew, in an environment of its own:
 
     pip install mmasim torch numpy
-    python record_mma_sim.py tests/recorded/mma_sim.npz
+    python ptxsim/hardware/record_model_tcgen05.py ptxsim/tests/recorded/model_tcgen05.npz
 
 The record has, under MMA-Sim's name of each operation and the kind of numbers, the patterns of the
 operands `a` (m, k), `b` (n, k), `c` (m, n), of the scales `sa` and `sb`, and of the result `d`;
