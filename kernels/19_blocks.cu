@@ -1,10 +1,12 @@
 // 19  FP8 with scales of blocks
 // Idea:    scales of blocks have to be applied after every 128 of K, and that is much work beside
 //          the tensor cores'. Here tiles are large and clusters share their rows, so that little is
-//          loaded for each product; idle warps of the producer load the scales, and multiply them.
+//          loaded for each product; an idle warp of the producer loads the scales, and multiplies
+//          them; and a tile is stored while the first products of the next one are under way.
 // Before:  19_fp8.cu takes all kinds of scales. Its consumers load them, and have two sets of
-//          accumulators for 64 rows: here two waves of 64 rows take turns in one set, and while a
-//          warpgroup promotes, the tensor cores multiply for the other.
+//          accumulators for 64 rows. So it is here, too, up to tiles of 128×128. In a larger one,
+//          two waves of 64 rows take turns in one set, and while a warpgroup promotes, the tensor
+//          cores multiply for the other.
 // Launch:  block (THREADS), grid: whole clusters, at most a block for each SM, or, where a cluster
 //          splits K, a cluster for each tile; dynamic shared memory: a Shared. A box of the tensor
 //          maps has 128 bytes of each row, swizzled: BM rows of A and BN of B, of what a cluster
@@ -112,7 +114,7 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
         for (int s = 0; s < STAGES; ++s) {
-            mbarrier_init(full + MBARRIER_BYTES * s, 1 + SCALE_WARPS);         // and the bytes
+            mbarrier_init(full + MBARRIER_BYTES * s, 2);       // of the producer, and the bytes
             mbarrier_init(empty + MBARRIER_BYTES * s, RELEASES);
         }
         mbarrier_fence_init();
@@ -158,34 +160,40 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         allocate_registers();
         // Otherwise the compiler finds out in each turn where shared memory begins.
         const unsigned base = __shfl_sync(~0u, shared_address(memory), 0);
-        for (int number = blockIdx.x / CLUSTER; number < tiles(); number += clusters) {
-            const TileStart tile = tile_start(number);
-            const int m = tile.m + warpgroup * WAVES * WARPGROUP_ROWS;
-            Totals totals = {};
+        Totals totals;
+        int number = blockIdx.x / CLUSTER;
+        TileStart tile = {};
+        // A wave of the tile that was multiplied last.
+        [[maybe_unused]] const auto store_wave = [&](int wave) {
+#if !SPLITS_K
+            const int m = tile.m + (warpgroup * WAVES + wave) * WARPGROUP_ROWS;
+            apply_alpha_beta(totals[wave], C, m, tile.n, M, N, alpha, beta);
+            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], C,
+                               m + thread / 32 * WARP_ROWS, tile.n, M, N, lane_of_warp());
+#endif
+        };
+        for (; number < tiles(); number += clusters)
             multiply_tile(totals, base + offset_of(shared.stages, memory),
                           base + offset_of(shared.scales, memory),
                           base + offset_of(shared.full, memory),
-                          base + offset_of(shared.empty, memory), state, end - first, warpgroup);
+                          base + offset_of(shared.empty, memory), state, end - first, warpgroup,
+                          [&](int wave) {
+                              if (number >= clusters) store_wave(wave);
+                              if (wave == WAVES - 1) tile = tile_start(number);
+                          });
 #if SPLITS_K
-            // Once: there is a cluster for each tile.
-            send_totals(totals[0], shared.received, rank, warpgroup);
-            cluster_arrive();
-            cluster_wait();
-            float sums[SHARE_OF_TOTALS];
-            add_totals(sums, totals[0], shared.received, rank, warpgroup);
-            const int n = tile.n + rank * (BN / CLUSTER);
-            apply_alpha_beta(sums, C, m, n, M, N, alpha, beta);
-            store_share(sums, C, m, n, M, N);
+        // Once: there is a cluster for each tile.
+        send_totals(totals[0], shared.received, rank, warpgroup);
+        cluster_arrive();
+        cluster_wait();
+        float sums[SHARE_OF_TOTALS];
+        add_totals(sums, totals[0], shared.received, rank, warpgroup);
+        const int m = tile.m + warpgroup * WARPGROUP_ROWS, n = tile.n + rank * (BN / CLUSTER);
+        apply_alpha_beta(sums, C, m, n, M, N, alpha, beta);
+        store_share(sums, C, m, n, M, N);
 #else
-            #pragma unroll
-            for (int wave = 0; wave < WAVES; ++wave) {
-                const int lane = lane_of_warp();
-                const int wave_m = m + wave * WARPGROUP_ROWS;
-                apply_alpha_beta(totals[wave], C, wave_m, tile.n, M, N, alpha, beta);
-                store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], C,
-                                   wave_m + thread / 32 * WARP_ROWS, tile.n, M, N, lane);
-            }
+        #pragma unroll
+        for (int wave = 0; wave < WAVES; ++wave) store_wave(wave);
 #endif
-        }
     }
 }

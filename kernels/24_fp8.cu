@@ -23,8 +23,8 @@
 
 static_assert(SHARE == 0, "the blocks of a cluster have the same rows of one product");
 
-// A tile is found as soon as a stage is free for it, and its place read after its last stage was
-// released. Then at most STAGES tiles have been found since.
+// A tile is found as soon as a stage is free for it, and its place read when the first stage of the
+// next tile is multiplied, but not released. Then at most STAGES tiles have been found since.
 constexpr int FOUND = STAGES + 1;
 
 struct Shared {
@@ -70,7 +70,7 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
         for (int s = 0; s < STAGES; ++s) {
-            mbarrier_init(full + MBARRIER_BYTES * s, 1 + SCALE_WARPS);         // and the bytes
+            mbarrier_init(full + MBARRIER_BYTES * s, 2);       // of the producer, and the bytes
             mbarrier_init(empty + MBARRIER_BYTES * s, RELEASES);
         }
         mbarrier_fence_init();
@@ -133,21 +133,25 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
         allocate_registers();
         // Otherwise the compiler finds out in each turn where shared memory begins.
         const unsigned base = __shfl_sync(~0u, shared_address(memory), 0);
+        Totals totals;
+        bool multiplied = false;                 // a tile whose totals are not stored
+        const auto store_previous = [&](int wave) {
+            if (!multiplied) return;
+            const ProductTile tile = shared.found[place];
+            const int row = (warpgroup * WAVES + wave) * WARPGROUP_ROWS + thread / 32 * WARP_ROWS;
+            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], C,
+                               tile.m + row, tile.n, tile.m + tile.rows, N, lane_of_warp());
+            if (wave == WAVES - 1) to_next_place();
+        };
         for (int number = blockIdx.x / CLUSTER; number < tiles(); number += clusters) {
-            Totals totals = {};
             multiply_tile(totals, base + offset_of(shared.stages, memory),
                           base + offset_of(shared.scales, memory),
                           base + offset_of(shared.full, memory),
-                          base + offset_of(shared.empty, memory), state, k_tiles, warpgroup);
-            const ProductTile tile = shared.found[place];
-            to_next_place();
-            #pragma unroll
-            for (int wave = 0; wave < WAVES; ++wave) {
-                const int row = (warpgroup * WAVES + wave) * WARPGROUP_ROWS
-                              + thread / 32 * WARP_ROWS;
-                store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], C,
-                                   tile.m + row, tile.n, tile.m + tile.rows, N, lane_of_warp());
-            }
+                          base + offset_of(shared.empty, memory), state, k_tiles, warpgroup,
+                          store_previous);
+            multiplied = true;
         }
+        #pragma unroll
+        for (int wave = 0; wave < WAVES; ++wave) store_previous(wave);
     }
 }

@@ -128,8 +128,7 @@ MISTAKES = {  # header, text, instead of it
         "            mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);\n", ""),
     "no barrier of the cluster": (
         "19_blocks", "../19_blocks.cu",
-        "            cluster_arrive();\n            cluster_wait();\n            float",
-        "            float"),
+        "        cluster_arrive();\n        cluster_wait();\n        float", "        float"),
 }  # fmt: skip
 
 

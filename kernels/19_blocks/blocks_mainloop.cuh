@@ -68,78 +68,109 @@ __device__ __forceinline__ bool mbarrier_complete(unsigned barrier, int parity)
     return complete;
 }
 
-// Multiply so many stages, from where `state` is. Addresses of shared memory are given.
+// Multiply so many stages, from where `state` is. When the first products have been started, and
+// before totals are added to, store_previous(wave) may store those of the tile before, which then
+// become 0. Addresses of shared memory are given.
+template <typename StorePrevious>
 __device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
                                               unsigned stage_scales, unsigned full, unsigned empty,
-                                              PipelineState& state, int k_tiles, int warpgroup)
+                                              PipelineState& state, int k_tiles, int warpgroup,
+                                              StorePrevious store_previous)
 {
+    // Counted on from stage to stage, as nothing may come between two waves.
+    constexpr unsigned STAGE_STRIDE = sizeof(Stage) / 16;
+    const Operands first = first_operands(stages, warpgroup);
+    unsigned stage_offset = state.stage * STAGE_STRIDE;
+
     const auto wait_for_stage = [&] {
         mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
     };
+    const auto advance_stage = [&] {
+        state.advance();
+        stage_offset = state.stage == 0 ? 0 : stage_offset + STAGE_STRIDE;
+    };
     // The scales are read while the tensor cores multiply.
     const auto start = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales, int wave) {
-        start_wave(sums, stages + state.stage * sizeof(Stage), wave);
-        read_scales(scales, stage_scales + state.stage * sizeof(StageScales), wave);
+        const unsigned offset_a = stage_offset + wave * (SQUARE_BYTES / 16);
+        start_wave(sums, {first.a + offset_a, first.b + stage_offset});
+        read_scales(scales, stage_scales + state.stage * sizeof(StageScales),
+                    warpgroup * WAVES + wave);
+    };
+    const auto begin_totals = [&](int wave) {
+        store_previous(wave);
+        #pragma unroll
+        for (int i = 0; i < ACCUMULATORS; ++i) totals[wave][i] = 0.0f;
     };
 #if SETS == 1
     // While one warpgroup promotes, the tensor cores multiply for the other. From the end of a wave
     // to the start of the next there is little time, so the next stage is looked for before.
     bool complete = false;
-    for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+    const auto multiply_stage = [&](bool is_first, bool is_last) {
         if (!complete) wait_for_stage();
         const unsigned stage_empty = empty + MBARRIER_BYTES * state.stage;
         #pragma unroll
         for (int wave = 0; wave < WAVES; ++wave) {
             float sums[ACCUMULATORS];
             ThreadScales scales;
-            start(sums, scales, warpgroup * WAVES + wave);
+            start(sums, scales, wave);
+            if (is_first) begin_totals(wave);
             if (wave == WAVES - 1) {
-                state.advance();
-                complete = k_tile + 1 < k_tiles
+                advance_stage();
+                complete = !is_last
                         && mbarrier_complete(full + MBARRIER_BYTES * state.stage, state.parity);
             }
             wgmma_wait<0>();
             if (wave == WAVES - 1) release_stage(stage_empty);
             promote(totals[wave], sums, scales);
         }
-    }
+    };
+    multiply_stage(true, k_tiles == 1);
+    for (int k_tile = 1; k_tile < k_tiles; ++k_tile) multiply_stage(false, k_tile + 1 == k_tiles);
 #else
-    if (k_tiles == 0) return;
     float sums[2][ACCUMULATORS];
     ThreadScales scales[2];
     PipelineState oldest = state;                // that is not yet released
-    const auto start_stage = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales) {
+    const auto start_stage = [&](int set) {
         wait_for_stage();
-        start(sums, scales, warpgroup);
-        state.advance();
+        start(sums[set], scales[set], 0);
+        advance_stage();
     };
-    const auto finish = [&](float (&sums)[ACCUMULATORS], const ThreadScales& scales) {
+    const auto finish = [&](int set) {
         release_stage(empty + MBARRIER_BYTES * oldest.stage);
         oldest.advance();
-        promote(totals[0], sums, scales);
+        promote(totals[0], sums[set], scales[set]);
     };
 
-    // Two stages a turn, as registers have no index. When a turn begins, its first stage has been
-    // started, in sums[0].
-    int k_tile = 0;
-    start_stage(sums[0], scales[0]);
+    if (k_tiles == 0) return begin_totals(0);
+    start_stage(0);
+    if (k_tiles == 1) {
+        begin_totals(0);
+        wgmma_wait<0>();
+        return finish(0);
+    }
+    start_stage(1);
+    begin_totals(0);
+    wgmma_wait<1>();                             // sums[0] are complete
+    finish(0);
+    // Two stages a turn, as registers have no index. When a turn begins, sums[1] are under way.
+    int k_tile = 1;
     for (; k_tile + 2 < k_tiles; k_tile += 2) {
-        start_stage(sums[1], scales[1]);
-        wgmma_wait<1>();                         // sums[0] are complete
-        finish(sums[0], scales[0]);
-        start_stage(sums[0], scales[0]);
+        start_stage(0);
         wgmma_wait<1>();
-        finish(sums[1], scales[1]);
+        finish(1);
+        start_stage(1);
+        wgmma_wait<1>();
+        finish(0);
     }
     if (k_tile + 1 < k_tiles) {                  // two are left
-        start_stage(sums[1], scales[1]);
+        start_stage(0);
         wgmma_wait<1>();
-        finish(sums[0], scales[0]);
+        finish(1);
         wgmma_wait<0>();
-        finish(sums[1], scales[1]);
+        finish(0);
     } else {
         wgmma_wait<0>();
-        finish(sums[0], scales[0]);
+        finish(1);
     }
 #endif
 }

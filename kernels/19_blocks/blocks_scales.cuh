@@ -1,25 +1,26 @@
-// The producer's scales: two of its warps load those of A and B ahead of their use, and store their
-// products beside the stage. A: float32, M × ceil(K / 128); B: ceil(N / 128) × ceil(K / 128).
+// The producer's scales: a warp loads those of A and B ahead of their use, and stores their products
+// beside the stage. A: float32, M × ceil(K / 128); B: ceil(N / 128) × ceil(K / 128).
 #pragma once
 
 #include "blocks_stage.cuh"
 #include "mbarrier.cuh"
 #include "pipeline_state.cuh"
 
-constexpr int SCALE_WARPS = 2;
-constexpr int SCALE_THREADS = 32 * SCALE_WARPS;
-constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - SCALE_THREADS;     // of the producer's
-constexpr int SCALE_ROWS = BM / SCALE_THREADS;   // of a thread
-constexpr int SCALES_AT_ONCE = 4;                // of a row, along K, where rows are aligned
+constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - 32; // of the producer's
+constexpr int SCALE_ROWS = BM / 32;              // of a thread: r and r + 8, of every 64
+constexpr int SCALES_AT_ONCE = BM > 128 ? 2 : 4;           // of a row, along K, where rows are aligned
 
 // volatile, so that they are loaded here, before the wait that follows.
 template <int WIDTH>
 __device__ __forceinline__ void load_scales(float (&scales)[WIDTH], const float* from)
 {
-    if constexpr (WIDTH == SCALES_AT_ONCE)
+    if constexpr (WIDTH == 4)
         asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
                      : "=f"(scales[0]), "=f"(scales[1]), "=f"(scales[2]), "=f"(scales[3])
                      : "l"(from));
+    else if constexpr (WIDTH == 2)
+        asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];"
+                     : "=f"(scales[0]), "=f"(scales[1]) : "l"(from));
     else
         asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(scales[0]) : "l"(from));
 }
@@ -36,11 +37,13 @@ __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOf
                                              int first, int end, unsigned full, unsigned empty,
                                              PipelineState& state)
 {
-    const int thread = threadIdx.x % WARPGROUP_THREADS - FIRST_SCALE_THREAD;
-    const auto row_of_a = [&](int i) {
-        return scales.a
-             + (size_t)min(scales.m + thread + i * SCALE_THREADS, scales.M - 1) * scales.k_tiles;
-    };
+    const int lane = threadIdx.x % 32;
+    unsigned rows_of_a[SCALE_ROWS];              // offsets, which are narrower than pointers
+    #pragma unroll
+    for (int i = 0; i < SCALE_ROWS; ++i) {
+        const int row = i / 2 * 64 + lane / 8 * 16 + i % 2 * 8 + lane % 8;
+        rows_of_a[i] = (unsigned)min(scales.m + row, scales.M - 1) * scales.k_tiles;
+    }
     const int last_block = (scales.N - 1) / SCALE_BLOCK;
     const int block = min(scales.n / SCALE_BLOCK, last_block);
     const float* row_of_b = scales.b + (size_t)block * scales.k_tiles;
@@ -52,7 +55,7 @@ __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOf
         float a[SCALE_ROWS][WIDTH], b[PARTS > 1 ? 2 : 1][WIDTH];
         #pragma unroll
         for (int i = 0; i < SCALE_ROWS; ++i)
-            load_scales(a[i], row_of_a(i) + k_tile);
+            load_scales(a[i], scales.a + rows_of_a[i] + k_tile);
         load_scales(b[0], row_of_b + k_tile);
         if constexpr (PARTS > 1) load_scales(b[1], row_of_b + to_next + k_tile);
         #pragma unroll
@@ -62,13 +65,14 @@ __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOf
             #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
                 const bool next = PARTS > 1 && first_column + part * PART_COLUMNS >= SCALE_BLOCK;
+                const float scale_b = next ? b[PARTS > 1][j] : b[0][j];
                 #pragma unroll
-                for (int i = 0; i < SCALE_ROWS; ++i)
-                    stages[state.stage][part][scale_place(thread + i * SCALE_THREADS)] =
-                        a[i][j] * (next ? b[PARTS > 1][j] : b[0][j]);
+                for (int i = 0; i < SCALE_ROWS; i += 2)
+                    *(float2*)&stages[state.stage][part][i / 2 * 64 + lane * 2] =
+                        {a[i][j] * scale_b, a[i + 1][j] * scale_b};
             }
             __syncwarp();
-            if (thread % 32 == 0) mbarrier_arrive(full + MBARRIER_BYTES * state.stage);
+            if (lane == 0) mbarrier_arrive(full + MBARRIER_BYTES * state.stage);
             state.advance();
         }
     }

@@ -29,7 +29,7 @@
 // accumulators of a thread: with two, one is promoted while the tensor cores add to the other.
 #define CONSUMERS (BM == 192 ? 3 : BM >= 128 ? 2 : 1)
 #define WAVES (BM / 64 / CONSUMERS)
-#define SETS (BM <= 128 ? 2 : 1)
+#define SETS (BM * BN <= 128 * 128 ? 2 : 1)
 
 #include "wgmma_fp8.cuh"
 
@@ -39,7 +39,8 @@
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
 
 static_assert(BM % (WARPGROUP_ROWS * CONSUMERS) == 0, "consumers have whole waves of 64 rows");
-static_assert(BN % 16 == 0 && BN <= 128, "C is stored in whole chunks; registers hold 128 columns");
+static_assert(BN % 16 == 0, "C is stored in whole chunks");
+static_assert((WAVES + SETS) * ACCUMULATORS <= 192, "totals and accumulators are in registers");
 
 // How many registers a thread of the producer keeps, and how many one of the consumers gets; 0: all
 // have as many as they can use. A block begins with 65,536 / THREADS for each, in eights.

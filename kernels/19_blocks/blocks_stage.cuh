@@ -38,16 +38,28 @@ __device__ __forceinline__ void wgmma_of_width(float (&accumulators)[COUNT], Des
     else wgmma(accumulators, a, b, accumulate);
 }
 
-// Start to multiply a wave of 64 rows with all columns; the products become one group. `stage`: its
-// address in shared memory.
-__device__ __forceinline__ void start_wave(float (&accumulators)[ACCUMULATORS], unsigned stage,
-                                           int wave)
+// Lower halves of the descriptors of a wave's rows of A, and of B; the upper ones are the same for all.
+struct Operands {
+    unsigned a, b;
+};
+
+// Of a warpgroup's first wave, in the first stage. From there on, others are as many units of 16 bytes
+// further as their addresses. `stages`: the address of the first stage.
+__device__ __forceinline__ Operands first_operands(unsigned stages, int warpgroup)
 {
-    const Descriptor a = make_descriptor(stage + wave * SQUARE_BYTES);
-    const Descriptor b = make_descriptor(stage + BM * ROW_BYTES);
+    const unsigned a = stages + warpgroup * WAVES * SQUARE_BYTES, b = stages + BM * ROW_BYTES;
+    return {(unsigned)make_descriptor(a), (unsigned)make_descriptor(b)};
+}
+
+// Start to multiply 64 rows with all columns; the products become one group.
+__device__ __forceinline__ void start_wave(float (&accumulators)[ACCUMULATORS], Operands operands)
+{
+    constexpr Descriptor UPPER = (Descriptor)(SWIZZLE_PERIOD / 16) << STRIDE_OFFSET
+                               | SWIZZLE_128_BYTES << SWIZZLE_MODE;
     wgmma_fence();
     #pragma unroll
     for (int k = 0; k < BK; k += WGMMA_K)
-        wgmma_of_width(accumulators, advance(a, k), advance(b, k), k > 0);
+        wgmma_of_width(accumulators, advance(UPPER | operands.a, k), advance(UPPER | operands.b, k),
+                       k > 0);
     wgmma_commit();
 }

@@ -7,7 +7,7 @@ import pandas
 
 from gemmlab.lessons.emulated_fp32 import errors, model
 from gemmlab.lessons.emulated_fp32.errors import DEPTH, PROMOTE, SGEMM, WAYS, Case
-from gemmlab.lessons.emulated_fp32.measure import PAIRS, SPEEDS
+from gemmlab.lessons.emulated_fp32.measure import PAIRS, SPEEDS, SUMMIT
 from gemmlab.records import best_by_shape
 from gemmlab.records.best_by_shape import BURST, IN_TURN
 
@@ -57,8 +57,6 @@ def _values(X: np.ndarray, way: int) -> list[np.ndarray]:
 
 
 # ---- speed ---------------------------------------------------------------------------------------
-
-SUMMIT = "22_fp32_summit"
 
 
 def speeds() -> pandas.DataFrame:

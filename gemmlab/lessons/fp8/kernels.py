@@ -111,7 +111,7 @@ KERNELS = (
     Rung(
         name="19_blocks",
         title="FP8 with scales of blocks",
-        idea="idle warps multiply the scales, and sums are promoted while other products go on",
+        idea="an idle warp multiplies the scales, and sums are promoted while other products go on",
         parameters=(
             Parameter("BM", 128, (64, 128, 192, 256), "rows of C that a block computes"),
             Parameter("BN", 128, (32, 64, 112, 128), "columns of C that a block computes"),
