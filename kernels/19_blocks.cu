@@ -30,7 +30,7 @@ struct Shared {
 #if SPLITS_K
     ReceivedSums received;
 #else
-    StoreBuffer store_buffers[CONSUMERS * 4];    // of each warp
+    StoreBuffers store_buffers[CONSUMERS * 4];   // of each warp
 #endif
     StageScales scales[STAGES];
     unsigned long long full[STAGES], empty[STAGES];            // mbarriers
@@ -79,8 +79,9 @@ __device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& 
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTERS
 fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-           ElementC* C, const float* __restrict__ scale_a, const float* __restrict__ scale_b,
-           int M, int N, int K, float alpha, float beta)
+           const __grid_constant__ TensorMap map_c, ElementC* C,
+           const float* __restrict__ scale_a, const float* __restrict__ scale_b, int M, int N,
+           int K, float alpha, float beta)
 {
     extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
@@ -168,8 +169,8 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
 #if !SPLITS_K
             const int m = tile.m + (warpgroup * WAVES + wave) * WARPGROUP_ROWS;
             apply_alpha_beta(totals[wave], C, m, tile.n, M, N, alpha, beta);
-            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], C,
-                               m + thread / 32 * WARP_ROWS, tile.n, M, N, lane_of_warp());
+            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], map_c, C,
+                               m + thread / 32 * WARP_ROWS, tile.n, WARP_ROWS, N);
 #endif
         };
         for (; number < tiles(); number += clusters)
@@ -194,6 +195,7 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
 #else
         #pragma unroll
         for (int wave = 0; wave < WAVES; ++wave) store_wave(wave);
+        if (thread % 32 == 0) tma_store_wait();  // the block's shared memory must last that long
 #endif
     }
 }

@@ -29,7 +29,7 @@ constexpr int FOUND = STAGES + 1;
 
 struct Shared {
     Stage stages[STAGES];
-    StoreBuffer store_buffers[CONSUMERS * 4];    // of each warp
+    StoreBuffers store_buffers[CONSUMERS * 4];   // of each warp
     StageScales scales[STAGES];
     unsigned long long full[STAGES], empty[STAGES];            // mbarriers
     ProductTile found[FOUND];                    // tiles of this block, in turn
@@ -44,8 +44,9 @@ __device__ __forceinline__ unsigned offset_of(const Part& part, const char* memo
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTERS
 grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
-            ElementC* C, const float* __restrict__ scale_a, const float* __restrict__ scale_b,
-            const int* rows, int product_count, int capacity, int N, int K)
+            const __grid_constant__ TensorMap map_c, ElementC* C,
+            const float* __restrict__ scale_a, const float* __restrict__ scale_b, const int* rows,
+            int product_count, int capacity, int N, int K)
 {
     extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
@@ -139,8 +140,8 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
             if (!multiplied) return;
             const ProductTile tile = shared.found[place];
             const int row = (warpgroup * WAVES + wave) * WARPGROUP_ROWS + thread / 32 * WARP_ROWS;
-            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], C,
-                               tile.m + row, tile.n, tile.m + tile.rows, N, lane_of_warp());
+            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], map_c, C,
+                               tile.m + row, tile.n, tile.rows - row, N);
             if (wave == WAVES - 1) to_next_place();
         };
         for (int number = blockIdx.x / CLUSTER; number < tiles(); number += clusters) {
@@ -153,5 +154,6 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
         }
         #pragma unroll
         for (int wave = 0; wave < WAVES; ++wave) store_previous(wave);
+        if (thread % 32 == 0) tma_store_wait();  // the block's shared memory must last that long
     }
 }

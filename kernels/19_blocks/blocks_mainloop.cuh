@@ -9,37 +9,31 @@
 
 typedef float Totals[WAVES][ACCUMULATORS];
 
-// Of a thread: the scales of its rows r and r + 8, for each part of the columns.
-typedef float2 ThreadScales[PARTS];
-
-// `stage`: the address of its scales.
-__device__ __forceinline__ void read_scales(ThreadScales& scales, unsigned stage, int wave)
+// Of a thread: the scales of its rows r and r + 8. `stage`: the address of those of a stage.
+__device__ __forceinline__ float2 read_scales(unsigned stage, int wave)
 {
+    float2 scales;
     const int place = scale_place(wave * WARPGROUP_ROWS + accumulator_row(0));
-    #pragma unroll
-    for (int part = 0; part < PARTS; ++part)
-        asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
-                     : "=f"(scales[part].x), "=f"(scales[part].y)
-                     : "r"(stage + (part * BM + place) * (int)sizeof(float)) : "memory");
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(scales.x), "=f"(scales.y)
+                 : "r"(stage + place * (int)sizeof(float)) : "memory");
+    return scales;
 }
 
 // totals += scales * sums, after a wait for the sums: the compiler must not read them before it. Of
 // four accumulators, the first two are in row r, the others in r + 8. All of a row at a time, so
 // that the register of its scale is read once for many.
 __device__ __forceinline__ void promote(float (&totals)[ACCUMULATORS], float (&sums)[ACCUMULATORS],
-                                        const ThreadScales& scales)
+                                        float2 scales)
 {
     #pragma unroll
     for (int i = 0; i < ACCUMULATORS; ++i) asm volatile("" : "+f"(sums[i]) :: "memory");
     #pragma unroll
-    for (int part = 0; part < PARTS; ++part)
+    for (int row = 0; row < 2; ++row)
         #pragma unroll
-        for (int row = 0; row < 2; ++row)
-            #pragma unroll
-            for (int i = 0; i < ACCUMULATORS_OF_PART / 2; ++i) {
-                const int at = part * ACCUMULATORS_OF_PART + i / 2 * 4 + row * 2 + i % 2;
-                totals[at] = fmaf(row ? scales[part].y : scales[part].x, sums[at], totals[at]);
-            }
+        for (int i = 0; i < ACCUMULATORS / 2; ++i) {
+            const int at = i / 2 * 4 + row * 2 + i % 2;
+            totals[at] = fmaf(row ? scales.y : scales.x, sums[at], totals[at]);
+        }
 }
 
 // Arrivals that release a stage: one for each warp of this block, as its threads read the scales,
@@ -90,11 +84,11 @@ __device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
         stage_offset = state.stage == 0 ? 0 : stage_offset + STAGE_STRIDE;
     };
     // The scales are read while the tensor cores multiply.
-    const auto start = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales, int wave) {
+    const auto start = [&](float (&sums)[ACCUMULATORS], float2& scales, int wave) {
         const unsigned offset_a = stage_offset + wave * (SQUARE_BYTES / 16);
         start_wave(sums, {first.a + offset_a, first.b + stage_offset});
-        read_scales(scales, stage_scales + state.stage * sizeof(StageScales),
-                    warpgroup * WAVES + wave);
+        scales = read_scales(stage_scales + state.stage * sizeof(StageScales),
+                             warpgroup * WAVES + wave);
     };
     const auto begin_totals = [&](int wave) {
         store_previous(wave);
@@ -111,7 +105,7 @@ __device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
         #pragma unroll
         for (int wave = 0; wave < WAVES; ++wave) {
             float sums[ACCUMULATORS];
-            ThreadScales scales;
+            float2 scales;
             start(sums, scales, wave);
             if (is_first) begin_totals(wave);
             if (wave == WAVES - 1) {
@@ -128,7 +122,7 @@ __device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
     for (int k_tile = 1; k_tile < k_tiles; ++k_tile) multiply_stage(false, k_tile + 1 == k_tiles);
 #else
     float sums[2][ACCUMULATORS];
-    ThreadScales scales[2];
+    float2 scales[2];
     PipelineState oldest = state;                // that is not yet released
     const auto start_stage = [&](int set) {
         wait_for_stage();

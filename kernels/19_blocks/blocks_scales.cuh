@@ -8,17 +8,17 @@
 
 constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - 32; // of the producer's
 constexpr int SCALE_ROWS = BM / 32;              // of a thread: r and r + 8, of every 64
-constexpr int SCALES_AT_ONCE = BM > 128 ? 2 : 4;           // of a row, along K, where rows are aligned
+constexpr int SCALES_AT_ONCE = BM > 128 ? 2 : 4; // of a row, along K, where rows are aligned
 
 // volatile, so that they are loaded here, before the wait that follows.
-template <int WIDTH>
-__device__ __forceinline__ void load_scales(float (&scales)[WIDTH], const float* from)
+template <int COUNT>
+__device__ __forceinline__ void load_scales(float (&scales)[COUNT], const float* from)
 {
-    if constexpr (WIDTH == 4)
+    if constexpr (COUNT == 4)
         asm volatile("ld.global.nc.v4.f32 {%0, %1, %2, %3}, [%4];"
                      : "=f"(scales[0]), "=f"(scales[1]), "=f"(scales[2]), "=f"(scales[3])
                      : "l"(from));
-    else if constexpr (WIDTH == 2)
+    else if constexpr (COUNT == 2)
         asm volatile("ld.global.nc.v2.f32 {%0, %1}, [%2];"
                      : "=f"(scales[0]), "=f"(scales[1]) : "l"(from));
     else
@@ -30,9 +30,9 @@ struct ScalesOfTile {
     int m, n, M, N, k_tiles;                     // where the tile begins, and sizes
 };
 
-// The scales of the stages from k tile `first` to before `end`. Where a tile does not fit blocks of
-// B, it has columns of two. `full`, `empty`: the first mbarrier of each.
-template <int WIDTH>
+// The scales of the stages from k tile `first` to before `end`, COUNT at a time, which have been
+// loaded before the COUNT before them are stored. `full`, `empty`: the first mbarrier of each.
+template <int COUNT>
 __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOfTile& scales,
                                              int first, int end, unsigned full, unsigned empty,
                                              PipelineState& state)
@@ -44,33 +44,33 @@ __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOf
         const int row = i / 2 * 64 + lane / 8 * 16 + i % 2 * 8 + lane % 8;
         rows_of_a[i] = (unsigned)min(scales.m + row, scales.M - 1) * scales.k_tiles;
     }
-    const int last_block = (scales.N - 1) / SCALE_BLOCK;
-    const int block = min(scales.n / SCALE_BLOCK, last_block);
+    const int block = min(scales.n, scales.N - 1) / SCALE_BLOCK;
     const float* row_of_b = scales.b + (size_t)block * scales.k_tiles;
-    const int first_column = scales.n % SCALE_BLOCK;       // of the tile, in its first block
-    const int to_next = block < last_block ? scales.k_tiles : 0;
 
+    float a[SCALE_ROWS][COUNT], b[COUNT];
+    const auto load = [&](int k_tile) {
+        #pragma unroll
+        for (int i = 0; i < SCALE_ROWS; ++i) load_scales(a[i], scales.a + (rows_of_a[i] + k_tile));
+        load_scales(b, row_of_b + k_tile);
+    };
     // A part of K may begin between scales that are loaded together.
-    for (int k_tile = SPLITS_K ? first / WIDTH * WIDTH : 0; k_tile < end; k_tile += WIDTH) {
-        float a[SCALE_ROWS][WIDTH], b[PARTS > 1 ? 2 : 1][WIDTH];
+    int k_tile = first / COUNT * COUNT;
+    load(k_tile);
+    while (k_tile < end) {
+        float2 products[SCALE_ROWS / 2][COUNT];
         #pragma unroll
-        for (int i = 0; i < SCALE_ROWS; ++i)
-            load_scales(a[i], scales.a + rows_of_a[i] + k_tile);
-        load_scales(b[0], row_of_b + k_tile);
-        if constexpr (PARTS > 1) load_scales(b[1], row_of_b + to_next + k_tile);
+        for (int i = 0; i < SCALE_ROWS; i += 2)
+            #pragma unroll
+            for (int j = 0; j < COUNT; ++j)
+                products[i / 2][j] = {a[i][j] * b[j], a[i + 1][j] * b[j]};
+        if (k_tile + COUNT < end) load(k_tile + COUNT);
         #pragma unroll
-        for (int j = 0; j < WIDTH; ++j) {
-            if (SPLITS_K && (k_tile + j < first || k_tile + j >= end)) continue;
+        for (int j = 0; j < COUNT; ++j, ++k_tile) {
+            if (SPLITS_K && (k_tile < first || k_tile >= end)) continue;
             mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
             #pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
-                const bool next = PARTS > 1 && first_column + part * PART_COLUMNS >= SCALE_BLOCK;
-                const float scale_b = next ? b[PARTS > 1][j] : b[0][j];
-                #pragma unroll
-                for (int i = 0; i < SCALE_ROWS; i += 2)
-                    *(float2*)&stages[state.stage][part][i / 2 * 64 + lane * 2] =
-                        {a[i][j] * scale_b, a[i + 1][j] * scale_b};
-            }
+            for (int i = 0; i < SCALE_ROWS / 2; ++i)
+                *(float2*)&stages[state.stage][i * 64 + lane * 2] = products[i][j];
             __syncwarp();
             if (lane == 0) mbarrier_arrive(full + MBARRIER_BYTES * state.stage);
             state.advance();

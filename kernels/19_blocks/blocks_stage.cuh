@@ -12,30 +12,15 @@ struct Stage {
 };
 
 constexpr int SCALE_BLOCK = 128;                 // rows and columns of B that share a scale
-// A tile that does not fit blocks of B has parts that do, each with scales of its own.
-constexpr int PART_COLUMNS = SCALE_BLOCK % BN == 0 ? BN : 16;
-constexpr int PARTS = BN / PART_COLUMNS;
-constexpr int ACCUMULATORS_OF_PART = ACCUMULATORS / PARTS;
+static_assert(SCALE_BLOCK % BN == 0, "all columns of a tile have the same scales");
 
-// Scale of A times scale of B, for each row of the tile and each part of its columns. A thread has
-// accumulators of rows r and r + 8, and so these two are neighbours.
-typedef float StageScales[PARTS][BM];
+// Scale of A times scale of B, for each row of the tile. A thread has accumulators of rows r and
+// r + 8, and so these two are neighbours.
+typedef float StageScales[BM];
 
 __device__ __forceinline__ int scale_place(int row)
 {
     return row / 16 * 16 + row % 8 * 2 + row / 8 % 2;
-}
-
-#define REGISTERS_56 REGISTERS_48 ",%48,%49,%50,%51,%52,%53,%54,%55"
-#define ACCUMULATORS_56 ACCUMULATORS_48, EIGHT_FROM(48)
-
-// The instruction for a number of columns that wgmma_fp8.cuh does not have.
-template <int COUNT>
-__device__ __forceinline__ void wgmma_of_width(float (&accumulators)[COUNT], Descriptor a,
-                                               Descriptor b, int accumulate)
-{
-    if constexpr (COUNT == 56) WGMMA_FP8(112, 56, 57, 58);
-    else wgmma(accumulators, a, b, accumulate);
 }
 
 // Lower halves of the descriptors of a wave's rows of A, and of B; the upper ones are the same for all.
@@ -59,7 +44,6 @@ __device__ __forceinline__ void start_wave(float (&accumulators)[ACCUMULATORS], 
     wgmma_fence();
     #pragma unroll
     for (int k = 0; k < BK; k += WGMMA_K)
-        wgmma_of_width(accumulators, advance(UPPER | operands.a, k), advance(UPPER | operands.b, k),
-                       k > 0);
+        wgmma(accumulators, advance(UPPER | operands.a, k), advance(UPPER | operands.b, k), k > 0);
     wgmma_commit();
 }

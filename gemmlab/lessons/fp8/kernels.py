@@ -4,7 +4,7 @@ from gemmlab.ladder.launch import Launch, MapOf, Target
 from gemmlab.ladder.precision import OF_BLOCKS, PROMOTED, SCALES, Precision
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Constraint, Parameter, Settings
+from gemmlab.ladder.settings import Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.lessons.fp8 import rung as fp8
 from gemmlab.lessons.tma_wgmma.rung import (
@@ -14,25 +14,27 @@ from gemmlab.lessons.tma_wgmma.rung import (
     GROUP_THREADS,
     MAP_ALIGNMENT,
     ROW_BYTES,
+    SQUARE_BYTES,
     clusters_for,
     require_maps,
     stages_bytes,
 )
 
 SHARED_A, SHARED_B, SPLIT_K = range(3)  # what a cluster shares, by the value of SHARE
-WARP_ROWS, PART_COLUMNS = 16, 16  # of C that a warp stores; with a scale of their own
+WARP_ROWS = 16  # of C that a warp stores
 FLOAT_BYTES = 4
+TIMED_SMS = 132
 
 # Of all that were timed on an NVIDIA H200, those that were the fastest somewhere, or near it.
 FAMILIES = tuple(
     dict(zip(("BM", "BN", "STAGES", "CLUSTER", "SHARE"), values, strict=True))
     for values in (
-        (128, 128, 6, 2, 0), (128, 128, 6, 1, 0), (256, 128, 4, 2, 0), (192, 128, 4, 2, 0),
-        (64, 112, 9, 2, 1), (64, 128, 8, 2, 1), (128, 64, 8, 1, 0), (64, 128, 8, 1, 0),
-        (64, 64, 8, 2, 2), (64, 64, 12, 1, 0), (64, 32, 16, 1, 0),
+        (128, 128, 6, 2, 0), (128, 128, 6, 1, 0), (256, 128, 3, 2, 0), (192, 128, 4, 2, 0),
+        (64, 128, 8, 2, 1), (128, 64, 8, 1, 0), (64, 128, 8, 1, 0), (64, 64, 8, 2, 2),
+        (64, 64, 12, 1, 0),
     )
 )  # fmt: skip
-LARGE, _, _, _, FLAT, FLAT_TO_FLOAT32, _, ONE_ROW, SPLIT, *_ = FAMILIES
+SQUARE, _, TALL, _, FLAT, _, ONE_ROW, SPLIT, *_ = FAMILIES
 
 
 def precision(s: Settings) -> Precision:
@@ -51,14 +53,14 @@ def consumers(s: Settings) -> int:
 
 
 def shared_bytes(s: Settings) -> int:
-    """Stages, scales of their rows for each part of the columns, two mbarriers a stage; rows of C
-    on their way out, or the sums that the other blocks of a cluster have."""
-    parts = 1 if 128 % s["BN"] == 0 else s["BN"] // PART_COLUMNS
-    beside = s["STAGES"] * (parts * s["BM"] * FLOAT_BYTES + 2 * BARRIER_BYTES)
+    """Stages, scales of their rows, two mbarriers a stage; rows of C on their way out, or the sums
+    that the other blocks of a cluster have."""
+    beside = s["STAGES"] * (s["BM"] * FLOAT_BYTES + 2 * BARRIER_BYTES)
     if (together := _shares(s, SPLIT_K)) > 1:
         sums = (together - 1) * s["BN"] // 2 // together * FLOAT_BYTES  # of a thread
         return stages_bytes(s) + beside + consumers(s) * GROUP_THREADS * sums
-    return stages_bytes(s) + beside + consumers(s) * 4 * WARP_ROWS * ROW_BYTES
+    buffers = 2 if s["BM"] > 128 else 1
+    return stages_bytes(s) + beside + consumers(s) * buffers * SQUARE_BYTES
 
 
 def cluster_tiles(s: Settings) -> tuple[int, int]:
@@ -79,6 +81,7 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     maps = (
         MapOf("A", (s["BM"] // across, ROW_BYTES), "128B"),
         MapOf("B", (s["BN"] // down, ROW_BYTES), "128B"),
+        MapOf("C", (WARP_ROWS, ROW_BYTES // precision(s).c.bytes), "128B"),
     )
     return [
         Launch(
@@ -90,21 +93,23 @@ def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
 
 
 def _suited(problem: Problem, s: Settings) -> Settings:
-    """By the number of squares of 64×64 in C: what was the fastest at shapes with about as many."""
+    """By the number of squares of 64×64 in C: what was the fastest at shapes with about as many.
+    Where there are many, what computes the fewest rows in rounds of tiles, and so the fewest tiles
+    that are not full; of two, the larger tile, which loads less."""
     squares = ceil_div(problem.m, GROUP_ROWS) * ceil_div(problem.n, GROUP_ROWS)
     if squares <= 66:
         return SPLIT
     if problem.m <= GROUP_ROWS:
         return ONE_ROW
     if squares <= 264:
-        return FLAT_TO_FLOAT32 if s["OUT32"] else FLAT
-    return LARGE
+        return FLAT
+    return min(TALL, SQUARE, key=lambda family: _rounds(problem, family) * family["BM"])
 
 
-def _whole_pieces(s: Settings) -> str | None:
-    if s["OUT32"] and s["BN"] % 32:
-        return f"stores C in float32 by pieces of 32 columns: BN is a multiple of it, not {s['BN']}"
-    return None
+def _rounds(problem: Problem, s: Settings) -> int:
+    """Of tiles, one a SM of the GPU that was timed, in clusters of two that have the same rows."""
+    tiles = ceil_div(problem.m, s["BM"]) * ceil_div(problem.n, 2 * s["BN"])
+    return ceil_div(2 * tiles, TIMED_SMS)
 
 
 KERNELS = (
@@ -114,8 +119,8 @@ KERNELS = (
         idea="an idle warp multiplies the scales, and sums are promoted while other products go on",
         parameters=(
             Parameter("BM", 128, (64, 128, 192, 256), "rows of C that a block computes"),
-            Parameter("BN", 128, (32, 64, 112, 128), "columns of C that a block computes"),
-            Parameter("STAGES", 6, (4, 6, 8, 9, 12, 16), "pairs of tiles in shared memory"),
+            Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
+            Parameter("STAGES", 6, (3, 4, 6, 8, 12), "pairs of tiles in shared memory"),
             Parameter("GROUP", 8, (8, 16), "rows of tiles that are computed together"),
             Parameter("CLUSTER", 2, (1, 2), "blocks of a cluster"),
             Parameter("SHARE", 0, (0, 1, 2), "what they share: 0 A, 1 B, 2 the tile of C, along K"),
@@ -128,9 +133,7 @@ KERNELS = (
         cluster_tiles=cluster_tiles,
         plan=_plan,
         multiples=multiples,
-        constraints=(
-            fits(shared_bytes, ARCH), Constraint("whole pieces of C", _whole_pieces),
-        ),
+        constraints=(fits(shared_bytes, ARCH),),
         model_bytes=lambda problem, s: tile_reuse(problem, s, precision(s)),
         needs_arch=lambda s: ARCH,
         by_type=precision,

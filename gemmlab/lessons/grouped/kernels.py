@@ -134,7 +134,7 @@ GROUPED = Rung(
 FAMILIES = tuple(
     dict(zip(("BM", "BN", "STAGES", "CLUSTER"), values, strict=True))
     for values in (
-        (128, 128, 6, 2), (128, 128, 6, 1), (256, 128, 4, 2), (192, 128, 4, 2), (64, 128, 8, 2),
+        (128, 128, 6, 2), (128, 128, 6, 1), (256, 128, 3, 2), (192, 128, 4, 2), (64, 128, 8, 2),
         (64, 128, 8, 1), (64, 64, 12, 1),
     )
 )  # fmt: skip
@@ -162,7 +162,7 @@ def _grouped_fp8(problem: Problem, s: Settings, target: Target) -> list[Launch]:
         (together, 1, 1),
         (MapOf("A", (s["BM"] // together, ROW_BYTES), "128B"),
          MapOf("B", (s["BN"], ROW_BYTES), "128B"),
-         "C", "scale_a", "scale_b", "rows", "batch", "M", "N", "K"),
+         MapOf("C", (fp8.WARP_ROWS, SQUARE), "128B"), "C", "scale_a", "scale_b", "rows", "batch", "M", "N", "K"),
         early=True,
     )]  # fmt: skip
 
@@ -174,7 +174,7 @@ GROUPED_FP8 = Rung(
     parameters=(
         Parameter("BM", 128, (64, 128, 192, 256), "rows of C that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
-        Parameter("STAGES", 6, (4, 6, 8, 12), "pairs of tiles in shared memory"),
+        Parameter("STAGES", 6, (3, 4, 6, 8, 12), "pairs of tiles in shared memory"),
         Parameter("GROUP", 8, (8, 16, 32), "rows of tiles that are computed together"),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share A"),
         MASKED,
