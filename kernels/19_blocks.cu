@@ -2,7 +2,8 @@
 // Idea:    scales of blocks have to be applied after every 128 of K, and that is much work beside
 //          the tensor cores'. Here tiles are large and clusters share their rows, so that little is
 //          loaded for each product; an idle warp of the producer loads the scales, and multiplies
-//          them; and a tile is stored while the first products of the next one are under way.
+//          them; and each warp stores its rows of a tile by TMA while the first products of the
+//          next tile are under way.
 // Before:  19_fp8.cu takes all kinds of scales. Its consumers load them, and have two sets of
 //          accumulators for 64 rows. So it is here, too, up to tiles of 128×128. In a larger one,
 //          two waves of 64 rows take turns in one set, and while a warpgroup promotes, the tensor
@@ -10,7 +11,7 @@
 // Launch:  block (THREADS), grid: whole clusters, at most a block for each SM, or, where a cluster
 //          splits K, a cluster for each tile; dynamic shared memory: a Shared. A box of the tensor
 //          maps has 128 bytes of each row, swizzled: BM rows of A and BN of B, of what a cluster
-//          shares its CLUSTER-th part.
+//          shares its CLUSTER-th part; 16 rows of C.
 // Takes:   any M, N, K whose rows begin at multiples of 16 bytes, K > 0; A (M×K) and B (N×K), both
 //          along K, of 8-bit floats as DTYPE says; scales in float32, one for each 1×128 of A and
 //          each 128×128 of B. C in bfloat16, or float32 by OUT32. C = alpha * (scaled A) @ (scaled

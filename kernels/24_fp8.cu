@@ -10,8 +10,9 @@
 //          how many each uses. C is like A, × N, in bfloat16; rows that no product uses are not
 //          written. B: products × N × K. A and B in E4M3; scales in float32, one for each 1×128 of
 //          A, and of each B one for each 128×128. N: a multiple of 8, K: of 16, not 0.
-//          Maps of A and B as matrices of all rows, swizzled: boxes of BN rows of B and BM of A, of
-//          which each block of a cluster copies a part, of 128 bytes each. For sm_90a alone.
+//          Maps of A, B and C as matrices of all rows, swizzled: boxes of BN rows of B, BM of A, of
+//          which each block of a cluster copies a part, and 16 of C, of 128 bytes each. For
+//          sm_90a alone.
 
 #include "blocks_settings.cuh"
 #include "blocks_scales.cuh"

@@ -1,6 +1,6 @@
-// From totals to C: alpha and beta, and the store. Each warp stores its 16 rows by itself, in pieces
-// of 128 bytes a row, through buffers in shared memory that only it uses. map_c has boxes of 16 such
-// rows, swizzled by 128 bytes.
+// From totals to C: alpha and beta, and the store. Each warp stores its 16 rows by itself, by TMA,
+// in pieces of 128 bytes a row, through buffers in shared memory that only it uses. map_c has boxes
+// of 16 such rows, swizzled by 128 bytes.
 #pragma once
 
 #define OUT_BFLOAT16 1                           // unless C is float32
@@ -103,7 +103,7 @@ __device__ __forceinline__ void store_rows_of_warp(const float (&totals)[ACCUMUL
         }
         constexpr int CHUNKS = ROW_BYTES / 16, CHUNK_COLUMNS = PIECE_COLUMNS / CHUNKS;
         const int chunk = lane % CHUNKS, col = n + chunk * CHUNK_COLUMNS;
-        if (col < N)                             // a chunk is in C or not, as rows begin at 16 bytes
+        if (col < N)                             // a chunk is in C or not: N is a multiple of 8
             for (int row = lane / CHUNKS; row < rows; row += 32 / CHUNKS)
                 *(float4*)(C + (size_t)(m + row) * N + col) =
                     *(const float4*)(buffer + row * ROW_BYTES + (chunk ^ row % 8) * 16);

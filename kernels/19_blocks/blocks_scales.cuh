@@ -1,5 +1,5 @@
-// The producer's scales: a warp loads those of A and B ahead of their use, and stores their products
-// beside the stage. A: float32, M × ceil(K / 128); B: ceil(N / 128) × ceil(K / 128).
+// The producer's scales: a warp loads those of A and B ahead of their use, and stores their
+// products beside the stage. A: float32, M × ceil(K / 128); B: ceil(N / 128) × ceil(K / 128).
 #pragma once
 
 #include "blocks_stage.cuh"
@@ -30,15 +30,15 @@ struct ScalesOfTile {
     int m, n, M, N, k_tiles;                     // where the tile begins, and sizes
 };
 
-// The scales of the stages from k tile `first` to before `end`, COUNT at a time, which have been
-// loaded before the COUNT before them are stored. `full`, `empty`: the first mbarrier of each.
+// The scales of the stages from k tile `first` to before `end`. COUNT are loaded at a time, while
+// the warp waits to store those before them. `full`, `empty`: the first mbarrier of each.
 template <int COUNT>
 __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOfTile& scales,
                                              int first, int end, unsigned full, unsigned empty,
                                              PipelineState& state)
 {
     const int lane = threadIdx.x % 32;
-    unsigned rows_of_a[SCALE_ROWS];              // offsets, which are narrower than pointers
+    unsigned rows_of_a[SCALE_ROWS];              // offsets, as pointers would need more registers
     #pragma unroll
     for (int i = 0; i < SCALE_ROWS; ++i) {
         const int row = i / 2 * 64 + lane / 8 * 16 + i % 2 * 8 + lane % 8;

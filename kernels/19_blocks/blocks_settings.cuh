@@ -39,7 +39,6 @@
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
 
 static_assert(BM % (WARPGROUP_ROWS * CONSUMERS) == 0, "consumers have whole waves of 64 rows");
-static_assert(BN % 16 == 0, "C is stored in whole chunks");
 static_assert((WAVES + SETS) * ACCUMULATORS <= 192, "totals and accumulators are in registers");
 
 // How many registers a thread of the producer keeps, and how many one of the consumers gets; 0: all
