@@ -72,7 +72,7 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
         for (int s = 0; s < STAGES; ++s) {
-            mbarrier_init(full + MBARRIER_BYTES * s, 2);       // of the producer, and the bytes
+            mbarrier_init(full + MBARRIER_BYTES * s, 1 + SCALE_WARPS);         // and the bytes
             mbarrier_init(empty + MBARRIER_BYTES * s, RELEASES);
         }
         mbarrier_fence_init();

@@ -6,9 +6,10 @@
 #include "mbarrier.cuh"
 #include "pipeline_state.cuh"
 
-constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - 32; // of the producer's
-constexpr int SCALE_ROWS = BM / 32;              // of a thread: r and r + 8, of every 64
-constexpr int SCALES_AT_ONCE = BM > 128 ? 2 : 4; // of a row, along K, where rows are aligned
+constexpr int SCALE_WARPS = BM <= 128 ? 1 : BM == 192 ? 3 : 2;
+constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - 32 * SCALE_WARPS;   // of the producer's
+constexpr int SCALE_ROWS = BM / 32 / SCALE_WARPS;          // of a thread: r and r + 8, of every 64
+constexpr int SCALES_AT_ONCE = BM > 64 ? 2 : 4;  // of a row, along K, where rows are aligned
 
 // volatile, so that they are loaded here, before the wait that follows.
 template <int COUNT>
@@ -38,10 +39,12 @@ __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOf
                                              PipelineState& state)
 {
     const int lane = threadIdx.x % 32;
+    const int first_row = (threadIdx.x % WARPGROUP_THREADS - FIRST_SCALE_THREAD) / 32
+                        * SCALE_ROWS * 32;       // of this warp
     unsigned rows_of_a[SCALE_ROWS];              // offsets, as pointers would need more registers
     #pragma unroll
     for (int i = 0; i < SCALE_ROWS; ++i) {
-        const int row = i / 2 * 64 + lane / 8 * 16 + i % 2 * 8 + lane % 8;
+        const int row = first_row + i / 2 * 64 + lane / 8 * 16 + i % 2 * 8 + lane % 8;
         rows_of_a[i] = (unsigned)min(scales.m + row, scales.M - 1) * scales.k_tiles;
     }
     const int block = min(scales.n, scales.N - 1) / SCALE_BLOCK;
@@ -70,7 +73,7 @@ __device__ __forceinline__ void store_scales(StageScales* stages, const ScalesOf
             mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
             #pragma unroll
             for (int i = 0; i < SCALE_ROWS / 2; ++i)
-                *(float2*)&stages[state.stage][i * 64 + lane * 2] = products[i][j];
+                *(float2*)&stages[state.stage][first_row + i * 64 + lane * 2] = products[i][j];
             __syncwarp();
             if (lane == 0) mbarrier_arrive(full + MBARRIER_BYTES * state.stage);
             state.advance();

@@ -43,8 +43,8 @@ static_assert((WAVES + SETS) * ACCUMULATORS <= 192, "totals and accumulators are
 
 // How many registers a thread of the producer keeps, and how many one of the consumers gets; 0: all
 // have as many as they can use. A block begins with 65,536 / THREADS for each, in eights.
-constexpr int PRODUCER_REGISTERS = CONSUMERS == 1 ? 0 : CONSUMERS == 2 ? 72 : 56;
-constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 216 : 152;
+constexpr int PRODUCER_REGISTERS = CONSUMERS == 1 ? 0 : 56;
+constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 224 : 152;
 
 __device__ __forceinline__ void deallocate_registers()
 {

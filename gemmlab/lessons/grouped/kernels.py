@@ -134,7 +134,7 @@ GROUPED = Rung(
 FAMILIES = tuple(
     dict(zip(("BM", "BN", "STAGES", "CLUSTER"), values, strict=True))
     for values in (
-        (128, 128, 6, 2), (128, 128, 6, 1), (256, 128, 3, 2), (192, 128, 4, 2), (64, 128, 8, 2),
+        (128, 128, 6, 2), (128, 128, 6, 1), (192, 128, 4, 2), (64, 128, 8, 2),
         (64, 128, 8, 1), (64, 64, 12, 1),
     )
 )  # fmt: skip
@@ -172,9 +172,9 @@ GROUPED_FP8 = Rung(
     title="Grouped products in FP8, with scales of blocks",
     idea="a warp that loads scales looks tiles up, and tells the consumers where they are",
     parameters=(
-        Parameter("BM", 128, (64, 128, 192, 256), "rows of C that a block computes"),
+        Parameter("BM", 128, (64, 128, 192), "rows of C that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),
-        Parameter("STAGES", 6, (3, 4, 6, 8, 12), "pairs of tiles in shared memory"),
+        Parameter("STAGES", 6, (4, 6, 8, 12), "pairs of tiles in shared memory"),
         Parameter("GROUP", 8, (8, 16, 32), "rows of tiles that are computed together"),
         Parameter("CLUSTER", 2, (1, 2), "blocks that share A"),
         MASKED,
