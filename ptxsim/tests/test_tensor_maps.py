@@ -358,7 +358,7 @@ def test_padded_elements_of_four_bits_cannot_be_stored():
         ("b4x16", 128, (8, 512), {}, "512 elements along axis 1, it must be 1 to 256"),
         ("b4x16_p64", 96, (8, 128), {}, "has 96 bytes along .* multiple of 64, 128 elements"),
         ("b6x16_p32", 128, (8, 128), {}, "has 128 bytes along .* multiple of 96, 128 elements"),
-        ("b4x16_p64", 128, (8, 64), {}, "has 64 elements of b4x16_p64 .* it must be 128"),
+        ("b4x16_p64", 128, (8, 64), {}, "of elements b4x16_p64, the box has 64 .* it must be 128"),
         ("b4x16_p64", 128, (8, 128), {"swizzle": "64B"}, "must be none or 128B"),
         ("b4x16_p64", 80, (8, 128), {}, "stride along axis 0 is 80 bytes, .* multiple of 32"),
         ("b6x16_p32", 96, (8, 128), {"fill": "nan"}, "only floats have NaN"),

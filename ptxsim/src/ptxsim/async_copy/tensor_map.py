@@ -386,21 +386,17 @@ def _check_array(array: np.ndarray, alignment: int) -> None:
 
 def _check_padded(padded: TensorMap) -> None:
     """As cuTensorMapEncodeTiled does for 16U4_ALIGN16B and 16U6_ALIGN16B."""
-    length, row = padded.array.shape[-1], padded.columns(PADDED_ROW)
-    if length % row:
-        raise ValueError(
-            f"the array has {length} bytes along its last axis; of {padded.element} it must be a "
-            f"multiple of {row}, {PADDED_ROW} elements"
-        )
-    if padded.box[-1] != PADDED_ROW:
-        raise ValueError(
-            f"the box has {padded.box[-1]} elements of {padded.element} along its last axis, it "
-            f"must be {PADDED_ROW}"
-        )
-    if padded.swizzle not in ("none", "128B"):
-        raise ValueError(
-            f"swizzle is {padded.swizzle!r}, of {padded.element} it must be none or 128B"
-        )
+    length, row, box = padded.array.shape[-1], padded.columns(PADDED_ROW), padded.box[-1]
+    for wrong, what in (
+        (length % row, f"the array has {length} bytes along its last axis, it must be a multiple "
+                       f"of {row}, {PADDED_ROW} elements"),
+        (box != PADDED_ROW, f"the box has {box} elements along its last axis, it must be "
+                            f"{PADDED_ROW}"),
+        (padded.swizzle not in ("none", "128B"), f"swizzle is {padded.swizzle!r}, it must be none "
+                                                 "or 128B"),
+    ):  # fmt: skip
+        if wrong:
+            raise ValueError(f"of elements {padded.element}, {what}")
 
 
 def _check_element(array: np.ndarray, element: str) -> None:
