@@ -13,14 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.async_copy import tensor_map
-from ptxsim.async_copy.tensor_map import (
-    ELEMENTS,
-    MAP_BYTES,
-    MOST_AXES,
-    PACKED,
-    MapInUse,
-    TensorMap,
-)
+from ptxsim.async_copy.tensor_map import ELEMENTS, MAP_BYTES, MOST_AXES, MapInUse, TensorMap
 from ptxsim.limits import LaunchError
 from ptxsim.memory.global_memory import Buffer, GlobalMemory
 from ptxsim.tensor_cores.mma import check_whole_warps
@@ -139,10 +132,9 @@ def decoded(data: bytes, name: str, array_at: Callable[..., np.ndarray]) -> Tens
     )
     outer = [get("global_stride", i) for i in range(axes - 1)]
     strides = (*outer[::-1], dtype.itemsize)
-    packed = PACKED.get(element, 16 * dtype.itemsize)  # bytes of 16 elements
-    shape = (*shape[:-1], shape[-1] * packed // (16 * dtype.itemsize))
+    columns = shape[-1] * tensor_map.bytes_of_16(element) // (16 * dtype.itemsize)
     return TensorMap(
-        array_at(get("global_address"), shape, dtype, strides), box,
+        array_at(get("global_address"), (*shape[:-1], columns), dtype, strides), box,
         swizzle=MODES[get("swizzle_mode")], fill=FILLS[get("fill_mode")], element=element,
         element_strides=(*steps[:-1], 1),
     )  # fmt: skip

@@ -57,6 +57,11 @@ MOST_BYTES = 227 * 1024  # of a box: the shared memory of a block
 PIECE = 1 << 20  # elements that are looked up together
 
 
+def bytes_of_16(element: str) -> int:
+    """Of 16 elements, one of ELEMENTS, in global memory."""
+    return PACKED.get(element, 16 * np.dtype(ELEMENTS[element][1]).itemsize)
+
+
 @dataclass(frozen=True, eq=False)
 class TensorMap:
     """A box of `array`, for a parameter `const __grid_constant__` of 128 bytes, aligned to 64.
@@ -122,15 +127,11 @@ class TensorMap:
     @property
     def coordinate_step(self) -> int:
         """The first coordinate of a copy, that of the last axis, is a multiple of it."""
-        return PADDED_ROW if self.is_padded else 16 * UNIT // self._bytes_of_16
+        return PADDED_ROW if self.is_padded else 16 * UNIT // bytes_of_16(self.element)
 
     def columns(self, elements: Any) -> Any:
         """How many of the array's elements are so many of the map's, along the last axis."""
-        return elements * self._bytes_of_16 // (16 * self.array.itemsize)
-
-    @property
-    def _bytes_of_16(self) -> int:
-        return PACKED.get(self.element, 16 * self.array.itemsize)
+        return elements * bytes_of_16(self.element) // (16 * self.array.itemsize)
 
     @cached_property
     def landing(self) -> tuple[int, ...]:
@@ -140,10 +141,7 @@ class TensorMap:
 
     @property
     def bytes(self) -> int:
-        """Of the box; each load completes as many, also where parts of it are outside.
-
-        Without the padding of elements that have some.
-        """
+        """Of the box, without padding; each load completes as many, also where it is outside."""
         return prod(self.landing) * self.array.itemsize
 
     @property
@@ -160,7 +158,7 @@ class TensorMap:
     @property
     def _row(self) -> int:
         """Bytes of a row of the box in shared memory."""
-        return self.box[-1] if self.is_padded else self.box[-1] * self._bytes_of_16 // 16
+        return self.box[-1] * (16 if self.is_padded else bytes_of_16(self.element)) // 16
 
     @property
     def _pitch(self) -> int:
@@ -183,7 +181,7 @@ class TensorMap:
         boxes = self.read_packed(corners)
         if not self.is_padded:
             return boxes
-        packed, count = self._bytes_of_16, self.shared_bytes // UNIT
+        packed, count = PACKED[self.element], self.shared_bytes // UNIT
         units = np.full((len(corners), count, UNIT), poison(np.dtype("u1")))
         units[..., :packed] = boxes.view(np.uint8).reshape(len(corners), count, packed)
         return units.reshape(len(corners), -1).view(MOVED)
