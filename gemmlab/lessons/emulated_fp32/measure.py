@@ -23,7 +23,7 @@ from gemmlab.measure.timing import require_verified
 from gemmlab.records import registry
 from gemmlab.records.ablations import HUGE, AblationStep, Shape, ablation, steps_beside
 from gemmlab.records.best_by_shape import at_length
-from gemmlab.records.registry import SIZE, TEXT, WITH_CUBLAS, Row, Say, Table
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, WITH_CUBLAS, Row, Say, Table
 from gemmlab.records.roofs import LOADS, PACE, paced
 from gemmlab.records.runs import cells_of
 
@@ -41,7 +41,7 @@ SPEEDS = ablation(
     "23_steps", "emulated_steps.csv", STEPS,
     {
         **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"), **TEXT("way"),
-        **registry.POSITIVE("tflops", "cublas_tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
+        **POSITIVE("tflops", "cublas_tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
         **SIZE("pairs"), **registry.REPORTED("sm_clock_mhz", "power_w"), **WITH_CUBLAS,
     },
     ("step", "kernel", "settings", "m", "n", "k", "way"), _rows,
@@ -74,7 +74,7 @@ def _measure_power(say: Say) -> Iterator[Row]:
 POWER = Table(
     name="23_power", file="emulated_power.csv", key=("step", "kernel", "settings", "load"),
     columns={
-        **TEXT("step", "kernel"), **registry.NOTE("settings"), **TEXT("load"), **SIZE("m", "n", "k"),
+        **TEXT("step", "kernel", "load"), **registry.NOTE("settings"), **SIZE("m", "n", "k"),
         **PACE, **WITH_CUBLAS,
     },
     measure=_measure_power,

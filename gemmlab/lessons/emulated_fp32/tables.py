@@ -6,6 +6,7 @@ import pandas
 from gemmlab.lessons.emulated_fp32 import errors, model
 from gemmlab.lessons.emulated_fp32.errors import DEPTH, PROMOTE, SGEMM, WAYS, Case
 from gemmlab.lessons.emulated_fp32.measure import ALONE, PAIRS, POWER, SPEEDS, SUMMIT
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, sm_count
 from gemmlab.records import best_by_shape
 from gemmlab.records.ablations import HUGE
 from gemmlab.records.best_by_shape import IN_TURN
@@ -90,15 +91,22 @@ def largest_errors() -> pandas.DataFrame:
 
 def both_ways() -> pandas.DataFrame:
     """FP32 by its own units and by tensor cores, as texts: TFLOP/s, times as fast as cuBLAS, energy
-    and the largest error, on normal data and as a multiple of SGEMM's. Raises what both do."""
+    and the largest error, on normal data and as a multiple of SGEMM's. Raises what both do.
+
+    of full rate, %: alone and sustained, of TENSOR_FLOP_PER_CYCLE of all SMs, by their own clock.
+    """
     rows, wrong = speeds().set_index(["m", "way", "step"]).sort_index(), largest_errors()
-    energy = POWER.read().query("load == @SUSTAINED").set_index("step")["joules_per_tflop"]
+    alone = POWER.read().query("load == @SUSTAINED").set_index("step")
+    products = pandas.Series({way.name: 1 + len(way.corrections) for way in model.WAYS})
+    per_cycle = alone["tflops"] * products / alone["sm_clock_mhz"] * 1e6
+    of_full = 100 * per_cycle / (sm_count() * TENSOR_FLOP_PER_CYCLE)
     relative = wrong.div(wrong[SUMMIT], axis=0).map("{:.2f}".format)
     columns = {"TFLOP/s at 8192³": rows["tflops"][HUGE[0], IN_TURN].map("{:.1f}".format)}
     for m in PAIRS:
         columns[f"× cuBLAS at {m}³"] = rows["times"][m, IN_TURN].map("{:.2f}".format)
     columns["alone"] = rows["times"][HUGE[0], ALONE + SUSTAINED].map("{:.2f}".format)
-    columns["J per TFLOP"] = energy.map("{:.1f}".format)
+    columns["J per TFLOP"] = alone["joules_per_tflop"].map("{:.1f}".format)
+    columns["of full rate, %"] = of_full.dropna().map("{:.0f}".format)
     columns["error"] = wrong.loc["normal"].map("{:.1e}".format)
     columns["× SGEMM's"] = relative.agg(lambda of: " to ".join(dict.fromkeys((min(of), max(of)))))
     return pandas.DataFrame(columns).loc[[SGEMM, SUMMIT, *WAYS]].fillna("").rename_axis("FP32")
