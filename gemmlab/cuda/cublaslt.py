@@ -282,10 +282,10 @@ class ScaledProduct(Product):
         for attribute, mode in zip(SCALE_MODES, MODES[scales], strict=True):
             self.set(attribute, ctypes.c_int32(mode))
         if scales in IN_TILES:
-            block, one = IN_TILES[scales]
+            block, unit = IN_TILES[scales]
             self._tiles = -(-k * IN_A_BYTE.get(types[0], 1) // (block * TILE_BLOCKS))  # along k
             size = -(-max(m, n) // TILE_ROWS) * self._tiles * TILE_ROWS * TILE_BLOCKS
-            ones = cupy.full(size, one, cupy.uint8)
+            ones = cupy.full(size, unit, cupy.uint8)
         else:
             size = max(m, n) * (-(-k // 128) + SCALES_TOGETHER)  # enough for any kind
             ones = cupy.ones(size, cupy.float32)

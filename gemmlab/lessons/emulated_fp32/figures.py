@@ -94,7 +94,11 @@ def speed_against_error() -> Picture:
     of = {way: (*fast.get_group(way).agg(["min", "max"]), *wrong[way].agg(["min", "max"]))
           for way in wrong if way != "BF16×9"}  # fmt: skip
     both = "{:.2f} to {:.2f} with {:.2f} to {:.2f} times its error"
-    title = f"BF16×6: {of['BF16×6'][0]:.1f} times as fast as cuBLAS SGEMM, or more, with less error"
+    slowest, fastest = of["BF16×6"][:2]
+    title = (
+        f"BF16×6 is {slowest:.1f} to {fastest:.1f} times as fast as cuBLAS SGEMM for large "
+        "matmuls, with less error"
+    )
     caption = (
         f"Times as fast as cuBLAS SGEMM: {SUMMIT}, by FP32's own units, {of[SUMMIT][0]:.2f} to "
         f"{of[SUMMIT][1]:.2f}; 23_emulated_fp32, by tensor cores, {both.format(*of['BF16×6'])} "
