@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 
 import numpy as np
 
@@ -73,7 +74,8 @@ def translate(
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
-    for step in steps(kernel.instructions[block.start : block.end]):
+    needed = frozenset(block.live_out) | kept
+    for step in steps(kernel.instructions[block.start : block.end], needed):
         if isinstance(step, list):
             writer.multiply_adds(step)
         elif step.name in ptx.LEAVES_BLOCK:  # see machine.py for the rest of it
@@ -89,23 +91,46 @@ def translate(
     return function
 
 
-def steps(instructions: list[Instruction]):
-    """The instructions of a block in order, but lists of multiply-adds that depend on no other."""
+def steps(instructions: list[Instruction], needed: frozenset | None = None):
+    """The instructions of a block in order, but lists of multiply-adds that depend on no other.
+
+    With `needed`, the registers that are read after the block, multiply-adds of one list may add to
+    each other's results, where nobody else reads these.
+    """
+    reads = Counter(name for instruction in instructions for name in instruction.uses)
     waiting: list[Instruction] = []
     written: set[str] = set()
     read: set[str] = set()
     for instruction in instructions:
         target, sources = instruction.defines, instruction.uses
-        if target & (written | read) or sources & written or instruction.name in ptx.LEAVES_BLOCK:
+        fused = instruction.opcode == FUSED and instruction.predicate is None
+        depends = target & (written | read) or sources & written
+        if fused and depends and needed is not None:
+            depends = not _continues(instruction, written, reads, needed)
+        if depends or instruction.name in ptx.LEAVES_BLOCK:
             yield from [waiting] if waiting else []
             waiting, written, read = [], set(), set()
-        if instruction.opcode == FUSED and instruction.predicate is None:
+        if fused:
             waiting.append(instruction)
             written |= target
             read |= sources
         else:
             yield instruction
     yield from [waiting] if waiting else []
+
+
+def _continues(instruction, written, reads, needed) -> bool:
+    """Whether a multiply-add can wait with the others: it reads their results as a sum at most."""
+    target, *factors, addend = (_name(operand) for operand in instruction.operands)
+    if written.intersection(factors) or (target in written and target != addend):
+        return False
+    if addend not in written or target == addend:
+        return True
+    return reads[addend] == 1 and addend not in needed
+
+
+def _name(operand) -> str | None:
+    return operand.name if isinstance(operand, Register) else None
 
 
 class Writer:
@@ -303,7 +328,44 @@ class Writer:
             raise self._unknown(instruction) from error
 
     def multiply_adds(self, instructions: list[Instruction]) -> None:
-        """The lines for multiply-adds in any order: those that share a factor together."""
+        """The lines for multiply-adds that waited: in machine code at once, or one after another."""
+        if len(instructions) == 1:
+            self.instruction(instructions[0])
+            return
+        batch, results = self._at_once(instructions)
+        made, outer, self.lines = dict(self.made), self.lines, list(self.lines)
+        for independent in steps(instructions):
+            self._grouped(independent)
+            self.lines.append("lanes.go_on()")
+        one_by_one = self.lines[len(outer) :]
+        # What was made in there, or of a register that was written in there, may not be later on.
+        self.made = {text: name for text, name in made.items() if self.made.get(text) == name}
+        indented = "".join(f"\n        {line}" for line in one_by_one)
+        self.lines = [*outer, f"rows = {batch}", f"if rows is None:{indented}\n    else: {results}"]
+
+    def _at_once(self, instructions: list[Instruction]) -> tuple[str, str]:
+        """Of multiply-adds, some of which add to others' results: the call, and what takes it."""
+        factors: dict = {}  # operand -> which one
+        pairs: dict[str, list] = {}  # register with a sum -> the products that it is of
+        addends: dict[str, ptx.Operand] = {}
+        for instruction in instructions:
+            target, *both, addend = instruction.operands
+            name = _name(addend)
+            first = addends.pop(name, addend)
+            chain = pairs.pop(name, [])
+            chain.append(tuple(factors.setdefault(x, len(factors)) for x in both))
+            pairs[target.name], addends[target.name] = chain, first
+        given = (
+            "".join(f"{self.number(x, FLOATS['f32'], ftz=True)}, " for x in operands)
+            for operands in (factors, addends.values())
+        )
+        batch = self.constant(multiply_add.Batch(pairs.values()))
+        call = ", ".join([batch, *(f"({texts})" for texts in given), "lanes.stacks"])
+        targets = "".join(f"{self.variable(name)}, " for name in pairs)
+        return f"{self.use(multiply_add.fma_batch)}({call})", f"{targets}= rows"
+
+    def _grouped(self, instructions: list[Instruction]) -> None:
+        """Multiply-adds in any order: those that share a factor together."""
         both = []
         for first in (1, 2):
             groups: dict = {}

@@ -45,6 +45,11 @@ def halves(name: str, size: int):
     return _of(size, 3 if name == "f16" else 4)
 
 
+def batch():
+    """machine_code.batch, or None."""
+    return _of(0, 5)
+
+
 def _of(size: int, which: int):
     global _done
     _done += size + A_CALL
@@ -87,14 +92,14 @@ def _layout(*shapes: tuple[int, ...]):
 
 @cache
 def _functions():
-    """(fma, fma_ftz of few elements, fma_ftz in rows, two of 16 bits), or None. Ctrl-C waits."""
+    """(fma, fma_ftz of few, fma_ftz in rows, two of 16 bits, batch), or None. Ctrl-C waits."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
         try:
             machine_code = loader.submit(import_module, MACHINE_CODE).result()
         except ImportError:  # numba is not there, or made for another NumPy
-            return (None,) * 5
+            return (None,) * 6
     in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
     of_halves = machine_code.float16_fma, machine_code.bfloat16_fma
-    return machine_code.fma, machine_code.fma_ftz, in_rows, *of_halves
+    return machine_code.fma, machine_code.fma_ftz, in_rows, *of_halves, machine_code.batch

@@ -7,7 +7,7 @@ its cache belongs to the values that a function encloses, too.
 from __future__ import annotations
 
 import numpy as np
-from numba import boolean, float32, float64, int32, njit, types, uint16, vectorize
+from numba import boolean, float32, float64, int32, int64, njit, types, uint16, vectorize
 from numba.extending import intrinsic
 
 f4, f8, i4 = np.float32, np.float64, np.int32
@@ -17,6 +17,7 @@ ROUNDS_UP = SMALLEST - 2.0**-151  # from here on 24 bits are enough for SMALLEST
 ZERO = f4(0)
 HALVES = types.Array(uint16, 1, "C", readonly=True)
 FACTORS, SUMS = (types.Array(of, 4, "C", readonly=True) for of in (float64, float32))
+ADDENDS = types.Array(float32, 3, "C", readonly=True)
 
 
 @intrinsic
@@ -74,6 +75,43 @@ def rows(a, b, c, out):
                         strange |= i4(not abs(total) > SMALLEST) & i4(total != ZERO)
                 if strange:
                     return True
+    return False
+
+
+@njit(
+    [boolean(float32[::1], int64[:, ::1], boolean[::1], int64[:, ::1], int64[::1], ADDENDS,
+             float32[:, :, ::1])],
+    cache=True, error_model="numpy",
+)  # fmt: skip
+def batch(numbers, places, along, pairs, starts, addends, out):
+    """Sums of products into `out`: see multiply_add.Batch. True where one is NaN or subnormal.
+
+    `addends` and `out`: (sums, rows, elements); `places`: where in `numbers` each factor begins,
+    for each row; `along`: whether it differs along a row, as the second of each pair does.
+    """
+    strange = 0
+    for row in range(out.shape[1]):
+        for number in range(len(out)):
+            sums = out[number, row]
+            addend = addends[number, row]
+            for n in range(len(sums)):  # first, for what lies in one place is added up faster
+                sums[n] = addend[n]
+            for step in range(starts[number], starts[number + 1]):
+                x = numbers[places[row, pairs[step, 0]] :]
+                y = numbers[places[row, pairs[step, 1]] :]
+                if along[pairs[step, 0]]:
+                    for n in range(len(sums)):
+                        total = fused(x[n], y[n], sums[n])
+                        sums[n] = total
+                        strange |= i4(not abs(total) > SMALLEST) & i4(total != ZERO)
+                else:
+                    scale = x[0]
+                    for n in range(len(sums)):
+                        total = fused(scale, y[n], sums[n])
+                        sums[n] = total
+                        strange |= i4(not abs(total) > SMALLEST) & i4(total != ZERO)
+        if strange:
+            return True
     return False
 
 

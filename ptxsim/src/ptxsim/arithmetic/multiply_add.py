@@ -23,6 +23,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
 from operator import is_
 
 import numpy as np
@@ -36,6 +39,7 @@ SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
 HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 ROUNDED_UP = 1 + 2.0**-20  # more than the rounding of two float32 operations can add
 KEPT = 256  # stacks that nobody took up again
+SHORT = 16  # elements of a row that are too few for machine code
 LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
 
 
@@ -206,3 +210,72 @@ def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
         ]
         bound = max(bounds)
     return stacks.put(result, bound)
+
+
+# --- those that add to each other's results, in one call of machine code --------------------------
+
+
+class Batch:
+    """Sums of products. `products`: of each sum the pairs of factors, by number, in their order."""
+
+    def __init__(self, products):
+        products = list(products)
+        self.pairs = np.array([pair for pairs in products for pair in pairs], i8)
+        self.starts = np.cumsum([0, *map(len, products)], dtype=i8)
+        self.layout = lru_cache(KEPT)(self._layout)
+
+    def _layout(self, *shapes: tuple[int, ...]):
+        """For factors of these shapes what machine_code.batch takes, and the shape of a sum.
+
+        None if a sum has another shape, or there are too few neighbours to compute together.
+        """
+        whole = np.broadcast_shapes(*shapes)
+        for first, end in pairwise(self.starts):
+            if np.broadcast_shapes(*(shapes[i] for i in self.pairs[first:end].flat)) != whole:
+                return None
+        padded = [(1,) * (len(whole) - len(shape)) + shape for shape in shapes]
+        # A row: the last axes, as many as all factors that differ along one of them do along all.
+        first, differ = len(whole), []
+        for axis in reversed(range(len(whole))):
+            along = [shape[axis] > 1 for shape in padded]
+            if any(along):
+                if differ and differ != along:
+                    break
+                differ = along
+            first = axis
+        if prod(whole[first:]) < SHORT:
+            return None
+        places, begin = [], 0
+        for shape in padded:
+            numbers = begin + np.arange(prod(shape)).reshape(*shape[:first], -1)[..., 0]
+            places.append(np.broadcast_to(numbers, whole[:first]).reshape(-1))
+            begin += prod(shape)
+        x, y = self.pairs.T
+        along = np.array(differ)
+        pairs = np.where(along[y], (x, y), (y, x)).T.copy()
+        if not along[pairs[:, 1]].all():
+            return None
+        return np.transpose(places).copy(), along, pairs, whole
+
+
+def fma_batch(batch: Batch, factors, sums, stacks: Stacks):
+    """All sums of a batch, as fma_ftz adds to each of `sums` one product after the other, or None.
+
+    None: where there is no machine code for it, or a sum on the way is NaN or subnormal.
+    """
+    machine_code = compiled.batch()
+    layout = machine_code and batch.layout(*map(np.shape, factors))
+    if not layout:
+        return None
+    places, along, pairs, whole = layout
+    taken = stacks.take(sums)
+    rows = stack(len(whole), *sums) if taken is None else taken[0]
+    if rows.shape[1:] != whole:
+        if np.broadcast_shapes(rows.shape[1:], whole) != whole:
+            return None
+        rows = np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *whole)))
+    result = np.empty(rows.shape, f4)
+    before, after = (x.reshape(len(rows), len(places), -1) for x in (rows, result))
+    numbers = np.concatenate(factors, axis=None)
+    gives_up = machine_code(numbers, places, along, pairs, batch.starts, before, after)
+    return None if gives_up else stacks.put(result, np.nan)
