@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ptxsim
 from ptxsim import ptx
+from ptxsim.arithmetic import compiled
 from ptxsim.arithmetic import multiply_add as fused
 from ptxsim.arithmetic.exactness import NOTHING_KNOWN, known_sums
 from ptxsim.arithmetic.multiply_add import Magnitudes, fma_ftz
@@ -60,9 +61,15 @@ def plainly(lines, values):
     return [registers[f"%z{i}"] for i in range(6)]
 
 
-@settings(max_examples=25)
+@pytest.fixture(params=[float("inf"), 0], ids=["NumPy", "machine code"])
+def way(request, monkeypatch):
+    monkeypatch.setattr(compiled, "_done", 1)
+    monkeypatch.setattr(compiled, "WORTH_IT", request.param)
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs(), st.integers(0, 2**32))
-def test_any_order_of_dependent_and_independent_ones_gives_the_same_bits(lines, seed):
+def test_any_order_of_dependent_and_independent_ones_gives_the_same_bits(way, lines, seed):
     inside = " ".join(
         [f"mov.f32 %z{i}, ${i};" for i in range(6)] + lines
         + [f"mov.f32 ${i}, %z{i};" for i in range(6)]
@@ -103,6 +110,47 @@ def test_what_reads_a_result_comes_after_it_and_what_does_not_before():
         )
     ]
     assert order == [1, [0, 2], 3, [4], 5]
+
+
+def test_sums_of_products_are_one_step_where_nobody_else_reads_a_sum_on_the_way():
+    lines = [f"fma.rn.ftz.f32 %f{10 + k}, %f{20 + k}, %f{30 + k}, %f{9 + k};" for k in range(4)]
+    lines.insert(2, "mov.f32 %f23, %f39;")  # made before all, for none of them has read it yet
+    program = block(*lines, "fma.rn.ftz.f32 %f40, %f41, %f42, %f13;")
+
+    def lengths(needed, program=program):
+        return [len(step) for step in steps(program, needed) if isinstance(step, list)]
+
+    assert lengths(set()) == [5] and lengths({"%f40"}) == [5]
+    assert lengths({"%f11"}) == [2, 3]
+    assert lengths(set(), block(*lines, "fma.rn.ftz.f32 %f40, %f11, %f42, %f13;")) == [2, 3]
+
+
+@pytest.mark.parametrize("seen", ["numbers", "NaN", "infinity", "subnormal"])
+@pytest.mark.parametrize("shapes", [
+    ((8, 1, 96), (1, 5, 96)), ((40, 1), (1, 70)), ((), (3, 50)), ((6, 1, 20), (6, 7, 20)),
+    ((2, 1, 3, 1, 30), (1, 4, 1, 3, 1)), ((7, 1), (7, 3)), ((3, 20), (20,)),
+])  # fmt: skip
+def test_a_batch_has_the_bits_of_one_multiply_add_after_the_other(shapes, seen, way):
+    random = np.random.default_rng(4)
+    a, b = ([f4(random.uniform(-1, 1, shape)) for _ in range(6)] for shape in shapes)
+    c = [f4(0), f4(random.uniform(-1, 1, np.broadcast_shapes(*shapes))), f4(random.uniform(-1, 1))]
+    if seen != "numbers":  # in one place, on the way
+        value = {"NaN": np.nan, "infinity": np.inf, "subnormal": 2.0**-100}[seen]
+        b[1].flat[-1], a[1] = value, a[1] * f4(2.0**-28)
+        b[0], c[0] = b[0] * f4(0), f4(0)
+    products = [[(0, 6), (1, 7), (2, 8)], [(3, 9)], [(10, 4), (5, 11)]]
+    expected = []
+    with np.errstate(all="ignore"):
+        for pairs, total in zip(products, c, strict=True):
+            for x, y in pairs:
+                x, y = (np.asarray((a + b)[i], f8) for i in (x, y))
+                total = fma_ftz(x, y, total, NOTHING_KNOWN, Magnitudes())
+            expected.append(total)
+        batch, stacks = fused.Batch(products), fused.Stacks()
+        for _ in range(2):  # the second time the sums come back as they are kept
+            results = fused.fma_batch(batch, [*a, *b], c, NOTHING_KNOWN, stacks, Magnitudes())
+            for result, right in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(result.view(np.int32), right.view(np.int32))
 
 
 @pytest.mark.parametrize("large", [False, True])

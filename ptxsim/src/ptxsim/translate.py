@@ -31,7 +31,18 @@ from ptxsim import ptx
 from ptxsim.arithmetic import float32, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
 from ptxsim.instructions import TABLE
-from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
+from ptxsim.ptx import (
+    BOOL,
+    FLOATS,
+    SIGNED,
+    Instruction,
+    Register,
+    Special,
+    Symbol,
+    Unknown,
+    Vector,
+    items,
+)  # fmt: skip
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
 CLOCKS = {
@@ -66,17 +77,21 @@ def translate(
     exactness: Exactness,
     kept: frozenset,
     flush_operands: bool,
+    at_once: bool,
 ):
     """The Python function of one basic block; its text is in the attribute `text`.
 
     `kept`: registers that only active lanes may change, for waiting ones still need them.
     `flush_operands`: whether a float32 operand can be subnormal at all; if not, none is flushed.
+    `at_once`: whether machine code does multiply-adds that add to each other's results.
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
-    needed = frozenset(block.live_out) | kept
+    needed = block.live_out | kept if at_once else None
     for step in steps(kernel.instructions[block.start : block.end], needed):
-        if isinstance(step, list):
+        if isinstance(step, list) and at_once and len(step) > 1:
+            writer.multiply_adds_at_once(step)
+        elif isinstance(step, list):
             writer.multiply_adds(step)
         elif step.name in ptx.LEAVES_BLOCK:  # see machine.py for the rest of it
             condition = None if step.predicate is None else writer.condition(step)
@@ -91,7 +106,7 @@ def translate(
     return function
 
 
-def steps(instructions: list[Instruction], needed: frozenset | None = None):
+def steps(instructions: list[Instruction], needed: set[str] | None = None):
     """The instructions of a block in order, but lists of multiply-adds that depend on no other.
 
     With `needed`, the registers that are read after the block, multiply-adds of one list may add to
@@ -104,7 +119,7 @@ def steps(instructions: list[Instruction], needed: frozenset | None = None):
     for instruction in instructions:
         target, sources = instruction.defines, instruction.uses
         fused = instruction.opcode == FUSED and instruction.predicate is None
-        depends = target & (written | read) or sources & written
+        depends = bool(target & (written | read) or sources & written)
         if fused and depends and needed is not None:
             depends = not _continues(instruction, written, reads, needed)
         if depends or instruction.name in ptx.LEAVES_BLOCK:
@@ -328,44 +343,7 @@ class Writer:
             raise self._unknown(instruction) from error
 
     def multiply_adds(self, instructions: list[Instruction]) -> None:
-        """The lines for multiply-adds that waited: in machine code at once, or one after another."""
-        if len(instructions) == 1:
-            self.instruction(instructions[0])
-            return
-        batch, results = self._at_once(instructions)
-        made, outer, self.lines = dict(self.made), self.lines, list(self.lines)
-        for independent in steps(instructions):
-            self._grouped(independent)
-            self.lines.append("lanes.go_on()")
-        one_by_one = self.lines[len(outer) :]
-        # What was made in there, or of a register that was written in there, may not be later on.
-        self.made = {text: name for text, name in made.items() if self.made.get(text) == name}
-        indented = "".join(f"\n        {line}" for line in one_by_one)
-        self.lines = [*outer, f"rows = {batch}", f"if rows is None:{indented}\n    else: {results}"]
-
-    def _at_once(self, instructions: list[Instruction]) -> tuple[str, str]:
-        """Of multiply-adds, some of which add to others' results: the call, and what takes it."""
-        factors: dict = {}  # operand -> which one
-        pairs: dict[str, list] = {}  # register with a sum -> the products that it is of
-        addends: dict[str, ptx.Operand] = {}
-        for instruction in instructions:
-            target, *both, addend = instruction.operands
-            name = _name(addend)
-            first = addends.pop(name, addend)
-            chain = pairs.pop(name, [])
-            chain.append(tuple(factors.setdefault(x, len(factors)) for x in both))
-            pairs[target.name], addends[target.name] = chain, first
-        given = (
-            "".join(f"{self.number(x, FLOATS['f32'], ftz=True)}, " for x in operands)
-            for operands in (factors, addends.values())
-        )
-        batch = self.constant(multiply_add.Batch(pairs.values()))
-        call = ", ".join([batch, *(f"({texts})" for texts in given), "lanes.stacks"])
-        targets = "".join(f"{self.variable(name)}, " for name in pairs)
-        return f"{self.use(multiply_add.fma_batch)}({call})", f"{targets}= rows"
-
-    def _grouped(self, instructions: list[Instruction]) -> None:
-        """Multiply-adds in any order: those that share a factor together."""
+        """The lines for multiply-adds in any order: those that share a factor together."""
         both = []
         for first in (1, 2):
             groups: dict = {}
@@ -378,6 +356,32 @@ class Writer:
                 self.instruction(group[0][0])
             else:
                 self._multiply_adds(group)
+
+    def multiply_adds_at_once(self, instructions: list[Instruction]) -> None:
+        """The line for multiply-adds, some of which add to the results of others."""
+        factors: dict = {}  # operand -> its number
+        pairs: dict = {}  # register of a sum -> pairs of factors whose products it is the sum of
+        addends: dict = {}  # register of a sum -> what the first product is added to
+        for instruction in instructions:
+            target, *both, addend = instruction.operands
+            name = _name(addend)
+            pair = tuple(factors.setdefault(factor, len(factors)) for factor in both)
+            pairs[target.name] = [*pairs.pop(name, ()), pair]
+            addends[target.name] = addends.pop(name, addend)
+        self.fma_count += len(instructions)
+        degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
+        given = self.exactness.are_given(*factors)
+        factor_texts, addend_texts = (
+            "".join(f"{self.number(operand, FLOATS['f32'], ftz=True)}, " for operand in operands)
+            for operands in (factors, addends.values())
+        )
+        batch = self.constant(multiply_add.Batch(pairs.values()))
+        text = (
+            f"{self.use(multiply_add.fma_batch)}({batch}, ({factor_texts}), ({addend_texts}), "
+            f"lanes.known_sums[{degree, given}], lanes.stacks, lanes.magnitudes)"
+        )
+        targets = Vector(tuple(map(Register, pairs)))
+        self.assign_all(targets, text, FLOATS["f32"], instructions[0])
 
     def _multiply_adds(self, group) -> None:
         """`group`: (instruction, the shared factor, the other one) of each."""

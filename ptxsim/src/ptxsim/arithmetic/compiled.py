@@ -46,8 +46,8 @@ def halves(name: str, size: int):
 
 
 def batch():
-    """machine_code.batch, or None."""
-    return _of(0, 5)
+    """machine_code.batch, or None as long as nothing else is done in machine code."""
+    return _functions()[5] if _done > WORTH_IT else None
 
 
 def _of(size: int, which: int):

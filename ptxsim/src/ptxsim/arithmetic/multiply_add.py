@@ -235,13 +235,13 @@ class Batch:
                 return None
         padded = [(1,) * (len(whole) - len(shape)) + shape for shape in shapes]
         # A row: the last axes, as many as all factors that differ along one of them do along all.
-        first, differ = len(whole), []
+        first, along = len(whole), [False] * len(shapes)
         for axis in reversed(range(len(whole))):
-            along = [shape[axis] > 1 for shape in padded]
-            if any(along):
-                if differ and differ != along:
+            differ = [shape[axis] > 1 for shape in padded]
+            if any(differ):
+                if any(along) and along != differ:
                     break
-                differ = along
+                along = differ
             first = axis
         if prod(whole[first:]) < SHORT:
             return None
@@ -251,18 +251,29 @@ class Batch:
             places.append(np.broadcast_to(numbers, whole[:first]).reshape(-1))
             begin += prod(shape)
         x, y = self.pairs.T
-        along = np.array(differ)
-        pairs = np.where(along[y], (x, y), (y, x)).T.copy()
-        if not along[pairs[:, 1]].all():
+        varies = np.array(along)
+        pairs = np.where(varies[y], (x, y), (y, x)).T.copy()
+        if not varies[pairs[:, 1]].all():
             return None
-        return np.transpose(places).copy(), along, pairs, whole
+        return np.transpose(places).copy(), varies, pairs, whole
 
 
-def fma_batch(batch: Batch, factors, sums, stacks: Stacks):
-    """All sums of a batch, as fma_ftz adds to each of `sums` one product after the other, or None.
+def fma_batch(batch: Batch, factors, sums, known, stacks: Stacks, magnitudes: Magnitudes):
+    """All sums of a batch, as fma_ftz adds to each of `sums` one product after the other."""
+    rows = _in_machine_code(batch, factors, sums, stacks)
+    if rows is not None:
+        return rows
+    wide = [factor.astype(f8) for factor in factors]
+    results = []
+    for total, (first, end) in zip(sums, pairwise(batch.starts), strict=True):
+        for x, y in batch.pairs[first:end]:
+            total = fma_ftz(wide[x], wide[y], total, known, magnitudes)
+        results.append(total)
+    return results
 
-    None: where there is no machine code for it, or a sum on the way is NaN or subnormal.
-    """
+
+def _in_machine_code(batch: Batch, factors, sums, stacks: Stacks):
+    """None where machine code cannot do it: a sum on the way is NaN or subnormal, for example."""
     machine_code = compiled.batch()
     layout = machine_code and batch.layout(*map(np.shape, factors))
     if not layout:
