@@ -101,5 +101,6 @@ def _functions():
         except ImportError:  # numba is not there, or made for another NumPy
             return (None,) * 6
     in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
-    of_halves = machine_code.float16_fma, machine_code.bfloat16_fma
+    float16_fma = machine_code.float16_fma if machine_code.HAS_FLOAT16 else None
+    of_halves = float16_fma, machine_code.bfloat16_fma
     return machine_code.fma, machine_code.fma_ftz, in_rows, *of_halves, machine_code.batch

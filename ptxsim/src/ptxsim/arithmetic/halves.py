@@ -7,6 +7,8 @@ needs no more than a float32 is faster that way: see "without flags".
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ptxsim.arithmetic import compiled, rounding, special_functions
@@ -22,7 +24,7 @@ SIGN, MAGNITUDE = rounding.SIGN, u2(0x7FFF)
 NAN = rounding.NARROW_NAN
 ONE = {"f16": u2(0x3C00), "bf16": u2(0x3F80)}
 LEAST = 1 << 10  # numbers for which machine code is called
-PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
+PIECE = 1 << 17  # numbers at a time: what is made of them stays in the cache
 
 SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
 SCALE = f4(2.0**112)
@@ -112,8 +114,17 @@ def _in_machine_code(a, b, c, name: str):
     function = compiled.halves(name, bits.size)
     if function is None or bits.size < LEAST:
         return None
-    given = (np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1) for x in (a, b, c))
+    given = (
+        np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1)
+        if np.ndim(x) else _filled(x, bits.size)
+        for x in (a, b, c)
+    )  # fmt: skip
     return None if function(*given, bits.reshape(-1)) else bits
+
+
+@lru_cache(8)
+def _filled(bits, size: int):
+    return np.full(size, bits, u2)
 
 
 # ---- without flags -------------------------------------------------------------------------------

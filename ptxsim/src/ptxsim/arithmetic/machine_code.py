@@ -7,6 +7,8 @@ its cache belongs to the values that a function encloses, too.
 from __future__ import annotations
 
 import numpy as np
+from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features, get_process_triple
 from numba import boolean, float32, float64, int32, int64, njit, types, uint16, vectorize
 from numba.extending import intrinsic
 
@@ -14,7 +16,7 @@ f4, f8, i4 = np.float32, np.float64, np.int32
 
 SMALLEST = 2.0**-126
 ROUNDS_UP = SMALLEST - 2.0**-151  # from here on 24 bits are enough for SMALLEST
-ZERO = f4(0)
+ZERO, ONE = f4(0), i4(1)
 HALVES = types.Array(uint16, 1, "C", readonly=True)
 FACTORS, SUMS = (types.Array(of, 4, "C", readonly=True) for of in (float64, float32))
 ADDENDS = types.Array(float32, 3, "C", readonly=True)
@@ -116,8 +118,16 @@ def batch(numbers, places, along, pairs, starts, addends, out):
 
 
 # --- 16 bits --------------------------------------------------------------------------------------
-# The product of two is a float32, but of very large or small bfloat16. The sum with the third is
-# rounded to odd: its last bit is set where it is not exact. Then one rounding more is the only one.
+# A product of two is a float32, but for very small or large bfloat16. The sum with the third is
+# rounded to 16 bits from a float32 and its error, which decides where that is half-way: float16 by
+# rounding to odd, which sets the last bit of what is not exact, bfloat16 by adding one or not.
+
+LEAST_PRODUCT = f4(2.0**-126)
+# Of the bits of a float32: what can be compared like integers, and 2**127.
+ZERO_BITS, MAGNITUDE, LARGEST = i4(0), i4(0x7FFFFFFF), i4(254 << 23)
+HALF = ir.HalfType()
+# Other processors have no instruction for float16, and a call for each number is not worth it.
+HAS_FLOAT16 = "x86" not in get_process_triple() or get_host_cpu_features().get("f16c", False)
 
 
 def _same_bits(context, builder, signature, given):
@@ -134,57 +144,62 @@ def number_of(typing, bits):
     return float32(int32), _same_bits
 
 
-LEAST_PRODUCT, LARGEST = f4(2.0**-100), f4(2.0**127)
-SCALE, SMALLEST_HALF, HALF = f4(2.0**112), f4(2.0**-14), f4(0.5)
-HALF_BITS = i4(HALF.view(i4))
-TOO_LARGE = f4(65520)  # as a float16, it rounds to infinity
+@intrinsic
+def from_float16(typing, bits):
+    return float32(uint16), lambda context, builder, signature, given: builder.fpext(
+        builder.bitcast(given[0], HALF), ir.FloatType()
+    )
+
+
+@intrinsic
+def to_float16(typing, x):
+    return uint16(float32), lambda context, builder, signature, given: builder.bitcast(
+        builder.fptrunc(given[0], HALF), ir.IntType(16)
+    )
 
 
 @njit(inline="always")
-def to_odd(x, y, z):
-    """(x * y + z, 1 where the product may not be exact, or the sum is not finite)."""
-    product = x * y
-    total = product + z
-    part = total - product
-    error = (product - (total - part)) + (z - part)  # Knuth's TwoSum
-    bits = bits_of(total)
-    step = i4(1) if (error > ZERO) == (total > ZERO) else i4(-1)
-    bits += step * (i4(error != ZERO) & i4(bits & 1 == 0))
-    strange = i4(abs(product) < LEAST_PRODUCT) & i4(x != ZERO) & i4(y != ZERO)
-    return number_of(i4(bits)), strange | i4(not abs(total) < LARGEST)
+def from_bfloat16(bits):
+    return number_of(i4(i4(bits) << i4(16)))
+
+
+@njit(inline="always")
+def error_of(total, a, b):
+    """What the float32 a + b, rounded to `total`, lacks: exact, by Knuth's TwoSum."""
+    part = total - a
+    return (a - (total - part)) + (b - part)
 
 
 @njit([boolean(HALVES, HALVES, HALVES, uint16[::1])], cache=True, error_model="numpy")
 def float16_fma(a, b, c, out):
-    """a * b + c into `out`, all patterns of bits; True where a number is not finite."""
-    strange = i4(0)
+    """a * b + c into `out`, all patterns of bits; True where a result is infinite or NaN."""
+    largest = ZERO_BITS
     for n in range(len(out)):
-        x, y, z = i4(a[n]), i4(b[n]), i4(c[n])
-        infinite = i4(x & 0x7C00 == 0x7C00) | i4(y & 0x7C00 == 0x7C00) | i4(z & 0x7C00 == 0x7C00)
-        left = number_of(i4((x & 0x7FFF) << 13 | (x & 0x8000) << 16)) * SCALE
-        right = number_of(i4((y & 0x7FFF) << 13 | (y & 0x8000) << 16)) * SCALE
-        addend = number_of(i4((z & 0x7FFF) << 13 | (z & 0x8000) << 16)) * SCALE
-        total, _ = to_odd(left, right, addend)
-        strange |= infinite
-        size = abs(total)
-        bits = bits_of(size)
-        normal = (bits + i4(0xFFF) + (bits >> 13 & 1) - i4(112 << 23)) >> 13
-        subnormal = bits_of(f4(size + HALF)) - HALF_BITS
-        kept = subnormal if size < SMALLEST_HALF else normal
-        kept = i4(0x7C00) if size >= TOO_LARGE else kept
-        out[n] = kept | (bits_of(total) >> 16 & 0x8000)
-    return strange != 0
+        product, addend = from_float16(a[n]) * from_float16(b[n]), from_float16(c[n])
+        total = product + addend
+        error, bits = error_of(total, product, addend), bits_of(total)
+        towards_zero = i4(i4(bits ^ bits_of(error)) >> i4(31))  # -1, or 0
+        odd = bits if error == ZERO else i4(i4(bits + towards_zero) | ONE)
+        out[n] = to_float16(number_of(odd))
+        largest = max(largest, i4(bits & MAGNITUDE))
+    return largest >= LARGEST
 
 
 @njit([boolean(HALVES, HALVES, HALVES, uint16[::1])], cache=True, error_model="numpy")
 def bfloat16_fma(a, b, c, out):
-    """As float16_fma; True, too, for a product that is not a float32."""
-    strange = i4(0)
+    """As float16_fma; True, too, where products may be too small for a float32, or too large."""
+    largest, smallest_a, smallest_b = ZERO_BITS, LARGEST, LARGEST
     for n in range(len(out)):
-        left = number_of(i4(i4(a[n]) << 16))
-        right = number_of(i4(i4(b[n]) << 16))
-        total, wrong = to_odd(left, right, number_of(i4(i4(c[n]) << 16)))
-        strange |= wrong
-        bits = bits_of(total)
-        out[n] = (bits + i4(0x7FFF) + (bits >> 16 & 1)) >> 16
-    return strange != 0
+        x, y = from_bfloat16(a[n]), from_bfloat16(b[n])
+        product, addend = x * y, from_bfloat16(c[n])
+        total = product + addend
+        error, bits = error_of(total, product, addend), bits_of(total)
+        away = i4(i4(bits ^ bits_of(error)) >= ZERO_BITS)
+        half_way_up = i4(i4(bits >> i4(16)) & ONE) if error == ZERO else away
+        out[n] = i4(i4(bits + i4(0x7FFF)) + half_way_up) >> i4(16)
+        largest = max(largest, i4(bits & MAGNITUDE))
+        # One less: 0, of which products are exact, is large then.
+        smallest_a = min(smallest_a, i4(i4(bits_of(x) - ONE) & MAGNITUDE))
+        smallest_b = min(smallest_b, i4(i4(bits_of(y) - ONE) & MAGNITUDE))
+    exact = number_of(smallest_a) * number_of(smallest_b) >= LEAST_PRODUCT
+    return largest >= LARGEST or not exact

@@ -211,7 +211,7 @@ class SharedMemory:
     def _pages(self, start: int, end: int) -> tuple[bool, ...]:
         """For each axis of blocks: whether the bytes from `start` to `end` may differ."""
         pages = slice(start // PAGE, -(-end // PAGE))
-        return tuple(self._differs[:, pages].any(axis=1))
+        return tuple(np.any(self._differs[:, pages], axis=1).tolist())
 
     def _offsets(self, differs: tuple[bool, ...]):
         """Where each block's part begins, or that of the first block along axes that are alike."""
