@@ -24,25 +24,15 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
+from functools import partial
 
 import numpy as np
 
 from ptxsim import ptx
-from ptxsim.arithmetic import float32, multiply_add
+from ptxsim.arithmetic import float32, halves, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
 from ptxsim.instructions import TABLE
-from ptxsim.ptx import (
-    BOOL,
-    FLOATS,
-    SIGNED,
-    Instruction,
-    Register,
-    Special,
-    Symbol,
-    Unknown,
-    Vector,
-    items,
-)  # fmt: skip
+from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
 CLOCKS = {
@@ -62,7 +52,9 @@ REASONS = (
     (r"brx", "a jump through a table"),
 )  # fmt: skip
 
-FUSED = "fma.rn.ftz.f32"  # done together where they share a factor: see multiply_add.py
+# Done together where they share a factor, the first of them, and all in machine code, where they
+# add to each other's results: see multiply_add.py.
+FUSED = {"fma.rn.ftz.f32": "f32", "fma.rn.f16x2": "f16", "fma.rn.bf16x2": "bf16"}
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
@@ -113,15 +105,18 @@ def steps(instructions: list[Instruction], needed: set[str] | None = None):
     each other's results, where nobody else reads these.
     """
     reads = Counter(name for instruction in instructions for name in instruction.uses)
+    joined = [*FUSED][: 1 if needed is None else None]
     waiting: list[Instruction] = []
     written: set[str] = set()
     read: set[str] = set()
     for instruction in instructions:
         target, sources = instruction.defines, instruction.uses
-        fused = instruction.opcode == FUSED and instruction.predicate is None
+        fused = instruction.opcode in joined and instruction.predicate is None
         depends = bool(target & (written | read) or sources & written)
         if fused and depends and needed is not None:
             depends = not _continues(instruction, written, reads, needed)
+        if fused and waiting:
+            depends |= instruction.opcode != waiting[0].opcode
         if depends or instruction.name in ptx.LEAVES_BLOCK:
             yield from [waiting] if waiting else []
             waiting, written, read = [], set(), set()
@@ -368,20 +363,24 @@ class Writer:
             pair = tuple(factors.setdefault(factor, len(factors)) for factor in both)
             pairs[target.name] = [*pairs.pop(name, ()), pair]
             addends[target.name] = addends.pop(name, addend)
-        self.fma_count += len(instructions)
-        degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
-        given = self.exactness.are_given(*factors)
-        factor_texts, addend_texts = (
-            "".join(f"{self.number(operand, FLOATS['f32'], ftz=True)}, " for operand in operands)
-            for operands in (factors, addends.values())
-        )
-        batch = self.constant(multiply_add.Batch(pairs.values()))
-        text = (
-            f"{self.use(multiply_add.fma_batch)}({batch}, ({factor_texts}), ({addend_texts}), "
-            f"lanes.known_sums[{degree, given}], lanes.stacks, lanes.magnitudes)"
-        )
-        targets = Vector(tuple(map(Register, pairs)))
-        self.assign_all(targets, text, FLOATS["f32"], instructions[0])
+        name, dtype = FUSED[instructions[0].opcode], SIGNED[4]
+        text, values = partial(self.value, dtype=dtype), (list(factors), list(addends.values()))
+        step = f"{self.use(halves.of_pairs)}({name!r}, a, b, c)"
+        if name == "f32":
+            dtype = FLOATS["f32"]
+            text = partial(self.number, dtype=dtype, ftz=True)
+            self.fma_count += len(instructions)
+            degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
+            known = f"lanes.known_sums[{degree, self.exactness.are_given(*factors)}]"
+            step = (
+                f"{self.use(multiply_add.fma_ftz)}(a.astype(np.float64), b.astype(np.float64), c, "
+                f"{known}, lanes.magnitudes)"
+            )
+        given = ", ".join("(" + "".join(f"{text(x)}, " for x in of) + ")" for of in values)
+        batch = self.constant(multiply_add.Batch(name, pairs.values()))
+        call = f"{self.use(multiply_add.fma_batch)}({batch}, {given}, lanes.stacks, "
+        targets = ptx.Vector(tuple(map(Register, pairs)))
+        self.assign_all(targets, f"{call}lambda a, b, c: {step})", dtype, instructions[0])
 
     def _multiply_adds(self, group) -> None:
         """`group`: (instruction, the shared factor, the other one) of each."""

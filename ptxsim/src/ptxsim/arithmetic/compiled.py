@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from functools import cache, lru_cache, partial
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -30,11 +31,11 @@ _done = 0
 
 def fma(size: int):
     """A function (float64 a, float64 b, float32 c, out=None) for a * b + c, or None if too few."""
-    return _of(size, 0)
+    return _of(size, "fma")
 
 
 def fma_ftz(size: int):
-    return _of(size, 1 if size < FEW else 2)
+    return _of(size, "fma_ftz" if size < FEW else "in rows")
 
 
 def halves(name: str, size: int):
@@ -42,18 +43,18 @@ def halves(name: str, size: int):
 
     It returns whether it could not: where numbers are infinite, or very large or small bfloat16.
     """
-    return _of(size, 3 if name == "f16" else 4)
+    return _of(size, name)
 
 
-def batch():
+def batch(name: str = "f32"):
     """machine_code.batch, or None as long as nothing else is done in machine code."""
-    return _functions()[5] if _done > WORTH_IT else None
+    return _functions().get(f"batch of {name}") if _done > WORTH_IT else None
 
 
-def _of(size: int, which: int):
+def _of(size: int, which: str):
     global _done
     _done += size + A_CALL
-    return _functions()[which] if _done > WORTH_IT else None
+    return _functions().get(which) if _done > WORTH_IT else None
 
 
 def _fma_ftz(rows, one_by_one, a, b, c, out=None):
@@ -91,16 +92,21 @@ def _layout(*shapes: tuple[int, ...]):
 
 
 @cache
-def _functions():
-    """(fma, fma_ftz of few, fma_ftz in rows, two of 16 bits, batch), or None. Ctrl-C waits."""
+def _functions() -> dict[str, Any]:
+    """By name; empty without numba. Ctrl-C waits."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
         try:
-            machine_code = loader.submit(import_module, MACHINE_CODE).result()
+            code = loader.submit(import_module, MACHINE_CODE).result()
         except ImportError:  # numba is not there, or made for another NumPy
-            return (None,) * 6
-    in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
-    float16_fma = machine_code.float16_fma if machine_code.HAS_FLOAT16 else None
-    of_halves = float16_fma, machine_code.bfloat16_fma
-    return machine_code.fma, machine_code.fma_ftz, in_rows, *of_halves, machine_code.batch
+            return {}
+    functions = {
+        "fma": code.fma, "fma_ftz": code.fma_ftz,
+        "in rows": partial(_fma_ftz, code.rows, code.fma_ftz),
+        "f16": code.float16_fma, "bf16": code.bfloat16_fma, "batch of f32": code.batch,
+    }  # fmt: skip
+    if code.batch_of_halves:
+        for name in ("f16", "bf16"):
+            functions[f"batch of {name}"] = partial(code.batch_of_halves, is_float16=name == "f16")
+    return functions

@@ -216,10 +216,13 @@ def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
 
 
 class Batch:
-    """Sums of products. `products`: of each sum the pairs of factors, by number, in their order."""
+    """Sums of products. `products`: of each sum the pairs of factors, by number, in their order.
 
-    def __init__(self, products):
-        products = list(products)
+    `name`: "f32", of which subnormal sums are 0, or "f16" or "bf16", two in an int32.
+    """
+
+    def __init__(self, name: str, products):
+        self.name, products = name, list(products)
         self.pairs = np.array([pair for pairs in products for pair in pairs], i8)
         self.starts = np.cumsum([0, *map(len, products)], dtype=i8)
         self.layout = lru_cache(KEPT)(self._layout)
@@ -258,23 +261,22 @@ class Batch:
         return np.transpose(places).copy(), varies, pairs, whole
 
 
-def fma_batch(batch: Batch, factors, sums, known, stacks: Stacks, magnitudes: Magnitudes):
-    """All sums of a batch, as fma_ftz adds to each of `sums` one product after the other."""
+def fma_batch(batch: Batch, factors, sums, stacks: Stacks, one_by_one):
+    """All sums of a batch. `one_by_one`(a, b, c) is what it does to each, of the same bits."""
     rows = _in_machine_code(batch, factors, sums, stacks)
     if rows is not None:
         return rows
-    wide = [factor.astype(f8) for factor in factors]
     results = []
     for total, (first, end) in zip(sums, pairwise(batch.starts), strict=True):
         for x, y in batch.pairs[first:end]:
-            total = fma_ftz(wide[x], wide[y], total, known, magnitudes)
+            total = one_by_one(factors[x], factors[y], total)
         results.append(total)
     return results
 
 
 def _in_machine_code(batch: Batch, factors, sums, stacks: Stacks):
     """None where machine code cannot do it: a sum on the way is NaN or subnormal, for example."""
-    machine_code = compiled.batch()
+    machine_code = compiled.batch(batch.name)
     layout = machine_code and batch.layout(*map(np.shape, factors))
     if not layout:
         return None
@@ -285,7 +287,7 @@ def _in_machine_code(batch: Batch, factors, sums, stacks: Stacks):
         if np.broadcast_shapes(rows.shape[1:], whole) != whole:
             return None
         rows = np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *whole)))
-    result = np.empty(rows.shape, f4)
+    result = np.empty_like(rows)
     before, after = (x.reshape(len(rows), len(places), -1) for x in (rows, result))
     numbers = np.concatenate(factors, axis=None)
     gives_up = machine_code(numbers, places, along, pairs, batch.starts, before, after)
