@@ -23,7 +23,15 @@ from gemmlab.measure.timing import require_verified
 from gemmlab.records.ablations import HUGE, AblationStep, Shape, ablation, steps_beside
 from gemmlab.records.best_by_shape import at_length
 from gemmlab.records.registry import (
-    NOTE, POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row, Say, Table,
+    NOTE,
+    POSITIVE,
+    REPORTED,
+    SIZE,
+    TEXT,
+    WITH_CUBLAS,
+    Row,
+    Say,
+    Table,
 )  # fmt: skip
 from gemmlab.records.roofs import LOADS, PACE, paced
 from gemmlab.records.runs import cells_of

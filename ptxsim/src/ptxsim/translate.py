@@ -52,9 +52,9 @@ REASONS = (
     (r"brx", "a jump through a table"),
 )  # fmt: skip
 
-# Done together where they share a factor, the first of them, and all in machine code, where they
-# add to each other's results: see multiply_add.py.
-FUSED = {"fma.rn.ftz.f32": "f32", "fma.rn.f16x2": "f16", "fma.rn.bf16x2": "bf16"}
+FUSED = "fma.rn.ftz.f32"  # done together where they share a factor: see multiply_add.py
+# In machine code also those that add to each other's results, of these numbers.
+JOINED = {FUSED: "f32", "fma.rn.f16x2": "f16", "fma.rn.bf16x2": "bf16"}
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
@@ -81,7 +81,7 @@ def translate(
     condition = None
     needed = block.live_out | kept if at_once else None
     for step in steps(kernel.instructions[block.start : block.end], needed):
-        if isinstance(step, list) and at_once and len(step) > 1:
+        if isinstance(step, list) and at_once:
             writer.multiply_adds_at_once(step)
         elif isinstance(step, list):
             writer.multiply_adds(step)
@@ -105,7 +105,7 @@ def steps(instructions: list[Instruction], needed: set[str] | None = None):
     each other's results, where nobody else reads these.
     """
     reads = Counter(name for instruction in instructions for name in instruction.uses)
-    joined = [*FUSED][: 1 if needed is None else None]
+    joined = {FUSED} if needed is None else JOINED.keys()
     waiting: list[Instruction] = []
     written: set[str] = set()
     read: set[str] = set()
@@ -363,7 +363,7 @@ class Writer:
             pair = tuple(factors.setdefault(factor, len(factors)) for factor in both)
             pairs[target.name] = [*pairs.pop(name, ()), pair]
             addends[target.name] = addends.pop(name, addend)
-        name, dtype = FUSED[instructions[0].opcode], SIGNED[4]
+        name, dtype = JOINED[instructions[0].opcode], SIGNED[4]
         text, values = partial(self.value, dtype=dtype), (list(factors), list(addends.values()))
         step = f"{self.use(halves.of_pairs)}({name!r}, a, b, c)"
         if name == "f32":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features, get_process_triple
-from numba import boolean, float32, float64, int32, int64, njit, types, uint16, vectorize
+from numba import boolean, float32, int32, int64, njit, types, uint16, vectorize
 from numba.extending import intrinsic
 
 f4, f8, i4 = np.float32, np.float64, np.int32
@@ -18,7 +18,6 @@ SMALLEST = 2.0**-126
 ROUNDS_UP = SMALLEST - 2.0**-151  # from here on 24 bits are enough for SMALLEST
 ZERO, ONE = f4(0), i4(1)
 HALVES = types.Array(uint16, 1, "C", readonly=True)
-FACTORS, SUMS = (types.Array(of, 4, "C", readonly=True) for of in (float64, float32))
 ADDENDS, WORDS = (types.Array(of, 3, "C", readonly=True) for of in (float32, int32))
 
 
@@ -53,33 +52,6 @@ def fma_ftz(a, b, c):
     return f4(np.copysign(0.0, result))
 
 
-@njit([boolean(FACTORS, FACTORS, SUMS, float32[:, :, :, ::1])], cache=True, error_model="numpy")
-def rows(a, b, c, out):
-    """a * b + c into `out`, whole along the last axis; an axis of length 1 is that of all."""
-    strange = 0  # an integer: a vector of them is looked at when the row is done
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            for k in range(out.shape[2]):
-                x = a[i % a.shape[0], j % a.shape[1], k % a.shape[2]]
-                y = b[i % b.shape[0], j % b.shape[1], k % b.shape[2]]
-                z = c[i % c.shape[0], j % c.shape[1], k % c.shape[2]]
-                result = out[i, j, k]
-                if len(y) == 1:
-                    scale = f4(y[0])
-                    for n in range(len(result)):
-                        total = fused(f4(x[n]), scale, z[n])
-                        result[n] = total
-                        strange |= i4(not abs(total) > SMALLEST) & i4(total != ZERO)
-                else:
-                    for n in range(len(result)):
-                        total = fused(f4(x[n]), f4(y[n]), z[n])
-                        result[n] = total
-                        strange |= i4(not abs(total) > SMALLEST) & i4(total != ZERO)
-                if strange:
-                    return True
-    return False
-
-
 @njit(
     [boolean(float32[::1], int64[:, ::1], boolean[::1], int64[:, ::1], int64[::1], ADDENDS,
              float32[:, :, ::1])],
@@ -91,7 +63,7 @@ def batch(numbers, places, along, pairs, starts, addends, out):
     `addends` and `out`: (sums, rows, elements); `places`: where in `numbers` each factor begins,
     for each row; `along`: whether it differs along a row, as the second of each pair does.
     """
-    strange = 0
+    strange = 0  # an integer: a vector of them is looked at when the row is done
     for row in range(out.shape[1]):
         for number in range(len(out)):
             sums = out[number, row]

@@ -39,7 +39,8 @@ SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
 HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 ROUNDED_UP = 1 + 2.0**-20  # more than the rounding of two float32 operations can add
 KEPT = 256  # stacks that nobody took up again
-SHORT = 16  # elements of a row that are too few for machine code
+LAYOUTS = 8  # of a batch that are kept: those of inner blocks, and of blocks at each edge
+FEW, SHORT = 1 << 12, 16  # multiply-adds, and elements of a row, that are not worth a batch
 LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
 
 
@@ -225,12 +226,12 @@ class Batch:
         self.name, products = name, list(products)
         self.pairs = np.array([pair for pairs in products for pair in pairs], i8)
         self.starts = np.cumsum([0, *map(len, products)], dtype=i8)
-        self.layout = lru_cache(KEPT)(self._layout)
+        self.layout = lru_cache(LAYOUTS)(self._layout)
 
     def _layout(self, *shapes: tuple[int, ...]):
         """For factors of these shapes what machine_code.batch takes, and the shape of a sum.
 
-        None if a sum has another shape, or there are too few neighbours to compute together.
+        None if a sum has another shape, or there are too few of them, or too few side by side.
         """
         whole = np.broadcast_shapes(*shapes)
         for first, end in pairwise(self.starts):
@@ -246,7 +247,7 @@ class Batch:
                     break
                 along = differ
             first = axis
-        if prod(whole[first:]) < SHORT:
+        if prod(whole[first:]) < SHORT or prod(whole) * len(self.pairs) < FEW:
             return None
         places, begin = [], 0
         for shape in padded:
