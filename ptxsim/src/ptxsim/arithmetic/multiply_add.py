@@ -40,6 +40,7 @@ HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 ROUNDED_UP = 1 + 2.0**-20  # more than the rounding of two float32 operations can add
 KEPT = 256  # stacks that nobody took up again
 LAYOUTS = 8  # of a batch that are kept: those of inner blocks, and of blocks at each edge
+BATCHES = 4  # results that are kept: they are large
 FEW, SHORT = 1 << 12, 16  # multiply-adds, and elements of a row, that are not worth a batch
 LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
 
@@ -167,9 +168,9 @@ class Stacks:
         same = len(kept) == len(rows) and all(map(is_, kept, rows))
         return (array, bound) if same else None
 
-    def put(self, array: np.ndarray, bound: float) -> tuple[np.ndarray, ...]:
+    def put(self, array: np.ndarray, bound: float, most: int = KEPT) -> tuple[np.ndarray, ...]:
         rows = tuple(array)
-        if len(self._stacks) >= KEPT:
+        while len(self._stacks) >= most:
             self._stacks.pop(next(iter(self._stacks)))
         self._stacks[id(rows[0])] = rows, array, bound
         return rows
@@ -283,13 +284,16 @@ def _in_machine_code(batch: Batch, factors, sums, stacks: Stacks):
         return None
     places, along, pairs, whole = layout
     taken = stacks.take(sums)
-    rows = stack(len(whole), *sums) if taken is None else taken[0]
-    if rows.shape[1:] != whole:
+    rows = sums[0][None] if taken is None else taken[0]
+    if taken is None and len(sums) > 1:
+        rows = stack(len(whole), *sums)
+    if rows.shape[1:] != whole or not rows.flags.c_contiguous:
         if np.broadcast_shapes(rows.shape[1:], whole) != whole:
             return None
         rows = np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *whole)))
     result = np.empty_like(rows)
     before, after = (x.reshape(len(rows), len(places), -1) for x in (rows, result))
-    numbers = np.concatenate(factors, axis=None)
+    numbers = _scratch(f"factors of {batch.name}", (sum(map(np.size, factors)),), rows.dtype)
+    np.concatenate(factors, axis=None, out=numbers)
     gives_up = machine_code(numbers, places, along, pairs, batch.starts, before, after)
-    return None if gives_up else stacks.put(result, np.nan)
+    return None if gives_up else stacks.put(result, np.nan, BATCHES)
