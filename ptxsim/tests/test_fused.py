@@ -160,7 +160,7 @@ def test_sums_of_products_are_one_step_where_nobody_else_reads_a_sum_on_the_way(
 @pytest.mark.parametrize("name", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize("shapes", [
     ((8, 1, 96), (1, 5, 96)), ((40, 1), (1, 70)), ((), (3, 50)), ((6, 1, 20), (6, 7, 20)),
-    ((2, 1, 3, 1, 30), (1, 4, 1, 3, 1)), ((7, 1), (7, 3)), ((3, 20), (20,)),
+    ((2, 1, 3, 1, 30), (1, 4, 1, 3, 1)), ((7, 1), (7, 3)), ((3, 20), (20,)), ((2, 2048), (2, 1)),
 ])  # fmt: skip
 def test_a_batch_has_the_bits_of_one_multiply_add_after_the_other(shapes, name, special, way):
     random = np.random.default_rng(4)

@@ -42,6 +42,7 @@ KEPT = 256  # stacks that nobody took up again
 LAYOUTS = 8  # of a batch that are kept: those of inner blocks, and of blocks at each edge
 BATCHES = 4  # results that are kept: they are large
 FEW, SHORT = 1 << 12, 16  # multiply-adds, and elements of a row, that are not worth a batch
+LONG = 1 << 10  # elements of a row, which stay in the cache: a longer one is several
 LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
 
 
@@ -248,19 +249,22 @@ class Batch:
                     break
                 along = differ
             first = axis
-        if prod(whole[first:]) < SHORT or prod(whole) * len(self.pairs) < FEW:
+        length = prod(whole[first:])
+        if length < SHORT or prod(whole) * len(self.pairs) < FEW:
             return None
+        parts = np.arange(0, length, length if length % LONG else LONG)
         places, begin = [], 0
-        for shape in padded:
+        for shape, varies in zip(padded, along, strict=True):
             numbers = begin + np.arange(prod(shape)).reshape(*shape[:first], -1)[..., 0]
-            places.append(np.broadcast_to(numbers, whole[:first]).reshape(-1))
+            numbers = np.broadcast_to(numbers, whole[:first]).reshape(-1)
+            places.append(np.add.outer(numbers, parts * varies).reshape(-1))
             begin += prod(shape)
         x, y = self.pairs.T
-        varies = np.array(along)
-        pairs = np.where(varies[y], (x, y), (y, x)).T.copy()
-        if not varies[pairs[:, 1]].all():
+        both = np.array(along)
+        pairs = np.where(both[y], (x, y), (y, x)).T.copy()
+        if not both[pairs[:, 1]].all():
             return None
-        return np.transpose(places).copy(), varies, pairs, whole
+        return np.transpose(places).copy(), both, pairs, whole
 
 
 def fma_batch(batch: Batch, factors, sums, stacks: Stacks, one_by_one):
