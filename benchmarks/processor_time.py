@@ -94,7 +94,7 @@ def main(parts: list[str]) -> None:
     print("| --- | ---: | ---: |")
     times = of_arithmetic()
     for name, ms in times.items():
-        print(f"| {name} | {ms:.2f} | {ms / times['f32 fma']:.1f} |")
+        print(f"| {name} | {ms:.3f} | {ms / times['f32 fma']:.1f} |")
 
 
 if __name__ == "__main__":
