@@ -50,6 +50,8 @@ extern "C" __global__ void k(const float* in, float* out) {
 
 def one_by_one(name):
     """A function of arrays of float32, or of words of two numbers each, for a * b + c."""
+    if name == "subnormal f32":
+        return lambda a, b, c: fused.fma(a.astype(f8), b.astype(f8), c)
     if name != "f32":
         return partial(halves.of_pairs, name)
     return lambda a, b, c: fma_ftz(a.astype(f8), b.astype(f8), c, NOTHING_KNOWN, Magnitudes())
@@ -60,7 +62,7 @@ def some(name, random, shape=(), special=None):
     numbers = random.uniform(-1, 1, (*shape, 2)).astype(f4)
     if special is not None:
         numbers.flat[-1] = numbers.flat[-2] = special
-    if name == "f32":
+    if "f32" in name:
         return np.ascontiguousarray(numbers[..., 0])
     return np.asarray(rounding.to_half(numbers, name).view(np.int32)[..., 0])
 
@@ -75,7 +77,7 @@ def plainly(name, lines, values):
         given = [registers[source] for source in sources]
         if opcode.startswith("add"):
             a, b = given
-            registers[target] = a + b if name == "f32" else one_by_one(name)(np.int32(one), a, b)
+            registers[target] = a + b if "f32" in name else one_by_one(name)(np.int32(one), a, b)
         else:
             registers[target] = one_by_one(name)(*given) if "fma" in opcode else given[0]
     return [registers[f"%z{i}"] for i in range(6)]
@@ -94,7 +96,7 @@ OF_HALVES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["f32", "subnormal f32", "f16", "bf16"])
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(programs(), st.integers(0, 2**32))
 def test_any_order_of_dependent_and_independent_ones_gives_the_same_bits(way, name, lines, seed):
@@ -103,7 +105,9 @@ def test_any_order_of_dependent_and_independent_ones_gives_the_same_bits(way, na
         + [f"mov.f32 ${i}, %z{i};" for i in range(6)]
     )  # fmt: skip
     source = KERNEL.replace("ASSEMBLY", inside.replace("%", "%%").replace("$", "%"))
-    if name != "f32":
+    if name == "subnormal f32":
+        source = source.replace(".ftz", "")
+    elif name != "f32":
         for before, after in OF_HALVES.items():
             source = source.replace(before, after.replace("KIND", f"{name}x2"))
     given = some(name, np.random.default_rng(seed), (40, 6))
@@ -111,7 +115,7 @@ def test_any_order_of_dependent_and_independent_ones_gives_the_same_bits(way, na
     run = ptxsim.launch(source, "k", (1, 1, 1), (40, 1, 1), [given, out], count=True)
     with np.errstate(all="ignore"):
         assert out.T.tobytes() == np.array(plainly(name, lines, given.T)).tobytes()
-    executed = sum(line.startswith("fma") for line in lines) if name == "f32" else 0
+    executed = sum(line.startswith("fma") for line in lines) if "f32" in name else 0
     assert run.counters["smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"] == 40 * executed
 
 
@@ -157,7 +161,7 @@ def test_sums_of_products_are_one_step_where_nobody_else_reads_a_sum_on_the_way(
 
 
 @pytest.mark.parametrize("special", [None, np.nan, np.inf, 2.0**-64, 2.0**-10])
-@pytest.mark.parametrize("name", ["f32", "f16", "bf16"])
+@pytest.mark.parametrize("name", ["f32", "subnormal f32", "f16", "bf16"])
 @pytest.mark.parametrize("shapes", [
     ((8, 1, 96), (1, 5, 96)), ((40, 1), (1, 70)), ((), (3, 50)), ((6, 1, 20), (6, 7, 20)),
     ((2, 1, 3, 1, 30), (1, 4, 1, 3, 1)), ((7, 1), (7, 3)), ((3, 20), (20,)), ((2, 2048), (2, 1)),
@@ -170,7 +174,7 @@ def test_a_batch_has_the_bits_of_one_multiply_add_after_the_other(shapes, name, 
         a[0], c[0] = np.zeros_like(a[0]), np.zeros_like(c[0])
         a[1], b[1] = (some(name, random, shape, special) for shape in shapes)
     products = [[(0, 6), (1, 7), (2, 8)], [(3, 9)], [(10, 4), (5, 11)]]
-    batch, step, stacks = fused.Batch(name, products), one_by_one(name), fused.Stacks()
+    batch, step, stacks = fused.Batch(name.split()[-1], products), one_by_one(name), fused.Stacks()
     expected = []
     with np.errstate(all="ignore"):
         for pairs, total in zip(products, c, strict=True):

@@ -54,7 +54,7 @@ REASONS = (
 
 FUSED = "fma.rn.ftz.f32"  # done together where they share a factor: see multiply_add.py
 # In machine code also those that add to each other's results, of these numbers.
-JOINED = {FUSED: "f32", "fma.rn.f16x2": "f16", "fma.rn.bf16x2": "bf16"}
+JOINED = {FUSED: "f32", "fma.rn.f32": "f32", "fma.rn.f16x2": "f16", "fma.rn.bf16x2": "bf16"}
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
@@ -368,13 +368,15 @@ class Writer:
         step = f"{self.use(halves.of_pairs)}({name!r}, a, b, c)"
         if name == "f32":
             dtype = FLOATS["f32"]
-            text = partial(self.number, dtype=dtype, ftz=True)
+            ftz = instructions[0].opcode == FUSED
+            text = partial(self.number, dtype=dtype, ftz=ftz)
             self.fma_count += len(instructions)
             degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
             known = f"lanes.known_sums[{degree, self.exactness.are_given(*factors)}]"
             step = (
-                f"{self.use(multiply_add.fma_ftz)}(a.astype(np.float64), b.astype(np.float64), c, "
-                f"{known}, lanes.magnitudes)"
+                f"{self.use(multiply_add.fma_ftz if ftz else multiply_add.fma)}"
+                "(a.astype(np.float64), b.astype(np.float64), c"
+                f"{f', {known}, lanes.magnitudes' if ftz else ''})"
             )
         given = ", ".join("(" + "".join(f"{text(x)}, " for x in of) + ")" for of in values)
         batch = self.constant(multiply_add.Batch(name, pairs.values()))
