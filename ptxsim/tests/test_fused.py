@@ -70,14 +70,14 @@ def some(name, random, shape=(), special=None):
 def plainly(name, lines, values):
     """The same program, one instruction after the other, on a list of arrays."""
     registers = {f"%z{i}": value for i, value in enumerate(values)}
-    one = {"f16": 0x3C003C00, "bf16": 0x3F803F80}.get(name)
+    unit = {"f16": 0x3C003C00, "bf16": 0x3F803F80}.get(name)
     for line in lines:
         opcode, operands = line.rstrip(";").split(" ", 1)
         target, *sources = operands.split(", ")
         given = [registers[source] for source in sources]
         if opcode.startswith("add"):
             a, b = given
-            registers[target] = a + b if "f32" in name else one_by_one(name)(np.int32(one), a, b)
+            registers[target] = a + b if "f32" in name else one_by_one(name)(np.int32(unit), a, b)
         else:
             registers[target] = one_by_one(name)(*given) if "fma" in opcode else given[0]
     return [registers[f"%z{i}"] for i in range(6)]
