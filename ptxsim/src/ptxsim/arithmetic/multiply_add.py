@@ -43,7 +43,6 @@ LAYOUTS = 8  # of a batch that are kept: those of inner blocks, and of blocks at
 BATCHES = 4  # results that are kept: they are large
 FEW, SHORT = 1 << 12, 16  # multiply-adds, and elements of a row, that are not worth a batch
 LONG = 1 << 10  # elements of a row, which stay in the cache: a longer one is several
-LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
 
 
 class Magnitudes:
@@ -199,19 +198,8 @@ def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
     if machine_code := compiled.fma_ftz(result.size):
         machine_code(shared, factors, rows, out=result)
         bound = np.nan  # nobody looked
-    elif result.size < LARGE:
-        bound = add(multiply(shared, factors), rows, (shared, factors), bound, known, result)
     else:
-        bounds = [
-            add(multiply(shared, factor), row, (shared, factor), bound, known, out)
-            for factor, row, out in zip(
-                np.broadcast_to(factors, (shape[0], *factors.shape[1:])),
-                np.broadcast_to(rows, (shape[0], *rows.shape[1:])),
-                result,
-                strict=True,
-            )
-        ]
-        bound = max(bounds)
+        bound = add(multiply(shared, factors), rows, (shared, factors), bound, known, result)
     return stacks.put(result, bound)
 
 
