@@ -202,6 +202,12 @@ def test_cute_s_kernels_take_floats():
     np.testing.assert_allclose(b, a / 2 - 3, rtol=1e-6, atol=1e-6)
 
 
+def test_a_constant_of_cute_s_host_function_may_be_the_size_of_a_cluster():
+    a = np.full((6, cute_kernels.THREADS), -1, np.int32)
+    cute.launch(cute_kernels.ranks, 2, a)
+    np.testing.assert_array_equal(a, np.tile([[0], [1]], (3, cute_kernels.THREADS)))
+
+
 @pytest.mark.parametrize("how", [{}, {"count": True}, {"check": True}], ids=str)
 def test_a_product_of_cute_is_right(how):
     a, b = A[:64].astype(np.float32), B[:, :96].astype(np.float32).copy()

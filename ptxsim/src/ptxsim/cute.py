@@ -171,7 +171,9 @@ def _intercepted(compiled: Any, args: Sequence[Any], kinds: dict[str, list[str]]
     room[1] = library
     load = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("cuda_load"))
     load((ctypes.c_void_p * 2)(reference, result))
-    given, _kept = compiled.execution_args.generate_execution_args(tuple(args), {})
+    constants = {each["argument_index"] for each in compiled.execution_args.get_constexpr_args()}
+    passed = tuple(arg for at, arg in enumerate(args) if at not in constants)
+    given, _kept = compiled.execution_args.generate_execution_args(passed, {})
     addresses = [each if isinstance(each, int) else each.value for each in given]
     engine.lookup(compiled.function_name)((ctypes.c_void_p * (len(given) + 1))(*addresses, result))
     return seen

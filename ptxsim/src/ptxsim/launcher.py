@@ -395,6 +395,8 @@ def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
     paths = ptx.FILE.findall(text)
     if not paths:
         text, paths = ptx.with_its_own_lines(text), [ptx.ITSELF]
+    else:
+        text = ptx.with_one_line_of_assembly(text)
     with _collector_paused():
         return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
 

@@ -56,6 +56,7 @@ SPECIAL_REGISTERS = re.compile(
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
+ASSEMBLY = re.compile(r"// begin inline asm.*?// end inline asm", re.S)
 RELEASE = re.compile(r"^// Cuda compilation tools, release ([\d.]+)", re.M)
 FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]*)"', re.M)
 ITSELF = "the PTX"  # what has the lines of PTX without line numbers
@@ -320,6 +321,15 @@ def with_its_own_lines(ptx: str) -> str:
         begins = code.endswith((";", "{", "}", ":")) if code else begins
         lines.append(line)
     return "\n".join([*lines[1:], lines[0]])
+
+
+def with_one_line_of_assembly(ptx: str) -> str:
+    """With the line of a statement of inline assembly for all of it.
+
+    LLVM adds to it the lines of the text that it has for the assembly, which the source, such as
+    one of Triton's, need not have.
+    """
+    return ASSEMBLY.sub(lambda assembly: re.sub(r"\.loc\s[^\n]*", "", assembly[0]), ptx)
 
 
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:

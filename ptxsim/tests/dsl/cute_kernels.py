@@ -33,6 +33,19 @@ def scale(a: cute.Tensor, factor: Float32, offset: cutlass.Float64, b: cute.Tens
     scale_kernel(a, factor, offset, b).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
 
 
+@cute.kernel
+def rank_kernel(a: cute.Tensor):
+    i, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    a[block, i] = cute.arch.block_idx_in_cluster()
+
+
+@cute.jit
+def ranks(blocks: cutlass.Constexpr, a: cute.Tensor):
+    grid = [cute.size(a, mode=[0]), 1, 1]
+    rank_kernel(a).launch(grid=grid, block=[THREADS, 1, 1], cluster=[blocks, 1, 1])
+
+
 @cute.jit
 def twice(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, n: Int32):
     add(a, b, c, n)
