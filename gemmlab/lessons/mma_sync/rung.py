@@ -138,7 +138,7 @@ RUNG = Rung(
     name="15_mma_sync",
     title="Tensor cores through mma.sync",
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
-    inner_loop=(("for (int k_left", "if (!ALIGNED) ragged.store_part(stages[write"),),
+    inner_loop=(("for (int k_left", "write_stage = write_stage =="), ("}", "}")),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),

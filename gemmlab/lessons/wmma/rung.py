@@ -70,7 +70,7 @@ RUNG = Rung(
     name="14_wmma",
     title="Tensor cores through WMMA",
     idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
-    inner_loop=(("int read_stage = 0", "multiply(accumulators"),),
+    inner_loop=(("int read_stage = 0", "read_stage = next_stage"), ("}", "}")),
     parameters=(
         *shapes.block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
         Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
