@@ -103,9 +103,9 @@ def instructions_of_steps(titles: Sequence[str]) -> pandas.DataFrame:
     Instructions: of a warp in one trip through the main loop, without those that tensor cores
     execute.
     """
-    recorded, kernels = measure.steps().set_index("step"), measure.kernels_of_steps(titles)
+    recorded, by_title = measure.steps().set_index("step"), {s.title: s for s in measure.STEPS}
     table = recorded.loc[[*titles], ["1000 cycles", "L2 bytes per byte loaded"]]
-    mixes = {title: loops.loop(kernel).mix for title, kernel in kernels.items()}
+    mixes = {title: loops.loop(by_title[title].kernel()).mix for title in titles}
     return table.assign(
         **{
             "other instructions": [
