@@ -12,7 +12,7 @@ import numpy as np
 import pandas
 
 from gemmlab import ladder
-from gemmlab.analysis.counters import LEVELS
+from gemmlab.analysis.counters import bytes_moved
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder import Precision
@@ -127,7 +127,7 @@ def tensor_paces(*names: str) -> pandas.DataFrame:
     for name in names:
         row = steps.loc[measure.title_of(name)]
         _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
-        bytes_per_flop = sum(map(counted.get, LEVELS["L2"])) / flop
+        bytes_per_flop = bytes_moved(counted)["L2"] / flop
         for state in LOADS:
             per_second, clock_mhz = 1e12 * row[f"{state} TFLOP/s"], row[f"{state} MHz"]
             rows[name, state] = {
