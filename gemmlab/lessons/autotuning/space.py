@@ -148,10 +148,6 @@ class Landscape:
         """Points that no neighbour is faster than, the fastest first."""
         return sorted(set(self.ends.values()), key=self.known.times_ms.__getitem__)
 
-    def basin(self, valley: Point) -> int:
-        """How many points end there."""
-        return sum(end == valley for end in self.ends.values())
-
 
 def landscape(known: Recorded) -> Landscape:
     """The neighbours of every recorded point, and the valley that each leads down to."""
