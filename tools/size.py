@@ -20,7 +20,7 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
 }
 
 # Of a part over its budget, which may not grow.
-REACHED = {"core": 18_949, "lessons": 20_947, "ptxsim": 18_542, "tests": 33_397}
+REACHED = {"core": 18_942, "lessons": 20_878, "ptxsim": 18_542, "tests": 33_394}
 
 
 def lines(folders: tuple[str, ...]) -> int:
