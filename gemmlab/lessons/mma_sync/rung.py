@@ -65,15 +65,8 @@ def _rows(s: Settings) -> str | None:
     return None
 
 
-def _uneven(s: Settings) -> str | None:
-    threads = shapes.threads_of_warps(s)
-    for matrix, side in (("A", "BM"), ("B", "BN")):
-        if (chunks := s[side] * s["BK"] * _element_bytes(s) // CHUNK_BYTES) % threads:
-            return (
-                f"makes {threads} threads per block, but a tile of {matrix} has {chunks} groups of "
-                f"{CHUNK_BYTES} bytes: no multiple of that"
-            )
-    return None
+def _chunks(s: Settings, side: int) -> int:
+    return side * s["BK"] * _element_bytes(s) // CHUNK_BYTES
 
 
 def _not_of_this_type(s: Settings) -> str | None:
@@ -162,7 +155,7 @@ RUNG = Rung(
         Constraint("shapes", _unlike_shapes),
         Constraint("types", _not_of_this_type),
         Constraint("rows of tiles", _rows),
-        Constraint("even shares", _uneven),
+        shapes.even_shares(_chunks, f"{CHUNK_BYTES} bytes"),
         shapes.fits(_shared_bytes, "sm_90"),  # which has the most
         enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
     ),

@@ -185,7 +185,7 @@ def _box(
 ) -> None:
     if high <= low:
         return
-    colour = style.INK if step is None else TILE_COLOURS[step % len(TILE_COLOURS)]
+    colour = style.INK if step is None else style.tile_colour(step)
     thin = BAR / ROW * (0.45 if kind == WAIT and not words else 1.0)
     text = {"zorder": 4, "bbox": plate(0.6) if kind == traced.COPIES else None}
     bar(ax, row, low, high, words, share=thin, text=text, **_look(kind, colour))
