@@ -289,8 +289,7 @@ class Row:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
         Where matrices have no tensor maps, some rungs launch another kernel."""
         there, here = (
-            _entries(self.rung, self.values, each, this_gpu())
-            for each in (problem, self.problem)
+            _entries(self.rung, self.values, each, this_gpu()) for each in (problem, self.problem)
         )
         return bool(there) and there == here
 
