@@ -45,8 +45,9 @@ def test_functions_are_called_with_numbers_and_structures():
 
 TWO = """__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }
 extern "C" __global__ void asks(int* x) { x[0] = down(x[0]); }
+__device__ int other(int n) { return n; }
 extern "C" __global__ void points(int* x) {
-    int (*f)(int) = x[0] > 3 ? (int (*)(int))x : down; x[0] = f(x[1]); }
+    int (*f)(int) = x[0] > 3 ? other : down; x[0] = f(x[1]); }
 extern "C" __global__ void takes(int** x) { x[0] = (int*)malloc(4); }
 extern "C" __global__ void fine(int* x) { x[threadIdx.x] = 7; }"""
 
@@ -55,8 +56,8 @@ extern "C" __global__ void fine(int* x) { x[threadIdx.x] = 7; }"""
     ("entry", "message"),
     [
         ("asks", r"kernel 'asks', line 1: calls \w*down\w*, which calls itself: .* no recursion"),
-        ("points", "kernel 'points', line 4: calls a function through a pointer"),
-        ("takes", "kernel 'takes', line 5: calls malloc, a function that the simulator does not"),
+        ("points", r"kernel 'points', line 1: calls \w*down\w*, which calls itself"),
+        ("takes", "kernel 'takes', line 6: calls malloc, a function that the simulator does not"),
     ],
 )
 def test_a_call_that_is_not_known_is_a_sentence_and_spares_the_other_kernels(entry, message):
@@ -65,6 +66,100 @@ def test_a_call_that_is_not_known_is_a_sentence_and_spares_the_other_kernels(ent
         run(TWO, [x], entry=entry)
     assert not x.any()
     assert not run(TWO, [x], entry="fine").findings and (x == 7).all()
+
+
+POINTERS = """typedef float (*Operation)(float, float);
+struct Step { char count; Operation operation; };
+__device__ float sum(float a, float b) { return a + b; }
+__device__ float product(float a, float b) { return a * b; }
+__device__ float larger(float a, float b) {
+    for (int i = 0; i < 3; ++i) if (a < b + i) return b;
+    return a;
+}
+__device__ float negative(float a) { return -a; }
+__device__ Operation table[] = {sum, product, larger};
+__constant__ Step steps[] = {{1, sum}, {2, product}, {3, larger}};
+__device__ float (*single)(float) = negative;
+
+#define KERNEL(name, ...) \\
+    extern "C" __global__ void name(const int* which, float* a, const float* b) { \\
+        const int t = blockIdx.x * blockDim.x + threadIdx.x, n = which[t]; __VA_ARGS__ }
+
+KERNEL(in_global, a[t] = table[n](a[t], b[t]);)
+KERNEL(in_constant, a[t] = steps[n].operation(a[t], b[t]);)
+KERNEL(in_local, Operation mine[] = {sum, product, larger}; a[t] = mine[n](a[t], b[t]);)
+KERNEL(in_shared, __shared__ Operation mine[3]; if (threadIdx.x < 3) mine[threadIdx.x] = table[n];
+       __syncthreads(); a[t] = mine[n](a[t], b[t]);)
+KERNEL(as_value, Operation mine = n == 0 ? sum : n == 1 ? product : larger;
+       a[t] = mine(a[t], b[t]);)
+KERNEL(if_any, if (Operation mine = n < 3 ? table[n] : nullptr) a[t] = mine(a[t], b[t]);)
+KERNEL(wrong, a[t] = (n < 3 ? table[n] : (Operation)b)(a[t], b[t]);)
+KERNEL(other_type, a[t] = (n < 3 ? table[n] : (Operation)single)(a[t], b[t]);)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [{"check": False}, {"check": True}, {"check": False, "count": True}]
+)
+@pytest.mark.parametrize(
+    "entry", ["in_global", "in_constant", "in_local", "in_shared", "as_value", "if_any"]
+)
+def test_threads_of_a_warp_call_different_functions_through_pointers(entry, how):
+    random = np.random.default_rng(0)
+    which = random.integers(0, 4 if entry == "if_any" else 3, 128).astype(np.int32)
+    which[[0, 1, 2, 64, 65, 66]] = [0, 1, 2] * 2  # the entries of the table in shared memory
+    a, b = random.standard_normal((2, 128)).astype(f4)
+    expected = np.choose(which, [a + b, a * b, np.where(a < b + 2, b, a), a])
+    assert not run(POINTERS, [which, a, b], entry=entry, threads=64, blocks=2, **how).findings
+    assert (a == expected).all()
+
+
+@pytest.mark.parametrize("entry", ["wrong", "other_type"])
+def test_a_pointer_that_leads_to_no_such_function_is_found_and_the_thread_ends(entry):
+    which = np.array([0, 1, 2, 3] * 8, np.int32)
+    a, b = np.full(32, 2, f4), np.full(32, 5, f4)
+    (finding,) = run(POINTERS, [which, a, b], entry=entry).findings
+    assert (finding.kind, finding.thread, finding.lanes) == ("call of no function", (3, 0, 0), 8)
+    assert finding.line == next(
+        n for n, line in enumerate(POINTERS.splitlines(), 1) if f"({entry}," in line
+    )
+    assert a.reshape(8, 4).tolist() == [[7, 10, 5, 2]] * 8
+
+
+METHODS = """struct Shape { int scale; __device__ virtual int area(int n) const { return 0; } };
+struct Square : Shape { __device__ int area(int n) const override { return scale * n * n; } };
+struct Row : Shape { __device__ int area(int n) const override { return scale * n; } };
+__device__ __noinline__ int area(const Shape& shape, int n) { return shape.area(n); }
+extern "C" __global__ void k(int* out) {
+    const int t = threadIdx.x;
+    Square square; Row row; Shape shape;
+    square.scale = 3; row.scale = 5;
+    out[t] = area(t % 3 == 0 ? square : t % 3 == 1 ? (const Shape&)row : shape, t);
+}"""
+
+
+def test_virtual_functions_are_called():
+    out, t = np.full(64, -1, np.int32), np.arange(64)
+    assert not run(METHODS, [out], threads=64).findings
+    assert (out == np.choose(t % 3, [3 * t * t, 5 * t, 0 * t])).all()
+
+
+ITSELF = """typedef int (*Step)(int);
+__device__ int half(int n);
+__device__ int last(int n) { return 10 * n; }
+__device__ Step steps[] = {last, half};
+__device__ int half(int n) { return steps[n > 4](n / 2); }
+extern "C" __global__ void k(int* x) { x[threadIdx.x] = steps[1](x[threadIdx.x]); }"""
+
+
+def test_recursion_through_a_pointer_is_an_error_once_a_thread_comes_there():
+    x = np.arange(5, dtype=np.int32)
+    assert not run(ITSELF, [x], threads=5).findings
+    assert x.tolist() == [0, 0, 10, 10, 20]
+    with pytest.raises(
+        PtxError, match=r"'k', line 5: calls a function .* pointer, which calls itself"
+    ):
+        run(ITSELF, [np.full(32, 9, np.int32)])
 
 
 # --- printing, and ends ---------------------------------------------------------------------------

@@ -97,6 +97,7 @@ PROTOTYPE = re.compile(
     r"\s*(?P<name>[\w$]+)\s*:\s*\.(?:calltargets(?P<targets>[^;]*)|"
     r"callprototype\s*(?:\((?P<result>[^)]*)\))?\s*_\s*(?:\((?P<given>[^)]*)\))?[^;]*);"
 )
+ADDRESS_MOVED = re.compile(r"\bmov\.[bu]64\s[^;]*,\s*([\w$]+)\s*;")
 # Where functions begin, for pointers to them: addresses of no array, and of no shared memory.
 CODE_BASE, CODE_STEP = 0x7C00_0000_0000, 128
 # Upper and lower half of the address where cooperative groups keep the barrier of the grid.
@@ -317,7 +318,6 @@ class Function:
     given: tuple[str, ...]
     types: tuple[tuple[str, ...], ...]  # of `result` and `given`
     body: str
-    address: int
 
 
 def with_its_own_lines(ptx: str) -> str:
@@ -380,9 +380,13 @@ class _Module(Mapping):
                 self._entries[name] = function["parameters"], function["directives"], body
             else:
                 (result, given), types = _signature(function)
-                address = CODE_BASE + CODE_STEP * len(self._functions)
-                self._functions[name] = Function(name, result, given, types, body, address)
+                self._functions[name] = Function(name, result, given, types, body)
         self._outside = "".join([*outside, ptx[position:]])
+        moved, initial = ADDRESS_MOVED.findall(ptx), re.findall(r"[\w$]+", self._outside)
+        pointed_at = self._functions.keys() & {*moved, *initial} if self._functions else set()
+        self._addresses = {
+            name: CODE_BASE + CODE_STEP * number for number, name in enumerate(sorted(pointed_at))
+        }
 
     def __iter__(self):
         return iter(self._entries)
@@ -408,8 +412,8 @@ class _Module(Mapping):
             kernel.most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
             kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
-        _Body(kernel, self._filename, self._files, self._functions).read(body)
-        _add_module_variables(kernel, self._outside, self._functions)
+        _Body(kernel, self._filename, self._files, self._functions, self._addresses).read(body)
+        _add_module_variables(kernel, self._outside, self._addresses)
         find_blocks(kernel)
         return kernel
 
@@ -436,9 +440,11 @@ class _Body:
     STATEMENT = re.compile(r"\s*([^;]*);")
 
     def __init__(
-        self, kernel: Kernel, filename: str, files: dict[str, str], functions: dict[str, Function]
-    ):
-        self.kernel, self.filename, self.files, self.functions = kernel, filename, files, functions
+        self, kernel: Kernel, filename: str, files: dict[str, str],
+        functions: dict[str, Function], addresses: dict[str, int],
+    ):  # fmt: skip
+        self.kernel, self.filename, self.files = kernel, filename, files
+        self.functions, self.addresses = functions, addresses  # of those that pointers may lead to
         self.line, self.header = 0, ""
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
@@ -677,7 +683,8 @@ class _Body:
         self._inline(self.functions[name], result, given, guard)
 
     def _targets(self, prototype: re.Match) -> list[Function]:
-        functions = self.functions.values()
+        """The functions that a pointer called with this prototype may lead to."""
+        functions = [self.functions[name] for name in self.addresses]
         if prototype["targets"]:
             names = _split(prototype["targets"])
             return [function for function in functions if function.name in names]
@@ -694,13 +701,13 @@ class _Body:
             self._jump_past(guard, end)
         calls_itself = [function for function in targets if function.name in self.calls]
         operands = [self._operand(predicate), self._operand(pointer)]
-        for addresses in (targets, calls_itself):
-            operands.append(Vector(tuple(Immediate(f.address, False) for f in addresses)))
+        for functions in (targets, calls_itself):
+            operands.append(Vector(tuple(self._operand(each.name) for each in functions)))
         self._add("call.pointer", tuple(operands), f"call {pointer}", None)
         self._add("exit", (), f"call {pointer}", (None, "!", predicate))
         for function in targets:
             if function not in calls_itself:
-                self._instruction(f"setp.eq.s64 {predicate}, {pointer}, {function.address}")
+                self._instruction(f"setp.eq.s64 {predicate}, {pointer}, {function.name}")
                 self._inline(function, result, given, for_target)
         self.kernel.labels[end] = len(self.kernel.instructions)
 
@@ -771,8 +778,8 @@ class _Body:
             return Immediate(_integer(text), False)
         if text in NAMED_NUMBERS:
             return Immediate(NAMED_NUMBERS[text], False)
-        if text in self.functions:
-            return Immediate(self.functions[text].address, False)
+        if text in self.addresses:
+            return Immediate(self.addresses[text], False)
         name = self._name(text)
         if name in self.wide:
             return Vector(tuple(map(Register, _halves(name))))
@@ -836,8 +843,11 @@ def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:
     (kernel.shared if shared else kernel.local)[name] = place
 
 
-def _add_module_variables(kernel: Kernel, module: str, functions: dict[str, Function]) -> None:
-    """Variables declared outside all functions, as far as the kernel uses them."""
+def _add_module_variables(kernel: Kernel, module: str, functions: dict[str, int]) -> None:
+    """Variables declared outside all functions, as far as the kernel uses them.
+
+    `functions`: the addresses of those that pointers may lead to.
+    """
     operands = [operand for i in kernel.instructions for operand in i.operands]
     bases = [operand.base for operand in operands if isinstance(operand, (Address, Coordinates))]
     used = {operand.name for operand in (*operands, *bases) if isinstance(operand, Symbol)}
@@ -864,7 +874,7 @@ def _size(declaration: re.Match) -> int:
     return TYPE_BYTES[declaration["type"]] * (1 if count is None else int(count or 0))
 
 
-def _module_variable(declaration: re.Match, functions: dict[str, Function]) -> ModuleVariable:
+def _module_variable(declaration: re.Match, functions: dict[str, int]) -> ModuleVariable:
     ptx_type, size = declaration["type"], _size(declaration)
     width = TYPE_BYTES[ptx_type]
     given = _split((declaration["initial"] or "").strip().strip("{}"))
@@ -875,7 +885,7 @@ def _module_variable(declaration: re.Match, functions: dict[str, Function]) -> M
         elif INTEGER.fullmatch(text):
             value = (_integer(text) % 256**width).to_bytes(width, "little")
         elif text in functions:
-            value = functions[text].address.to_bytes(width, "little")
+            value = functions[text].to_bytes(width, "little")
         else:
             raise PtxError(f"initial value not understood: {declaration[0]}")
         data[width * i : width * (i + 1)] = value
