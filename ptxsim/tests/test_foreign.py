@@ -126,6 +126,22 @@ def test_a_pointer_that_leads_to_no_such_function_is_found_and_the_thread_ends(e
     assert a.reshape(8, 4).tolist() == [[7, 10, 5, 2]] * 8
 
 
+def test_a_pointer_that_one_kernel_stores_is_an_argument_of_another():
+    source = """typedef float (*Operation)(float);
+    __device__ float negative(float a) { return -a; }
+    __device__ float twice(float a) { return 2 * a; }
+    __device__ Operation table[] = {negative, twice};
+    extern "C" __global__ void get(Operation* operations) {
+        operations[threadIdx.x] = table[threadIdx.x]; }
+    extern "C" __global__ void k(float* a, Operation operation) {
+        a[threadIdx.x] = operation(a[threadIdx.x]); }"""
+    operations, a = np.zeros(2, np.int64), np.arange(32, dtype=f4)
+    run(source, [operations], entry="get", threads=2)
+    for operation in operations:
+        assert not run(source, [a, operation]).findings
+    assert (a == -2 * np.arange(32)).all()
+
+
 METHODS = """struct Shape { int scale; __device__ virtual int area(int n) const { return 0; } };
 struct Square : Shape { __device__ int area(int n) const override { return scale * n * n; } };
 struct Row : Shape { __device__ int area(int n) const override { return scale * n; } };
@@ -159,7 +175,8 @@ def test_recursion_through_a_pointer_is_an_error_once_a_thread_comes_there():
     with pytest.raises(
         PtxError, match=r"'k', line 5: calls a function .* pointer, which calls itself"
     ):
-        run(ITSELF, [np.full(32, 9, np.int32)])
+        run(ITSELF, [x := np.array([3, 9], np.int32)], threads=2)
+    assert x.tolist() == [3, 9]
 
 
 # --- printing, and ends ---------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 PTX is the assembly language that NVRTC emits; its reference is NVIDIA's "PTX ISA". Only what a
 compiler emits is read here: one module, its entry functions, and the functions that these call,
-whose bodies stand in the kernel's instructions once for every call.
+whose bodies stand in the kernel's instructions once for every call. A call through a pointer is a
+call of each function that the pointer may lead to, by the threads that have its address.
 """
 
 from __future__ import annotations
@@ -382,11 +383,11 @@ class _Module(Mapping):
                 (result, given), types = _signature(function)
                 self._functions[name] = Function(name, result, given, types, body)
         self._outside = "".join([*outside, ptx[position:]])
-        moved, initial = ADDRESS_MOVED.findall(ptx), re.findall(r"[\w$]+", self._outside)
-        pointed_at = self._functions.keys() & {*moved, *initial} if self._functions else set()
-        self._addresses = {
-            name: CODE_BASE + CODE_STEP * number for number, name in enumerate(sorted(pointed_at))
-        }
+        self._addresses: dict[str, int] = {}  # of the functions that pointers may lead to
+        if self._functions:
+            used = {*ADDRESS_MOVED.findall(ptx), *re.findall(r"[\w$]+", self._outside)}
+            for number, name in enumerate(sorted(self._functions.keys() & used)):
+                self._addresses[name] = CODE_BASE + CODE_STEP * number
 
     def __iter__(self):
         return iter(self._entries)
@@ -444,7 +445,7 @@ class _Body:
         functions: dict[str, Function], addresses: dict[str, int],
     ):  # fmt: skip
         self.kernel, self.filename, self.files = kernel, filename, files
-        self.functions, self.addresses = functions, addresses  # of those that pointers may lead to
+        self.functions, self.addresses = functions, addresses
         self.line, self.header = 0, ""
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
