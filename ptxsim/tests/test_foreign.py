@@ -160,6 +160,51 @@ def test_virtual_functions_are_called():
     assert (out == np.choose(t % 3, [3 * t * t, 5 * t, 0 * t])).all()
 
 
+TARGETS = """.version 8.0
+.target sm_90a
+.address_size 64
+.func (.param .b32 out) less(.param .b32 in)
+{ .reg .b32 r; ld.param.b32 r, [in]; sub.s32 r, r, 1; st.param.b32 [out], r; ret; }
+.func (.param .b32 out) more(.param .b32 in)
+{ .reg .b32 r; ld.param.b32 r, [in]; add.s32 r, r, 1; st.param.b32 [out], r; ret; }
+.visible .entry k(.param .u64 data)
+{
+    .reg .pred odd, high;
+    .reg .b32 t, value;
+    .reg .b64 address, offset, function;
+    ld.param.u64 address, [data];
+    mov.u32 t, %tid.x;
+    mul.wide.u32 offset, t, 4;
+    add.u64 address, address, offset;
+    ld.global.b32 value, [address];
+    and.b32 t, t, 1;
+    setp.eq.u32 odd, t, 1;
+    setp.gt.s32 high, value, 9;
+    mov.u64 function, less;
+    @odd mov.u64 function, more;
+    {
+        .param .b32 given; .param .b32 result;
+        st.param.b32 [given], value;
+        st.param.b32 [result], value;
+        known: .calltargets TARGETS;
+        @!high call (result), function, (given), known;
+        ld.param.b32 value, [result];
+    }
+    st.global.b32 [address], value;
+    ret;
+}"""
+
+
+def test_a_guarded_call_reaches_the_targets_that_are_named_and_no_others():
+    x = np.arange(16, dtype=np.int32)
+    text = TARGETS.replace("TARGETS", "less, more")
+    assert not ptxsim.launch_ptx(text, "k", 1, 16, [x], check=True).findings
+    assert x.tolist() == [-1, 2, 1, 4, 3, 6, 5, 8, 7, 10, 10, 11, 12, 13, 14, 15]
+    text = TARGETS.replace("TARGETS", "less")
+    (finding,) = ptxsim.launch_ptx(text, "k", 1, 16, [x], check=True).findings
+    assert (finding.kind, finding.thread, finding.lanes) == ("call of no function", (1, 0, 0), 4)
+
+
 ITSELF = """typedef int (*Step)(int);
 __device__ int half(int n);
 __device__ int last(int n) { return 10 * n; }

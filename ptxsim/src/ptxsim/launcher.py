@@ -206,9 +206,9 @@ def launch(
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (also a
     LaunchError), PtxError for PTX that cannot be read, such as a call of an unknown function, or
-    for recursion through a pointer, and UnknownInstruction. Mistakes of the kernel, such as an access
-    out of bounds, are in `findings` of the result. If the last bits of results may differ from the
-    GPU's, `notes` of the result say so, and so does a warning.
+    for recursion through a pointer, and UnknownInstruction. Mistakes of the kernel, such as an
+    access out of bounds, are in `findings` of the result. If the last bits of results may differ
+    from the GPU's, `notes` of the result say so, and so does a warning.
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)

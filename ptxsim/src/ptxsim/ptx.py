@@ -98,6 +98,7 @@ PROTOTYPE = re.compile(
     r"\s*(?P<name>[\w$]+)\s*:\s*\.(?:calltargets(?P<targets>[^;]*)|"
     r"callprototype\s*(?:\((?P<result>[^)]*)\))?\s*_\s*(?:\((?P<given>[^)]*)\))?[^;]*);"
 )
+# A function whose address is taken, perhaps.
 ADDRESS_MOVED = re.compile(r"\bmov\.[bu]64\s[^;]*,\s*([\w$]+)\s*;")
 # Where functions begin, for pointers to them: addresses of no array, and of no shared memory.
 CODE_BASE, CODE_STEP = 0x7C00_0000_0000, 128
@@ -666,10 +667,10 @@ class _Body:
         name = match["name"]
         result, given = (_split(match[group] or "") for group in ("result", "given"))
         if match["prototype"]:
-            targets = self.targets.get(match["prototype"].strip(", "))
-            if targets is None:
+            prototype = match["prototype"].strip(", ")
+            if prototype not in self.targets:
                 raise self._error(text)
-            self._call_pointer(name, targets, result, given, guard)
+            self._call_pointer(name, self.targets[prototype], result, given, guard)
             return
         if name in SYSTEM_CALLS:
             operands = tuple(self._operand(operand) for operand in (*result, *given))
