@@ -43,6 +43,24 @@ def test_functions_are_called_with_numbers_and_structures():
         assert [a[t], b[t]] == pair and c[t] == triple[0] * 10000 + triple[1] * 100 + triple[2]
 
 
+NARROW = """__device__ __noinline__ unsigned char mix(
+    unsigned char a, float b, short c, signed char d, bool e) {
+    return e ? int(a * b) + c - d : a ^ d; }
+extern "C" __global__ void k(unsigned char* a, const short* c, const signed char* d, int* e) {
+    const int t = threadIdx.x; e[t] = -mix(a[t], 1.5f, c[t], d[t], t & 1); }"""
+
+
+def test_integers_of_8_and_16_bits_are_given_and_returned():
+    random = np.random.default_rng(0)
+    a, d = random.integers(0, 120, 32).astype(np.uint8), random.integers(-20, 0, 32).astype(np.int8)
+    c, e = random.integers(-5, 30, 32).astype(np.int16), np.zeros(32, np.int32)
+    assert not run(NARROW, [a, c, d, e]).findings
+    assert (c < 0).any()
+    odd = (1.5 * a).astype(int) + c - d
+    expected = np.where(np.arange(32) % 2, odd, a ^ d.view(np.uint8))
+    assert (-e == expected % 256).all()
+
+
 TWO = """__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }
 extern "C" __global__ void asks(int* x) { x[0] = down(x[0]); }
 __device__ int other(int n) { return n; }

@@ -649,7 +649,12 @@ class _Body:
         base = getattr(address.base, "name", None)
         if base in self.slots:
             ptx_type = opcode.rsplit(".", 1)[-1]
-            if address.offset or TYPE_BYTES[self.kernel.registers[base]] != TYPE_BYTES[ptx_type]:
+            size = TYPE_BYTES[self.kernel.registers[base]]
+            is_narrow = ptx_type in ("s8", "u8", "s16", "u16") and TYPE_BYTES[ptx_type] < size
+            if is_narrow and not stores and not address.offset:  # of a char, which has 32 bits here
+                wide = f"{ptx_type[0]}{8 * TYPE_BYTES[self.kernel.registers[value.name]]}"
+                return f"cvt.{wide}.{ptx_type}", (value, address.base)
+            if address.offset or size != TYPE_BYTES[ptx_type]:
                 raise self._error(text)
             pair = (address.base, value) if stores else (value, address.base)
             return f"mov.b{8 * TYPE_BYTES[ptx_type]}", pair
