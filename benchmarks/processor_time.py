@@ -6,7 +6,8 @@ Prints the tables of docs/speed.md, in milliseconds of one core, the least of so
 
     1001×777×513    with machine code (numba), loaded before: plain and counted
     256³            by NumPy alone, as a launch of its own: plain, counted and checked
-    arithmetic      131072 registers of two float16 or bfloat16, beside a float32 multiply-add
+    arithmetic      131072 registers of two float16 or bfloat16, beside a float32 multiply-add,
+                    with machine code
 
 To compare two versions, let each run in turn on the same machine, with PYTHONPATH set to its
 checkout. Needs NVRTC, and no GPU.
@@ -27,13 +28,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "ptxsim" / "test
 import corpus
 
 from ptxsim.arithmetic import compiled, halves, multiply_add
-from ptxsim.arithmetic.exactness import KnownSum
 
 RUNGS = "03_shared_memory", "05_thread_tile_2d", "08_warp_tiling", "10_register_banks"
 WARM, LARGE, MIDDLE = (64, 64, 64), (1001, 777, 513), (256, 256, 256)
 COUNTED, CHECKED = {"count": True}, {"check": True}
 REPEATS = 3
-NEVER, AT_ONCE = float("inf"), 0
+CHAIN = 16
+NEVER, AT_ONCE = float("inf"), -1
 
 
 def milliseconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -62,26 +63,25 @@ def of_rung(name: str) -> list[float]:
 
 
 def of_arithmetic() -> dict[str, float]:
-    """Of a multiply-add of float32 whose sums are known to be exact, and of two halves at once."""
+    """Of multiply-adds, CHAIN of which add up and are done together, and of single sums."""
     random, shape = np.random.default_rng(1), (256, 512)
-    a, b, c = random.random((3, *shape), np.float32)
-    known, magnitudes = KnownSum(1e30, True, 1.0), multiply_add.Magnitudes()
-    wide = a.astype(np.float64), b.astype(np.float64)
-    work = {"float32 fma": partial(multiply_add.fma_ftz, *wide, c, known, magnitudes)}
     numbers = random.random((3, *shape, 2), np.float32)
-    patterns = {
-        "f16": numbers.astype(np.float16).view(np.uint16),
-        "bf16": (numbers.view(np.uint32) >> 16).astype(np.uint16),
+    words = {
+        "f32": np.ascontiguousarray(numbers[..., 0]),
+        "f16": numbers.astype(np.float16).view(np.int32)[..., 0],
+        "bf16": (numbers.view(np.uint32) >> 16).astype(np.uint16).view(np.int32)[..., 0],
     }
-    operations = {"add": halves.add, "mul": halves.multiply, "fma": halves.multiply_add}
-    for name, bits in patterns.items():
-        words = np.ascontiguousarray(bits).view(np.int32)[..., 0]
-        for operation, function in operations.items():
-            count = 3 if operation == "fma" else 2
-            each = partial(function, name=name, ftz=False, limit=None)
-            work[f"{name}x2 {operation}"] = partial(halves.each_half, each, words[:count])
     compiled.WORTH_IT = AT_ONCE
-    return {name: milliseconds(call, 20) for name, call in work.items()}
+    times = {}
+    for name, (a, b, c) in words.items():
+        batch = multiply_add.Batch(name, [[(0, 1)] * CHAIN])
+        chain = partial(multiply_add.fma_batch, batch, [a, b], [c], multiply_add.Stacks(), None)
+        times[f"{name} fma"] = milliseconds(chain, 20) / CHAIN
+        for function in (halves.add, halves.multiply) if name != "f32" else ():
+            each = partial(function, name=name, ftz=False, limit=None)
+            operation = partial(halves.each_half, each, (a, b))
+            times[f"{name} {function.__name__}"] = milliseconds(operation, 20)
+    return times
 
 
 def main(parts: list[str]) -> None:
@@ -90,11 +90,11 @@ def main(parts: list[str]) -> None:
     for name in RUNGS:
         if not parts or any(part in name for part in parts):
             print(f"| {name} | " + " | ".join(f"{ms:.0f}" for ms in of_rung(name)) + " |")
-    print("\n| operation | ms | times a float32 fma |")
+    print("\n| operation | ms | times an f32 fma |")
     print("| --- | ---: | ---: |")
     times = of_arithmetic()
     for name, ms in times.items():
-        print(f"| {name} | {ms:.2f} | {ms / times['float32 fma']:.1f} |")
+        print(f"| {name} | {ms:.3f} | {ms / times['f32 fma']:.1f} |")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.ladder import Problem, legal_settings
 from gemmlab.lessons.blackwell import tables
 from gemmlab.lessons.block_scaled import formats
-from gemmlab.lessons.block_scaled.formats import FORMATS, MXFP8, NVFP4, quantized
+from gemmlab.lessons.block_scaled.formats import FORMATS, MXFP8, NVFP4, PRECISIONS, quantized
 from gemmlab.lessons.block_scaled.kernels import BLOCK_SCALED, COLUMNS
 from gemmlab.records import recorder
 
@@ -94,10 +94,19 @@ def test_quantized_matrices_are_multiplied_as_their_numbers(to):
         kernel_of(to)(A.bytes, B.bytes, scales=(B.in_atoms()[:1], B.in_atoms()))
 
 
-def test_it_is_not_among_what_is_recorded():
-    """There is no product of cuBLAS in these formats here to time it beside."""
+def test_it_is_among_what_is_recorded():
     names = {piece.name for piece in recorder.evidence()}
-    assert NAME not in names and "26_blackwell" in names
+    assert {NAME, "26_blackwell"} <= names
+
+
+@every_format
+def test_scales_of_some_rows_are_those_of_the_rows(to):
+    problem, kind = Problem(300, 8, 48, ops="NT"), PRECISIONS[to.number].scales
+    scales = kind.of_random(np.random.default_rng(2).uniform(-1, 1, kind.shape_of_a(problem)))
+    rows = np.array([0, 7, 129, 299, *range(130, 290)])
+    some = kind.of_rows(scales, rows, problem)
+    got, every = (kind.spread(x, 1, n, 48) for x, n in ((some, len(rows)), (scales, 300)))
+    np.testing.assert_array_equal(got, every[rows])
 
 
 def test_settings_fit_tensor_memory():

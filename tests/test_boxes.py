@@ -195,4 +195,4 @@ def test_every_left_out_wait_or_fence_is_found():
     finding_without = left_out.left_out()["the checks find"]
     assert "nothing" not in set(finding_without)
     assert finding_without["wgmma.fence"] == "missing wgmma.fence"
-    assert finding_without["fence.proxy.async"] == "async-proxy race"
+    assert finding_without["fence.proxy.async in the slow kernel"] == "async-proxy race"

@@ -9,9 +9,18 @@ import pytest
 
 from gemmlab.cuda import cublas, cublaslt
 from gemmlab.cuda.cublas import CublasError
-from gemmlab.cuda.cublaslt import CublasLt, EightBitProduct, NoAlgorithm, SixteenBitProduct
+from gemmlab.cuda.cublaslt import (
+    CublasLt,
+    EightBitProduct,
+    NoAlgorithm,
+    ScaledProduct,
+    SixteenBitProduct,
+)
+from gemmlab.kernel.operands import Operands
+from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, FLOAT16, INT8
+from gemmlab.lessons.block_scaled.formats import FORMATS, PRECISIONS
 from gemmlab.lessons.fused_epilogue.epilogues import FusedProduct
 
 M, N, K = 5, 7, 3
@@ -289,3 +298,89 @@ def test_sixteen_bits_are_multiplied_as_they_are_stored(element, integers, monke
         product.launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
     expected = element.encode(element.decode(A) @ element.decode(B), element.storage)
     assert np.any(expected) and np.array_equal(C, expected) and made.made == {}
+
+
+# ---- block scales --------------------------------------------------------------------------------
+
+
+class InBlocks(FewBits):
+    """Products of MXFP8 and NVFP4, with scales where NVIDIA's manual has them."""
+
+    def __init__(self, mode, to):
+        super().__init__((68, 0), None)
+        self.mode, self.to = mode, to
+
+    def scales(self, address, lines, k):
+        """float64 (lines, k), k in elements."""
+        line, block = np.ogrid[:lines, : -(-k // self.to.block)]
+        tiles = -(-k // (4 * self.to.block))  # along k
+        tile = line // 128 * tiles + block // 4
+        offset = 512 * tile + line % 32 * 16 + line % 128 // 32 * 4 + block % 4
+        memory = (ctypes.c_uint8 * int(offset.max() + 1)).from_address(address)
+        factors = self.to.decode_scale(np.ctypeslib.as_array(memory)[offset])
+        return factors.repeat(self.to.block, axis=1)[:, :k]
+
+    def cublasLtMatmul(
+        self, handle, product, alpha, a, a_layout, b, b_layout, zero, c, c_layout, d, d_layout,
+        algorithm, workspace, size, stream,
+    ):  # fmt: skip
+        had = dict(self.made[product.value])
+        places = [had.pop(17), had.pop(18)]  # CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, and of B
+        # Transposed; both modes; no fast sums.
+        assert had == {3: 1, 31: self.mode, 32: self.mode, 25: 0}
+        factors = []
+        for address, layout, place in ((a, a_layout, places[0]), (b, b_layout, places[1])):
+            kind, k, lines = self.made[layout.value]
+            assert kind == (28 if self.to.bits == 8 else 33)  # CUDA_R_8F_E4M3, CUDA_R_4F_E2M1
+            stored = (ctypes.c_uint8 * (k * lines * self.to.bits // 8)).from_address(address.value)
+            codes = np.ctypeslib.as_array(stored).reshape(lines, -1)
+            element = PRECISIONS[self.to.number].a
+            factors.append(element.decode(codes) * self.scales(place, lines, k))
+        kind, n, m = self.made[d_layout.value]
+        assert kind == 2  # CUDA_R_16F
+        result = np.ctypeslib.as_array((ctypes.c_uint16 * (m * n)).from_address(d.value))
+        result.view(np.float16)[:] = (factors[1] @ factors[0].T).ravel()
+        return 0
+
+
+@pytest.fixture
+def capability(integers):
+    """Sets the GPU's."""
+    cupy = sys.modules["cupy"]
+    cupy.full = lambda size, value, dtype: np.full(size, value, dtype).view(Array)
+    cupy.ascontiguousarray = lambda x: np.ascontiguousarray(x).view(Array)
+
+    def has(number):
+        cupy.cuda.Device = lambda: SimpleNamespace(compute_capability=number)
+
+    return has
+
+
+@pytest.mark.parametrize("to", FORMATS, ids=lambda to: to.name)
+@pytest.mark.parametrize("shape", [(5, 8, 16), (130, 264, 304)], ids=str)
+def test_scales_of_blocks_lie_where_the_library_reads_them(to, shape, capability, monkeypatch):
+    """k counts bytes; a row of tiles ends with k, where the kernel's ends with its stage."""
+    capability("100")
+    mode = {"MXFP8": 2, "NVFP4": 1}[to.name]  # ..._MATRIX_SCALE_VEC32_UE8M0 and _VEC16_UE4M3
+    made, precision = InBlocks(mode, to), PRECISIONS[to.number]
+    monkeypatch.setattr(cublaslt, "library", lambda name: made)
+    given = Operands.from_seed(Problem(*shape, ops="NT"), precision, 1).changed(
+        lambda x: np.ascontiguousarray(x).view(Array)
+    )
+    types = precision.a.name, precision.b.name, precision.c.name
+    with CublasLt(STREAM) as lt:
+        ScaledProduct(lt, *shape, types, precision.scales.name).launch(given, 1.0, 0.0)
+    A, B, _ = given.numbers()
+    np.testing.assert_array_equal(given.C, (A @ B).astype(np.float16))
+    assert np.any(given.C) and made.made == {}
+
+
+def test_a_gpu_without_block_scales_is_told_from_one_with(capability, monkeypatch):
+    capability("90")
+    monkeypatch.setattr(cublaslt, "library", lambda name: InBlocks(1, FORMATS[1]))
+    types = PRECISIONS[1].a.name, PRECISIONS[1].b.name, "float16"
+    with (
+        CublasLt(STREAM) as lt,
+        pytest.raises(NoAlgorithm, match=r"NVFP4 on GPUs of .* 10.0 or more; this one has 9.0"),
+    ):
+        ScaledProduct(lt, 8, 8, 16, types, "NVFP4")

@@ -97,22 +97,22 @@ FEW_ROWS = {"BM": 1, "BN": 128, "BK": 256, "TM": 1, "TN": 4, "STAGES": 1}
 FEW_COLUMNS = {"BM": 16, "BN": 1, "BK": 256, "TM": 2, "TN": 1, "STAGES": 2}
 
 
+def right_and_sound(loaded, shapes, with_gaps):
+    for shape in shapes:
+        assert verify.check(loaded, *shape, 1.0, 0.0, seed=3).passed, shape
+    for gap in (3, 4):
+        assert verify.check(loaded, *with_gaps, 0.5, 2.0, seed=4, gap=gap).passed, gap
+    assert loaded.check().passed
+
+
 @pytest.mark.parametrize("split, join", [(1, ALONE), (3, LAST_ARRIVER), (4, CLUSTER)])
 @pytest.mark.parametrize("op_a", (0, 1))
 def test_few_rows_are_right_and_without_a_finding(split, join, op_a):
     loaded = kernel(SPLIT_K, **FEW_ROWS, SPLIT=split, JOIN=join, OP_A=op_a)
-    for shape in ((1, 300, 700), (3, 301, 5), (1, 4, 0)):
-        assert verify.check(loaded, *shape, 1.0, 0.0, seed=3).passed, shape
-    assert verify.check(loaded, 2, 260, 600, 0.5, 2.0, seed=4, gap=3).passed
-    assert verify.check(loaded, 2, 260, 600, 0.5, 2.0, seed=4, gap=4).passed
-    assert loaded.check().passed
+    right_and_sound(loaded, ((1, 300, 700), (3, 301, 5), (1, 4, 0)), (2, 260, 600))
 
 
 @pytest.mark.parametrize("op_b", (0, 1))
 def test_few_columns_are_right_and_without_a_finding(op_b):
     loaded = kernel(SPLIT_K, **FEW_COLUMNS, SPLIT=1, JOIN=ALONE, OP_B=op_b)
-    for shape in ((21, 1, 700), (21, 3, 701), (5, 2, 0)):
-        assert verify.check(loaded, *shape, 1.0, 0.0, seed=3).passed, shape
-    assert verify.check(loaded, 17, 2, 600, 0.5, 2.0, seed=4, gap=3).passed
-    assert verify.check(loaded, 17, 2, 600, 0.5, 2.0, seed=4, gap=4).passed
-    assert loaded.check().passed
+    right_and_sound(loaded, ((21, 1, 700), (21, 3, 701), (5, 2, 0)), (17, 2, 600))

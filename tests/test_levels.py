@@ -66,7 +66,7 @@ def with_levels(path, code):
 def test_reads_are_replayed_where_they_are_recorded(results):
     assert roofs.ceilings().reads == {} and roofs.ceilings().read_rate("L2") is None
     with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record 00_levels`"):
-        roofs.recorded_levels()
+        roofs.LEVELS_PART.read()
     with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
     assert roofs.ceilings().read_rate("L2") == 6e12
     assert roofs.roof_fields(roofs.ceilings().reads["L2"], "bytes")["bytes"] == 4 * 2**30

@@ -158,11 +158,24 @@ def test_gpus_that_run_as_the_model_says_are_measured_so(gpus):
     """GPUs that take the model's time, with the rates that are recorded of them."""
     table = several_gpus.beside_model(measuring.CUBE)
     by_nccl, by_copies = (table.loc[RUNG, make.COLUMN, way, 2] for way in (NCCL, DMA_ENGINES))
-    assert several_gpus.recorded_link() == 3e11
     assert by_copies["model: times one"] > by_nccl["model: times one"]  # its link has 4e11
     assert by_nccl["times one"] == pytest.approx(by_nccl["one GPU, ms"] / by_nccl["all, ms"])
     assert by_nccl["times one"] == pytest.approx(by_nccl["model: times one"], rel=1e-3)
     assert by_nccl["% hidden"] == pytest.approx(by_nccl["model: % hidden"], rel=1e-3)
+
+
+def test_gathers_of_gpus_that_run_as_the_model_says_reach_its_link(gpus):
+    schedule = measuring.MAKERS[make.COLUMN](measuring.CUBE, 2)
+    rates = several_gpus.gather_rates(schedule, RUNG)
+    assert rates.index.tolist() == [(NCCL, 0), (NCCL, 1), (DMA_ENGINES, 0), (DMA_ENGINES, 1)]
+    link = MACHINE.link_bytes_per_second / 1e9 / 1.04  # the median run is slowed
+    assert np.allclose(rates, link, rtol=1e-3)
+
+
+def test_time_with_and_without_products_is_all_time_on_each_gpu(gpus):
+    table = several_gpus.where_time_goes(measuring.MAKERS[make.COLUMN](measuring.CUBE, 2))
+    assert np.allclose(table["products"] + table["no product"], table["all"])
+    assert set(table.index.get_level_values("GPU")) == {0, 1}
 
 
 def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):

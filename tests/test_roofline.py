@@ -133,7 +133,6 @@ def test_points_take_time_and_bytes_from_the_same_shape(results):
     assert row["dram_bytes"] == 3_000_000
     assert row["dram_intensity"] == pytest.approx(work / 3_000_000)
     assert row["l2_intensity"] == pytest.approx(work / 30_000_000)
-    assert row["compulsory_bytes"] == 3 * 4 * 512**2
     model = kernel.rung.model_bytes(Problem(512, 512, 512), kernel.settings)
     assert row["model_bytes"] == model
     assert row["model_intensity"] == pytest.approx(work / model)

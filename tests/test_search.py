@@ -128,7 +128,6 @@ def test_neighbours_differ_in_one_parameter_and_see_each_other(known):
 def test_every_way_down_ends_where_no_neighbour_is_faster(known):
     land = landscape.landscape(known)
     assert land.valleys[0] == known.best
-    assert sum(map(land.basin, land.valleys)) == len(known.times_ms)
     for valley in land.valleys:
         assert all(
             known.times_ms[valley] <= known.times_ms[point] for point in land.neighbours[valley]

@@ -179,7 +179,7 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
         units = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
         rows["FP32 units busy, %"] = 100 * counted[FMA_METRIC] / units / cycles
     rows["data banks busy, %"] = 100 * counted[IN_L1["data wavefronts"]] / cycles
-    moved = {level: sum(counted[name] for name in names) for level, names in LEVELS.items()}
+    moved = bytes_moved(counted)
     for level, amount in moved.items():
         rows[f"FLOP per byte of {level}"] = 2 * multiply_adds / amount
     roofs = recorded_ceilings()
@@ -188,6 +188,11 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
     rows["DRAM, % of a copy"] = 100 * moved["DRAM"] / seconds / roofs.bytes_per_second
     rows["active warps, %"] = counted[ACTIVE_WARPS]
     return rows
+
+
+def bytes_moved(counted: Mapping[str, float]) -> dict[str, float]:
+    """By each of LEVELS, from the counters of a launch."""
+    return {level: sum(map(counted.__getitem__, names)) for level, names in LEVELS.items()}
 
 
 def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:

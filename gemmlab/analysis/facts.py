@@ -15,11 +15,11 @@ from math import ceil, nan, prod
 
 import pandas
 
-from gemmlab.analysis.roofline import counted_intensity
+from gemmlab.analysis.counters import bytes_moved
 from gemmlab.kernel.compiler import Resources
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import IllegalSetting
+from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.measure import timing
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
@@ -237,7 +237,8 @@ def recorded_speed(kernel: Kernel) -> Speed | None:
 
 def _counted_intensity(kernel: Kernel) -> float | None:
     with suppress(*UNREADABLE):
-        return counted_intensity(kernel, SPEED_AT)
+        _, counted = runs.counters_at(kernel, *SPEED_AT)
+        return Problem(*SPEED_AT).flop / bytes_moved(counted)["DRAM"]
     return None
 
 

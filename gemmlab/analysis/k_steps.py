@@ -52,13 +52,6 @@ class Frame:
     done: np.ndarray
     written: np.ndarray
 
-    @property
-    def buffers(self) -> int:
-        """How many buffers of shared memory hold a tile at the end."""
-        return len(
-            {int(buffer) for kept in self.kept.values() for buffer in np.unique(kept)} - {NOTHING}
-        )
-
     @cached_property
     def products(self) -> tuple[int, int]:
         """The fewest and the most products that are done, over the block's sums."""
@@ -259,9 +252,14 @@ def _elements(masks: dict[str, np.ndarray]) -> str:
     return " and ".join(f"{words} of {name}" for name, words in there.items())
 
 
+def edges(touched: np.ndarray) -> list[int]:
+    """Where each run of indices begins and ends."""
+    return np.flatnonzero(np.diff(np.r_[0, touched.astype(int), 0])).tolist()
+
+
 def _ks(touched: np.ndarray) -> str:
     """ "k 0 to 7", "k 0 to 7 and 16 to 23", "k 4"; empty where there are none."""
-    edges = np.flatnonzero(np.diff(np.r_[0, touched.astype(int), 0]))
-    runs = zip(edges[::2], edges[1::2] - 1, strict=True)
+    ends = edges(touched)
+    runs = [(first, end - 1) for first, end in zip(ends[::2], ends[1::2], strict=True)]
     words = [f"{first}" if first == last else f"{first} to {last}" for first, last in runs]
     return f"k {' and '.join(words)}" if words else ""

@@ -106,7 +106,7 @@ def _issue_slots_of(kernel: Kernel) -> dict[str, object]:
         **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
         "waits": trip.waits(), "waits without reuse": trip.waits(reuse=False),
         "three in a bank": trip.three_in_a_bank(),
-        "FFMA, % of slots": round(100 * trip.slot_share, 1),
+        "FFMA, % of slots": round(100 * trip.mix[MULTIPLY_ADD] / len(trip), 1),
         "FFMA with reuse, %": round(100 * trip.reuse_share, 1),
         "predicted TFLOP/s": round(predicted, 1), "measured TFLOP/s": round(measured, 1),
         "measured, % of predicted": round(100 * measured / predicted, 1),

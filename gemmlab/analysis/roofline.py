@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas
 
-from gemmlab.analysis.counters import LEVELS
+from gemmlab.analysis.counters import bytes_moved
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
 from gemmlab.records import runs
@@ -22,26 +22,12 @@ def points(kernels: Iterable[Kernel | Measured]) -> pandas.DataFrame:
     """Recorded points of kernels under the roofline, one row per shape that has counters.
 
     Columns: kernel, dtype, m, n, k; gflops as measured; dram_bytes and l2_bytes as Nsight Compute
-    counted them in one launch; model_bytes, what the idea says it asks of global memory;
-    compulsory_bytes; and the intensity, in FLOP per byte, that follows from each: dram_intensity,
-    ...; gpu, recorded. Kernels without a current record are left out, and named.
-    Raises BadRecord, and where nothing is left NoRecord or StaleRecord.
+    counted them in one launch; model_bytes, what the idea says it asks of global memory; and the
+    intensity, in FLOP per byte, that follows from each: dram_intensity, ...; gpu, recorded. Kernels
+    without a current record are left out, and named. Raises BadRecord, and where nothing is left
+    NoRecord or StaleRecord.
     """
     return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
-
-
-def counted_intensity(kernel: Kernel | Measured, shape: tuple[int, int, int]) -> float | None:
-    """FLOP per byte that Nsight Compute counted at the DRAM in a recorded launch at (m, n, k). None
-    where the record has no counters of that shape. Raises NoRecord, StaleRecord, BadRecord."""
-    for counted in runs.entry(kernel)["counters"]:
-        if runs.shape_of(counted) == shape:
-            return Problem(*shape).flop / _moved(counted, "DRAM")
-    return None
-
-
-def _moved(counted: dict[str, Any], level: str) -> float:
-    """Bytes."""
-    return sum(counted["metrics"][name] for name in LEVELS[level])
 
 
 def _points(kernel: Kernel | Measured) -> list[dict[str, Any]]:
@@ -51,17 +37,17 @@ def _points(kernel: Kernel | Measured) -> list[dict[str, Any]]:
         if (run := timed.get(runs.shape_of(counted))) is None:
             continue
         problem = Problem(run.m, run.n, run.k)
-        moved = {
-            "dram": _moved(counted, "DRAM"),
-            "l2": _moved(counted, "L2"),
+        by_level = bytes_moved(counted["metrics"])
+        amounts = {
+            "dram": by_level["DRAM"],
+            "l2": by_level["L2"],
             "model": kernel.rung.model_bytes(problem, kernel.settings),
-            "compulsory": problem.least_bytes(kernel.precision),
         }
         points.append({
             "kernel": kernel.name, "dtype": run.dtype, "m": run.m, "n": run.n, "k": run.k,
             "gflops": run.gflops,
-            **{f"{level}_bytes": amount for level, amount in moved.items()},
-            **{f"{level}_intensity": problem.flop / amount for level, amount in moved.items()},
+            **{f"{level}_bytes": amount for level, amount in amounts.items()},
+            **{f"{level}_intensity": problem.flop / amount for level, amount in amounts.items()},
             "gpu": run.gpu, "recorded": run.recorded,
         })  # fmt: skip
     return points

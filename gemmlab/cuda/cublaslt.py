@@ -1,4 +1,4 @@
-"""cuBLASLt's products of 8 and of 16 bits, each by the fastest algorithm that it proposes.
+"""cuBLASLt's products of 4, 8 and 16 bits, each by the fastest algorithm that it proposes.
 
 Called through its C interface. Numbers of enumerations and the layout of structures are those of
 NVIDIA's cublasLt.h of CUDA 12 and 13; NVIDIA, "cuBLAS", chapter "Using the cuBLASLt API", describes
@@ -23,8 +23,9 @@ FLOAT, INT32 = 0, 10  # CUDA_R_32F, CUDA_R_32I: of factors
 COMPUTE_32I = 72  # CUBLAS_COMPUTE_32I: whole factors and sums
 TYPES = {  # CUDA_R_...
     "float32": FLOAT, "float16": 2, "int8": 3, "int32": INT32, "bfloat16": 14, "float8_e4m3": 28,
-    "float8_e5m2": 29,
+    "float8_e5m2": 29, "two float4_e2m1": 33,
 }  # fmt: skip
+IN_A_BYTE = {"two float4_e2m1": 2}  # elements
 EIGHT_BITS = {  # of A, of B and of C
     "int8": ("int8", "int8", "int32"),
     "float8_e4m3": ("float8_e4m3", "float8_e4m3", "float32"),
@@ -35,8 +36,13 @@ SIXTEEN_BITS = ("float16", "bfloat16")
 # CUBLASLT_MATMUL_DESC_{A,B}_SCALE_POINTER and _MODE.
 SCALE_POINTERS, SCALE_MODES = (17, 18), (31, 32)
 # Kind of scales -> modes of both, CUBLASLT_MATMUL_MATRIX_SCALE_...: SCALAR_32F; OUTER_VEC_32F;
-# BLK128x128_32F and VEC128_32F.
-MODES = {"tensors": (0, 0), "rows": (3, 3), "blocks": (5, 4)}
+# BLK128x128_32F and VEC128_32F; VEC32_UE8M0; VEC16_UE4M3.
+MODES = {"tensors": (0, 0), "rows": (3, 3), "blocks": (5, 4), "MXFP8": (2, 2), "NVFP4": (1, 1)}
+# Formats whose scales lie in tiles, as NVIDIA, "cuBLAS", "1D Block Scaling Factors Layout" has
+# them -> elements along k with one scale, and the bits of a scale of 1.
+IN_TILES = {"MXFP8": (32, 0x7F), "NVFP4": (16, 0x38)}
+TILE_ROWS, TILE_BLOCKS = 128, 4  # scales of a tile, a byte each
+TILES_FROM = 100  # ten times the compute capability
 FAST_ACCUMULATION = 25  # CUBLASLT_MATMUL_DESC_FAST_ACCUM
 SCALES_TOGETHER = 4  # a row of scales of 128×128 blocks is so many, or a multiple
 FIRST_TRANSPOSED = 3  # attribute of a product: CUBLASLT_MATMUL_DESC_TRANSA
@@ -131,6 +137,7 @@ class Product:
             self.set(FIRST_TRANSPOSED, ctypes.c_int32(TRANSPOSED))
         # It stores by columns, so it is given the transposes, C.T = B.T @ A.T.
         m, n, k = shape
+        k *= IN_A_BYTE.get(types[0], 1)
         a, b, c = (TYPES[name] for name in types)
         self._a, self._c = self._layout(k, m, a), self._layout(n, m, c)
         self._b = self._layout(k, n, b) if b_transposed else self._layout(n, k, b)
@@ -250,10 +257,11 @@ class EightBitProduct(Product):
 
 
 class ScaledProduct(Product):
-    """C = (scaled A) @ (scaled B).T of 8-bit floats. Raises NoAlgorithm.
+    """C = (scaled A) @ (scaled B).T of floats of 8 or 4 bits. Raises NoAlgorithm.
 
     `types`: names of the element types of A, B and C; `scales`: "tensors", "rows" or "blocks", see
-    gemmlab.ladder.precision; `fast`: whether all products are one sum of the tensor cores.
+    gemmlab.ladder.precision, or one of IN_TILES, which a B200 multiplies and an H200 does not; k
+    counts bytes then. `fast`: whether all products are one sum of the tensor cores.
     """
 
     def __init__(
@@ -262,13 +270,25 @@ class ScaledProduct(Product):
     ) -> None:  # fmt: skip
         import cupy
 
+        if scales in IN_TILES and int(cupy.cuda.Device().compute_capability) < TILES_FROM:
+            has = int(cupy.cuda.Device().compute_capability) / 10
+            raise NoAlgorithm(
+                f"cuBLASLt multiplies {scales} on GPUs of compute capability {TILES_FROM / 10} or "
+                f"more; this one has {has}."
+            )
         super().__init__(cublas, (m, n, k), types, " ".join((*types, scales)), b_transposed=True)
-        self._by_blocks = scales == "blocks"
+        self._scales = scales
         self.set(FAST_ACCUMULATION, ctypes.c_int8(fast))
         for attribute, mode in zip(SCALE_MODES, MODES[scales], strict=True):
             self.set(attribute, ctypes.c_int32(mode))
-        size = max(m, n) * (-(-k // 128) + SCALES_TOGETHER)  # enough for any kind
-        ones = cupy.ones(size, cupy.float32)
+        if scales in IN_TILES:
+            block, unit = IN_TILES[scales]
+            self._tiles = -(-k * IN_A_BYTE.get(types[0], 1) // (block * TILE_BLOCKS))  # along k
+            size = -(-max(m, n) // TILE_ROWS) * self._tiles * TILE_ROWS * TILE_BLOCKS
+            ones = cupy.full(size, unit, cupy.uint8)
+        else:
+            size = max(m, n) * (-(-k // 128) + SCALES_TOGETHER)  # enough for any kind
+            ones = cupy.ones(size, cupy.float32)
         self._set_scales(ones, ones)  # their alignment counts
         self._laid_out: dict[int, tuple[Any, Any, Any]] = {}
         self.choose(*_eight_random_bits(m, n, k), ones, ones)
@@ -276,18 +296,28 @@ class ScaledProduct(Product):
     def launch(self, operands: Any, alpha: float, beta: float) -> None:
         """As a Kernel's, for operands of ops NT. The factors are 1 and 0.
 
-        cuBLASLt has scales of blocks in its own order: A's by columns, rows of B's padded. They are
-        rearranged when they are first seen.
+        cuBLASLt has scales of blocks in its own order: A's by columns, rows of B's padded. Of those
+        in tiles, it has none behind the last tile that k reaches. They are rearranged when they are
+        first seen.
         """
         a, b = operands.scale_a, operands.scale_b
-        if self._by_blocks:
+        if self._scales == "blocks" or self._scales in IN_TILES:
             if id(a) not in self._laid_out:
-                cupy, padding = self.array_module, -b.shape[1] % SCALES_TOGETHER
-                by_columns = cupy.ascontiguousarray(a.T)
-                padded = cupy.ascontiguousarray(cupy.pad(b, ((0, 0), (0, padding))))
-                self._laid_out[id(a)] = by_columns, padded, a
+                self._laid_out[id(a)] = *self._in_order(a, b), a
             a, b, _ = self._laid_out[id(a)]
         self.launch_into(operands.A, operands.B, operands.C, a, b)
+
+    def _in_order(self, a: Any, b: Any) -> tuple[Any, Any]:
+        cupy = self.array_module
+        if self._scales in IN_TILES:
+            of_a, of_b = (
+                x.reshape(-(-lines // TILE_ROWS), -1, TILE_ROWS * TILE_BLOCKS)[:, : self._tiles]
+                for x, lines in ((a, self.shape[0]), (b, self.shape[1]))
+            )
+            return cupy.ascontiguousarray(of_a), cupy.ascontiguousarray(of_b)
+        padding = -b.shape[1] % SCALES_TOGETHER
+        padded = cupy.pad(b, ((0, 0), (0, padding)))
+        return cupy.ascontiguousarray(a.T), cupy.ascontiguousarray(padded)
 
     def _set_scales(self, scale_a: Any, scale_b: Any) -> None:
         for attribute, scale in zip(SCALE_POINTERS, (scale_b, scale_a), strict=True):

@@ -245,7 +245,7 @@ def check_sample(
     if products is not None:
         some = {name: X[xp.asarray(products)] for name, X in some.items()}
     if precision.scales is not None and precision.scales.rows:
-        some["scale_a"] = operands.scale_a[lines]
+        some["scale_a"] = precision.scales.of_rows(operands.scale_a, lines, problem)
     batch = problem.batch if products is None else len(products)
     operands = replace(operands, problem=replace(problem, m=len(chosen), batch=batch), **some)
     A, B, C = operands.numbers()

@@ -162,6 +162,10 @@ class Scales:
         shape = (count, -(-problem.k // self.depth)) if self.depth else (count,)
         return shape if problem.batch == 1 else (problem.batch, *shape)
 
+    def of_rows(self, scale: Any, rows: Any, problem: Problem) -> Any:
+        """Scales of a product's A, of these rows alone."""
+        return scale[rows]
+
     def spread(self, scale: Any, together: int, lines: int, k: int) -> Any:
         """float64 (lines, k), or broadcast to it: each factor of so many lines `together`."""
         wide = scale.astype("float64")

@@ -79,3 +79,22 @@ def threads_of_tiles(s: Settings) -> int:
 def threads_of_warps(s: Settings) -> int:
     """A warp for each WM×WN of the block's tile."""
     return WARP * (s["BM"] // s["WM"]) * (s["BN"] // s["WN"])
+
+
+def even_shares(
+    groups: Callable[[Settings, int], int], of_what: str, brought: str = "a tile"
+) -> Constraint:
+    """The threads of warps bring as many groups each, of A and of B. `groups`: how many there are
+    in what is brought, by the settings and the tile's rows of A, or columns of B."""
+
+    def broken(s: Settings) -> str | None:
+        threads = threads_of_warps(s)
+        for matrix, side in (("A", "BM"), ("B", "BN")):
+            if (count := groups(s, s[side])) % threads:
+                return (
+                    f"makes {threads} threads per block, but {brought} of {matrix} has {count} "
+                    f"groups of {of_what}: no multiple of that"
+                )
+        return None
+
+    return Constraint("even shares", broken)

@@ -22,7 +22,14 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.cublaslt import EIGHT_BITS, CublasLt, EightBitProduct, NoAlgorithm, ScaledProduct
+from gemmlab.cuda.cublaslt import (
+    EIGHT_BITS,
+    IN_TILES,
+    CublasLt,
+    EightBitProduct,
+    NoAlgorithm,
+    ScaledProduct,
+)
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
 from gemmlab.kernel.operands import Launchable, Operands
@@ -209,6 +216,8 @@ class Arena:
             self.their_precision = of_cublaslt(precision)
             return EightBitProduct(library, *shape, precision.name)
         scales, types = precision.scales, (precision.a.name, precision.b.name, precision.c.name)
+        if scales.name in IN_TILES:  # with other scales it would be another format
+            return ScaledProduct(library, *shape, types, scales.name)
         try:
             product = ScaledProduct(library, *shape, types, scales.name)
         except NoAlgorithm:

@@ -19,7 +19,6 @@ LOOKS = (  # of sources: none has the colour of a matrix or a rung, two of one c
 )  # fmt: skip
 ROW, HEAD = 0.2, 0.3  # inches: a shape, the name of a group
 COLUMN_GAP = 0.3
-CELL = 0.25  # inches, of a shape in the map
 
 
 @styled

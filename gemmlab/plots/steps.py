@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import NOTHING
-from gemmlab.analysis.k_steps import STRETCH, Frame
+from gemmlab.analysis.k_steps import STRETCH, Frame, edges
 from gemmlab.plots import style
 from gemmlab.plots.cells import (
     CUT,
@@ -186,14 +186,14 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
     """Indices at the edges of what the block works on, and the numbers that a panel carries."""
     rows, columns = _shape(frame, name)
     if name == "C":
-        down, across = (_edges(np.any(frame.mine, axis=axis)) for axis in (1, 0))
+        down, across = (edges(np.any(frame.mine, axis=axis)) for axis in (1, 0))
         ((x, y, width, height),) = rectangles(frame.mine)[:1]
         words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
         write(ax, x + width / 2, y + height / 2, words, va="center", **OVER_ALL)
     else:
         length = frame.trace.settings.get("BK", STRETCH)
         ks = [0, *range(length, frame.trace.k, length)]
-        ends = _edges(np.any(frame.mine, axis=1 if name == "A" else 0))
+        ends = edges(np.any(frame.mine, axis=1 if name == "A" else 0))
         down, across = (ends, ks) if name == "A" else (ks, ends)
         for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
             tiles = rectangles(frame.kept[name] == buffer)
@@ -203,11 +203,6 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
     ax.set_xticks(_apart(across, columns, inches[0], 0.36))
     ax.set_yticks(_apart(down, rows, inches[1], 0.15))
     number_above(ax, length=2, top=True)
-
-
-def _edges(touched: np.ndarray) -> list[int]:
-    """Where a run of indices begins and ends."""
-    return np.flatnonzero(np.diff(np.r_[0, touched.astype(int), 0])).tolist()
 
 
 def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[int]:

@@ -72,6 +72,10 @@ RC = {
 }
 
 
+def tile_colour(number: int) -> str:
+    return TILE_COLOURS[number % len(TILE_COLOURS)]
+
+
 def wrap(words: str, width: float, size: float) -> list[str]:
     """Lines of text no wider than `width` inches when set in `size` points."""
     lines: list[str] = []

@@ -13,7 +13,7 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.charts import lanes_of
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, tile_colour
 
 MOST_COLUMNS = 80  # more would be too narrow for a number
 ROW = 0.24  # inches
@@ -174,7 +174,7 @@ def _draw(ax: Axes, order: _Order) -> None:
     if order.stores:
         labels[store_top + ROW / 2] = ROWS[1]
     for tile, (start, use) in order.flights.items():
-        look: style.Look = {"color": _colour(tile), **ON_ITS_WAY}
+        look: style.Look = {"color": tile_colour(tile), **ON_ITS_WAY}
         ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, zorder=2, **look)
     columns: dict[int, list[int]] = {}  # of each tile's products
     for at, (kind, tile) in enumerate(order.events):
@@ -183,12 +183,12 @@ def _draw(ax: Axes, order: _Order) -> None:
             ax.axvline(at + 0.5, color=style.BLACK, linewidth=wide, linestyle=dashes, zorder=1)
             continue
         place, words = lanes.get(tile, 0) * ROW, str(tile)
-        look = swatch(_colour(tile), DARK, zorder=2)
+        look = swatch(tile_colour(tile), DARK, zorder=2)
         if kind == STORE:
             place = store_top
         elif kind == PRODUCT:  # behind the words of all of its columns
             place, words = product_top, ""
-            look |= {"facecolor": style.tint(_colour(tile), PALE), "edgecolor": "white"}
+            look |= {"facecolor": style.tint(tile_colour(tile), PALE), "edgecolor": "white"}
             columns.setdefault(tile, []).append(at)
         box(ax, at, place + 0.02, 1, ROW - 0.04, words, {"zorder": 4}, **look)
     for tile, places in columns.items():
@@ -198,7 +198,3 @@ def _draw(ax: Axes, order: _Order) -> None:
     bare(ax, len(order.events), order.height).set_xlim(-0.05, len(order.events) + 0.05)
     ax.set_yticks(list(labels), list(labels.values()))
     ax.tick_params(axis="y", length=0)
-
-
-def _colour(tile: int) -> str:
-    return TILE_COLOURS[tile % len(TILE_COLOURS)]

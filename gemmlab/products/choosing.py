@@ -249,7 +249,7 @@ def _on_copies(problem: Problem, dtype: str, seconds_here: float) -> Chosen | No
     return replace(chosen, problem=problem, padded=padded, turned=turned, why=why)
 
 
-def _target() -> ladder.Target:
+def this_gpu() -> ladder.Target:
     return ladder.Target(arch_here(), (gpu() or ladder.SIMULATED).sm_count)
 
 
@@ -289,7 +289,7 @@ class Row:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
         Where matrices have no tensor maps, some rungs launch another kernel."""
         there, here = (
-            _entries(self.rung, self.values, each, _target()) for each in (problem, self.problem)
+            _entries(self.rung, self.values, each, this_gpu()) for each in (problem, self.problem)
         )
         return bool(there) and there == here
 
@@ -410,7 +410,7 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
 def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen] | None:
     """Seconds by products.model of what takes least, and that: of a batch, its products one after
     the other. None where no kernel of the model runs."""
-    target, alone = _target(), replace(problem, batch=1)
+    target, alone = this_gpu(), replace(problem, batch=1)
     ways, modelled = [], []
     for curve in model.curves(dtype, target.arch):
         for settings in curve.variants(dtype, problem):
@@ -465,7 +465,7 @@ def _fastest(problem: Problem, dtype: str) -> tuple[float, Chosen]:
 def _together(problem: Problem) -> tuple[float, Chosen] | None:
     """Of a batch in float32, by products.estimate. Its times are no predictions as the model's are:
     they count for somewhat more."""
-    target, rung = _target(), ladder.find(TOGETHER)
+    target, rung = this_gpu(), ladder.find(TOGETHER)
     estimates = [
         (seconds(rung, settings, problem, target), number, settings)
         for number, settings in enumerate(ladder.tuned_settings(rung))

@@ -95,7 +95,7 @@ def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
                 name=rung.name, measure=partial(_runs_of, rung.name, shapes),
                 reader=partial(runs.entry, Measured(rung)),
             )
-            for rung in (*RUNGS, *(k for k in OTHERS if k.by_tcgen05 and not k.precision.scales))
+            for rung in (*RUNGS, *(k for k in OTHERS if k.by_tcgen05))
         ),
         *map(tuning.evidence, RUNGS),
         *map(best_by_shape.evidence, RUNGS),

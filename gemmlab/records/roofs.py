@@ -170,7 +170,7 @@ def _recorded_ceilings() -> Ceilings:
         about["recorded"],
         **roofs,
         tensor=TENSOR_PART.read()["mma"] if "tensor_ceiling" in recorded else None,
-        reads=recorded_levels() if "levels" in recorded else {},
+        reads=LEVELS_PART.read() if "levels" in recorded else {},
         wgmma=_recorded_wgmma(),
     )
 
@@ -186,11 +186,6 @@ def _recorded_wgmma() -> dict[str, Pace]:
         row.dtype: Pace(1e12 * row.tflops, row.sm_clock_mhz)
         for row in rows.sort_values("width").itertuples()
     }
-
-
-def recorded_levels() -> dict[str, Roof]:
-    """The recorded roofs of reading each level of memory. Raises NoRecord, StaleRecord."""
-    return LEVELS_PART.read()
 
 
 def _not_recorded(name: str, gpu_name: str) -> NoRecord:

@@ -114,11 +114,6 @@ class Loop:
         """
         return sum(max(counts) == 3 for counts in self.bank_reads)
 
-    @property
-    def slot_share(self) -> float:
-        """Multiply-adds over all issue slots."""
-        return self.mix[MULTIPLY_ADD] / len(self)
-
     def share(self) -> float:
         """Multiply-adds over cycles, an issue slot each and the waits: at most this share of the
         arithmetic roof is in reach."""

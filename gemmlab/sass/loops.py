@@ -121,16 +121,15 @@ _SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
 
 
 def listing(
-    kernel: Kernel, lines: int = 24, start: int | None = None, arch: str | None = None,
-    control: bool = False,
-) -> LoopView:  # fmt: skip
+    kernel: Kernel, lines: int = 24, start: int | None = None, control: bool = False
+) -> LoopView:
     """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
 
     start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
     control: what the assembler tells the scheduler with each, too, see cuda.disassembler. Raises
     what loop() raises.
     """
-    return LoopView(loop(kernel, arch), lines, start, control)
+    return LoopView(loop(kernel), lines, start, control)
 
 
 @dataclass(frozen=True)

@@ -43,10 +43,29 @@ def test_functions_are_called_with_numbers_and_structures():
         assert [a[t], b[t]] == pair and c[t] == triple[0] * 10000 + triple[1] * 100 + triple[2]
 
 
+NARROW = """__device__ __noinline__ unsigned char mix(
+    unsigned char a, float b, short c, signed char d, bool e) {
+    return e ? int(a * b) + c - d : a ^ d; }
+extern "C" __global__ void k(unsigned char* a, const short* c, const signed char* d, int* e) {
+    const int t = threadIdx.x; e[t] = -mix(a[t], 1.5f, c[t], d[t], t & 1); }"""
+
+
+def test_integers_of_8_and_16_bits_are_given_and_returned():
+    random = np.random.default_rng(0)
+    a, d = random.integers(0, 120, 32).astype(np.uint8), random.integers(-20, 0, 32).astype(np.int8)
+    c, e = random.integers(-5, 30, 32).astype(np.int16), np.zeros(32, np.int32)
+    assert not run(NARROW, [a, c, d, e]).findings
+    assert (c < 0).any()
+    odd = (1.5 * a).astype(int) + c - d
+    expected = np.where(np.arange(32) % 2, odd, a ^ d.view(np.uint8))
+    assert (-e == expected % 256).all()
+
+
 TWO = """__device__ __noinline__ int down(int n) { return n < 2 ? n : down(n - 1) + down(n - 2); }
 extern "C" __global__ void asks(int* x) { x[0] = down(x[0]); }
+__device__ int other(int n) { return n; }
 extern "C" __global__ void points(int* x) {
-    int (*f)(int) = x[0] > 3 ? (int (*)(int))x : down; x[0] = f(x[1]); }
+    int (*f)(int) = x[0] > 3 ? other : down; x[0] = f(x[1]); }
 extern "C" __global__ void takes(int** x) { x[0] = (int*)malloc(4); }
 extern "C" __global__ void fine(int* x) { x[threadIdx.x] = 7; }"""
 
@@ -55,8 +74,8 @@ extern "C" __global__ void fine(int* x) { x[threadIdx.x] = 7; }"""
     ("entry", "message"),
     [
         ("asks", r"kernel 'asks', line 1: calls \w*down\w*, which calls itself: .* no recursion"),
-        ("points", "kernel 'points', line 4: calls a function through a pointer"),
-        ("takes", "kernel 'takes', line 5: calls malloc, a function that the simulator does not"),
+        ("points", r"kernel 'points', line 1: calls \w*down\w*, which calls itself"),
+        ("takes", "kernel 'takes', line 6: calls malloc, a function that the simulator does not"),
     ],
 )
 def test_a_call_that_is_not_known_is_a_sentence_and_spares_the_other_kernels(entry, message):
@@ -65,6 +84,162 @@ def test_a_call_that_is_not_known_is_a_sentence_and_spares_the_other_kernels(ent
         run(TWO, [x], entry=entry)
     assert not x.any()
     assert not run(TWO, [x], entry="fine").findings and (x == 7).all()
+
+
+POINTERS = """typedef float (*Operation)(float, float);
+struct Step { char count; Operation operation; };
+__device__ float sum(float a, float b) { return a + b; }
+__device__ float product(float a, float b) { return a * b; }
+__device__ float larger(float a, float b) {
+    for (int i = 0; i < 3; ++i) if (a < b + i) return b;
+    return a;
+}
+__device__ float negative(float a) { return -a; }
+__device__ Operation table[] = {sum, product, larger};
+__constant__ Step steps[] = {{1, sum}, {2, product}, {3, larger}};
+__device__ float (*single)(float) = negative;
+
+#define KERNEL(name, ...) \\
+    extern "C" __global__ void name(const int* which, float* a, const float* b) { \\
+        const int t = blockIdx.x * blockDim.x + threadIdx.x, n = which[t]; __VA_ARGS__ }
+
+KERNEL(in_global, a[t] = table[n](a[t], b[t]);)
+KERNEL(in_constant, a[t] = steps[n].operation(a[t], b[t]);)
+KERNEL(in_local, Operation mine[] = {sum, product, larger}; a[t] = mine[n](a[t], b[t]);)
+KERNEL(in_shared, __shared__ Operation mine[3]; if (threadIdx.x < 3) mine[threadIdx.x] = table[n];
+       __syncthreads(); a[t] = mine[n](a[t], b[t]);)
+KERNEL(as_value, Operation mine = n == 0 ? sum : n == 1 ? product : larger;
+       a[t] = mine(a[t], b[t]);)
+KERNEL(if_any, if (Operation mine = n < 3 ? table[n] : nullptr) a[t] = mine(a[t], b[t]);)
+KERNEL(wrong, a[t] = (n < 3 ? table[n] : (Operation)b)(a[t], b[t]);)
+KERNEL(other_type, a[t] = (n < 3 ? table[n] : (Operation)single)(a[t], b[t]);)
+"""
+
+
+@pytest.mark.parametrize(
+    "how", [{"check": False}, {"check": True}, {"check": False, "count": True}]
+)
+@pytest.mark.parametrize(
+    "entry", ["in_global", "in_constant", "in_local", "in_shared", "as_value", "if_any"]
+)
+def test_threads_of_a_warp_call_different_functions_through_pointers(entry, how):
+    random = np.random.default_rng(0)
+    which = random.integers(0, 4 if entry == "if_any" else 3, 128).astype(np.int32)
+    which[[0, 1, 2, 64, 65, 66]] = [0, 1, 2] * 2  # the entries of the table in shared memory
+    a, b = random.standard_normal((2, 128)).astype(f4)
+    expected = np.choose(which, [a + b, a * b, np.where(a < b + 2, b, a), a])
+    assert not run(POINTERS, [which, a, b], entry=entry, threads=64, blocks=2, **how).findings
+    assert (a == expected).all()
+
+
+@pytest.mark.parametrize("entry", ["wrong", "other_type"])
+def test_a_pointer_that_leads_to_no_such_function_is_found_and_the_thread_ends(entry):
+    which = np.array([0, 1, 2, 3] * 8, np.int32)
+    a, b = np.full(32, 2, f4), np.full(32, 5, f4)
+    (finding,) = run(POINTERS, [which, a, b], entry=entry).findings
+    assert (finding.kind, finding.thread, finding.lanes) == ("call of no function", (3, 0, 0), 8)
+    assert finding.line == next(
+        n for n, line in enumerate(POINTERS.splitlines(), 1) if f"({entry}," in line
+    )
+    assert a.reshape(8, 4).tolist() == [[7, 10, 5, 2]] * 8
+
+
+def test_a_pointer_that_one_kernel_stores_is_an_argument_of_another():
+    source = """typedef float (*Operation)(float);
+    __device__ float negative(float a) { return -a; }
+    __device__ float twice(float a) { return 2 * a; }
+    __device__ Operation table[] = {negative, twice};
+    extern "C" __global__ void get(Operation* operations) {
+        operations[threadIdx.x] = table[threadIdx.x]; }
+    extern "C" __global__ void k(float* a, Operation operation) {
+        a[threadIdx.x] = operation(a[threadIdx.x]); }"""
+    operations, a = np.zeros(2, np.int64), np.arange(32, dtype=f4)
+    run(source, [operations], entry="get", threads=2)
+    for operation in operations:
+        assert not run(source, [a, operation]).findings
+    assert (a == -2 * np.arange(32)).all()
+
+
+METHODS = """struct Shape { int scale; __device__ virtual int area(int n) const { return 0; } };
+struct Square : Shape { __device__ int area(int n) const override { return scale * n * n; } };
+struct Row : Shape { __device__ int area(int n) const override { return scale * n; } };
+__device__ __noinline__ int area(const Shape& shape, int n) { return shape.area(n); }
+extern "C" __global__ void k(int* out) {
+    const int t = threadIdx.x;
+    Square square; Row row; Shape shape;
+    square.scale = 3; row.scale = 5;
+    out[t] = area(t % 3 == 0 ? square : t % 3 == 1 ? (const Shape&)row : shape, t);
+}"""
+
+
+def test_virtual_functions_are_called():
+    out, t = np.full(64, -1, np.int32), np.arange(64)
+    assert not run(METHODS, [out], threads=64).findings
+    assert (out == np.choose(t % 3, [3 * t * t, 5 * t, 0 * t])).all()
+
+
+TARGETS = """.version 8.0
+.target sm_90a
+.address_size 64
+.func (.param .b32 out) less(.param .b32 in)
+{ .reg .b32 r; ld.param.b32 r, [in]; sub.s32 r, r, 1; st.param.b32 [out], r; ret; }
+.func (.param .b32 out) more(.param .b32 in)
+{ .reg .b32 r; ld.param.b32 r, [in]; add.s32 r, r, 1; st.param.b32 [out], r; ret; }
+.visible .entry k(.param .u64 data)
+{
+    .reg .pred odd, high;
+    .reg .b32 t, value;
+    .reg .b64 address, offset, function;
+    ld.param.u64 address, [data];
+    mov.u32 t, %tid.x;
+    mul.wide.u32 offset, t, 4;
+    add.u64 address, address, offset;
+    ld.global.b32 value, [address];
+    and.b32 t, t, 1;
+    setp.eq.u32 odd, t, 1;
+    setp.gt.s32 high, value, 9;
+    mov.u64 function, less;
+    @odd mov.u64 function, more;
+    {
+        .param .b32 given; .param .b32 result;
+        st.param.b32 [given], value;
+        st.param.b32 [result], value;
+        known: .calltargets TARGETS;
+        @!high call (result), function, (given), known;
+        ld.param.b32 value, [result];
+    }
+    st.global.b32 [address], value;
+    ret;
+}"""
+
+
+def test_a_guarded_call_reaches_the_targets_that_are_named_and_no_others():
+    x = np.arange(16, dtype=np.int32)
+    text = TARGETS.replace("TARGETS", "less, more")
+    assert not ptxsim.launch_ptx(text, "k", 1, 16, [x], check=True).findings
+    assert x.tolist() == [-1, 2, 1, 4, 3, 6, 5, 8, 7, 10, 10, 11, 12, 13, 14, 15]
+    text = TARGETS.replace("TARGETS", "less")
+    (finding,) = ptxsim.launch_ptx(text, "k", 1, 16, [x], check=True).findings
+    assert (finding.kind, finding.thread, finding.lanes) == ("call of no function", (1, 0, 0), 4)
+
+
+ITSELF = """typedef int (*Step)(int);
+__device__ int half(int n);
+__device__ int last(int n) { return 10 * n; }
+__device__ Step steps[] = {last, half};
+__device__ int half(int n) { return steps[n > 4](n / 2); }
+extern "C" __global__ void k(int* x) { x[threadIdx.x] = steps[1](x[threadIdx.x]); }"""
+
+
+def test_recursion_through_a_pointer_is_an_error_once_a_thread_comes_there():
+    x = np.arange(5, dtype=np.int32)
+    assert not run(ITSELF, [x], threads=5).findings
+    assert x.tolist() == [0, 0, 10, 10, 20]
+    with pytest.raises(
+        PtxError, match=r"'k', line 5: calls a function .* pointer, which calls itself"
+    ):
+        run(ITSELF, [x := np.array([3, 9], np.int32)], threads=2)
+    assert x.tolist() == [3, 9]
 
 
 # --- printing, and ends ---------------------------------------------------------------------------

@@ -581,6 +581,30 @@ def test_ptx_without_line_numbers_has_its_own():
     assert "ld.shared" in bare.splitlines()[finding.line - 1]
 
 
+def test_a_finding_in_inline_assembly_of_several_lines_is_at_the_statement_s_line():
+    """As LLVM writes a load of Triton's: the second line of the text counts as line 8."""
+    text = """.version 8.0\n.target sm_90\n.address_size 64
+        .visible .entry k(.param .u64 k_param_0) {
+        .reg .b32 %r<2>; .reg .b64 %rd<2>;
+        .loc 1 7 9
+        ld.param.u64 %rd1, [k_param_0];
+        // begin inline asm
+        .loc 1 7 9
+        mov.u32 %r1, 0x0;
+        .loc 1 8 9
+        ld.global.b32 { %r1 }, [ %rd1 + 4 ];
+        // end inline asm
+        .loc 1 9 9
+        st.global.b32 [ %rd1 + 8 ], %r1;
+        ret; }
+        .file 1 "kernel.py"
+    """
+    run = ptxsim.launch_ptx(text, "k", 1, 1, [np.zeros(1, np.float32)], check=True)
+    assert [(f.kind, f.line) for f in run.findings] == [
+        ("out-of-bounds read", 7), ("out-of-bounds write", 9),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "text, entry, message",
     [("int i;", "k", "is not PTX"), (None, "scale", "has no kernel 'scale'; it has other")],

@@ -44,11 +44,6 @@ def operands(request):
     return request.param(np.random.default_rng(1))
 
 
-@pytest.fixture(autouse=True)
-def few_are_in_rows_too(monkeypatch):
-    monkeypatch.setattr(compiled, "FEW", 0)
-
-
 def same(a, b):
     """Bit for bit, but for which NaN it is."""
     nan = np.isnan(a)
@@ -74,47 +69,6 @@ def test_compiled_steps_have_the_bits_of_numpy(operands, ftz, monkeypatch):
     assert same(result(), by_numpy)
 
 
-# Of a, b and c: as matrix products have them, a and b exchanged, more axes than are taken at once,
-# scalars, and a sum that is the same for all.
-SHAPES = [
-    ((8, 1, 96), (8, 1, 5, 96), (8, 8, 5, 96)),
-    ((1, 5, 96), (8, 8, 1, 96), (8, 8, 5, 96)),
-    ((5, 9, 1, 1), (1, 1, 7, 33), (5, 9, 7, 33)),
-    ((1, 1, 7, 33), (5, 9, 1, 1), (5, 9, 7, 33)),
-    ((2, 1, 3, 1, 2, 1), (1, 4, 1, 3, 1, 40), (2, 4, 3, 3, 2, 40)),
-    ((), (50,), (50,)),
-    ((50,), (), (3, 50)),
-    ((3, 50), (3, 50), (1,)),
-    ((7,), (3, 1), (3, 1)),
-    ((), (), ()),
-]
-
-
-def some_numbers(random, shape):
-    """Positive, so that no sum is NaN or subnormal; some are half-way between two float32."""
-    bits = random.integers(100, 150, shape) << 23 | random.integers(0, 64, shape) << 17
-    return of_bits(bits)
-
-
-@pytest.mark.parametrize("seen", ["numbers", "NaN", "subnormal"])
-@pytest.mark.parametrize("shapes", SHAPES)
-def test_operands_that_are_the_same_along_axes(shapes, seen, monkeypatch):
-    random = np.random.default_rng(2)
-    a, b, c = (some_numbers(random, shape) for shape in shapes)
-    if seen != "numbers" and c.ndim:
-        # In one place the sum is NaN, or below the smallest normal number.
-        b = b * f4(0)
-        c.flat[-1] = np.nan if seen == "NaN" else of_bits(SMALLEST - u4(1))
-    factors = a.astype(f8), b.astype(f8)
-    results = []
-    for worth_it in (float("inf"), 0):
-        monkeypatch.setattr(compiled, "WORTH_IT", worth_it)
-        with np.errstate(invalid="ignore"):
-            results.append(multiply_add.fma_ftz(*factors, c, NOTHING_KNOWN, Magnitudes()))
-    assert same(*results) and results[0].shape == results[1].shape
-    assert seen == "numbers" or not c.ndim or not (results[0] > 0).all()
-
-
 def test_without_numba_all_is_left_to_numpy(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, f"{arithmetic.__name__}.machine_code", raising=False)
@@ -132,7 +86,7 @@ def test_without_numba_all_is_left_to_numpy(monkeypatch):
 def test_what_was_compiled_once_is_loaded_by_the_next_process():
     program = (
         "from ptxsim.arithmetic import machine_code\n"
-        "print(*map(len, machine_code.rows.stats[1:]))  # found in the cache, and not"
+        "print(*map(len, machine_code.batch.stats[1:]))  # found in the cache, and not"
     )
     command = [sys.executable, "-c", program]
     outputs = [subprocess.run(command, capture_output=True, text=True).stdout for _ in range(2)]

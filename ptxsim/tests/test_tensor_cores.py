@@ -351,7 +351,7 @@ def test_an_unknown_form_is_refused(text):
     kernel = ptx.parse(module, "k.cu")["k"]
     with pytest.raises(ptxsim.UnknownInstruction, match="m16n8k"):
         translate.translate(
-            kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False
+            kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False, False
         )
 
 

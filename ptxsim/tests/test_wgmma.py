@@ -349,5 +349,5 @@ def test_an_unknown_form_is_refused(text):
     kernel = ptx.parse(f".entry k(.param .u64 p) {{ {registers} {text} ret; }}", "k.cu")["k"]
     with pytest.raises(ptxsim.UnknownInstruction, match="wgmma"):
         translate.translate(
-            kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False
+            kernel, kernel.blocks[0], register_types(kernel), {}, frozenset(), False, False
         )

@@ -2,11 +2,9 @@
 
 import pandas
 
-from gemmlab import ladder
-from gemmlab.cuda.device import gpu
-from gemmlab.kernel.kernel import arch_here
-from gemmlab.ladder import Problem, Settings, Target
+from gemmlab.ladder import Problem, Settings
 from gemmlab.products import model, trees
+from gemmlab.products.choosing import this_gpu
 from gemmlab.products.model import COSTS, Curve
 
 WORDS = {  # a cost of the model: what is counted
@@ -19,15 +17,13 @@ WORDS = {  # a cost of the model: what is counted
     "join": "whether blocks share a tile", "worker": "blocks that share a tile",
     "parts_mb": "MB of partial sums",
 }  # fmt: skip
-
-
 LEAST_US = 0.001  # of a cost that is shown
 
 
 def _ways(problem: Problem, dtype: str) -> list[tuple[float, float, Curve, Settings]]:
     """Seconds by the sum of costs, what trees multiply them by, and which kernel with which
     settings: all that the model looks at."""
-    target = _target()
+    target = this_gpu()
     ways = [
         (*modelled, curve, settings)
         for curve in model.curves(dtype, target.arch)
@@ -39,10 +35,6 @@ def _ways(problem: Problem, dtype: str) -> list[tuple[float, float, Curve, Setti
         (seconds, float(error), curve, settings)
         for (seconds, _, curve, settings), error in zip(ways, errors, strict=True)
     ]
-
-
-def _target() -> Target:
-    return Target(arch_here(), (gpu() or ladder.SIMULATED).sm_count)
 
 
 def by_kernel(shape: tuple[int, int, int], dtype: str) -> pandas.DataFrame:
@@ -67,7 +59,7 @@ def account(shape: tuple[int, int, int], dtype: str) -> pandas.DataFrame:
     problem = Problem(*shape)
     best = min(_ways(problem, dtype), key=lambda way: way[0] * way[1])
     seconds, error, curve, settings = best
-    counted = model.counts(curve.rung, settings, problem, _target())
+    counted = model.counts(curve.rung, settings, problem, this_gpu())
     assert counted is not None, "it was modelled"
     rows = {
         WORDS[cost]: {"count": count, "µs": 1e6 * coefficient * count}

@@ -88,7 +88,7 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
         best = 100 * known.share(valley)
         look = {"markersize": 8, "markeredgecolor": style.BLACK, "markeredgewidth": 0.6}
         ax.plot(column, best, "^", color=style.ORANGE, zorder=3, **look)
-        words = f"{best:.1f} %\n{land.basin(valley)}"
+        words = f"{best:.1f} %\n{len(members)}"
         note(ax, words, (column, 100), (0, 8), ha="center", va="bottom")
     ax.set(xlim=(-0.5, len(land.valleys) - 0.5), ylim=(lowest - 3, 113), xticks=[])
     ax.set_yticks(range(40, 101, 10))

@@ -93,10 +93,9 @@ RULES: dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Judged:
-    """What a rule named for each shape that was left out, and the share of the best that has."""
+    """For each shape that was left out, the share of the best that a rule's settings have."""
 
     rule: str
-    points: dict[Shape, Point]
     shares: dict[Shape, float]
 
     @property
@@ -109,12 +108,11 @@ def judged(name: str, rules: dict[str, Rule] = RULES) -> list[Judged]:
     every = shapes_of(name)
     results = []
     for title, rule in rules.items():
-        points = {
-            shape: rule(shape, {other: known for other, known in every.items() if other != shape})
-            for shape in every
-        }
-        shares = {shape: every[shape].share(point) for shape, point in points.items()}
-        results.append(Judged(title, points, shares))
+        shares = {}
+        for shape, known in every.items():
+            others = {other: every[other] for other in every if other != shape}
+            shares[shape] = known.share(rule(shape, others))
+        results.append(Judged(title, shares))
     return results
 
 

@@ -5,7 +5,7 @@ Two settings are neighbours if they differ in one parameter, by one value that i
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import pandas
@@ -63,7 +63,8 @@ def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = 
     rung = ladder.find(name)
     families = ()
     if rung.families:
-        families = (Constraint("choices that go together", lambda s: _of_no_family(rung, s)),)
+        together = replace(rung, constraints=())
+        families = (Constraint("choices that go together", together.broken),)
     return Space(
         rung=rung,
         problem=Problem(*sizes_of(tuple(shape))),
@@ -72,12 +73,6 @@ def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = 
         restrictions=(*families, *rung.constraints),
         among=None if among is None else frozenset(among),
     )
-
-
-def _of_no_family(rung: Rung, settings: Settings) -> str | None:
-    if any(family.items() <= settings.items() for family in rung.families):
-        return None
-    return f"is not among the {len(rung.families)} choices that go together"
 
 
 @dataclass(frozen=True)
@@ -152,10 +147,6 @@ class Landscape:
     def valleys(self) -> list[Point]:
         """Points that no neighbour is faster than, the fastest first."""
         return sorted(set(self.ends.values()), key=self.known.times_ms.__getitem__)
-
-    def basin(self, valley: Point) -> int:
-        """How many points end there."""
-        return sum(end == valley for end in self.ends.values())
 
 
 def landscape(known: Recorded) -> Landscape:

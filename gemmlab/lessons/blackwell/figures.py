@@ -7,7 +7,7 @@ from gemmlab.lessons.blackwell.tables import PRODUCT, Use
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, tile_colour
 
 BAND = LANES // EPILOGUE_WARPS  # lanes that a warp reaches
 PANEL, ABOVE = 1.2, 0.52  # inches: the lanes of a half, and above them
@@ -23,7 +23,7 @@ def tensor_memory(uses: Sequence[Use]) -> Picture:
     tiles, columns = 1 + max(use.tile for use in uses), max(use.columns.stop for use in uses)
     loads = sum(len(use.warps) for use in uses if use.operation != PRODUCT)
     wide = {len(use.columns) for use in uses if use.operation != PRODUCT}
-    key: list[Entry] = [(f"tile {at}", swatch(_colour(at), DARK)) for at in range(tiles)]
+    key: list[Entry] = [(f"tile {at}", swatch(tile_colour(at), DARK)) for at in range(tiles)]
     key += [("dark: products, pale: loads", None)]
     caption = (
         f"Tensor memory of a block that computes {style.plural(tiles, 'tile')}, left to right in "
@@ -50,18 +50,14 @@ def tensor_memory(uses: Sequence[Use]) -> Picture:
         for x, use in enumerate(uses):
             if use.half != half:
                 continue
-            gid = f"tile {use.tile} {use.operation}"
+            gid, colour = f"tile {use.tile} {use.operation}", tile_colour(use.tile)
             if use.operation == PRODUCT:
-                look = {"facecolor": style.tint(_colour(use.tile), DARK), "gid": gid}
+                look = {"facecolor": style.tint(colour, DARK), "gid": gid}
                 box(ax, x, 0, 1, LANES, str(use.count), **look)
                 continue
             words = f"{use.columns.start}–{use.columns.stop - 1}"
             ax.text(x + 0.5, -3, words, size=SMALL, ha="center", va="bottom", color=style.FAINT)
             for warp in use.warps:
-                look = {"facecolor": style.tint(_colour(use.tile), PALE), "gid": f"{gid} {warp}"}
+                look = {"facecolor": style.tint(colour, PALE), "gid": f"{gid} {warp}"}
                 box(ax, x, BAND * warp, 1, BAND, f"w{warp}", **look)
     return fig
-
-
-def _colour(tile: int) -> str:
-    return TILE_COLOURS[tile % len(TILE_COLOURS)]

@@ -8,10 +8,10 @@ from gemmlab.ladder.settings import Constraint, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile_reuse
 from gemmlab.lessons.tma_wgmma.rung import (
     BARRIER_BYTES,
-    MAP_ALIGNMENT,
     ROW_BYTES,
     SQUARE,
     clusters_for,
+    has_maps,
 )
 
 ARCH = "sm_100a"
@@ -36,13 +36,8 @@ def shared_bytes(s: Settings) -> int:
     return stages + stores + 2 * BARRIER_BYTES * (s["STAGES"] + HALVES) + ADDRESS_BYTES
 
 
-def _has_maps(problem: Problem) -> bool:
-    rows = (problem.n * HALF.c.bytes, problem.k * HALF.a.bytes)
-    return problem.k > 0 and all(row % MAP_ALIGNMENT == 0 for row in rows)
-
-
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    if not _has_maps(problem):
+    if not has_maps(problem):
         wide, high = ANY_WIDTH
         grid = ceil_div(problem.n, wide), ceil_div(problem.m, high), 1
         return [Launch("any_width", grid, (*ANY_WIDTH, 1), args=PRODUCT)]

@@ -70,27 +70,11 @@ def tensor_uses(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> list[U
 
 
 DEADLOCK = "deadlock"  # where it is found, other findings follow from it
-AT = "+ MBARRIER_BYTES *"
 # Statements of the kernel and its headers: what stands there, in any number of lines, and what is
 # left of it.
 STATEMENTS = {
-    "wait: the stage is empty": (
-        f"mbarrier_wait(empty {AT} state.stage, state.parity ^ 1); // The", "//"
-    ),
-    "wait: the stage is full": (f"mbarrier_wait(full {AT} state.stage, state.parity);", ""),
-    "wait: the half is empty": (f"mbarrier_wait(sums_empty {AT} half, parity ^ 1);", ""),
-    "wait: the half is full": (f"mbarrier_wait(sums_full {AT} half, parity);", ""),
-    "wait: its sums are in registers": ("tensor_load_wait(); if (column", "if (column"),
-    "wait: its store buffer is free": ("wait_read<STORE_BUFFERS - 1>", "wait_read<2>"),
-    "commit of a stage": (f"tcgen05_commit(empty {AT} state.stage);", ""),
-    "commit of a half": (f"tcgen05_commit(sums_full {AT} half);", ""),
-    "fence after the half is full": ("half, parity); tcgen05_fence_after();", "half, parity);"),
-    "fence before the half is empty": (
-        "tcgen05_fence_before(); __syncwarp(); if (lane", "__syncwarp(); if (lane"
-    ),
-    "fence before TMA reads a buffer": ("fence_async_proxy(); // before TMA", "// before TMA"),
-    "columns are freed": ("tensor_free<HALVES * BN>(tensor_memory);", ";"),
-}  # fmt: skip
+    row["what"]: (row["old"], row["new"]) for row in rows_beside(__file__, "left_out.csv")
+}
 # What comes behind a wait, by how opcodes begin.
 USES = ("mbarrier.arrive", "tcgen05.mma", "tcgen05.ld", "tcgen05.wait", "cp.async")
 

@@ -40,7 +40,8 @@ def columns(runs: Mapping[str, Sequence[TensorUse]], stages: int) -> Picture:
         ax.set(xlim=(0, COLUMNS), ylim=(LANES, 0), xticks=range(0, COLUMNS + 1, 64), yticks=[])
         ax.tick_params(length=2, labelsize=SMALL)
         fig.text_at(MARGIN, top + TALL / 2 - 0.06, name, size=SMALL, weight="bold")
-        halves = sorted({(use.columns.start, len(use.columns)) for use in uses if _adds(use)})
+        adding = [use.columns for use in uses if use.operation == "product"]
+        halves = sorted({(columns.start, len(columns)) for columns in adding})
         for half, (first, wide) in enumerate(halves):
             look = {"facecolor": style.tint(ARRAYS["C"], SHARE), "gid": f"{name} half {half}"}
             box(ax, first, 0, wide, LANES, f"half {half}", **look)
@@ -49,10 +50,6 @@ def columns(runs: Mapping[str, Sequence[TensorUse]], stages: int) -> Picture:
             look = {"facecolor": style.tint(ARRAYS["AB"[part % 2]], SHARE)}
             box(ax, scales[name][part * each], 0, each, LANES, gid=f"{name} scales {part}", **look)
     return fig
-
-
-def _adds(use: TensorUse) -> bool:
-    return use.operation == "product"
 
 
 def _columns(uses: Sequence[TensorUse], operation: str) -> list[int]:

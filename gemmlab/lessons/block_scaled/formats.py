@@ -35,12 +35,14 @@ HALFWAY = np.array(
 
 
 def _to_e2m1(values: np.ndarray) -> np.ndarray:
-    code = np.searchsorted(HALFWAY, np.abs(values)) | np.signbit(values) << 3
-    return code.astype(np.uint8)
+    code = sum(np.abs(values) > halfway for halfway in HALFWAY)  # of NumPy and of CuPy
+    return (code | np.signbit(values) << 3).astype(np.uint8)
 
 
 def _from_e2m1(code: np.ndarray) -> np.ndarray:
-    return E2M1[code & 7] * np.where(code & 8, -1.0, 1.0)
+    step = code & 7
+    number = np.where(step < 4, step / 2, np.where(step < 6, step - 2.0, 2.0 * step - 8))
+    return number * np.where(code & 8, -1.0, 1.0)
 
 
 def _unpacked(pairs: np.ndarray) -> np.ndarray:
@@ -114,13 +116,18 @@ class Scaled:
         return self.format.decode(codes) * scales * self.factor
 
     def in_atoms(self) -> np.ndarray:
-        """The scales as the kernel's tensor map takes them: uint8 (half atoms, 256). The atoms of
-        128 rows along K, then those of the next 128; zeros where there are no rows or blocks."""
-        tall, wide = -(-len(self.scales) // ROWS), -(-self.bytes.shape[1] // STAGE_BYTES)
-        padded = np.zeros((tall * ROWS, wide * self.format.atoms * IN_A_WORD), np.uint8)
-        padded[: len(self.scales), : self.scales.shape[1]] = self.scales
-        words = padded.reshape(tall, ROWS // LANES, LANES, -1, IN_A_WORD)
-        return np.ascontiguousarray(words.transpose(0, 3, 2, 1, 4)).reshape(-1, HALF_ATOM)
+        """The scales as the kernel's tensor map takes them: uint8 (half atoms, 256)."""
+        wide = -(-self.bytes.shape[1] // STAGE_BYTES)
+        return _in_atoms(self.scales, wide * self.format.atoms * IN_A_WORD)
+
+
+def _in_atoms(scales: np.ndarray, blocks: int) -> np.ndarray:
+    """uint8 (half atoms, 256). The atoms of 128 rows along K, then those of the next 128; zeros
+    where there are no rows, and up to so many blocks."""
+    rows, there = scales.shape
+    padded = np.pad(scales, ((0, -rows % ROWS), (0, blocks - there)))
+    words = padded.reshape(-1, ROWS // LANES, LANES, blocks // IN_A_WORD, IN_A_WORD)
+    return words.transpose(0, 3, 2, 1, 4).reshape(-1, HALF_ATOM)
 
 
 def from_atoms(atoms: np.ndarray, rows: int) -> np.ndarray:
@@ -163,9 +170,13 @@ class InAtoms(Scales):
             return (126 + np.floor(values * np.float32(1.5) + np.float32(1.5))).astype(np.uint8)
         return E4M3.encode(values + np.float32(1.5), E4M3.storage)
 
+    def of_rows(self, scale: np.ndarray, rows: np.ndarray, problem: Problem) -> np.ndarray:
+        scales = from_atoms(scale, problem.m)[rows]
+        return _in_atoms(scales, scales.shape[1])
+
     def spread(self, scale: np.ndarray, together: int, lines: int, k: int) -> np.ndarray:
         factors = self.format.decode_scale(from_atoms(scale, lines))
-        return np.repeat(factors, self.format.block, axis=1)[:, : k * 8 // self.format.bits]
+        return factors.repeat(self.format.block, axis=1)[:, : k * 8 // self.format.bits]
 
 
 def _pairs(values: np.ndarray, storage: str) -> np.ndarray:

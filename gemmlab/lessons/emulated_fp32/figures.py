@@ -12,6 +12,7 @@ from gemmlab.plots.cells import bare, box
 from gemmlab.plots.charts import Curve, draw_curves, note, size_ticks
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
+from gemmlab.records.runs import LARGE
 
 BITS = 24  # of the fraction of a float32, with the 1 before it
 CELL, ROW = 0.21, 0.465  # inches, of a bit
@@ -88,17 +89,22 @@ def speed_against_error() -> Picture:
 
     Without BF16×9, which a question is about. Raises NoRecord, StaleRecord.
     """
-    speeds, errors = tables.speeds(), tables.largest_errors()
+    speeds, errors = tables.speeds().query(f"m >= {LARGE[0]}"), tables.largest_errors()
     wrong, fast = errors.div(errors[SUMMIT], axis=0), speeds.groupby("step", sort=False)["times"]
     of = {way: (*fast.get_group(way).agg(["min", "max"]), *wrong[way].agg(["min", "max"]))
           for way in wrong if way != "BF16×9"}  # fmt: skip
     both = "{:.2f} to {:.2f} with {:.2f} to {:.2f} times its error"
-    title = f"BF16×6: {of['BF16×6'][0]:.1f} times as fast as cuBLAS SGEMM, or more, with less error"
+    slowest, fastest = of["BF16×6"][:2]
+    title = (
+        f"BF16×6 is {slowest:.1f} to {fastest:.1f} times as fast as cuBLAS SGEMM for large "
+        "matmuls, with less error"
+    )
     caption = (
         f"Times as fast as cuBLAS SGEMM: {SUMMIT}, by FP32's own units, {of[SUMMIT][0]:.2f} to "
         f"{of[SUMMIT][1]:.2f}; 23_emulated_fp32, by tensor cores, {both.format(*of['BF16×6'])} "
         f"(BF16×6), and {both.format(*of['FP16×3'])} (FP16×3). Marker: normal data; 4096³, in turn "
-        "with cuBLAS. Lines: six kinds of data; 8192³, too, after a rest and for seconds. Error: "
+        "with cuBLAS. Lines: six kinds of data; 8192³ too, rested, sustained, each alone. "
+        "Error: "
         f"the largest of an element of C at K = {DEPTH}, of |A| |B|, computed with the bits of an "
         "H200; SGEMM and 22 add one FMA after the other."
     )

@@ -15,22 +15,21 @@ from gemmlab.cuda.cublas import Cublas
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Problem
-from gemmlab.lessons.emulated_fp32.errors import ERRORS
+from gemmlab.lessons.emulated_fp32.errors import ERRORS, SGEMM
 from gemmlab.loading import load
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.power import Work
 from gemmlab.measure.timing import require_verified
+from gemmlab.records import registry
 from gemmlab.records.ablations import HUGE, AblationStep, Shape, ablation, steps_beside
 from gemmlab.records.best_by_shape import at_length
-from gemmlab.records.registry import (
-    NOTE, POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row, Say, Table,
-)  # fmt: skip
+from gemmlab.records.registry import POSITIVE, SIZE, TEXT, WITH_CUBLAS, Row, Say, Table
 from gemmlab.records.roofs import LOADS, PACE, paced
 from gemmlab.records.runs import cells_of
 
 PAIRS = {1024: 20, 2048: 20, 4096: 20, 8192: 10}  # of samples, by M
 STEPS = steps_beside(__file__, shapes=tuple((size,) * 3 for size in PAIRS))
-SUMMIT = "22_fp32_summit"
+SUMMIT, ALONE = "22_fp32_summit", "alone, "
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
@@ -43,7 +42,7 @@ SPEEDS = ablation(
     {
         **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"), **TEXT("way"),
         **POSITIVE("tflops", "cublas_tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3"),
-        **SIZE("pairs"), **REPORTED("sm_clock_mhz", "power_w"), **WITH_CUBLAS,
+        **SIZE("pairs"), **registry.REPORTED("sm_clock_mhz", "power_w"), **WITH_CUBLAS,
     },
     ("step", "kernel", "settings", "m", "n", "k", "way"), _rows,
 )  # fmt: skip
@@ -60,7 +59,7 @@ def _measure_power(say: Say) -> Iterator[Row]:
         require_verified(kernel)
     operands = Operands(problem, SINGLE, *make_sets(problem, 1)[0])
     with Cublas(cupy.cuda.get_current_stream()) as library:
-        for title, kernel in {"SGEMM": library, **kernels}.items():
+        for title, kernel in {SGEMM: library, **kernels}.items():
             launch = kernel.prepared(operands, 1.0, 0.0)
             settings = "" if kernel is library else ladder.written(kernel.settings)
             for which, pace in LOADS.items():
@@ -75,7 +74,7 @@ def _measure_power(say: Say) -> Iterator[Row]:
 POWER = Table(
     name="23_power", file="emulated_power.csv", key=("step", "kernel", "settings", "load"),
     columns={
-        **TEXT("step", "kernel"), **NOTE("settings"), **TEXT("load"), **SIZE("m", "n", "k"),
+        **TEXT("step", "kernel", "load"), **registry.NOTE("settings"), **SIZE("m", "n", "k"),
         **PACE, **WITH_CUBLAS,
     },
     measure=_measure_power,

@@ -1,15 +1,16 @@
 """What parts leave out of a number, where the error of a product comes from, and its speed."""
 
-from itertools import product
-
 import numpy as np
 import pandas
 
 from gemmlab.lessons.emulated_fp32 import errors, model
 from gemmlab.lessons.emulated_fp32.errors import DEPTH, PROMOTE, SGEMM, WAYS, Case
-from gemmlab.lessons.emulated_fp32.measure import PAIRS, SPEEDS, SUMMIT
+from gemmlab.lessons.emulated_fp32.measure import ALONE, PAIRS, POWER, SPEEDS, SUMMIT
+from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, sm_count
 from gemmlab.records import best_by_shape
-from gemmlab.records.best_by_shape import BURST, IN_TURN
+from gemmlab.records.ablations import HUGE
+from gemmlab.records.best_by_shape import IN_TURN
+from gemmlab.records.roofs import LOADS
 
 EVERY = 25  # of the numbers from 1 to 2, how many there are to one that is split
 
@@ -58,15 +59,23 @@ def _values(X: np.ndarray, way: int) -> list[np.ndarray]:
 
 # ---- speed ---------------------------------------------------------------------------------------
 
+SUSTAINED = list(LOADS)[-1]
+
 
 def speeds() -> pandas.DataFrame:
     """Recorded rows of 22 and of each way at squares of PAIRS, splitting included.
 
-    step: SUMMIT or one of WAYS. way: as best_by_shape has it. times: as fast as cuBLAS SGEMM.
-    Raises NoRecord, StaleRecord.
+    step: SUMMIT or one of WAYS. way: as best_by_shape has it, in turn with cuBLAS SGEMM; or ALONE
+    and the load, each launched without the other, at HUGE. times: as fast as SGEMM. Raises
+    NoRecord, StaleRecord.
     """
     fma = best_by_shape.tuned(SUMMIT).query("m == n == k and m in @PAIRS").assign(step=SUMMIT)
-    rows = pandas.concat([fma, SPEEDS.read()], ignore_index=True)
+    alone = POWER.read()
+    theirs = alone[alone["step"] == SGEMM].set_index("load")["tflops"]
+    alone["pct_cublas"] = 100 * alone["tflops"] / alone["load"].map(theirs)
+    alone["way"] = ALONE + alone["load"]
+    ours = alone[alone["step"] != SGEMM]
+    rows = pandas.concat([fma, SPEEDS.read(), ours], ignore_index=True)
     return rows.assign(times=rows["pct_cublas"] / 100)
 
 
@@ -81,14 +90,23 @@ def largest_errors() -> pandas.DataFrame:
 
 
 def both_ways() -> pandas.DataFrame:
-    """FP32 by its own units and by tensor cores, as texts: TFLOP/s, times as fast as cuBLAS, and
-    the largest error, on normal data and as a multiple of SGEMM's. Raises what both tables do."""
+    """FP32 by its own units and by tensor cores, as texts: TFLOP/s, times as fast as cuBLAS, energy
+    and the largest error, on normal data and as a multiple of SGEMM's. Raises what both do.
+
+    of full rate, %: alone and sustained, of TENSOR_FLOP_PER_CYCLE of all SMs, by their own clock.
+    """
     rows, wrong = speeds().set_index(["m", "way", "step"]).sort_index(), largest_errors()
+    alone = POWER.read().query("load == @SUSTAINED").set_index("step")
+    products = pandas.Series({way.name: 1 + len(way.corrections) for way in model.WAYS})
+    per_cycle = alone["tflops"] * products / alone["sm_clock_mhz"] * 1e6
+    of_full = 100 * per_cycle / (sm_count() * TENSOR_FLOP_PER_CYCLE)
     relative = wrong.div(wrong[SUMMIT], axis=0).map("{:.2f}".format)
-    columns = {"TFLOP/s at 8192³": rows["tflops"][8192, IN_TURN].map("{:.1f}".format)}
-    for m, way in product(PAIRS, (IN_TURN, BURST)):
-        name = f"× cuBLAS at {m}³" if way == IN_TURN else f"rested, {m}³"
-        columns[name] = rows["times"][m, way].map("{:.2f}".format)
+    columns = {"TFLOP/s at 8192³": rows["tflops"][HUGE[0], IN_TURN].map("{:.1f}".format)}
+    for m in PAIRS:
+        columns[f"× cuBLAS at {m}³"] = rows["times"][m, IN_TURN].map("{:.2f}".format)
+    columns["alone"] = rows["times"][HUGE[0], ALONE + SUSTAINED].map("{:.2f}".format)
+    columns["J per TFLOP"] = alone["joules_per_tflop"].map("{:.1f}".format)
+    columns["of full rate, %"] = of_full.dropna().map("{:.0f}".format)
     columns["error"] = wrong.loc["normal"].map("{:.1e}".format)
     columns["× SGEMM's"] = relative.agg(lambda of: " to ".join(dict.fromkeys((min(of), max(of)))))
-    return pandas.DataFrame(columns).loc[[SUMMIT, *WAYS]].fillna("").rename_axis("FP32")
+    return pandas.DataFrame(columns).loc[[SGEMM, SUMMIT, *WAYS]].fillna("").rename_axis("FP32")

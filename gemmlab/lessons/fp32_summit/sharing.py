@@ -40,7 +40,7 @@ def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
             tile = top // rows, left // columns
             parts.append(Part((block, 0, 0), tile, first, end, block, start))
             start = parts[-1].stop
-    return Work(kernel.name, kernel.settings, (m, n, k), sm_count, tiles, stages, tuple(parts))
+    return Work((m, n, k), sm_count, tiles, stages, tuple(parts))
 
 
 def shared_tiles(work: Work) -> dict[tuple[int, int], list[Part]]:

@@ -8,7 +8,7 @@ results/<gpu>/mma_steps.csv. The second counts cycles, measures mma.sync of each
 beside it, and keeps the bits of a small product; results/<gpu>/mma_types.csv.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 
@@ -121,11 +121,6 @@ def steps(shape: Shape = LARGE) -> pandas.DataFrame:
         table["L2 bytes per byte loaded"] = rows["l2_bytes"] / moved
         table["1000 wavefronts"] = rows["wavefronts"] / sms
     return table.join(rows[["gpu", "recorded"]])
-
-
-def kernels_of_steps(titles: Sequence[str]) -> dict[str, Kernel]:
-    """The kernels of steps, by title. Raises CompileError."""
-    return {step.title: step.kernel() for step in STEPS if step.title in titles}
 
 
 def title_of(name: str) -> str:

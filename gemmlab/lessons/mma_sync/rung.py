@@ -65,15 +65,8 @@ def _rows(s: Settings) -> str | None:
     return None
 
 
-def _uneven(s: Settings) -> str | None:
-    threads = shapes.threads_of_warps(s)
-    for matrix, side in (("A", "BM"), ("B", "BN")):
-        if (chunks := s[side] * s["BK"] * _element_bytes(s) // CHUNK_BYTES) % threads:
-            return (
-                f"makes {threads} threads per block, but a tile of {matrix} has {chunks} groups of "
-                f"{CHUNK_BYTES} bytes: no multiple of that"
-            )
-    return None
+def _chunks(s: Settings, side: int) -> int:
+    return side * s["BK"] * _element_bytes(s) // CHUNK_BYTES
 
 
 def _not_of_this_type(s: Settings) -> str | None:
@@ -138,7 +131,7 @@ RUNG = Rung(
     name="15_mma_sync",
     title="Tensor cores through mma.sync",
     idea="ldmatrix from swizzled tiles, operands a step ahead, C from registers",
-    inner_loop=(("for (int k_left", "if (!ALIGNED) ragged.store_part(stages[write"),),
+    inner_loop=(("for (int k_left", "write_stage = write_stage =="), ("}", "}")),
     parameters=(
         *shapes.block_tile((64, 128), (64, 128, 256), (16, 32, 64, 128), (128, 256, DEFAULT_BK)),
         Parameter("WM", 64, (32, 64), "rows of C that a warp computes"),
@@ -162,7 +155,7 @@ RUNG = Rung(
         Constraint("shapes", _unlike_shapes),
         Constraint("types", _not_of_this_type),
         Constraint("rows of tiles", _rows),
-        Constraint("even shares", _uneven),
+        shapes.even_shares(_chunks, f"{CHUNK_BYTES} bytes"),
         shapes.fits(_shared_bytes, "sm_90"),  # which has the most
         enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
     ),

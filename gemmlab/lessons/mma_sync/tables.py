@@ -12,7 +12,7 @@ import numpy as np
 import pandas
 
 from gemmlab import ladder
-from gemmlab.analysis.counters import LEVELS
+from gemmlab.analysis.counters import bytes_moved
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.operands import random_matrix
 from gemmlab.ladder import Precision
@@ -103,9 +103,9 @@ def instructions_of_steps(titles: Sequence[str]) -> pandas.DataFrame:
     Instructions: of a warp in one trip through the main loop, without those that tensor cores
     execute.
     """
-    recorded, kernels = measure.steps().set_index("step"), measure.kernels_of_steps(titles)
+    recorded, by_title = measure.steps().set_index("step"), {s.title: s for s in measure.STEPS}
     table = recorded.loc[[*titles], ["1000 cycles", "L2 bytes per byte loaded"]]
-    mixes = {title: loops.loop(kernel).mix for title, kernel in kernels.items()}
+    mixes = {title: loops.loop(by_title[title].kernel()).mix for title in titles}
     return table.assign(
         **{
             "other instructions": [
@@ -127,7 +127,7 @@ def tensor_paces(*names: str) -> pandas.DataFrame:
     for name in names:
         row = steps.loc[measure.title_of(name)]
         _, counted = runs.counters_at(Measured(ladder.find(name)), *runs.LARGE)
-        bytes_per_flop = sum(map(counted.get, LEVELS["L2"])) / flop
+        bytes_per_flop = bytes_moved(counted)["L2"] / flop
         for state in LOADS:
             per_second, clock_mhz = 1e12 * row[f"{state} TFLOP/s"], row[f"{state} MHz"]
             rows[name, state] = {

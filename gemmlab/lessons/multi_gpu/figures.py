@@ -34,11 +34,14 @@ def rank_holdings(schedule: Schedule) -> Picture:
     side = min(LARGEST, (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across)
     scale = (side - GAP) / max(problem.k + problem.n, problem.k + problem.m)
     key = []
-    for share, words in (
-        (1.0, "holds: A and B at the beginning, C at the end"),
-        (PALE, "A and B: comes from another rank; C: computes a part of the sum for another"),
+    for share, names, words in (
+        (1.0, "ABC", "holds: A and B at the beginning, C at the end"),
+        (PALE, "AB", "comes from another rank"),
+        (PALE, "C", "computes a part of the sum for another rank"),
     ):
-        tints = [style.tint(ARRAYS[name], share) for name in "ABC"]
+        if share < 1 and not any((of[name] == COMES).any() for of in by_rank for name in names):
+            continue
+        tints = [style.tint(ARRAYS[name], share) for name in names]
         key.append((words, [{"facecolor": tint, "edgecolor": FAINT} for tint in tints]))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
     height = down * (HEAD + side + 0.2)

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 import numpy as np
 import pandas
 
-from gemmlab import ladder
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu import in_turn, measure
@@ -14,24 +13,22 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.schedule import Schedule
-from gemmlab.lessons.multi_gpu.timeline import MS, Machine, Timeline, modelled
-from gemmlab.records import roofs, runs
-from gemmlab.records.runs import Measured
+from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, MS, Machine, Timeline, modelled
+from gemmlab.records import roofs
 
 RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
 YES = {True: "yes", False: "no"}
-AT = measure.CUBE.shape  # whose recorded rate the model takes
 
 
 def machine(rung: str, link: float, network: float | None = None) -> Machine:
-    """A GPU with the recorded rates of a rung at AT and of a copy, and with links as given.
+    """A GPU with the rates recorded of a rung at CUBE on one GPU and of a copy, links as given.
 
     `link`, `network`: bytes a second one way, to GPUs of its host of 8 and to others. Raises
-    LadderError, NoRecord, StaleRecord and ScheduleError.
+    NoRecord and StaleRecord.
     """
-    run = runs.replay_at(Measured(ladder.find(rung)), *AT)
     memory = roofs.recorded_ceilings().bytes_per_second
-    return Machine(1e9 * run.gflops, memory, link, network)
+    rate = 1e12 * float(alone().loc[rung, str(measure.CUBE)])
+    return Machine(rate, memory, link, network)
 
 
 def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> pandas.DataFrame:
@@ -73,12 +70,6 @@ def traffic(
             "GB/s to hide it": moved / (flop / machine.flop_per_second) / 1e9,
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(f"{ranks} ranks")
-
-
-def recorded_link() -> float:
-    """Bytes a second one way that an all-reduce of NCCL reached among the fewest GPUs recorded."""
-    table = measure.SPEEDS.read()
-    return 1e9 * float(table.all_reduce_gbytes[table.ranks.idxmin()])
 
 
 def beside_model(problem: Problem) -> pandas.DataFrame:
@@ -143,7 +134,7 @@ def alone() -> pandas.DataFrame:
 
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
-    """Milliseconds of the recorded run of a schedule, of GPU 0, by rung and way of moving."""
+    """Milliseconds of the recorded run of a schedule, by rung, way of moving and GPU."""
     table, rows, (m, n, k) = measure.SPEEDS.read(), {}, schedule.problem.shape
     for case in measure.CASES:
         kernel = case.rung.name
@@ -151,13 +142,33 @@ def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
         one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
         for way in table.moved_by[same].unique():
             run = measure.timeline(schedule, kernel, way)
-            idle_ms = run.idle_ms(0)
-            rows[kernel, way] = {
-                "all": run.ms, "products": run.ms - idle_ms,
-                f"1/{schedule.ranks} of one GPU": one_gpu_ms / schedule.ranks,
-                "no product": idle_ms,
-            }  # fmt: skip
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(["rung", "moved by"])
+            for rank in range(schedule.ranks):
+                idle_ms = run.idle_ms(rank)
+                rows[kernel, way, rank] = {
+                    "all": run.ms, "products": run.ms - idle_ms,
+                    f"1/{schedule.ranks} of one GPU": one_gpu_ms / schedule.ranks,
+                    "no product": idle_ms,
+                }  # fmt: skip
+    names = ["rung", "moved by", "GPU"]
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(names)
+
+
+def gather_rates(schedule: Schedule, kernel: str) -> pandas.DataFrame:
+    """GB/s of the recorded gathers of a column-parallel schedule, by way of moving and GPU.
+
+    The bytes that a GPU receives, over the whole time of the gather, waits included. Apart is the
+    first gather, which has no product beside it.
+    """
+    precision, rows = measure.case_of(kernel).precision, {}
+    for way in (NCCL, DMA_ENGINES):
+        run = measure.timeline(schedule, kernel, way)
+        for rank in range(schedule.ranks):
+            gathers = run.of(rank, COLLECTIVE)
+            moved = schedule.received_bytes(rank, precision) / len(gathers)  # the chunks are equal
+            first, *others = (moved / step.ms / 1e6 for step in gathers)
+            rows[way, rank] = {"first": first, "others, from": min(others), "to": max(others)}
+    table = pandas.DataFrame.from_dict(rows, orient="index")
+    return table.rename_axis(["GB/s of a gather", "GPU"])
 
 
 def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:

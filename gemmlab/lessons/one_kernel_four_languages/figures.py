@@ -12,6 +12,7 @@ from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, NORMAL, WIDTH
 
 SIDE, GAP = 2.0, 0.2  # inches
+TITLE = "CUDA C++ and CuTe DSL lead in FP32, CUDA C++ and Triton in FP16"
 
 
 @styled
@@ -20,8 +21,8 @@ def owners(maps: Mapping[str, np.ndarray]) -> Picture:
     tables.owners."""
     title = "Which thread stores which elements of C"
     caption = (
-        "The first 128 rows and 128 columns of C, as a block stores them, traced. A colour is of "
-        "every fourth warp; black: the 64 elements of thread 0."
+        "The first 128 rows and 128 columns of C, as a block stores them, traced. Warps w "
+        "and w + 4 have the same colour; black: the 64 elements of thread 0."
     )
     fig = page(title, 0.25 + SIDE + 0.1, caption)
     colours = np.array([style.tint(colour, 0.5) for colour in style.TILE_COLOURS])
@@ -44,7 +45,7 @@ def shares(table: pandas.DataFrame) -> Picture:
     caption = "Speed in percent of cuBLAS (dashed), timed in turn; at the right, in TFLOP/s."
     pitch = 0.24
     height = 0.1 + pitch * len(rows) + 0.5
-    fig = page("The same kernel in four languages, timed", height, caption, style.provenance(rows))
+    fig = page(TITLE, height, caption, style.provenance(rows))
     most = 1.05 * max(100, rows["pct_cublas"].max())
     ax = rows_of(
         fig, names, fig.top + 0.1, pitch, right=WIDTH - MARGIN - 0.7, xlim=(0, most),

@@ -8,10 +8,9 @@ import pandas
 
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Precision, Problem
-from gemmlab.lessons.one_kernel_four_languages.measure import NAME, SMALL, TABLE
+from gemmlab.lessons.one_kernel_four_languages.measure import CUBLAS, SMALL
 from gemmlab.lessons.one_kernel_four_languages.programs import CUDA, PROGRAMS, RUNGS
 from gemmlab.loading import load
-from gemmlab.records.registry import NoRecord, again
 from ptxsim import Run
 
 LSU, TMA = "l1tex__t_sectors_pipe_lsu_mem_global_op", "mem_global_op_tma"
@@ -79,10 +78,11 @@ def owners() -> dict[str, np.ndarray]:
     return maps
 
 
-def recorded() -> pandas.DataFrame | None:
-    """The record; without one a line that says how to make it, and None."""
-    try:
-        return TABLE.read()
-    except NoRecord:
-        print(f"No times are recorded yet: {again(NAME)} on a GPU.")
-        return None
+def beside_cuda(table: pandas.DataFrame) -> pandas.DataFrame:
+    """How many times as long as CUDA C++ each kernel takes, a column for each M, and the registers
+    of a thread; rows by dtype and language. `table`: as measure.TABLE has it."""
+    of = table[table["language"] != CUBLAS].set_index(["dtype", "language", "m"])
+    us = of["us"].unstack("m").reindex(of.index.droplevel("m").unique())
+    theirs = us.xs(CUDA, level="language").reindex(us.index, level="dtype")
+    times = (us / theirs).rename(columns="times as long at {}³".format)
+    return times.assign(registers=of["registers"].groupby(level=[0, 1]).first())

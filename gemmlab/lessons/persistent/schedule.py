@@ -27,7 +27,6 @@ class Turn:
 class Schedule:
     """A whole product. `tile`: rows and columns of C in one; `tiles`: how many down and across."""
 
-    name: str
     settings: dict[str, int]
     shape: tuple[int, int, int]
     blocks: int
@@ -65,7 +64,7 @@ def schedule(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Schedule:
     tile = kernel.rung.tile(kernel.settings)
     turns = [turn for block in range(trace.grid[0]) for turn in _turns(trace, block, tile)]
     return Schedule(
-        kernel.name, kernel.settings, (m, n, k), trace.grid[0], kernel.settings.get("CLUSTER", 1),
+        kernel.settings, (m, n, k), trace.grid[0], kernel.settings.get("CLUSTER", 1),
         tile, (-(-m // tile[0]), -(-n // tile[1])), tuple(turns), kernel.ops, trace.element_bytes,
     )  # fmt: skip
 

@@ -198,7 +198,7 @@ def at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
 
 def _at_l2(shape: tuple[int, int, int]) -> pandas.DataFrame:
     problem, rows = Problem(*shape), []
-    roof = roofs.recorded_levels()["L2"].per_second.median
+    roof = roofs.LEVELS_PART.read()["L2"].per_second.median
     for rung in (WARP_SPECIALIZED, PERSISTENT):
         for row in tuning.at(tuning.recorded(rung.name), shape).to_dict("records"):
             settings = {name: row[name] for name in rung.defaults}

@@ -264,7 +264,7 @@ def pipeline(traced: Pipeline) -> Picture:
     }
     for event, x in zip(traced.events, starts, strict=False):
         product, number = traced.product(event.tile)
-        colour = colours[product] if batch else TILE_COLOURS[event.tile % len(TILE_COLOURS)]
+        colour = colours[product] if batch else style.tile_colour(event.tile)
         y = (traced.places if event.kind == stages.STORES else event.place) * (ROW + GAP)
         if event.kind in WIDTHS:
             words = "" if event.kind == stages.STORES else str(number)

@@ -75,7 +75,7 @@ def _number(part: Part, work: Work) -> int:
 
 def _colour(number: int) -> tuple[float, float, float]:
     share = SHARES[number // len(TILE_COLOURS) % len(SHARES)]
-    return style.tint(TILE_COLOURS[number % len(TILE_COLOURS)], share)
+    return style.tint(style.tile_colour(number), share)
 
 
 def _map(work: Work) -> tuple[int, int]:

@@ -39,8 +39,6 @@ class Part:
 class Work:
     """A product or a batch on a GPU. `tiles`: rows and columns of C; `steps`: of a tile."""
 
-    name: str
-    settings: dict[str, int]
     shape: tuple[int, int, int]
     sm_count: int
     tiles: tuple[int, int]
@@ -76,10 +74,7 @@ def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) 
             parts.append(Part(block, tuple(tile), first, end, sm, start, number))
             start = parts[-1].stop
         heapq.heappush(free, (start, sm))
-    return Work(
-        kernel.name, kernel.settings, (m, n, k), sm_count, (rows, columns), step, tuple(parts),
-        batch,
-    )  # fmt: skip
+    return Work((m, n, k), sm_count, (rows, columns), step, tuple(parts), batch)
 
 
 def launch_by_launch(product: Work, batch: int) -> Work:

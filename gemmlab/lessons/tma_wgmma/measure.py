@@ -13,18 +13,18 @@ from functools import partial
 import pandas
 
 from gemmlab import ladder
+from gemmlab.files import rows_beside
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Launch, Problem, Settings, Target
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
-from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES
+from gemmlab.lessons.tma_wgmma.rung import SQUARE_BYTES, tiles_of
 from gemmlab.measure import profiler
 from gemmlab.measure.power import sustained
 from gemmlab.records import ablations, roofs
 from gemmlab.records.ablations import AblationStep, Shape, ablation, against_cublas, steps_beside
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 
-WARP_SPECIALIZED = ladder.find("17_warp_specialized")
 PERSISTENT = ladder.find("18_persistent")
 PAIRS = 8  # of samples, in turn with cuBLAS
 BITS_SHAPE, BITS_SEED = (200, 328, 264), 18  # of the product whose bits are kept, tiles with edges
@@ -36,13 +36,9 @@ def _on_all_sms(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     (launch,) = PERSISTENT.plan(problem, s, target)
     if launch.entry != "persistent":
         return [launch]
-    of_a_cluster = launch.cluster[0]
-    rows, columns = (
-        side * tiles for side, tiles in zip(
-            PERSISTENT.tile(s), PERSISTENT.cluster_tiles(s), strict=True
-        )
-    )  # fmt: skip
-    tiles = ceil_div(problem.m, rows) * ceil_div(problem.n, columns)
+    of_a_cluster, (down, across) = launch.cluster[0], PERSISTENT.cluster_tiles(s)
+    tiles_down, tiles_across = tiles_of(problem, s)
+    tiles = ceil_div(tiles_down, down) * ceil_div(tiles_across, across)
     clusters = min(tiles, max(1, target.sm_count // of_a_cluster))
     return [replace(launch, grid=(clusters * of_a_cluster, 1, 1))]
 
@@ -58,21 +54,8 @@ def _ping_pong(problem: Problem, s: Settings, target: Target) -> list[Launch]:
 
 ALONE = {"CLUSTER": 1}
 AT_THE_END = {"EARLY_LAUNCH": 0}  # a launch begins when the one before has ended
-# Of some rows: what readers see instead of the step.
-TITLES = {
-    "a box, 64 rows and 64 columns": "tiles of 64×64, one stage",
-    "two warpgroups, 128×128": "tiles of 128×128, by two warpgroups",
-    "four pairs of tiles": "four stages",
-    "128×256": "tiles of 128×256: 16 as it is",
-    "a warp that only copies": "17: a producer and consumers; C stored by TMA",
-    "blocks that stay": "persistent blocks",
-    "C sent while the next tile is multiplied": "C stored during the next tile",
-    "launches that begin early": "launches that overlap: 18 as it is",
-    "a block on each SM": "132 blocks instead of 128",
-    "clusters side by side, which share A": "clusters that share A",
-    "three pairs of tiles": "three stages",
-    "warpgroups in turn, each with its tile": "ping-pong: a tile for each warpgroup",
-}
+# What readers see instead of a step's title, where that is not the title.
+TITLES = {row["title"]: row["shown"] for row in rows_beside(__file__, "steps.csv") if row["shown"]}
 HILBERT = (
     ('#include "cluster_tiles.cuh"',
      '#include "hilbert.cuh"\n#define tile_at hilbert_at\n#include "cluster_tiles.cuh"'),
@@ -95,10 +78,11 @@ MOVED = {  # column -> what Nsight Compute counts, caches cold
     "dram_bytes": "dram__bytes_read.sum",
     "tma_sectors": "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum",
 }
-OF_PACE = (
-    "sustained_tflops", "sustained_clock_mhz", "sustained_driver_clock_mhz", "sustained_power_w",
-    "joules_per_tflop",
-)  # fmt: skip
+OF_PACE = {  # column of roofs.PACE -> that of a step
+    "tflops": "sustained_tflops", "sm_clock_mhz": "sustained_clock_mhz",
+    "driver_clock_mhz": "sustained_driver_clock_mhz", "power_w": "sustained_power_w",
+    "joules_per_tflop": "joules_per_tflop",
+}  # fmt: skip
 
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 
@@ -107,7 +91,8 @@ def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:
     """What is moved stays empty where Nsight Compute does not count."""
     row = against_cublas(kernel, shape, PAIRS) | {"sha256": bits_of(kernel)}
     if PACED in step.also and shape == ablations.HUGE:
-        row |= _paced(kernel)
+        pace = roofs.paced(sustained(ablations.work_of(kernel, shape)))
+        row |= {column: pace[name] for name, column in OF_PACE.items()}
     if COUNTED in step.also and shape == ablations.HUGE:
         row |= _moved(step)
     yield row
@@ -123,21 +108,13 @@ def _moved(step: AblationStep) -> Row:
     return {column: counted[metric] for column, metric in MOVED.items()}
 
 
-def _paced(kernel: Kernel) -> Row:
-    pace = roofs.paced(sustained(ablations.work_of(kernel, ablations.HUGE)))
-    return {
-        "sustained_tflops": pace["tflops"], "sustained_clock_mhz": pace["sm_clock_mhz"],
-        "sustained_driver_clock_mhz": pace["driver_clock_mhz"],
-        "sustained_power_w": pace["power_w"], "joules_per_tflop": pace["joules_per_tflop"],
-    }  # fmt: skip
-
-
 TABLE = ablation(
     "18_steps", "hopper_steps.csv", EVERY,
     {
         **TEXT("step", "kernel", "settings"), **SIZE("m", "n", "k"),
         **POSITIVE("tflops", "pct_cublas", "pct_cublas_q1", "pct_cublas_q3", "cublas_tflops"),
-        **REPORTED("sm_clock_mhz", "power_w", *OF_PACE, *MOVED), **TEXT("sha256"), **WITH_CUBLAS,
+        **REPORTED("sm_clock_mhz", "power_w", *OF_PACE.values(), *MOVED), **TEXT("sha256"),
+        **WITH_CUBLAS,
     },
     ("step", "kernel", "settings", "m", "n", "k"), _rows,
 )  # fmt: skip

@@ -32,7 +32,7 @@ def _copied_bytes(s: Settings) -> int:
     return stages_bytes(s) + BARRIER_BYTES * s["STAGES"]
 
 
-def _has_maps(problem: Problem) -> bool:
+def has_maps(problem: Problem) -> bool:
     """Whether rows of A, B and a C of 16 bits begin at multiples of 16 bytes, and K is not 0."""
     widths = problem.shape_of_a[-1], problem.shape_of_b[-1], problem.n
     return problem.k > 0 and all(width * HALF.a.bytes % MAP_ALIGNMENT == 0 for width in widths)
@@ -70,7 +70,7 @@ def or_any_width(by_maps: Launched) -> Callable[[Problem, Settings, Target], lis
     """The launch, or for matrices that cannot have tensor maps that of any_width.cuh."""
 
     def plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-        if _has_maps(problem):
+        if has_maps(problem):
             return [by_maps(problem, s, target)]
         grid = ceil_div(problem.n, SQUARE), ceil_div(problem.m, GROUP_ROWS), 1
         return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=PRODUCT)]
@@ -129,7 +129,7 @@ TRIED = tuple(
 
 def _swept(problem: Problem, s: Settings) -> bool:
     """Small tiles where C is small; the default alone where there are no tensor maps."""
-    if not _has_maps(problem) or not _changed(s):
+    if not has_maps(problem) or not _changed(s):
         return not _changed(s)
     of_tiles = {"SPLIT": 1, "CLUSTER": 1, "SHARE_A": 0} | s
     if s["GROUP"] != USUAL["GROUP"] or not any(t.items() <= of_tiles.items() for t in TRIED):

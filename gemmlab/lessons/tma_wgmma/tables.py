@@ -74,9 +74,7 @@ def path(shape: Shape, *steps: AblationStep) -> pandas.DataFrame:
 
     predicted: of which rung a step is, and what of its settings is not the default.
     """
-    table = TABLE.read()
-    table = table[(table[["m", "n", "k"]] == list(shape)).all(axis=1)].set_index("step")
-    rows = table.loc[[step.title for step in steps if step.title in table.index]].reset_index()
+    rows = TABLE.rows_of(steps, shape, complete=False)
     return rows.assign(
         predicted=rows.apply(_of_rung, axis=1),
         taken=rows["step"].isin([step.title for step in WAY]), step=rows["step"].replace(TITLES),

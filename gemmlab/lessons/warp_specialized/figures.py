@@ -25,7 +25,8 @@ WAITED_FOR = {traced.AWAITS_EMPTY: "empty", traced.AWAITS_FULL: "full"}
 KEY = {
     traced.COPIES: "starts the loads of a step; a stage: they are under way",
     traced.STARTS: "starts the wgmma of a step; a stage: its data is there",
-    WAIT: "waits at an mbarrier", traced.ARRIVES: "arrives at empty, for the step before",
+    WAIT: "waits: the producer at empty, a consumer at full",
+    traced.ARRIVES: "arrives at empty, for the step before",
     traced.SYNCS: "barrier of all threads", traced.STORES_C: "stores C",
 }  # fmt: skip
 MARKS = {
@@ -57,7 +58,7 @@ def turns(*kernels: Turns, shown: int | None = None) -> Picture:
     pitch = (WIDTH - MARGIN - left) / most
     kinds = {turn.kind for kernel in kernels for every in kernel.roles.values() for turn in every}
     key = [
-        (words, MARKS.get(kind) or _look(kind, TILE_COLOURS[0]))
+        (words, MARKS.get(kind) or _of_key(kind))
         for kind, words in KEY.items()
         if kind in kinds | {WAIT}
     ]
@@ -172,12 +173,19 @@ def _look(kind: str, colour: str) -> dict:
     return swatch(style.ARRAYS["C"], 0.4) if kind == traced.STORES_C else swatch(colour, 0.5)
 
 
+def _of_key(kind: str) -> dict | list[dict]:
+    """A swatch, or one in each colour of the steps."""
+    if kind in (traced.COPIES, traced.STARTS):
+        return [_look(kind, colour) for colour in TILE_COLOURS]
+    return _look(kind, style.INK)
+
+
 def _box(
     ax: Axes, row: int, low: float, high: float, step: int | None, kind: str, words: str = ""
 ) -> None:
     if high <= low:
         return
-    colour = style.INK if step is None else TILE_COLOURS[step % len(TILE_COLOURS)]
+    colour = style.INK if step is None else style.tile_colour(step)
     thin = BAR / ROW * (0.45 if kind == WAIT and not words else 1.0)
     text = {"zorder": 4, "bbox": plate(0.6) if kind == traced.COPIES else None}
     bar(ax, row, low, high, words, share=thin, text=text, **_look(kind, colour))

@@ -11,8 +11,6 @@ from gemmlab.loading import load
 
 GROUP_THREADS = 128  # setmaxnreg is for a whole warpgroup
 MOVED = re.compile(r"setmaxnreg\.(inc|dec)\.sync\.aligned\.u32 (\d+)")
-
-
 TILE = 128, 256  # rows and columns of C of a block
 STORES = {  # what a row counts -> the metrics that count it, by threads and by TMA
     "store instructions": (

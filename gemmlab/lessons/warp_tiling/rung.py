@@ -5,7 +5,7 @@ from collections.abc import Callable
 from gemmlab.ladder import shapes
 from gemmlab.ladder.launch import single
 from gemmlab.ladder.rung import Rung
-from gemmlab.ladder.settings import Constraint, Number, Parameter, Settings, fits
+from gemmlab.ladder.settings import Constraint, Parameter, Settings, fits
 
 
 def warp_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
@@ -15,29 +15,12 @@ def warp_tile(default_rows: int, default_columns: int) -> tuple[Parameter, ...]:
     )
 
 
-def _even_shares(threads: Number, each: int, of_what: str) -> Constraint:
-    """The threads bring as many groups of `each` elements of a tile of A, and of B."""
-
-    def broken(s: Settings) -> str | None:
-        count = threads(s)
-        for matrix, side in (("A", "BM"), ("B", "BN")):
-            groups = s[side] * s["BK"] // each
-            if groups % count:
-                return (
-                    f"makes {count} threads per block, but a tile of {matrix} has {groups} groups "
-                    f"of {of_what}: no multiple of that"
-                )
-        return None
-
-    return Constraint("even shares", broken)
-
-
 def warps_fit(
     buffers: Callable[[Settings], int], blocks: Callable[[Settings], int]
 ) -> tuple[Constraint, ...]:
     """`buffers`: pairs of tiles in shared memory; `blocks`: how many are to run on an SM."""
     return (
-        _even_shares(shapes.threads_of_warps, 4, "four floats"),
+        shapes.even_shares(lambda s, side: side * s["BK"] // 4, "four floats"),
         *fits(
             shapes.threads_of_warps,
             lambda s: (s["WM"] // 4, s["WN"] // 8),

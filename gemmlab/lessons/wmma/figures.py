@@ -100,10 +100,10 @@ def speeds(
     measured_mhz = mma_mhz * measured / ceilings[half]
     parts = [f"{name}: {rate / 1e3:.1f}" for name, rate in zip(names, rows["gflops"], strict=True)]
     caption = (
-        f"TFLOP/s at {style.shape_label(m, n, k)}: {'; '.join(parts)}. Dashed: what was measured "
-        f"with operands in registers, {ceilings['float32']:.1f} with FP32 units and {measured:.1f} "
-        f"with mma.sync, at {measured_mhz:.0f} MHz. Drawn is what mma.sync does at the "
-        f"{mma_mhz:.0f} MHz of a matmul under load, {ceilings[half]:.1f}."
+        f"TFLOP/s at {style.shape_label(m, n, k)}: {'; '.join(parts)}. Dashed, with operands "
+        f"in registers: {ceilings['float32']:.1f} with FP32 units; {measured:.1f} with mma.sync at "
+        f"{measured_mhz:.0f} MHz, drawn scaled to the {mma_mhz:.0f} MHz of a matmul under load: "
+        f"{ceilings[half]:.1f}."
     )
     height = 0.3 + BAR * len(rows) + 0.6
     fig = page("Speed in two precisions", height, caption, style.provenance(rows))

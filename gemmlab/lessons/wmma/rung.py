@@ -39,18 +39,6 @@ def _too_small(s: Settings) -> str | None:
     return None
 
 
-def _uneven(s: Settings) -> str | None:
-    """A tile is brought in parts, one with each PIECE of its depth."""
-    threads = shapes.threads_of_warps(s)
-    for matrix, side in (("A", "BM"), ("B", "BN")):
-        if (eights := s[side] * PIECE // 8) % threads:
-            return (
-                f"makes {threads} threads per block, but a part of a tile of {matrix} has {eights} "
-                "groups of eight elements: no multiple of that"
-            )
-    return None
-
-
 def _pieces(s: Settings) -> tuple[int, int]:
     return s["WM"] // PIECE, s["WN"] // PIECE
 
@@ -70,7 +58,7 @@ RUNG = Rung(
     name="14_wmma",
     title="Tensor cores through WMMA",
     idea="a warp multiplies pieces of 16×16 with one instruction; FP16 in, FP32 sums",
-    inner_loop=(("int read_stage = 0", "multiply(accumulators"),),
+    inner_loop=(("int read_stage = 0", "read_stage = next_stage"), ("}", "}")),
     parameters=(
         *shapes.block_tile((16, 64, 128), (16, 64, 128, 256), (16, 32, 64), (128, 256, 64)),
         Parameter("WM", 64, (16, 32, 64), "rows of C that a warp computes"),
@@ -88,7 +76,10 @@ RUNG = Rung(
             for constraint in (
                 Constraint("large enough to stage", _too_small),
                 whole_block(shapes.threads_of_warps),
-                Constraint("even shares", _uneven),
+                # A tile is brought in parts, one with each PIECE of its depth.
+                shapes.even_shares(
+                    lambda s, side: side * PIECE // 8, "eight elements", "a part of a tile"
+                ),
                 enough_registers(_registers, _what_they_hold, shapes.threads_of_warps),
             )
         ),

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ptxsim import ptx
-from ptxsim.async_copy.tensor_map import ELEMENTS, MAP_ALIGNMENT, MAP_BYTES, SWIZZLES, TensorMap
+from ptxsim.async_copy import map_bytes
+from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 from ptxsim.launcher import Run, launch_ptx
 from ptxsim.limits import LaunchError
 from ptxsim.memory.structures import POINTER_BYTES, Part, Structure
@@ -170,7 +171,9 @@ def _intercepted(compiled: Any, args: Sequence[Any], kinds: dict[str, list[str]]
     room[1] = library
     load = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.raw_lookup("cuda_load"))
     load((ctypes.c_void_p * 2)(reference, result))
-    given, _kept = compiled.execution_args.generate_execution_args(tuple(args), {})
+    constants = {each["argument_index"] for each in compiled.execution_args.get_constexpr_args()}
+    passed = tuple(arg for at, arg in enumerate(args) if at not in constants)
+    given, _kept = compiled.execution_args.generate_execution_args(passed, {})
     addresses = [each if isinstance(each, int) else each.value for each in given]
     engine.lookup(compiled.function_name)((ctypes.c_void_p * (len(given) + 1))(*addresses, result))
     return seen
@@ -208,32 +211,18 @@ def _pointer(address: int, arrays: Sequence[np.ndarray]) -> Any:
 
 
 def _tensor_map(data: bytes, arrays: Sequence[np.ndarray]) -> TensorMap:
-    """Of a CUtensorMap as the DSL encodes it; found by encoding maps of known shapes, boxes, types
-    and swizzles."""
-    words, boxes = np.frombuffer(data, "<u4", 16), np.frombuffer(data, np.uint8, 5, 55)
-    axes = 1 + int(words[2] >> 4 & 7)
-    number, is_tf32 = int(words[2] >> 7 & 15), bool(words[2] >> 16 & 1)
-    elements = [  # without its bit, the number of tf32 is that of elements of 4 bits
-        (each, np.dtype(d)) for each, (n, d) in ELEMENTS.items()
-        if n == number and (is_tf32 or "tf32" not in each)
-    ]  # fmt: skip
-    pointer = _pointer(int(words[0]) | int(words[1]) << 32, arrays)
-    if pointer is None or not elements:
-        raise LaunchError(
-            f"a tensor map of elements of type {number}: it must be of an array among the "
-            "arguments, and of a type that ptxsim.TensorMap has"
-        )
-    (element, dtype), *_ = elements
-    is_part = isinstance(pointer, Part)
-    array, start = (pointer.array, pointer.offset()) if is_part else (pointer, 0)
-    flat = array.reshape(-1).view(dtype)[start // dtype.itemsize :]
-    shape = [int(size) + 1 for size in words[8 : 8 + axes]]
-    strides = [dtype.itemsize, *(int(stride) << 4 for stride in words[3 : 2 + axes])]
-    view = np.lib.stride_tricks.as_strided(flat, shape[::-1], strides[::-1])
-    return TensorMap(
-        view, [int(n) + 1 for n in boxes[:axes][::-1]],
-        swizzle=list(SWIZZLES)[int(words[2] >> 13 & 3)], element="tf32" if is_tf32 else element,
-    )  # fmt: skip
+    """Of a CUtensorMap as the DSL encodes it, which is as map_bytes has it."""
+
+    def array_at(address: int, shape: Any, dtype: np.dtype, strides: Any) -> np.ndarray:
+        pointer = _pointer(address, arrays)
+        if pointer is None:
+            raise LaunchError(f"a tensor map of address {address:#x}, where no argument's array is")
+        is_part = isinstance(pointer, Part)
+        array, start = (pointer.array, pointer.offset()) if is_part else (pointer, 0)
+        flat = array.reshape(-1).view(dtype)[start // dtype.itemsize :]
+        return np.lib.stride_tricks.as_strided(flat, shape, strides)
+
+    return map_bytes.decoded(data, "a tensor map of the host function", array_at)
 
 
 def _names(host: Any, args: Sequence[Any], passed: Sequence[Any]) -> tuple[str, ...]:

@@ -205,10 +205,10 @@ def launch(
     The kernel's output goes to sys.stdout, the first 100 lines of it.
 
     Raises CompileError, NoCompiler, LaunchError (before anything runs), TakesTooLong (also a
-    LaunchError), PtxError for PTX that cannot be read, such as a call of an unknown function, and
-    UnknownInstruction. Mistakes of the kernel, such as an access out of bounds, are in `findings`
-    of the result. If the last bits of results may differ from the GPU's, `notes` of the result say
-    so, and so does a warning.
+    LaunchError), PtxError for PTX that cannot be read, such as a call of an unknown function, or
+    for recursion through a pointer, and UnknownInstruction. Mistakes of the kernel, such as an
+    access out of bounds, are in `findings` of the result. If the last bits of results may differ
+    from the GPU's, `notes` of the result say so, and so does a warning.
     """
     text, filename, options = _source(source, tuple(options))
     kernel = _find(text, filename, arch, options, entry, by_symbol)
@@ -395,6 +395,8 @@ def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
     paths = ptx.FILE.findall(text)
     if not paths:
         text, paths = ptx.with_its_own_lines(text), [ptx.ITSELF]
+    else:
+        text = ptx.with_one_line_of_assembly(text)
     with _collector_paused():
         return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
 

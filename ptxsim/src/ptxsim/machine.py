@@ -23,7 +23,7 @@ import numpy as np
 
 from ptxsim import metrics
 from ptxsim.architectures import SIMULATED_ARCH, WARP
-from ptxsim.arithmetic import exactness
+from ptxsim.arithmetic import compiled, exactness
 from ptxsim.arithmetic.multiply_add import Magnitudes, Stacks
 from ptxsim.async_copy import counted
 from ptxsim.async_copy.copies import Copies
@@ -114,11 +114,12 @@ class Translation:
                 known |= forms
 
     def function(self, start: int, kept: frozenset):
-        key = start, kept
+        at_once = compiled.batch() is not None
+        key = start, kept, at_once
         if key not in self._functions:
             block = self.kernel.blocks[start]
             self._functions[key] = translate(
-                self.kernel, block, self.types, self.exactness, kept, self.flush_operands
+                self.kernel, block, self.types, self.exactness, kept, self.flush_operands, at_once
             )
         return self._functions[key]
 

@@ -2,7 +2,8 @@
 
 PTX is the assembly language that NVRTC emits; its reference is NVIDIA's "PTX ISA". Only what a
 compiler emits is read here: one module, its entry functions, and the functions that these call,
-whose bodies stand in the kernel's instructions once for every call.
+whose bodies stand in the kernel's instructions once for every call. A call through a pointer is a
+call of each function that the pointer may lead to, by the threads that have its address.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ SPECIAL_REGISTERS = re.compile(
 )
 # A parameter that is a structure has the type "structure ALIGNMENT BYTES".
 STRUCTURE = re.compile(r"structure (\d+) (\d+)")
+ASSEMBLY = re.compile(r"// begin inline asm.*?// end inline asm", re.S)
 RELEASE = re.compile(r"^// Cuda compilation tools, release ([\d.]+)", re.M)
 FILE = re.compile(r'^\s*\.file\s+\d+\s+"([^"]*)"', re.M)
 ITSELF = "the PTX"  # what has the lines of PTX without line numbers
@@ -91,6 +93,15 @@ CALL = re.compile(
     r"call(?:\.uni)?\s*(?:\((?P<result>[^)]*)\)\s*,\s*)?(?P<name>[%\w$]+)\s*"
     r"(?:,\s*\((?P<given>[^)]*)\))?\s*(?P<prototype>,.*)?"
 )
+# The functions that a call through a pointer can reach: by the types of their parameters, or named.
+PROTOTYPE = re.compile(
+    r"\s*(?P<name>[\w$]+)\s*:\s*\.(?:calltargets(?P<targets>[^;]*)|"
+    r"callprototype\s*(?:\((?P<result>[^)]*)\))?\s*_\s*(?:\((?P<given>[^)]*)\))?[^;]*);"
+)
+# A function whose address is taken, perhaps.
+ADDRESS_MOVED = re.compile(r"\bmov\.[bu]64\s[^;]*,\s*([\w$]+)\s*;")
+# Where functions begin, for pointers to them: addresses of no array, and of no shared memory.
+CODE_BASE, CODE_STEP = 0x7C00_0000_0000, 128
 # Upper and lower half of the address where cooperative groups keep the barrier of the grid.
 GRID_REGISTERS = {"envreg1", "envreg2"}
 GRID_WORKSPACE, GRID_WORKSPACE_BYTES = "%grid_workspace", 16
@@ -307,6 +318,7 @@ class Function:
     name: str
     result: tuple[str, ...]
     given: tuple[str, ...]
+    types: tuple[tuple[str, ...], ...]  # of `result` and `given`
     body: str
 
 
@@ -320,6 +332,15 @@ def with_its_own_lines(ptx: str) -> str:
         begins = code.endswith((";", "{", "}", ":")) if code else begins
         lines.append(line)
     return "\n".join([*lines[1:], lines[0]])
+
+
+def with_one_line_of_assembly(ptx: str) -> str:
+    """With the line of a statement of inline assembly for all of it.
+
+    LLVM adds to it the lines of the text that it has for the assembly, which the source, such as
+    one of Triton's, need not have.
+    """
+    return ASSEMBLY.sub(lambda assembly: re.sub(r"\.loc\s[^\n]*", "", assembly[0]), ptx)
 
 
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
@@ -360,12 +381,14 @@ class _Module(Mapping):
             if function["entry"]:
                 self._entries[name] = function["parameters"], function["directives"], body
             else:
-                result, given = (
-                    tuple(_parameter(text)[0] for text in _split(function[group] or ""))
-                    for group in ("result", "given")
-                )
-                self._functions[name] = Function(name, result, given, body)
+                (result, given), types = _signature(function)
+                self._functions[name] = Function(name, result, given, types, body)
         self._outside = "".join([*outside, ptx[position:]])
+        self._addresses: dict[str, int] = {}  # of the functions that pointers may lead to
+        if self._functions:
+            used = {*ADDRESS_MOVED.findall(ptx), *re.findall(r"[\w$]+", self._outside)}
+            for number, name in enumerate(sorted(self._functions.keys() & used)):
+                self._addresses[name] = CODE_BASE + CODE_STEP * number
 
     def __iter__(self):
         return iter(self._entries)
@@ -391,8 +414,8 @@ class _Module(Mapping):
             kernel.most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
             kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
-        _Body(kernel, self._filename, self._files, self._functions).read(body)
-        _add_module_variables(kernel, self._outside)
+        _Body(kernel, self._filename, self._files, self._functions, self._addresses).read(body)
+        _add_module_variables(kernel, self._outside, self._addresses)
         find_blocks(kernel)
         return kernel
 
@@ -419,9 +442,11 @@ class _Body:
     STATEMENT = re.compile(r"\s*([^;]*);")
 
     def __init__(
-        self, kernel: Kernel, filename: str, files: dict[str, str], functions: dict[str, Function]
-    ):
-        self.kernel, self.filename, self.files, self.functions = kernel, filename, files, functions
+        self, kernel: Kernel, filename: str, files: dict[str, str],
+        functions: dict[str, Function], addresses: dict[str, int],
+    ):  # fmt: skip
+        self.kernel, self.filename, self.files = kernel, filename, files
+        self.functions, self.addresses = functions, addresses
         self.line, self.header = 0, ""
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
@@ -430,6 +455,7 @@ class _Body:
         # The functions that are being read, from the kernel inwards, and where they return to.
         self.calls: list[str] = []
         self.returns: list[str] = []
+        self.targets: dict[str, list[Function]] = {}  # by the name of the prototype
         self.parameter_in: dict[
             object, object
         ] = {}  # 32-bit registers with addresses of parameters
@@ -453,6 +479,8 @@ class _Body:
                     self.scopes.pop()
             elif match := self.LOCATION.match(text, position):
                 self._locate(match)
+            elif match := PROTOTYPE.match(text, position):
+                self.targets[match["name"]] = self._targets(match)
             elif match := self.LABEL.match(text, position):
                 self.kernel.labels[self._declare(match[1])] = len(self.kernel.instructions)
             elif match := self.STATEMENT.match(text, position):
@@ -514,8 +542,6 @@ class _Body:
             pass
         elif text.startswith(".param"):  # what a function gets or gives
             self._slot(text)
-        elif text.startswith(".callprototype") or ".callprototype" in text:
-            pass  # of a call through a pointer, which is an error of its own
         elif text:
             raise self._error(text)
 
@@ -623,7 +649,12 @@ class _Body:
         base = getattr(address.base, "name", None)
         if base in self.slots:
             ptx_type = opcode.rsplit(".", 1)[-1]
-            if address.offset or TYPE_BYTES[self.kernel.registers[base]] != TYPE_BYTES[ptx_type]:
+            size = TYPE_BYTES[self.kernel.registers[base]]
+            is_narrow = ptx_type in ("s8", "u8", "s16", "u16") and TYPE_BYTES[ptx_type] < size
+            if is_narrow and not stores and not address.offset:  # of a char, which has 32 bits here
+                wide = f"{ptx_type[0]}{8 * TYPE_BYTES[self.kernel.registers[value.name]]}"
+                return f"cvt.{wide}.{ptx_type}", (value, address.base)
+            if address.offset or size != TYPE_BYTES[ptx_type]:
                 raise self._error(text)
             pair = (address.base, value) if stores else (value, address.base)
             return f"mov.b{8 * TYPE_BYTES[ptx_type]}", pair
@@ -639,9 +670,13 @@ class _Body:
             raise self._error(text)
         where = f"kernel '{self.kernel.name}', {lines_of(self.line, self.header)}: calls"
         name = match["name"]
-        if match["prototype"] or name.startswith("%"):
-            raise PtxError(f"{where} a function through a pointer, which the simulator cannot")
         result, given = (_split(match[group] or "") for group in ("result", "given"))
+        if match["prototype"]:
+            prototype = match["prototype"].strip(", ")
+            if prototype not in self.targets:
+                raise self._error(text)
+            self._call_pointer(name, self.targets[prototype], result, given, guard)
+            return
         if name in SYSTEM_CALLS:
             operands = tuple(self._operand(operand) for operand in (*result, *given))
             self._add(f"call.{name}", operands, text, guard)
@@ -654,6 +689,40 @@ class _Body:
             raise PtxError(f"{where} {name}, a function that the simulator does not know")
         self._inline(self.functions[name], result, given, guard)
 
+    def _targets(self, prototype: re.Match) -> list[Function]:
+        """The functions that a pointer called with this prototype may lead to."""
+        functions = [self.functions[name] for name in self.addresses]
+        if prototype["targets"]:
+            names = _split(prototype["targets"])
+            return [function for function in functions if function.name in names]
+        _, types = _signature(prototype)
+        return [function for function in functions if function.types == types]
+
+    def _call_pointer(self, pointer: str, targets: list[Function], result, given, guard) -> None:
+        """The bodies of all `targets`, each for the threads whose `pointer` is its address."""
+        self.opened += 1
+        end, predicate = f"$called@{self.opened}", "%is_target"
+        self._statement(f".reg .pred {predicate}")
+        for_target = (None, "", predicate)
+        if guard:
+            self._jump_past(guard, end)
+        calls_itself = [function for function in targets if function.name in self.calls]
+        operands = [self._operand(predicate), self._operand(pointer)]
+        for functions in (targets, calls_itself):
+            operands.append(Vector(tuple(self._operand(each.name) for each in functions)))
+        self._add("call.pointer", tuple(operands), f"call {pointer}", None)
+        self._add("exit", (), f"call {pointer}", (None, "!", predicate))
+        for function in targets:
+            if function not in calls_itself:
+                self._instruction(f"setp.eq.s64 {predicate}, {pointer}, {function.name}")
+                self._inline(function, result, given, for_target)
+        self.kernel.labels[end] = len(self.kernel.instructions)
+
+    def _jump_past(self, guard, end: str) -> None:
+        """Threads for which `guard` does not hold go on at `end`."""
+        self.scopes[-1][end] = end
+        self._instruction(f"@{'' if guard[1] else '!'}{guard[2]} bra {end}")
+
     def _inline(self, function: Function, result, given, guard) -> None:
         """The body of `function` in place of a call of it."""
         self.opened += 1
@@ -661,9 +730,7 @@ class _Body:
         names = zip((*function.result, *function.given), (*result, *given), strict=True)
         scope = {inner: self._name(outer) for inner, outer in names} | {end: end}
         if guard:
-            jump = f"@{'' if guard[1] else '!'}{guard[2]} bra {end}"
-            self.scopes[-1][end] = end
-            self._instruction(jump)
+            self._jump_past(guard, end)
         self.kernel.call_edges.add(len(self.kernel.instructions))
         outer, self.scopes = self.scopes, [scope]
         self.calls.append(function.name)
@@ -718,6 +785,8 @@ class _Body:
             return Immediate(_integer(text), False)
         if text in NAMED_NUMBERS:
             return Immediate(NAMED_NUMBERS[text], False)
+        if text in self.addresses:
+            return Immediate(self.addresses[text], False)
         name = self._name(text)
         if name in self.wide:
             return Vector(tuple(map(Register, _halves(name))))
@@ -760,6 +829,16 @@ def _parameter(text: str) -> tuple[str, str]:
     return name, f"structure {alignment or 1} {size}" if size else ptx_type
 
 
+def _signature(function: re.Match) -> tuple[tuple, tuple]:
+    """The names, and the types, of what a function or a prototype has as `result` and `given`."""
+    groups = [
+        [_parameter(text) for text in _split(function[group] or "")]
+        for group in ("result", "given")
+    ]
+    names, types = (tuple(tuple(each[i] for each in group) for group in groups) for i in (0, 1))
+    return names, types
+
+
 def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:
     """Give a variable of shared or local memory its place, after those that have one."""
     shared = declaration["space"] == "shared"
@@ -771,8 +850,11 @@ def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:
     (kernel.shared if shared else kernel.local)[name] = place
 
 
-def _add_module_variables(kernel: Kernel, module: str) -> None:
-    """Variables declared outside all functions, as far as the kernel uses them."""
+def _add_module_variables(kernel: Kernel, module: str, functions: dict[str, int]) -> None:
+    """Variables declared outside all functions, as far as the kernel uses them.
+
+    `functions`: the addresses of those that pointers may lead to.
+    """
     operands = [operand for i in kernel.instructions for operand in i.operands]
     bases = [operand.base for operand in operands if isinstance(operand, (Address, Coordinates))]
     used = {operand.name for operand in (*operands, *bases) if isinstance(operand, Symbol)}
@@ -789,7 +871,7 @@ def _add_module_variables(kernel: Kernel, module: str) -> None:
             continue
         kernel.declared[declaration["name"]] = _size(declaration)
         if declaration["name"] in used:
-            kernel.variables[declaration["name"]] = _module_variable(declaration)
+            kernel.variables[declaration["name"]] = _module_variable(declaration, functions)
     if specials & GRID_REGISTERS:
         kernel.variables[GRID_WORKSPACE] = ModuleVariable(b"", GRID_WORKSPACE_BYTES, 4)
 
@@ -799,7 +881,7 @@ def _size(declaration: re.Match) -> int:
     return TYPE_BYTES[declaration["type"]] * (1 if count is None else int(count or 0))
 
 
-def _module_variable(declaration: re.Match) -> ModuleVariable:
+def _module_variable(declaration: re.Match, functions: dict[str, int]) -> ModuleVariable:
     ptx_type, size = declaration["type"], _size(declaration)
     width = TYPE_BYTES[ptx_type]
     given = _split((declaration["initial"] or "").strip().strip("{}"))
@@ -809,6 +891,8 @@ def _module_variable(declaration: re.Match) -> ModuleVariable:
             value = bytes.fromhex(bits[1])[::-1]
         elif INTEGER.fullmatch(text):
             value = (_integer(text) % 256**width).to_bytes(width, "little")
+        elif text in functions:
+            value = functions[text].to_bytes(width, "little")
         else:
             raise PtxError(f"initial value not understood: {declaration[0]}")
         data[width * i : width * (i + 1)] = value

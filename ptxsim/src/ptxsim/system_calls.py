@@ -1,4 +1,4 @@
-"""System calls of a kernel: printf, and assert and trap, which end the thread."""
+"""Calls of a kernel: printf, assert and trap, which end the thread, and calls through pointers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from ptxsim.ptx import PtxError
 from ptxsim.threads.warps import active_lanes
 
 MOST_LINES = 100  # that one launch prints
@@ -69,6 +70,29 @@ def trap(lanes, index: int, mask) -> None:
     """A finding: on a GPU the whole launch ends with an error."""
     if np.any(mask):
         lanes.find("trap", index, "the kernel ends itself with an error", mask)
+
+
+def check_pointer(lanes, index: int, pointer, targets, calls_itself, mask):
+    """Whether `pointer` (int64) is one of the `targets`: otherwise a finding.
+
+    Raises PtxError if it is of a function that `calls_itself`.
+    """
+    here, pointer = np.broadcast_to(mask, lanes.shape), np.asarray(pointer)
+    if (np.isin(pointer, calls_itself) & here).any():
+        instruction = lanes.launch.kernel.instructions[index]
+        raise PtxError(
+            f"kernel '{lanes.launch.kernel.name}', {instruction.where}: calls a function through "
+            "a pointer, which calls itself: the simulator knows no recursion"
+        )
+    known = np.isin(pointer, targets)
+    wrong = here & ~known
+    if wrong.any():
+        what = (
+            f"the pointer that is called is {int(_first(pointer, lanes, wrong)):#x}, the address "
+            "of no function with these parameters"
+        )
+        lanes.find("call of no function", index, what, wrong)
+    return known
 
 
 def printf(lanes, index: int, text, values, mask) -> np.int32:

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
+from functools import partial
 
 import numpy as np
 
 from ptxsim import ptx
-from ptxsim.arithmetic import float32, multiply_add
+from ptxsim.arithmetic import float32, halves, multiply_add
 from ptxsim.arithmetic.exactness import Exactness
 from ptxsim.instructions import TABLE
 from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
@@ -51,6 +53,8 @@ REASONS = (
 )  # fmt: skip
 
 FUSED = "fma.rn.ftz.f32"  # done together where they share a factor: see multiply_add.py
+# In machine code also those that add to each other's results, of these numbers.
+JOINED = {FUSED: "f32", "fma.rn.f32": "f32", "fma.rn.f16x2": "f16", "fma.rn.bf16x2": "bf16"}
 LINES_AT_ONCE = 4  # of a block, until it looks whether it shall go on; looking takes 0.1 µs
 
 
@@ -65,16 +69,21 @@ def translate(
     exactness: Exactness,
     kept: frozenset,
     flush_operands: bool,
+    at_once: bool,
 ):
     """The Python function of one basic block; its text is in the attribute `text`.
 
     `kept`: registers that only active lanes may change, for waiting ones still need them.
     `flush_operands`: whether a float32 operand can be subnormal at all; if not, none is flushed.
+    `at_once`: whether machine code does multiply-adds that add to each other's results.
     """
     writer = Writer(kernel, block, types, exactness, flush_operands)
     condition = None
-    for step in steps(kernel.instructions[block.start : block.end]):
-        if isinstance(step, list):
+    needed = block.live_out | kept if at_once else None
+    for step in steps(kernel.instructions[block.start : block.end], needed):
+        if isinstance(step, list) and at_once:
+            writer.multiply_adds_at_once(step)
+        elif isinstance(step, list):
             writer.multiply_adds(step)
         elif step.name in ptx.LEAVES_BLOCK:  # see machine.py for the rest of it
             condition = None if step.predicate is None else writer.condition(step)
@@ -89,23 +98,49 @@ def translate(
     return function
 
 
-def steps(instructions: list[Instruction]):
-    """The instructions of a block in order, but lists of multiply-adds that depend on no other."""
+def steps(instructions: list[Instruction], needed: set[str] | None = None):
+    """The instructions of a block in order, but lists of multiply-adds that depend on no other.
+
+    With `needed`, the registers that are read after the block, multiply-adds of one list may add to
+    each other's results, where nobody else reads these.
+    """
+    reads = Counter(name for instruction in instructions for name in instruction.uses)
+    joined = {FUSED} if needed is None else JOINED.keys()
     waiting: list[Instruction] = []
     written: set[str] = set()
     read: set[str] = set()
     for instruction in instructions:
         target, sources = instruction.defines, instruction.uses
-        if target & (written | read) or sources & written or instruction.name in ptx.LEAVES_BLOCK:
+        fused = instruction.opcode in joined and instruction.predicate is None
+        depends = bool(target & (written | read) or sources & written)
+        if fused and depends and needed is not None:
+            depends = not _continues(instruction, written, reads, needed)
+        if fused and waiting:
+            depends |= instruction.opcode != waiting[0].opcode
+        if depends or instruction.name in ptx.LEAVES_BLOCK:
             yield from [waiting] if waiting else []
             waiting, written, read = [], set(), set()
-        if instruction.opcode == FUSED and instruction.predicate is None:
+        if fused:
             waiting.append(instruction)
             written |= target
             read |= sources
         else:
             yield instruction
     yield from [waiting] if waiting else []
+
+
+def _continues(instruction, written, reads, needed) -> bool:
+    """Whether a multiply-add can wait with the others: it reads their results as a sum at most."""
+    target, *factors, addend = (_name(operand) for operand in instruction.operands)
+    if written.intersection(factors) or (target in written and target != addend):
+        return False
+    if addend not in written or target == addend:
+        return True
+    return reads[addend] == 1 and addend not in needed
+
+
+def _name(operand) -> str | None:
+    return operand.name if isinstance(operand, Register) else None
 
 
 class Writer:
@@ -316,6 +351,38 @@ class Writer:
                 self.instruction(group[0][0])
             else:
                 self._multiply_adds(group)
+
+    def multiply_adds_at_once(self, instructions: list[Instruction]) -> None:
+        """The line for multiply-adds, some of which add to the results of others."""
+        factors: dict = {}  # operand -> its number
+        pairs: dict = {}  # register of a sum -> pairs of factors whose products it is the sum of
+        addends: dict = {}  # register of a sum -> what the first product is added to
+        for instruction in instructions:
+            target, *both, addend = instruction.operands
+            name = _name(addend)
+            pair = tuple(factors.setdefault(factor, len(factors)) for factor in both)
+            pairs[target.name] = [*pairs.pop(name, ()), pair]
+            addends[target.name] = addends.pop(name, addend)
+        name, dtype = JOINED[instructions[0].opcode], SIGNED[4]
+        text, values = partial(self.value, dtype=dtype), (list(factors), list(addends.values()))
+        step = f"{self.use(halves.of_pairs)}({name!r}, a, b, c)"
+        if name == "f32":
+            dtype = FLOATS["f32"]
+            ftz = instructions[0].opcode == FUSED
+            text = partial(self.number, dtype=dtype, ftz=ftz)
+            self.fma_count += len(instructions)
+            degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
+            known = f"lanes.known_sums[{degree, self.exactness.are_given(*factors)}]"
+            step = (
+                f"{self.use(multiply_add.fma_ftz if ftz else multiply_add.fma)}"
+                "(a.astype(np.float64), b.astype(np.float64), c"
+                f"{f', {known}, lanes.magnitudes' if ftz else ''})"
+            )
+        given = ", ".join("(" + "".join(f"{text(x)}, " for x in of) + ")" for of in values)
+        batch = self.constant(multiply_add.Batch(name, pairs.values()))
+        call = f"{self.use(multiply_add.fma_batch)}({batch}, {given}, lanes.stacks, "
+        targets = ptx.Vector(tuple(map(Register, pairs)))
+        self.assign_all(targets, f"{call}lambda a, b, c: {step})", dtype, instructions[0])
 
     def _multiply_adds(self, group) -> None:
         """`group`: (instruction, the shared factor, the other one) of each."""

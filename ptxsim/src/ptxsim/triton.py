@@ -148,6 +148,6 @@ def _passed(value: Any, descriptors: Any) -> list[Any]:
     how, array = next(descriptors), value.array
     box = TensorMap(
         array, how["block_size"], swizzle=SWIZZLES[how["swizzle"]], fill=value.fill,
-        element=value.element,
+        element="b4x16_p64" if how["fp4_padded"] else value.element,
     )  # fmt: skip
     return [box, *array.shape, *(stride // array.itemsize for stride in array.strides)]

@@ -33,6 +33,19 @@ def scale(a: cute.Tensor, factor: Float32, offset: cutlass.Float64, b: cute.Tens
     scale_kernel(a, factor, offset, b).launch(grid=[1, 1, 1], block=[THREADS, 1, 1])
 
 
+@cute.kernel
+def rank_kernel(a: cute.Tensor):
+    i, _, _ = cute.arch.thread_idx()
+    block, _, _ = cute.arch.block_idx()
+    a[block, i] = cute.arch.block_idx_in_cluster()
+
+
+@cute.jit
+def ranks(blocks: cutlass.Constexpr, a: cute.Tensor):
+    grid = [cute.size(a, mode=[0]), 1, 1]
+    rank_kernel(a).launch(grid=grid, block=[THREADS, 1, 1], cluster=[blocks, 1, 1])
+
+
 @cute.jit
 def twice(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, n: Int32):
     add(a, b, c, n)
@@ -68,15 +81,22 @@ def product(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor):
 
 
 @cute.kernel
-def copy_kernel(load: cute.CopyAtom, a: cute.Tensor, b: cute.Tensor):
+def copy_kernel(
+    load: cute.CopyAtom, a: cute.Tensor, b: cute.Tensor, element: cutlass.Constexpr,
+    columns: cutlass.Constexpr,
+):  # fmt: skip
     thread, _, _ = cute.arch.thread_idx()
     row, column, _ = cute.arch.block_idx()
     memory = cutlass.memory.SmemAllocator()
     barrier = memory.allocate_array(cutlass.Int64, 1)
     tile = memory.allocate_tensor(b.element_type, cute.make_layout((8, 16), stride=(16, 1)), 128)
-    tiles = cute.local_tile(a, (8, 16), (row, column))
+    landing = cute.make_tensor(
+        cute.recast_ptr(tile.iterator, dtype=element),
+        cute.make_layout((8, columns), stride=(columns, 1)),
+    )
+    tiles = cute.local_tile(a, (8, columns), (row, column))
     into, box = cpasync.tma_partition(
-        load, 0, cute.make_layout(1), cute.group_modes(tile, 0, 2), cute.group_modes(tiles, 0, 2)
+        load, 0, cute.make_layout(1), cute.group_modes(landing, 0, 2), cute.group_modes(tiles, 0, 2)
     )
     if thread == 0:
         cute.arch.mbarrier_init(barrier, 1)
@@ -98,4 +118,19 @@ def copied_by_tensor_map(a: cute.Tensor, b: cute.Tensor):
     box = cute.make_layout((8, 16), stride=(16, 1))
     load, boxes = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), a, box, (8, 16))
     grid = [cute.size(b, mode=[0]) // 8, cute.size(b, mode=[1]) // 16, 1]
-    copy_kernel(load, boxes, b).launch(grid=grid, block=[32, 1, 1])
+    copy_kernel(load, boxes, b, a.element_type, 16).launch(grid=grid, block=[32, 1, 1])
+
+
+@cute.jit
+def four_bits_copied(a: cute.Tensor, b: cute.Tensor):
+    rows, columns = cute.size(a, mode=[0]), 2 * cute.size(a, mode=[1])
+    narrow = cute.make_tensor(
+        cute.recast_ptr(a.iterator, dtype=cutlass.Float4E2M1FN),
+        cute.make_layout((rows, columns), stride=(columns, 1)),
+    )
+    box = cute.make_layout((8, 32), stride=(32, 1))
+    load, boxes = cpasync.make_tiled_tma_atom(
+        cpasync.CopyBulkTensorTileG2SOp(), narrow, box, (8, 32)
+    )
+    grid = [rows // 8, columns // 32, 1]
+    copy_kernel(load, boxes, b, cutlass.Float4E2M1FN, 32).launch(grid=grid, block=[32, 1, 1])

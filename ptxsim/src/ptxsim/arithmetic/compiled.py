@@ -6,14 +6,15 @@ compiled once, costs about a second, so that waits until this process has spent 
 way. Which NaN comes of two is left open, as NumPy leaves it.
 
 The functions are those of machine_code.py. A ufunc takes one element after the other wherever an
-operand is the same along an axis. `rows` takes as many as the processor can at once, and gives up
+operand is the same along an axis. `batch` takes as many as the processor can at once, and gives up
 where a result is NaN or subnormal: then the ufunc does it again.
 """
 
 from __future__ import annotations
 
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -21,8 +22,6 @@ f4 = np.float32
 
 A_CALL = 1 << 13  # elements that cost as much as calling NumPy for any
 WORTH_IT = 1 << 28  # elements, calls included
-FEW = 1 << 12  # elements that are done before rows of them are laid out
-AXES = 4  # of what machine_code.rows takes
 MACHINE_CODE = "ptxsim.arithmetic.machine_code"
 
 _done = 0
@@ -30,11 +29,11 @@ _done = 0
 
 def fma(size: int):
     """A function (float64 a, float64 b, float32 c, out=None) for a * b + c, or None if too few."""
-    return _of(size, 0)
+    return _of(size, "fma")
 
 
 def fma_ftz(size: int):
-    return _of(size, 1 if size < FEW else 2)
+    return _of(size, "fma_ftz")
 
 
 def halves(name: str, size: int):
@@ -42,59 +41,35 @@ def halves(name: str, size: int):
 
     It returns whether it could not: where numbers are infinite, or very large or small bfloat16.
     """
-    return _of(size, 3 if name == "f16" else 4)
+    return _of(size, name)
 
 
-def _of(size: int, which: int):
+def batch(name: str = "f32"):
+    """machine_code.batch, or None as long as nothing else is done in machine code."""
+    return _functions().get(f"batch of {name}") if _done > WORTH_IT else None
+
+
+def _of(size: int, which: str):
     global _done
     _done += size + A_CALL
-    return _functions()[which] if _done > WORTH_IT else None
-
-
-def _fma_ftz(rows, one_by_one, a, b, c, out=None):
-    """`rows` where it can, and the ufunc `one_by_one`. `out`: C-contiguous."""
-    layout = _layout(a.shape, b.shape, c.shape)
-    if layout is None:
-        return one_by_one(a, b, c, out=out)
-    whole, shapes, exchanged = layout
-    result = np.empty(whole, f4) if out is None else out
-    x, y = (b, a) if exchanged else (a, b)
-    given = map(np.ascontiguousarray, (x, y, c, result))
-    in_axes = map(np.ndarray.reshape, given, shapes)
-    return one_by_one(a, b, c, out=result) if rows(*in_axes) else result
-
-
-@lru_cache(1 << 12)
-def _layout(*shapes: tuple[int, ...]):
-    """(shape of the result, all four in AXES axes, whether the factors change places), or None."""
-    whole = np.broadcast_shapes(*shapes)
-    every = [(1,) * (len(whole) - len(shape)) + shape for shape in (*shapes, whole)]
-    merged: list[list[int]] = []
-    for lengths in zip(*every, strict=True):
-        if lengths[-1] == 1:
-            continue
-        if merged and [x == 1 for x in merged[-1]] == [x == 1 for x in lengths]:
-            merged[-1] = [x * y for x, y in zip(merged[-1], lengths, strict=True)]
-        else:
-            merged.append(list(lengths))
-    columns = [[1] * 4] * (AXES - len(merged)) + merged
-    a, b, c, result = zip(*columns, strict=True)
-    exchanged = a[-1] < b[-1]
-    if len(result) > AXES or max(a[-1], b[-1]) < result[-1] or c[-1] < result[-1]:
-        return None
-    return whole, ((b, a) if exchanged else (a, b)) + (c, result), exchanged
+    return _functions().get(which) if _done > WORTH_IT else None
 
 
 @cache
-def _functions():
-    """(fma, fma_ftz of few elements, fma_ftz in rows, two of 16 bits), or None. Ctrl-C waits."""
+def _functions() -> dict[str, Any]:
+    """By name; empty without numba. Ctrl-C waits."""
     from concurrent.futures import ThreadPoolExecutor  # here, for it takes time to load
 
     with ThreadPoolExecutor(1) as loader:  # signals interrupt the main thread alone
         try:
-            machine_code = loader.submit(import_module, MACHINE_CODE).result()
+            code = loader.submit(import_module, MACHINE_CODE).result()
         except ImportError:  # numba is not there, or made for another NumPy
-            return (None,) * 5
-    in_rows = partial(_fma_ftz, machine_code.rows, machine_code.fma_ftz)
-    of_halves = machine_code.float16_fma, machine_code.bfloat16_fma
-    return machine_code.fma, machine_code.fma_ftz, in_rows, *of_halves
+            return {}
+    functions = {
+        "fma": code.fma, "fma_ftz": code.fma_ftz,
+        "f16": code.float16_fma, "bf16": code.bfloat16_fma, "batch of f32": code.batch,
+    }  # fmt: skip
+    if code.batch_of_halves:
+        for name in ("f16", "bf16"):
+            functions[f"batch of {name}"] = partial(code.batch_of_halves, is_float16=name == "f16")
+    return functions

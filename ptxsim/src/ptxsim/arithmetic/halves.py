@@ -7,6 +7,8 @@ needs no more than a float32 is faster that way: see "without flags".
 
 from __future__ import annotations
 
+from functools import lru_cache, partial
+
 import numpy as np
 
 from ptxsim.arithmetic import compiled, rounding, special_functions
@@ -22,12 +24,7 @@ SIGN, MAGNITUDE = rounding.SIGN, u2(0x7FFF)
 NAN = rounding.NARROW_NAN
 ONE = {"f16": u2(0x3C00), "bf16": u2(0x3F80)}
 LEAST = 1 << 10  # numbers for which machine code is called
-PIECE = 1 << 16  # numbers at a time: what is made of them stays in the cache
-
-SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
-SCALE = f4(2.0**112)
-SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subnormal as a float16
-LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
+PIECE = 1 << 17  # numbers at a time: what is made of them stays in the cache
 
 
 def each_half(function, words):
@@ -42,6 +39,11 @@ def each_half(function, words):
     for at in range(0, halves.size, PIECE):
         flat[at : at + PIECE] = function(*(row[at : at + PIECE] for row in rows))
     return halves.view(np.int32)[..., 0]
+
+
+def of_pairs(name: str, a, b, c):
+    """a * b + c, of both numbers in each word."""
+    return each_half(partial(multiply_add, name=name, ftz=False, limit=None), (a, b, c))
 
 
 def _parts(words):
@@ -78,7 +80,9 @@ def pattern(value, name: str, ftz: bool = False, limit: str | None = None):
 def add(a, b, name, ftz, limit):
     if not (ftz or limit):
         bits = _in_machine_code(a, ONE[name], b, name)
-        return _from_sum(_single(a, name) + _single(b, name), name) if bits is None else bits
+        if bits is None:
+            bits = rounding.to_half(FROM_BITS[name](a) + FROM_BITS[name](b), name)
+        return bits
     return pattern(rounding.sum_to_odd(numbers(a, name, ftz), numbers(b, name, ftz)),
                    name, ftz, limit)  # fmt: skip
 
@@ -90,7 +94,9 @@ def subtract(a, b, name, ftz, limit):
 def multiply(a, b, name, ftz, limit):
     if not (ftz or limit):
         bits = _in_machine_code(a, b, SIGN, name)  # plus -0
-        return _from_sum(_single(a, name) * _single(b, name), name) if bits is None else bits
+        if bits is None:
+            bits = rounding.to_half(FROM_BITS[name](a) * FROM_BITS[name](b), name)
+        return bits
     return pattern(numbers(a, name, ftz) * numbers(b, name, ftz), name, ftz, limit)
 
 
@@ -112,8 +118,17 @@ def _in_machine_code(a, b, c, name: str):
     function = compiled.halves(name, bits.size)
     if function is None or bits.size < LEAST:
         return None
-    given = (np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1) for x in (a, b, c))
+    given = (
+        np.ascontiguousarray(np.broadcast_to(x, shape)).reshape(-1)
+        if np.ndim(x) else _filled(int(x), bits.size)
+        for x in (a, b, c)
+    )  # fmt: skip
     return None if function(*given, bits.reshape(-1)) else bits
+
+
+@lru_cache(8)
+def _filled(bits: int, size: int):
+    return np.full(size, bits, u2)
 
 
 # ---- without flags -------------------------------------------------------------------------------
@@ -122,74 +137,25 @@ def _in_machine_code(a, b, c, name: str):
 # rounding innocuous?", 1995). Their product is a float32, or so small that both roundings agree.
 
 
-def _single(bits, name: str):
-    bits = np.asarray(bits, u2)
-    if name == "bf16":
-        return (bits.astype(u4) << u4(16)).view(f4)
-    if not bits.size or (bits & MAGNITUDE).max() >= INFINITY["f16"]:
-        return bits.view(np.float16).astype(f4)
-    # With its sign, exponent and mantissa where a float32 has them, it is too small by 2**112.
-    words = np.asarray(bits.view(np.int16).astype(i4))
-    words <<= i4(13)
-    words &= SPREAD
-    return words.view(f4) * SCALE
-
-
-def _from_sum(value, name: str):
-    """float32 to the nearest 16-bit number, as its bits."""
-    if name == "f16":
-        return _nearest_float16(value)
-    bits = value.view(u4)
-    bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
-    wrong = np.isnan(value)
-    return np.where(wrong, NAN, bits) if wrong.any() else bits
-
-
-def _nearest_float16(value):
-    """float32 to the nearest float16, as its bits: by integers, but for subnormals and the like."""
-    words = np.atleast_1d(value).view(i4)  # what NumPy computes of one number alone is no array
-    magnitudes = words & i4(0x7FFFFFFF)
-    # One less, and unsigned: 0 is as large as can be, and only subnormals are small.
-    special = magnitudes.view(u4) - u4(1) < SUBNORMAL - u4(1)
-    special |= magnitudes >= LEAST_TOO_LARGE
-    last = magnitudes >> i4(13)
-    last &= i4(1)
-    magnitudes += last
-    magnitudes -= i4((112 << 23) - 0xFFF)
-    np.maximum(magnitudes, i4(0), out=magnitudes)  # what was 0
-    magnitudes >>= i4(13)
-    signs = words >> i4(16)
-    signs &= i4(0x8000)
-    signs |= magnitudes
-    bits = signs.astype(u2)
-    if special.any():
-        bits[special] = _by_numpy(np.atleast_1d(value)[special])
-    return bits.reshape(np.shape(value))
-
-
-def _by_numpy(value):
-    return np.where(np.isnan(value), NAN, value.astype(np.float16).view(u2))
-
-
 def _multiply_add_float16(a, b, c):
     """A float64 decides, and a float32 too, unless it is half-way between two, or subnormal."""
-    product = _single(a, "f16") * _single(b, "f16")
-    total = product.astype(f8) + _single(c, "f16").astype(f8)
+    product = rounding.from_float16(a) * rounding.from_float16(b)
+    total = product.astype(f8) + rounding.from_float16(c).astype(f8)
     near = total.astype(f4)
-    bits = np.asarray(_nearest_float16(near))
+    bits = np.asarray(rounding.to_half(near, "f16"))
     words = near.view(u4)
     again = (words & u4(0x1FFF)) == u4(0x1000)
-    again |= (words & u4(0x7FFFFFFF)) - u4(1) < SUBNORMAL
+    again |= (words & u4(0x7FFFFFFF)) - u4(1) < rounding.SUBNORMAL
     if again.any():
-        bits[again] = _by_numpy(total[again])
+        bits[again] = rounding.to_half_by_numpy(total[again])
     return bits
 
 
 def _multiply_add_bfloat16(a, b, c):
     """As a float32, which decides unless it is half-way between two bfloat16: then, to odd."""
-    a, b, c = (_single(x, "bf16") for x in (a, b, c))
+    a, b, c = map(rounding.from_bfloat16, (a, b, c))
     near = (a.astype(f8) * b.astype(f8) + c.astype(f8)).astype(f4)
-    bits = np.asarray(_from_sum(near, "bf16"))
+    bits = np.asarray(rounding.to_half(near, "bf16"))
     half_way = (near.view(u4) & u4(0xFFFF)) == u4(0x8000)
     if half_way.any():
         a, b, c = (np.broadcast_to(x, near.shape)[half_way].astype(f8) for x in (a, b, c))

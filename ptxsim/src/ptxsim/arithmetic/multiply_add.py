@@ -23,6 +23,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
 from operator import is_
 
 import numpy as np
@@ -36,7 +39,10 @@ SPARE_BITS = 52 - 23  # the bits that a float64 has more than a float32
 HALF_WAY = i4(-(2**31))  # 1 followed by zeros, shifted to the top of 32 bits
 ROUNDED_UP = 1 + 2.0**-20  # more than the rounding of two float32 operations can add
 KEPT = 256  # stacks that nobody took up again
-LARGE = 1 << 18  # elements; from here on single rows are as fast, and take less memory
+LAYOUTS = 8  # of a batch that are kept: those of inner blocks, and of blocks at each edge
+BATCHES = 4  # results that are kept: they are large
+FEW, SHORT = 1 << 12, 16  # multiply-adds, and elements of a row, that are not worth a batch
+LONG = 1 << 10  # elements of a row, which stay in the cache: a longer one is several
 
 
 class Magnitudes:
@@ -162,9 +168,9 @@ class Stacks:
         same = len(kept) == len(rows) and all(map(is_, kept, rows))
         return (array, bound) if same else None
 
-    def put(self, array: np.ndarray, bound: float) -> tuple[np.ndarray, ...]:
+    def put(self, array: np.ndarray, bound: float, most: int = KEPT) -> tuple[np.ndarray, ...]:
         rows = tuple(array)
-        if len(self._stacks) >= KEPT:
+        while len(self._stacks) >= most:
             self._stacks.pop(next(iter(self._stacks)))
         self._stacks[id(rows[0])] = rows, array, bound
         return rows
@@ -192,17 +198,94 @@ def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
     if machine_code := compiled.fma_ftz(result.size):
         machine_code(shared, factors, rows, out=result)
         bound = np.nan  # nobody looked
-    elif result.size < LARGE:
-        bound = add(multiply(shared, factors), rows, (shared, factors), bound, known, result)
     else:
-        bounds = [
-            add(multiply(shared, factor), row, (shared, factor), bound, known, out)
-            for factor, row, out in zip(
-                np.broadcast_to(factors, (shape[0], *factors.shape[1:])),
-                np.broadcast_to(rows, (shape[0], *rows.shape[1:])),
-                result,
-                strict=True,
-            )
-        ]
-        bound = max(bounds)
+        bound = add(multiply(shared, factors), rows, (shared, factors), bound, known, result)
     return stacks.put(result, bound)
+
+
+# --- those that add to each other's results, in one call of machine code --------------------------
+
+
+class Batch:
+    """Sums of products. `products`: of each sum the pairs of factors, by number, in their order.
+
+    `name`: "f32", of which subnormal sums are 0, or "f16" or "bf16", two in an int32.
+    """
+
+    def __init__(self, name: str, products):
+        self.name, products = name, list(products)
+        self.pairs = np.array([pair for pairs in products for pair in pairs], i8)
+        self.starts = np.cumsum([0, *map(len, products)], dtype=i8)
+        self.layout = lru_cache(LAYOUTS)(self._layout)
+
+    def _layout(self, *shapes: tuple[int, ...]):
+        """For factors of these shapes what machine_code.batch takes, and the shape of a sum.
+
+        None if a sum has another shape, or there are too few of them, or too few side by side.
+        """
+        whole = np.broadcast_shapes(*shapes)
+        for first, end in pairwise(self.starts):
+            if np.broadcast_shapes(*(shapes[i] for i in self.pairs[first:end].flat)) != whole:
+                return None
+        padded = [(1,) * (len(whole) - len(shape)) + shape for shape in shapes]
+        # A row: the last axes, as many as all factors that differ along one of them do along all.
+        first, along = len(whole), [False] * len(shapes)
+        for axis in reversed(range(len(whole))):
+            differ = [shape[axis] > 1 for shape in padded]
+            if any(differ):
+                if any(along) and along != differ:
+                    break
+                along = differ
+            first = axis
+        length = prod(whole[first:])
+        if length < SHORT or prod(whole) * len(self.pairs) < FEW:
+            return None
+        parts = np.arange(0, length, length if length % LONG else LONG)
+        places, begin = [], 0
+        for shape, varies in zip(padded, along, strict=True):
+            numbers = begin + np.arange(prod(shape)).reshape(*shape[:first], -1)[..., 0]
+            numbers = np.broadcast_to(numbers, whole[:first]).reshape(-1)
+            places.append(np.add.outer(numbers, parts * varies).reshape(-1))
+            begin += prod(shape)
+        x, y = self.pairs.T
+        both = np.array(along)
+        pairs = np.where(both[y], (x, y), (y, x)).T.copy()
+        if not both[pairs[:, 1]].all():
+            return None
+        return np.transpose(places).copy(), both, pairs, whole
+
+
+def fma_batch(batch: Batch, factors, sums, stacks: Stacks, one_by_one):
+    """All sums of a batch. `one_by_one`(a, b, c) is what it does to each, of the same bits."""
+    rows = _in_machine_code(batch, factors, sums, stacks)
+    if rows is not None:
+        return rows
+    results = []
+    for total, (first, end) in zip(sums, pairwise(batch.starts), strict=True):
+        for x, y in batch.pairs[first:end]:
+            total = one_by_one(factors[x], factors[y], total)
+        results.append(total)
+    return results
+
+
+def _in_machine_code(batch: Batch, factors, sums, stacks: Stacks):
+    """None where machine code cannot do it: a sum on the way is NaN or subnormal, for example."""
+    machine_code = compiled.batch(batch.name)
+    layout = machine_code and batch.layout(*map(np.shape, factors))
+    if not layout:
+        return None
+    places, along, pairs, whole = layout
+    taken = stacks.take(sums)
+    rows = sums[0][None] if taken is None else taken[0]
+    if taken is None and len(sums) > 1:
+        rows = stack(len(whole), *sums)
+    if rows.shape[1:] != whole or not rows.flags.c_contiguous:
+        if np.broadcast_shapes(rows.shape[1:], whole) != whole:
+            return None
+        rows = np.ascontiguousarray(np.broadcast_to(rows, (len(rows), *whole)))
+    result = np.empty_like(rows)
+    before, after = (x.reshape(len(rows), len(places), -1) for x in (rows, result))
+    numbers = _scratch(f"factors of {batch.name}", (sum(map(np.size, factors)),), rows.dtype)
+    np.concatenate(factors, axis=None, out=numbers)
+    gives_up = machine_code(numbers, places, along, pairs, batch.starts, before, after)
+    return None if gives_up else stacks.put(result, np.nan, BATCHES)

@@ -24,6 +24,11 @@ NEXT = {"rm": -np.inf, "rp": np.inf}
 SIGN = u2(0x8000)  # of float16 and bfloat16
 NARROW_NAN = u2(0x7FFF)  # of float16 and bfloat16, as the hardware gives it
 TF32_NAN = u4(0x7FFFE000)
+FLOAT16_INFINITY = u2(0x7C00)
+SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
+SCALE = f4(2.0**112)
+SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subnormal as a float16
+LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
 
 
 def sum_to_odd(a, b):
@@ -93,7 +98,14 @@ def saturate(x):
 
 
 def from_float16(bits):
-    return np.asarray(bits).astype(u2).view(np.float16).astype(f4)
+    bits = np.asarray(bits).astype(u2)
+    if not bits.size or (bits & ~SIGN).max() >= FLOAT16_INFINITY:
+        return bits.view(np.float16).astype(f4)
+    # With its sign, exponent and mantissa where a float32 has them, it is too small by 2**112.
+    words = np.asarray(bits.view(np.int16).astype(i4))
+    words <<= i4(13)
+    words &= SPREAD
+    return words.view(f4) * SCALE
 
 
 def from_bfloat16(bits):
@@ -114,6 +126,42 @@ def to_bfloat16(x, direction: str = "rn"):
     bits = (bits >> u4(16)).astype(u2)
     infinite = np.where(np.signbit(x), u2(0xFF80), u2(0x7F80))
     return np.where(np.isnan(x), NARROW_NAN, np.where(np.isinf(x), infinite, bits))
+
+
+def to_half(value, name: str):
+    """float32 to the nearest 16-bit number, as its bits."""
+    if name == "f16":
+        return _nearest_float16(value)
+    bits = value.view(u4)
+    bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
+    wrong = np.isnan(value)
+    return np.where(wrong, NARROW_NAN, bits) if wrong.any() else bits
+
+
+def _nearest_float16(value):
+    """float32 to the nearest float16, as its bits: by integers, but for subnormals and the like."""
+    words = np.atleast_1d(value).view(i4)  # what NumPy computes of one number alone is no array
+    magnitudes = words & i4(0x7FFFFFFF)
+    # One less, and unsigned: 0 is as large as can be, and only subnormals are small.
+    special = magnitudes.view(u4) - u4(1) < SUBNORMAL - u4(1)
+    special |= magnitudes >= LEAST_TOO_LARGE
+    last = magnitudes >> i4(13)
+    last &= i4(1)
+    magnitudes += last
+    magnitudes -= i4((112 << 23) - 0xFFF)
+    np.maximum(magnitudes, i4(0), out=magnitudes)  # what was 0
+    magnitudes >>= i4(13)
+    signs = words >> i4(16)
+    signs &= i4(0x8000)
+    signs |= magnitudes
+    bits = signs.astype(u2)
+    if special.any():
+        bits[special] = to_half_by_numpy(np.atleast_1d(value)[special])
+    return bits.reshape(np.shape(value))
+
+
+def to_half_by_numpy(value):
+    return np.where(np.isnan(value), NARROW_NAN, value.astype(np.float16).view(u2))
 
 
 def round_bits(bits, drop: int, direction: str):
@@ -210,6 +258,8 @@ TO_BITS = {"f16": to_float16, "bf16": to_bfloat16}
 
 def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
     """Any number to `to`; `mode`: a direction, or one of WHOLE first; `limit`: "sat" or "relu"."""
+    if to in TO_BITS and x.dtype == f4 and mode == "rn" and not limit:
+        return to_half(x, to)
     exact = integer_to_odd(x) if x.dtype.kind in "iu" else x.astype(f8)
     if mode in WHOLE:
         exact, mode = WHOLE[mode](exact), "rn"
@@ -250,7 +300,7 @@ def _integer_to_double(x, mode: str):
 
 def pair_of_halves(high, low, name: str, mode: str, limit: str | None):
     """Two float32 as two narrow floats (uint32)."""
-    high, low = (_narrow(x.astype(f8), name, mode, limit).astype(u4) for x in (high, low))
+    high, low = (to_float(x, name, mode, limit, False).astype(u4) for x in (high, low))
     return low | high << u4(16)
 
 

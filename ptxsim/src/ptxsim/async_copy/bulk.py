@@ -21,8 +21,9 @@ from functools import partial
 
 import numpy as np
 
+from ptxsim.architectures import base
 from ptxsim.async_copy import counted, map_bytes
-from ptxsim.async_copy.tensor_map import MOVED, UNIT
+from ptxsim.async_copy.tensor_map import MOVED, PACKED, UNIT
 from ptxsim.memory import atomics, global_memory
 from ptxsim.ptx import Unknown
 from ptxsim.threads import clusters
@@ -268,7 +269,7 @@ class BulkCopies:
         return self.lanes.shared.buffer.view(dtype)[places // dtype.itemsize]
 
     def _look_for_unwritten(self, index, used, corners, mask) -> None:
-        wrong = used.unwritten.read(corners).view(np.uint8).any(axis=1)
+        wrong = used.unwritten.read_packed(corners).view(np.uint8).any(axis=1)
         if wrong.any():
             corner = tuple(corners[wrong.argmax()].tolist())
             what = f"the box at {corner} of {used.name} has elements that were never written"
@@ -321,6 +322,10 @@ class BulkStores:
             here = aligned_box(lanes, index, used, source, coordinates, here)
             here = self._not_negative(index, used, coordinates, here)
             here = inside_shared(lanes, index, source, used.map.shared_bytes, here, "read")
+            if used.map.element == "b4x16_p64":
+                what = f"the elements of {used.name}, b4x16_p64, can be loaded and not be stored"
+                lanes.find("wrong tensor map", index, what, here)
+                continue
             corners = corners_of(lanes, coordinates, here)
             change = self._change_of(index, how, used, here) if how else None
             if how and change is None:
@@ -504,6 +509,9 @@ def maps_at(lanes, index: int, address, axes: int, mask):
         if len(used.map.box) != axes:
             what = f"a copy of {axes}d, and the tensor map {used.name} has {len(used.map.box)} axes"
             lanes.find("wrong tensor map", index, what, here)
+        elif used.map.element in PACKED and base(lanes.launch.arch) == "sm_90":
+            what = f"the elements of {used.name} are {used.map.element}, which sm_90 does not have"
+            lanes.find("wrong tensor map", index, what, here)
         else:
             maps.append((used, here, place))
     return maps
@@ -536,10 +544,12 @@ def aligned_box(lanes, index: int, used, place, coordinates, mask) -> np.ndarray
     what = f"a box at byte {{}} of shared memory, which is no multiple of {BOX_ALIGNMENT}"
     wrong = (place % BOX_ALIGNMENT != 0) & mask
     mask = without(lanes, index, "misaligned bulk copy", what, place, wrong, mask)
-    begin = coordinates[0] * np.int64(used.map.array.itemsize)
-    what = f"a box that begins at byte {{}} of a row of {used.name}, which is no multiple of {UNIT}"
-    wrong = (begin % UNIT != 0) & mask
-    return without(lanes, index, "misaligned bulk copy", what, begin, wrong, mask)
+    step = used.map.coordinate_step
+    what = (
+        f"a box that begins at element {{}} of a row of {used.name}, which is no multiple of {step}"
+    )
+    wrong = (coordinates[0] % step != 0) & mask
+    return without(lanes, index, "misaligned bulk copy", what, coordinates[0], wrong, mask)
 
 
 def aligned_stretch(lanes, index: int, addresses, size: int, mask) -> np.ndarray:

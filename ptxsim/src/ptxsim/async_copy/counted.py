@@ -140,9 +140,9 @@ def _pieces(used, corners, most: int | None):
     array, from the row's begin, whether the row is in the array), each (n,).
     """
     array, size = used.array, used.array.itemsize
-    row = used.box[-1] * size
+    row = used.columns(used.box[-1]) * size
     width = -(-array.shape[-1] * size // 16) * 16
-    column = corners[:, -1].astype(np.int64) * size
+    column = used.columns(corners[:, -1].astype(np.int64)) * size
     for outer in product(*(range(n) for n in used.box[:-1])):
         index = corners[:, :-1] + np.array(outer, np.int64).reshape(1, -1)
         in_rows = ((index >= 0) & (index < array.shape[:-1])).all(axis=1)

@@ -7,6 +7,7 @@ when a copy uses it; its address says which array of global memory it is of.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,8 +60,9 @@ FIELDS = {
         ((Part(13, 24, 8),), *((Part(14, 8 * i, 8),) for i in AXES[:-1])), less=1
     ),
 }  # fmt: skip
-# elemtype -> what stands there: the rounded types are float32 with a bit of their own.
-STANDS_FOR = {11: 7 | 16, 12: 8 | 16}
+# elemtype -> what stands there: the rounded types are float32 with a bit of their own. Those of 4
+# and 6 bits are as ptxas 13.0 writes them for sm_100a.
+STANDS_FOR = {11: 7 | 16, 12: 8 | 16, 13: 11, 14: 12, 15: 13}
 MODES = tuple(tensor_map.SWIZZLES)
 FILLS = ("zero", "nan")
 
@@ -83,8 +85,9 @@ def encode(map: TensorMap, address: int) -> bytes:
     put("elemtype", ELEMENTS[map.element][0])
     put("swizzle_mode", MODES.index(map.swizzle))
     put("fill_mode", FILLS.index(map.fill))
+    shape = (*array.shape[:-1], array.shape[-1] * map.box[-1] // map.landing[-1])
     for ordinal, (dim, box, step) in enumerate(
-        zip(array.shape[::-1], map.box[::-1], map.element_strides[::-1], strict=True)
+        zip(shape[::-1], map.box[::-1], map.element_strides[::-1], strict=True)
     ):
         put("global_dim", dim, ordinal)
         put("box_dim", box, ordinal)
@@ -95,7 +98,19 @@ def encode(map: TensorMap, address: int) -> bytes:
 
 
 def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
-    """The map of these bytes. Raises ValueError, or LaunchError for what only a GPU can use."""
+    """The map of these bytes. Raises as `decoded` does."""
+    begin = int.from_bytes(data[:8], "little")
+    made = decoded(data, name, lambda *array: seen_at(memory, *array)[0])
+    buffer = memory.buffer_at(begin)
+    assert buffer is not None
+    return MapInUse(name, made, buffer, begin, data)
+
+
+def decoded(data: bytes, name: str, array_at: Callable[..., np.ndarray]) -> TensorMap:
+    """The map of these bytes. `array_at`: gives the array of (address, shape, dtype, strides).
+
+    Raises ValueError, or LaunchError for what only a GPU can use.
+    """
     words = np.frombuffer(data, WORD)
 
     def get(field: str, ordinal: int = 0) -> int:
@@ -117,13 +132,12 @@ def decode(data: bytes, memory: GlobalMemory, name: str) -> MapInUse:
     )
     outer = [get("global_stride", i) for i in range(axes - 1)]
     strides = (*outer[::-1], dtype.itemsize)
-    begin = get("global_address")
-    array, buffer = seen_at(memory, begin, shape, dtype, strides)
-    made = TensorMap(
-        array, box, swizzle=MODES[get("swizzle_mode")], fill=FILLS[get("fill_mode")],
-        element=element, element_strides=(*steps[:-1], 1),
+    columns = shape[-1] * tensor_map.bytes_of_16(element) // (16 * dtype.itemsize)
+    return TensorMap(
+        array_at(get("global_address"), (*shape[:-1], columns), dtype, strides), box,
+        swizzle=MODES[get("swizzle_mode")], fill=FILLS[get("fill_mode")], element=element,
+        element_strides=(*steps[:-1], 1),
     )  # fmt: skip
-    return MapInUse(name, made, buffer, begin, data)
 
 
 def seen_at(memory: GlobalMemory, begin: int, shape, dtype, strides) -> tuple[np.ndarray, Buffer]:
@@ -188,9 +202,9 @@ def replace(lanes, index: int, space: str, address, field: str, ordinal: int, va
     address, value = np.asarray(address), np.asarray(value).astype(np.int64)
     parts = FIELDS[field].parts[ordinal]
     if field == "elemtype":
-        if int(value) not in STANDS_FOR:
-            parts = parts[:1]  # the bit of the rounded types stays as it is
         value = np.int64(standing(field, int(value)))
+        if value < 16:
+            parts = parts[:1]  # the bit of the rounded types stays as it is
     else:
         value = value - np.int64(FIELDS[field].less)
     words: dict[int, list[Part]] = {}

@@ -8,6 +8,11 @@ The box lies in shared memory row by row (a row is along the last axis), without
 row takes as many bytes as the swizzle's name says. The swizzle exchanges units of 16 bytes: it
 works on the bits of the address itself, so that it does not depend on where the box begins. A load
 fills single elements outside the array; a store writes whole units, also where a row ends in one.
+
+Elements of 4 and 6 bits follow the manuals alone (CUDA 13.0, "cuTensorMapEncodeTiled"; PTX ISA,
+"Sub-byte types" and "Restrictions on tensor copy instructions"): 16 of them are 8 or 12 bytes in
+global memory, and as many or a unit in shared memory. That an mbarrier is told of their bytes
+without the padding is what CUTLASS and DeepGEMM expect.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.memory.global_memory import Buffer, GlobalMemory
+from ptxsim.memory.global_memory import Buffer, GlobalMemory, poison
 
 UNIT = 16  # bytes: a swizzle moves as many at a time, and strides are multiples of it
 MOVED = np.dtype("c16")  # NumPy has no wider integer; complex numbers move as they are
@@ -33,7 +38,11 @@ ELEMENTS = {
     "uint64": (4, "uint64"), "int64": (5, "int64"), "float16": (6, "float16"),
     "float32": (7, "float32"), "float32_ftz": (8, "float32"), "float64": (9, "float64"),
     "bfloat16": (10, "uint16"), "tf32": (11, "float32"), "tf32_ftz": (12, "float32"),
+    "b4x16": (13, "uint8"), "b4x16_p64": (14, "uint8"), "b6x16_p32": (15, "uint8"),
 }  # fmt: skip
+PACKED = {"b4x16": 8, "b4x16_p64": 8, "b6x16_p32": 12}  # bytes of 16 elements in global memory
+PADDED = ("b4x16_p64", "b6x16_p32")  # to a unit of shared memory
+PADDED_ROW, PADDED_ALIGNMENT = 128, 32  # elements of a box; bytes, of the array and its strides
 # Types of ml_dtypes that are no names here; those of one byte are moved as uint8.
 BFLOAT16, FLOAT8 = "bfloat16", "float8"
 ROUNDED = ("tf32", "tf32_ftz")  # by loads; a store moves them as they are
@@ -48,6 +57,11 @@ MOST_BYTES = 227 * 1024  # of a box: the shared memory of a block
 PIECE = 1 << 20  # elements that are looked up together
 
 
+def bytes_of_16(element: str) -> int:
+    """Of 16 elements, one of ELEMENTS, in global memory."""
+    return PACKED.get(element, 16 * np.dtype(ELEMENTS[element][1]).itemsize)
+
+
 @dataclass(frozen=True, eq=False)
 class TensorMap:
     """A box of `array`, for a parameter `const __grid_constant__` of 128 bytes, aligned to 64.
@@ -58,12 +72,17 @@ class TensorMap:
     in the kernel, have the reverse order, last axis first. `swizzle`: "none", "32B", "64B" or
     "128B". `fill`: what is loaded from outside the array, "zero", or for floats "nan". `element`:
     what the elements are, where that is not the array's type: one of ELEMENTS, such as "bfloat16"
-    for uint16. `element_strides`: of each axis, in its order, every how many elements are taken of
-    the box; 1 along the last one.
+    for uint16. Those of 4 and 6 bits have PTX's names: "b4x16", "b4x16_p64" and "b6x16_p32" are
+    CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B, 16U4_ALIGN16B and 16U6_ALIGN16B; `array` is uint8, packed
+    along the last axis with the first element in the low bits, and `box` and the kernel's
+    coordinates count elements. `element_strides`: of each axis, in its order, every how many
+    elements are taken of the box; 1 along the last one.
 
     Raises ValueError, with cuTensorMapEncodeTiled's rules: the array begins at a multiple of 16
     bytes, and so do its rows; a box has 1 to 256 elements along each axis, along the last one a
     multiple of 16 bytes, no more of them than the swizzle's name says; it fits into shared memory.
+    Of padded elements, the array and its strides are multiples of 32 bytes, its last axis is a
+    multiple of 128 elements, and a box has 128; the swizzle is "none" or "128B".
     """
 
     array: np.ndarray
@@ -77,37 +96,52 @@ class TensorMap:
         object.__setattr__(self, "box", tuple(int(n) for n in self.box))
         array, element = _with_own_type(self.array)
         object.__setattr__(self, "array", array)
-        _check_array(self.array)
         object.__setattr__(self, "element", self.element or element)
+        _check_array(self.array, PADDED_ALIGNMENT if self.is_padded else UNIT)
         steps = tuple(int(n) for n in self.element_strides) or (1,) * self.array.ndim
         object.__setattr__(self, "element_strides", steps)
         _check_element(self.array, self.element)
-        _check_box(self.array, self.box)
+        _check_box(self)
         _check_steps(self.box, steps)
+        if self.is_padded:
+            _check_padded(self)
         if self.swizzle not in SWIZZLES:
             raise ValueError(
                 f"swizzle is {self.swizzle!r}, it must be one of {', '.join(SWIZZLES)}"
             )
         width, _ = SWIZZLES[self.swizzle]
-        row = self.box[-1] * self.array.itemsize
-        if width and row > width:
+        if width and self._row > width:
             raise ValueError(
-                f"the box has {row} bytes along its last axis; swizzle {self.swizzle} allows "
-                f"{width} at most, {width // self.array.itemsize} elements of {self.array.dtype}"
+                f"the box has {self._row} bytes along its last axis; swizzle {self.swizzle} allows "
+                f"{width} at most, {self.box[-1] * width // self._row} elements of {self.element}"
             )
         if self.fill not in ("zero", "nan"):
             raise ValueError(f"fill is {self.fill!r}, it must be zero or nan")
         if self.fill == "nan" and "float" not in self.element and "tf32" not in self.element:
             raise ValueError(f"fill is nan and the array {self.array.dtype}: only floats have NaN")
 
+    @property
+    def is_padded(self) -> bool:
+        return self.element in PADDED
+
+    @property
+    def coordinate_step(self) -> int:
+        """The first coordinate of a copy, that of the last axis, is a multiple of it."""
+        return PADDED_ROW if self.is_padded else 16 * UNIT // bytes_of_16(self.element)
+
+    def columns(self, elements: Any) -> Any:
+        """How many of the array's elements are so many of the map's, along the last axis."""
+        return elements * bytes_of_16(self.element) // (16 * self.array.itemsize)
+
     @cached_property
     def landing(self) -> tuple[int, ...]:
-        """Elements along each axis that a copy brings or takes."""
-        return tuple(-(-n // step) for n, step in zip(self.box, self.element_strides, strict=True))
+        """Elements of the array along each axis that a copy brings or takes."""
+        box = (*self.box[:-1], self.columns(self.box[-1]))
+        return tuple(-(-n // step) for n, step in zip(box, self.element_strides, strict=True))
 
     @property
     def bytes(self) -> int:
-        """Of the box; each load completes as many, also where parts of it are outside."""
+        """Of the box, without padding; each load completes as many, also where it is outside."""
         return prod(self.landing) * self.array.itemsize
 
     @property
@@ -122,21 +156,38 @@ class TensorMap:
         return self.array.__array_interface__["data"][0] - owner
 
     @property
+    def _row(self) -> int:
+        """Bytes of a row of the box in shared memory."""
+        return self.box[-1] * (16 if self.is_padded else bytes_of_16(self.element)) // 16
+
+    @property
     def _pitch(self) -> int:
-        row = self.box[-1] * self.array.itemsize
         width, _ = SWIZZLES[self.swizzle]
-        return width or row
+        return width or self._row
 
     def places(self, begin: np.ndarray) -> np.ndarray:
         """(n, units): where each unit of a box goes that begins at byte `begin` (n,)."""
         rows = np.arange(0, self.shared_bytes, self._pitch)[:, None]
-        units = np.arange(0, self.box[-1] * self.array.itemsize, UNIT)
+        units = np.arange(0, self._row, UNIT)
         straight = begin[:, None] + (rows + units).reshape(-1)
         _, bits = SWIZZLES[self.swizzle]
         return straight ^ ((straight >> 3) & bits)
 
     def read(self, corners: np.ndarray) -> np.ndarray:
-        """Boxes as units of 16 bytes (n, units). `corners`: int64 (n, axes), as in the array."""
+        """Boxes as units of 16 bytes (n, units). `corners`: int64 (n, axes), as in the array.
+
+        What pads elements of 4 or 6 bits is undefined: here it is poison.
+        """
+        boxes = self.read_packed(corners)
+        if not self.is_padded:
+            return boxes
+        packed, count = PACKED[self.element], self.shared_bytes // UNIT
+        units = np.full((len(corners), count, UNIT), poison(np.dtype("u1")))
+        units[..., :packed] = boxes.view(np.uint8).reshape(len(corners), count, packed)
+        return units.reshape(len(corners), -1).view(MOVED)
+
+    def read_packed(self, corners: np.ndarray) -> np.ndarray:
+        """As `read`, without padding."""
         boxes = np.empty((len(corners), self.bytes // UNIT), MOVED)
         for rows, elements, where, inside in self._pieces(corners, self._elements):
             size = elements.shape
@@ -149,6 +200,10 @@ class TensorMap:
         return boxes
 
     def write(self, corners: np.ndarray, units: np.ndarray) -> None:
+        if self.is_padded:  # 6 bits in each byte: .b6p2x16 (".b4x16_p64" cannot be stored)
+            bits = np.unpackbits(units.view(np.uint8)[..., None], axis=-1, bitorder="little")
+            packed = np.packbits(bits[..., :6].reshape(len(units), -1), axis=1, bitorder="little")
+            units = packed.view(MOVED)
         for rows, elements, where, inside in self._pieces(corners, self._whole_units):
             *where, inside = np.broadcast_arrays(*where, inside)
             given = np.ascontiguousarray(units[rows]).view(elements.dtype).reshape(inside.shape)
@@ -187,9 +242,11 @@ class TensorMap:
     def _pieces(self, corners: np.ndarray, elements: np.ndarray) -> Iterator[tuple]:
         """Of some boxes: which, the elements or whole units, their indices, who is inside."""
         box, per_unit = self.landing, UNIT // self.array.itemsize
+        columns = self.columns(corners[:, -1:])
         if elements.shape[-1] % per_unit == 0:
             elements, box = elements.view(MOVED), (*box[:-1], box[-1] // per_unit)
-            corners = np.concatenate([corners[:, :-1], corners[:, -1:] // per_unit], axis=1)
+            columns = columns // per_unit
+        corners = np.concatenate([corners[:, :-1], columns], axis=1)
         step = max(1, PIECE // prod(box))
         for start in range(0, len(corners), step):
             rows = slice(start, start + step)
@@ -234,7 +291,8 @@ class MapInUse:
             array, flags = self.map.array, memory.unwritten[self.buffer.base].view("u1")
             flags = np.ndarray(array.shape, f"u{array.itemsize}", flags,
                                self.begin - self.buffer.base, array.strides)  # fmt: skip
-            self.unwritten = replace(self.map, array=flags, element="", fill="zero")
+            element = self.map.element if self.map.element in PACKED else ""
+            self.unwritten = replace(self.map, array=flags, element=element, fill="zero")
 
     def store(self, corners: np.ndarray, units: np.ndarray, reduction: tuple | None = None) -> None:
         self.buffer.written = True
@@ -287,7 +345,7 @@ def _with_own_type(array: np.ndarray) -> tuple[np.ndarray, str]:
     return array, name
 
 
-def _check_array(array: np.ndarray) -> None:
+def _check_array(array: np.ndarray, alignment: int) -> None:
     if not array.dtype.isnative:
         raise ValueError(
             f"the array is of {array.dtype.str}, whose bytes are in the order of another machine: "
@@ -310,18 +368,33 @@ def _check_array(array: np.ndarray) -> None:
             f"apart, they must be {array.itemsize}; pass np.ascontiguousarray(array)"
         )
     for axis, stride in enumerate(array.strides[:-1]):
-        if stride % UNIT or not 0 < stride < MOST_STRIDE:
+        if stride % alignment or not 0 < stride < MOST_STRIDE:
             raise ValueError(
                 f"the array's stride along axis {axis} is {stride} bytes, it must be a positive "
-                f"multiple of {UNIT} below 2**40: pad the last axis, {array.shape[-1]} elements, "
-                f"to a multiple of {UNIT // array.itemsize}"
+                f"multiple of {alignment} below 2**40: pad the last axis, {array.shape[-1]} "
+                f"elements, to a multiple of {alignment // array.itemsize}"
             )
     owner = _owner(array)
     begin = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
-    if begin % UNIT:
+    if begin % alignment:
         raise ValueError(
-            f"the array begins {begin} bytes into its memory, it must be a multiple of {UNIT}"
+            f"the array begins {begin} bytes into its memory, it must be a multiple of {alignment}"
         )
+
+
+def _check_padded(padded: TensorMap) -> None:
+    """As cuTensorMapEncodeTiled does for 16U4_ALIGN16B and 16U6_ALIGN16B."""
+    length, row, box = padded.array.shape[-1], padded.columns(PADDED_ROW), padded.box[-1]
+    for wrong, what in (
+        (length % row, f"the array has {length} bytes along its last axis, it must be a multiple "
+                       f"of {row}, {PADDED_ROW} elements"),
+        (box != PADDED_ROW, f"the box has {box} elements along its last axis, it must be "
+                            f"{PADDED_ROW}"),
+        (padded.swizzle not in ("none", "128B"), f"swizzle is {padded.swizzle!r}, it must be none "
+                                                 "or 128B"),
+    ):  # fmt: skip
+        if wrong:
+            raise ValueError(f"of elements {padded.element}, {what}")
 
 
 def _check_element(array: np.ndarray, element: str) -> None:
@@ -341,7 +414,8 @@ def _check_steps(box: Sequence[int], steps: Sequence[int]) -> None:
         raise ValueError(f"element_strides are {steps}: along the last axis the GPU takes all")
 
 
-def _check_box(array: np.ndarray, box: Sequence[int]) -> None:
+def _check_box(map: TensorMap) -> None:
+    array, box, row = map.array, map.box, map._row
     if len(box) != array.ndim:
         raise ValueError(f"the box {box} has {len(box)} axes, the array has {array.ndim}")
     for axis, length in enumerate(box):
@@ -350,14 +424,13 @@ def _check_box(array: np.ndarray, box: Sequence[int]) -> None:
                 f"the box {box} has {length} elements along axis {axis}, it must be 1 to "
                 f"{MOST_OF_BOX}"
             )
-    row = box[-1] * array.itemsize
-    if prod(box) * array.itemsize > MOST_BYTES:
+    if prod(box[:-1]) * row > MOST_BYTES:
         raise ValueError(
-            f"the box {box} has {prod(box) * array.itemsize} bytes, and a block {MOST_BYTES} of "
+            f"the box {box} has {prod(box[:-1]) * row} bytes, and a block {MOST_BYTES} of "
             "shared memory at most"
         )
     if row % UNIT:
         raise ValueError(
             f"the box {box} has {row} bytes along its last axis, it must be a multiple of {UNIT}: "
-            f"of {UNIT // array.itemsize} elements of {array.dtype}"
+            f"of {map.coordinate_step} elements of {map.element}"
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import ceil
 
+import numpy as np
+
 from ptxsim import system_calls
 from ptxsim.async_copy import map_bytes
 from ptxsim.checks.program import is_fence
@@ -219,6 +221,14 @@ def op_call(w, instruction, *operands):
         message, file, line, name, _ = operands
         given = *w.values((message, file, name), SIGNED[8]), w.value(line, SIGNED[4])
         w.lines.append(w.call(system_calls.fail, instruction, *given))
+    elif instruction.parts[1] == "pointer":
+        target, pointer, *functions = operands
+        addresses = (
+            w.constant(np.array([function.value for function in each.items], np.int64))
+            for each in functions
+        )
+        given = w.value(pointer, SIGNED[8]), *addresses
+        w.assign(target, w.call(system_calls.check_pointer, instruction, *given), BOOL, instruction)
     else:
         raise Unknown
 
