@@ -110,7 +110,7 @@ def test_products_of_any_heights_are_right_and_no_other_rows_are_written(heights
     assert not findings and all_right(given, places)
 
 
-@pytest.mark.parametrize("at", [0, 2, 3, 4, 6])
+@pytest.mark.parametrize("at", [0, 2, 3, 5])
 def test_each_product_has_the_bits_that_19_blocks_gives_it(at):
     kernel = kernel_of(4, rung=GROUPED_FP8, **GROUPED_FP8.families[at])
     given, findings, places = run(kernel, [70, 0, 3], 200, 144)
