@@ -38,13 +38,13 @@ __device__ __forceinline__ void wgmma_of_width(float (&accumulators)[COUNT], Des
     else wgmma(accumulators, a, b, accumulate);
 }
 
-// Lower halves of the descriptors of a wave's rows of A, and of B; the upper ones are the same for all.
+// Lower halves of the descriptors of a wave's rows of A, and of B. All have the same upper halves.
 struct Operands {
     unsigned a, b;
 };
 
-// Of a warpgroup's first wave, in the first stage. From there on, others are as many units of 16 bytes
-// further as their addresses. `stages`: the address of the first stage.
+// Of a warpgroup's first wave, in the first stage. Other waves and stages are as many units of 16
+// bytes further on as their addresses. `stages`: the address of the first stage.
 __device__ __forceinline__ Operands first_operands(unsigned stages, int warpgroup)
 {
     const unsigned a = stages + warpgroup * WAVES * SQUARE_BYTES, b = stages + BM * ROW_BYTES;
