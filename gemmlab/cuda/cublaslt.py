@@ -270,11 +270,11 @@ class ScaledProduct(Product):
     ) -> None:  # fmt: skip
         import cupy
 
-        if scales in IN_TILES and int(cupy.cuda.Device().compute_capability) < TILES_FROM:
-            has = int(cupy.cuda.Device().compute_capability) / 10
+        capability = int(cupy.cuda.Device().compute_capability)
+        if scales in IN_TILES and capability < TILES_FROM:
             raise NoAlgorithm(
                 f"cuBLASLt multiplies {scales} on GPUs of compute capability {TILES_FROM / 10} or "
-                f"more; this one has {has}."
+                f"more; this one has {capability / 10}."
             )
         super().__init__(cublas, (m, n, k), types, " ".join((*types, scales)), b_transposed=True)
         self._scales = scales

@@ -104,9 +104,8 @@ def speed_against_error() -> Picture:
         f"{of[SUMMIT][1]:.2f}; 23_emulated_fp32, by tensor cores, {both.format(*of['BF16×6'])} "
         f"(BF16×6), and {both.format(*of['FP16×3'])} (FP16×3). Marker: normal data; 4096³, in turn "
         "with cuBLAS. Lines: six kinds of data; 8192³ too, rested, sustained, each alone. "
-        "Error: "
-        f"the largest of an element of C at K = {DEPTH}, of |A| |B|, computed with the bits of an "
-        "H200; SGEMM and 22 add one FMA after the other."
+        f"Error: the largest of an element of C at K = {DEPTH}, of |A| |B|, computed with the bits "
+        "of an H200; SGEMM and 22 add one FMA after the other."
     )
     fig = page(title, 1.3 * HEIGHT + 0.75, caption, style.provenance(speeds))
     ax = fig.add_axes_at(LEFT, fig.top + 0.1, WIDTH - LEFT - MARGIN, 1.3 * HEIGHT, gid="ways")

@@ -9,8 +9,7 @@ from gemmlab.lessons.emulated_fp32.measure import ALONE, PAIRS, POWER, SPEEDS, S
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, sm_count
 from gemmlab.records import best_by_shape
 from gemmlab.records.ablations import HUGE
-from gemmlab.records.best_by_shape import IN_TURN
-from gemmlab.records.roofs import LOADS
+from gemmlab.records.best_by_shape import IN_TURN, SUSTAINED
 
 EVERY = 25  # of the numbers from 1 to 2, how many there are to one that is split
 
@@ -59,8 +58,6 @@ def _values(X: np.ndarray, way: int) -> list[np.ndarray]:
 
 # ---- speed ---------------------------------------------------------------------------------------
 
-SUSTAINED = list(LOADS)[-1]
-
 
 def speeds() -> pandas.DataFrame:
     """Recorded rows of 22 and of each way at squares of PAIRS, splitting included.
@@ -72,9 +69,8 @@ def speeds() -> pandas.DataFrame:
     fma = best_by_shape.tuned(SUMMIT).query("m == n == k and m in @PAIRS").assign(step=SUMMIT)
     alone = POWER.read()
     theirs = alone[alone["step"] == SGEMM].set_index("load")["tflops"]
-    alone["pct_cublas"] = 100 * alone["tflops"] / alone["load"].map(theirs)
-    alone["way"] = ALONE + alone["load"]
-    ours = alone[alone["step"] != SGEMM]
+    shares = 100 * alone["tflops"] / alone["load"].map(theirs)
+    ours = alone.assign(pct_cublas=shares, way=ALONE + alone["load"])[alone["step"] != SGEMM]
     rows = pandas.concat([fma, SPEEDS.read(), ours], ignore_index=True)
     return rows.assign(times=rows["pct_cublas"] / 100)
 
@@ -101,7 +97,7 @@ def both_ways() -> pandas.DataFrame:
     per_cycle = alone["tflops"] * products / alone["sm_clock_mhz"] * 1e6
     of_full = 100 * per_cycle / (sm_count() * TENSOR_FLOP_PER_CYCLE)
     relative = wrong.div(wrong[SUMMIT], axis=0).map("{:.2f}".format)
-    columns = {"TFLOP/s at 8192³": rows["tflops"][HUGE[0], IN_TURN].map("{:.1f}".format)}
+    columns = {f"TFLOP/s at {HUGE[0]}³": rows["tflops"][HUGE[0], IN_TURN].map("{:.1f}".format)}
     for m in PAIRS:
         columns[f"× cuBLAS at {m}³"] = rows["times"][m, IN_TURN].map("{:.2f}".format)
     columns["alone"] = rows["times"][HUGE[0], ALONE + SUSTAINED].map("{:.2f}".format)
