@@ -1,21 +1,20 @@
 // 19  FP8 with scales of blocks
 // Idea:    scales of blocks have to be applied after every 128 of K, and that is much work beside
-//          the tensor cores'. Here tiles are large and clusters share their rows, so that little is
-//          loaded for each product; an idle warp of the producer loads the scales, and multiplies
-//          them; and each warp stores its rows of a tile by TMA while the first products of the
-//          next tile are under way.
+//          the tensor cores'. Here three warpgroups take turns: while one promotes its sums, the
+//          tensor cores multiply for the others. An idle warp of the producer copies the scales to
+//          each stage, and each warp stores its rows of a tile by TMA while the first products of
+//          the next tile are under way.
 // Before:  19_fp8.cu takes all kinds of scales. Its consumers load them, and have two sets of
-//          accumulators for 64 rows. So it is here, too, up to tiles of 128×128. In a larger one,
-//          two waves of 64 rows take turns in one set, and while a warpgroup promotes, the tensor
-//          cores multiply for the other.
+//          accumulators for 64 rows. So it is here, too, in tiles of up to 128 rows: there are
+//          fewer warpgroups to take turns.
 // Launch:  block (THREADS), grid: whole clusters, at most a block for each SM, or, where a cluster
 //          splits K, a cluster for each tile; dynamic shared memory: a Shared. A box of the tensor
 //          maps has 128 bytes of each row, swizzled: BM rows of A and BN of B, of what a cluster
 //          shares its CLUSTER-th part; 16 rows of C.
 // Takes:   any M, N, K whose rows begin at multiples of 16 bytes, K > 0; A (M×K) and B (N×K), both
-//          along K, of 8-bit floats as DTYPE says; scales in float32, one for each 1×128 of A and
-//          each 128×128 of B. C in bfloat16, or float32 by OUT32. C = alpha * (scaled A) @ (scaled
-//          B).T + beta * C, rounded once, at the end. For sm_90a alone.
+//          along K, of 8-bit floats as DTYPE says; scales in float32, one for each 1×128 of A, as
+//          ceil(K / 128) × M, and each 128×128 of B. C in bfloat16, or float32 by OUT32. C = alpha
+//          * (scaled A) @ (scaled B).T + beta * C, rounded once, at the end. For sm_90a alone.
 
 #include "blocks_settings.cuh"
 #include "blocks_scales.cuh"
@@ -116,7 +115,7 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
         for (int s = 0; s < STAGES; ++s) {
-            mbarrier_init(full + MBARRIER_BYTES * s, 1 + SCALE_WARPS);         // and the bytes
+            mbarrier_init(full + MBARRIER_BYTES * s, FILLS);
             mbarrier_init(empty + MBARRIER_BYTES * s, RELEASES);
         }
         mbarrier_fence_init();
@@ -146,11 +145,8 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         } else if (thread >= FIRST_SCALE_THREAD) {
             for (int number = blockIdx.x / CLUSTER; number < tiles(); number += clusters) {
                 const TileStart tile = tile_start(number);
-                const ScalesOfTile scales{scale_a, scale_b, tile.m, tile.n, M, N, k_tiles};
-                if (k_tiles % SCALES_AT_ONCE == 0)
-                    store_scales<SCALES_AT_ONCE>(shared.scales, scales, first, end, full, empty,
-                                                 state);
-                else store_scales<1>(shared.scales, scales, first, end, full, empty, state);
+                const ScalesOfTile scales{scale_a, scale_b, tile.m, tile.n, M, N, k_tiles, M};
+                copy_scales(shared_address(shared.scales), scales, first, end, full, empty, state);
             }
         }
 #if SPLITS_K
@@ -162,15 +158,15 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
         allocate_registers();
         // Otherwise the compiler finds out in each turn where shared memory begins.
         const unsigned base = __shfl_sync(~0u, shared_address(memory), 0);
-        Totals totals;
+        float totals[ACCUMULATORS];
         int number = blockIdx.x / CLUSTER;
         TileStart tile = {};
-        // A wave of the tile that was multiplied last.
-        [[maybe_unused]] const auto store_wave = [&](int wave) {
+        // Of the tile that was multiplied last.
+        [[maybe_unused]] const auto store_totals = [&] {
 #if !SPLITS_K
-            const int m = tile.m + (warpgroup * WAVES + wave) * WARPGROUP_ROWS;
-            apply_alpha_beta(totals[wave], C, m, tile.n, M, N, alpha, beta);
-            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], map_c, C,
+            const int m = tile.m + warpgroup * WARPGROUP_ROWS;
+            apply_alpha_beta(totals, C, m, tile.n, M, N, alpha, beta);
+            store_rows_of_warp(totals, shared.store_buffers[threadIdx.x / 32], map_c, C,
                                m + thread / 32 * WARP_ROWS, tile.n, WARP_ROWS, N);
 #endif
         };
@@ -179,23 +175,22 @@ fp8_blocks(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                           base + offset_of(shared.scales, memory),
                           base + offset_of(shared.full, memory),
                           base + offset_of(shared.empty, memory), state, end - first, warpgroup,
-                          [&](int wave) {
-                              if (number >= clusters) store_wave(wave);
-                              if (wave == WAVES - 1) tile = tile_start(number);
+                          [&] {
+                              if (number >= clusters) store_totals();
+                              tile = tile_start(number);
                           });
 #if SPLITS_K
         // Once: there is a cluster for each tile.
-        send_totals(totals[0], shared.received, rank, warpgroup);
+        send_totals(totals, shared.received, rank, warpgroup);
         cluster_arrive();
         cluster_wait();
         float sums[SHARE_OF_TOTALS];
-        add_totals(sums, totals[0], shared.received, rank, warpgroup);
+        add_totals(sums, totals, shared.received, rank, warpgroup);
         const int m = tile.m + warpgroup * WARPGROUP_ROWS, n = tile.n + rank * (BN / CLUSTER);
         apply_alpha_beta(sums, C, m, n, M, N, alpha, beta);
         store_share(sums, C, m, n, M, N);
 #else
-        #pragma unroll
-        for (int wave = 0; wave < WAVES; ++wave) store_wave(wave);
+        store_totals();
         if (thread % 32 == 0) tma_store_wait();  // the block's shared memory must last that long
 #endif
     }

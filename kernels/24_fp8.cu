@@ -9,7 +9,8 @@
 //          and at last where they end. With MASKED=1 A is products × capacity × K, and `rows` says
 //          how many each uses. C is like A, × N, in bfloat16; rows that no product uses are not
 //          written. B: products × N × K. A and B in E4M3; scales in float32, one for each 1×128 of
-//          A, and of each B one for each 128×128. N: a multiple of 8, K: of 16, not 0.
+//          A, as ceil(K / 128) × all rows, and of each B one for each 128×128. N: a multiple of 8,
+//          K: of 16, not 0.
 //          Maps of A, B and C as matrices of all rows, swizzled: boxes of BN rows of B, BM of A, of
 //          which each block of a cluster copies a part, and 16 of C, of 128 bytes each. For
 //          sm_90a alone.
@@ -47,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) IN_CLUSTERS
 grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap map_b,
             const __grid_constant__ TensorMap map_c, ElementC* C,
             const float* __restrict__ scale_a, const float* __restrict__ scale_b, const int* rows,
-            int product_count, int capacity, int N, int K)
+            int product_count, int capacity, int N, int K, int ld_scale_a)
 {
     extern __shared__ __align__(SWIZZLE_PERIOD) char memory[];
     Shared& shared = *(Shared*)memory;
@@ -72,7 +73,7 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
         prefetch_tensor_map(map_a);
         prefetch_tensor_map(map_b);
         for (int s = 0; s < STAGES; ++s) {
-            mbarrier_init(full + MBARRIER_BYTES * s, 1 + SCALE_WARPS);         // and the bytes
+            mbarrier_init(full + MBARRIER_BYTES * s, FILLS);
             mbarrier_init(empty + MBARRIER_BYTES * s, RELEASES);
         }
         mbarrier_fence_init();
@@ -120,30 +121,26 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
                 mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                 if (thread == FIRST_SCALE_THREAD) shared.found[place] = tile;
                 to_next_place();
-                // Of rows from the product's end on, the scales are those of its last row.
                 const float* scale_of_b =
                     scale_b + (size_t)tile.product * ceil_div(N, SCALE_BLOCK) * k_tiles;
                 const ScalesOfTile scales{scale_a, scale_of_b, tile.m, tile.n, tile.m + tile.rows,
-                                          N, k_tiles};
-                if (k_tiles % SCALES_AT_ONCE == 0)
-                    store_scales<SCALES_AT_ONCE>(shared.scales, scales, 0, k_tiles, full, empty,
-                                                 state);
-                else store_scales<1>(shared.scales, scales, 0, k_tiles, full, empty, state);
+                                          N, k_tiles, ld_scale_a};
+                copy_scales(shared_address(shared.scales), scales, 0, k_tiles, full, empty, state);
             }
         }
     } else {                                     // a consumer
         allocate_registers();
         // Otherwise the compiler finds out in each turn where shared memory begins.
         const unsigned base = __shfl_sync(~0u, shared_address(memory), 0);
-        Totals totals;
+        float totals[ACCUMULATORS];
         bool multiplied = false;                 // a tile whose totals are not stored
-        const auto store_previous = [&](int wave) {
+        const auto store_previous = [&] {
             if (!multiplied) return;
             const ProductTile tile = shared.found[place];
-            const int row = (warpgroup * WAVES + wave) * WARPGROUP_ROWS + thread / 32 * WARP_ROWS;
-            store_rows_of_warp(totals[wave], shared.store_buffers[threadIdx.x / 32], map_c, C,
+            const int row = warpgroup * WARPGROUP_ROWS + thread / 32 * WARP_ROWS;
+            store_rows_of_warp(totals, shared.store_buffers[threadIdx.x / 32], map_c, C,
                                tile.m + row, tile.n, tile.rows - row, N);
-            if (wave == WAVES - 1) to_next_place();
+            to_next_place();
         };
         for (int number = blockIdx.x / CLUSTER; number < tiles(); number += clusters) {
             multiply_tile(totals, base + offset_of(shared.stages, memory),
@@ -153,8 +150,7 @@ grouped_fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ Ten
                           store_previous);
             multiplied = true;
         }
-        #pragma unroll
-        for (int wave = 0; wave < WAVES; ++wave) store_previous(wave);
+        store_previous();
         if (thread % 32 == 0) tma_store_wait();  // the block's shared memory must last that long
     }
 }

@@ -53,7 +53,7 @@ def run(kernel, heights, n, k, capacity=0, spare=0):
     problem = ladder.Problem(height, n, k, len(heights), kernel.ops)
     given = replace(operands, problem=problem, A=A, B=B, C=C, rows=rows)
     if given.scale_a is not None:
-        given.scale_a[~belongs] = np.nan
+        given.scale_a[:, ~belongs] = np.nan
         given = replace(given, scale_b=given.scale_b[: len(heights)].copy())
         given.scale_b[empty] = np.nan
     findings = findings_of(kernel.simulate(given, 1.0, 0.0, check=True))
@@ -67,7 +67,9 @@ def alone(given, places):
     for product, (start, height) in enumerate(places):
         if height:
             here, (_, n, k) = slice(start, start + height), given.problem.shape
-            scales = () if given.scales is None else (given.scale_a[here], given.scale_b[product])
+            scales = ()
+            if given.scales is not None:
+                scales = np.ascontiguousarray(given.scale_a[:, here]), given.scale_b[product]
             of_one = given.A[here], given.B[product], given.C[here]
             problem = ladder.Problem(height, n, k, 1, given.problem.ops)
             yield Operands(problem, given.precision, *of_one, None, *scales)
@@ -278,7 +280,7 @@ FP8_CALL = {
         ({"scales": 1.0}, "scales are builtins.float: pass a tuple"),
         (
             {"scales": (np.ones((93, 2), "f4"), np.ones((2, 2), "f4"))},
-            r"and \(4, 2, 2\), row-major",
+            r"and \(4, 2, 2\), B's row-major",
         ),
         ({"out": np.zeros((93, 136), "u1")}, r"it must be a uint16 array \(93, 136\)"),
     ],

@@ -303,11 +303,11 @@ class ScaledProduct(Product):
         a, b = operands.scale_a, operands.scale_b
         if self._scales == "blocks" or self._scales in IN_TILES:
             if id(a) not in self._laid_out:
-                self._laid_out[id(a)] = *self._in_order(a, b), a
+                self._laid_out[id(a)] = *self._in_order(a, b, operands.precision.scales), a
             a, b, _ = self._laid_out[id(a)]
         self.launch_into(operands.A, operands.B, operands.C, a, b)
 
-    def _in_order(self, a: Any, b: Any) -> tuple[Any, Any]:
+    def _in_order(self, a: Any, b: Any, kind: Any) -> tuple[Any, Any]:
         cupy = self.array_module
         if self._scales in IN_TILES:
             of_a, of_b = (
@@ -317,7 +317,7 @@ class ScaledProduct(Product):
             return cupy.ascontiguousarray(of_a), cupy.ascontiguousarray(of_b)
         padding = -b.shape[1] % SCALES_TOGETHER
         padded = cupy.pad(b, ((0, 0), (0, padding)))
-        return cupy.ascontiguousarray(a.T), cupy.ascontiguousarray(padded)
+        return a if kind.by_columns else cupy.ascontiguousarray(a.T), cupy.ascontiguousarray(padded)
 
     def _set_scales(self, scale_a: Any, scale_b: Any) -> None:
         for attribute, scale in zip(SCALE_POINTERS, (scale_b, scale_a), strict=True):

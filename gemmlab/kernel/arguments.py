@@ -68,8 +68,8 @@ def operands_of(
     scale_a, scale_b = scales or (None, None)
     if kind is not None:
         axes = matrices - 2 + (2 if kind.depth else 1)
-        named = ("scale_a", scale_a), ("scale_b", scale_b)
-        arrays += [(which, scale, kind.element, axes) for which, scale in named]
+        arrays.append(("scale_a", scale_a, kind.element, 2 if kind.by_columns else axes))
+        arrays.append(("scale_b", scale_b, kind.element, axes))
     names = rung.names(settings)
     lies = {"gaps": "lda" in names, "anywhere": "pointers_a" in names}
     for which, array, element, axes in arrays:
@@ -99,7 +99,8 @@ def operands_of(
         raise ArgumentError(f"bias has {len(bias)} elements; it needs {n}, one per column of A @ B")
     if kind is not None:
         batch, single = A.shape[:-2], replace(problem, batch=1)
-        _check_scale("scale_a", scale_a, (*batch, *kind.shape_of_a(single)), kind)
+        of_a = kind.shape_of_a(problem if kind.by_columns else single)
+        _check_scale("scale_a", scale_a, of_a if kind.by_columns else (*batch, *of_a), kind)
         _check_scale("scale_b", scale_b, (*batch, *kind.shape_of_b(single)), kind)
     return Operands(problem, precision, A, B, C if beta != 0 else None, bias, scale_a, scale_b)
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 
 from gemmlab.kernel import layout
-from gemmlab.ladder.launch import LEADING, MATRICES, POINTERS, STRIDES
+from gemmlab.ladder.launch import LD_SCALE_A, LEADING, MATRICES, POINTERS, STRIDES
 from gemmlab.ladder.precision import FLOAT32, ElementType, Precision, Scales
 from gemmlab.ladder.problem import Problem
 
@@ -121,7 +121,8 @@ class Operands:
         """Scales as float64 factors of op(A) and op(B)."""
         kind, (m, n, k) = cast(Scales, self.precision.scales), self.problem.shape
         of_b = kind.spread(self.scale_b, kind.columns, n, k).swapaxes(-1, -2)
-        return kind.spread(self.scale_a, kind.rows, m, k), of_b
+        of_a = kind.spread(kind.by_rows(self.scale_a, self.problem), kind.rows, m, k)
+        return of_a, of_b
 
     def scaled(self, seed: int, to_device: Callable[[np.ndarray], Any]) -> Operands:
         """With scales of this seed and the one after it, as from_seed makes them."""
@@ -152,6 +153,7 @@ class Operands:
             **{name: getattr(self, name) for name in ARRAYS},
             **{name: np.int32(size) for name, size in sizes.items()},
             **{name: np.int64(stride) for name, stride in strides},
+            LD_SCALE_A: np.int32(0 if self.scale_a is None else self.scale_a.shape[-1]),
             "alpha": np.float32(alpha), "beta": np.float32(beta),
         }  # fmt: skip
 

@@ -17,11 +17,13 @@ MATRICES = ("A", "B", "C")
 LEADING = ("lda", "ldb", "ldc")
 STRIDES = ("stride_a", "stride_b", "stride_c")
 POINTERS = ("pointers_a", "pointers_b", "pointers_c")
+LD_SCALE_A = "ld_scale_a"
 NAMES = (
     *MATRICES, "bias", "scale_a", "scale_b",  # arrays
     *POINTERS,  # arrays of 64-bit addresses, one for each product of a batch
     "M", "N", "K", "batch", *LEADING,  # int32; elements from one row to the next
     *STRIDES,  # int64; elements from one matrix of a batch to the next
+    LD_SCALE_A,  # int32; elements from one row of an array of scales to the next
     "rows",  # int32: which rows each product has, of a rung whose products may differ in height
     "lost",  # int32, one element or None: set where a product may not be what float32 gives
     "alpha", "beta",  # float32

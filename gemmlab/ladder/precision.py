@@ -8,7 +8,7 @@ The bounds are derived in gemmlab.kernel.bounds, where their sources are named. 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,7 +132,8 @@ class Scales:
 
     They lie in float32 arrays: (1,) for a whole matrix; (M,) and (N,) for rows of A and columns of
     B; (M / rows, K / depth) and (N / columns, K / depth), rounded up, where they change along k.
-    Of a batch, those of each product follow one another.
+    Of a batch, those of each product follow one another. `by_columns`: those of A, one for each row
+    here, are (K / depth, rows of all products).
     """
 
     name: str
@@ -140,6 +141,7 @@ class Scales:
     columns: int
     depth: int = 0
     element: ElementType = FLOAT32
+    by_columns: bool = field(default=False, kw_only=True)
 
     def of_random(self, values: np.ndarray) -> np.ndarray:
         """Scales as stored, in [0.5, 2.5), of float32 in [-1, 1)."""
@@ -149,9 +151,12 @@ class Scales:
         """What an array of scales is, for a message."""
         if not self.depth:
             return "one for each row of A, and of op(B).T" if self.rows else "one number each"
-        return f"one for each {self.rows}×{self.depth} of A, {self.columns}×{self.depth} of op(B).T"
+        of_a = f"{self.rows}×{self.depth} of A" + (", by columns" if self.by_columns else "")
+        return f"one for each {of_a}, {self.columns}×{self.depth} of op(B).T"
 
     def shape_of_a(self, problem: Problem) -> tuple[int, ...]:
+        if self.by_columns:
+            return -(-problem.k // self.depth), problem.batch * problem.m
         return self._shape(problem.m, self.rows, problem)
 
     def shape_of_b(self, problem: Problem) -> tuple[int, ...]:
@@ -164,7 +169,12 @@ class Scales:
 
     def of_rows(self, scale: Any, rows: Any, problem: Problem) -> Any:
         """Scales of a product's A, of these rows alone."""
-        return scale[rows]
+        return scale[:, rows] if self.by_columns else scale[rows]
+
+    def by_rows(self, scale: Any, problem: Problem) -> Any:
+        """Scales of A as they are without `by_columns`."""
+        shape = self._shape(problem.m, self.rows, problem)
+        return scale.T.reshape(shape) if self.by_columns else scale
 
     def spread(self, scale: Any, together: int, lines: int, k: int) -> Any:
         """float64 (lines, k), or broadcast to it: each factor of so many lines `together`."""
@@ -178,6 +188,7 @@ class Scales:
 OF_TENSORS = Scales("tensors", 0, 0)
 OF_ROWS = Scales("rows", 1, 1)
 OF_BLOCKS = Scales("blocks", 1, BLOCK, BLOCK)
+OF_BLOCKS_BY_COLUMNS = replace(OF_BLOCKS, by_columns=True)  # as cuBLASLt and PyTorch take them
 SCALES = (OF_TENSORS, OF_ROWS, OF_BLOCKS)
 
 

@@ -58,8 +58,9 @@ def matmul(
     Three types take no batches, no bias and no activation. int8 gives an exact int32, without alpha
     and beta. float32 with dtype="tf32" is rounded to TF32. FP8 is float8_e4m3fn of ml_dtypes, or
     its bits as uint8 with dtype="float8_e4m3fn", with float32 `scales` of A and of B: a number or
-    an array of one number each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up. Its
-    result is bfloat16 (bits for bits), or float32 if `out` or C is float32.
+    an array of one number each; (M,) and (N,); or (M, K/128) and (K/128, N/128), rounded up, which
+    are copied unless in Fortran order, as PyTorch has them. Its result is bfloat16 (bits for bits),
+    or float32 if `out` or C is float32.
 
     float32 with by="tensor cores" is multiplied in parts of 16 bits, on Hopper: no batches, no bias
     and no activation. `lost`: int32 (1,) of A's kind, set to 1 where a result may differ from

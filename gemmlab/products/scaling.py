@@ -37,7 +37,7 @@ class Scaling:
         if self.shapes == blocks and not k:  # no product has a scale
             return OF_TENSORS.name, (lambda _: xp.ones(1, np.float32),) * 2
         if self.shapes == blocks:
-            return OF_BLOCKS.name, (_whole, lambda scale: _whole(scale.T))
+            return OF_BLOCKS.name, (by_columns,) * 2
         raise ArgumentError(
             f"scales are {' and '.join(map(str, self.shapes))}; these matrices need numbers, or "
             f"shapes ({m},) and ({n},) for rows, or {blocks[0]} and {blocks[1]} for blocks"
@@ -74,6 +74,11 @@ def _number(xp: Any, scale: float) -> Any:
 
 def _whole(scale: Any) -> Any:
     return scale if scale.flags.c_contiguous and layout.begins(scale) else scale.copy()
+
+
+def by_columns(scale: Any) -> Any:
+    """scale.T as a kernel takes it: of an array in Fortran order nothing is copied."""
+    return _whole(scale.T)
 
 
 def _longer(xp: Any, n: int, scale: Any) -> Any:

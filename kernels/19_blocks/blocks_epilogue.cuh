@@ -73,7 +73,7 @@ __device__ __forceinline__ void store_to_buffer(unsigned buffer,
 #endif
 }
 
-// By a warp: store its rows of a wave, from (m, n) of C on, but only `rows` of them. TMA stores
+// By a warp: store its 16 rows, from (m, n) of C on, but only `rows` of them. TMA stores
 // whole boxes, of which it leaves out what is outside of C; of fewer rows, threads store 16 bytes
 // each. The copies to C may still be under way at the end.
 __device__ __forceinline__ void store_rows_of_warp(const float (&totals)[ACCUMULATORS],

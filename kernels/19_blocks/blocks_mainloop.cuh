@@ -7,33 +7,43 @@
 #include "mbarrier.cuh"
 #include "pipeline_state.cuh"
 
-typedef float Totals[WAVES][ACCUMULATORS];
+// Of a thread: the scales of its rows r and r + 8, and of all its columns.
+struct ThreadScales {
+    float2 a;
+    float b;
+};
 
-// Of a thread: the scales of its rows r and r + 8. `stage`: the address of those of a stage.
-__device__ __forceinline__ float2 read_scales(unsigned stage, int wave)
+// `stage`: the address of the scales of a stage.
+__device__ __forceinline__ ThreadScales read_scales(unsigned stage, int warpgroup)
 {
-    float2 scales;
-    const int place = scale_place(wave * WARPGROUP_ROWS + accumulator_row(0));
-    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(scales.x), "=f"(scales.y)
+    ThreadScales scales;
+    const int place = scale_place(warpgroup * WARPGROUP_ROWS + accumulator_row(0));
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(scales.a.x), "=f"(scales.a.y)
                  : "r"(stage + place * (int)sizeof(float)) : "memory");
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(scales.b)
+                 : "r"(stage + BM * (int)sizeof(float)) : "memory");
     return scales;
 }
 
-// totals += scales * sums, after a wait for the sums: the compiler must not read them before it. Of
-// four accumulators, the first two are in row r, the others in r + 8. All of a row at a time, so
-// that the register of its scale is read once for many.
+// totals += scales * sums, after a wait for the sums: the compiler must not read them before it, nor
+// the scales, for which it would hold back the products. Of four accumulators, the first two are in
+// row r, the others in r + 8. All of a row at a time, so that the register of its scale is read once
+// for many.
 __device__ __forceinline__ void promote(float (&totals)[ACCUMULATORS], float (&sums)[ACCUMULATORS],
-                                        float2 scales)
+                                        ThreadScales scales)
 {
     #pragma unroll
     for (int i = 0; i < ACCUMULATORS; ++i) asm volatile("" : "+f"(sums[i]) :: "memory");
+    asm volatile("" : "+f"(scales.b) :: "memory");
     #pragma unroll
-    for (int row = 0; row < 2; ++row)
+    for (int row = 0; row < 2; ++row) {
+        const float scale = (row ? scales.a.y : scales.a.x) * scales.b;
         #pragma unroll
         for (int i = 0; i < ACCUMULATORS / 2; ++i) {
             const int at = i / 2 * 4 + row * 2 + i % 2;
-            totals[at] = fmaf(row ? scales.y : scales.x, sums[at], totals[at]);
+            totals[at] = fmaf(scale, sums[at], totals[at]);
         }
+    }
 }
 
 // Arrivals that release a stage: one for each warp of this block, as its threads read the scales,
@@ -63,15 +73,14 @@ __device__ __forceinline__ bool mbarrier_complete(unsigned barrier, int parity)
 }
 
 // Multiply so many stages, from where `state` is. When the first products have been started, and
-// before totals are added to, store_previous(wave) may store those of the tile before, which then
+// before totals are added to, store_previous() may store those of the tile before, which then
 // become 0. Addresses of shared memory are given.
 template <typename StorePrevious>
-__device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
+__device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], unsigned stages,
                                               unsigned stage_scales, unsigned full, unsigned empty,
                                               PipelineState& state, int k_tiles, int warpgroup,
                                               StorePrevious store_previous)
 {
-    // Counted on from stage to stage, as nothing may come between two waves.
     constexpr unsigned STAGE_STRIDE = sizeof(Stage) / 16;
     const Operands first = first_operands(stages, warpgroup);
     unsigned stage_offset = state.stage * STAGE_STRIDE;
@@ -84,66 +93,59 @@ __device__ __forceinline__ void multiply_tile(Totals& totals, unsigned stages,
         stage_offset = state.stage == 0 ? 0 : stage_offset + STAGE_STRIDE;
     };
     // The scales are read while the tensor cores multiply.
-    const auto start = [&](float (&sums)[ACCUMULATORS], float2& scales, int wave) {
-        const unsigned offset_a = stage_offset + wave * (SQUARE_BYTES / 16);
-        start_wave(sums, {first.a + offset_a, first.b + stage_offset});
-        scales = read_scales(stage_scales + state.stage * sizeof(StageScales),
-                             warpgroup * WAVES + wave);
+    const auto start = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales) {
+        start_products(sums, {first.a + stage_offset, first.b + stage_offset});
+        scales = read_scales(stage_scales + state.stage * sizeof(StageScales), warpgroup);
     };
-    const auto begin_totals = [&](int wave) {
-        store_previous(wave);
+    const auto begin_totals = [&] {
+        store_previous();
         #pragma unroll
-        for (int i = 0; i < ACCUMULATORS; ++i) totals[wave][i] = 0.0f;
+        for (int i = 0; i < ACCUMULATORS; ++i) totals[i] = 0.0f;
     };
 #if SETS == 1
-    // While one warpgroup promotes, the tensor cores multiply for the other. From the end of a wave
-    // to the start of the next there is little time, so the next stage is looked for before.
+    // While one warpgroup promotes, the tensor cores multiply for the others. From the end of its
+    // products to the start of the next there is little time, so the next stage is looked for before.
     bool complete = false;
     const auto multiply_stage = [&](bool is_first, bool is_last) {
         if (!complete) wait_for_stage();
         const unsigned stage_empty = empty + MBARRIER_BYTES * state.stage;
-        #pragma unroll
-        for (int wave = 0; wave < WAVES; ++wave) {
-            float sums[ACCUMULATORS];
-            float2 scales;
-            start(sums, scales, wave);
-            if (is_first) begin_totals(wave);
-            if (wave == WAVES - 1) {
-                advance_stage();
-                complete = !is_last
-                        && mbarrier_complete(full + MBARRIER_BYTES * state.stage, state.parity);
-            }
-            wgmma_wait<0>();
-            if (wave == WAVES - 1) release_stage(stage_empty);
-            promote(totals[wave], sums, scales);
-        }
+        float sums[ACCUMULATORS];
+        ThreadScales scales;
+        start(sums, scales);
+        if (is_first) begin_totals();
+        advance_stage();
+        complete = !is_last
+                && mbarrier_complete(full + MBARRIER_BYTES * state.stage, state.parity);
+        wgmma_wait<0>();
+        release_stage(stage_empty);
+        promote(totals, sums, scales);
     };
     multiply_stage(true, k_tiles == 1);
     for (int k_tile = 1; k_tile < k_tiles; ++k_tile) multiply_stage(false, k_tile + 1 == k_tiles);
 #else
     float sums[2][ACCUMULATORS];
-    float2 scales[2];
+    ThreadScales scales[2];
     PipelineState oldest = state;                // that is not yet released
     const auto start_stage = [&](int set) {
         wait_for_stage();
-        start(sums[set], scales[set], 0);
+        start(sums[set], scales[set]);
         advance_stage();
     };
     const auto finish = [&](int set) {
         release_stage(empty + MBARRIER_BYTES * oldest.stage);
         oldest.advance();
-        promote(totals[0], sums[set], scales[set]);
+        promote(totals, sums[set], scales[set]);
     };
 
-    if (k_tiles == 0) return begin_totals(0);
+    if (k_tiles == 0) return begin_totals();
     start_stage(0);
     if (k_tiles == 1) {
-        begin_totals(0);
+        begin_totals();
         wgmma_wait<0>();
         return finish(0);
     }
     start_stage(1);
-    begin_totals(0);
+    begin_totals();
     wgmma_wait<1>();                             // sums[0] are complete
     finish(0);
     // Two stages a turn, as registers have no index. When a turn begins, sums[1] are under way.

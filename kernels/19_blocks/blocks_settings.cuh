@@ -25,11 +25,10 @@
 #define SHARES_B (SHARE == 1 && CLUSTER > 1)
 #define SPLITS_K (SHARE == 2 && CLUSTER > 1)
 
-// Warpgroups that multiply, the waves of 64 rows of C that each of them has, and the sets of
-// accumulators of a thread: with two, one is promoted while the tensor cores add to the other.
-#define CONSUMERS (BM == 192 ? 3 : BM >= 128 ? 2 : 1)
-#define WAVES (BM / 64 / CONSUMERS)
-#define SETS (BM * BN <= 128 * 128 ? 2 : 1)
+// Warpgroups that multiply, 64 rows of C each, and the sets of accumulators of a thread: with two,
+// one is promoted while the tensor cores add to the other.
+#define CONSUMERS (BM / 64)
+#define SETS (2 - (CONSUMERS > 2))
 
 #include "wgmma_fp8.cuh"
 
@@ -38,13 +37,12 @@
 
 constexpr int THREADS = (CONSUMERS + 1) * WARPGROUP_THREADS;
 
-static_assert(BM % (WARPGROUP_ROWS * CONSUMERS) == 0, "consumers have whole waves of 64 rows");
-static_assert((WAVES + SETS) * ACCUMULATORS <= 192, "totals and accumulators are in registers");
+static_assert(BM == WARPGROUP_ROWS * CONSUMERS && CONSUMERS <= 3, "each consumer has 64 rows");
 
 // How many registers a thread of the producer keeps, and how many one of the consumers gets; 0: all
 // have as many as they can use. A block begins with 65,536 / THREADS for each, in eights.
-constexpr int PRODUCER_REGISTERS = CONSUMERS == 1 ? 0 : 56;
-constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 224 : 152;
+constexpr int PRODUCER_REGISTERS = CONSUMERS == 1 ? 0 : 24;
+constexpr int CONSUMER_REGISTERS = CONSUMERS == 2 ? 240 : 160;
 
 __device__ __forceinline__ void deallocate_registers()
 {

@@ -7,7 +7,6 @@
 
 constexpr int SHARE_OF_TOTALS = ACCUMULATORS / CLUSTER;    // of each thread
 
-static_assert(!SPLITS_K || WAVES == 1, "sums of one wave are exchanged");
 static_assert(!SPLITS_K || SHARE_OF_TOTALS % 4 == 0, "sums are exchanged four at a time");
 
 // Four sums of each thread of a warpgroup.

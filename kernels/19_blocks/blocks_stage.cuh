@@ -14,30 +14,35 @@ struct Stage {
 constexpr int SCALE_BLOCK = 128;                 // rows and columns of B that share a scale
 static_assert(SCALE_BLOCK % BN == 0, "all columns of a tile have the same scales");
 
-// Scale of A times scale of B, for each row of the tile. A thread has accumulators of rows r and
-// r + 8, and so these two are neighbours.
-typedef float StageScales[BM];
+// Of each row of A, and of the tile's columns of B. A thread has accumulators of rows r and r + 8,
+// and so these two are neighbours.
+struct alignas(8) StageScales {
+    float a[BM];
+    float b;
+};
 
 __device__ __forceinline__ int scale_place(int row)
 {
     return row / 16 * 16 + row % 8 * 2 + row / 8 % 2;
 }
 
-// Lower halves of the descriptors of a wave's rows of A, and of B. All have the same upper halves.
+// Lower halves of the descriptors of a warpgroup's rows of A, and of B. All have the same upper
+// halves.
 struct Operands {
     unsigned a, b;
 };
 
-// Of a warpgroup's first wave, in the first stage. Other waves and stages are as many units of 16
-// bytes further on as their addresses. `stages`: the address of the first stage.
+// In the first stage. Other stages are as many units of 16 bytes further on as their addresses.
+// `stages`: the address of the first stage.
 __device__ __forceinline__ Operands first_operands(unsigned stages, int warpgroup)
 {
-    const unsigned a = stages + warpgroup * WAVES * SQUARE_BYTES, b = stages + BM * ROW_BYTES;
+    const unsigned a = stages + warpgroup * SQUARE_BYTES, b = stages + BM * ROW_BYTES;
     return {(unsigned)make_descriptor(a), (unsigned)make_descriptor(b)};
 }
 
 // Start to multiply 64 rows with all columns; the products become one group.
-__device__ __forceinline__ void start_wave(float (&accumulators)[ACCUMULATORS], Operands operands)
+__device__ __forceinline__ void start_products(float (&accumulators)[ACCUMULATORS],
+                                               Operands operands)
 {
     constexpr Descriptor UPPER = (Descriptor)(SWIZZLE_PERIOD / 16) << STRIDE_OFFSET
                                | SWIZZLE_128_BYTES << SWIZZLE_MODE;

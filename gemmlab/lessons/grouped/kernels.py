@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from gemmlab.ladder.launch import Launch, MapOf, Target
+from gemmlab.ladder.launch import LD_SCALE_A, Launch, MapOf, Target
 from gemmlab.ladder.precision import BRAIN, HALF
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
@@ -162,7 +162,8 @@ def _grouped_fp8(problem: Problem, s: Settings, target: Target) -> list[Launch]:
         (together, 1, 1),
         (MapOf("A", (s["BM"] // together, ROW_BYTES), "128B"),
          MapOf("B", (s["BN"], ROW_BYTES), "128B"),
-         MapOf("C", (fp8.WARP_ROWS, SQUARE), "128B"), "C", "scale_a", "scale_b", "rows", "batch", "M", "N", "K"),
+         MapOf("C", (fp8.WARP_ROWS, SQUARE), "128B"), "C", "scale_a", "scale_b",
+         "rows", "batch", "M", "N", "K", LD_SCALE_A),
         early=True,
     )]  # fmt: skip
 
@@ -170,7 +171,7 @@ def _grouped_fp8(problem: Problem, s: Settings, target: Target) -> list[Launch]:
 GROUPED_FP8 = Rung(
     name="24_fp8",
     title="Grouped products in FP8, with scales of blocks",
-    idea="a warp that loads scales looks tiles up, and tells the consumers where they are",
+    idea="a warp that copies scales looks tiles up, and tells the consumers where they are",
     parameters=(
         Parameter("BM", 128, (64, 128, 192), "rows of C that a block computes"),
         Parameter("BN", 128, (64, 128), "columns of C that a block computes"),

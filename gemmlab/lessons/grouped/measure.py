@@ -181,7 +181,7 @@ class Inputs:
         self.scales: tuple[Any, ...] = ()  # of A and of B
         if case.precision.scales is not None:
             along_k, across = ceil(K / BLOCK), ceil(N / BLOCK)
-            shapes = (case.room, along_k), (len(case.heights), across, along_k)
+            shapes = (along_k, case.room), (len(case.heights), across, along_k)
             self.scales = tuple(
                 cupy.asarray(random_values(int(np.prod(shape)), seed).reshape(shape) / 2 + 1)
                 for seed, shape in enumerate(shapes)
@@ -189,8 +189,12 @@ class Inputs:
 
     def alone(self, product: int, lines: Any) -> Operands:
         """These rows of A and C, which are of a product, with its B."""
+        import cupy
+
         m, ops = len(self.A[lines]), self.case.problem.ops
-        scales = (self.scales[0][lines], self.scales[1][product]) if self.scales else ()
+        scales: tuple[Any, ...] = ()
+        if self.scales:
+            scales = cupy.ascontiguousarray(self.scales[0][:, lines]), self.scales[1][product]
         matrices = self.A[lines], self.B[product], self.C[lines]
         return Operands(Problem(m, N, K, 1, ops), self.case.precision, *matrices, None, *scales)
 

@@ -17,7 +17,7 @@ from gemmlab.ladder.precision import BLOCK
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, most_products
 from gemmlab.loading import load
-from gemmlab.products.scaling import scaling_of
+from gemmlab.products.scaling import by_columns, scaling_of
 
 LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8}
 FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
@@ -76,6 +76,8 @@ def grouped_matmul(
     with faults.reported():
         if into is None:
             into = (np.zeros if xp is np else xp.empty)(shape, precision.c.storage)
+        if scales is not None:
+            scales = by_columns(scales[0].reshape(-1, scales[0].shape[-1])), scales[1]
         A, B, C, *both = map(kernel.to_device, (A, B, into, *(scales or ())))
         rows = _rows(rows, problem, masked, shape, kernel)
         if C.size and problem.batch:
@@ -168,10 +170,10 @@ def _check_scales(scales: Any, A: Any, problem: Problem) -> None:
     along_k = ceil_div(problem.k, BLOCK)
     shapes = (*A.shape[:-1], along_k), (problem.batch, ceil_div(problem.n, BLOCK), along_k)
     given = scaling_of(scales, A, None, None).shapes
-    if given != shapes or not all(X.flags.c_contiguous and layout.begins(X) for X in scales):
+    if given != shapes or not (scales[1].flags.c_contiguous and layout.begins(scales[1])):
         raise ArgumentError(
             f"scales are {' and '.join(map(str, given))}: for these matrices {shapes[0]} and "
-            f"{shapes[1]}, row-major without gaps, from a multiple of 16 bytes on"
+            f"{shapes[1]}, B's row-major without gaps, from a multiple of 16 bytes on"
         )
 
 

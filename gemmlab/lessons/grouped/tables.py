@@ -77,7 +77,7 @@ def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: i
     if (kind := kernel.precision.scales) is None:
         return given
     along_k = ceil_div(k, kind.depth)
-    shapes = (total, along_k), (count, ceil_div(n, kind.columns), along_k)
+    shapes = (along_k, total), (count, ceil_div(n, kind.columns), along_k)
     scale_a, scale_b = (
         random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5)
         for at, shape in enumerate(shapes, seed + 2)
