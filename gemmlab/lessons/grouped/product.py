@@ -23,7 +23,7 @@ LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8}
 FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
 SMALL = {"BM": 64, "BN": 128, "STAGES": 8}
 # In FP8.
-LARGE_FP8, FLAT_FP8 = (GROUPED_FP8.families[at] for at in (0, 4))
+LARGE_FP8, FLAT_FP8 = (GROUPED_FP8.families[at] for at in (2, 4))
 MOST_PACKED = 1024
 
 _packed: dict[tuple, PackedLaunches] = {}
