@@ -179,7 +179,7 @@ def _of_timeline(timeline: Timeline) -> str:
     what = f"{schedule.problem} on {style.plural(schedule.ranks, 'GPU')}, {schedule.name}"
     took = f"{style.digits(timeline.ms)} ms"
     more = f" The first {MOST_RANKS} are shown." if schedule.ranks > MOST_RANKS else ""
-    if timeline.hidden is None:
+    if schedule.ranks == 1:
         return f"{what}: {took}, and nothing is moved.{more} {timeline.source}."
     idle = f"for {timeline.idle_ms(0):.2f} ms GPU 0 multiplies nothing"
     return f"{what}: {took}; {idle}.{more} {timeline.source}."

@@ -41,7 +41,11 @@ def in_order(schedule: Schedule) -> list[Unit]:
                 units.append([(member, steps[member, name]) for member in members])
                 done |= {(member, name) for member in members}
         if len(done) == before:
-            raise Stuck(_why_stuck(steps, waiting, done, remaining, ready))
+            rank, name = remaining[0]
+            raise Stuck(
+                f"rank {rank} would wait for ever with {name!r}: what it waits for, here or on "
+                "another rank, waits for it, or is not there"
+            )
         remaining = [key for key in remaining if key not in done]
     return units
 
@@ -50,24 +54,6 @@ def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:
     """The names of the steps that this one directly comes after."""
     same = [other.name for other in steps[: steps.index(step)] if other.stream == step.stream]
     return (*same[-1:], *step.after)
-
-
-def _why_stuck(steps, waiting, done, remaining, ready) -> str:
-    """Who waits in which collective for whom; else for which steps of its own."""
-    for rank, name in remaining:
-        if (rank, name) not in ready:
-            continue
-        members = steps[rank, name].work.members
-        other = next(member for member in members if (member, name) not in ready)
-        if (other, name) not in steps:
-            why = "which has no such step"
-        else:
-            held = next(n for n in waiting[other, name] if (other, n) not in done)
-            why = f"which waits for {held!r} before it"
-        return f"rank {rank} would wait for ever in {name!r} for rank {other}, {why}"
-    rank, name = remaining[0]
-    held = next(event for event in waiting[rank, name] if (rank, event) not in done)
-    return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
 
 
 def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, str]]]:

@@ -37,43 +37,8 @@ def length(span: Span) -> int:
     return span[1] - span[0]
 
 
-@dataclass(frozen=True)
-class Grid:
-    """`rows` × `columns` ranks, numbered along the rows. Raises ScheduleError for sizes below 1."""
-
-    rows: int
-    columns: int
-
-    def __post_init__(self):
-        whole("rows of the grid", self.rows)
-        whole("columns of the grid", self.columns)
-
-    def __str__(self) -> str:
-        return f"{self.rows}×{self.columns}"
-
-    @property
-    def count(self) -> int:
-        return self.rows * self.columns
-
-    def place(self, rank: int) -> tuple[int, int]:
-        return divmod(rank, self.columns)
-
-    def row(self, at: int) -> tuple[int, ...]:
-        return tuple(range(at * self.columns, (at + 1) * self.columns))
-
-    def column(self, at: int) -> tuple[int, ...]:
-        return tuple(range(at, self.count, self.columns))
-
-
-def squarest(count: int) -> Grid:
-    """The grid of so many ranks whose sides differ least, no more rows than columns."""
-    whole("the number of ranks", count)
-    rows = max(side for side in range(1, int(count**0.5) + 1) if count % side == 0)
-    return Grid(rows, count // rows)
-
-
 PRODUCTS, COPIES = "products", "copies"  # streams
-ALL_GATHER, BROADCAST, EXCHANGE = "all-gather", "broadcast", "exchange"  # kinds of collectives
+ALL_GATHER, EXCHANGE = "all-gather", "exchange"  # kinds of collectives
 
 
 @dataclass(frozen=True)
@@ -109,15 +74,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Product:
-    """c = a @ b, or where `add` c += a @ b, by the rung's kernel."""
+    """c = a @ b, by the rung's kernel."""
 
     a: Part
     b: Part
     c: Part
-    add: bool = False
 
     def reads(self, rank: int) -> tuple[Part, ...]:
-        return (self.a, self.b, self.c) if self.add else (self.a, self.b)
+        return (self.a, self.b)
 
     def writes(self, rank: int) -> tuple[Part, ...]:
         return (self.c,)
@@ -151,8 +115,7 @@ class Message:
 class Collective:
     """Messages among `members`, in a step that each of them has under the same name.
 
-    `kind`: ALL_GATHER: all have the parts of all, in the order of ranks; BROADCAST: all others have
-    what one has; EXCHANGE: any messages.
+    `kind`: ALL_GATHER: all have the parts of all, in the order of ranks; EXCHANGE: any messages.
     """
 
     kind: str
@@ -225,12 +188,6 @@ class Schedule:
     def streams(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(step.stream for steps in self.steps for step in steps))
 
-    @cached_property
-    def groups(self) -> list[tuple[int, ...]]:
-        """The members of its collectives, each set of ranks once, sorted."""
-        works = (step.work for steps in self.steps for step in steps)
-        return sorted({work.members for work in works if isinstance(work, Collective)})
-
     def __iter__(self) -> Iterator[tuple[int, Step]]:
         return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
 
@@ -255,16 +212,6 @@ class Schedule:
 
     def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
         return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
-
-    @cached_property
-    def same_bits(self) -> bool:
-        """Whether each element of C comes of one product over the whole of K, as on one rank."""
-        products = [(rank, step.work) for rank, step in self if isinstance(step.work, Product)]
-        has_sums = any(isinstance(step.work, Sum) for _, step in self)
-        return not has_sums and all(
-            not product.add and self.width(rank, product.a) == self.problem.k
-            for rank, product in products
-        )
 
     def listing(self, rank: int) -> str:
         """The steps of a rank, a line each: stream, name, what it does, what it waits for."""
@@ -299,7 +246,7 @@ class Schedule:
 def _words(step: Step) -> tuple[str, str, str, str]:
     work = step.work
     if isinstance(work, Product):
-        does = f"{work.c} {'+=' if work.add else '='} {work.a} @ {work.b}"
+        does = f"{work.c} = {work.a} @ {work.b}"
     elif isinstance(work, Sum):
         does = f"{work.into} = {' + '.join(map(str, work.terms))}"
     else:

@@ -1,9 +1,8 @@
-"""The schedules: a product cut by columns, by its sum, and by tiles of a grid of ranks.
+"""The schedules: a product cut by its columns, and by its sum.
 
 column_parallel and row_parallel are the two halves of a Transformer's MLP as M. Shoeybi and others,
 "Megatron-LM", arXiv 1909.08053, cut it, with rows of the tokens spread over the ranks before and
-after as V. Korthikanti and others, arXiv 2205.05198, have them. summa: R. van de Geijn and
-J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", Concurrency 9 (4), 1997.
+after as V. Korthikanti and others, arXiv 2205.05198, have them.
 """
 
 import inspect
@@ -13,13 +12,11 @@ from dataclasses import replace
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu.schedule import (
     ALL_GATHER,
-    BROADCAST,
     COPIES,
     EXCHANGE,
     PRODUCTS,
     Buffer,
     Collective,
-    Grid,
     Held,
     Message,
     Part,
@@ -35,7 +32,7 @@ from gemmlab.lessons.multi_gpu.schedule import (
 from gemmlab.report import Listing
 
 SLOTS = 2  # of chunks: one is multiplied, one is on its way
-COLUMN, ROW, SUMMA, ONE = "column parallel", "row parallel", "SUMMA", "one rank"
+COLUMN, ROW, ONE = "column parallel", "row parallel", "one rank"
 
 
 def one_rank(problem: Problem) -> Schedule:
@@ -145,54 +142,6 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     return _made(ROW, problem, buffers, steps, inputs, outputs)
 
 
-def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
-    """Each rank of a grid has a tile of C, and panels of A and of B along K.
-
-    Panel after panel of A goes to all ranks of its row, of B to all of its column, while the panel
-    before it is multiplied and added to C. Panel t belongs to column, and row, t of the grid, which
-    begins anew after the last.
-    """
-    whole("panels", panels)
-    rows, columns = parts(problem.m, grid.rows), parts(problem.n, grid.columns)
-    depths = parts(problem.k, panels)
-    buffers, steps, inputs, outputs = [], [], [], []
-    for rank in range(grid.count):
-        i, j = grid.place(rank)
-        tall, wide = length(rows[i]), length(columns[j])
-        rank_buffers = {"C": Buffer(tall, wide, "C")}
-        c, rank_steps = Part("C", 0, tall), []
-        for at, depth in enumerate(depths):
-            from_a, from_b = i * grid.columns + at % grid.columns, at % grid.rows * grid.columns + j
-            deep = length(depth)
-            a = Part(_panel("A", at, deep, rank == from_a), 0, tall)
-            b = Part(_panel("B", at, deep, rank == from_b), 0, deep)
-            rank_buffers |= {a.buffer: Buffer(tall, deep, "A"), b.buffer: Buffer(deep, wide, "B")}
-            if rank == from_a:
-                inputs.append(Held("A", rank, a, rows[i][0], depth))
-            if rank == from_b:
-                inputs.append(Held("B", rank, b, depth[0], columns[j]))
-            # the steps of a panel
-            free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
-            rank_steps += [
-                Step(f"A {at}", _broadcast(from_a, grid.row(i), "A", at, tall, deep), COPIES, free),
-                Step(f"B {at}", _broadcast(from_b, grid.column(j), "B", at, deep, deep), COPIES,
-                     free),
-                Step(f"product {at}", Product(a, b, c, add=at > 0), PRODUCTS,
-                     after=(f"A {at}", f"B {at}")),
-            ]  # fmt: skip
-        buffers.append(rank_buffers)
-        steps.append(tuple(rank_steps))
-        outputs.append(Held("C", rank, c, rows[i][0], columns[j]))
-    return _made(f"{SUMMA} {grid}", problem, buffers, steps, inputs, outputs)
-
-
-def _broadcast(root: int, members: tuple[int, ...], matrix: str, at: int, rows: int, deep: int):
-    sent = Part(_panel(matrix, at, deep, True), 0, rows)
-    kept = Part(_panel(matrix, at, deep, False), 0, rows)
-    messages = tuple(Message(root, member, sent, kept) for member in members if member != root)
-    return Collective(BROADCAST, members, messages)
-
-
 def _rows(m: int, ranks: int, chunks: int) -> list[list[tuple[int, int]]]:
     """Of each chunk the rows of each rank: its own rows in as many parts as there are chunks."""
     of_ranks = [parts(length(span), chunks, span[0]) for span in parts(m, ranks)]
@@ -201,11 +150,6 @@ def _rows(m: int, ranks: int, chunks: int) -> list[list[tuple[int, int]]]:
 
 def _slot(name: str, at: int) -> str:
     return f"{name} slot {at % SLOTS}"
-
-
-def _panel(matrix: str, at: int, deep: int, held_here: bool) -> str:
-    """Its buffer: a rank's own panel, or the slot for that of another, one for each depth."""
-    return f"{matrix} panel {at}" if held_here else f"{_slot(matrix, at)} of {deep}"
 
 
 def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[Held]:
@@ -235,9 +179,7 @@ def _slim(step: Step) -> Step | None:
     work = step.work
     if isinstance(work, Collective):
         messages = tuple(message for message in work.messages if message.sent.rows)
-        moves = any(message.source != message.target for message in messages)
-        kept = messages and (moves or work.kind == ALL_GATHER)
-        return replace(step, work=replace(work, messages=messages)) if kept else None
+        return replace(step, work=replace(work, messages=messages)) if messages else None
     written = work.c if isinstance(work, Product) else work.into
     return step if written.rows else None
 
