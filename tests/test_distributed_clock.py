@@ -9,7 +9,7 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, SINGLE
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import timeline as clock
-from gemmlab.lessons.multi_gpu.schedule import ScheduleError
+from gemmlab.lessons.multi_gpu.schedules import ScheduleError
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, Machine
 
 LARGE = Problem(16384, 16384, 16384)

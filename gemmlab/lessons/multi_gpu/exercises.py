@@ -4,8 +4,7 @@ from collections.abc import Callable, Sequence
 
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu import order
-from gemmlab.lessons.multi_gpu.schedule import Schedule, ScheduleError
-from gemmlab.lessons.multi_gpu.schedules import column_parallel
+from gemmlab.lessons.multi_gpu.schedules import Schedule, ScheduleError, column_parallel
 
 COUNTS, NAMED_COUNTS = (2, 3, 4, 7), "2, 3, 4 and 7"
 PLANTED = (1, "gather 3", "product 1")  # rank, step, and the event that it lacks

@@ -8,7 +8,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import AutoLocator
 
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, holdings
-from gemmlab.lessons.multi_gpu.schedule import Schedule
+from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes

@@ -17,7 +17,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
 from gemmlab.ladder.precision import FLOAT32, ElementType
 from gemmlab.lessons.multi_gpu.order import Unit, in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedule import (
+from gemmlab.lessons.multi_gpu.schedules import (
     Collective,
     Part,
     Product,
@@ -84,8 +84,6 @@ class ByKernel:
 
     def prepared(self, a: Array, b: Array, c: Array) -> Callable[[], None]:
         """Multiplies these on the current stream at each call, with arguments made once."""
-        if not c.size:
-            return lambda: None
         return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, 0.0)
 
     def total(self, terms: list[Array], into: Array) -> None:
@@ -151,8 +149,7 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Any:
         buffers = ranks[rank]
         if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-            if c.size:
-                arithmetic.multiply(a, b, c)
+            arithmetic.multiply(a, b, c)
         else:
             terms = [rows_of(buffers, part) for part in work.terms]
             arithmetic.total(terms, rows_of(buffers, work.into))
@@ -198,7 +195,7 @@ NONE, COMES, HOLDS = 0, 1, 2
 
 
 def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
-    """Of each rank a number for each element of "A", "B" and "C". Raises Stuck.
+    """Of each rank a number for each element of "A", "B" and "C". Raises ScheduleError.
 
     HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: of A and B,
     another sends it; of C, it computes a part of its sum for another. Messages move the numbers of
@@ -221,9 +218,8 @@ def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
             _mark(by_rank[rank]["A"], a)
             _mark(by_rank[rank]["B"], b)
-            if a.size and b.size:
-                c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
-                _mark(by_rank[rank]["C"], c)
+            c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
+            _mark(by_rank[rank]["C"], c)
         else:
             rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
     return by_rank

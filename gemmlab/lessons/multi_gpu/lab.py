@@ -10,8 +10,7 @@ import ipywidgets
 from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
 from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE, MAKERS
-from gemmlab.lessons.multi_gpu.schedule import ScheduleError
-from gemmlab.lessons.multi_gpu.schedules import one_rank
+from gemmlab.lessons.multi_gpu.schedules import ScheduleError, one_rank
 from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
 from gemmlab.notebook.widgets import PAPER, picture, status
 from gemmlab.plots.style import VERMILION

@@ -26,7 +26,7 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
-from gemmlab.lessons.multi_gpu.schedule import Schedule
+from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
@@ -244,16 +244,21 @@ TIMELINES = _Timelines(
 EVIDENCE = (SPEEDS, TIMELINES)
 
 
+def at(evidence: Table, problem: Problem) -> pandas.DataFrame:
+    """The recorded rows of SPEEDS or TIMELINES of a problem. Raises NoRecord, StaleRecord."""
+    table = evidence.read()
+    return table[(table[[*"mnk"]] == list(problem.shape)).all(axis=1)]
+
+
 def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
     """The recorded median run of a schedule of MAKERS, its products by a rung of CASES.
 
     `moved_by`: NCCL or DMA_ENGINES. Raises NoRecord, StaleRecord.
     """
-    table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
+    table = at(TIMELINES, schedule.problem)
     rows = table[
         (table.schedule == schedule.name) & (table.kernel == kernel)
-        & (table.moved_by == moved_by)
-        & (table.ranks == schedule.ranks) & (table.m == m) & (table.n == n) & (table.k == k)
+        & (table.moved_by == moved_by) & (table.ranks == schedule.ranks)
     ]  # fmt: skip
     if rows.empty:
         raise NoRecord(

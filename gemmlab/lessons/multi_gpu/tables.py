@@ -12,11 +12,10 @@ from gemmlab.lessons.multi_gpu import in_turn, measure
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
-from gemmlab.lessons.multi_gpu.schedule import Schedule
-from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, Machine, Timeline
+from gemmlab.lessons.multi_gpu.schedules import Schedule
+from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Machine, Timeline
 from gemmlab.records import roofs
 
-RUNS = ["rung", "schedule", "moved by", "GPUs"]  # what tells measured rows apart
 YES = {True: "yes", False: "no"}
 
 
@@ -52,15 +51,11 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
 def beside_one_gpu(problem: Problem) -> pandas.DataFrame:
     """What was measured of a product over several GPUs: a row for each rung, schedule, way of
     moving and number of GPUs."""
-    rows = {}
-    for row in measure.SPEEDS.read().itertuples():
-        if (row.m, row.n, row.k) != problem.shape:
-            continue
-        rows[row.kernel, row.schedule, row.moved_by, row.ranks] = {
-            "one GPU, ms": row.one_gpu_ms, "all, ms": row.ms,
-            "times one": row.one_gpu_ms / row.ms,
-        }  # fmt: skip
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(RUNS)
+    table = measure.at(measure.SPEEDS, problem)
+    rows = table[["kernel", "schedule", "moved_by", "ranks", "one_gpu_ms", "ms"]]
+    rows.columns = ["rung", "schedule", "moved by", "GPUs", "one GPU, ms", "all, ms"]
+    rows = rows.assign(**{"times one": rows["one GPU, ms"] / rows["all, ms"]})
+    return rows.set_index(["rung", "schedule", "moved by", "GPUs"])
 
 
 def alone() -> pandas.DataFrame:
@@ -75,20 +70,15 @@ def alone() -> pandas.DataFrame:
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
     """Milliseconds of the recorded run of a schedule, by rung, way of moving and GPU."""
-    table, rows, (m, n, k) = measure.SPEEDS.read(), {}, schedule.problem.shape
-    for case in measure.CASES:
-        kernel = case.rung.name
-        same = (table.m == m) & (table.n == n) & (table.k == k) & (table.kernel == kernel)
-        one_gpu_ms = float(table.one_gpu_ms[same].iloc[0])
-        for way in table.moved_by[same].unique():
-            run = measure.timeline(schedule, kernel, way)
-            for rank in range(schedule.ranks):
-                idle_ms = run.idle_ms(rank)
-                rows[kernel, way, rank] = {
-                    "all": run.ms, "products": run.ms - idle_ms,
-                    f"1/{schedule.ranks} of one GPU": one_gpu_ms / schedule.ranks,
-                    "no product": idle_ms,
-                }  # fmt: skip
+    table, ranks, rows = measure.at(measure.SPEEDS, schedule.problem), schedule.ranks, {}
+    for row in table[(table.schedule == schedule.name) & (table.ranks == ranks)].itertuples():
+        run = measure.timeline(schedule, row.kernel, row.moved_by)
+        for rank in range(ranks):
+            idle_ms = run.idle_ms(rank)
+            rows[row.kernel, row.moved_by, rank] = {
+                "all": run.ms, "products": run.ms - idle_ms,
+                f"1/{ranks} of one GPU": row.one_gpu_ms / ranks, "no product": idle_ms,
+            }  # fmt: skip
     names = ["rung", "moved by", "GPU"]
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis(names)
 
@@ -111,15 +101,12 @@ def gather_rates(schedule: Schedule, kernel: str) -> pandas.DataFrame:
     return table.rename_axis(["GB/s of a gather", "GPU"])
 
 
-def chunk_times(run: Timeline, chunks: int) -> pandas.DataFrame:
-    """When GPU 0 gathers and multiplies its first chunks, milliseconds. A row for each chunk."""
-    steps = {step.name: step for step in run.of(0)}
-    rows = {}
-    for at in range(chunks):
-        gather, product = steps[f"gather {at}"], steps[f"product {at}"]
-        rows[at] = {
-            "gather from": gather.start_ms, "gather to": gather.end_ms, "gather ms": gather.ms,
-            "product from": product.start_ms, "product to": product.end_ms,
-            "product ms": product.ms,
-        }  # fmt: skip
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("chunk")
+def chunk_times(run: Timeline) -> pandas.DataFrame:
+    """When GPU 0 gathers and multiplies its chunks, milliseconds. A row for each chunk."""
+    columns = {}
+    for name, kind in (("gather", COLLECTIVE), ("product", PRODUCT)):
+        steps = run.of(0, kind)
+        columns[f"{name} from"] = [step.start_ms for step in steps]
+        columns[f"{name} to"] = [step.end_ms for step in steps]
+        columns[f"{name} ms"] = [step.ms for step in steps]
+    return pandas.DataFrame(columns).rename_axis("chunk")

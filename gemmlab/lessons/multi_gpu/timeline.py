@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gemmlab.ladder import Precision
 from gemmlab.lessons.multi_gpu.order import in_order
-from gemmlab.lessons.multi_gpu.schedule import (
+from gemmlab.lessons.multi_gpu.schedules import (
     ALL_GATHER,
     Collective,
     Product,
@@ -101,7 +101,7 @@ class Machine:
 
 
 def modelled(schedule: Schedule, machine: Machine, precision: Precision) -> Timeline:
-    """When each step would run. Raises Stuck, and ScheduleError without a rate that is needed."""
+    """When each step would run. Raises ScheduleError, also without a rate that is needed."""
     ended: dict[tuple[int, str], float] = {}
     free: dict[tuple[int, str], float] = {}
     ran = []

@@ -19,7 +19,7 @@ from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, ByKernel, gathered, placed, rows_of, to_host
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedule import (
+from gemmlab.lessons.multi_gpu.schedules import (
     ALL_GATHER,
     COPIES,
     Collective,
@@ -313,9 +313,9 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if work.kind == ALL_GATHER and _lie_in_order([kept.get(member) for member in work.members]):
+    if work.kind == ALL_GATHER and _lie_in_order([part for _, part in sorted(kept.items())]):
         source, size = rows(sent[0].sent)
-        communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
+        communicator.allGather(source, rows(kept[0])[0], size, kind, stream.ptr)
         return
     nccl.groupStart()
     if work.kind == ALL_GATHER:
@@ -331,10 +331,8 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
     nccl.groupEnd()
 
 
-def _lie_in_order(parts: list[Part | None]) -> bool:
-    """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
-    if None in parts:
-        return False
+def _lie_in_order(parts: list[Part]) -> bool:
+    """Whether they are of one size, and lie as ncclAllGather puts them."""
     first = parts[0]
     return all(
         (part.buffer, part.rows, part.start)
