@@ -7,7 +7,6 @@ tells who holds what. Arrays have their rows along axis -2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,25 +112,17 @@ class Bounded:
         return np.full((2, rows, columns), np.nan)
 
     def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
-        summed = replace(self.precision, c=FLOAT32)
-        bound = error_bound(a[0], b[0], np.zeros_like(c[0]), 1.0, 0.0, summed)
         c[0] = a[0] @ b[0]
-        c[1] = self._rounded(c[0], bound)
+        c[1] = error_bound(a[0], b[0], c[0], 1.0, 0.0, self.precision)
 
     def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
         values, bounds = np.stack([term[0] for term in terms]), sum(term[1] for term in terms)
         roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
-        bounds = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
         into[0] = values.sum(axis=0)
-        into[1] = self._rounded(into[0], bounds)
-
-    def _rounded(self, values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-        """The bounds after the one rounding to the type of C."""
-        element = self.precision.c
-        if element is FLOAT32:
-            return bounds
-        largest = abs(values) + bounds
-        return bounds + element.unit_roundoff * largest + element.smallest_subnormal / 2
+        into[1] = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
+        if (element := self.precision.c) is not FLOAT32:  # rounded once more
+            into[1] += element.unit_roundoff * (abs(into[0]) + into[1])
+            into[1] += element.smallest_subnormal / 2
 
 
 Buffers = dict[str, Any]

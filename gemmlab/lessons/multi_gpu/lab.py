@@ -12,6 +12,7 @@ from gemmlab.lessons.multi_gpu.figures import rank_timeline
 from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE, MAKERS
 from gemmlab.lessons.multi_gpu.schedules import ScheduleError, one_rank
 from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
+from gemmlab.notebook.lab import GRID
 from gemmlab.notebook.widgets import PAPER, picture, status
 from gemmlab.plots.style import VERMILION
 
@@ -21,10 +22,6 @@ CHUNK_COUNTS = (1, 2, 4, 8, 16)
 LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
 NETWORKS = (5, 12.5, 25, 50, 100)
 START = CUBE
-GRID = {
-    "grid_template_columns": "repeat(auto-fit, minmax(190px, 1fr))", "grid_gap": "4px 12px",
-    "max_width": "960px", "overflow": "visible",
-}  # fmt: skip
 
 
 def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
@@ -58,7 +55,7 @@ class RanksLab(ipywidgets.VBox):
             ipywidgets.VBox([ipywidgets.HTML(f"<b>{name}</b>"), control])
             for name, control in self.controls.items()
         ]
-        grid = ipywidgets.GridBox(boxes, layout=ipywidgets.Layout(**GRID))
+        grid = ipywidgets.GridBox(boxes, layout=GRID)
         super().__init__([grid, self.message, self.picture, self.caption])
         self.add_class("gemmlab-lab")
         for control in self.controls.values():
