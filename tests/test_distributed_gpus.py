@@ -91,8 +91,6 @@ class Communicator:
 
     def allGather(self, source, target, count, kind, stream):
         self.host.used.add("allGather")
-        for root in range(len(self.members)):
-            self._gather = (source, target + root * count, count, root)
         self._call(stream, "gather", source, target, count)
 
     def broadcast(self, source, target, count, kind, root, stream):
