@@ -21,7 +21,6 @@ COUNTS = (1, 2, 3, 4, 6, 8, 16, 32)
 CHUNK_COUNTS = (1, 2, 4, 8, 16)
 LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
 NETWORKS = (5, 12.5, 25, 50, 100)
-START = CUBE
 
 
 def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
@@ -38,8 +37,8 @@ class RanksLab(ipywidgets.VBox):
         network = _near(NETWORKS, machine.network_bytes_per_second or 1e9 * NETWORKS[-2])
         values = {
             "schedule": (tuple(MAKERS), next(iter(MAKERS))), "GPUs": (COUNTS, 2),
-            "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, START.m), "N": (SIZES, START.n),
-            "K": (SIZES, START.k), "link, GB/s": (LINKS, link),
+            "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, CUBE.m), "N": (SIZES, CUBE.n),
+            "K": (SIZES, CUBE.k), "link, GB/s": (LINKS, link),
             "between hosts, GB/s": (NETWORKS, network),
         }  # fmt: skip
         self.controls = {
