@@ -41,7 +41,6 @@ _LATER = {
     "facts": ("analysis.facts", None),
     "glossary": ("notebook.glossary", "glossary"),
     "gpu_speeds": ("analysis.recorded", "gpu_speeds"),
-    "gpus_side_by_side": ("analysis.recorded", "gpus_side_by_side"),
     "grouped_matmul": ("lessons.grouped.product", "grouped_matmul"),
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),

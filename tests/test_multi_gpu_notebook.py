@@ -1,20 +1,16 @@
-"""What 21_multi_gpu shows and asks: tables, sliders, lines of schedules, rings and events."""
+"""What 21_multi_gpu shows and asks: sliders, lines of schedules, rings and events."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import HALF
 from gemmlab.lessons.multi_gpu import exercises
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu import tables as several_gpus
 from gemmlab.lessons.multi_gpu.lab import ranks_lab
 from gemmlab.lessons.multi_gpu.schedules import schedule_lines
 from gemmlab.lessons.multi_gpu.timeline import Machine
 
-LARGE = Problem(16384, 16384, 16384)
 MACHINE = Machine(676e12, 4e12, 450e9, 50e9)
 
 
@@ -23,20 +19,10 @@ def printed(capsys, call):
     return capsys.readouterr().out.strip()
 
 
-# ---- tables --------------------------------------------------------------------------------------
+# ---- lines ---------------------------------------------------------------------------------------
 
 
-def test_the_link_that_hides_the_traffic_is_that_of_the_formula():
-    table = several_gpus.traffic(LARGE, 4, MACHINE, HALF)
-    # (p - 1)/p · M·K elements of 2 bytes in the time of 2·M·N·K / p FLOP.
-    needed = 3 * 2 * MACHINE.flop_per_second / (2 * LARGE.n) / 1e9
-    assert table.loc["column parallel", "GB/s to hide it"] == pytest.approx(needed)
-    assert table.loc["column parallel", "GB in"] == pytest.approx(2 * 0.75 * 16384**2 / 1e9)
-    flop = table["FLOP per byte"] * table["GB in"] * 1e9
-    assert np.allclose(flop, LARGE.flop / 4)
-
-
-@pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel, make.summa])
+@pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel])
 def test_lines_are_those_of_the_file(maker):
     listing = schedule_lines(maker)
     source = Path(make.__file__).read_text(encoding="utf-8").splitlines()

@@ -8,7 +8,6 @@ from gemmlab.lessons.multi_gpu import figures as multi_gpu_figures
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, NONE, holdings
-from gemmlab.lessons.multi_gpu.schedule import Grid
 from gemmlab.lessons.multi_gpu.timeline import Machine
 
 SMALL, LARGE = Problem(12, 8, 6), Problem(8192, 8192, 8192)
@@ -23,15 +22,11 @@ def test_what_ranks_hold_is_traced_through_the_messages():
     assert (second["A"] == HOLDS).sum() == 36 and (second["C"][:, 4:] == HOLDS).all()
 
 
-def test_parts_of_sums_for_others_and_panels_are_told_apart():
+def test_parts_of_sums_for_others_are_told_apart():
     first, second = holdings(make.row_parallel(SMALL, 2))
     assert (first["A"][:, :3] == HOLDS).all() and (first["A"][:, 3:] == NONE).all()
     assert (first["C"][:6] == HOLDS).all() and (first["C"][6:] == COMES).all()
     assert (second["C"][:6] == COMES).all() and (second["C"][6:] == HOLDS).all()
-    corner = holdings(make.summa(SMALL, Grid(2, 2), 2))[3]
-    assert (corner["C"][6:, 4:] == HOLDS).all() and (corner["C"] == HOLDS).sum() == 24
-    assert (corner["A"][6:, :3] == COMES).all() and (corner["A"][6:, 3:] == HOLDS).all()
-    assert (corner["A"][:6] == NONE).all() and (corner["B"][:3, 4:] == COMES).all()
 
 
 def test_the_timeline_says_how_long_a_gpu_multiplies_nothing_and_that_it_is_modelled():

@@ -10,8 +10,7 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
 from gemmlab.ladder.settings import ALONE, CLUSTER, JOINS, STREAM_K
 from gemmlab.lessons.autotuning import figures as autotuning
-from gemmlab.lessons.autotuning import shape_rule, space, tuner
-from gemmlab.lessons.autotuning.cost_model import Terms
+from gemmlab.lessons.autotuning import space, tuner
 from gemmlab.lessons.autotuning.lab import search_lab
 from gemmlab.lessons.batched import figures as batched
 from gemmlab.lessons.batched import tables as batch_times
@@ -107,33 +106,16 @@ def path_table():
     return pandas.DataFrame(dict(zip(names, step, strict=True)) | context for step in STEPS)
 
 
-def right_but_for_a_factor(known):
-    """Predictions; each term is the longest of some."""
-    terms = ("issue", "shared_memory", "l2", "dram")
-    blank = dict.fromkeys(terms, 0.0)
-    return {
-        point: Terms(**blank | {terms[at % 4]: 0.7e-3 * known.times_ms[point]})
-        for at, point in enumerate(known.times_ms)
-    }
-
-
 @pytest.fixture(scope="module")
 def nine():
     return space.recorded(NINE, SQUARE)
-
-
-@pytest.fixture(scope="module")
-def searched(nine):
-    return tuner.compare(nine, ("exhaustive", "random", "genetic", "annealing"), 45, seeds=4)
 
 
 # ---- every figure --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def figures(nine, searched):
-    ten = space.recorded(TEN, SQUARE)
-    rules = shape_rule.judged(TEN, {n: shape_rule.RULES[n] for n in list(shape_rule.RULES)[:3]})
+def figures(nine):
     return {
         "batches": batched.batches(batch_table()),
         "epilogue": fused.epilogue(epilogue_table()),
@@ -142,17 +124,12 @@ def figures(nine, searched):
         "joins": split_k.joins(join_table()),
         "path": plots.path(path_table()),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
-        "best found": autotuning.best_found(searched),
         "one search": autotuning.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
-        "predicted": autotuning.predicted(
-            [(nine, right_but_for_a_factor(nine)), (ten, right_but_for_a_factor(ten))], searched[1]
-        ),
-        "rules": autotuning.rules(TEN, rules, nine.source),
     }
 
 
 NAMES = ("batches", "epilogue", "FMA order", "issue slots", "joins", "path", "landscape",
-         "best found", "one search", "predicted", "rules")  # fmt: skip
+         "one search")  # fmt: skip
 
 
 @pytest.fixture(params=NAMES)
@@ -205,11 +182,6 @@ def test_a_step_that_loses_looks_different_and_quartiles_are_lines_where_they_ar
 
 
 # ---- searches ------------------------------------------------------------------------------------
-
-
-def test_predictions_in_the_right_order_need_one_measurement(figures):
-    assert "1 of 113 settings (correlation of ranks 1.00)" in figures["predicted"].caption
-    assert {"issue slots", "shared memory", "L2", "DRAM"} <= set(words(figures["predicted"]))
 
 
 def test_moves_of_the_search_s_sliders_are_searches():

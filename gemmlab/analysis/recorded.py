@@ -1,8 +1,7 @@
-"""Tables of records: stalls, issue slots, what gl.matmul takes, GPUs side by side."""
+"""Tables of records: stalls, issue slots, what gl.matmul takes, the speeds of GPUs."""
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 import pandas
@@ -156,14 +155,6 @@ HOW = (
 )
 
 
-@dataclass(frozen=True)
-class SideBySide:
-    """`table`: a row for each rung, a column for each GPU. `note`: what is there, what to do."""
-
-    table: pandas.DataFrame
-    note: str
-
-
 TFLOPS, CUBLAS, ROOF = "TFLOP/s", "% of cuBLAS", "% of the roof"
 
 
@@ -188,19 +179,6 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     if not tables:
         raise NoRecord(f"No GPU is recorded yet. {HOW}")
     return pandas.concat(tables, axis=1)
-
-
-def gpus_side_by_side(shape: tuple[int, int, int] = runs.LARGE) -> SideBySide:
-    """The ROOF of `gpu_speeds` alone, a column for each GPU. Raises NoRecord where nothing is
-    recorded at all."""
-    table = gpu_speeds(shape).xs(ROOF, axis=1, level=1).rename_axis(ROOF)
-    note = f"Recorded: {', '.join(table)}."
-    if empty := int(table.isna().to_numpy().sum()):
-        note += (
-            f" {empty} cells are empty: the rung or its roof is not recorded there, or of another "
-            "version."
-        )
-    return SideBySide(table, f"{note} {HOW}")
 
 
 def _roofs() -> Ceilings | None:

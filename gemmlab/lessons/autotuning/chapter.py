@@ -8,7 +8,7 @@ from gemmlab.records import runs
 CHAPTER = Chapter(
     name="20_autotuning",
     title="Searching for settings",
-    idea="which settings to time: strategies, a model from counts, a rule for new shapes",
+    idea="which settings to time: strategies, and a model of counts for new shapes",
     draw=lambda: thumbnails.curve_thumbnail(
         space.shares(space.recorded("09_double_buffering", runs.LARGE))
     ),

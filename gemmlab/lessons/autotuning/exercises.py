@@ -8,14 +8,11 @@ from statistics import median
 
 from gemmlab import ladder
 from gemmlab.ladder import Constraint
-from gemmlab.lessons.autotuning import cost_model
 from gemmlab.lessons.autotuning import space as landscape
-from gemmlab.lessons.autotuning.cost_model import ExtraTerm
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space, space_of
 from gemmlab.lessons.autotuning.tuner import NEAR
 
 SEEDS = 20
-BETTER = 0.1  # of a correlation of ranks: what a term must add
 LACKING = "even shares"  # the restriction that somebody forgot
 
 Step = Callable[[Point, Sequence[Point], Callable[[Point], float]], Point | None]
@@ -97,20 +94,6 @@ def _evaluations(
     except Reached:
         pass
     return len(evaluated)
-
-
-def check_term(extra: ExtraTerm, known: Recorded) -> None:
-    """Hold the cost model's ranking with a reader's term against that without it."""
-    without = cost_model.judged(known, cost_model.predictions(known))
-    having = cost_model.judged(known, cost_model.predictions(known, extra))
-    better = having.correlation - without.correlation >= BETTER
-    print(
-        f"{'Right' if better else 'Not yet'}: the correlation of ranks is "
-        f"{having.correlation:.2f}, "
-        f"without your term {without.correlation:.2f}; measured in the model's order, "
-        f"{having.until_near} settings are enough for {100 * NEAR:.0f} %, without it "
-        f"{without.until_near}."
-    )
 
 
 def forgotten(name: str) -> Space:

@@ -21,12 +21,10 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.space import Point, Space, recorded, space_of
-from gemmlab.lessons.autotuning.tuner import STRATEGIES, NoTuner, Search
+from gemmlab.lessons.autotuning.tuner import Search
 from gemmlab.measure.timing import Arena, require_verified
 from gemmlab.records import tuning
 from gemmlab.records.registry import Say, bad, target_here
-
-__all__ = ["BUDGET", "STRATEGIES", "NoTuner", "Wanted", "run"]  # what the command line takes
 
 BUDGET = 40  # evaluations
 Row = dict[str, Any]

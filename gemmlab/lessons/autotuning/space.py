@@ -4,16 +4,11 @@ Two settings are neighbours if they differ in one parameter, by one value that i
 """
 
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from math import prod
-
-import pandas
 
 from gemmlab import ladder
 from gemmlab.ladder import Constraint, Problem, Rung, Settings
 from gemmlab.records import tuning
-from gemmlab.records.registry import NoRecord
 from gemmlab.records.tuning import sizes_of
 
 Point = tuple[int, ...]
@@ -38,11 +33,6 @@ class Space:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self.values)
-
-    @property
-    def every(self) -> int:
-        """How many combinations there were without restrictions."""
-        return prod(map(len, self.values.values()))
 
     def settings(self, point: Point) -> Settings:
         """All parameters of the rung, as a point sets them."""
@@ -108,31 +98,6 @@ def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
     times = {space.point(row): float(row["time_ms"]) for row in rows.to_dict("records")}
     gpu, last = str(rows["gpu"].iloc[0]), str(rows["recorded"].max())
     return Recorded(space_of(name, shape, times), times, gpu, last)
-
-
-def coverage(
-    names: tuple[str, ...], shape: tuple[int, int, int] = tuning.SHAPES[0]
-) -> pandas.DataFrame:
-    """How much of each rung's space is recorded at a shape (M, N, K).
-
-    combinations: of all values. Raises LadderError.
-    """
-    rows = []
-    for name in names:
-        space = space_of(name, shape)
-        row = {
-            "rung": name, "parameters": len(space.names), "combinations": space.every,
-            "legal": len(space.legal()), "recorded": "not yet", "best TFLOP/s": "",
-            "median of it": "",
-        }  # fmt: skip
-        with suppress(NoRecord):
-            known = recorded(name, shape)
-            shares = sorted(map(known.share, known.times_ms))
-            row["recorded"] = str(len(shares))
-            row["best TFLOP/s"] = f"{Problem(*shape).flop / known.best_ms / 1e9:.1f}"
-            row["median of it"] = f"{100 * shares[len(shares) // 2]:.0f} %"
-        rows.append(row)
-    return pandas.DataFrame(rows)
 
 
 @dataclass(frozen=True)

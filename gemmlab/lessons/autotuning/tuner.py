@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy
@@ -241,67 +240,37 @@ def _kernel_tuner():
     return kernel_tuner
 
 
-SEEDS = 20
+SEEDS, EVALUATIONS = 20, 60
+AFTER = 10, 20, 40  # evaluations
 NEAR = 0.98  # of the speed of the fastest settings: who is there has found it, but for noise
 
 
-@dataclass(frozen=True)
-class Trials:
-    """Searches of one space by one strategy, a seed each.
+def compare(known: Recorded) -> pandas.DataFrame:
+    """What each strategy reached of recorded times, in percent of the fastest's speed.
 
-    `shares`: float (seeds, budget), the best so far as a share of the fastest's speed, 0 to 1.
+    Columns: the median over SEEDS seeds after AFTER evaluations; the median number of evaluations
+    until NEAR, and how many seeds got there. The exhaustive search has one: no seed changes it.
     """
+    rows = {}
+    for strategy in STRATEGIES:
+        shares = _shares(known, strategy, 1 if strategy == "exhaustive" else SEEDS)
+        middle, reached = numpy.median(shares, axis=0), shares >= NEAR
+        # Of all seeds, those that did not get there being the last.
+        there = reached.any(axis=1)
+        half = numpy.median(numpy.where(there, reached.argmax(axis=1) + 1, EVALUATIONS + 1))
+        row = {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in AFTER}
+        row[f"to {100 * NEAR:.0f} %"] = f"{half:.0f}" if half <= EVALUATIONS else "more"
+        row["seeds there"] = f"{there.sum()} of {len(there)}"
+        rows[strategy] = row
+    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("strategy")
 
-    known: Recorded
-    strategy: str
-    shares: numpy.ndarray
 
-    def quartiles(self) -> numpy.ndarray:
-        """Float (3, budget): after each evaluation the lower quartile, the median, the upper."""
-        return numpy.quantile(self.shares, (0.25, 0.5, 0.75), axis=0)
-
-    def needed(self, share: float = NEAR) -> list[int | None]:
-        """Of each seed the evaluations until such a share was reached; None where it was not."""
-        reached = self.shares >= share
-        return [int(row.argmax()) + 1 if row.any() else None for row in reached]
-
-
-def trials(known: Recorded, strategy: str, budget: int, seeds: int = SEEDS) -> Trials:
-    """Search recorded times with seeds 0, 1, 2, ... Raises what replay raises."""
-    shares = numpy.zeros((seeds, budget))
+def _shares(known: Recorded, strategy: str, seeds: int) -> numpy.ndarray:
+    """Float (seeds, EVALUATIONS): the best so far as a share of the fastest's speed, 0 to 1."""
+    shares = numpy.zeros((seeds, EVALUATIONS))
     for seed, row in enumerate(shares):
-        result = replay(known, strategy, budget, seed)
+        result = replay(known, strategy, EVALUATIONS, seed)
         best = [known.best_ms / time_ms for time_ms in result.best_so_far()]
         row[: len(best)] = best
         row[len(best) :] = best[-1]  # of one that ends before the budget
-    return Trials(known, strategy, shares)
-
-
-def compare(
-    known: Recorded, strategies: Sequence[str] = tuple(STRATEGIES), budget: int = 60,
-    seeds: int = SEEDS,
-) -> list[Trials]:  # fmt: skip
-    """Every strategy on the same space; the exhaustive one once, for no seed changes it."""
-    return [
-        trials(known, name, budget, 1 if name == "exhaustive" else seeds) for name in strategies
-    ]
-
-
-def table(every: Sequence[Trials], after: Sequence[int] = (10, 20, 40)) -> pandas.DataFrame:
-    """What the strategies reached, in percent of the fastest's speed.
-
-    Columns: the median over the seeds after so many evaluations; the median number of evaluations
-    until NEAR, and how many seeds got there.
-    """
-    rows = []
-    for searched in every:
-        middle, needed = searched.quartiles()[1], searched.needed()
-        budget = searched.shares.shape[1]
-        # Of all seeds, those that did not get there being the last.
-        half = median(budget + 1 if count is None else count for count in needed)
-        row = {"strategy": searched.strategy}
-        row |= {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in after}
-        row[f"to {100 * NEAR:.0f} %"] = f"{half:.0f}" if half <= budget else "more"
-        row["seeds there"] = f"{len(needed) - needed.count(None)} of {len(needed)}"
-        rows.append(row)
-    return pandas.DataFrame(rows)
+    return shares

@@ -2,8 +2,7 @@
 
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu.in_turn import holdings
-from gemmlab.lessons.multi_gpu.schedule import Grid
-from gemmlab.lessons.multi_gpu.schedules import summa
+from gemmlab.lessons.multi_gpu.schedules import column_parallel
 from gemmlab.notebook.series import Chapter
 from gemmlab.plots import thumbnails
 
@@ -11,6 +10,6 @@ CHAPTER = Chapter(
     name="21_multi_gpu",
     title="Several GPUs",
     idea="a product over several GPUs, as a list of steps for each; copies that products hide",
-    draw=lambda: thumbnails.ranks_thumbnail(holdings(summa(Problem(12, 12, 12), Grid(2, 2), 4))[0]),
-    alt="One of four ranks has a quarter of A, of B and of C, and gets a quarter of A and of B.",
+    draw=lambda: thumbnails.ranks_thumbnail(holdings(column_parallel(Problem(12, 12, 12), 4))[0]),
+    alt="One of four ranks has a quarter of A, of B and of C, and gets the rest of A.",
 )

@@ -1,11 +1,13 @@
 """The exercises of 21_multi_gpu: rings to write, and an event to find. They check themselves."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
 
 from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu import order
-from gemmlab.lessons.multi_gpu.schedule import Schedule, ScheduleError
-from gemmlab.lessons.multi_gpu.schedules import column_parallel
+from gemmlab.lessons.multi_gpu.schedules import Schedule, ScheduleError, column_parallel
 
 COUNTS, NAMED_COUNTS = (2, 3, 4, 7), "2, 3, 4 and 7"
 PLANTED = (1, "gather 3", "product 1")  # rank, step, and the event that it lacks
@@ -22,9 +24,8 @@ def check_all_gather(ring: Ring) -> None:
         if (rounds := _rounds(ring, ranks)) is None:
             return
         held = [{rank} for rank in range(ranks)]
-        for at in range(ranks - 1):
-            for rank in range(ranks):
-                part = rounds[rank][at]
+        for at, sent in enumerate(rounds):
+            for rank, part in enumerate(sent):
                 if part not in held[rank]:
                     has = ", ".join(map(str, sorted(held[rank])))
                     print(
@@ -32,8 +33,8 @@ def check_all_gather(ring: Ring) -> None:
                         f"and has only {has}."
                     )
                     return
-            for rank in range(ranks):
-                held[(rank + 1) % ranks].add(rounds[rank][at])
+            for rank, part in enumerate(sent):
+                held[(rank + 1) % ranks].add(part)
         for rank, parts in enumerate(held):
             if lacks := sorted(set(range(ranks)) - parts):
                 print(f"Not yet: of {ranks} ranks, rank {rank} lacks part {lacks[0]} at the end.")
@@ -51,27 +52,24 @@ def check_reduce_scatter(ring: Ring) -> None:
         if (rounds := _rounds(ring, ranks)) is None:
             return
         # Of each rank and part, how often each rank's own number is in the sum.
-        counts = [[[int(source == rank) for source in range(ranks)] for _ in range(ranks)]
-                for rank in range(ranks)]  # fmt: skip
-        for at in range(ranks - 1):
-            sent = [(rounds[rank][at], counts[rank][rounds[rank][at]]) for rank in range(ranks)]
-            for rank, (part, numbers) in enumerate(sent):
-                to = (rank + 1) % ranks
-                counts[to][part] = [a + b for a, b in zip(counts[to][part], numbers, strict=True)]
-        for rank in range(ranks):
-            for other, times in enumerate(counts[rank][rank]):
-                if times != 1:
-                    print(
-                        f"Not yet: of {ranks} ranks, rank {rank} ends with the number of rank "
-                        f"{other} {times} times in its sum."
-                    )
-                    return
+        counts = np.tile(np.eye(ranks, dtype=int)[:, None], (1, ranks, 1))
+        for sent in rounds:
+            sums = [counts[rank, part].copy() for rank, part in enumerate(sent)]
+            for rank, part in enumerate(sent):
+                counts[(rank + 1) % ranks, part] += sums[rank]
+        for rank, other in product(range(ranks), repeat=2):
+            if (times := counts[rank, rank, other]) != 1:
+                print(
+                    f"Not yet: of {ranks} ranks, rank {rank} ends with the number of rank {other} "
+                    f"{times} times in its sum."
+                )
+                return
     print(f"Right: with {NAMED_COUNTS} ranks each has the whole sum of its part.")
 
 
-def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
-    """Of each rank the part of each round; None, said, where it is something else."""
-    rounds = []
+def _rounds(ring: Ring, ranks: int) -> list[tuple[int, ...]] | None:
+    """Of each round the part of each rank; None, said, where it is something else."""
+    by_rank = []
     for rank in range(ranks):
         given = ring(rank, ranks)
         parts = list(given) if isinstance(given, Sequence) else None
@@ -88,8 +86,8 @@ def _rounds(ring: Ring, ranks: int) -> list[list[int]] | None:
                 f"{ranks - 1}."
             )
             return None
-        rounds.append([int(part) for part in parts])
-    return rounds
+        by_rank.append([int(part) for part in parts])
+    return list(zip(*by_rank, strict=True))
 
 
 def without_an_event() -> Schedule:

@@ -8,7 +8,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import AutoLocator
 
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, holdings
-from gemmlab.lessons.multi_gpu.schedule import Schedule
+from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes
@@ -179,7 +179,7 @@ def _of_timeline(timeline: Timeline) -> str:
     what = f"{schedule.problem} on {style.plural(schedule.ranks, 'GPU')}, {schedule.name}"
     took = f"{style.digits(timeline.ms)} ms"
     more = f" The first {MOST_RANKS} are shown." if schedule.ranks > MOST_RANKS else ""
-    if timeline.hidden is None:
+    if schedule.ranks == 1:
         return f"{what}: {took}, and nothing is moved.{more} {timeline.source}."
     idle = f"for {timeline.idle_ms(0):.2f} ms GPU 0 multiplies nothing"
     return f"{what}: {took}; {idle}.{more} {timeline.source}."

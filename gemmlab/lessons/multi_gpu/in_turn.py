@@ -7,7 +7,6 @@ tells who holds what. Arrays have their rows along axis -2.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
 from gemmlab.ladder.precision import FLOAT32, ElementType
 from gemmlab.lessons.multi_gpu.order import Unit, in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedule import (
+from gemmlab.lessons.multi_gpu.schedules import (
     Collective,
     Part,
     Product,
@@ -79,14 +78,12 @@ class ByKernel:
         made = self.kernel.array_module.full((rows, columns), element.guard, element.bits)
         return made.view(element.storage)
 
-    def multiply(self, a: Array, b: Array, c: Array, add: bool) -> None:
-        self.kernel.launch_into(a, b, c, 1.0, float(add))
+    def multiply(self, a: Array, b: Array, c: Array) -> None:
+        self.kernel.launch_into(a, b, c, 1.0, 0.0)
 
-    def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
+    def prepared(self, a: Array, b: Array, c: Array) -> Callable[[], None]:
         """Multiplies these on the current stream at each call, with arguments made once."""
-        if not c.size:
-            return lambda: None
-        return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, float(add))
+        return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, 0.0)
 
     def total(self, terms: list[Array], into: Array) -> None:
         """In float32, from the first term to the last, rounded once at the end."""
@@ -100,8 +97,8 @@ class ByKernel:
 class Bounded:
     """Float64 products and how far those of a kernel of this precision may be from them.
 
-    An array is (2, rows, columns): values, and bounds of their errors. Each product adds the bound
-    of kernel.bounds; a sum of p terms in float32 adds p - 1 roundings and the one to C's type.
+    An array is (2, rows, columns): values, and bounds of their errors. A product has the bound of
+    kernel.bounds; a sum of p terms in float32 adds p - 1 roundings and the one to C's type.
     """
 
     def __init__(self, precision: Precision):
@@ -114,65 +111,44 @@ class Bounded:
     def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
         return np.full((2, rows, columns), np.nan)
 
-    def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, add: bool) -> None:
-        before, its_bound = (c[0].copy(), c[1].copy()) if add else (np.zeros_like(c[0]),) * 2
-        summed = replace(self.precision, c=FLOAT32)
-        largest = abs(before) + its_bound
-        bound = its_bound + error_bound(a[0], b[0], largest, 1.0, float(add), summed)
-        c[0] = a[0] @ b[0] + before
-        c[1] = self._rounded(c[0], bound)
+    def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        c[0] = a[0] @ b[0]
+        c[1] = error_bound(a[0], b[0], c[0], 1.0, 0.0, self.precision)
 
     def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
         values, bounds = np.stack([term[0] for term in terms]), sum(term[1] for term in terms)
         roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
-        bounds = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
         into[0] = values.sum(axis=0)
-        into[1] = self._rounded(into[0], bounds)
-
-    def _rounded(self, values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-        """The bounds after the one rounding to the type of C."""
-        element = self.precision.c
-        if element is FLOAT32:
-            return bounds
-        largest = abs(values) + bounds
-        return bounds + element.unit_roundoff * largest + element.smallest_subnormal / 2
+        into[1] = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
+        if (element := self.precision.c) is not FLOAT32:  # rounded once more
+            into[1] += element.unit_roundoff * (abs(into[0]) + into[1])
+            into[1] += element.smallest_subnormal / 2
 
 
 Buffers = dict[str, Any]
 
 
-@dataclass
-class Result:
-    """C as the ranks have it together, and the bytes that came to each."""
+def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Any:
+    """A @ B by the schedule: C as the ranks have it together.
 
-    C: Any
-    received: tuple[int, ...]
-
-
-def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Result:
-    """A @ B by the schedule. `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision.
-
-    Raises ScheduleError for races and endless waits, KernelMistake in the simulator.
+    `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision. Raises ScheduleError for races
+    and endless waits, KernelMistake in the simulator.
     """
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
-    received = [0] * schedule.ranks
-    for rank, work in _moved(units, ranks, received):
+    for rank, work in _moved(units, ranks):
         buffers = ranks[rank]
         if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-            if c.size:
-                arithmetic.multiply(a, b, c, work.add)
+            arithmetic.multiply(a, b, c)
         else:
             terms = [rows_of(buffers, part) for part in work.terms]
             arithmetic.total(terms, rows_of(buffers, work.into))
-    return Result(gathered(schedule, ranks, arithmetic), tuple(received))
+    return gathered(schedule, ranks, arithmetic)
 
 
-def _moved(
-    units: list[Unit], ranks: list[Buffers], received: list[int]
-) -> Iterator[tuple[int, Product | Sum]]:
-    """Does the messages, and gives the work between them, by rank. Adds the bytes that come."""
+def _moved(units: list[Unit], ranks: list[Buffers]) -> Iterator[tuple[int, Product | Sum]]:
+    """Does the messages, and gives the work between them, by rank."""
     for unit in units:
         rank, step = unit[0]
         if not isinstance(step.work, Collective):
@@ -181,8 +157,6 @@ def _moved(
         for message in step.work.messages:
             kept = rows_of(ranks[message.target], message.kept)
             kept[...] = rows_of(ranks[message.source], message.sent)
-            if message.source != message.target:
-                received[message.target] += kept.nbytes
 
 
 def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
@@ -212,7 +186,7 @@ NONE, COMES, HOLDS = 0, 1, 2
 
 
 def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
-    """Of each rank a number for each element of "A", "B" and "C". Raises Stuck.
+    """Of each rank a number for each element of "A", "B" and "C". Raises ScheduleError.
 
     HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: of A and B,
     another sends it; of C, it computes a part of its sum for another. Messages move the numbers of
@@ -229,15 +203,14 @@ def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
     ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
     for held in (*schedule.inputs, *schedule.outputs):
         by_rank[held.rank][held.matrix][slice(*held.rows), slice(*held.columns)] = HOLDS
-    for rank, work in _moved(in_order(schedule), ranks, [0] * schedule.ranks):
+    for rank, work in _moved(in_order(schedule), ranks):
         buffers = ranks[rank]
         if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
             _mark(by_rank[rank]["A"], a)
             _mark(by_rank[rank]["B"], b)
-            if a.size and b.size:
-                c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
-                _mark(by_rank[rank]["C"], c)
+            c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
+            _mark(by_rank[rank]["C"], c)
         else:
             rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
     return by_rank

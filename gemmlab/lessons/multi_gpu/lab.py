@@ -10,9 +10,9 @@ import ipywidgets
 from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
 from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE, MAKERS
-from gemmlab.lessons.multi_gpu.schedule import ScheduleError
-from gemmlab.lessons.multi_gpu.schedules import one_rank
+from gemmlab.lessons.multi_gpu.schedules import ScheduleError, one_rank
 from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
+from gemmlab.notebook.lab import GRID
 from gemmlab.notebook.widgets import PAPER, picture, status
 from gemmlab.plots.style import VERMILION
 
@@ -21,11 +21,6 @@ COUNTS = (1, 2, 3, 4, 6, 8, 16, 32)
 CHUNK_COUNTS = (1, 2, 4, 8, 16)
 LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
 NETWORKS = (5, 12.5, 25, 50, 100)
-START = CUBE
-GRID = {
-    "grid_template_columns": "repeat(auto-fit, minmax(190px, 1fr))", "grid_gap": "4px 12px",
-    "max_width": "960px", "overflow": "visible",
-}  # fmt: skip
 
 
 def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
@@ -42,8 +37,8 @@ class RanksLab(ipywidgets.VBox):
         network = _near(NETWORKS, machine.network_bytes_per_second or 1e9 * NETWORKS[-2])
         values = {
             "schedule": (tuple(MAKERS), next(iter(MAKERS))), "GPUs": (COUNTS, 2),
-            "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, START.m), "N": (SIZES, START.n),
-            "K": (SIZES, START.k), "link, GB/s": (LINKS, link),
+            "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, CUBE.m), "N": (SIZES, CUBE.n),
+            "K": (SIZES, CUBE.k), "link, GB/s": (LINKS, link),
             "between hosts, GB/s": (NETWORKS, network),
         }  # fmt: skip
         self.controls = {
@@ -59,7 +54,7 @@ class RanksLab(ipywidgets.VBox):
             ipywidgets.VBox([ipywidgets.HTML(f"<b>{name}</b>"), control])
             for name, control in self.controls.items()
         ]
-        grid = ipywidgets.GridBox(boxes, layout=ipywidgets.Layout(**GRID))
+        grid = ipywidgets.GridBox(boxes, layout=GRID)
         super().__init__([grid, self.message, self.picture, self.caption])
         self.add_class("gemmlab-lab")
         for control in self.controls.values():

@@ -1,4 +1,4 @@
-"""One product over all GPUs of this host: how long, how much of moving is hidden, and the link.
+"""One product over all GPUs of this host: how long it takes, and when each step runs.
 
     python -m gemmlab record 21_multi_gpu
 
@@ -7,7 +7,6 @@ that are there, by NCCL and by their DMA engines; results/<gpu>/multi_gpu.csv. T
 median run of the largest product are in multi_gpu_timeline.csv.
 """
 
-import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +26,7 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
 from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
-from gemmlab.lessons.multi_gpu.schedule import Schedule, squarest
+from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
@@ -46,15 +45,11 @@ SEED = 21
 
 @dataclass(frozen=True)
 class Case:
-    """A rung with settings, which may be any macros of its file, and the shapes it is measured at.
-
-    `grown`: the shape of one GPU, of which p GPUs get p times the rows.
-    """
+    """A rung with settings, any macros of its file, and the shapes that it is measured at."""
 
     rung: Rung
     settings: Settings
     problems: tuple[Problem, ...]
-    grown: Problem | None = None
 
     @property
     def full(self) -> Settings:
@@ -68,21 +63,13 @@ class Case:
     def arithmetic(self) -> Callable[[], ByKernel]:
         return partial(ByKernel.of, self.rung.name, dict(self.full))
 
-    def shapes(self, ranks: int) -> list[Problem]:
-        """With one GPU those of all numbers of GPUs: with which the others are compared."""
-        counts = COUNTS if ranks == 1 else (ranks,)
-        grown = [
-            Problem(n * self.grown.m, self.grown.n, self.grown.k) for n in counts if self.grown
-        ]
-        return list(dict.fromkeys([*self.problems, *grown]))
-
 
 CUBE = Problem(16384, 16384, 16384)
 CASES = (
-    Case(PERSISTENT, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192)), Problem(8192, 8192, 8192)),
+    Case(PERSISTENT, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192))),
     # With its ring where it was when two GPUs were at hand: the same machine code as then.
     Case(REGISTER_BANKS, {"RING_ALIGN": 16}, (CUBE,)),
-    Case(WARP_SPECIALIZED, {"DTYPE": 1}, (CUBE, Problem(8192, 8192, 8192))),
+    Case(WARP_SPECIALIZED, {"DTYPE": 1}, (CUBE,)),
 )
 
 
@@ -94,7 +81,6 @@ def case_of(kernel: str) -> Case:
 MAKERS: dict[str, Callable[..., Schedule]] = {  # of a problem, ranks and, if not CHUNKS, chunks
     make.COLUMN: partial(make.column_parallel, chunks=CHUNKS),
     make.ROW: partial(make.row_parallel, chunks=CHUNKS),
-    make.SUMMA: lambda problem, ranks, chunks=CHUNKS: make.summa(problem, squarest(ranks), chunks),
 }
 CODE = {**TEXT("code", "gpu"), **registry.DATE("recorded")}
 KEY = ("schedule", "kernel", "settings", "moved_by", "ranks", "m", "n", "k")
@@ -104,19 +90,12 @@ WHAT = {
 }  # fmt: skip
 COLUMNS = {
     **WHAT, **SIZE("chunks"), **POSITIVE("ms", "ms_q1", "ms_q3", "tflops", "one_gpu_ms"),
-    **POSITIVE("pct_of_ranks"),
-    **registry.COUNTED("hidden_pct", "all_reduce_gbytes", "peer_copy_gbytes"),
-    **TEXT("driver", "cuda", "nvrtc", "nccl"), **CODE,
+    **POSITIVE("pct_of_ranks"), **TEXT("driver", "cuda", "nvrtc", "nccl"), **CODE,
 }  # fmt: skip
 STEPS = {
     **WHAT, **registry.WHOLE("rank"), **TEXT("stream", "step", "kind"),
     **NUMBER("start_ms", "end_ms"), **CODE,
 }  # fmt: skip
-
-
-def kept_name(schedule: Schedule) -> str:
-    """What a record calls it: one of MAKERS, without the grid of SUMMA."""
-    return make.SUMMA if schedule.name.startswith(make.SUMMA) else schedule.name
 
 
 def _measured(say: Say) -> Iterator[Row]:
@@ -130,22 +109,22 @@ def _measured(say: Say) -> Iterator[Row]:
     version = {"nccl": str(nccl.get_version())}
     alone = {}
     for case in CASES:
-        jobs = [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.shapes(1)]
+        jobs = [Job(make.one_rank(problem), repeats=REPEATS) for problem in case.problems]
         for job, measured in _timed(case, jobs, say):
             alone[case.rung.name, job.schedule.problem] = _median(measured).ms
     steps: list[Row] = []
     for ranks in (count for count in COUNTS if count <= runtime.getDeviceCount()):
-        links, ways = _links(ranks, say), _ways(ranks, say)
+        ways = _ways(ranks, say)
         for case in CASES:
             jobs = [
                 Job(maker(problem, ranks), repeats=REPEATS, moved_by=way)
-                for problem in case.shapes(ranks)
+                for problem in case.problems
                 for maker in MAKERS.values()
                 for way in ways
             ]
             for job, measured in _timed(case, jobs, say, ways):
                 one_gpu_ms = alone[case.rung.name, job.schedule.problem]
-                row = _row(case, job, measured, one_gpu_ms) | links | version
+                row = _row(case, job, measured, one_gpu_ms) | version
                 if job.schedule.problem == CUBE:
                     steps += _step_rows(case, job, _median(measured))
                 say(
@@ -189,7 +168,7 @@ def _timed(
 
 def _require_right(case: Case, job: Job, C: Any) -> None:
     """Raises VerificationError."""
-    expected, bound = in_turn.run(job.schedule, Bounded(case.precision), job.A, job.B).C
+    expected, bound = in_turn.run(job.schedule, Bounded(case.precision), job.A, job.B)
     wrong = ~(abs(case.precision.c.decode(C) - expected) <= bound)
     if wrong.any():
         row, column = (int(at[0]) for at in wrong.nonzero())
@@ -198,12 +177,6 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
             f"{wrong.size} elements are further off than their bound, the first in row {row}, "
             f"column {column}"
         )
-
-
-def _links(ranks: int, say: Say) -> dict[str, float]:
-    summed, copied = (statistics.median(rates) / 1e9 for rates in runner.link_rates(ranks))
-    say(f"{NAME}: {ranks} GPUs, all-reduce {summed:.0f} GB/s, peer copy {copied:.0f} GB/s")
-    return {"all_reduce_gbytes": summed, "peer_copy_gbytes": copied}
 
 
 def _median(measured: Measured) -> Timeline:
@@ -215,7 +188,7 @@ def _about(case: Case, job: Job) -> Row:
     schedule = job.schedule
     m, n, k = schedule.problem.shape
     return {
-        "schedule": kept_name(schedule), "dtype": case.precision.name, "kernel": case.rung.name,
+        "schedule": schedule.name, "dtype": case.precision.name, "kernel": case.rung.name,
         "settings": ladder.written(case.full), "moved_by": job.moved_by, "ranks": schedule.ranks,
         "m": m, "n": n, "k": k,
     }  # fmt: skip
@@ -224,12 +197,10 @@ def _about(case: Case, job: Job) -> Row:
 def _row(case: Case, job: Job, measured: Measured, one_gpu_ms: float) -> Row:
     schedule = job.schedule
     ms = Spread.of([run.ms for run in measured.runs], min)
-    hidden = [run.hidden for run in measured.runs if run.hidden is not None]
     return _about(case, job) | {
         "chunks": CHUNKS, **spread("ms", ms),
         "tflops": schedule.problem.flop / ms.median / 1e9, "one_gpu_ms": one_gpu_ms,
         "pct_of_ranks": 100 * one_gpu_ms / ms.median / schedule.ranks,
-        "hidden_pct": 100 * statistics.median(hidden) if hidden else None,
     }  # fmt: skip
 
 
@@ -273,16 +244,21 @@ TIMELINES = _Timelines(
 EVIDENCE = (SPEEDS, TIMELINES)
 
 
+def at(evidence: Table, problem: Problem) -> pandas.DataFrame:
+    """The recorded rows of SPEEDS or TIMELINES of a problem. Raises NoRecord, StaleRecord."""
+    table = evidence.read()
+    return table[(table[[*"mnk"]] == list(problem.shape)).all(axis=1)]
+
+
 def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
     """The recorded median run of a schedule of MAKERS, its products by a rung of CASES.
 
     `moved_by`: NCCL or DMA_ENGINES. Raises NoRecord, StaleRecord.
     """
-    table, (m, n, k) = TIMELINES.read(), schedule.problem.shape
+    table = at(TIMELINES, schedule.problem)
     rows = table[
-        (table.schedule == kept_name(schedule)) & (table.kernel == kernel)
-        & (table.moved_by == moved_by)
-        & (table.ranks == schedule.ranks) & (table.m == m) & (table.n == n) & (table.k == k)
+        (table.schedule == schedule.name) & (table.kernel == kernel)
+        & (table.moved_by == moved_by) & (table.ranks == schedule.ranks)
     ]  # fmt: skip
     if rows.empty:
         raise NoRecord(

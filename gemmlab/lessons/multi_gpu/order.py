@@ -7,79 +7,58 @@ L. Lamport, "Time, clocks, and the ordering of events in a distributed system", 
 """
 
 from collections.abc import Iterable
-from itertools import combinations
+from graphlib import CycleError, TopologicalSorter
+from itertools import combinations, takewhile
 
-from gemmlab.lessons.multi_gpu.schedule import Collective, Part, Schedule, ScheduleError, Step
+from gemmlab.lessons.multi_gpu.schedules import Collective, Part, Schedule, ScheduleError, Step
 
 Unit = list[tuple[int, Step]]  # a step of one rank, or a collective with that of each member
 
 
-class Stuck(ScheduleError):
-    """A schedule in which some ranks would wait for ever."""
-
-
 def in_order(schedule: Schedule) -> list[Unit]:
-    """All steps, each behind those that happen before it; a collective is one. Raises Stuck."""
-    waiting = {(rank, step.name): _before(schedule.steps[rank], step) for rank, step in schedule}
-    steps = {(rank, step.name): step for rank, step in schedule}
-    done: set[tuple[int, str]] = set()
-    units: list[Unit] = []
-    remaining = list(steps)
-    while remaining:
-        ready = {
-            (rank, name)
-            for rank, name in remaining
-            if all((rank, event) in done for event in waiting[rank, name])
-        }
-        before = len(done)
-        for rank, name in [key for key in remaining if key in ready]:
-            if (rank, name) in done:
-                continue
-            work = steps[rank, name].work
-            members = work.members if isinstance(work, Collective) else (rank,)
-            if all((member, name) in ready for member in members):
-                units.append([(member, steps[member, name]) for member in members])
-                done |= {(member, name) for member in members}
-        if len(done) == before:
-            raise Stuck(_why_stuck(steps, waiting, done, remaining, ready))
-        remaining = [key for key in remaining if key not in done]
-    return units
+    """All steps, each behind those that happen before it; a collective is one.
+
+    Raises ScheduleError where some would wait for ever.
+    """
+    units: dict[object, Unit] = {}
+    key_of = {}
+    for rank, step in schedule:
+        key = step.name if isinstance(step.work, Collective) else (rank, step.name)
+        units.setdefault(key, []).append((rank, step))
+        key_of[rank, step.name] = key
+    before = {
+        key: [key_of[rank, name] for rank, step in unit for name in _before(schedule, rank, step)]
+        for key, unit in units.items()
+    }
+    for (rank, step), *others in units.values():
+        if isinstance(step.work, Collective) and len(others) + 1 < len(step.work.members):
+            raise ScheduleError(
+                f"rank {rank} would wait for ever in {step.name!r}: not all ranks have it"
+            )
+    try:
+        return [units[key] for key in TopologicalSorter(before).static_order()]
+    except CycleError as error:
+        waiting = (units[key][0] for key in dict.fromkeys(error.args[1]))
+        names = " for ".join(f"{step.name!r} of rank {rank}" for rank, step in waiting)
+        raise ScheduleError(
+            f"these steps would wait for ever, each for the next: {names}"
+        ) from None
 
 
-def _before(steps: tuple[Step, ...], step: Step) -> tuple[str, ...]:
+def _before(schedule: Schedule, rank: int, step: Step) -> tuple[str, ...]:
     """The names of the steps that this one directly comes after."""
-    same = [other.name for other in steps[: steps.index(step)] if other.stream == step.stream]
+    first = takewhile(lambda other: other is not step, schedule.steps[rank])
+    same = [other.name for other in first if other.stream == step.stream]
     return (*same[-1:], *step.after)
 
 
-def _why_stuck(steps, waiting, done, remaining, ready) -> str:
-    """Who waits in which collective for whom; else for which steps of its own."""
-    for rank, name in remaining:
-        if (rank, name) not in ready:
-            continue
-        members = steps[rank, name].work.members
-        other = next(member for member in members if (member, name) not in ready)
-        if (other, name) not in steps:
-            why = "which has no such step"
-        else:
-            held = next(n for n in waiting[other, name] if (other, n) not in done)
-            why = f"which waits for {held!r} before it"
-        return f"rank {rank} would wait for ever in {name!r} for rank {other}, {why}"
-    rank, name = remaining[0]
-    held = next(event for event in waiting[rank, name] if (rank, event) not in done)
-    return f"rank {rank}: {name!r} waits for {held!r}, which itself waits for it"
-
-
 def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, str]]]:
-    """Of each step, by rank and name, all that happen before it. Raises Stuck."""
+    """Of each step, by rank and name, all that happen before it. Raises ScheduleError."""
     before: dict[tuple[int, str], frozenset] = {}
     for unit in in_order(schedule):
         before_on_rank = {
             rank: frozenset().union(
-                *(
-                    before[rank, name] | {(rank, name)}
-                    for name in _before(schedule.steps[rank], step)
-                )
+                *(before[rank, name] | {(rank, name)} for name in _before(schedule, rank, step))
             )
             for rank, step in unit
         }
@@ -94,7 +73,7 @@ def earlier(schedule: Schedule) -> dict[tuple[int, str], frozenset[tuple[int, st
 
 
 def findings(schedule: Schedule) -> list[str]:
-    """A sentence for each race, and for each read of rows that nobody wrote. Raises Stuck."""
+    """A sentence for each race, and for each read of rows that nobody wrote."""
     before = earlier(schedule)
     sentences = []
     for rank, steps in enumerate(schedule.steps):

@@ -1,41 +1,276 @@
-"""The schedules: a product cut by columns, by its sum, and by tiles of a grid of ranks.
+"""Schedules: what each rank has and does, and a product cut by its columns, and by its sum.
+
+A buffer is a matrix of one rank, stored row by row: a collective moves contiguous rows. Steps of a
+stream run one after the other; a step may wait for others of its rank by their names.
 
 column_parallel and row_parallel are the two halves of a Transformer's MLP as M. Shoeybi and others,
 "Megatron-LM", arXiv 1909.08053, cut it, with rows of the tokens spread over the ranks before and
-after as V. Korthikanti and others, arXiv 2205.05198, have them. summa: R. van de Geijn and
-J. Watts, "SUMMA: scalable universal matrix multiplication algorithm", Concurrency 9 (4), 1997.
+after as V. Korthikanti and others, arXiv 2205.05198, have them.
 """
 
-import inspect
-from collections.abc import Callable
-from dataclasses import replace
+from __future__ import annotations
 
-from gemmlab.ladder import Problem
-from gemmlab.lessons.multi_gpu.schedule import (
-    ALL_GATHER,
-    BROADCAST,
-    COPIES,
-    EXCHANGE,
-    PRODUCTS,
-    Buffer,
-    Collective,
-    Grid,
-    Held,
-    Message,
-    Part,
-    Product,
-    Schedule,
-    Step,
-    Sum,
-    length,
-    parts,
-    spans_to_parts,
-    whole,
-)
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+from gemmlab.ladder import Precision, Problem, is_whole
 from gemmlab.report import Listing
 
+Span = tuple[int, int]  # from, up to
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot be made, or cannot be run; the message says what would be right."""
+
+
+def whole(name: str, value: object) -> int:
+    """The value, if it is a whole number from 1 on. Raises ScheduleError."""
+    if not is_whole(value) or value < 1:
+        raise ScheduleError(f"{name} is {value!r}; it must be a whole number, 1 or more")
+    return int(value)
+
+
+def parts(size: int, count: int, start: int = 0) -> list[Span]:
+    """`size` numbers from `start` on in `count` spans, the longer ones, by 1, first."""
+    cuts = [start + at * (size // count) + min(at, size % count) for at in range(count + 1)]
+    return list(pairwise(cuts))
+
+
+def length(span: Span) -> int:
+    return span[1] - span[0]
+
+
+PRODUCTS, COPIES = "products", "copies"  # streams
+ALL_GATHER, EXCHANGE = "all-gather", "exchange"  # kinds of collectives
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Room of a rank for a matrix. `matrix`: "A", "B" or "C", whose element type it has."""
+
+    rows: int
+    columns: int
+    matrix: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start` up to `stop` of a buffer."""
+
+    buffer: str
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"{self.buffer}[{self.start}:{self.stop}]"
+
+    @property
+    def rows(self) -> int:
+        return self.stop - self.start
+
+    def shared(self, other: Part) -> Part | None:
+        """The rows that are in both; None where there are none."""
+        start, stop = max(self.start, other.start), min(self.stop, other.stop)
+        same = self.buffer == other.buffer and start < stop
+        return Part(self.buffer, start, stop) if same else None
+
+
+@dataclass(frozen=True)
+class Product:
+    """c = a @ b, by the rung's kernel."""
+
+    a: Part
+    b: Part
+    c: Part
+
+    def reads(self, rank: int) -> tuple[Part, ...]:
+        return (self.a, self.b)
+
+    def writes(self, rank: int) -> tuple[Part, ...]:
+        return (self.c,)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """into = the terms added in float32, in this order, and rounded once."""
+
+    terms: tuple[Part, ...]
+    into: Part
+
+    def reads(self, rank: int) -> tuple[Part, ...]:
+        return self.terms
+
+    def writes(self, rank: int) -> tuple[Part, ...]:
+        return (self.into,)
+
+
+@dataclass(frozen=True)
+class Message:
+    """What rank `source` sends of its buffers, and where rank `target` keeps it."""
+
+    source: int
+    target: int
+    sent: Part
+    kept: Part
+
+
+@dataclass(frozen=True)
+class Collective:
+    """Messages among `members`, in a step that each of them has under the same name.
+
+    `kind`: ALL_GATHER: all have the parts of all, in the order of ranks; EXCHANGE: any messages.
+    """
+
+    kind: str
+    members: tuple[int, ...]
+    messages: tuple[Message, ...]
+
+    def reads(self, rank: int) -> tuple[Part, ...]:
+        return tuple(message.sent for message in self.sent_by(rank))
+
+    def writes(self, rank: int) -> tuple[Part, ...]:
+        return tuple(message.kept for message in self.kept_by(rank))
+
+    def sent_by(self, rank: int) -> list[Message]:
+        return [message for message in self.messages if message.source == rank]
+
+    def kept_by(self, rank: int) -> list[Message]:
+        return [message for message in self.messages if message.target == rank]
+
+
+Work = Product | Sum | Collective
+
+
+@dataclass(frozen=True)
+class Step:
+    """Work on a stream, begun when the steps of the same rank that `after` names are done."""
+
+    name: str
+    work: Work
+    stream: str
+    after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Held:
+    """Which part of a matrix a rank has: rows from `row` on, and a span of columns."""
+
+    matrix: str
+    rank: int
+    part: Part
+    row: int
+    columns: Span
+
+    @property
+    def rows(self) -> Span:
+        return self.row, self.row + self.part.rows
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What each rank has, does and gets. `steps`: of each rank, in the order of its program.
+
+    `inputs`: where A and B are before, `outputs`: where C is after. `buffers`: of each rank.
+    """
+
+    name: str
+    problem: Problem
+    buffers: tuple[dict[str, Buffer], ...]
+    steps: tuple[tuple[Step, ...], ...]
+    inputs: tuple[Held, ...]
+    outputs: tuple[Held, ...]
+
+    def __repr__(self) -> str:
+        return f"{self.name}, {self.problem}, {self.ranks} ranks"
+
+    @property
+    def ranks(self) -> int:
+        return len(self.steps)
+
+    @cached_property
+    def streams(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(step.stream for steps in self.steps for step in steps))
+
+    def __iter__(self) -> Iterator[tuple[int, Step]]:
+        return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
+
+    def width(self, rank: int, part: Part) -> int:
+        return self.buffers[rank][part.buffer].columns
+
+    def flop(self, rank: int, work: Product) -> int:
+        """A multiplication and an addition for each element of A and column of B."""
+        return 2 * work.c.rows * self.width(rank, work.a) * self.width(rank, work.b)
+
+    def received_bytes(self, rank: int, precision: Precision) -> int:
+        """What other ranks send to this one, in all."""
+        return sum(
+            message.kept.rows
+            * self.width(rank, message.kept)
+            * self.element_bytes(rank, message.kept, precision)
+            for step in self.steps[rank]
+            if isinstance(step.work, Collective)
+            for message in step.work.kept_by(rank)
+            if message.source != rank
+        )
+
+    def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
+        return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
+
+    def listing(self, rank: int) -> str:
+        """The steps of a rank, a line each: stream, name, what it does, what it waits for."""
+        rows = [_words(step) for step in self.steps[rank]]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+    def without(self, rank: int, name: str, event: str) -> Schedule:
+        """The same without an event that this step waits for. Raises ScheduleError."""
+        step = self._step(rank, name)
+        if event not in step.after:
+            raise ScheduleError(f"rank {rank}: {name!r} does not wait for {event!r}")
+        return self._changed(rank, step, tuple(other for other in step.after if other != event))
+
+    def with_event(self, rank: int, name: str, event: str) -> Schedule:
+        """The same with one event more that this step waits for. Raises ScheduleError."""
+        step = self._step(rank, name)
+        return self._changed(rank, step, (*step.after, self._step(rank, event).name))
+
+    def _step(self, rank: int, name: str) -> Step:
+        for step in self.steps[rank] if 0 <= rank < self.ranks else ():
+            if step.name == name:
+                return step
+        raise ScheduleError(f"rank {rank} has no step {name!r}; see listing({rank})")
+
+    def _changed(self, rank: int, step: Step, after: tuple[str, ...]) -> Schedule:
+        steps = [list(every) for every in self.steps]
+        steps[rank][steps[rank].index(step)] = replace(step, after=after)
+        return replace(self, steps=tuple(map(tuple, steps)))
+
+
+def _words(step: Step) -> tuple[str, str, str, str]:
+    work = step.work
+    if isinstance(work, Product):
+        does = f"{work.c} = {work.a} @ {work.b}"
+    elif isinstance(work, Sum):
+        does = f"{work.into} = {' + '.join(map(str, work.terms))}"
+    else:
+        does = f"{work.kind} among {', '.join(map(str, work.members))}"
+    waits = f"after {', '.join(step.after)}" if step.after else ""
+    return step.stream, step.name, does, waits
+
+
+def spans_to_parts(buffer: str, spans: list[Span]) -> list[Part]:
+    """Parts of a buffer that lie behind one another, as long as the spans."""
+    ends = accumulate(map(length, spans), initial=0)
+    return [Part(buffer, start, stop) for start, stop in pairwise(ends)]
+
+
+# ---- the two cuts --------------------------------------------------------------------------------
+
 SLOTS = 2  # of chunks: one is multiplied, one is on its way
-COLUMN, ROW, SUMMA, ONE = "column parallel", "row parallel", "SUMMA", "one rank"
+COLUMN, ROW, ONE = "column parallel", "row parallel", "one rank"
 
 
 def one_rank(problem: Problem) -> Schedule:
@@ -43,7 +278,7 @@ def one_rank(problem: Problem) -> Schedule:
     m, n, k = problem.shape
     a, b, c = (Part(name, 0, rows) for name, rows in zip("ABC", (m, k, m), strict=True))
     buffers = {"A": Buffer(m, k, "A"), "B": Buffer(k, n, "B"), "C": Buffer(m, n, "C")}
-    steps = (Step("product", Product(a, b, c), PRODUCTS),) if m and n else ()
+    steps = (Step("product", Product(a, b, c), PRODUCTS),)
     held = (Held("A", 0, a, 0, (0, k)), Held("B", 0, b, 0, (0, n)))
     return Schedule(ONE, problem, (buffers,), (steps,), held, (Held("C", 0, c, 0, (0, n)),))
 
@@ -54,7 +289,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     A chunk of rows is gathered from all ranks while the chunk before it is multiplied. Rows of C
     lie in the order of the chunks, which is that of row_parallel with as many chunks.
     """
-    rows = _rows(problem.m, whole("ranks", ranks), whole("chunks", chunks))
+    rows = _rows(problem, ranks, chunks)
     columns, k = parts(problem.n, ranks), problem.k
     most = max(sum(map(length, chunk)) for chunk in rows)
     a_of = [spans_to_parts("A", [chunk[rank] for chunk in rows]) for rank in range(ranks)]
@@ -88,7 +323,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
         inputs += [Held("A", rank, a_of[rank][at], rows[at][rank][0], (0, k)) for at in range(chunks)]  # fmt: skip # noqa: E501
         inputs.append(Held("B", rank, b, 0, columns[rank]))
         outputs += _held_in_chunks("C", rank, c_of, rows, columns[rank])
-    return _made(COLUMN, problem, buffers, steps, inputs, outputs)
+    return Schedule(COLUMN, problem, *map(tuple, (buffers, steps, inputs, outputs)))
 
 
 def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
@@ -98,7 +333,7 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     gets its rows of it from all others, and adds them in the order of ranks, while the next chunk
     is multiplied. Rows of A lie in the order of the chunks, as column_parallel leaves its C.
     """
-    rows = _rows(problem.m, whole("ranks", ranks), whole("chunks", chunks))
+    rows = _rows(problem, ranks, chunks)
     depths, n = parts(problem.k, ranks), problem.n
     most = max(sum(map(length, chunk)) for chunk in rows)
     a_of = spans_to_parts("A", [(0, sum(map(length, chunk))) for chunk in rows])
@@ -142,70 +377,26 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
         inputs += _held_in_chunks("A", rank, a_of, rows, depths[rank])
         inputs.append(Held("B", rank, b, depths[rank][0], (0, n)))
         outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
-    return _made(ROW, problem, buffers, steps, inputs, outputs)
+    return Schedule(ROW, problem, *map(tuple, (buffers, steps, inputs, outputs)))
 
 
-def summa(problem: Problem, grid: Grid, panels: int = 1) -> Schedule:
-    """Each rank of a grid has a tile of C, and panels of A and of B along K.
+def _rows(problem: Problem, ranks: int, chunks: int) -> list[list[Span]]:
+    """Of each chunk the rows of each rank: its own rows in as many parts as there are chunks.
 
-    Panel after panel of A goes to all ranks of its row, of B to all of its column, while the panel
-    before it is multiplied and added to C. Panel t belongs to column, and row, t of the grid, which
-    begins anew after the last.
+    Raises ScheduleError where a rank would have nothing.
     """
-    whole("panels", panels)
-    rows, columns = parts(problem.m, grid.rows), parts(problem.n, grid.columns)
-    depths = parts(problem.k, panels)
-    buffers, steps, inputs, outputs = [], [], [], []
-    for rank in range(grid.count):
-        i, j = grid.place(rank)
-        tall, wide = length(rows[i]), length(columns[j])
-        rank_buffers = {"C": Buffer(tall, wide, "C")}
-        c, rank_steps = Part("C", 0, tall), []
-        for at, depth in enumerate(depths):
-            from_a, from_b = i * grid.columns + at % grid.columns, at % grid.rows * grid.columns + j
-            deep = length(depth)
-            a = Part(_panel("A", at, deep, rank == from_a), 0, tall)
-            b = Part(_panel("B", at, deep, rank == from_b), 0, deep)
-            rank_buffers |= {a.buffer: Buffer(tall, deep, "A"), b.buffer: Buffer(deep, wide, "B")}
-            if rank == from_a:
-                inputs.append(Held("A", rank, a, rows[i][0], depth))
-            if rank == from_b:
-                inputs.append(Held("B", rank, b, depth[0], columns[j]))
-            # the steps of a panel
-            free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
-            rank_steps += [
-                Step(f"A {at}", _broadcast(from_a, grid.row(i), "A", at, tall, deep), COPIES, free),
-                Step(f"B {at}", _broadcast(from_b, grid.column(j), "B", at, deep, deep), COPIES,
-                     free),
-                Step(f"product {at}", Product(a, b, c, add=at > 0), PRODUCTS,
-                     after=(f"A {at}", f"B {at}")),
-            ]  # fmt: skip
-        buffers.append(rank_buffers)
-        steps.append(tuple(rank_steps))
-        outputs.append(Held("C", rank, c, rows[i][0], columns[j]))
-    return _made(f"{SUMMA} {grid}", problem, buffers, steps, inputs, outputs)
-
-
-def _broadcast(root: int, members: tuple[int, ...], matrix: str, at: int, rows: int, deep: int):
-    sent = Part(_panel(matrix, at, deep, True), 0, rows)
-    kept = Part(_panel(matrix, at, deep, False), 0, rows)
-    messages = tuple(Message(root, member, sent, kept) for member in members if member != root)
-    return Collective(BROADCAST, members, messages)
-
-
-def _rows(m: int, ranks: int, chunks: int) -> list[list[tuple[int, int]]]:
-    """Of each chunk the rows of each rank: its own rows in as many parts as there are chunks."""
-    of_ranks = [parts(length(span), chunks, span[0]) for span in parts(m, ranks)]
+    least = whole("ranks", ranks) * whole("chunks", chunks)
+    if problem.m < least or min(problem.n, problem.k) < ranks:
+        raise ScheduleError(
+            f"{problem} has too little for {ranks} ranks and {chunks} chunks: take an M of {least} "
+            f"or more, an N and a K of {ranks} or more"
+        )
+    of_ranks = [parts(length(span), chunks, span[0]) for span in parts(problem.m, ranks)]
     return [list(chunk) for chunk in zip(*of_ranks, strict=True)]
 
 
 def _slot(name: str, at: int) -> str:
     return f"{name} slot {at % SLOTS}"
-
-
-def _panel(matrix: str, at: int, deep: int, held_here: bool) -> str:
-    """Its buffer: a rank's own panel, or the slot for that of another, one for each depth."""
-    return f"{matrix} panel {at}" if held_here else f"{_slot(matrix, at)} of {deep}"
 
 
 def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[Held]:
@@ -216,30 +407,6 @@ def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[He
         for part, chunk in zip(of_chunks, rows, strict=True)
         for at, span in zip(spans_to_parts(matrix, chunk), chunk, strict=True)
     ]  # fmt: skip
-
-
-def _made(name: str, problem: Problem, buffers, steps, inputs, outputs) -> Schedule:
-    """Without messages, products and sums of nothing, and events of steps that are not there."""
-    kept = []
-    for rank_steps in steps:
-        there = [slim for step in rank_steps if (slim := _slim(step)) is not None]
-        names = {step.name for step in there}
-        kept.append(
-            tuple(replace(step, after=tuple(n for n in step.after if n in names)) for step in there)
-        )
-    held = [tuple(held for held in every if held.part.rows) for every in (inputs, outputs)]
-    return Schedule(name, problem, tuple(buffers), tuple(kept), *held)
-
-
-def _slim(step: Step) -> Step | None:
-    work = step.work
-    if isinstance(work, Collective):
-        messages = tuple(message for message in work.messages if message.sent.rows)
-        moves = any(message.source != message.target for message in messages)
-        kept = messages and (moves or work.kind == ALL_GATHER)
-        return replace(step, work=replace(work, messages=messages)) if kept else None
-    written = work.c if isinstance(work, Product) else work.into
-    return step if written.rows else None
 
 
 MARK = "# the steps of a "

@@ -1,13 +1,12 @@
 """A schedule timed on paper: counted work over given rates. A model, no measurement.
 
 A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory;
-a sum its bytes over the latter. A collective takes the longest of what any member
-sends or keeps over the link of a GPU, or over its part of the network where the other rank is on
-another host. A broadcast goes on from rank to rank: each sends it once. An all-gather brings to a
-host once what all its GPUs need, spread over their parts of the network. Streams of a GPU do not
-slow each other down, and all members of a collective begin together. What the model leaves out:
-parts of a product are slower than the whole where they have fewer tiles than fill the GPU; what
-NCCL needs of SMs and memory; hosts that are late.
+a sum its bytes over the latter. A collective takes the longest of what any member sends or keeps
+over the link of a GPU, or over its part of the network where the other rank is on another host. An
+all-gather brings to a host once what all its GPUs need, spread over their parts of the network.
+Streams of a GPU do not slow each other down, and all members of a collective begin together. What
+the model leaves out: parts of a product are slower than the whole where they have fewer tiles than
+fill the GPU; what NCCL needs of SMs and memory; hosts that are late.
 """
 
 from collections import defaultdict
@@ -15,9 +14,8 @@ from dataclasses import dataclass
 
 from gemmlab.ladder import Precision
 from gemmlab.lessons.multi_gpu.order import in_order
-from gemmlab.lessons.multi_gpu.schedule import (
+from gemmlab.lessons.multi_gpu.schedules import (
     ALL_GATHER,
-    BROADCAST,
     Collective,
     Product,
     Schedule,
@@ -27,6 +25,7 @@ from gemmlab.lessons.multi_gpu.schedule import (
 )
 
 PRODUCT, SUM, COLLECTIVE = "product", "sum", "collective"  # kinds of work
+MS = 1e3  # in a second
 
 
 @dataclass(frozen=True)
@@ -60,59 +59,17 @@ class Timeline:
             return 0.0
         return max(step.end_ms for step in self.steps) - min(step.start_ms for step in self.steps)
 
-    def of(self, rank: int, *kinds: str) -> list[Ran]:
-        """The steps of a rank, of these kinds, or all."""
-        return [
-            step for step in self.steps if step.rank == rank and (not kinds or step.kind in kinds)
-        ]
+    def of(self, rank: int, kind: str | None = None) -> list[Ran]:
+        """The steps of a rank, of this kind, or all."""
+        return [step for step in self.steps if step.rank == rank and kind in (None, step.kind)]
 
     def idle_ms(self, rank: int) -> float:
         """How long the rank multiplies nothing, from the first begin to the last end."""
-        return self.ms - sum(end - start for start, end in _joined(self.of(rank, PRODUCT)))
-
-    def moving_ms(self, rank: int) -> float:
-        """How long collectives of the rank ran, those at the same time once."""
-        return sum(end - start for start, end in _joined(self.of(rank, COLLECTIVE)))
-
-    def hidden_ms(self, rank: int) -> float:
-        """How much of that time the rank was multiplying too."""
-        products = _joined(self.of(rank, PRODUCT))
-        return sum(
-            max(0.0, min(end, last) - max(start, first))
-            for start, end in _joined(self.of(rank, COLLECTIVE))
-            for first, last in products
-        )
-
-    @property
-    def hidden(self) -> float | None:
-        """The share of communication behind products, of the rank that hides least of it.
-
-        None where nothing is moved.
-        """
-        shares = [
-            self.hidden_ms(rank) / moving
-            for rank in range(self.schedule.ranks)
-            if (moving := self.moving_ms(rank)) > 0
-        ]
-        return min(shares) if shares else None
+        return self.ms - sum(step.ms for step in self.of(rank, PRODUCT))
 
 
 def kind_of(work: Work) -> str:
     return {Collective: COLLECTIVE, Product: PRODUCT, Sum: SUM}[type(work)]
-
-
-def _joined(steps: list[Ran]) -> list[tuple[float, float]]:
-    """Their times, those that touch as one."""
-    joined: list[tuple[float, float]] = []
-    for step in sorted(steps, key=lambda step: step.start_ms):
-        if joined and step.start_ms <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(joined[-1][1], step.end_ms)
-        else:
-            joined.append((step.start_ms, step.end_ms))
-    return joined
-
-
-MS = 1e3
 
 
 @dataclass(frozen=True)
@@ -144,7 +101,7 @@ class Machine:
 
 
 def modelled(schedule: Schedule, machine: Machine, precision: Precision) -> Timeline:
-    """When each step would run. Raises Stuck, and ScheduleError without a rate that is needed."""
+    """When each step would run. Raises ScheduleError, also without a rate that is needed."""
     ended: dict[tuple[int, str], float] = {}
     free: dict[tuple[int, str], float] = {}
     ran = []
@@ -204,9 +161,6 @@ def _moving_s(
                 crossed.add((message.source, host))  # once for all GPUs of the host, which share it
                 beside = sum(machine.host(rank) == host for rank in work.members)
                 busy["network", host] += size / wire / beside
-        elif work.kind == BROADCAST:  # passed on, so each sends it once
-            busy[message.source, "out"] = max(busy[message.source, "out"], size / wire)
-            busy[message.target, "in"] += size / wire
         else:
             busy[message.source, "out", wire] += size / wire
             busy[message.target, "in", wire] += size / wire

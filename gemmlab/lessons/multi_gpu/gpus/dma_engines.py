@@ -19,7 +19,7 @@ import numpy as np
 from gemmlab.cuda.driver import driver
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, rows_of
-from gemmlab.lessons.multi_gpu.schedule import Collective, Message, Schedule, Step
+from gemmlab.lessons.multi_gpu.schedules import Collective, Message, Schedule, Step
 
 READY, DONE = range(2)  # kinds of flags
 FLAGS = "flags"  # the name under which a rank shows them to others

@@ -19,9 +19,8 @@ from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, ByKernel, gathered, placed, rows_of, to_host
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedule import (
+from gemmlab.lessons.multi_gpu.schedules import (
     ALL_GATHER,
-    BROADCAST,
     COPIES,
     Collective,
     Part,
@@ -34,7 +33,6 @@ from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline, kind_of
 LIMIT_S = 30.0  # for each step, and in the mean for each run
 START_S = 120.0  # until all ranks are connected
 POLL_S = 0.0005
-LINK_BYTES, LINK_REPEATS = 2**29, 9  # of what the rates of the link are measured with
 NCCL, DMA_ENGINES = "NCCL", "DMA engines"  # what moves parts from one GPU to another
 PRIORITY = {COPIES: -1}  # an SM that gets free goes to NCCL's blocks before those of a product
 
@@ -97,8 +95,8 @@ def run(jobs: Sequence[Job], arithmetic: Callable[[], ByKernel]) -> list[Measure
     require_gpus(count)
     from cupy.cuda import nccl
 
-    ids = {members: nccl.get_unique_id() for members in _groups(jobs)}
-    arguments = [(rank, jobs, arithmetic, ids) for rank in range(count)]
+    unique = nccl.get_unique_id()
+    arguments = [(rank, jobs, arithmetic, unique) for rank in range(count)]
     runs = sum(job.repeats + 1 for job in jobs)
     by_rank = run_ranks(_rank, arguments, START_S + runs * LIMIT_S)
     names = sorted({name for _, name in by_rank})
@@ -121,16 +119,10 @@ def _measured(job: Job, of_ranks: list, arithmetic, source: str) -> Measured:
     return Measured(C, tuple(timelines))
 
 
-def _groups(jobs: Sequence[Job]) -> list[tuple[int, ...]]:
-    """All ranks, and the groups of their collectives: in an order in which all make them."""
-    groups = {group for job in jobs for group in job.schedule.groups}
-    return sorted({_everyone(jobs[0].schedule), *groups})
-
-
 # ---- in the process of a rank --------------------------------------------------------------------
 
 
-def _rank(rank: int, jobs: Sequence[Job], arithmetic, ids):
+def _rank(rank: int, jobs: Sequence[Job], arithmetic, unique):
     """Of each job its outputs and the steps of each repeat; and the name of its GPU."""
     import cupy
     from cupy.cuda import nccl
@@ -138,18 +130,13 @@ def _rank(rank: int, jobs: Sequence[Job], arithmetic, ids):
     cupy.cuda.Device(rank).use()
     by = arithmetic()
     by.kernel.prepare()
-    connected = {
-        members: nccl.NcclCommunicator(len(members), unique, members.index(rank))
-        for members, unique in ids.items()
-        if rank in members
-    }
-    results = [_run_job(rank, job, by, connected) for job in jobs]
-    for communicator in connected.values():
-        communicator.destroy()
+    communicator = nccl.NcclCommunicator(jobs[0].schedule.ranks, unique, rank)
+    results = [_run_job(rank, job, by, communicator) for job in jobs]
+    communicator.destroy()
     return results, cupy.cuda.runtime.getDeviceProperties(rank)["name"].decode()
 
 
-def _run_job(rank: int, job: Job, by: ByKernel, connected: dict):
+def _run_job(rank: int, job: Job, by: ByKernel, communicator):
     import cupy
 
     if job.A is None:
@@ -157,8 +144,11 @@ def _run_job(rank: int, job: Job, by: ByKernel, connected: dict):
     else:
         buffers = placed(job.schedule, rank, by, job.A, job.B)
     cupy.cuda.Device().synchronize()
-    moves = _moves(rank, job, buffers, connected)
-    streams = OnStreams(rank, job.schedule, by, buffers, moves, connected)
+    if job.moved_by == NCCL:
+        moves = Collectives(rank, communicator)
+    else:
+        moves = DmaEngines.among(rank, job.schedule, buffers, communicator)
+    streams = OnStreams(rank, job.schedule, by, buffers, moves, communicator)
     runs = []
     for _ in range(job.repeats + 1):
         streams.enqueue()
@@ -170,16 +160,6 @@ def _run_job(rank: int, job: Job, by: ByKernel, connected: dict):
     del buffers, streams, moves
     cupy.get_default_memory_pool().free_all_blocks()
     return kept, runs[1:]
-
-
-def _moves(rank: int, job: Job, buffers: Buffers, connected: dict) -> Collectives | DmaEngines:
-    if job.moved_by == NCCL:
-        return Collectives(rank, connected)
-    return DmaEngines.among(rank, job.schedule, buffers, connected[_everyone(job.schedule)])
-
-
-def _everyone(schedule: Schedule) -> tuple[int, ...]:
-    return tuple(range(schedule.ranks))
 
 
 def _random(schedule: Schedule, rank: int, by: ByKernel) -> Buffers:
@@ -206,7 +186,7 @@ class OnStreams:
 
     def __init__(
         self, rank: int, schedule: Schedule, by: ByKernel, buffers: Buffers,
-        moves: Collectives | DmaEngines, connected: dict,
+        moves: Collectives | DmaEngines, communicator,
     ):  # fmt: skip
         import cupy
 
@@ -216,7 +196,7 @@ class OnStreams:
             name: cupy.cuda.Stream(non_blocking=True, priority=PRIORITY.get(name, 0))
             for name in dict.fromkeys([*schedule.streams, COPIES])
         }
-        self._connected, self._everyone = connected, _everyone(schedule)
+        self._communicator = communicator
         self._do = {step.name: self._prepared(step, by, buffers) for step in self.steps}
         self._barrier_data = cupy.zeros(1, np.float32)
         self._begun, self._ran = None, []
@@ -263,9 +243,7 @@ class OnStreams:
         from cupy.cuda import nccl
 
         at = self._barrier_data.data.ptr
-        self._connected[self._everyone].allReduce(
-            at, at, 1, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr
-        )
+        self._communicator.allReduce(at, at, 1, nccl.NCCL_FLOAT32, nccl.NCCL_SUM, stream.ptr)
 
     def _prepared(self, step: Step, by: ByKernel, buffers: Buffers) -> Callable[[Any], None]:
         """What enqueues it on a stream, made once."""
@@ -275,7 +253,7 @@ class OnStreams:
         if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
             with self._streams[step.stream]:  # whose workspaces it takes
-                multiply = by.prepared(a, b, c, work.add)
+                multiply = by.prepared(a, b, c)
             return lambda stream: multiply()
         terms, into = [rows_of(buffers, term) for term in work.terms], rows_of(buffers, work.into)
         add = rank_sum.prepared(terms, into, by.element("C"), by.kernel.target.sm_count)
@@ -300,88 +278,22 @@ def ended(event) -> bool:
     return True
 
 
-def link_rates(ranks: int) -> tuple[list[float], list[float]]:
-    """Bytes a second of the link, from a sum over all ranks and from a copy between two GPUs.
-
-    Of a sum of n bytes over p ranks each must send and receive 2 (p - 1)/p · n. Each list has a
-    number for each of LINK_REPEATS. Raises NoGpu, NotEnoughGpus, RankFailed.
-    """
-    require_gpus(ranks)
-    from cupy.cuda import nccl
-
-    unique = nccl.get_unique_id()
-    arguments = [(rank, ranks, unique) for rank in range(ranks)]
-    return run_ranks(_link_of_rank, arguments, START_S + LIMIT_S)[0]
-
-
-def _link_of_rank(rank: int, ranks: int, unique) -> tuple[list[float], list[float]]:
-    import cupy
-    from cupy.cuda import nccl, runtime
-
-    cupy.cuda.Device(rank).use()
-    communicator = nccl.NcclCommunicator(ranks, unique, rank)
-    stream = cupy.cuda.Stream(non_blocking=True)
-    numbers = cupy.ones(LINK_BYTES // 4, np.float32)
-
-    def add() -> None:
-        at = numbers.data.ptr
-        communicator.allReduce(at, at, numbers.size, nccl.NCCL_FLOAT32, nccl.NCCL_MAX, stream.ptr)
-
-    moved = 2 * (ranks - 1) / ranks * numbers.nbytes
-    summed = [moved / ms * 1e3 for ms in _times_ms(add, stream)]
-    copied = []
-    if rank == 0 and ranks > 1:
-        with cupy.cuda.Device(1):
-            there = cupy.empty_like(numbers)
-        if runtime.deviceCanAccessPeer(0, 1):  # else the copy goes by way of the host
-            runtime.deviceEnablePeerAccess(1)
-
-        def copy() -> None:
-            runtime.memcpyPeerAsync(
-                there.data.ptr, 1, numbers.data.ptr, 0, numbers.nbytes, stream.ptr
-            )
-
-        copied = [numbers.nbytes / ms * 1e3 for ms in _times_ms(copy, stream)]
-    communicator.destroy()
-    return summed, copied
-
-
-def _times_ms(start: Callable[[], None], stream) -> list[float]:
-    """Of LINK_REPEATS, after one to warm up. Raises RankFailed for one that does not end."""
-    import cupy
-
-    times = []
-    for _ in range(LINK_REPEATS + 1):
-        begin = stream.record()
-        start()
-        end = stream.record()
-        if not ended(end):
-            raise RankFailed(f"it did not end in {LIMIT_S:g} s")
-        times.append(cupy.cuda.get_elapsed_time(begin, end))
-    return times[1:]
-
-
 # ---- NCCL ----------------------------------------------------------------------------------------
 
 
 class Collectives:
-    """By NCCL, whose kernels take SMs from the products, or wait for some.
+    """By NCCL, whose kernels take SMs from the products, or wait for some."""
 
-    `connected`: the communicators of a rank, by their members.
-    """
-
-    def __init__(self, rank: int, connected: dict):
-        self._rank, self._connected = rank, connected
+    def __init__(self, rank: int, communicator):
+        self._rank, self._communicator = rank, communicator
 
     def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
         """What enqueues the collective of a step on a stream."""
-        communicator = self._connected[step.work.members]
-        return partial(_communicate, step.work, self._rank, buffers, communicator)
+        return partial(_communicate, step.work, self._rank, buffers, self._communicator)
 
     def give_up(self) -> None:
         """End what still waits for others."""
-        for communicator in self._connected.values():
-            communicator.abort()
+        self._communicator.abort()
 
     def close(self) -> None:
         """Nothing is held."""
@@ -394,42 +306,33 @@ def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, st
     """
     from cupy.cuda import nccl
 
-    me, kind = work.members.index(rank), nccl.NCCL_UINT8
+    kind, sent = nccl.NCCL_UINT8, work.sent_by(rank)
     kept = {message.source: message.kept for message in work.kept_by(rank)}
-    sent = work.sent_by(rank)
 
     def rows(part):
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if work.kind == ALL_GATHER and _lie_in_order([kept.get(member) for member in work.members]):
+    if work.kind == ALL_GATHER and _lie_in_order([part for _, part in sorted(kept.items())]):
         source, size = rows(sent[0].sent)
-        communicator.allGather(source, rows(kept[work.members[0]])[0], size, kind, stream.ptr)
+        communicator.allGather(source, rows(kept[0])[0], size, kind, stream.ptr)
         return
     nccl.groupStart()
-    if work.kind in (ALL_GATHER, BROADCAST):
-        for root in sorted({message.source for message in work.messages}):
-            if root == rank:
-                source, size = rows(sent[0].sent)
-                into = rows(kept[rank])[0] if rank in kept else source
-                communicator.broadcast(source, into, size, kind, me, stream.ptr)
-            else:
-                target, size = rows(kept[root])
-                root_index = work.members.index(root)
-                communicator.broadcast(target, target, size, kind, root_index, stream.ptr)
+    if work.kind == ALL_GATHER:
+        for root, part in sorted(kept.items()):
+            target, size = rows(part)
+            source = rows(sent[0].sent)[0] if root == rank else target
+            communicator.broadcast(source, target, size, kind, root, stream.ptr)
     else:
-        index = work.members.index
         for message in sent:
-            communicator.send(*rows(message.sent), kind, index(message.target), stream.ptr)
-        for message in work.kept_by(rank):
-            communicator.recv(*rows(message.kept), kind, index(message.source), stream.ptr)
+            communicator.send(*rows(message.sent), kind, message.target, stream.ptr)
+        for source, part in kept.items():
+            communicator.recv(*rows(part), kind, source, stream.ptr)
     nccl.groupEnd()
 
 
-def _lie_in_order(parts: list[Part | None]) -> bool:
-    """Whether they are all there, of one size, and lie as ncclAllGather puts them."""
-    if None in parts:
-        return False
+def _lie_in_order(parts: list[Part]) -> bool:
+    """Whether they are of one size, and lie as ncclAllGather puts them."""
     first = parts[0]
     return all(
         (part.buffer, part.rows, part.start)
