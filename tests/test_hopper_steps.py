@@ -7,12 +7,14 @@ import numpy as np
 import pandas
 import pytest
 
+import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.lessons.persistent import measure
 from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma import clock_readings, figures
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as block_phases
@@ -70,6 +72,29 @@ def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
     assert len(sent) == len(set(sent)) == 64
     steps = [abs(a - c) + abs(b - d) for (a, b), (c, d) in pairwise(sent)]
     assert set(steps) == {64}
+
+
+@pytest.mark.parametrize(("group", "down", "across"), [(1, 1, 8), (4, 4, 2)])
+def test_the_tiles_of_a_wave_lie_in_groups_of_rows(group, down, across):
+    """By the corners of the first tile that each of 8 blocks sends, of a C of 8×8 tiles."""
+    kernel = gl.load("18_persistent", BM=64, BN=64, CLUSTER=1, GROUP=group).scheduled_for(8)
+    run = kernel.trace(512, 512, 8).run
+    sent = [
+        next(box.corner for box in run.boxes((block, 0, 0)) if box.operation == "store")
+        for block in range(8)
+    ]
+    wave = [(64 * row, 64 * column) for row in range(down) for column in range(across)]
+    assert sorted(sent) == wave
+
+
+def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
+    text = PERSISTENT.path.read_text(encoding="utf-8")
+    assert text.count("number += clusters;") == 2
+    only_first = text.replace("number += clusters;", "number = 1 << 30;")
+    report = gl.from_source(only_first, PERSISTENT.name, CLUSTER=1, BM=64, BN=128, STAGES=2).verify(
+        seed=2
+    )
+    assert not report.passed and any("never written" in case.message for case in report.cases)
 
 
 def test_a_change_of_a_line_that_is_not_there_is_refused():

@@ -7,8 +7,6 @@ import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
-from gemmlab import ladder
-from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
@@ -19,8 +17,6 @@ from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
 from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
-from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.persistent.schedule import schedule
 from gemmlab.lessons.register_banks import figures as register_banks_figures
 from gemmlab.lessons.wmma import fragments
 
@@ -62,25 +58,6 @@ def test_another_layout_of_fragments_is_noticed(monkeypatch):
 
 
 @cache
-def orders():
-    small = {"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
-    kernels = {
-        group: Kernel(
-            PERSISTENT, ladder.settings_for(PERSISTENT, small | {"GROUP": group}), "sm_90a",
-            PERSISTENT.path,
-        )
-        for group in (1, 4)
-    }  # fmt: skip
-    return {group: schedule(kernel, 520, 512, 64, sm_count=8) for group, kernel in kernels.items()}
-
-
-@cache
-def of_clusters():
-    kernel = Kernel(PERSISTENT, PERSISTENT.defaults, "sm_90a", PERSISTENT.path)
-    return schedule(kernel, 256, 512, 72, sm_count=2)
-
-
-@cache
 def ways_to_share():
     shape = (3 * BM, 4 * BN, 8 * 64)
     kernels = {
@@ -88,11 +65,6 @@ def ways_to_share():
         "stream-K": gl.load("22_fp32_summit"),
     }
     return {name: sharing(kernel, *shape, 5) for name, kernel in kernels.items()}
-
-
-def tile_order():
-    named = ((f"GROUP={group}", order) for group, order in orders().items())
-    return persistent_figures.tile_order(*named)
 
 
 def shares():
@@ -143,8 +115,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
     params=(
         lambda: batched_figures.copies(warp_copies()),
         lambda: mma_sync_figures.error_over_k(errors_of_types()),
-        tile_order,
-        lambda: persistent_figures.multicast(of_clusters()),
         shares,
         all_cycles,
         tile_changes,
@@ -154,8 +124,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
     ids=(
         "copies",
         "error_over_k",
-        "tile_order",
-        "multicast",
         "sharing",
         "all_cycles",
         "tile_changes",
