@@ -17,7 +17,7 @@ from gemmlab import ladder
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, ROLES, launched, marks_in
+from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, launched, marks_in
 from gemmlab.lessons.tma_wgmma.measure import ALONE
 from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, SEND, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
@@ -26,6 +26,7 @@ from gemmlab.records.ablations import AblationStep
 from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
 from gemmlab.records.runs import LARGE
 
+ROLES = ("warpgroup 0", "warpgroup 1", "producer")
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
