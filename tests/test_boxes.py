@@ -164,8 +164,6 @@ def test_the_figure_of_boxes_says_how_many():
     figure = tma_wgmma_figures.boxes(gl.load("16_tma_wgmma").trace(128, 256, 2 * STEP))
     sizes = "1 of A of 128×64 and 4 of B of 64×64"
     assert f"thread 0 starts the loads of 5 boxes: {sizes}" in figure.caption
-    turned = tma_wgmma_figures.boxes(gl.load("17_warp_specialized", OP_B=1).trace(128, 256, STEP))
-    assert "thread 256 starts the loads of 2 boxes" in turned.caption
 
 
 def test_kernels_without_boxes_are_refused():

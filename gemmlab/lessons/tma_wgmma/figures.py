@@ -26,7 +26,7 @@ def boxes(trace: Trace) -> Picture:
     """The boxes of A and B that block 0 loads for its first step, and who computes what of C.
 
     Boxes are numbered in the order of their requests. Below them is where they lie in shared
-    memory. Raises ValueError for a kernel that loads no boxes.
+    memory. trace: of 16 with B as it is. Raises ValueError for a kernel that loads no boxes.
     """
     first = _first_step(trace)
     each = min(MOST, (WIDTH - 2 * MARGIN - LABELS - GAP) / (trace.k + trace.n))
@@ -35,14 +35,13 @@ def boxes(trace: Trace) -> Picture:
            ("boxes of the steps that follow", swatch(style.FAINT, PALE))]  # fmt: skip
     height = 0.45 + deep + GAP + tall + 0.7 + BAR + 0.3
     title = "What one thread loads, and what each warpgroup multiplies"
-    asks = sorted({WARP * box.warp + box.lane for box in first})
-    who = " and ".join(f"thread {thread}" for thread in asks)
+    who = f"thread {WARP * first[0].warp + first[0].lane}"
     of_each = {name: [box.box for box in first if box.array == name] for name in "AB"}
     sizes = [f"{len(b)} of {name} of {'×'.join(map(str, b[0]))}" for name, b in of_each.items()]
     groups = _groups(trace)
     caption = (
         f"Block 0 of {trace.kernel_name}. For each step along K {who} starts the loads of "
-        f"{len(first)} {'box' if len(first) == 1 else 'boxes'}: {style.listed(sizes)} elements. "
+        f"{len(first)} boxes: {style.listed(sizes)} elements. "
         f"Each of {plural(len(groups), 'warpgroup')} multiplies its own rows of A with all of B."
     )
     fig = page(title, height, caption, key=key)
@@ -57,8 +56,7 @@ def boxes(trace: Trace) -> Picture:
         note(ax, name, (0, 0), (0, 22), size=LARGE, weight="bold")
     for copy in trace.run.boxes(BLOCK):
         if copy.operation == "load":
-            turn = -1 if trace.ops["AB".index(copy.array)] == "T" else 1
-            (y, x), (tall, wide) = copy.corner[::turn], copy.box[::turn]
+            (y, x), (tall, wide) = copy.corner, copy.box
             words = str(first.index(copy) + 1) if copy in first else ""
             look = {"facecolor": style.tint(ARRAYS[copy.array], STRONG if words else PALE)}
             text = {"size": LARGE, "weight": "bold"}
@@ -76,9 +74,7 @@ def _first_step(trace: Trace) -> list[BoxCopy]:
     loads = [box for box in trace.run.boxes(BLOCK) if box.operation == "load"]
     if not loads:
         raise ValueError(f"boxes: block {BLOCK} of {trace.kernel_name} loads no boxes.")
-    along = {"A": 0 if trace.ops[0] == "T" else 1, "B": 0 if trace.ops[1] == "N" else 1}
-    ks = [box.corner[along[box.array]] for box in loads]
-    return [box for box, k in zip(loads, ks, strict=True) if k == ks[0]]
+    return [box for box in loads if box.corner[1 if box.array == "A" else 0] == 0]
 
 
 def _bytes(trace: Trace, box: BoxCopy) -> int:
@@ -92,10 +88,6 @@ def _groups(trace: Trace) -> dict[int, tuple[int, int]]:
         if (access.array, access.operation) == ("C", "store"):
             rows = access.addresses[access.active] // trace.c_bytes // trace.n
             rows_of_group.setdefault(access.warp // GROUP_WARPS, set()).update(rows.tolist())
-    for copy in trace.run.boxes(BLOCK):
-        if copy.operation == "store":
-            rows = range(copy.corner[0], min(copy.corner[0] + copy.box[0], trace.m))
-            rows_of_group.setdefault(copy.warp // GROUP_WARPS, set()).update(rows)
     return {group: (min(rows), max(rows)) for group, rows in sorted(rows_of_group.items())}
 
 

@@ -25,63 +25,44 @@ KEY = {
     traced.STARTS: "starts the wgmma of a step; a stage: its data is there",
     WAIT: "waits: the producer at empty, a consumer at full",
     traced.ARRIVES: "arrives at empty, for the step before",
-    traced.SYNCS: "barrier of all threads", traced.STORES_C: "stores C",
-}  # fmt: skip
-MARKS = {
-    traced.ARRIVES: {"color": style.BLACK, "marker": "v", "markersize": 5, "linestyle": ""},
-    traced.SYNCS: {"color": style.BLACK, "marker": "|", "markersize": 11, "linestyle": ""},
+    traced.STORES_C: "stores C",
 }
+MARK = {"color": style.BLACK, "marker": "v", "markersize": 5, "linestyle": ""}  # of an arrival
 
 
 @styled
-def turns(*kernels: Turns, shown: int | None = None) -> Picture:
-    """A panel for each kernel: a row for each role, and below one for each stage of its ring.
+def turns(kernel: Turns, *, shown: int | None = None) -> Picture:
+    """A row for each role, and below one for each stage of its ring.
 
-    kernels: as turns.of(trace) gives. Left to right is the order in which the
-    simulator executed it, not time. A number is a step along K. shown: how many moments, the rest
-    is pale; a line is there. Raises ValueError for more steps than fit.
+    kernel: as turns.of(trace) gives. Left to right is the order in which the simulator executed it,
+    not time. A number is a step along K. shown: how many moments, the rest is pale; a line is
+    there. Raises ValueError for more steps than fit.
     """
-    columns = [_columns(kernel) for kernel in kernels]
-    most = max(map(len, columns))
-    if most > MOST:
+    columns = _columns(kernel)
+    if len(columns) > MOST:
         raise ValueError(
-            f"turns: {most} moments are too many to read, at most {MOST} fit; "
+            f"turns: {len(columns)} moments are too many to read, at most {MOST} fit; "
             "trace a product with a smaller K."
         )
-    rows = []
-    for kernel in kernels:
-        roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
-        rows.append([*roles, *(f"stage {stage}" for stage in range(kernel.stages))])
-    left = MARGIN + style.widest(name for names in rows for name in names) + 0.12
-    pitch = (WIDTH - MARGIN - left) / most
-    kinds = {turn.kind for kernel in kernels for every in kernel.roles.values() for turn in every}
-    key = [
-        (words, MARKS.get(kind) or _of_key(kind))
-        for kind, words in KEY.items()
-        if kind in kinds | {WAIT}
-    ]
-    title = "Who does what, and who waits for whom: an order of execution"
-    trace = kernels[0].trace
+    roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
+    names = [*roles, *(f"stage {stage}" for stage in range(kernel.stages))]
+    key = [(words, _of_key(kind)) for kind, words in KEY.items()]
+    title, trace = "Who does what, and who waits for whom: an order of execution", kernel.trace
     caption = (
-        f"Block {kernels[0].block} at {style.shape_label(trace.m, trace.n, trace.k)}, followed "
+        f"Block {kernel.block} at {style.shape_label(trace.m, trace.n, trace.k)}, followed "
         "through its trace. A number is a step along K, with one colour in all rows. This is one "
         "order that the mbarriers allow, that of the simulator, and not times: here both "
         "warpgroups keep in step, which nothing demands."
     )
-    height = sum(ROW * len(names) + 0.45 for names in rows)
-    fig = page(title, height, caption, key=key)
-    top = fig.top
-    for kernel, at, names in zip(kernels, columns, rows, strict=True):
-        name = f"{kernel.trace.kernel_name}, STAGES={kernel.trace.settings['STAGES']}"
-        fig.text_at(MARGIN, top, name, size=NORMAL, weight="bold")
-        right = left + pitch * len(at)
-        ax = rows_of(fig, names, top + 0.22, ROW, left=left, right=right)
-        _draw(ax, kernel, at, names)
-        if shown is not None:  # pale what is still to come, and a line before it
-            look = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.8, "zorder": 6}
-            box(ax, shown, 0, len(at) - shown + 0.2, len(names), **look)
-            ax.axvline(shown, color=style.BLACK, linewidth=1.2, zorder=7)
-        top += ROW * len(names) + 0.45
+    fig = page(title, ROW * len(names) + 0.45, caption, key=key)
+    name = f"{trace.kernel_name}, STAGES={trace.settings['STAGES']}"
+    fig.text_at(MARGIN, fig.top, name, size=NORMAL, weight="bold")
+    ax = rows_of(fig, names, fig.top + 0.22, ROW)
+    _draw(ax, kernel, columns, names)
+    if shown is not None:  # pale what is still to come, and a line before it
+        look = {"facecolor": style.GROUND, "edgecolor": "none", "alpha": 0.8, "zorder": 6}
+        box(ax, shown, 0, len(columns) - shown + 0.2, len(names), **look)
+        ax.axvline(shown, color=style.BLACK, linewidth=1.2, zorder=7)
     return fig
 
 
@@ -102,7 +83,7 @@ def moments(kernel: Turns) -> list[tuple[str, ...]]:
             elif turn.kind == traced.ARRIVES:
                 event = f"has read stage {turn.stage} and arrives at its empty mbarrier"
                 words[columns[turn.begin]].append(f"{role} {event}")
-            elif turn.kind in (traced.SYNCS, traced.STORES_C):
+            elif turn.kind == traced.STORES_C:
                 words[columns[turn.begin]].append(f"{role} {turn.kind}")
     return [tuple(moment) for moment in words]
 
@@ -124,9 +105,8 @@ def _contents(kernel: Turns, columns: dict[int, int], step: int) -> tuple[int, i
     (copied,) = kernel.of(traced.COPIES, step)
     ready = min(turn.until for turn in kernel.of(traced.AWAITS_FULL, step))
     started = min(turn.begin for turn in kernel.of(traced.STARTS, step))
-    lag = kernel.stages > 1  # products under way while all meet
-    back = kernel.of(traced.ARRIVES, step) or kernel.of(traced.SYNCS, step + lag)
-    over = max(turn.begin for turn in back or kernel.of(traced.STORES_C, traced.OF_C))
+    back = kernel.of(traced.ARRIVES, step) or kernel.of(traced.STORES_C, traced.OF_C)
+    over = max(turn.begin for turn in back)
     there = columns.get(ready, columns[started])
     return copied.stage, columns[copied.begin], there, columns[over]
 
@@ -145,9 +125,7 @@ def _draw(ax: Axes, kernel: Turns, columns: dict[int, int], names: list[str]) ->
                 continue
             at = columns[turn.begin]
             if turn.kind == traced.ARRIVES:
-                ax.plot(at + 0.5, row + 0.5, zorder=3, **MARKS[turn.kind])
-            elif turn.kind == traced.SYNCS:
-                ax.plot([at + 0.5] * 2, [row, row + 1], color=style.BLACK, linewidth=1.6)
+                ax.plot(at + 0.5, row + 0.5, zorder=3, **MARK)
             elif turn.kind == traced.STORES_C:
                 _box(ax, row, at, len(columns), None, turn.kind)
             else:
@@ -172,7 +150,9 @@ def _look(kind: str, colour: str) -> dict:
 
 
 def _of_key(kind: str) -> dict | list[dict]:
-    """A swatch, or one in each colour of the steps."""
+    """A marker, a swatch, or one in each colour of the steps."""
+    if kind == traced.ARRIVES:
+        return MARK
     if kind in (traced.COPIES, traced.STARTS):
         return [_look(kind, colour) for colour in TILE_COLOURS]
     return _look(kind, style.INK)
