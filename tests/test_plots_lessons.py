@@ -7,18 +7,15 @@ import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
-from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import sharing
 from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
-from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
 from gemmlab.lessons.register_banks import figures as register_banks_figures
-from gemmlab.lessons.wmma import fragments
 
 # ---- copies of a warp ----------------------------------------------------------------------------
 
@@ -34,24 +31,6 @@ def warp_copies():
         for array in "AB"
         for op, trace in enumerate(traces)
     }
-
-
-# ---- types, and 8 bits ---------------------------------------------------------------------------
-
-
-def errors_of_types():
-    return pandas.DataFrame(
-        {"dtype": element.name, "k": k, "error": 10.0 ** (at - 4) * k / 64}
-        for at, element in enumerate(TYPES)
-        for k in (64, 256)
-    )
-
-
-def test_another_layout_of_fragments_is_noticed(monkeypatch):
-    by_wmma = fragments.by_wmma()
-    moved = {**by_wmma, "B": by_wmma["B"][::-1]}
-    monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
-    assert fragments.as_documented() == {"A": True, "B": False, "C": True}
 
 
 # ---- schedules -----------------------------------------------------------------------------------
@@ -114,7 +93,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
 @pytest.fixture(
     params=(
         lambda: batched_figures.copies(warp_copies()),
-        lambda: mma_sync_figures.error_over_k(errors_of_types()),
         shares,
         all_cycles,
         tile_changes,
@@ -123,7 +101,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
     ),
     ids=(
         "copies",
-        "error_over_k",
         "sharing",
         "all_cycles",
         "tile_changes",

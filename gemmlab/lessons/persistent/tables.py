@@ -44,7 +44,7 @@ def beside_cublas() -> pandas.DataFrame:
     table = comparisons.question("overlap").read()
     sides = {comparisons.FIRST_CHOICE: "cuBLAS", "18, launches overlap": PERSISTENT.name}
     table = table[table["race"].str.startswith("18") & table["variant"].isin(sides)]
-    table = table[(table[["m", "n", "k"]] == LARGE).all(axis=1)].replace({"variant": sides})
+    table = table[(table[["m", "n", "k"]] == [*LARGE]).all(axis=1)].replace({"variant": sides})
     table["load"] = table["load"].map(LOADS)
     rows = table.sort_values("load", ascending=False, kind="stable").set_index(["load", "variant"])
     return rows.rename(columns=comparisons.NAMES | {"pct_cublas": "% of cuBLAS"})[
