@@ -36,7 +36,7 @@ THOROUGH = {
     *(f"tests/test_{name}.py" for name in (
         "ablations", "against_hardware", "any_shape", "boxes", "browser", "careless_hour",
         "exercises", "flat_rungs", "fp32_summit", "fp8", "fp8_notebook", "hopper",
-        "hopper_ablations", "hopper_steps", "hopper_way", "interrupt", "irregular", "joins",
+        "hopper_ablations", "hopper_steps", "interrupt", "irregular", "joins",
         "mma_sync", "multi_gpu_record", "plots_tables", "plots_traces", "settings",
         "simulator_and_sass", "simulator_mistakes", "simulator_rungs", "site_profiler",
         "site_widgets", "sliders", "stalls", "summit_steps", "tuning", "turns", "variants",

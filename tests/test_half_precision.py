@@ -164,10 +164,6 @@ def test_the_account_of_a_warp_mma_has_the_floors_of_both_units():
     assert round(100 * table[figures.ALONE]["14_wmma"] / table["SM cycles"]["14_wmma"]) == share
 
 
-def test_fragments_lie_as_ptx_documents_them():
-    assert fragments.as_documented() == {"A": True, "B": True, "C": True}
-
-
 # ---- the roof of tensor cores --------------------------------------------------------------------
 
 

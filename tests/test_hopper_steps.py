@@ -7,16 +7,17 @@ import numpy as np
 import pandas
 import pytest
 
+import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.kernel.compiler import compile_kernel
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import written
 from gemmlab.lessons.persistent import measure
 from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
+from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.tma_wgmma import clock_readings, figures
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as block_phases
-from gemmlab.lessons.tma_wgmma import tables as warpgroup_layouts
 from gemmlab.lessons.tma_wgmma.measure import ROADS, TYPES, WAY
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE
 from gemmlab.lessons.warp_specialized.tables import stores as stores_of
@@ -72,6 +73,29 @@ def test_hilberts_curve_goes_from_tile_to_neighbour_and_leaves_none_out():
     assert set(steps) == {64}
 
 
+@pytest.mark.parametrize(("group", "down", "across"), [(1, 1, 8), (4, 4, 2)])
+def test_the_tiles_of_a_wave_lie_in_groups_of_rows(group, down, across):
+    """By the corners of the first tile that each of 8 blocks sends, of a C of 8×8 tiles."""
+    kernel = gl.load("18_persistent", BM=64, BN=64, CLUSTER=1, GROUP=group).scheduled_for(8)
+    run = kernel.trace(512, 512, 8).run
+    sent = [
+        next(box.corner for box in run.boxes((block, 0, 0)) if box.operation == "store")
+        for block in range(8)
+    ]
+    wave = [(64 * row, 64 * column) for row in range(down) for column in range(across)]
+    assert sorted(sent) == wave
+
+
+def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
+    text = PERSISTENT.path.read_text(encoding="utf-8")
+    assert text.count("number += clusters;") == 2
+    only_first = text.replace("number += clusters;", "number = 1 << 30;")
+    report = gl.from_source(only_first, PERSISTENT.name, CLUSTER=1, BM=64, BN=128, STAGES=2).verify(
+        seed=2
+    )
+    assert not report.passed and any("never written" in case.message for case in report.cases)
+
+
 def test_a_change_of_a_line_that_is_not_there_is_refused():
     with pytest.raises(ValueError, match="stands 0 times in 18_persistent"):
         _ = replace(WAY[-1], changes=(("nothing", ""),)).source
@@ -80,19 +104,7 @@ def test_a_change_of_a_line_that_is_not_there_is_refused():
 # ---- clock readings ------------------------------------------------------------------------------
 
 
-def test_the_readings_of_each_role_are_in_order():
-    marks = clock_readings.marks()
-    for _, rows in marks.groupby(["kernel", "role"]):
-        assert list(rows["step"]) == list(range(1, clock_readings.STEPS + 1))
-        assert (rows["waits"] <= rows["goes_on"]).all() and (rows["goes_on"] <= rows["done"]).all()
-        assert rows["waits"].is_monotonic_increasing
-    roles = marks.groupby("kernel")["role"].nunique()
-    assert roles["16_tma_wgmma"] == 2 and roles["17_warp_specialized"] == 3
-
-
-@pytest.mark.parametrize(
-    "step", (*clock_readings.IN_STEPS, *clock_readings.IN_BLOCKS), ids=lambda step: step.title
-)
+@pytest.mark.parametrize("step", clock_readings.IN_BLOCKS, ids=lambda step: step.title)
 def test_kernels_with_marks_compile_without_a_spill(step):
     compiled = compile_kernel(step.source, "marked.cu", macros=step.all_settings)
     assert compiled.entries[step.rung.entry(step.all_settings)].spill_store_bytes == 0
@@ -158,36 +170,6 @@ def test_the_full_rate_of_an_sm_is_above_what_wgmma_alone_was_measured_at():
     fp16 = table[table["dtype"] == "float16"]
     rates = fp16["tflops"] * 1e12 / (132 * fp16["sm_clock_mhz"] * 1e6)
     assert rates.between(0.95 * TENSOR_FLOP_PER_CYCLE, 1.001 * TENSOR_FLOP_PER_CYCLE).all()
-    assert block_phases.at_full_rate() == 64 * 1024
-
-
-MODES = ("none", "32B", "64B", "128B")
-
-
-@pytest.mark.parametrize("swizzle", MODES)
-def test_a_swizzle_exchanges_chunks_of_a_row_of_128_bytes(swizzle):
-    """By bits of its number: NVIDIA, Parallel Thread Execution ISA, "Swizzling modes"."""
-    lies = warpgroup_layouts.in_shared_memory(swizzle)
-    row, place = np.divmod(np.arange(len(lies)), 8)
-    bits = {"none": 0, "32B": row % 2, "64B": row % 4, "128B": row % 8}[swizzle]
-    assert (lies == row * 8 + (place ^ bits)).all()
-
-
-def test_with_a_swizzle_a_column_of_a_box_lies_in_all_banks():
-    for swizzle in MODES:
-        lies = warpgroup_layouts.in_shared_memory(swizzle)
-        first = np.flatnonzero(lies % (len(lies) // 8) == 0) % 8  # place among the banks
-        assert len(set(first)) == (1 if swizzle == "none" else 8)
-
-
-def test_each_sum_is_held_once_where_the_kernels_look_for_it():
-    held = warpgroup_layouts.accumulators()
-    assert sorted(held.ravel()) == list(range(64 * 64))
-    # As accumulator_row and accumulator_column of kernels/common/wgmma.cuh.
-    thread, i = np.indices(held.shape)
-    row = thread // 32 * 16 + thread % 32 // 4 + i // 2 % 2 * 8
-    col = i // 4 * 8 + thread % 4 * 2 + i % 2
-    assert (held == row * 64 + col).all()
 
 
 # ---- the account of cycles -----------------------------------------------------------------------

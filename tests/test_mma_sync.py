@@ -16,7 +16,7 @@ from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting
 from gemmlab.ladder.precision import BFLOAT16, E4M3, E5M2, INTEGER, TF32
-from gemmlab.ladder.probes import MMA_CEILINGS, mma_shape
+from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.mma_sync import figures as mma_figures
@@ -255,11 +255,9 @@ def test_an_unswizzled_tile_has_conflicts():
     assert plain > 2 * swizzled
 
 
-@EVERY
-def test_lanes_hold_what_ptx_documents(dtype):
+def test_lanes_hold_what_ptx_documents():
     """Words t and t + 4 of a row of 32 bytes: Parallel Thread Execution ISA, "Matrix Fragments"."""
-    held, (_, _, depth) = mma_lanes.by_mma(dtype), mma_shape(TYPES[dtype])
-    each = depth // 8  # elements of a word
+    held, each = mma_lanes.by_mma(), 2  # elements of a word
     g, t = np.divmod(np.arange(32), 4)
     places = list(product((0, 4), (0, 8)))
     expected = [
@@ -311,13 +309,12 @@ NAMES = [precision.name for precision in TYPES]
 
 @pytest.mark.parametrize("dtype", range(len(TYPES)), ids=NAMES)
 def test_the_kernels_own_error_is_within_its_bound(dtype):
-    errors = precisions.of_type(dtype, 64, side=8)
-    assert errors.kernel < errors.bound and errors.operands > 0
-    assert errors.meant <= errors.operands + errors.kernel
+    of_operands, of_kernel, bound = precisions.errors_of(dtype, 64, side=8)
+    assert of_kernel < bound and of_operands > 0
 
 
 def test_more_bits_of_the_fraction_are_nearer():
-    errors = {name: precisions.of_type(at, 64, side=8).operands for at, name in enumerate(NAMES)}
+    errors = {name: precisions.errors_of(at, 64, side=8)[0] for at, name in enumerate(NAMES)}
     assert errors["float16"] < errors["bfloat16"] < errors["float8_e4m3"] < errors["float8_e5m2"]
 
 

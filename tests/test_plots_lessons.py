@@ -7,22 +7,15 @@ import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
-from gemmlab import ladder
-from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import sharing
 from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
-from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
-from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.persistent.schedule import schedule
 from gemmlab.lessons.register_banks import figures as register_banks_figures
-from gemmlab.lessons.wmma import fragments
 
 # ---- copies of a warp ----------------------------------------------------------------------------
 
@@ -40,44 +33,7 @@ def warp_copies():
     }
 
 
-# ---- types, and 8 bits ---------------------------------------------------------------------------
-
-
-def errors_of_types():
-    return pandas.DataFrame(
-        {"dtype": element.name, "k": k, "error": 10.0 ** (at - 4) * k / 64}
-        for at, element in enumerate(TYPES)
-        for k in (64, 256)
-    )
-
-
-def test_another_layout_of_fragments_is_noticed(monkeypatch):
-    by_wmma = fragments.by_wmma()
-    moved = {**by_wmma, "B": by_wmma["B"][::-1]}
-    monkeypatch.setattr(fragments, "by_wmma", lambda: moved)
-    assert fragments.as_documented() == {"A": True, "B": False, "C": True}
-
-
 # ---- schedules -----------------------------------------------------------------------------------
-
-
-@cache
-def orders():
-    small = {"BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
-    kernels = {
-        group: Kernel(
-            PERSISTENT, ladder.settings_for(PERSISTENT, small | {"GROUP": group}), "sm_90a",
-            PERSISTENT.path,
-        )
-        for group in (1, 4)
-    }  # fmt: skip
-    return {group: schedule(kernel, 520, 512, 64, sm_count=8) for group, kernel in kernels.items()}
-
-
-@cache
-def of_clusters():
-    kernel = Kernel(PERSISTENT, PERSISTENT.defaults, "sm_90a", PERSISTENT.path)
-    return schedule(kernel, 256, 512, 72, sm_count=2)
 
 
 @cache
@@ -88,11 +44,6 @@ def ways_to_share():
         "stream-K": gl.load("22_fp32_summit"),
     }
     return {name: sharing(kernel, *shape, 5) for name, kernel in kernels.items()}
-
-
-def tile_order():
-    named = ((f"GROUP={group}", order) for group, order in orders().items())
-    return persistent_figures.tile_order(*named)
 
 
 def shares():
@@ -142,9 +93,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
 @pytest.fixture(
     params=(
         lambda: batched_figures.copies(warp_copies()),
-        lambda: mma_sync_figures.error_over_k(errors_of_types()),
-        tile_order,
-        lambda: persistent_figures.multicast(of_clusters()),
         shares,
         all_cycles,
         tile_changes,
@@ -153,9 +101,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
     ),
     ids=(
         "copies",
-        "error_over_k",
-        "tile_order",
-        "multicast",
         "sharing",
         "all_cycles",
         "tile_changes",

@@ -9,7 +9,7 @@ import pytest
 import gemmlab as gl
 from gemmlab.analysis import counters
 from gemmlab.folders import RESULTS, ROOT
-from gemmlab.ladder import RUNGS, SINGLE, find
+from gemmlab.ladder import RUNGS, SINGLE, Problem, find
 from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.lessons.fp8 import errors as fp8_errors
 from gemmlab.lessons.fp8 import measure as fp8_steps
@@ -21,11 +21,11 @@ from gemmlab.lessons.multi_gpu import measure as cases
 from gemmlab.lessons.multi_gpu import measure as several_gpus
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES
-from gemmlab.lessons.persistent.tables import recordings
+from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as hopper_tables
 from gemmlab.lessons.warp_specialized import comparisons
 from gemmlab.lessons.warp_specialized.comparisons import LOADED, RESTED
-from gemmlab.records import registry, runs
+from gemmlab.records import best_by_shape, registry, runs, tuning
 from gemmlab.records.best_by_shape import IN_TURN
 from gemmlab.records.runs import LARGE, Measured
 
@@ -50,9 +50,14 @@ def rows(name):
 
 
 def test_the_spread_between_recordings_of_18():
-    shares = recordings()["% of cuBLAS"]
-    assert len(shares) == 4
-    assert f"at 4096³ give {shares.min():.1f} % to {shares.max():.1f} % of cuBLAS" in RESULTS_PAGE
+    """The record, the steps, the sweep, and what gl.choose goes by."""
+    rung = find("18_persistent")
+    of_steps = hopper_steps.steps(hopper_steps.WAY[-1])["% of cuBLAS"].iloc[0]
+    swept = tuning.at(tuning.recorded(rung.name), LARGE)
+    of_sweep = swept[(swept[[*rung.defaults]] == [*rung.defaults.values()]).all(axis=1)]
+    chosen = best_by_shape.at(rung.name, Problem(*LARGE))["pct_cublas"]
+    shares = share(rung.name), of_steps, of_sweep["pct_cublas"].item(), chosen
+    assert f"at 4096³ give {min(shares):.1f} % to {max(shares):.1f} % of cuBLAS" in RESULTS_PAGE
 
 
 def test_10_is_the_fastest_that_needs_no_hopper():

@@ -19,23 +19,12 @@ def traced(name, k=STEPS * turns.STEP, **settings):
     return turns.of(gl.load(name, **settings).trace(*TILE, k))
 
 
-@pytest.fixture(scope="module")
-def specialized():
-    return traced("17_warp_specialized", STAGES=3)
-
-
-@pytest.fixture(scope="module")
-def together():
-    return traced("16_tma_wgmma", STAGES=3)
-
-
-def test_one_role_copies_and_two_multiply(specialized, together):
+def test_one_role_copies_and_two_multiply():
+    specialized = traced("17_warp_specialized", STAGES=3)
     assert set(specialized.roles) == {"producer", "warpgroup 0", "warpgroup 1"}
-    assert set(together.roles) == {"warpgroup 0", "warpgroup 1"}
     kinds = {role: {turn.kind for turn in every} for role, every in specialized.roles.items()}
     assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
     assert turns.COPIES not in kinds["warpgroup 0"] | kinds["warpgroup 1"]
-    assert turns.COPIES in {turn.kind for turn in together.roles["warpgroup 0"]}
 
 
 @pytest.mark.parametrize("stages", (2, 4))
@@ -52,13 +41,6 @@ def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
         if step >= stages:
             arrived = traced_turns.of(turns.ARRIVES, step - stages)
             assert len(arrived) == 2 and all(turn.begin < copies.begin for turn in arrived)
-
-
-def test_in_16_all_warps_meet_before_a_stage_is_refilled(together):
-    for step in range(3, STEPS):
-        (copies,) = together.of(turns.COPIES, step)
-        met = together.of(turns.SYNCS, step - 2)  # with the step after the one that was there
-        assert len(met) == 2 and all(turn.begin < copies.begin for turn in met)
 
 
 def test_in_22_a_producer_copies_and_each_warp_arrives_for_itself():

@@ -26,7 +26,7 @@ from gemmlab.cuda.options import options_for
 from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.ladder import OTHERS, PIECES_PROBE, RUNGS, Rung, Settings
-from gemmlab.ladder.probes import LANES_PROBE, lanes_macros
+from gemmlab.ladder.probes import LANES_MACROS, LANES_PROBE
 from gemmlab.lessons import modules
 from gemmlab.processes import workers
 from ptxsim.architectures import ARCHS, SIMULATED_ARCH
@@ -44,7 +44,7 @@ LEVEL = re.compile(r"--ptxas-options=-O\d")  # goes with a macro, see options.py
 OWN_FILE = '"the kernel file"'  # stands in the PTX for the name that the caller gives
 PROBES: dict[str, tuple[Settings, ...]] = {  # the settings of each that are compiled
     **{probe.name: (probe.macros,) for probe in (ladder.CEILINGS, ladder.TENSOR_CEILING)},
-    PIECES_PROBE: ({},), LANES_PROBE: (lanes_macros(0, ladder.HALF),),
+    PIECES_PROBE: ({},), LANES_PROBE: (LANES_MACROS,),
 }  # fmt: skip
 for _lesson in modules("rung"):
     PROBES |= getattr(_lesson, "PROBES", {})

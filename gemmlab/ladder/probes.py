@@ -13,21 +13,14 @@ MMA_SHAPE = (16, 8, 16)  # M, N and K of one mma.sync of FP16
 MMA_ROW_BYTES = 32  # what one mma.sync takes of a row of A, whatever its type
 PIECE = 16  # rows and columns of what WMMA multiplies
 PIECES_PROBE = "14_fragments"  # tells which lane holds what
-LANES_PROBE = "15_lanes"  # the same of mma.sync, of each type
+LANES_PROBE = "15_lanes"  # the same of mma.sync
+# One piece of A in FP16, two steps along K, and rows of B of all 32 banks.
+LANES_MACROS: Settings = {"DTYPE": 0, "BM": 16, "BN": 64, "BK": 32, "WM": 16, "WN": 64}
 
 
 def mma_shape(precision: Precision) -> tuple[int, int, int]:
     """M, N and K of one mma.sync of a type."""
     return *MMA_SHAPE[:2], MMA_ROW_BYTES // precision.a.bytes
-
-
-def lanes_macros(dtype: int, precision: Precision) -> Settings:
-    """Of LANES_PROBE: one piece of A, two steps along K, and rows of B of all 32 banks."""
-    rows, _, depth = mma_shape(precision)
-    columns = 4 * MMA_ROW_BYTES // precision.a.bytes
-    return {
-        "DTYPE": dtype, "BM": rows, "BN": columns, "BK": 2 * depth, "WM": rows, "WN": columns,
-    }  # fmt: skip
 
 
 @dataclass(frozen=True)

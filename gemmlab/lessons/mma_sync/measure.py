@@ -17,7 +17,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.fingerprint import code_hash, shortened
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Settings
+from gemmlab.ladder import Problem, Settings
 from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync.rung import RUNG
@@ -96,30 +96,25 @@ BY_STEPS = ablation(
 )  # fmt: skip
 
 
-def steps(shape: Shape = LARGE) -> pandas.DataFrame:
-    """The steps in their order, as they were recorded at one shape (M, N, K).
+def steps() -> pandas.DataFrame:
+    """The steps in their order, as they were recorded at LARGE.
 
     predicted: what was expected of the change; taken: whether it was kept. Clocks are those that
-    the SMs counted. Of one launch at LARGE, where it was counted: thousands of cycles of an SM,
-    bytes of L2 for each that loads move, thousands of wavefronts of an SM.
+    the SMs counted. Of one launch: thousands of cycles of an SM, bytes of L2 for each that loads
+    move.
     """
-    rows = BY_STEPS.rows_of(STEPS, shape)
-    sms = 1e3 * runs.current()["gpu"]["sm_count"]
+    rows = BY_STEPS.rows_of(STEPS, LARGE)
     table = rows[["step"]].assign(
         predicted=[step.predicted for step in STEPS], taken=[step.taken for step in STEPS]
     )
     labels = {
-        "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "registers": "registers",
+        "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS",
         "burst_tflops": "burst TFLOP/s", "burst_mhz": "burst MHz",
         "sustained_tflops": "sustained TFLOP/s", "sustained_mhz": "sustained MHz",
-        "sustained_w": "sustained W",
     }  # fmt: skip
     table = table.join(rows[[*labels]].rename(columns=labels))
-    if (rows["sm_cycles"] > 0).all():
-        table["1000 cycles"] = rows["sm_cycles"] / sms
-        moved = SECTOR_BYTES * rows["load_sectors"]
-        table["L2 bytes per byte loaded"] = rows["l2_bytes"] / moved
-        table["1000 wavefronts"] = rows["wavefronts"] / sms
+    table["1000 cycles"] = rows["sm_cycles"] / (1e3 * runs.current()["gpu"]["sm_count"])
+    table["L2 bytes per byte loaded"] = rows["l2_bytes"] / (SECTOR_BYTES * rows["load_sectors"])
     return table.join(rows[["gpu", "recorded"]])
 
 
@@ -202,25 +197,18 @@ BY_TYPES = ablation(
 EVIDENCE = (BY_STEPS, BY_TYPES)
 
 
-def types(shape: Shape = LARGE) -> pandas.DataFrame:
-    """What was recorded of each type at one shape (M, N, K), a row each, in the order of DTYPE.
+def types() -> pandas.DataFrame:
+    """What was recorded of each type at LARGE, a row each, in the order of DTYPE.
 
     The ceiling of both kinds of FP8 is that of FP16. int8: of operations.
     """
     table = BY_TYPES.read()
-    m, n, k = shape
-    at = table[(table.m == m) & (table.n == n) & (table.k == k)].set_index("dtype")
-    shares = at[["tflops", "pct_cublas", "cublas_tflops"]].copy()
+    at = table[(table[["m", "n", "k"]] == [*LARGE]).all(axis=1)].set_index("dtype")
+    names = {"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS"}
+    shares = at.rename(columns=names)[[*names.values()]]
     roofs = table.drop_duplicates("dtype").set_index("dtype")
     roofs = roofs.loc[[CEILING_OF.get(dtype, dtype) for dtype in at.index]].set_index(at.index)
-    shares["ceiling_tflops"] = roofs.ceiling_tflops
-    if (at.sm_cycles > 0).all():
-        needed = 2 * m * n * k / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
-        sms = runs.current()["gpu"]["sm_count"]
-        shares["products at the ceiling, % of cycles"] = 100 * needed / (at.sm_cycles / sms)
-    return shares.rename(
-        columns={
-            "tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS",
-            "ceiling_tflops": "mma.sync",
-        }
-    )  # fmt: skip
+    shares["mma.sync"] = roofs.ceiling_tflops
+    needed = Problem(*LARGE).flop / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
+    cycles = at.sm_cycles / runs.current()["gpu"]["sm_count"]
+    return shares.assign(**{"products at the ceiling, % of cycles": 100 * needed / cycles})

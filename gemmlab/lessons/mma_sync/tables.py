@@ -6,7 +6,6 @@ numbers are 128 times as large, and what comes of them is divided again.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pandas
@@ -27,7 +26,6 @@ from gemmlab.sass.inner_loop import MULTIPLY_ADD
 
 NAME = "15_mma_sync"
 SIDE = 16  # rows and columns of C
-DEPTHS = (64, 256, 1024)
 FRACTION = {  # bits of sign, exponent and fraction that a product keeps of an operand
     "float16": (1, 5, 10), "bfloat16": (1, 8, 7), "tf32": (1, 8, 10), "int8": (1, 0, 7),
     "float8_e4m3": (1, 4, 3), "float8_e5m2": (1, 5, 2),
@@ -38,18 +36,12 @@ LARGEST = {  # finite number
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Errors:
-    """Mean errors of elements of C, against float64; `bound`: what verification allows at most."""
+def errors_of(dtype: int, k: int, side: int = SIDE) -> tuple[float, float, float]:
+    """Mean errors of a product of side×side×k with this DTYPE, against float64.
 
-    operands: float  # from the numbers that were meant to those that the type holds
-    kernel: float  # of the product of what the type holds
-    bound: float
-    meant: float  # of the product that was meant: what both make together
-
-
-def of_type(dtype: int, k: int, side: int = SIDE) -> Errors:
-    """Of a product of side×side×k with this DTYPE, by smaller tiles than the default."""
+    Of the exact product, what rounding the operands does; what the kernel adds; what verification
+    allows it to add at most.
+    """
     precision = TYPES[dtype]
     each = precision.a.bytes
     kernel = load(NAME, BM=64, BN=128, WM=32, WN=32, BK=64 // each, DTYPE=dtype)
@@ -61,9 +53,7 @@ def of_type(dtype: int, k: int, side: int = SIDE) -> Errors:
     meant, exact = (reference(*pair, None, 1, 0) for pair in (wide, (A, B)))
     numbers = (precision.a.decode(matrix) for matrix in stored)
     bound = error_bound(*numbers, None, 1.0, 0.0, precision) / scale**2
-    return Errors(
-        abs(exact - meant).mean(), abs(C - exact).mean(), bound.mean(), abs(C - meant).mean()
-    )
+    return abs(exact - meant).mean(), abs(C - exact).mean(), bound.mean()
 
 
 def held(stored: np.ndarray, precision: Precision) -> np.ndarray:
@@ -75,26 +65,16 @@ def held(stored: np.ndarray, precision: Precision) -> np.ndarray:
 
 def table(k: int = 256) -> pandas.DataFrame:
     """A row for each type: bits, the largest number, C, and mean errors at one K."""
-    rows = {}
+    rows, names = {}, ("error of operands", "of the kernel", "bound of that")
     for dtype, precision in enumerate(TYPES):
-        errors = of_type(dtype, k)
         sign, exponent, fraction = FRACTION[precision.name]
+        errors = (f"{error:.2g}" for error in errors_of(dtype, k))
         rows[precision.name] = {
             "sign, exponent, fraction": f"{sign}, {exponent}, {fraction}",
             "largest": f"{LARGEST[precision.name]:.3g}", "C": precision.c.name,
-            "error of operands": f"{errors.operands:.2g}", "of the kernel": f"{errors.kernel:.2g}",
-            "bound of that": f"{errors.bound:.2g}",
+            **dict(zip(names, errors, strict=True)),
         }  # fmt: skip
     return pandas.DataFrame(rows).T
-
-
-def over_k(depths: tuple[int, ...] = DEPTHS) -> pandas.DataFrame:
-    """Rows of dtype, k and the error of the product that was meant: for gl.plots.error_over_k."""
-    return pandas.DataFrame(
-        {"dtype": precision.name, "k": k, "error": of_type(dtype, k).meant}
-        for dtype, precision in enumerate(TYPES)
-        for k in depths
-    )
 
 
 def instructions_of_steps(titles: Sequence[str]) -> pandas.DataFrame:
@@ -105,15 +85,9 @@ def instructions_of_steps(titles: Sequence[str]) -> pandas.DataFrame:
     """
     recorded, by_title = measure.steps().set_index("step"), {s.title: s for s in measure.STEPS}
     table = recorded.loc[[*titles], ["1000 cycles", "L2 bytes per byte loaded"]]
-    mixes = {title: loops.loop(by_title[title].kernel()).mix for title in titles}
-    return table.assign(
-        **{
-            "other instructions": [
-                sum(slots for what, slots in mixes[title].items() if what != MULTIPLY_ADD)
-                for title in titles
-            ]
-        }
-    )
+    mixes = [loops.loop(by_title[title].kernel()).mix for title in titles]
+    table["other instructions"] = [sum(mix.values()) - mix[MULTIPLY_ADD] for mix in mixes]
+    return table
 
 
 def tensor_paces(*names: str) -> pandas.DataFrame:

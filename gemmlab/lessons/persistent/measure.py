@@ -1,11 +1,9 @@
-"""What is measured for this lesson: an SM between two tiles, and what power does to a comparison.
+"""What is measured for this lesson: an SM between two tiles.
 
     python -m gemmlab record 18_tiles
-    python -m gemmlab record 18_power
 
-The first puts marks into 17 and 18, which read the SM's clock and number, and keeps those of the SM
-that had block 0, in the last of many launches; results/<gpu>/hopper_tiles.csv. The second paces 16
-to 18 and cuBLAS at 8192×8192×8192 on random numbers and on zeros; results/<gpu>/power.csv.
+puts marks into 17 and 18, which read the SM's clock and number, and keeps those of the SM that had
+block 0, in the last of many launches; results/<gpu>/hopper_tiles.csv.
 """
 
 from collections.abc import Iterator
@@ -16,27 +14,19 @@ import numpy
 import pandas
 
 from gemmlab import ladder
-from gemmlab.cuda.cublas import Cublas
 from gemmlab.kernel.fingerprint import Fingerprint, of_rung
-from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import Operands
-from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
-from gemmlab.ladder.precision import BRAIN, HALF
+from gemmlab.ladder import Problem, Rung, Settings, Target
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, ROLES, launched, marks_in
+from gemmlab.lessons.tma_wgmma.clock_readings import FULL_17, MEMORY, launched, marks_in
 from gemmlab.lessons.tma_wgmma.measure import ALONE
-from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.lessons.warp_specialized.measure import FEW_ROWS, MANY_ROWS, NARROW, SEND, overlap_of
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
-from gemmlab.measure.in_turn import make_sets
-from gemmlab.measure.power import Work
-from gemmlab.measure.timing import require_verified
 from gemmlab.records import registry
-from gemmlab.records.ablations import HUGE, AblationStep
+from gemmlab.records.ablations import AblationStep
 from gemmlab.records.registry import SIZE, TEXT, Row, Say, Table, provenance
-from gemmlab.records.roofs import DATA, LOADS, PACE, paced
 from gemmlab.records.runs import LARGE
 
+ROLES = ("warpgroup 0", "warpgroup 1", "producer")
 EVENTS = ("begins", "starts", "ends", "sends", "sent", "gone")
 SM = len(EVENTS)  # where a tile's marks have the number of the SM
 MOST = 2048  # tiles of the product
@@ -161,55 +151,7 @@ def _how(settings: Settings) -> str:
     return f"{f'clusters of {together}' if together > 1 else 'no clusters'}, {when}"
 
 
-# ---- power ---------------------------------------------------------------------------------------
-
-RUNGS = (TMA_WGMMA, WARP_SPECIALIZED, PERSISTENT)
-TYPES = ((HALF, DATA), (BRAIN, DATA[:1]))  # and on which data
-
-
-def settings_of(rung: Rung, precision: Precision) -> Settings:
-    return ladder.settings_for(rung, {"DTYPE": (HALF, BRAIN).index(precision)})
-
-
-def _measure_power(say: Say) -> Iterator[Row]:
-    """cuBLAS and all kernels, verified. Raises CublasError, VerificationError, TimingError."""
-    import cupy
-
-    problem = Problem(*HUGE)
-    for precision, every in TYPES:
-        kernels = [Kernel(rung, settings_of(rung, precision), None, rung.path) for rung in RUNGS]
-        for kernel in kernels:
-            require_verified(kernel)
-        random = Operands(problem, precision, *make_sets(problem, 1, precision)[0])
-        zeros = (cupy.zeros_like(matrix) for matrix in (random.A, random.B, random.C))
-        inputs = {"random": random, "zeros": Operands(problem, precision, *zeros)}
-        with Cublas(cupy.cuda.get_current_stream(), precision.name) as library:
-            for data in every:
-                for kernel in (library, *kernels):
-                    launch = kernel.prepared(inputs[data], 1.0, 0.0)
-                    settings = "" if kernel is library else ladder.written(kernel.settings)
-                    for load, pace in LOADS.items():
-                        cells = paced(pace(Work(launch, problem.flop)))
-                        say(
-                            f"18_power: {kernel.name}, {precision.name}, {data}, {load}: "
-                            f"{cells['tflops']:.0f} TFLOP/s at {cells['sm_clock_mhz']:.0f} MHz"
-                        )
-                        yield {
-                            "kernel": kernel.name, "dtype": precision.name,
-                            "settings": settings, "data": data, "load": load,
-                            **dict(zip("mnk", HUGE, strict=True)), **cells,
-                        }  # fmt: skip
-
-
-POWER = Table(
-    name="18_power", file="power.csv", key=("kernel", "dtype", "settings", "data", "load"),
-    columns={
-        **TEXT("kernel", "dtype"), **registry.NOTE("settings"), **TEXT("data", "load"),
-        **SIZE("m", "n", "k"), **PACE, **registry.WITH_CUBLAS,
-    },
-    measure=_measure_power,
-)  # fmt: skip
-EVIDENCE = (TILES, POWER)
+EVIDENCE = (TILES,)
 OVERLAP = {  # by shape: see the lesson below
     LARGE: overlap_of(PERSISTENT, LARGE, {}),
     FEW_ROWS: overlap_of(PERSISTENT, FEW_ROWS, NARROW | ALONE),

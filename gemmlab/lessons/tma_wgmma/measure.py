@@ -118,7 +118,7 @@ TABLE = ablation(
     },
     ("step", "kernel", "settings", "m", "n", "k"), _rows,
 )  # fmt: skip
-EVIDENCE = (TABLE, clock_readings.BY_STEPS, clock_readings.BY_BLOCKS)
+EVIDENCE = (TABLE, clock_readings.BY_BLOCKS)
 
 
 def steps(*chosen: AblationStep) -> pandas.DataFrame:

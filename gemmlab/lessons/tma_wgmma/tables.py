@@ -1,22 +1,17 @@
-"""Where the cycles of 16 to 19 went as recorded; layouts and waits of 16 in the simulator."""
+"""Where the cycles of 16 to 19 went as recorded; what the checks find without a wait of 16."""
 
 from math import prod
 from pathlib import Path
 
-import numpy as np
 import pandas
 
-import ptxsim
 from gemmlab import ladder
 from gemmlab.analysis.counters import IN_L1
-from gemmlab.cuda.options import options_for
-from gemmlab.folders import kernel_file
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma.measure import TABLE, TITLES, WAY
-from gemmlab.lessons.tma_wgmma.rung import GROUP_THREADS, SQUARE
 from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.loading import load
 from gemmlab.records import runs
@@ -59,14 +54,11 @@ def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     return means
 
 
-def at_full_rate() -> int:
-    """Cycles in which the tensor cores of an SM can multiply a block's part of C."""
-    return 2 * TILE[0] * TILE[1] * LARGE[2] // TENSOR_FLOP_PER_CYCLE
-
-
 def wgmma_ceilings() -> pandas.DataFrame:
-    """The recorded ceilings of wgmma, a row for each shape of the instruction, type and load."""
-    return WGMMA_TABLE.read()
+    """TFLOP/s of nothing but wgmma in FP16, and the clock of the SMs, by load."""
+    return WGMMA_TABLE.read().query("dtype == 'float16'").pivot(
+        index=["a_from", "width", "data"], columns="load", values=["tflops", "sm_clock_mhz"]
+    )  # fmt: skip
 
 
 def path(shape: Shape, *steps: AblationStep) -> pandas.DataFrame:
@@ -149,45 +141,6 @@ def _cycles(rung: ladder.Rung) -> dict[str, float]:
 
 def sm_count() -> int:
     return runs.current()["gpu"]["sm_count"]
-
-
-PROBE = kernel_file("16_layouts.cu")
-SWIZZLE_BYTES = {"none": 128, "32B": 32, "64B": 64, "128B": 128}  # the widest row of a box
-CHUNK = 8  # elements of 16 bytes, which a swizzle moves as a whole
-ROWS = 8  # of a box, after which every swizzle has begun anew
-
-
-def in_shared_memory(swizzle: str) -> np.ndarray:
-    """int (places,): the chunk of 16 bytes that lies at each place, of a box of ROWS rows.
-
-    Its chunks count row by row; the box is as wide as the swizzle takes it.
-    """
-    columns = SWIZZLE_BYTES[swizzle] // 2
-    numbers = np.arange(ROWS * columns, dtype=np.uint16).reshape(ROWS, columns)
-    lies = np.zeros(numbers.size, np.uint16)
-    ptxsim.launch(
-        PROBE, "box", (1, 1, 1), (GROUP_THREADS, 1, 1),
-        [ptxsim.TensorMap(numbers, numbers.shape, swizzle=swizzle), lies, numbers.nbytes],
-        shared_bytes=numbers.nbytes, options=options_for({}), by_symbol=True,
-    )  # fmt: skip
-    return lies.reshape(-1, CHUNK)[:, 0].astype(int) // CHUNK
-
-
-def accumulators() -> np.ndarray:
-    """int (128, 32): row * 64 + column of each of the 64×64 sums of a warpgroup that a thread has.
-
-    C is its own numbering: A has the row and a 1, B has 64 and the column.
-    """
-    a, b = np.zeros((SQUARE, SQUARE), np.float16), np.zeros((SQUARE, SQUARE), np.float16)
-    a[:, 0], a[:, 1] = np.arange(SQUARE), 1
-    b[0], b[1] = SQUARE, np.arange(SQUARE)
-    held = np.full((GROUP_THREADS, 32), np.nan, np.float32)
-    maps = [ptxsim.TensorMap(matrix, matrix.shape, swizzle="128B") for matrix in (a, b)]
-    ptxsim.launch(
-        PROBE, "sums", (1, 1, 1), (GROUP_THREADS, 1, 1), [*maps, held], options=options_for({}),
-        by_symbol=True,
-    )  # fmt: skip
-    return held.astype(int)
 
 
 SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}

@@ -199,8 +199,8 @@ def changes(name: str, load: str = RESTED) -> pandas.DataFrame:
     return table.rename(columns=NAMES)[[*NAMES.values()]]
 
 
-def roles(load: str = RESTED) -> pandas.DataFrame:
+def roles() -> pandas.DataFrame:
     """Cycles of an SM without and with 17's two changes, by shape and loop; STORED and SENT."""
-    table = changes("roles", load).reset_index()
+    table = changes("roles", LOADED).reset_index()
     table[["loop", "C"]] = [GRID[variant] for variant in table["variant"]]
     return table.pivot(index=["M×N×K", "loop"], columns="C", values="cycles")[[STORED, SENT]]

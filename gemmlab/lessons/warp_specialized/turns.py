@@ -14,10 +14,10 @@ STEP = 64  # of K
 PRODUCT, MULTIPLY_ADD, SHARED_READ = "wgmma.mma", "fma", "ld.shared"  # how opcodes begin
 # What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
 # the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
-# of the step before and arrives at empty; it meets the others at a barrier; it brings C on its way.
-AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, SYNCS, STORES_C = (
+# of the step before and arrives at empty; it brings C on its way.
+AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, STORES_C = (
     "waits until empty", "starts copies", "waits until full", "starts products",
-    "waits for products", "arrives at empty", "meets the others", "sends C",
+    "waits for products", "arrives at empty", "sends C",
 )  # fmt: skip
 OF_C = -1  # the step and the stage of what belongs to none
 
@@ -99,7 +99,6 @@ def _name(group: int, steps: list[Step]) -> str:
 def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
     turns: list[Turn] = []
     begun: int | None = None  # when a wait began of which it is not known yet what for
-    met = False  # the first barrier of the block, before all steps
 
     def count(kind: str) -> int:
         return sum(turn.kind == kind for turn in turns)
@@ -110,8 +109,6 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
     for step in executed:
         opcode, at = step.opcode, step.at
         if opcode.startswith("stmatrix") or any(access.array == "C" for access in step.accesses):
-            while turns[-1].kind == SYNCS:  # those of a warpgroup, on the way to C
-                turns.pop()
             put(STORES_C, OF_C, at, executed[-1].at)
             break
         if opcode.startswith("mbarrier.try_wait"):
@@ -135,8 +132,4 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
             put(AWAITS_PRODUCTS, count(STARTS) - 1, at, at)
         elif opcode.startswith("mbarrier.arrive"):
             put(ARRIVES, count(ARRIVES), at, at)
-        elif opcode.startswith("bar.sync"):
-            if met and count(STARTS):
-                put(SYNCS, count(STARTS) - 1, at, at)
-            met = True
     return tuple(turns)

@@ -82,16 +82,13 @@ UNITS = {"float32": "FP32 units", "float16": "mma.sync"}
 
 
 @styled
-def speeds(
-    table: pandas.DataFrame, mma_mhz: float, shape: tuple[int, int, int] = runs.LARGE
-) -> Picture:
-    """What kernels in FP32 and in FP16 reach at one shape (M, N, K), and what their units can.
+def speeds(table: pandas.DataFrame, mma_mhz: float) -> Picture:
+    """What kernels in FP32 and in FP16 reach at LARGE, and what their units can.
 
     table: as kernel.benchmark() gives, of one or several kernels. mma_mhz: the clock of the SMs at
     which the ceiling of mma.sync is drawn, which was measured at a higher one.
     """
-    m, n, k = shape
-    rows = table.query("m == @m and n == @n and k == @k")
+    rows = table[(table[["m", "n", "k"]] == [*runs.LARGE]).all(axis=1)]
     names = [f"{style.kernel_label(row.kernel)} in {TYPES[row.dtype]}" for row in rows.itertuples()]
     roofs = roofs_recorded.recorded_ceilings()
     ceilings = {dtype: roofs.arithmetic(dtype) / 1e12 for dtype in dict.fromkeys(rows["dtype"])}
@@ -100,7 +97,7 @@ def speeds(
     measured_mhz = mma_mhz * measured / ceilings[half]
     parts = [f"{name}: {rate / 1e3:.1f}" for name, rate in zip(names, rows["gflops"], strict=True)]
     caption = (
-        f"TFLOP/s at {style.shape_label(m, n, k)}: {'; '.join(parts)}. Dashed, with operands "
+        f"TFLOP/s at {style.shape_label(*runs.LARGE)}: {'; '.join(parts)}. Dashed, with operands "
         f"in registers: {ceilings['float32']:.1f} with FP32 units; {measured:.1f} with mma.sync at "
         f"{measured_mhz:.0f} MHz, drawn scaled to the {mma_mhz:.0f} MHz of a matmul under load: "
         f"{ceilings[half]:.1f}."
@@ -130,13 +127,13 @@ LOOKS = {**naive_figures.OF_ALL_RUNGS, ALONE: swatch(style.PURPLE, 0.8)}
 
 
 @styled
-def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
+def cycles(*names: str) -> Picture:
     """The account of cycles for a warp MMA, as naive.figures.cycles has it for a warp FMA.
 
-    names: rungs in 16 bits by mma.sync or in float32, shape: (M, N, K). Three bars each, for
-    16×8×16 multiply-adds: the keys of LOOKS.
+    names: rungs in 16 bits by mma.sync or in float32, at LARGE. Three bars each, for 16×8×16
+    multiply-adds: the keys of LOOKS.
     """
-    table = account(*names, shape=shape)
+    table = account(*names)
     parts = [
         f"{name} takes {total:.2f} SM cycles, the multiply-adds alone would take {alone:.2f}, and "
         f"the banks are busy in {banks:.2f}"
@@ -144,23 +141,23 @@ def cycles(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> Picture:
     ]
     singles = any(ladder.find(name).precision is SINGLE for name in names)
     unit = f"a warp MMA{f', or {MMA // WARP} warp FMAs' if singles else ''}"
-    caption = (
-        f"For 16×8×16 multiply-adds, {unit}, at {style.shape_label(*shape)}: {'; '.join(parts)}."
-    )
-    return naive_figures.bars(table, LOOKS, "warp MMA", caption, shape, f"SM cycles for {unit}")[0]
+    size = style.shape_label(*runs.LARGE)
+    caption = f"For 16×8×16 multiply-adds, {unit}, at {size}: {'; '.join(parts)}."
+    words = f"SM cycles for {unit}"
+    return naive_figures.bars(table, LOOKS, "warp MMA", caption, runs.LARGE, words)[0]
 
 
-def account(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
-    """For 16×8×16 multiply-adds at (M, N, K), a row for each rung: the keys of LOOKS, in SM cycles.
+def account(*names: str) -> pandas.DataFrame:
+    """For 16×8×16 multiply-adds at LARGE, a row for each rung: the keys of LOOKS, in SM cycles.
 
     In float32 the floor is the FP32 units', else mma.sync's, as measured from registers.
     """
-    each_sm = math.prod(shape) / MMA / runs.current()["gpu"]["sm_count"]
+    each_sm = math.prod(runs.LARGE) / MMA / runs.current()["gpu"]["sm_count"]
     rows = {}
     for name in names:
         if ladder.find(name).precision is SINGLE:
-            (rows[name],) = MMA / WARP * naive_figures.account(name, shape=shape).to_numpy()
+            (rows[name],) = MMA / WARP * naive_figures.account(name).to_numpy()
         else:
-            counted = counters.tensor_cycles(name, shape)["cycles"] / each_sm
+            counted = counters.tensor_cycles(name)["cycles"] / each_sm
             rows[name] = counted[["counted", "wavefronts", "products at the ceiling"]].to_numpy()
     return pandas.DataFrame.from_dict(rows, orient="index", columns=[*LOOKS])

@@ -29,28 +29,6 @@ def by_wmma() -> dict[str, np.ndarray]:
     return {name: values.astype(int) for name, values in held.items()}
 
 
-def as_documented() -> dict[str, bool]:
-    """Whether `by_wmma` is, for "A", "B" and "C", the layout of two mma.sync of 16×8×16.
-
-    NVIDIA's Parallel Thread Execution ISA, "Matrix Fragments for mma.m16n8k16": lane 4 g + t holds
-    rows g and g + 8 of A at columns 2 t, 2 t + 1, and these plus 8; B by columns in the same way; C
-    as A.
-    """
-    g, t = np.divmod(np.arange(LANES)[:, None], 4)
-    place = np.arange(8)
-    pair, low, right = place % 2, place // 2 % 2, place // 4
-    by_rows = (g + 8 * low) * PIECE + 2 * t + pair + 8 * right
-    by_columns = (2 * t + pair + 8 * low) * PIECE + g + 8 * right
-    documented = {"A": by_rows, "B": by_columns, "C": by_rows}
-    held = by_wmma()
-    return {
-        name: all(
-            (held[name][:, at : at + 8] == layout).all() for at in range(0, held[name].shape[1], 8)
-        )
-        for name, layout in documented.items()
-    }
-
-
 def lanes_of(held: np.ndarray) -> np.ndarray:
     """int (16, 16): the lane that holds each element, from one of the arrays of `by_wmma`."""
     lanes = np.full(PIECE * PIECE, -1)
