@@ -13,8 +13,6 @@ from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.batched import figures as batched_figures
 from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
-from gemmlab.lessons.fp32_summit.rung import BM, BN
-from gemmlab.lessons.fp32_summit.sharing import sharing
 from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
 from gemmlab.lessons.mma_sync import figures as mma_sync_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
@@ -80,24 +78,9 @@ def of_clusters():
     return schedule(kernel, 256, 512, 72, sm_count=2)
 
 
-@cache
-def ways_to_share():
-    shape = (3 * BM, 4 * BN, 8 * 64)
-    kernels = {
-        "whole tiles": gl.load("22_fp32_summit", STREAM_K=0),
-        "stream-K": gl.load("22_fp32_summit"),
-    }
-    return {name: sharing(kernel, *shape, 5) for name, kernel in kernels.items()}
-
-
 def tile_order():
     named = ((f"GROUP={group}", order) for group, order in orders().items())
     return persistent_figures.tile_order(*named)
-
-
-def shares():
-    caption = "Two ways to spread a product over 5 SMs, stage by stage."
-    return fp32_summit_figures.sharing(*ways_to_share().items(), caption=caption)
 
 
 def all_cycles():
@@ -145,7 +128,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         lambda: mma_sync_figures.error_over_k(errors_of_types()),
         tile_order,
         lambda: persistent_figures.multicast(of_clusters()),
-        shares,
         all_cycles,
         tile_changes,
         fused_epilogue_figures.passes,
@@ -156,7 +138,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         "error_over_k",
         "tile_order",
         "multicast",
-        "sharing",
         "all_cycles",
         "tile_changes",
         "passes",

@@ -3,13 +3,11 @@
 from collections import defaultdict
 
 import pytest
-from figures import test_it_can_be_read, words
+from figures import test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
 from gemmlab import plots
 from gemmlab.analysis import facts, k_steps
-from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.figures import loads_under_way
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
@@ -17,8 +15,6 @@ from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
 from gemmlab.lessons.warp_tiling.figures import levels
 from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records.roofs import recorded_ceilings
-from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
 
 THREE, FOUR, FIVE = "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d"
 SIX, SEVEN, EIGHT = "06_vectorized_loads", "07_bank_conflicts", "08_warp_tiling"
@@ -63,11 +59,6 @@ def walks():
         return made[name]
 
     return walk
-
-
-@pytest.fixture(scope="module")
-def trips():
-    return {name: loops.loop(gl.load(name, "sm_90a")) for name in (NINE, TEN)}
 
 
 def small_reuse(traces):
@@ -150,10 +141,6 @@ def figure(request, traces, walks):
     return FIGURES[request.param](traces, walks)
 
 
-def test_the_figure_of_loads_under_way_can_be_read(trips):
-    test_it_can_be_read(loads_under_way(trips))
-
-
 # ---- tiles ---------------------------------------------------------------------------------------
 
 
@@ -208,7 +195,7 @@ def test_multiply_adds_are_counted_while_a_tile_is_on_its_way(traces):
     assert f"0 in {EIGHT}, {PER_TILE} in {NINE}, STAGES=1 and" in figure.caption
 
 
-# ---- the view of a kernel, loads under way -------------------------------------------------------
+# ---- the view of a kernel -----------------------------------------------------------------------
 
 
 def test_what_is_not_known_has_no_point():
@@ -233,15 +220,3 @@ def test_loads_of_one_line_that_differ_are_shown_each():
             for line in lines:
                 shown[line].add(len(set(banks.access.addresses[banks.access.active].tolist())))
     assert shown == expected and all(len(counts) > 1 for counts in expected.values())
-
-
-def test_a_load_is_waited_for_before_its_result_is_used(trips):
-    for trip in trips.values():
-        code = trip.instructions * 2
-        for start, end in hazards.flights(trip.instructions):
-            assert class_of(trip.instructions[start]) == SHARED_LOAD
-            assert trip.instructions[end % len(trip)].control.waits_for
-            mine = set(hazards.effect(code[start]).writes)
-            uses = (at for at in range(start + 1, len(code))
-                    if mine & set(hazards.effect(code[at]).reads))  # fmt: skip
-            assert end <= next(uses, end)  # some load nothing, for nobody

@@ -45,12 +45,8 @@ class SummitStep(AblationStep):
 
 
 CHANGES = {  # of the loop, by title
-    "the change of stage behind the loop": Change(behind=True),
-    "that, and loads 12 multiply-adds apart": Change(spacing=12, behind=True),
-    "no reuse across a load": Change(reuse=False),
-    "yields after 16 multiply-adds": Change(yields=16),
-    **{f"loads {n} multiply-adds apart": Change(spacing=n) for n in (8, 12, 16, 20)},
-    "loads 15 multiply-adds apart, the first 6 later": Change(spacing=15, first=6),
+    **{f"loads {n} multiply-adds apart": Change(n) for n in (8, 12, 16, 20)},
+    "loads 15 multiply-adds apart, the first 6 later": Change(15, first=6),
 }
 WAY, REWRITTEN, ROADS = (
     tuple(

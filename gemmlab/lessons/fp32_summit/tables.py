@@ -11,7 +11,6 @@ from gemmlab.analysis import counters, recorded
 from gemmlab.cuda.disassembler import Instruction, NoListing, parse
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.fp32_summit import measure
-from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.lessons.warp_tiling.tables import over_shapes
@@ -50,12 +49,9 @@ def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
 
 
 def _settings(step: measure.SummitStep) -> str:
-    """Which rung it is, and what is not its default; of another loop what its Change sets."""
+    """Which rung it is, and what is not its default; of another loop its Change."""
     if step.change is not None:
-        ordinary, changed = vars(Change()), vars(step.change)
-        return ladder.written(
-            {name: changed[name] for name in changed if changed[name] != ordinary[name]}
-        )
+        return ladder.written(vars(step.change))
     defaults = step.rung.defaults
     changed = {name: value for name, value in step.settings.items() if defaults[name] != value}
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
@@ -105,12 +101,7 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
         if trip.mix[MULTIPLY_ADD] < adds:
             slots += Counter(map(class_of, _change_of_stage(kernel)))
         every = {kind: stages * slots[kind] for kind in CLASSES}
-        total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
-        share = round(100 * every[MULTIPLY_ADD] / total, 1)
-        columns[name] = pandas.Series(
-            every | {"issue slots": total, "FFMA, %": share, "waits for registers": waits},
-            dtype=object,
-        )
+        columns[name] = pandas.Series(every | {"issue slots": sum(every.values())}, dtype=object)
     return pandas.DataFrame(columns)
 
 
@@ -156,26 +147,6 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
         "no work": idle,
         "recorded speed, % of all": 100 * run.gflops * 1e9 / (2 * lanes * run.sm_clock_mhz * 1e6),
     }
-
-
-def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
-    """What 22 should reach if its slots and SMs without work were all that changed after 10.
-
-    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as issue_slots gives for
-    both rungs. A row for each square of both that is recorded.
-    """
-    before, after = measure.WAY[0], measure.WAY[-1]
-    fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
-    busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [measure.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
-    table = pandas.DataFrame(
-        {
-            "10, TFLOP/s": speeds[0],
-            "22 by both counts": speeds[0] * fewer * busy["stream-K"] / busy["whole tiles"],
-            "22, TFLOP/s": speeds[1],
-        }
-    )
-    return table.dropna()
 
 
 def whole_tiles(work: Work) -> int:
