@@ -58,19 +58,15 @@ def epilogue_table(last=0.3):
 
 
 def order_table():
-    """The later an order, the faster; a load costs 1, of which its slot is a half."""
-    rows = pandas.DataFrame(
+    """The later an order, the faster; a load costs 1."""
+    return pandas.DataFrame(
         {
             "tile": f"{variant.rows}×{variant.columns}", "order": ORDERS[variant.order],
-            "loads": variant.loads, "FFMA": 1024, "issue slots": 1024,
-            "ptxas": f"-O{variant.level}", "slots alone TFLOP/s": 65.0 - 0.5 * variant.loads,
-            "predicted TFLOP/s": 60.0, "roof TFLOP/s": 65.6, **CONTEXT,
+            "loads": variant.loads, "ptxas": f"-O{variant.level}", "roof TFLOP/s": 65.6, **CONTEXT,
             "measured TFLOP/s": 50.0 + 3 * variant.order - variant.loads + 0.2 * variant.level,
         }
         for variant in VARIANTS
     )  # fmt: skip
-    active = 100 * rows["measured TFLOP/s"] / rows["roof TFLOP/s"]
-    return rows.assign(**{"issue active, %": active, "active, %": 99.0})
 
 
 SHAPES = ((64, 64, 65536), (1536, 1536, 1536), ODD)
@@ -138,7 +134,6 @@ def figures(nine, searched):
         "batches": batched.batches(batch_table()),
         "epilogue": fused.epilogue(epilogue_table()),
         "FMA order": register_banks.orders(order_table()),
-        "issue slots": register_banks.issue_slots(chosen.issue_slots()),
         "joins": split_k.joins(join_table()),
         "path": plots.path(path_table()),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
@@ -151,7 +146,7 @@ def figures(nine, searched):
     }
 
 
-NAMES = ("batches", "epilogue", "FMA order", "issue slots", "joins", "path", "landscape",
+NAMES = ("batches", "epilogue", "FMA order", "joins", "path", "landscape",
          "best found", "one search", "predicted", "rules")  # fmt: skip
 
 

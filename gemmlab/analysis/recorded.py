@@ -110,8 +110,6 @@ def _issue_slots_of(kernel: Kernel) -> dict[str, object]:
         "FFMA with reuse, %": round(100 * trip.reuse_share, 1),
         "predicted TFLOP/s": round(predicted, 1), "measured TFLOP/s": round(measured, 1),
         "measured, % of predicted": round(100 * measured / predicted, 1),
-        "predicted, % of roof": round(100 * trip.share(), 1),
-        "measured, % of roof": round(1e14 * measured / roof.flop_per_second, 1),
         "gpu": run.gpu, "recorded": run.recorded,
     }  # fmt: skip
 

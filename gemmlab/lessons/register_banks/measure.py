@@ -242,33 +242,23 @@ def fma_order() -> pandas.DataFrame:
     """The recorded variants of 10_fma_order.cu, a row for each.
 
     tile: rows × columns of sums of a thread; loads: of 16 bytes from shared memory for each outer
-    product; ptxas: the level of optimization. Of one trip through the loop, 8 outer products: reads
-    of a bank leave out operands that are reused; waits: see Loop.waits(). TFLOP/s: slots alone, the
-    roof times FFMA over slots; predicted, over slots and waits; measured, the median. issue active:
-    of the cycles in which a scheduler has warps, those in which it issues; active: of the cycles of
-    the launch, those in which it has warps; dispatch stall: warps waiting to dispatch, per issue.
+    product; ptxas: the level of optimization. waits: of one trip through the loop, 8 outer
+    products, see Loop.waits(). TFLOP/s: predicted, the roof times FFMA over slots and waits;
+    measured, the median. issue active: of the cycles in which a scheduler has warps, those in which
+    it issues; dispatch stall: warps waiting to dispatch, per issue.
     """
     table = TABLE.read()
-    active = table.cycles_active.astype(float)
-    share = {"slots alone": table.ffma / table.slots}
-    share["predicted"] = table.ffma / (table.slots + table.waits)
+    predicted = table.ffma / (table.slots + table.waits) * table.roof_tflops
     return pandas.DataFrame({
         "tile": [f"{row.rows}×{row.columns}" for row in table.itertuples()],
         "order": [ORDERS[order] for order in table.order],
         "loads": table.loads,
         "ptxas": [f"-O{level}" for level in table.level],
-        "issue slots": table.slots,
-        "FFMA": table.ffma,
-        "reads of bank 0": table.bank_0,
-        "reads of bank 1": table.bank_1,
-        "two in a bank": table.two_in_a_bank,
         "waits": table.waits,
-        "FFMA with reuse, %": table.reuse_pct.round(1),
-        **{f"{name} TFLOP/s": (part * table.roof_tflops).round(1) for name, part in share.items()},
+        "predicted TFLOP/s": predicted.round(1),
         "measured TFLOP/s": table.tflops.round(1),
         "roof TFLOP/s": table.roof_tflops.round(1),
         "issue active, %": table.issue_active_pct.astype(float).round(1),
-        "active, %": (100 * active / table.cycles_elapsed.astype(float)).round(1),
         "dispatch stall": table.dispatch_stall.astype(float).round(3),
         "gpu": table.gpu,
         "recorded": table.recorded,
