@@ -8,7 +8,6 @@ from gemmlab import ladder, plots
 from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
-from gemmlab.ladder.settings import ALONE, CLUSTER, JOINS, STREAM_K
 from gemmlab.lessons.autotuning import figures as autotuning
 from gemmlab.lessons.autotuning import shape_rule, space, tuner
 from gemmlab.lessons.autotuning.cost_model import Terms
@@ -72,19 +71,14 @@ def order_table():
 SHAPES = ((64, 64, 65536), (1536, 1536, 1536), ODD)
 
 
-def join_share(at, join):
-    return 50.0 if join == ALONE else 60.0 + 10 * join + 30 * at
-
-
 def join_table():
     return pandas.DataFrame(
         {
-            "m": m, "n": n, "k": k, "join": name, "pct_cublas": join_share(at, join),
-            "settings": f"BM=64 BN=128 SPLIT={1 if join in (ALONE, STREAM_K) else 4}", **CONTEXT,
+            "m": m, "n": n, "k": k, "join": join, "pct_cublas": share + 30 * at,
+            "settings": f"BM=64 BN=128 SPLIT={parts}", **CONTEXT,
         }
         for at, (m, n, k) in enumerate(SHAPES)
-        for join, name in enumerate(JOINS)
-        if (at, join) != (0, CLUSTER)
+        for join, parts, share in ((split_k.WHOLE, 1, 50.0), (split_k.SPLIT, 4, 90.0))
     )  # fmt: skip
 
 
