@@ -6,12 +6,9 @@ import pandas
 import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
-import gemmlab as gl
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
-from gemmlab.lessons.batched import figures as batched_figures
-from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
 from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
 from gemmlab.lessons.mma_sync import figures as mma_sync_figures
@@ -21,22 +18,6 @@ from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.lessons.persistent.schedule import schedule
 from gemmlab.lessons.register_banks import figures as register_banks_figures
 from gemmlab.lessons.wmma import fragments
-
-# ---- copies of a warp ----------------------------------------------------------------------------
-
-
-@cache
-def warp_copies():
-    small = {"BM": 32, "BN": 32, "BK": 32, "TM": 8, "TN": 4, "STAGES": 2}
-    traces = [
-        gl.load("13_batched", **small, OP_A=op, OP_B=op).trace(32, 32, 32, batch=1) for op in (0, 1)
-    ]
-    return {
-        f"{array}, {'NT'[op]}": copy_of(trace, array)
-        for array in "AB"
-        for op, trace in enumerate(traces)
-    }
-
 
 # ---- types, and 8 bits ---------------------------------------------------------------------------
 
@@ -124,7 +105,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
 
 @pytest.fixture(
     params=(
-        lambda: batched_figures.copies(warp_copies()),
         lambda: mma_sync_figures.error_over_k(errors_of_types()),
         tile_order,
         lambda: persistent_figures.multicast(of_clusters()),
@@ -134,7 +114,6 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
         lambda: register_banks_figures.loads_ahead("09_double_buffering", "10_register_banks"),
     ),
     ids=(
-        "copies",
         "error_over_k",
         "tile_order",
         "multicast",

@@ -4,7 +4,7 @@ import pandas
 import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
-from gemmlab import ladder, plots
+from gemmlab import plots
 from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
@@ -13,8 +13,7 @@ from gemmlab.lessons.autotuning import shape_rule, space, tuner
 from gemmlab.lessons.autotuning.cost_model import Terms
 from gemmlab.lessons.autotuning.lab import search_lab
 from gemmlab.lessons.batched import figures as batched
-from gemmlab.lessons.batched import tables as batch_times
-from gemmlab.lessons.batched.measure import BATCHES, ONE, RUNG, SIZES
+from gemmlab.lessons.batched.measure import BATCHES, ONE, SIZES
 from gemmlab.lessons.batched.measure import WAYS as BATCH_WAYS
 from gemmlab.lessons.fused_epilogue import figures as fused
 from gemmlab.lessons.fused_epilogue.epilogues import CURVE_OF, WAYS
@@ -151,24 +150,6 @@ def figure(request, figures):
 
 def test_the_figures_say_where_numbers_come_from(figure):
     assert any("NVIDIA" in line and ", recorded 20" in line for line in words(figure))
-
-
-# ---- batches -------------------------------------------------------------------------------------
-
-
-def test_tiles_are_shared_out_among_the_blocks_that_stay():
-    """4096 tiles of 64×64 on 132 SMs with 6 blocks each: five rounds, and a sixth of 136 tiles."""
-    settings = ladder.written(ladder.find(RUNG).defaults | {"RESIDENT": 6})
-    rows = pandas.DataFrame(
-        {"m": size, "n": size, "k": 64, "batch": 4096, "settings": settings} for size in (64, 100)
-    )
-    assert batch_times.rounds(rows).to_numpy().tolist() == [
-        [4096, 792, 6, pytest.approx(100 * 4096 / (6 * 792))],
-        [4 * 4096, 792, 21, pytest.approx(100 * 4 * 4096 / (21 * 792))],
-    ]
-
-
-# ---- epilogues -----------------------------------------------------------------------------------
 
 
 # ---- joins, paths --------------------------------------------------------------------------------
