@@ -11,7 +11,7 @@ from gemmlab.analysis import facts, k_steps
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
-from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
+from gemmlab.lessons.vectorized_loads.figures import staging
 from gemmlab.lessons.warp_tiling.figures import levels
 from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records.roofs import recorded_ceilings
@@ -108,7 +108,6 @@ FIGURES = {
         for draw in (plots.thread_tile, outer_product)
         if (name, draw) != (EIGHT, outer_product)
     },
-    "widths": lambda t, w: access_widths({SIX: t(SIX, (128, 128, 32)).warp_access("B")}),
     "staging": lambda t, w: staging(t(SIX, (128, 128, 32))),
     "staging, swizzled": lambda t, w: staging(t(SEVEN, (128, 128, 32))),
     "banks, stores": lambda t, w: plots.bank_map(banked(t, "store")[1]),
