@@ -63,20 +63,16 @@ def batches(table: pandas.DataFrame) -> Picture:
 
     table: as measure.TABLE has it; of its ways those in LOOKS. Both axes are logarithmic.
     """
-    rows = table[table["way"].isin(LOOKS) & (table["m"] == table["n"]) & (table["n"] == table["k"])]
+    rows = table[table["way"].isin(LOOKS)]
     rows = rows.assign(product_us=1e3 * rows["time_ms"] / rows["batch"])
-    sizes = sorted(set(rows["m"]))
-    key = [(way, look) for way, look in LOOKS.items() if way in set(rows["way"])]
+    sizes, key = sorted(set(rows["m"])), [*LOOKS.items()]
     title = "What one product takes, over the number of products"
     # What the ways take at the largest batch that all have.
-    shown = [
-        way for way in (ways.ONE, ways.CUBLAS, ways.GRAPH, ways.LOOP) if way in set(rows["way"])
-    ]
-    most = rows[rows["way"].isin(shown)].groupby("way")["batch"].max().min()
+    most = rows.groupby("way")["batch"].max().min()
     at_most = rows[rows["batch"] == most].set_index(["way", "m"])["product_us"]
     parts = []
-    for way in shown:
-        times = [style.digits(at_most[way, size]) for size in sizes if (way, size) in at_most]
+    for way in (ways.ONE, ways.CUBLAS, ways.GRAPH, ways.LOOP):
+        times = [style.digits(at_most[way, size]) for size in sizes]
         parts.append(f"{style.listed(times)} µs by “{way}”")
     shapes = style.listed([f"{size}×{size}×{size}" for size in sizes])
     caption = f"One of {most:,} products of {shapes} takes {'; '.join(parts)}."
@@ -87,11 +83,11 @@ def batches(table: pandas.DataFrame) -> Picture:
         x, of_size = LEFT + at * (width + GAP), rows[rows["m"] == size].sort_values("batch")
         fig.text_at(x, fig.top, f"{size}×{size}×{size}", size=LARGE, weight="bold")
         ax = fig.add_axes_at(x, fig.top + 0.24, width, HEIGHT)
+        curves = ((way, look, of_size[of_size["way"] == way]) for way, look in LOOKS.items())
         given = [
             Curve(way, list(curve["batch"]), list(curve["product_us"]), look)
-            for way, look in LOOKS.items()
-            if len(curve := of_size[of_size["way"] == way])
-        ]  # fmt: skip
+            for way, look, curve in curves
+        ]
         draw_curves(ax, given, named=False)
         ax.set(ylim=limits, xlabel="products of the batch")
         if at == 0:

@@ -1,4 +1,4 @@
-"""The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load, errors."""
+"""The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -164,13 +164,3 @@ def lasting() -> pandas.DataFrame:
     long = tuple(step for step in measure.EVERY if measure.AT_LENGTH in step.also)
     parts = [measure.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
-
-
-def errors() -> pandas.DataFrame:
-    """At LARGE³: |C - float64| over its length, beside that of cuBLAS; a row for each step."""
-    table = measure.TABLE.read()
-    table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")
-    names = [step.title for step in measure.WAY if step.title in table.index]
-    return table.loc[names, ["error", "cublas_error"]].rename(
-        columns={"error": "relative error", "cublas_error": "that of cuBLAS"}
-    )

@@ -224,7 +224,7 @@ def _of_pipeline(traced: Pipeline) -> str:
     shape = style.shape_label(trace.m, trace.n, trace.k)
     if trace.batch == 1:
         return (
-            f"What warp {traced.warp} of a block does with the {plural(traced.places, 'stage')} at "
+            f"What warp 0 of a block does with the {plural(traced.places, 'stage')} at "
             f"{shape}, in the order of the trace; widths are not times. A number is that of a pair "
             f"of tiles of A and B, {trace.settings['BK']} steps along K. Of its "
             f"{traced.elements:,} elements this warp copies {traced.copied:,} and reads "
@@ -233,7 +233,7 @@ def _of_pipeline(traced: Pipeline) -> str:
         )
     where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
     return (
-        f"What warp {traced.warp} of block {traced.block} does with the "
+        "What warp 0 of block (0, 0, 0) does with the "
         f"{plural(traced.places, 'stage')} of the pipeline at {where}, from the trace: an order, "
         f"not times. A number is that of {what} of {trace.settings['BK']} steps along K; a column "
         "is a run of instructions of one kind. "
