@@ -6,7 +6,7 @@ import pandas
 
 from gemmlab.lessons.register_banks import pipeline as stages
 from gemmlab.lessons.register_banks import tables
-from gemmlab.lessons.register_banks.measure import KEEPS_ORDER, LOADED
+from gemmlab.lessons.register_banks.measure import LOADED
 from gemmlab.lessons.register_banks.pipeline import Pipeline
 from gemmlab.loading import load
 from gemmlab.plots import style
@@ -18,7 +18,7 @@ from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, Loop
 from ptxsim.architectures import SIMULATED_ARCH
 
-MEASURED, ROOF, ORDERED = "measured TFLOP/s", "roof TFLOP/s", f"-O{KEEPS_ORDER}"
+MEASURED, ROOF = "measured TFLOP/s", "roof TFLOP/s"
 LEFT = 0.62  # inches: axes from the left
 
 
@@ -95,7 +95,7 @@ def orders(table: pandas.DataFrame) -> Picture:
     """
     rows, columns = LOADED
     tile = f"{rows}×{columns}"
-    measured = table.query("tile == @tile and loads == 0 and ptxas == @ORDERED").set_index("order")
+    measured = table.query("tile == @tile and loads == 0").set_index("order")
     parts, panels = [], {}
     for order in (tables.BY_ROWS, tables.SNAKING):
         kept, speed = tables.kept(order, rows, columns), style.rate(1e3 * measured[MEASURED][order])
