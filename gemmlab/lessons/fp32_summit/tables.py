@@ -15,6 +15,7 @@ from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.lessons.warp_tiling.tables import over_shapes
 from gemmlab.records import runs, tuning
+from gemmlab.records.ablations import shown
 from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
@@ -161,6 +162,6 @@ def whole_tiles(work: Work) -> int:
 
 def lasting() -> pandas.DataFrame:
     """Steps that were timed after a pause and for seconds, a row for each way and size."""
-    long = tuple(step for step in measure.EVERY if measure.AT_LENGTH in step.also)
-    parts = [measure.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
+    rows = measure.TABLE.rows_of(measure.EVERY, complete=False)
+    parts = [shown(rows[rows["way"] == way]).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)

@@ -19,8 +19,6 @@ BANKS = LINE_BYTES // WORD
 SHARED = "shared memory"
 
 
-# ---- the transposed tile -------------------------------------------------------------------------
-
 BLOCK, WARP = (0, 0, 0), 0
 OUTLINE = {"edgecolor": style.VERMILION, "linewidth": 2}
 
