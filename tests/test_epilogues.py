@@ -1,8 +1,6 @@
 """What a bias and an activation cost: passes over C counted otherwise, and the measurements."""
 
 import ast
-import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,26 +8,15 @@ import pandas
 import pytest
 
 import gemmlab as gl
-from gemmlab import ladder
 from gemmlab.cuda.device import gpu, why_no_gpu
-from gemmlab.folders import kernel_file
 from gemmlab.ladder.activations import ACTIVATIONS, activate
 from gemmlab.lessons.fused_epilogue import epilogues
 from gemmlab.lessons.fused_epilogue import measure as epilogue_timing
 from gemmlab.lessons.fused_epilogue import tables as epilogue_costs
-from gemmlab.lessons.fused_epilogue.epilogues import (
-    ALONE,
-    BY_FOUR,
-    FUSED,
-    ONE_KERNEL,
-    SEPARATE,
-    THIN,
-)
+from gemmlab.lessons.fused_epilogue.epilogues import SEPARATE, THIN
 from gemmlab.records import registry
 
 every_activation = pytest.mark.parametrize("activation", ACTIVATIONS)
-L2_BYTES = 50 * 2**20  # of an H200, as NVIDIA's Hopper whitepaper says of the H100
-AFTER_CUBLAS = (BY_FOUR, ONE_KERNEL, SEPARATE)
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +38,13 @@ class Interpreter:
         target, _, expression = operation.rpartition(" = ")
         names = [node.id for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.Name)]
         matrices = [name for name in names if name in self.values]
-        functions = {"maximum": np.maximum, "tanh": np.tanh, "erf": np.vectorize(math.erf)}
+        functions = {"maximum": np.maximum, "tanh": np.tanh}
         value = eval(expression, functions, {**self.values, "bias": self.bias})
         self.last = self.values[target or matrices[0]] = value
         return len(set(matrices)), 1
 
 
-@every_activation
+@pytest.mark.parametrize("activation", epilogues.OPERATIONS)
 def test_the_operations_are_the_activation_and_pass_over_c_as_often_as_is_said(activation):
     C, bias = 3 * gl.random_matrix(7, 5, 1), gl.random_matrix(1, 5, 2)[0]
     interpreter = Interpreter(C.astype(np.float64), bias.astype(np.float64))
@@ -68,14 +55,6 @@ def test_the_operations_are_the_activation_and_pass_over_c_as_often_as_is_said(a
     assert np.allclose(interpreter.last, exact, atol=2e-3)
     reads, writes = np.sum(counted, axis=0)
     assert epilogues.passes(SEPARATE, activation) == (reads, 1 + writes)
-
-
-def test_bytes_of_a_product_of_2_by_3_with_5_products_each():
-    a, b, c = 4 * 2 * 5, 4 * 5 * 3, 4 * 2 * 3
-    assert epilogues.predicted_bytes(FUSED, "ReLU", 2, 3, 5) == (a + b, c)
-    assert epilogues.predicted_bytes(BY_FOUR, "ReLU", 2, 3, 5) == (a + b + c, 2 * c)
-    assert epilogues.predicted_bytes(SEPARATE, "none", 2, 3, 5) == (a + b + c, 2 * c)
-    assert epilogues.predicted_bytes(SEPARATE, "ReLU", 2, 3, 5) == (a + b + 2 * c, 3 * c)
 
 
 # ---- the measurements ----------------------------------------------------------------------------
@@ -89,53 +68,17 @@ def test_every_shape_activation_and_way_is_there_once(table):
     assert sorted(measured) == sorted(every)
 
 
-def counted(table, *ways):
-    """The rows with bytes of DRAM, each with what is predicted to be read and written."""
-    rows = table[table.dram_read_bytes.notna() & table.way.isin(ways)]
-    assert set(rows.way) == set(ways)
-    for activation, of_activation in rows.groupby("activation"):
-        assert set(of_activation.way) == set(ways) & set(epilogues.ways(activation))
-    for row in rows.itertuples():
-        yield row, *epilogues.predicted_bytes(row.way, row.activation, row.m, row.n, row.k)
-
-
 def test_bytes_of_dram_are_counted_at_the_thin_product_alone(table):
     there = table[table.dram_read_bytes.notna() | table.dram_write_bytes.notna()]
     assert set(zip(there.m, there.n, there.k, strict=True)) == {THIN}
     assert there[["dram_read_bytes", "dram_write_bytes"]].notna().all(axis=None)
 
 
-def test_what_is_written_to_dram_is_what_is_predicted(table):
-    """Within 2 %: some is still in L2 when a way ends, and from before when it begins."""
-    for row, _, written in counted(table, *set(table.way[table.dram_write_bytes.notna()])):
-        assert row.dram_write_bytes == pytest.approx(written, rel=0.02), row
-
-
-def test_what_is_read_again_after_cublas_is_what_is_predicted(table):
-    """C has five times the size of L2, so that little of it is there when it is read again."""
-    m, n, _ = THIN
-    assert 4 * m * n > 5 * L2_BYTES
-    for row, read, _ in counted(table, *AFTER_CUBLAS):
-        assert row.dram_read_bytes == pytest.approx(read, rel=0.03), row
-
-
-def test_the_fused_way_reads_a_once_and_b_at_most_once_for_each_group_of_blocks(table):
-    """GROUP rows of blocks go along C together. They share what they read of A and B in L2, as
-    both are in use at the same time; the next group finds no more of B than L2 has kept."""
-    text = kernel_file("register_tile_sizes.cuh").read_text(encoding="utf-8")
-    group = int(re.search(r"#define GROUP (\d+)", text)[1])
-    for row, read, _ in counted(table, FUSED, ALONE):
-        rows = ladder.find(epilogues.NAME).tile(ladder.read_settings(row.settings))[0]
-        groups = -(-row.m // (group * rows))
-        most = 4 * (row.m * row.k + groups * row.k * row.n)
-        assert groups > 1 and read <= row.dram_read_bytes <= most, row
-
-
 def test_time_over_k_adds_up_to_the_ways_it_is_of(table):
     """A second kernel takes as long at every K: it passes over C, whatever K was."""
     side = THIN[0]
     over_k = epilogue_costs.over_k(table, side)
-    fused = table.query("way == @FUSED and activation == 'ReLU' and m == n == @side")
+    fused = table.query("way == @epilogues.FUSED and activation == 'ReLU' and m == n == @side")
     times = fused.set_index("k").time_ms
     assert np.allclose(over_k["matmul"] + over_k["fused epilogue"], times)
     followed = over_k["matmul"] + over_k["second kernel"]

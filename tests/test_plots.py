@@ -120,16 +120,10 @@ def traces():
 # ---- every figure --------------------------------------------------------------------------------
 
 
-def accesses(trace):
-    return trace.warp_access("A"), trace.warp_access("B"), trace.warp_access("C", op="store")
-
-
 FIGURES = {
     **{f"warp map, {name}": lambda t, name=name: plots.warp_map(t[name]) for name in TRACES},
     **{f"block map, {name}": lambda t, name=name: plots.block_map(t[name]) for name in TRACES},
     "block map, edge": lambda t: plots.block_map(t["odd"], block=(1, 12, 0)),
-    "address map, steep": lambda t: plots.address_map(*accesses(t["naive"])),
-    "address map, one": lambda t: plots.address_map(t["odd"].warp_access("A", occurrence=3)),
     "gflops": lambda t: plots.gflops(measured()),
     "gflops, one shape": lambda t: plots.gflops(measured(shapes=OTHERS[-1:])),
     "gflops, many": lambda t: plots.gflops(
@@ -220,12 +214,6 @@ def test_block_map_leaves_out_threads_beyond_the_edge_of_c(traces):
     x, y, _ = traces["odd"].block
     caption = plots.block_map(traces["odd"], block=(1, 12, 0)).caption
     assert f"rows {x} to 76, columns {12 * y} to 100 of C" in caption
-
-
-def test_address_map_says_how_far_lanes_are_apart(traces):
-    caption = plots.address_map(*accesses(traces["coalescing"])).caption
-    assert "load of A stays at one address (1 sector)" in caption
-    assert "load of B climbs 4 bytes from lane to lane (4 sectors)" in caption
 
 
 # ---- speeds --------------------------------------------------------------------------------------

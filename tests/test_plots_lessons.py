@@ -6,51 +6,16 @@ import pandas
 import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
-import gemmlab as gl
-from gemmlab.lessons.batched import figures as batched_figures
-from gemmlab.lessons.batched.tables import copy_of
 from gemmlab.lessons.fp32_summit import figures as fp32_summit_figures
-from gemmlab.lessons.fp32_summit.rung import BM, BN
-from gemmlab.lessons.fp32_summit.sharing import sharing
 from gemmlab.lessons.fused_epilogue import figures as fused_epilogue_figures
 from gemmlab.lessons.persistent import figures as persistent_figures
 from gemmlab.lessons.persistent.measure import EVENTS, ROLES
 from gemmlab.lessons.register_banks import figures as register_banks_figures
 
-# ---- copies of a warp ----------------------------------------------------------------------------
-
-
-@cache
-def warp_copies():
-    small = {"BM": 32, "BN": 32, "BK": 32, "TM": 8, "TN": 4, "STAGES": 2}
-    traces = [
-        gl.load("13_batched", **small, OP_A=op, OP_B=op).trace(32, 32, 32, batch=1) for op in (0, 1)
-    ]
-    return {
-        f"{array}, {'NT'[op]}": copy_of(trace, array)
-        for array in "AB"
-        for op, trace in enumerate(traces)
-    }
-
-
 # ---- schedules -----------------------------------------------------------------------------------
 
 
 @cache
-def ways_to_share():
-    shape = (3 * BM, 4 * BN, 8 * 64)
-    kernels = {
-        "whole tiles": gl.load("22_fp32_summit", STREAM_K=0),
-        "stream-K": gl.load("22_fp32_summit"),
-    }
-    return {name: sharing(kernel, *shape, 5) for name, kernel in kernels.items()}
-
-
-def shares():
-    caption = "Two ways to spread a product over 5 SMs, stage by stage."
-    return fp32_summit_figures.sharing(*ways_to_share().items(), caption=caption)
-
-
 def all_cycles():
     table = pandas.DataFrame({"10_register_banks": [80, 8, 7, 5], "22_fp32_summit": [86, 6, 7, 1]})
     return fp32_summit_figures.all_cycles(table.set_axis([*fp32_summit_figures.OF_ALL]))
@@ -92,16 +57,12 @@ def test_cycles_without_products_are_those_between_readings_of_the_clock():
 
 @pytest.fixture(
     params=(
-        lambda: batched_figures.copies(warp_copies()),
-        shares,
         all_cycles,
         tile_changes,
         fused_epilogue_figures.passes,
         lambda: register_banks_figures.loads_ahead("09_double_buffering", "10_register_banks"),
     ),
     ids=(
-        "copies",
-        "sharing",
         "all_cycles",
         "tile_changes",
         "passes",

@@ -4,17 +4,15 @@ import pandas
 import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
 
-from gemmlab import ladder, plots
+from gemmlab import plots
 from gemmlab.analysis import recorded as chosen
 from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
-from gemmlab.ladder.settings import ALONE, CLUSTER, JOINS, STREAM_K
 from gemmlab.lessons.autotuning import figures as autotuning
 from gemmlab.lessons.autotuning import space, tuner
 from gemmlab.lessons.autotuning.lab import search_lab
 from gemmlab.lessons.batched import figures as batched
-from gemmlab.lessons.batched import tables as batch_times
-from gemmlab.lessons.batched.measure import BATCHES, ONE, RUNG, SIZES
+from gemmlab.lessons.batched.measure import BATCHES, ONE, SIZES
 from gemmlab.lessons.batched.measure import WAYS as BATCH_WAYS
 from gemmlab.lessons.fused_epilogue import figures as fused
 from gemmlab.lessons.fused_epilogue.epilogues import CURVE_OF, WAYS
@@ -57,37 +55,28 @@ def epilogue_table(last=0.3):
 
 
 def order_table():
-    """The later an order, the faster; a load costs 1, of which its slot is a half."""
-    rows = pandas.DataFrame(
+    """The later an order, the faster; a load costs 1."""
+    return pandas.DataFrame(
         {
             "tile": f"{variant.rows}×{variant.columns}", "order": ORDERS[variant.order],
-            "loads": variant.loads, "FFMA": 1024, "issue slots": 1024,
-            "ptxas": f"-O{variant.level}", "slots alone TFLOP/s": 65.0 - 0.5 * variant.loads,
-            "predicted TFLOP/s": 60.0, "roof TFLOP/s": 65.6, **CONTEXT,
-            "measured TFLOP/s": 50.0 + 3 * variant.order - variant.loads + 0.2 * variant.level,
+            "loads": variant.loads, "roof TFLOP/s": 65.6, **CONTEXT,
+            "measured TFLOP/s": 50.0 + 3 * variant.order - variant.loads,
         }
         for variant in VARIANTS
     )  # fmt: skip
-    active = 100 * rows["measured TFLOP/s"] / rows["roof TFLOP/s"]
-    return rows.assign(**{"issue active, %": active, "active, %": 99.0})
 
 
 SHAPES = ((64, 64, 65536), (1536, 1536, 1536), ODD)
 
 
-def join_share(at, join):
-    return 50.0 if join == ALONE else 60.0 + 10 * join + 30 * at
-
-
 def join_table():
     return pandas.DataFrame(
         {
-            "m": m, "n": n, "k": k, "join": name, "pct_cublas": join_share(at, join),
-            "settings": f"BM=64 BN=128 SPLIT={1 if join in (ALONE, STREAM_K) else 4}", **CONTEXT,
+            "m": m, "n": n, "k": k, "join": join, "pct_cublas": share + 30 * at,
+            "settings": f"BM=64 BN=128 SPLIT={parts}", **CONTEXT,
         }
         for at, (m, n, k) in enumerate(SHAPES)
-        for join, name in enumerate(JOINS)
-        if (at, join) != (0, CLUSTER)
+        for join, parts, share in ((split_k.WHOLE, 1, 50.0), (split_k.SPLIT, 4, 90.0))
     )  # fmt: skip
 
 
@@ -120,7 +109,6 @@ def figures(nine):
         "batches": batched.batches(batch_table()),
         "epilogue": fused.epilogue(epilogue_table()),
         "FMA order": register_banks.orders(order_table()),
-        "issue slots": register_banks.issue_slots(chosen.issue_slots()),
         "joins": split_k.joins(join_table()),
         "path": plots.path(path_table()),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
@@ -128,8 +116,7 @@ def figures(nine):
     }
 
 
-NAMES = ("batches", "epilogue", "FMA order", "issue slots", "joins", "path", "landscape",
-         "one search")  # fmt: skip
+NAMES = ("batches", "epilogue", "FMA order", "joins", "path", "landscape", "one search")
 
 
 @pytest.fixture(params=NAMES)
@@ -139,24 +126,6 @@ def figure(request, figures):
 
 def test_the_figures_say_where_numbers_come_from(figure):
     assert any("NVIDIA" in line and ", recorded 20" in line for line in words(figure))
-
-
-# ---- batches -------------------------------------------------------------------------------------
-
-
-def test_tiles_are_shared_out_among_the_blocks_that_stay():
-    """4096 tiles of 64×64 on 132 SMs with 6 blocks each: five rounds, and a sixth of 136 tiles."""
-    settings = ladder.written(ladder.find(RUNG).defaults | {"RESIDENT": 6})
-    rows = pandas.DataFrame(
-        {"m": size, "n": size, "k": 64, "batch": 4096, "settings": settings} for size in (64, 100)
-    )
-    assert batch_times.rounds(rows).to_numpy().tolist() == [
-        [4096, 792, 6, pytest.approx(100 * 4096 / (6 * 792))],
-        [4 * 4096, 792, 21, pytest.approx(100 * 4 * 4096 / (21 * 792))],
-    ]
-
-
-# ---- epilogues -----------------------------------------------------------------------------------
 
 
 # ---- joins, paths --------------------------------------------------------------------------------

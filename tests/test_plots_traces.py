@@ -3,22 +3,18 @@
 from collections import defaultdict
 
 import pytest
-from figures import test_it_can_be_read, words
+from figures import test_it_can_be_read, words  # noqa: F401
 
 import gemmlab as gl
 from gemmlab import plots
 from gemmlab.analysis import facts, k_steps
-from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.figures import loads_under_way
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks import pipeline
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
-from gemmlab.lessons.vectorized_loads.figures import access_widths, staging
+from gemmlab.lessons.vectorized_loads.figures import staging
 from gemmlab.lessons.warp_tiling.figures import levels
 from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records.roofs import recorded_ceilings
-from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import SHARED_LOAD, class_of
 
 THREE, FOUR, FIVE = "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d"
 SIX, SEVEN, EIGHT = "06_vectorized_loads", "07_bank_conflicts", "08_warp_tiling"
@@ -63,11 +59,6 @@ def walks():
         return made[name]
 
     return walk
-
-
-@pytest.fixture(scope="module")
-def trips():
-    return {name: loops.loop(gl.load(name, "sm_90a")) for name in (NINE, TEN)}
 
 
 def small_reuse(traces):
@@ -117,7 +108,6 @@ FIGURES = {
         for draw in (plots.thread_tile, outer_product)
         if (name, draw) != (EIGHT, outer_product)
     },
-    "widths": lambda t, w: access_widths({SIX: t(SIX, (128, 128, 32)).warp_access("B")}),
     "staging": lambda t, w: staging(t(SIX, (128, 128, 32))),
     "staging, swizzled": lambda t, w: staging(t(SEVEN, (128, 128, 32))),
     "banks, stores": lambda t, w: plots.bank_map(banked(t, "store")[1]),
@@ -148,10 +138,6 @@ FIGURES = {
 @pytest.fixture(scope="module", params=FIGURES, ids=str)
 def figure(request, traces, walks):
     return FIGURES[request.param](traces, walks)
-
-
-def test_the_figure_of_loads_under_way_can_be_read(trips):
-    test_it_can_be_read(loads_under_way(trips))
 
 
 # ---- tiles ---------------------------------------------------------------------------------------
@@ -208,7 +194,7 @@ def test_multiply_adds_are_counted_while_a_tile_is_on_its_way(traces):
     assert f"0 in {EIGHT}, {PER_TILE} in {NINE}, STAGES=1 and" in figure.caption
 
 
-# ---- the view of a kernel, loads under way -------------------------------------------------------
+# ---- the view of a kernel -----------------------------------------------------------------------
 
 
 def test_what_is_not_known_has_no_point():
@@ -233,15 +219,3 @@ def test_loads_of_one_line_that_differ_are_shown_each():
             for line in lines:
                 shown[line].add(len(set(banks.access.addresses[banks.access.active].tolist())))
     assert shown == expected and all(len(counts) > 1 for counts in expected.values())
-
-
-def test_a_load_is_waited_for_before_its_result_is_used(trips):
-    for trip in trips.values():
-        code = trip.instructions * 2
-        for start, end in hazards.flights(trip.instructions):
-            assert class_of(trip.instructions[start]) == SHARED_LOAD
-            assert trip.instructions[end % len(trip)].control.waits_for
-            mine = set(hazards.effect(code[start]).writes)
-            uses = (at for at in range(start + 1, len(code))
-                    if mine & set(hazards.effect(code[at]).reads))  # fmt: skip
-            assert end <= next(uses, end)  # some load nothing, for nobody

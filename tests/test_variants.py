@@ -5,12 +5,9 @@ from dataclasses import replace
 import pytest
 from pytest import approx
 
-from gemmlab import ladder
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.ladder import LadderError
 from gemmlab.lessons.vectorized_loads import tables as variants
-from gemmlab.lessons.warp_tiling import tables as tile_steps
-from gemmlab.loading import load
 from gemmlab.records import ablations
 
 NAME = "06_vectorized_loads"
@@ -26,7 +23,6 @@ MACROS = {
     "idle": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1, "IDLE": 48},
 }
 WARPS = "08_warp_tiling"
-BUFFERED, FILE = "09_double_buffering", "09_a_by_rows.cu"
 
 
 def test_a_change_of_what_does_not_stand_there_is_refused():
@@ -80,39 +76,6 @@ def test_a_step_on_the_way_to_08_changes_the_wavefronts_that_it_names():
     wavefronts = table.loc["wavefronts of shared loads per warp FMA"].tolist()
     assert wavefronts == approx([12 / 64] * 4 + [8 / 64, 12 / 128, 16 / 128, 12 / 128], abs=1e-3)
     assert not table.loc["spilled bytes"].any() and (table.loc["blocks per SM"] == 2).all()
-
-
-def by_rows(stages, **settings):
-    settings = {"STAGES": stages, "BY_ROWS": 1, "MIN_BLOCKS": 2, **settings}
-    rung = ladder.find(BUFFERED)
-    return ablations.AblationStep(title="", rung=rung, settings=settings, file=FILE).kernel()
-
-
-@pytest.mark.parametrize(("stages", "rows"), [(1, 1), (2, 1), (4, 1), (3, 0)])
-def test_every_way_to_bring_tiles_is_right(stages, rows):
-    small = {"BM": 64, "BN": 64, "WM": 32, "WN": 32, "BY_ROWS": rows}
-    kernel = by_rows(stages, BK=16, **small)
-    for shape in ((64, 128, 64), (65, 66, 9), (64, 64, 35)):
-        assert check_product(kernel, *shape, 0.5, 2.0, seed=1).passed, shape
-    assert by_rows(stages, **small).check().passed
-
-
-@pytest.mark.parametrize("deep", [8, 16])
-def test_a_tile_by_rows_is_read_with_as_many_loads_and_without_conflicts(deep):
-    kernels = {"by rows": by_rows(1, BK=deep), "transposed": load(BUFFERED, BK=deep)}
-    table = variants.side_by_side(kernels, 128, 128, 64)
-    for what in ("shared loads", "wavefronts of shared loads"):
-        counted = table.loc[f"{what} per warp FMA"]
-        assert counted["by rows"] == counted["transposed"] > 0
-    assert table.loc["conflicts of shared loads per warp FMA", "by rows"] == 0
-    assert table.loc["conflicts of shared stores per warp FMA", "by rows"] == 0
-
-
-def test_copies_of_a_tile_by_rows_bring_sixteen_bytes():
-    """Of both tiles: a copy each, the end of the group, the wait. Transposed, A takes four."""
-    kernels = {"by rows": by_rows(2), "transposed": by_rows(2, BY_ROWS=0)}
-    counted = tile_steps.instructions(kernels)["copies, groups, waits"]
-    assert counted.to_dict() == {"by rows": 4, "transposed": 7}
 
 
 def test_a_rung_that_is_not_taken_apart_is_named():

@@ -14,7 +14,7 @@ from gemmlab.loading import load
 from gemmlab.products import choosing
 from gemmlab.records import registry, roofs, runs
 from gemmlab.records import stalls as recorded
-from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, again, of_each, of_one_gpu
+from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, again, of_one_gpu
 from gemmlab.records.roofs import Ceilings
 from gemmlab.records.runs import Measured
 from gemmlab.records.tuning import SIZES, sizes_of
@@ -75,44 +75,26 @@ FIRST = "05_thread_tile_2d"  # the first to use each register several times in a
 
 
 def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
-    """One row for each kernel, of its inner loop on sm_90a and its recorded speed at 4096³.
+    """One row for each kernel, of its inner loop on sm_90a.
 
-    Of one trip, or of as many as a pair of tiles takes: the issue slots, in all and by class; the
-    cycles that FFMAs wait for registers, as Loop.waits() counts them, and if no operand were
-    reused; the FFMAs that read three registers of one bank. In percent: FFMAs over issue slots,
-    FFMAs that mark an operand for reuse. The prediction is the recorded FMA roof times FFMAs over
-    slots and waits; it leaves out all that memory and barriers cost, and rests on the rule of
-    inner_loop.waits().
+    Of one trip, or of as many as a pair of tiles takes: the issue slots, in all and by class, and
+    FFMAs over issue slots, in percent.
 
-    kernels: float32 ones; if None, all recorded rungs from 05_thread_tile_2d on. Raises BadRecord,
-    and what sass.loop() raises. Kernels without a current record are left out, and named; where
-    nothing is left, raises NoRecord or StaleRecord.
+    kernels: float32 ones; if None, all rungs from 05_thread_tile_2d on. Raises what sass.loop()
+    raises.
     """
     if kernels is None:
         rungs = [rung for rung in RUNGS if rung.precision is SINGLE and rung.name >= FIRST]
-        rungs = list(filter(runs.is_recorded, rungs)) or rungs
         kernels = [load(rung.name, SIMULATED_ARCH) for rung in rungs]
-    return pandas.DataFrame(of_each(kernels, _issue_slots_of))
-
-
-def _issue_slots_of(kernel: Kernel) -> dict[str, object]:
-    roof, run = roofs.recorded_ceilings(), runs.replay_at(kernel, *runs.LARGE)
-    trip = loops.loop(kernel, SIMULATED_ARCH)
-    predicted = trip.share() * roof.flop_per_second / 1e12
-    measured = run.gflops / 1e3
-    return {
-        "kernel": kernel.name, "issue slots": len(trip), "FFMA": trip.mix[MULTIPLY_ADD],
-        **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
-        "waits": trip.waits(), "waits without reuse": trip.waits(reuse=False),
-        "three in a bank": trip.three_in_a_bank(),
-        "FFMA, % of slots": round(100 * trip.mix[MULTIPLY_ADD] / len(trip), 1),
-        "FFMA with reuse, %": round(100 * trip.reuse_share, 1),
-        "predicted TFLOP/s": round(predicted, 1), "measured TFLOP/s": round(measured, 1),
-        "measured, % of predicted": round(100 * measured / predicted, 1),
-        "predicted, % of roof": round(100 * trip.share(), 1),
-        "measured, % of roof": round(1e14 * measured / roof.flop_per_second, 1),
-        "gpu": run.gpu, "recorded": run.recorded,
-    }  # fmt: skip
+    rows = []
+    for kernel in kernels:
+        trip = loops.loop(kernel, SIMULATED_ARCH)
+        rows.append({
+            "kernel": kernel.name, "issue slots": len(trip), "FFMA": trip.mix[MULTIPLY_ADD],
+            **{name: trip.mix[name] for name in CLASSES if name != MULTIPLY_ADD},
+            "FFMA, % of slots": round(100 * trip.mix[MULTIPLY_ADD] / len(trip), 1),
+        })  # fmt: skip
+    return pandas.DataFrame(rows)
 
 
 LARGE = "large"  # the group of what is recorded beside the shape set

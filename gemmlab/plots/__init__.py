@@ -9,7 +9,7 @@ gemmlab/lessons/<name>/figures.
 
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.kernel_view import kernel_view
-from gemmlab.plots.maps import address_map, block_map, warp_map
+from gemmlab.plots.maps import block_map, warp_map
 from gemmlab.plots.roofs import roofline
 from gemmlab.plots.shares import path, shape_shares, shares
 from gemmlab.plots.speeds import climb, cublas_share, gflops, sweep
@@ -18,7 +18,7 @@ from gemmlab.plots.tiles import thread_tile, tile_reuse
 from gemmlab.plots.timeline import timeline
 
 __all__ = [
-    "address_map", "bank_map", "block_map", "climb", "cublas_share", "gflops", "kernel_view",
+    "bank_map", "block_map", "climb", "cublas_share", "gflops", "kernel_view",
     "path", "roofline", "shape_shares", "shares", "step", "steps", "sweep",
     "thread_tile", "tile_reuse", "timeline", "warp_map",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Maps of what threads touch: a warp's elements and addresses, and what a block computes of C."""
+"""Maps of what threads touch: a warp's elements, and what a block computes of C."""
 
 import itertools
 import math
@@ -23,80 +23,13 @@ from gemmlab.plots.cells import (
 )
 from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.style import LARGE, LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
 
 MOST_CELLS = 32  # rows and columns of a matrix that are shown at most in a warp's map
 LEAST_CELLS = 16
-MOST_OUTLINED = 128  # sectors that a panel of addresses spans with room for an outline around each
 MOST_OF_C = 128  # rows and columns of C that are shown at most in a block's map
 SIDE = 4.48  # inches, of a block's map at most
-
-
-# ---- addresses of a warp -------------------------------------------------------------------------
-
-
-@styled
-def address_map(*accesses: Access) -> Picture:
-    """Byte address over lane, one panel for each access: a staircase, a flat or a steep line.
-
-    Every band is a 32-byte sector that the access touches. All panels span equally many bytes,
-    counted from the first sector touched. Takes what trace.warp_access(...) returns, one to four.
-    """
-    starts = [int(access.addresses.min()) // SECTOR_BYTES * SECTOR_BYTES for access in accesses]
-    ends = [int(access.addresses.max()) + access.width for access in accesses]
-    longest = max(end - start for start, end in zip(starts, ends, strict=True))
-    span = math.ceil(longest / SECTOR_BYTES) * SECTOR_BYTES
-    step = 2 ** max(5, math.ceil(math.log2(span / 8)))  # a sector, or more for at most 8 ticks
-    head, height, left, gap = 0.75, 2.7, 0.75, 0.3
-    width = (WIDTH - MARGIN - left - gap * (len(accesses) - 1)) / len(accesses)
-    fig = page("", head + height + 0.65 - 0.12, _address_caption(accesses))
-    for at, (access, start) in enumerate(zip(accesses, starts, strict=True)):
-        x = left + at * (width + gap)
-        ax = fig.add_axes_at(x, head, width, height)
-        _draw_addresses(ax, access, start, span)
-        margin = span * 0.03
-        ax.set(xlim=(-1, WARP), ylim=(-margin, span + margin), xlabel="lane")
-        ax.set(xticks=[0, 8, 16, 24, 31], yticks=range(0, span + 1, step))
-        ax.yaxis.set_major_formatter("{x:,.0f}")
-        if at == 0:
-            ax.set_ylabel("bytes from the first sector touched")
-        else:
-            ax.tick_params(labelleft=False)
-        title = f"{access.array}: {access.op}, {plural(access.sectors, 'sector')}"
-        fig.text_at(x, 0.15, title, size=LARGE, weight="bold")
-        fig.text_at(x, 0.4, f"0 is byte {start:,} of {access.array}", size=SMALL)
-    return fig
-
-
-def _draw_addresses(ax: Axes, access: Access, start: int, span: int) -> None:
-    colour = style.ARRAYS[access.array]
-    # Bands thinner than two dots have no outline: it would hide how thin they are.
-    thin = span > MOST_OUTLINED * SECTOR_BYTES
-    look: style.Look = {
-        "facecolor": style.tint(colour, 0.6 if thin else 0.22), "linewidth": 0 if thin else 0.6,
-        "edgecolor": style.tint(colour, 0.6), "snap": not thin,
-    }  # fmt: skip
-    for sector in sorted({sector for sector, _ in _pieces(access)}):
-        y = sector * SECTOR_BYTES - start
-        box(ax, -1, y, WARP + 1, SECTOR_BYTES, **look)
-    look = {"color": colour, "markersize": 4, "clip_on": False}
-    ax.plot(access.lanes, access.addresses - start, style.ARRAY_MARKERS[access.array], **look)
-
-
-def _address_caption(accesses: Sequence[Access]) -> str:
-    parts = []
-    for access in accesses:
-        step, *others = set(np.diff(access.addresses).tolist()) or {0}
-        course = f"{'climbs' if step > 0 else 'falls'} {abs(step):,} bytes from lane to lane"
-        if others or not step:
-            course = "jumps between lanes" if others else "stays at one address"
-        sectors = plural(access.sectors, "sector")
-        parts.append(f"the {access.op} of {access.array} {course} ({sectors})")
-    return (
-        f"Byte addresses of the lanes of one warp in one instruction: {style.listed(parts)}. "
-        "Every band is a sector of 32 bytes that has to be moved."
-    )
 
 
 # ---- elements of a warp --------------------------------------------------------------------------

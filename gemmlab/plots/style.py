@@ -29,7 +29,6 @@ BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = (
 FAINT, GRID = "#555555", RULE
 
 ARRAYS = {"A": BLUE, "B": VERMILION, "C": GREEN}
-ARRAY_MARKERS = {"A": "o", "B": "s", "C": "^"}
 
 # None is the colour of a matrix. Seven and six have no common divisor, so 42 kernels differ in
 # colour or in marker and hatch.

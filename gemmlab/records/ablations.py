@@ -22,7 +22,7 @@ from gemmlab.cuda.disassembler import NoListing
 from gemmlab.files import rows_beside
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.compiler import Compiled, options_for, resources
-from gemmlab.kernel.fingerprint import Fingerprint, of_rung, shortened
+from gemmlab.kernel.fingerprint import Fingerprint, of_rung
 from gemmlab.kernel.kernel import EDITED, Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import LadderError, Problem, Rung, Settings, Target
@@ -354,14 +354,3 @@ def path(name: str, shape: Sequence[int] = LARGE) -> pandas.DataFrame:
         "gpu": rows["gpu"],
         "recorded": rows["recorded"],
     })  # fmt: skip
-
-
-def rate_of(name: str, kernel: Kernel) -> float:
-    """TFLOP/s of a kernel that is a step of the path to the rung `name`, at LARGE. Raises what
-    path() raises, and NoRecord for a kernel that is no step of it."""
-    table = path_of(name)
-    rows = table.rows_of(table.steps, LARGE)
-    rows = rows[rows["code"].str.startswith(shortened(kernel.code_hash()))]
-    if rows.empty:
-        raise registry.NoRecord(f"{kernel!r} is no step of the path to {name}.")
-    return rows["tflops"].iloc[0]

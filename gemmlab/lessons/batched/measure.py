@@ -33,13 +33,9 @@ BRANCHES = 16  # products of a graph that may run at the same time
 
 ONE, ADDRESSES = "13, one launch", "13, one launch, by addresses"
 CUBLAS, CUBLAS_ADDRESSES = "cuBLAS, strided batch", "cuBLAS, batch by addresses"
-GRAPH, CUBLAS_GRAPH = "13, graph of launches", "cuBLAS, graph of calls"
+GRAPH, LOOP = "13, graph of launches", "13, loop of launches"
 BRANCHED = f"13, graph of {BRANCHES} branches"
-LOOP, CUBLAS_LOOP = "13, loop of launches", "cuBLAS, loop of calls"
-WAYS = (
-    ONE, ADDRESSES, GRAPH, BRANCHED, LOOP, CUBLAS, CUBLAS_ADDRESSES, CUBLAS_GRAPH, CUBLAS_LOOP,
-)  # fmt: skip
-LOOPS = (LOOP, CUBLAS_LOOP)
+WAYS = (ONE, ADDRESSES, GRAPH, BRANCHED, LOOP, CUBLAS, CUBLAS_ADDRESSES)
 BRANCHED_AT = 1024  # products; a graph of branches is measured with so many alone
 
 PAIRS = 5
@@ -70,16 +66,10 @@ class Batch:
     def launches(self) -> list[Callable[[], None]]:
         return [self.kernel.prepared(product, 1.0, 0.0) for product in self.products]
 
-    @cached_property
-    def calls(self) -> list[Callable[[], None]]:
-        return [self.cublas.prepared(product, 1.0, 0.0) for product in self.products]
-
     def way(self, name: str) -> Callable[[], None]:
         """What enqueues the batch on the current stream in one of WAYS."""
         if name in (GRAPH, LOOP):
             return partial(in_a_row, self.launches)
-        if name in (CUBLAS_GRAPH, CUBLAS_LOOP):
-            return partial(in_a_row, self.calls)
         if name == BRANCHED:
             return partial(in_branches, self.launches)
         by_name = {
@@ -201,7 +191,7 @@ def _side(every: list[Batch], way: str, stream) -> Side:
     """A way on inputs that rotate, warm, with samples that are long enough."""
     side = Side(lambda call: call(), [(inputs.way(way),) for inputs in every], stream)
     side.elapsed_ms()  # loads the module, or makes cuBLAS choose its kernel
-    graph = way not in LOOPS
+    graph = way != LOOP
     sets = len(every) if graph else 1  # a graph visits every set equally often
     side.repeat(sets, graph=graph)
     side.elapsed_ms()
@@ -230,7 +220,7 @@ def _require_product(side: Side, every: list[Batch], way: str) -> None:
 
 def _in_turn(theirs: Side, ours: Side, way: str, label: str):
     """Milliseconds for a batch of both, pair by pair, and the GPU's state."""
-    if way not in LOOPS:
+    if way != LOOP:
         return alternate(theirs, ours, PAIRS, label)
     samples = chain.from_iterable((theirs, ours) for _ in range(PAIRS))
     elapsed = [side.elapsed_ms() / side.launches for side in samples]

@@ -21,7 +21,7 @@ from gemmlab.records import runs
 from gemmlab.records.registry import NoRecord, Row, Say, again
 
 NAME = "00_pitfalls"
-SMALL, CACHED, LARGE = 256, 1024, 8192  # sizes of square products
+SMALL, CACHED = 256, 1024  # sizes of square products
 TIME_LIMIT_S = 120
 
 Samples = dict[str, list[float]]
@@ -72,24 +72,12 @@ def _take() -> Samples:
             fresh = _rotating(cublas, stream, CACHED, here.l2_bytes)
             graph, _, _ = alternate(small, small, PAIRS, "small")
             same, rotated, _ = alternate(cached, fresh, PAIRS, "cached")
-            random = Side(cublas.launch_into, make_sets(Problem(*[LARGE] * 3), 1), stream)
-            nothing = [cupy.zeros((LARGE, LARGE), cupy.float32) for _ in range(3)]
-            zeros = Side(cublas.launch_into, [tuple(nothing)], stream)
-            random.plan()
-            zeros.plan()
-            # In turn, each for a while: the clock follows the power only after some time.
-            in_turn: tuple[list[float], list[float]] = ([], [])
-            for side, times in zip((random, zeros), in_turn, strict=True):
-                alternate(side, side, PAIRS, "large")
-                times += alternate(side, side, PAIRS, "large")[0]
     return {
         f"the very first call, {SMALL}³": alone[:1],
         f"one call at a time, {SMALL}³": alone[1:],
         f"many in one CUDA graph, {SMALL}³": graph,
         f"the same matrices again, {CACHED}³": same,
         f"other matrices each time, {CACHED}³": rotated,
-        f"random numbers, {LARGE}³": in_turn[0],
-        f"zeros, {LARGE}³": in_turn[1],
     }
 
 

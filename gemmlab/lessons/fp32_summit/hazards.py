@@ -6,7 +6,7 @@ Registers are "R12", predicates "P0". A value is the text of an operation on its
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gemmlab.cuda.disassembler import Instruction
@@ -63,36 +63,23 @@ ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
 
 @dataclass(frozen=True)
 class Load:
-    """A load from shared memory under way: its slot in two trips, what it writes, and its address.
+    """A load from shared memory under way: what it writes, and its address.
 
     `address`: registers that it has yet to read.
     """
 
     instruction: Instruction
-    slot: int
     results: frozenset[str]
     address: frozenset[str]
-
-
-def _two_trips(
-    trip: Sequence[Instruction],
-) -> Iterator[tuple[int, Instruction, list[Load], list[Load]]]:
-    """Each slot, its instruction, the loads under way there, and those it has waited for."""
-    loads: list[Load] = []
-    for at, instruction in enumerate((*trip, *trip)):
-        before = loads
-        for barrier in instruction.control.waits_for:
-            loads = _after(loads, barrier)
-        yield at, instruction, loads, before[: len(before) - len(loads)]
-        if class_of(instruction) == SHARED_LOAD:
-            done = effect(instruction)
-            loads = [*loads, Load(instruction, at, frozenset(done.writes), frozenset(done.reads))]
 
 
 def under_way(trip: Sequence[Instruction]) -> list[str]:
     """Uses of results that loads have not delivered yet, in one trip of many."""
     uses: list[str] = []
-    for at, instruction, loads, _ in _two_trips(trip):
+    loads: list[Load] = []
+    for at, instruction in enumerate((*trip, *trip)):
+        for barrier in instruction.control.waits_for:
+            loads = _after(loads, barrier)
         done, is_load = effect(instruction), class_of(instruction) == SHARED_LOAD
         for load in loads if at >= len(trip) else ():
             used = load.results & {*done.reads, *done.writes}
@@ -101,6 +88,8 @@ def under_way(trip: Sequence[Instruction]) -> list[str]:
             if used:
                 where, names = at - len(trip), ", ".join(sorted(used))
                 uses.append(f"slot {where}, {instruction}: {names} is in use by {load.instruction}")
+        if is_load:
+            loads.append(Load(instruction, frozenset(done.writes), frozenset(done.reads)))
     return uses
 
 
@@ -159,12 +148,3 @@ def too_soon(
         if (lack := allowed.get(pair, ENOUGH) - cycles) > 0:
             early.append((producer, lack))
     return early
-
-
-def flights(trip: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """Of each load of one trip of many: its slot, and the slot that first waits for its result.
-
-    The second counts on into the next trip. Loads that nothing waits for are left out.
-    """
-    waited = ((load.slot, at) for at, _, _, loads in _two_trips(trip) for load in loads)
-    return sorted((slot, at) for slot, at in waited if slot < len(trip))

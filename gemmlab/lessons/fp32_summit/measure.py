@@ -10,15 +10,13 @@ where the loop of another version cannot be rewritten, its rows are left out.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import pandas
-
 from gemmlab.kernel.compiler import Compiled
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
 from gemmlab.lessons.fp32_summit.rewriting import Change, rewritten
 from gemmlab.measure.in_turn import make_sets
 from gemmlab.measure.timing import arena_of
-from gemmlab.records.ablations import AblationStep, Shape, ablation, shown, steps_beside
+from gemmlab.records.ablations import AblationStep, Shape, ablation, steps_beside
 from gemmlab.records.best_by_shape import IN_TURN, at_length
 from gemmlab.records.registry import POSITIVE, REPORTED, SIZE, TEXT, WITH_CUBLAS, Row
 from gemmlab.records.runs import cells_of
@@ -45,12 +43,8 @@ class SummitStep(AblationStep):
 
 
 CHANGES = {  # of the loop, by title
-    "the change of stage behind the loop": Change(behind=True),
-    "that, and loads 12 multiply-adds apart": Change(spacing=12, behind=True),
-    "no reuse across a load": Change(reuse=False),
-    "yields after 16 multiply-adds": Change(yields=16),
-    **{f"loads {n} multiply-adds apart": Change(spacing=n) for n in (8, 12, 16, 20)},
-    "loads 15 multiply-adds apart, the first 6 later": Change(spacing=15, first=6),
+    **{f"loads {n} multiply-adds apart": Change(n) for n in (8, 12, 16, 20)},
+    "loads 15 multiply-adds apart, the first 6 later": Change(15, first=6),
 }
 WAY, REWRITTEN, ROADS = (
     tuple(
@@ -97,9 +91,3 @@ TABLE = ablation(
     ("step", "kernel", "settings", "m", "n", "k", "way"), _rows,
 )  # fmt: skip
 EVIDENCE = (TABLE,)
-
-
-def steps(chosen: tuple[AblationStep, ...] = WAY, way: str = IN_TURN) -> pandas.DataFrame:
-    """What was recorded of these: a row for each step and size; the columns of ablations.SHOWN."""
-    rows = TABLE.rows_of(chosen, complete=False)
-    return shown(rows[rows["way"] == way].reset_index(drop=True))

@@ -3,6 +3,7 @@
 The schedule is what stream_k.cuh computes, run in the simulator; nothing is multiplied.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -43,14 +44,6 @@ def sharing(kernel: Kernel, m: int, n: int, k: int, sm_count: int) -> Work:
     return Work((m, n, k), sm_count, tiles, stages, tuple(parts))
 
 
-def shared_tiles(work: Work) -> dict[tuple[int, int], list[Part]]:
-    """The tiles that several blocks compute, each with its parts from the first stage on."""
-    parts_of: dict[tuple[int, int], list[Part]] = {}
-    for part in sorted(work.parts, key=lambda part: part.first):
-        parts_of.setdefault(part.tile, []).append(part)
-    return {tile: parts for tile, parts in parts_of.items() if len(parts) > 1}
-
-
 def idle(
     kernels: dict[str, Kernel], shapes: Iterable[tuple[int, int, int]], sm_count: int
 ) -> pandas.DataFrame:
@@ -65,7 +58,8 @@ def idle(
             work = sharing(kernel, *shape, sm_count)
             launch = kernel.scheduled_for(sm_count).launches(kernel.problem(*shape))[0]
             workspace_bytes = sum(arg.bytes for arg in launch.args if isinstance(arg, Workspace))
-            shared = len(shared_tiles(work))
+            parts_of = Counter(part.tile for part in work.parts)
+            shared = sum(count > 1 for count in parts_of.values())
             rows.append({
                 "M×N×K": "×".join(map(str, shape)), "blocks": name,
                 "tiles": work.tiles[0] * work.tiles[1], "most stages": work.length,

@@ -1,4 +1,4 @@
-"""The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load, errors."""
+"""The way from 10 to 22 as recorded: its steps, 22 with another loop, speeds under load."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from gemmlab.analysis import counters, recorded
 from gemmlab.cuda.disassembler import Instruction, NoListing, parse
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.fp32_summit import measure
-from gemmlab.lessons.fp32_summit.rewriting import Change
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.lessons.warp_tiling.tables import over_shapes
 from gemmlab.records import runs, tuning
+from gemmlab.records.ablations import shown
 from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
@@ -50,12 +50,9 @@ def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
 
 
 def _settings(step: measure.SummitStep) -> str:
-    """Which rung it is, and what is not its default; of another loop what its Change sets."""
+    """Which rung it is, and what is not its default; of another loop its Change."""
     if step.change is not None:
-        ordinary, changed = vars(Change()), vars(step.change)
-        return ladder.written(
-            {name: changed[name] for name in changed if changed[name] != ordinary[name]}
-        )
+        return ladder.written(vars(step.change))
     defaults = step.rung.defaults
     changed = {name: value for name, value in step.settings.items() if defaults[name] != value}
     return f"{step.rung.name} {ladder.written(changed)}".rstrip()
@@ -105,12 +102,7 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
         if trip.mix[MULTIPLY_ADD] < adds:
             slots += Counter(map(class_of, _change_of_stage(kernel)))
         every = {kind: stages * slots[kind] for kind in CLASSES}
-        total, waits = sum(every.values()), stages * trip.waits() * adds // trip.mix[MULTIPLY_ADD]
-        share = round(100 * every[MULTIPLY_ADD] / total, 1)
-        columns[name] = pandas.Series(
-            every | {"issue slots": total, "FFMA, %": share, "waits for registers": waits},
-            dtype=object,
-        )
+        columns[name] = pandas.Series(every | {"issue slots": sum(every.values())}, dtype=object)
     return pandas.DataFrame(columns)
 
 
@@ -158,26 +150,6 @@ def _cycles(name: str, idle: float) -> dict[str, float]:
     }
 
 
-def by_counts(counts: pandas.DataFrame, slots: pandas.DataFrame) -> pandas.DataFrame:
-    """What 22 should reach if its slots and SMs without work were all that changed after 10.
-
-    counts: as sharing.idle gives for "whole tiles" and "stream-K". slots: as issue_slots gives for
-    both rungs. A row for each square of both that is recorded.
-    """
-    before, after = measure.WAY[0], measure.WAY[-1]
-    fewer = slots.loc["issue slots", before.rung.name] / slots.loc["issue slots", after.rung.name]
-    busy = 1 - counts.pivot(index="M×N×K", columns="blocks", values="idle, %") / 100
-    speeds = [measure.steps((step,)).set_index("M×N×K")["TFLOP/s"] for step in (before, after)]
-    table = pandas.DataFrame(
-        {
-            "10, TFLOP/s": speeds[0],
-            "22 by both counts": speeds[0] * fewer * busy["stream-K"] / busy["whole tiles"],
-            "22, TFLOP/s": speeds[1],
-        }
-    )
-    return table.dropna()
-
-
 def whole_tiles(work: Work) -> int:
     """How many whole tiles each block computes before its share of those that are cut begins."""
     of_sm: dict[int, list[Part]] = {}
@@ -190,16 +162,6 @@ def whole_tiles(work: Work) -> int:
 
 def lasting() -> pandas.DataFrame:
     """Steps that were timed after a pause and for seconds, a row for each way and size."""
-    long = tuple(step for step in measure.EVERY if measure.AT_LENGTH in step.also)
-    parts = [measure.steps(long, way).assign(way=way) for way in (BURST, SUSTAINED)]
+    rows = measure.TABLE.rows_of(measure.EVERY, complete=False)
+    parts = [shown(rows[rows["way"] == way]).assign(way=way) for way in (BURST, SUSTAINED)]
     return pandas.concat(parts, ignore_index=True)
-
-
-def errors() -> pandas.DataFrame:
-    """At LARGE³: |C - float64| over its length, beside that of cuBLAS; a row for each step."""
-    table = measure.TABLE.read()
-    table = table[(table["m"] == measure.LARGE) & (table["way"] == IN_TURN)].set_index("step")
-    names = [step.title for step in measure.WAY if step.title in table.index]
-    return table.loc[names, ["error", "cublas_error"]].rename(
-        columns={"error": "relative error", "cublas_error": "that of cuBLAS"}
-    )

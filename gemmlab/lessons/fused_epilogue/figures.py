@@ -79,17 +79,12 @@ def passes() -> Picture:
 def epilogue(table: pandas.DataFrame) -> Picture:
     """Time as a multiple of that of rung 11, over K, a panel for each size of square C.
 
-    table: as measure.TABLE has it: rows of CURVE_OF with M = N, and of those the sizes with
-    two K or more. Both axes are logarithmic. Above the line at 1 a way takes longer than rung
-    11.
+    table: as measure.TABLE has it; of its rows those of CURVE_OF. Both axes are logarithmic. Above
+    the line at 1 a way takes longer than rung 11.
     """
-    rows = table[(table["activation"] == ways.CURVE_OF) & (table["m"] == table["n"])]
-    rows = rows[rows["way"].isin([*LOOKS])]
-    sides = [side for side, of_side in rows.groupby("m") if of_side["k"].nunique() > 1]
-    rows = rows[rows["m"].isin(sides)]
-    key = [
-        (ways.SHOWN.get(way, way), look) for way, look in LOOKS.items() if way in set(rows["way"])
-    ]
+    rows = table[(table["activation"] == ways.CURVE_OF) & table["way"].isin([*LOOKS])]
+    sides = sorted(set(rows["m"]))
+    key = [(ways.SHOWN.get(way, way), look) for way, look in LOOKS.items()]
     caption, source = _caption(rows), style.provenance(rows)
     body = 0.26 + HEIGHT + 0.5
     fig = page(
@@ -103,10 +98,9 @@ def epilogue(table: pandas.DataFrame) -> Picture:
         fig.text_at(x, fig.top, f"M = N = {side}", size=LARGE, weight="bold")
         ax = fig.add_axes_at(x, fig.top + 0.26, width, HEIGHT)
         of_side = rows[rows["m"] == side].sort_values("k")
+        curves = ((way, look, of_side[of_side["way"] == way]) for way, look in LOOKS.items())
         given = [
-            Curve(way, list(curve["k"]), list(curve["ratio"]), look)
-            for way, look in LOOKS.items()
-            if len(curve := of_side[of_side["way"] == way])
+            Curve(way, list(curve["k"]), list(curve["ratio"]), look) for way, look, curve in curves
         ]
         draw_curves(ax, given, named=False)
         ax.set(ylim=(low, high), xlabel="K")
@@ -126,8 +120,7 @@ def _caption(rows: pandas.DataFrame) -> str:
     (least, at_least), (most, at_most) = times(by_four.iloc[0]), times(by_four.iloc[-1])
     words = f"Bias and {ways.CURVE_OF}. {after} takes {most} times as long as rung 11 at "
     words += f"{at_most}, and {least} times at {at_least}."
-    if len(fused := rows[rows["way"] == ways.LT].sort_values("ratio")):
-        (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])
-        words += f" {ways.LT} takes {least} times as long at best, at {at_least}, and {most} at "
-        words += f"{at_most}."
-    return words
+    fused = rows[rows["way"] == ways.LT].sort_values("ratio")
+    (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])
+    words += f" {ways.LT} takes {least} times as long at best, at {at_least}, and {most} at "
+    return words + f"{at_most}."

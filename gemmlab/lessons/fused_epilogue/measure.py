@@ -28,7 +28,6 @@ from gemmlab.records import registry, tuning
 from gemmlab.records.registry import POSITIVE, SIZE, TEXT, Row, Say, Table
 from gemmlab.records.runs import spread
 
-DRAM_OF = ("ReLU", "GELU by erf")  # for which bytes of DRAM are counted
 DRAM = {  # column: what Nsight Compute counts for it
     "dram_read_bytes": "dram__bytes_read.sum",
     "dram_write_bytes": "dram__bytes_write.sum",
@@ -51,8 +50,8 @@ def _measured(say: Say) -> Iterator[Row]:
     ]
     for (m, n, k), activation in wanted:
         rows = list(_measure(m, n, k, activation, say))
-        counted = (m, n, k) == epilogues.THIN and activation in DRAM_OF
-        dram = _dram([row["way"] for row in rows], activation) if counted else {}
+        counted = ((m, n, k), activation) == (epilogues.THIN, epilogues.CURVE_OF)
+        dram = _dram([row["way"] for row in rows]) if counted else {}
         for row in rows:
             say(f"{m}x{n}x{k} {activation}, {row['way']}: {row['time_ms']:.4g} ms, "
                 f"{row['ratio']:.3f} of 11")  # fmt: skip
@@ -125,12 +124,12 @@ def _measure(m: int, n: int, k: int, activation: str, say: Say) -> Iterator[Row]
             }  # fmt: skip
 
 
-def _dram(among: list[str], activation: str) -> dict[str, Row]:
+def _dram(among: list[str]) -> dict[str, Row]:
     """Of each way: bytes of DRAM of one run at THIN, of all its kernels, caches as they are.
 
     Raises CountersUnavailable.
     """
-    child = ["-m", "gemmlab.lessons.fused_epilogue.measure", activation, *among]
+    child = ["-m", "gemmlab.lessons.fused_epilogue.measure", *among]
     which = ["--profile-from-start", "off", "--cache-control", "none"]
     launches, message = profile(child, which, list(DRAM.values()), ", ".join(among))
     parts: list[list[dict[str, int | float]]] = [[]]
@@ -152,7 +151,7 @@ def _dram(among: list[str], activation: str) -> dict[str, Row]:
     }
 
 
-def main(activation: str, *among: str) -> None:
+def main(*among: str) -> None:
     """Run each of the ways once with the profiler on; this is what runs under ncu."""
     import cupy
     import cupyx.profiler
@@ -163,7 +162,7 @@ def main(activation: str, *among: str) -> None:
     with stream, Cublas(stream) as cublas, CublasLt(stream) as lt:
         (matrices,) = make_sets(Problem(m, n, k), 1)
         bias = cupy.asarray(random_matrix(1, n, SEED)[0])
-        fused = _fused_kernel(m, n, k, activation)
+        fused = _fused_kernel(m, n, k, epilogues.CURVE_OF)
         for way in among:
             launch = epilogues.launcher(epilogues.make(way, cublas, lt, fused, epilogues.THIN))
             launch(*matrices, bias)  # loads and compiles

@@ -22,22 +22,12 @@ def through(kernel: Kernel, x: Sequence[float]) -> np.ndarray:
     return kernel(np.zeros((1, 0), "f4"), np.zeros((0, numbers.size), "f4"), numbers, beta=1.0)[0]
 
 
-def dram(table: pandas.DataFrame) -> pandas.DataFrame:
-    """MiB that each way reads from DRAM and writes there: predicted from passes, and counted."""
-    rows = {}
-    for row in table.dropna(subset="dram_read_bytes").itertuples():
-        read, written = epilogues.predicted_bytes(row.way, row.activation, row.m, row.n, row.k)
-        both = [read, row.dram_read_bytes, written, row.dram_write_bytes]
-        rows[row.activation, row.way] = [value / MIB for value in both]
-    columns = ["read, predicted", "read, counted", "written, predicted", "written, counted"]
-    return pandas.DataFrame(rows, index=columns).T
-
-
 def moved_by_relu(table: pandas.DataFrame) -> pandas.DataFrame:
     """MiB of DRAM counted with ReLU, for the fused kernel and for kernels after the matmul."""
     chosen = [epilogues.FUSED, epilogues.ALONE, epilogues.OURS_BY_FOUR, epilogues.SEPARATE]
-    counted = dram(table).loc["ReLU"].loc[chosen, ["read, counted", "written, counted"]]
-    return counted.set_axis(["read", "written"], axis=1).rename(index=epilogues.SHOWN).round(0)
+    rows = table.dropna(subset="dram_read_bytes").set_index("way").loc[chosen]
+    counted = rows[["dram_read_bytes", "dram_write_bytes"]].set_axis(["read", "written"], axis=1)
+    return (counted / MIB).rename(index=epilogues.SHOWN).rename_axis(None).round(0)
 
 
 def over_k(table: pandas.DataFrame, side: int) -> pandas.DataFrame:

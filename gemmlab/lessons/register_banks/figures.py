@@ -1,4 +1,4 @@
-"""Figures of this lesson: loads ahead of their use, FMAs in order, issue slots, the pipeline."""
+"""Figures of this lesson: loads ahead of their use, FMAs in order, the pipeline."""
 
 from itertools import accumulate, cycle, pairwise
 
@@ -6,24 +6,20 @@ import pandas
 
 from gemmlab.lessons.register_banks import pipeline as stages
 from gemmlab.lessons.register_banks import tables
-from gemmlab.lessons.register_banks.measure import KEEPS_ORDER, LOADED
+from gemmlab.lessons.register_banks.measure import LOADED
 from gemmlab.lessons.register_banks.pipeline import Pipeline
 from gemmlab.loading import load
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate
-from gemmlab.plots.charts import at_edge, bar, note, rows_of
+from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, percent, plural
+from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, plural
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import ADDRESS, CONTROL, COPY, OTHER, SHARED_LOAD, Loop
-from gemmlab.sass.inner_loop import MULTIPLY_ADD as MULTIPLY_ADDS
+from gemmlab.sass.inner_loop import MULTIPLY_ADD, Loop
 from ptxsim.architectures import SIMULATED_ARCH
 
-MEASURED, ROOF, ORDERED = "measured TFLOP/s", "roof TFLOP/s", f"-O{KEEPS_ORDER}"
+MEASURED, ROOF = "measured TFLOP/s", "roof TFLOP/s"
 LEFT = 0.62  # inches: axes from the left
-PREDICTED_LOOK = {
-    "marker": "v", "color": style.BLACK, "markeredgecolor": style.GROUND, "linestyle": "",
-}  # fmt: skip
 
 
 # ---- one thread's loads and FMAs -----------------------------------------------------------------
@@ -50,7 +46,7 @@ def loads_ahead(*names: str) -> Picture:
     for name, loop in trips.items():
         ahead = [used - issued for issued, used in tables.loads_ahead(loop)]
         parts.append(
-            f"{name} has {len(ahead)} for {plural(loop.mix[MULTIPLY_ADDS], 'FMA')}, the shortest "
+            f"{name} has {len(ahead)} for {plural(loop.mix[MULTIPLY_ADD], 'FMA')}, the shortest "
             f"line {plural(min(ahead), 'FMA')} long"
         )
     caption = (
@@ -85,7 +81,7 @@ def loads_ahead(*names: str) -> Picture:
 
 def _around_the_change(loop: Loop) -> list[tuple[int, int]]:
     """(issued, used) of the loads that are drawn, counted from the change of tiles."""
-    change, trip = tables.change_of_tiles(loop), loop.mix[MULTIPLY_ADDS]
+    change, trip = tables.change_of_tiles(loop), loop.mix[MULTIPLY_ADD]
     shifts = [trips * trip - change for trips in (-2, -1, 0, 1)]
     lines = [(a + by, b + by) for a, b in tables.loads_ahead(loop) for by in shifts]
     return sorted((issued, used) for issued, used in lines if used > FROM and issued <= UPTO)
@@ -99,7 +95,7 @@ def orders(table: pandas.DataFrame) -> Picture:
     """
     rows, columns = LOADED
     tile = f"{rows}×{columns}"
-    measured = table.query("tile == @tile and loads == 0 and ptxas == @ORDERED").set_index("order")
+    measured = table.query("tile == @tile and loads == 0").set_index("order")
     parts, panels = [], {}
     for order in (tables.BY_ROWS, tables.SNAKING):
         kept, speed = tables.kept(order, rows, columns), style.rate(1e3 * measured[MEASURED][order])
@@ -128,69 +124,6 @@ def orders(table: pandas.DataFrame) -> Picture:
             stays = row == next_row or column == next_column
             across, down = [column + 0.5, next_column + 0.5], [row + 0.5, next_row + 0.5]
             ax.plot(across, down, **(IN_TURN if stays else JUMP), zorder=3)
-    return fig
-
-
-# ---- issue slots ---------------------------------------------------------------------------------
-
-MULTIPLY_ADD, WAITS, REST = "FFMA", "waits", "control and other"
-SHARE_PREDICTED, SHARE_MEASURED = "predicted, % of roof", "measured, % of roof"
-PARTS = {  # what a bar is made of, from the left: its name in the key, its look
-    MULTIPLY_ADD: ("multiply-adds", swatch(style.BLUE)),
-    SHARED_LOAD: ("shared loads", swatch(style.GREEN, hatch="///")),
-    COPY: ("copies", swatch(style.ORANGE, hatch="...")),
-    ADDRESS: ("addresses", swatch(style.PURPLE, hatch="\\\\\\")),
-    REST: (REST, swatch(style.SKY, hatch="xxx")),
-    WAITS: ("waits for register banks", swatch(style.VERMILION, hatch="---")),
-}
-MARKS = {
-    SHARE_PREDICTED: {**PREDICTED_LOOK, "markersize": 7},
-    SHARE_MEASURED: {**PREDICTED_LOOK, "marker": "D", "markersize": 7},
-}
-
-
-@styled
-def issue_slots(table: pandas.DataFrame) -> Picture:
-    """The cycles of one trip through each kernel's inner loop, by what the scheduler does in them.
-
-    table: as gl.issue_slots() gives. A bar is a trip, a cycle for every issue slot and every wait.
-    Two markers show shares of the arithmetic roof: where multiply-adds end, and the measured one.
-    """
-    both = zip(table["issue slots"], table[WAITS], strict=True)
-    labels = ["slots + waits", *(f"{slots:,} + {lost:,}" for slots, lost in both)]
-    right = WIDTH - MARGIN - style.widest(labels) - 0.15
-    key = [*PARTS.values()]
-    key += [(f"{name.split(',')[0]} share of the roof", look) for name, look in MARKS.items()]
-    title = "One trip through the inner loop, cycle by cycle"
-    rows = table.set_index("kernel")
-    best = rows[SHARE_PREDICTED].idxmax()
-    reached = rows[SHARE_MEASURED] / rows[SHARE_PREDICTED]
-    nearest, most = reached.idxmax(), percent(100 * reached.max())
-    caption = (
-        f"Cycles of one trip through the inner loop, as the compiled code has them: {best} gives "
-        f"multiply-adds {percent(rows[SHARE_PREDICTED][best])} of them, the largest share. The "
-        f"measured speed of {nearest} comes nearest to its prediction, with {most} of it."
-    )
-    if over := list(reached.index[reached > 1]):
-        caption += f" Faster than predicted: {style.listed(over)}."
-    source = style.provenance(table)
-    fig = page(title, 0.2 + 0.46 * len(table) + 0.6, caption, source, key=key)
-    top, names = fig.top + 0.2, list(table["kernel"])
-    ax = rows_of(fig, names, top, 0.46, right=right, xlim=(0, 100))
-    ax.set_xlabel("share of the cycles, and of the roof, %")
-    at_edge(ax, -0.75, labels[0])
-    parts = table.assign(**{REST: table[CONTROL] + table[OTHER]})[list(PARTS)]
-    shares = 100 * parts.div(parts.sum(axis=1), axis=0)
-    for at in range(len(names)):
-        start = 0.0
-        for name, (_, look) in PARTS.items():
-            end = start + shares[name].iloc[at]
-            bar(ax, at, start, end, share=0.57, **look)
-            start = end
-        for name, look in MARKS.items():
-            y = at + (0.11 if name == SHARE_PREDICTED else 0.5)
-            ax.plot(table[name].iloc[at], y, zorder=3, clip_on=False, **look)
-        at_edge(ax, at, labels[at + 1])
     return fig
 
 
@@ -291,7 +224,7 @@ def _of_pipeline(traced: Pipeline) -> str:
     shape = style.shape_label(trace.m, trace.n, trace.k)
     if trace.batch == 1:
         return (
-            f"What warp {traced.warp} of a block does with the {plural(traced.places, 'stage')} at "
+            f"What warp 0 of a block does with the {plural(traced.places, 'stage')} at "
             f"{shape}, in the order of the trace; widths are not times. A number is that of a pair "
             f"of tiles of A and B, {trace.settings['BK']} steps along K. Of its "
             f"{traced.elements:,} elements this warp copies {traced.copied:,} and reads "
@@ -300,7 +233,7 @@ def _of_pipeline(traced: Pipeline) -> str:
         )
     where, what = f"a batch of {trace.batch}, {shape}", "a tile in its product,"
     return (
-        f"What warp {traced.warp} of block {traced.block} does with the "
+        "What warp 0 of block (0, 0, 0) does with the "
         f"{plural(traced.places, 'stage')} of the pipeline at {where}, from the trace: an order, "
         f"not times. A number is that of {what} of {trace.settings['BK']} steps along K; a column "
         "is a run of instructions of one kind. "

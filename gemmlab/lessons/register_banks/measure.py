@@ -13,8 +13,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from itertools import repeat
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +27,6 @@ from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
 from gemmlab.lessons.register_banks.rung import RUNG
 from gemmlab.measure import ceilings, profiler
-from gemmlab.processes import workers
 from gemmlab.records import registry
 from gemmlab.records.ablations import path_to, steps_beside
 from gemmlab.records.registry import POSITIVE, SIZE, WHOLE, Row, Say, Table
@@ -45,18 +42,16 @@ ORDERS = (
 )  # fmt: skip
 TILES = ((8, 8), (8, 16), (16, 8))  # rows and columns of sums of a thread
 LOADED, LOADED_ORDERS = (8, 16), (0, 1, 2)  # what is measured with loads, too
-DEFAULT_LEVEL, KEEPS_ORDER = 3, 1  # of the assembler's optimization
+MOST_LOADS = 6  # of 16 bytes: all operands of an outer product
+KEEPS_ORDER = 1  # the level of the assembler's optimization that does
 STEPS, THREADS = 8, 256  # as in the kernel file
 ITERATIONS = 4096  # of the loop; some 5 ms
 CHECK_ITERATIONS = 3
 METRICS = {  # column: what Nsight Compute counts for it
     "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "cycles_active": "smsp__cycles_active.avg",  # with warps, the mean of all schedulers
-    "cycles_elapsed": "sm__cycles_elapsed.max",
     "dispatch_stall": "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio",
-    "instructions": "smsp__inst_executed.sum",
 }
-KEY = ("rows", "columns", "order", "loads", "level")
+KEY = ("rows", "columns", "order", "loads")
 COLUMNS = {
     **WHOLE(*KEY), **POSITIVE("tflops", "tflops_q1", "tflops_q3", "roof_tflops"),
     **registry.REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
@@ -68,13 +63,12 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to compile 10_fma_order.cu: its settings, and the assembler's -O."""
+    """One way to compile 10_fma_order.cu."""
 
     rows: int
     columns: int
     order: int = 0
     loads: int = 0
-    level: int = DEFAULT_LEVEL
 
     @property
     def macros(self) -> Settings:
@@ -82,7 +76,7 @@ class Variant:
 
     @property
     def settings(self) -> Settings:
-        return {**self.macros, LEVEL: self.level}
+        return {**self.macros, LEVEL: KEEPS_ORDER}
 
     def launch(self, sm_count: int) -> Launch:
         """As many blocks as run at a time: 128 sums a thread leave room for one on each SM."""
@@ -90,17 +84,13 @@ class Variant:
         return Launch(ENTRY, (sm_count * resident, 1, 1), (THREADS, 1, 1))
 
     def __str__(self) -> str:
-        level = "" if self.level == DEFAULT_LEVEL else f", -O{self.level}"
-        return f"{self.rows}×{self.columns} {ORDERS[self.order]}, {self.loads} loads{level}"
+        return f"{self.rows}×{self.columns} {ORDERS[self.order]}, {self.loads} loads"
 
 
 VARIANTS = (
-    *(Variant(*tile, order, level=level)
-      for level in (DEFAULT_LEVEL, KEEPS_ORDER) for tile in TILES for order in range(len(ORDERS))),
-    *(Variant(*LOADED, order, loads, level)
-      for level in (DEFAULT_LEVEL, KEEPS_ORDER) for order in LOADED_ORDERS
-      for loads in range(1, sum(LOADED) // 4 + 1)),
-)  # fmt: skip
+    *(Variant(*tile, order) for tile in TILES for order in range(len(ORDERS))),
+    *(Variant(*LOADED, order, MOST_LOADS) for order in LOADED_ORDERS),
+)
 
 
 def numbers(variant: Variant) -> numpy.ndarray:
@@ -150,9 +140,7 @@ def _measured(say: Say) -> list[Row]:
 
     here = require_gpu("Measuring the order of FMAs")
     roof = ceilings.measure_fma(CEILINGS.launch(here.sm_count), CEILINGS.macros)
-    # NVRTC takes a second for each, so other processes compile.
-    with workers(get_context("spawn")) as pool:
-        programs = list(pool.map(compiled, VARIANTS, repeat(here.arch)))
+    programs = [compiled(variant, here.arch) for variant in VARIANTS]
     rows, cubins = [], [program.cubin for program in programs]
     for variant, program in zip(
         tqdm(VARIANTS, desc=NAME, unit="variant", leave=False), programs, strict=True
@@ -169,7 +157,7 @@ def _measured(say: Say) -> list[Row]:
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    variant = Variant(row.rows, row.columns, row.order, row.loads, row.level)
+    variant = Variant(row.rows, row.columns, row.order, row.loads)
     return fingerprint(PATH, variant.settings, [variant.launch(on.sm_count)])
 
 
@@ -242,33 +230,22 @@ def fma_order() -> pandas.DataFrame:
     """The recorded variants of 10_fma_order.cu, a row for each.
 
     tile: rows × columns of sums of a thread; loads: of 16 bytes from shared memory for each outer
-    product; ptxas: the level of optimization. Of one trip through the loop, 8 outer products: reads
-    of a bank leave out operands that are reused; waits: see Loop.waits(). TFLOP/s: slots alone, the
-    roof times FFMA over slots; predicted, over slots and waits; measured, the median. issue active:
-    of the cycles in which a scheduler has warps, those in which it issues; active: of the cycles of
-    the launch, those in which it has warps; dispatch stall: warps waiting to dispatch, per issue.
+    product. waits: of one trip through the loop, 8 outer products, see Loop.waits(). TFLOP/s:
+    predicted, the roof times FFMA over slots and waits; measured, the median. issue active: of the
+    cycles in which a scheduler has warps, those in which it issues; dispatch stall: warps waiting
+    to dispatch, per issue.
     """
     table = TABLE.read()
-    active = table.cycles_active.astype(float)
-    share = {"slots alone": table.ffma / table.slots}
-    share["predicted"] = table.ffma / (table.slots + table.waits)
+    predicted = table.ffma / (table.slots + table.waits) * table.roof_tflops
     return pandas.DataFrame({
         "tile": [f"{row.rows}×{row.columns}" for row in table.itertuples()],
         "order": [ORDERS[order] for order in table.order],
         "loads": table.loads,
-        "ptxas": [f"-O{level}" for level in table.level],
-        "issue slots": table.slots,
-        "FFMA": table.ffma,
-        "reads of bank 0": table.bank_0,
-        "reads of bank 1": table.bank_1,
-        "two in a bank": table.two_in_a_bank,
         "waits": table.waits,
-        "FFMA with reuse, %": table.reuse_pct.round(1),
-        **{f"{name} TFLOP/s": (part * table.roof_tflops).round(1) for name, part in share.items()},
+        "predicted TFLOP/s": predicted.round(1),
         "measured TFLOP/s": table.tflops.round(1),
         "roof TFLOP/s": table.roof_tflops.round(1),
         "issue active, %": table.issue_active_pct.astype(float).round(1),
-        "active, %": (100 * active / table.cycles_elapsed.astype(float)).round(1),
         "dispatch stall": table.dispatch_stall.astype(float).round(3),
         "gpu": table.gpu,
         "recorded": table.recorded,

@@ -38,15 +38,13 @@ class Event:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """What one warp of one block does with the places of a pipeline, in the order of execution.
+    """What warp 0 of the first block does with the places of a pipeline, in its order.
 
     `alike`: of the block's `warps`, those that do the same in the same order. `elements`: of A and
     B in a tile; `copied`, `read`: of one tile by this warp, the most over all tiles.
     """
 
     trace: Trace
-    block: tuple[int, int, int]
-    warp: int
     events: tuple[Event, ...]
     warps: int
     alike: int
@@ -63,20 +61,19 @@ class Pipeline:
         return divmod(tile, _tiles_of_product(self.trace))
 
 
-def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> Pipeline:
-    """The pipeline as this warp uses it, from what it executed.
+def of(trace: Trace) -> Pipeline:
+    """The pipeline as warp 0 of the first block uses it, from what it executed.
 
     A tile is known by the elements that are copied and read, a place by its address, lowest first;
-    a wait by what the warp does next in a place, an arrival by what it did last. Raises LaunchError
-    for a block that is not there, and ValueError for a kernel without a pipeline, and a batch of
-    products with several tiles of C.
+    a wait by what the warp does next in a place, an arrival by what it did last. Raises ValueError
+    for a kernel without a pipeline, and for a batch of products with several tiles of C.
     """
     rows, columns = (trace.settings[name] for name in ("BM", "BN"))
     if trace.batch > 1 and (trace.m > rows or trace.n > columns):
         raise ValueError(f"pipeline: of a batch, C is one tile of {rows}×{columns} a product.")
-    played = Played.of(trace, tuple(block))
+    played = Played.of(trace, (0, 0, 0))
     warps = sorted({move.warp for move in played.moves})
-    steps = trace.run.instructions(tuple(block), warp)
+    steps = trace.run.instructions((0, 0, 0), 0)
     if not any(step.opcode.startswith(WAITS) for step in steps):
         raise ValueError(
             f"pipeline: warps of {trace.kernel_name} wait for no mbarrier; steps shows its tiles."
@@ -88,13 +85,12 @@ def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0), warp: int = 0) -> 
         if move.kind in (COPY, READ) and move.moves_elements
     }
     places = _places(played, tiles)
-    events = {warp: _events(played, warp, tiles, places) for warp in warps}
+    events = [_events(played, warp, tiles, places) for warp in warps]
     copied, read, elements = (
-        _most(played, tiles, kind, who) for kind, who in ((COPY, warp), (READ, warp), (COPY, None))
+        _most(played, tiles, kind, who) for kind, who in ((COPY, [0]), (READ, [0]), (COPY, warps))
     )
-    alike = sum(events[other] == events[warp] for other in warps)
     return Pipeline(
-        trace, tuple(block), warp, events[warp], len(warps), alike, elements, copied, read
+        trace, events[0], len(warps), events.count(events[0]), elements, copied, read
     )  # fmt: skip
 
 
@@ -159,10 +155,10 @@ def _events(
     return tuple(events)
 
 
-def _most(played: Played, tiles: dict[int, int], kind: str, warp: int | None) -> int:
-    """How many elements of one tile were moved so, by one warp or by all; the most of any tile."""
+def _most(played: Played, tiles: dict[int, int], kind: str, warps: list[int]) -> int:
+    """How many elements of one tile were moved so by these warps; the most of any tile."""
     moved: defaultdict[int, set[int]] = defaultdict(set)
     for move in played.moves:
-        if move.kind == kind and id(move.access) in tiles and warp in (None, move.warp):
+        if move.kind == kind and id(move.access) in tiles and move.warp in warps:
             moved[tiles[id(move.access)]] |= set(move.elements[move.elements != NOTHING].tolist())
     return max(map(len, moved.values()), default=0)

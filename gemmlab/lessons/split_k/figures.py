@@ -1,4 +1,4 @@
-"""Figures of this lesson: which SM computes what, and ways to join parts of K."""
+"""Figures of this lesson: which SM computes what, and what it gains to split K."""
 
 from math import ceil, sqrt
 
@@ -126,68 +126,47 @@ def _words(part: Part, work: Work) -> tuple[str, ...]:
     return f"tile {at}, {steps}", f"{at}: {steps}", str(at)
 
 
-# ---- ways to join --------------------------------------------------------------------------------
+# ---- K split and not -----------------------------------------------------------------------------
 
+WHOLE, SPLIT = JOINS[ALONE], JOINS[EVERY_PART]
 LOOKS = {
-    join: {"color": colour, "marker": marker, "markersize": size, "linestyle": "",
-           "markeredgewidth": 2 if marker == "|" else 0.6,
-           "markeredgecolor": colour if marker == "|" else style.GROUND}
-    for join, (colour, marker, size) in zip(
-        JOINS,
-        (
-            (style.BLACK, "|", 7), (style.SKY, "s", 5.5), (style.PURPLE, "^", 6),
-            (style.INK, "o", 5.5), (style.ORANGE, "v", 6), (style.FAINT, "D", 5),
-            (style.PURPLE, "P", 7),
-        ),
-        strict=True,
-    )
+    WHOLE: {"color": style.BLACK, "marker": "|", "markersize": 7, "markeredgewidth": 2,
+            "markeredgecolor": style.BLACK, "linestyle": ""},
+    SPLIT: {"color": style.ORANGE, "marker": "v", "markersize": 6, "markeredgewidth": 0.6,
+            "markeredgecolor": style.GROUND, "linestyle": ""},
 }  # fmt: skip
-"""How each way looks; no colour is a matrix's."""
-JOIN_ROW, TWO_LINES = 0.54, 0.36  # inches: of a shape, with a lane for each way, and without
-LANE = 0.125  # of a row: how far one way stands below the other
+JOIN_ROW = 0.36  # inches, of a shape
 
 
 @styled
 def joins(table: pandas.DataFrame) -> Picture:
-    """The share of cuBLAS of every way to join parts, shape by shape, a lane for each way.
+    """The share of cuBLAS of one block for each tile, and of K split, shape by shape.
 
-    table: as measure.TIMES_OF_JOINS has it, its shapes in their order there.
+    table: rows of WHOLE and SPLIT of measure.TIMES_OF_JOINS, its shapes in their order there.
     """
     shapes = [of_shape for _, of_shape in table.groupby(["m", "n", "k"], sort=False)]
-    several = len(set(table["join"])) > 2  # else both stand in one lane, with the gain between them
-    names = {JOINS[ALONE]: "one block for each tile"}
-    if not several:
-        names[JOINS[EVERY_PART]] = "K split"
-    key = [
-        (names.get(join, join), look) for join, look in LOOKS.items() if join in set(table["join"])
-    ]
-    caption, source = _of_joins(table), style.provenance(table)
-    there = [join for join in JOINS if join in set(table["join"])]
-    title = "Ways to join the parts" if several else "One block for each tile, and K split"
-    pitch = JOIN_ROW if several else TWO_LINES
-    title = f"{title}, compared with cuBLAS"
-    fig = page(title, pitch * len(shapes) + 0.5, caption, source, key=key)
+    key = [("one block for each tile", LOOKS[WHOLE]), ("K split", LOOKS[SPLIT])]
+    title = "One block for each tile, and K split, compared with cuBLAS"
+    source = style.provenance(table)
+    fig = page(title, JOIN_ROW * len(shapes) + 0.5, _of_joins(shapes), source, key=key)
     most = max(100.0, table["pct_cublas"].max()) * 1.04
     ax = rows_of(
-        fig, list(map(_name, shapes)), fig.top, pitch, right=WIDTH - MARGIN - 0.15, size=SMALL,
+        fig, list(map(_name, shapes)), fig.top, JOIN_ROW, right=WIDTH - MARGIN - 0.15, size=SMALL,
         xlim=(0, most), xlabel="share of cuBLAS, %; dashed: cuBLAS",
     )  # fmt: skip
     stripes(ax, len(shapes))
     for at, of_shape in enumerate(shapes):
         shares = of_shape.set_index("join")["pct_cublas"]
-        if not several:
-            ax.plot(shares, [at + 0.5] * len(shares), color=style.FAINT, linewidth=1, zorder=1.5)
-        for lane, join in enumerate(there):
-            if join in shares:
-                y = at + 0.5 + several * LANE * (lane - (len(there) - 1) / 2)
-                ax.plot(shares[join], y, zorder=2, clip_on=False, **LOOKS[join])
+        ax.plot(shares, [at + 0.5] * len(shares), color=style.FAINT, linewidth=1, zorder=1.5)
+        for join, look in LOOKS.items():
+            ax.plot(shares[join], at + 0.5, zorder=2, clip_on=False, **look)
     line_of_cublas(ax, linewidth=1.2, zorder=1)
     ax.spines["left"].set_visible(False)
     return fig
 
 
 def _name(of_shape: pandas.DataFrame) -> str:
-    """Of a shape: its sizes, and the tile and the parts of those ways that cut K."""
+    """Of a shape: its sizes, its tile, and the parts of K."""
     m, n, k = of_shape.iloc[0][["m", "n", "k"]]
     settings = [read_settings(text) for text in of_shape["settings"]]
     parts = max(chosen["SPLIT"] for chosen in settings)
@@ -195,18 +174,16 @@ def _name(of_shape: pandas.DataFrame) -> str:
     return f"{m}×{n}×{k}\n{tile}, {plural(parts, 'part')}"
 
 
-def _of_joins(table: pandas.DataFrame) -> str:
+def _of_joins(shapes: list[pandas.DataFrame]) -> str:
     """Where cutting K gains most over one block for each tile, and where it gains least."""
     gains = []
-    for (m, n, k), of_shape in table.groupby(["m", "n", "k"], sort=False):
+    for of_shape in shapes:
         shares = of_shape.set_index("join")["pct_cublas"]
-        alone, others = shares[JOINS[ALONE]], shares.drop(JOINS[ALONE])
-        gains.append((others.max() / alone, f"{m}×{n}×{k}", others.idxmax(), alone, others.max()))
-    (most, shape, join, alone, cut), least = max(gains), min(gains)
-    fastest = f"the fastest way to join, {join}," if table["join"].nunique() > 2 else "K split"
+        name = _name(of_shape).partition("\n")[0]
+        gains.append((shares[SPLIT] / shares[WHOLE], name, shares[WHOLE], shares[SPLIT]))
+    (most, shape, whole, split), least = max(gains), min(gains)
     return (
         f"The same tile, with K split and without. At {shape} one block for each tile reaches "
-        f"{percent(alone)} of cuBLAS, and {fastest} {percent(cut)}: "
-        f"{style.digits(most)} times as much. The least gain is at {least[1]}: "
-        f"{style.digits(least[0])} times."
+        f"{percent(whole)} of cuBLAS, and K split {percent(split)}: {style.digits(most)} times as "
+        f"much. The least gain is at {least[1]}: {style.digits(least[0])} times."
     )

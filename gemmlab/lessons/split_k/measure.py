@@ -1,22 +1,17 @@
 """The ways of 12_split_k to join the parts of a tile, at shapes where K is cut: measured.
 
     python -m gemmlab record 12_joins
-    python -m gemmlab record 12_repeats
 
-The first times every way with the fastest tile and SPLIT of the shape, in turn with cuBLAS;
-results/<gpu>/joins.csv. The second runs every way on the same inputs again and again and compares
-the bits; results/<gpu>/repeats.csv.
+times every way with the fastest tile and SPLIT of the shape, in turn with cuBLAS;
+results/<gpu>/joins.csv.
 """
 
 from collections.abc import Iterator
 from functools import partial
 
-import numpy as np
-
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, IllegalSetting, Problem, Settings
 from gemmlab.ladder.settings import ALONE, JOINS, STREAM_K
 from gemmlab.lessons.split_k.rung import RUNG
@@ -31,8 +26,6 @@ SHAPES = (
 )  # fmt: skip
 """(M, N, K) at which all ways are timed."""
 
-REPEATED = (256, 256, 16384)
-TIMES, SEED = 200, 12  # how often the same product is repeated
 PAIRS = 10
 
 
@@ -67,41 +60,6 @@ def _measure_times(say: Say) -> Iterator[Row]:
                 yield row | {"join": name}
 
 
-def _measure_repeats(say: Say) -> Iterator[Row]:
-    """The product of REPEATED in all ways, again and again. Raises as _measure_times."""
-    problem = Problem(*REPEATED)
-    for name, kernel in _kernels(REPEATED):
-        compared = _compared(list(_products(kernel, problem)))
-        say(f"{problem} {name}: {compared['results']} different results of {TIMES}")
-        yield {
-            **dict(zip("mnk", REPEATED, strict=True)), "join": name, "times": TIMES, **compared,
-            "settings": ladder.written(kernel.settings),
-        }  # fmt: skip
-
-
-def _products(kernel: Kernel, problem: Problem) -> Iterator[np.ndarray]:
-    given = Operands.from_seed(problem, kernel.precision, SEED).changed(kernel.to_device)
-    for _ in range(TIMES):
-        kernel.launch(given, 1.0, 0.0)
-        yield kernel.to_host(given.C).copy()
-
-
-def _compared(results: list[np.ndarray]) -> dict[str, int]:
-    """How many different results, in how many elements they differ, and by how much at most."""
-    bits = np.stack([_ordered(result) for result in results])
-    apart = bits.max(axis=0) - bits.min(axis=0)
-    return {
-        "results": len({result.tobytes() for result in bits}),
-        "elements": int(np.count_nonzero(apart)), "most_ulps": int(apart.max()),
-    }  # fmt: skip
-
-
-def _ordered(values: np.ndarray) -> np.ndarray:
-    """Numbers of float32 counted in their order: neighbours are one apart, and both zeros are 0."""
-    bits = np.ascontiguousarray(values, np.float32).view(np.int32).astype(np.int64)
-    return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
-
-
 TIMES_OF_JOINS = Table(
     name="12_joins", file="joins.csv", key=("m", "n", "k", "join", "settings"),
     columns={
@@ -111,13 +69,4 @@ TIMES_OF_JOINS = Table(
     },
     measure=_measure_times, fingerprint_of=partial(registry.of_row, RUNG),
 )  # fmt: skip
-REPEATS = Table(
-    name="12_repeats", file="repeats.csv", key=("m", "n", "k", "join", "settings"),
-    columns={
-        **SIZE("m", "n", "k"), **TEXT("join", "settings"), **SIZE("times", "results"),
-        **registry.WHOLE("elements", "most_ulps"),
-        **registry.provenance("driver", "cuda", "cublas"),
-    },
-    measure=_measure_repeats, fingerprint_of=partial(registry.of_row, RUNG),
-)  # fmt: skip
-EVIDENCE = (TIMES_OF_JOINS, REPEATS)
+EVIDENCE = (TIMES_OF_JOINS,)

@@ -11,17 +11,10 @@ from gemmlab.kernel import in_simulator
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting
 from gemmlab.ladder.launch import multiplying
-from gemmlab.ladder.settings import ALONE, ATOMICS, JOINS, SECOND_KERNEL, STREAM_K
+from gemmlab.ladder.settings import ALONE, JOINS, SECOND_KERNEL, STREAM_K
 from gemmlab.loading import load
-from ptxsim.metrics import SECTOR_BYTES
 
 RUNG = "12_split_k"
-KIB = 1024
-LOADED, STORED = (
-    f"l1tex__t_sectors_pipe_lsu_mem_global_op_{operation}.sum" for operation in ("ld", "st")
-)
-FROM_OTHERS = "smsp__sass_inst_executed_op_dshared_ld.sum"
-LOAD_BYTES = 32 * 16  # of a warp, of sums that lie in another block's shared memory
 
 
 def kernels(
@@ -36,29 +29,6 @@ def kernels(
         except IllegalSetting:
             continue
     return made
-
-
-def moved(m: int, n: int, k: int, sm_count: int, **settings: int) -> pandas.DataFrame:
-    """What the ways to join move in an m×n×k product besides A and B, on a GPU of `sm_count` SMs.
-
-    Counted, in KiB of whole sectors; C is among what is stored.
-    """
-    rows = {}
-    for name, kernel in kernels(**settings).items():
-        kernel = kernel.scheduled_for(sm_count)
-        trace = kernel.trace(m, n, k)
-        lines = trace.lines
-        factors = lines[lines["array"].isin(["A", "B"]) & (lines["space"] == "global")]
-        adds = m * n * kernel.settings["SPLIT"] if name == JOINS[ATOMICS] else 0
-        counted = (
-            SECTOR_BYTES * trace.counters[STORED],
-            SECTOR_BYTES * (trace.counters[LOADED] - factors["sectors"].sum()),
-            LOAD_BYTES * trace.counters.get(FROM_OTHERS, 0),
-        )
-        launches = len(kernel.launches(kernel.problem(m, n, k)))
-        rows[name] = [launches, *(round(count / KIB) for count in counted), adds]
-    columns = ["kernels", "stored, KiB", "loaded, KiB", "of other blocks, KiB", "atomic adds"]
-    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)
 
 
 def in_orders(

@@ -7,7 +7,7 @@ from gemmlab.ladder import read_settings
 from gemmlab.ladder.precision import SINGLE
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import ALONE, EVERY_PART, JOINS, STREAM_K
-from gemmlab.lessons.split_k.measure import REPEATS, TIMES_OF_JOINS
+from gemmlab.lessons.split_k.measure import TIMES_OF_JOINS
 from gemmlab.records import best_by_shape, roofs
 
 MICROSECONDS = 1e3  # of a millisecond
@@ -61,16 +61,6 @@ def smaller_tile_then_parts(before: Kernel, m: int, n: int, k: int) -> pandas.Da
     tiles = -(-m // sides[0]) * -(-n // sides[1])
     rows.insert(2, "blocks", tiles * rows["parts"])
     return rows
-
-
-def bits() -> pandas.DataFrame:
-    """For each way to join: runs of one product, different results, and where they differ."""
-    table = REPEATS.read().set_index("join").reindex(JOINS).dropna(subset="times")
-    columns = {
-        "times": "runs", "results": "different results", "elements": "elements that differ",
-        "most_ulps": "most units in the last place",
-    }  # fmt: skip
-    return table[[*columns]].astype(int).rename(columns=columns)
 
 
 def under_the_copy_roof(name: str, most: int) -> pandas.DataFrame:

@@ -1,15 +1,13 @@
-"""Loads of 4 and of 16 bytes, and where four neighbours of A go in a transposed tile."""
+"""Where four neighbours of a row of A go in a transposed tile."""
 
 from collections import Counter
-from collections.abc import Mapping
-from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from gemmlab.kernel.trace import Access, Trace
 from gemmlab.plots import style
-from gemmlab.plots.cells import SECTOR_BYTES, bare, box, number_above, number_banks, write
+from gemmlab.plots.cells import bare, box, number_above, number_banks, write
 from gemmlab.plots.maps import lanes_in_words
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
@@ -20,75 +18,6 @@ WORD = 4
 BANKS = LINE_BYTES // WORD
 SHARED = "shared memory"
 
-
-# ---- one load, 4 or 16 bytes wide ----------------------------------------------------------------
-
-
-@styled
-def access_widths(accesses: Mapping[str, Access]) -> Picture:
-    """What one warp requests of global memory in one instruction, for each named access.
-
-    Memory is drawn in lines of 128 bytes, those that the access touches, each of four sectors.
-    Every box is what one lane requests, with the lane's number.
-
-    accesses: as trace.warp_access(...) returns them, of lanes that share no elements.
-    """
-    left, row, head, gap = MARGIN + 0.85, 0.24, 0.62, 0.18
-    height = sum(head + row * len(_lines(access)) + gap for access in accesses.values())
-    words = "each row a line of 128 bytes, in four sectors; each box what one lane requests"
-    parts = [
-        f"a {access.op} of {access.array} in {name} moves {_cost(access)}"
-        for name, access in accesses.items()
-    ]
-    whole = all(
-        access.sectors * SECTOR_BYTES == len(access.lanes) * access.width
-        for access in accesses.values()
-    )
-    end = " Every byte of these sectors is used." if whole else ""
-    caption = f"One instruction of one warp, traced: {style.listed(parts)}.{end}"
-    fig = page("One instruction of one warp", 0.03 + height, caption, key=[(words, None)])
-    top = fig.top - 0.02
-    for name, access in accesses.items():
-        lines = _lines(access)
-        fig.text_at(MARGIN, top + 0.08, f"{name}, line {access.line}", size=NORMAL, weight="bold")
-        words = f"{access.op} of {access.array}, {access.width} bytes a lane: {_cost(access)}"
-        fig.text_at(MARGIN, top + 0.28, words, size=NORMAL)
-        size = (WIDTH - left - MARGIN, row * len(lines))
-        ax = fig.add_axes_at(left, top + head - 0.1, *size)
-        _draw_lines(ax, access, lines)
-        top += head + size[1] + gap
-    return fig
-
-
-def _lines(access: Access) -> list[int]:
-    """The numbers of the lines of 128 bytes that an access touches. No lane straddles two."""
-    return sorted(set((access.addresses // LINE_BYTES).tolist()))
-
-
-def _cost(access: Access) -> str:
-    return (
-        f"{len(access.lanes) * access.width} bytes in 1 request "
-        f"and {plural(access.sectors, 'sector')}"
-    )
-
-
-def _draw_lines(ax: Axes, access: Access, lines: list[int]) -> None:
-    bare(ax, LINE_BYTES, len(lines))
-    look = {"facecolor": "white", "edgecolor": style.FAINT, "linewidth": 1.0, "clip_on": False}
-    for at, sector in product(range(len(lines)), range(0, LINE_BYTES, SECTOR_BYTES)):
-        box(ax, sector, at, SECTOR_BYTES, 1, **look)
-    firsts = [divmod(line * LINE_BYTES // WORD, access.shape[1]) for line in lines]
-    names = [f"{access.array}[{row}, {column}]" for row, column in firsts]
-    ax.set_yticks([at + 0.5 for at in range(len(lines))], names)
-    ax.tick_params(length=0)
-    look = {"facecolor": style.ARRAYS[access.array], "linewidth": 0}
-    for lane, address in zip(access.lanes, access.addresses, strict=True):
-        line, byte = divmod(int(address), LINE_BYTES)
-        place = byte + 0.15, lines.index(line) + 0.12, access.width - 0.3, 0.76
-        box(ax, *place, str(lane), {"color": "white"}, **look)
-
-
-# ---- the transposed tile -------------------------------------------------------------------------
 
 BLOCK, WARP = (0, 0, 0), 0
 OUTLINE = {"edgecolor": style.VERMILION, "linewidth": 2}

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import pandas
 
@@ -39,26 +39,16 @@ def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
     return assembled(text, name, **settings)
 
 
-def side_by_side(
-    kernels: Mapping[str, Kernel], m: int, n: int, k: int, *, path: str = ""
-) -> pandas.DataFrame:
+def side_by_side(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
     """What kernels take of an SM and request of memory, a column for each under its name.
 
     Counts: of a product of this shape (M, N, K), simulated, per warp FMA. TFLOP/s: from the sweep
-    of settings, or from the path to the rung `path`. Raises LadderError.
+    of settings. Raises LadderError.
     """
-
-    def rate(kernel: Kernel) -> float:
-        return ablations.rate_of(path, kernel) if path else tuning.of(kernel)["gflops"] / 1e3
-
-    return pandas.DataFrame(
-        {name: _of(kernel, (m, n, k), rate) for name, kernel in kernels.items()}
-    )
+    return pandas.DataFrame({name: _of(kernel, (m, n, k)) for name, kernel in kernels.items()})
 
 
-def _of(
-    kernel: Kernel, shape: tuple[int, int, int], rate: Callable[[Kernel], float]
-) -> pandas.Series:
+def _of(kernel: Kernel, shape: tuple[int, int, int]) -> pandas.Series:
     (taken,) = kernel.resources().to_dict("records")
     counted, warp_fmas = counters.simulated(kernel, *shape), math.prod(shape) / WARP
     rows: dict[str, object] = {name: taken[name] for name in TAKEN}
@@ -67,7 +57,7 @@ def _of(
         for name, metric in COUNTED.items()
     }
     try:
-        speed: object = round(rate(kernel), 1)
+        speed: object = round(tuning.of(kernel)["gflops"] / 1e3, 1)
     except (NoRecord, StaleRecord):
         speed = NOT_RECORDED
     return pandas.Series(rows | {SPEED: speed}, dtype=object)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import pandas
 
@@ -10,7 +10,7 @@ from gemmlab import ladder
 from gemmlab.analysis.counters import IN_L1
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SIMULATED, Problem
-from gemmlab.records import runs, tuning
+from gemmlab.records import runs
 from ptxsim.architectures import LIMITS, base
 
 SHAPE = ("m", "n", "k")
@@ -32,27 +32,6 @@ def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataF
             "blocks": blocks, "blocks for each SM": round(blocks / sms, 2), "times as fast": factor,
         }  # fmt: skip
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("M×N×K")
-
-
-def at_equal_settings(
-    name: str, before: str, by: Sequence[str], fixed: Mapping[str, int]
-) -> pandas.DataFrame:
-    """The recorded sweeps of two rungs, joined where they have the same settings.
-
-    A row for each shape and each value of the parameters `by`, with the rate of the fastest of all
-    others in TFLOP/s. fixed: parameters that have one value. Raises LadderError and NoRecord.
-    """
-    best = {}
-    for rung_name in (before, name):
-        sweep = tuning.recorded(rung_name)
-        for parameter, value in fixed.items():
-            if parameter in sweep:
-                sweep = sweep[sweep[parameter] == value]
-        best[rung_name] = sweep.groupby([*SHAPE, *by])["gflops"].max() / 1e3
-    both = pandas.DataFrame(best).dropna()
-    both = both.assign(**{"times as fast": both[name] / both[before]}).round(2).reset_index()
-    both.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in both[[*SHAPE]].to_numpy()])
-    return both.drop(columns=[*SHAPE])
 
 
 KINDS = {  # how an instruction of PTX begins -> what it is counted as
