@@ -247,7 +247,7 @@ def test_the_command_prints_it_and_counts_lines(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("03_shared", "did you mean 03_shared_memory"),
+        ("03_shared", "no rung '03_shared'"),
         ("03_shared_memory TILE=7", "TILE=7 is not legal"),
         ("03_shared_memory NOTHING=7", "has no parameter NOTHING"),
         ("03_shared_memory --arch sm_1", "sm_1"),

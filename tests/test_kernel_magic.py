@@ -200,7 +200,7 @@ def _as_if_on_a_gpu(*args, **settings):
         (NAME, {"TILE": 32, "BK": 8}, "leaves threads without work"),
         (NAME, {"arch": 80}, "has no parameter arch; it has TILE, BK, PAD"),
         (NAME, {"like": 3, "source": 4}, "has no parameter like"),
-        ("03_shared", {}, "did you mean 03_shared_memory"),
+        ("03_shared", {}, "no rung '03_shared'"),
     ],
 )
 def test_an_illegal_request_is_answered_with_its_reason(right, like, settings, message):

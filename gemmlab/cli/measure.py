@@ -7,7 +7,6 @@ says that there is none.
 import argparse
 import sys
 from collections.abc import Iterator
-from itertools import starmap
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -17,12 +16,11 @@ from gemmlab.cli import common
 from gemmlab.cli.common import AUTO, FAILED, OK, UNAVAILABLE, USAGE, Commands, say
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import RUNGS, IllegalSetting, Problem
-from gemmlab.ladder.problem import EVERY_PROBLEM
+from gemmlab.ladder import RUNGS, IllegalSetting
 from gemmlab.loading import load, tile_parameters
 from gemmlab.measure import timing
-from gemmlab.products.choosing import TYPES, Row, choose, taken
-from gemmlab.records import best_by_shape, registry, runs, tuning
+from gemmlab.products.choosing import TYPES, choose
+from gemmlab.records import best_by_shape, registry, runs
 from gemmlab.records.registry import NoRecord, StaleRecord
 from gemmlab.records.runs import device
 
@@ -31,9 +29,6 @@ Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that sho
 
 
 def add(commands: Commands) -> None:
-    dtype: dict[str, Any] = {
-        "choices": tuple(TYPES), "help": "for auto: the type of A and B (default: float32)"
-    }  # fmt: skip
     parser = commands.add(
         "bench", _bench, "verify one kernel and time it against cuBLAS at one shape",
         "Uses the settings that were the fastest in the recorded sweep at the nearest shape, if "
@@ -47,17 +42,15 @@ def add(commands: Commands) -> None:
     for name, meaning in (("m", "rows of A, C"), ("n", "columns of B, C"), ("k", "columns of A")):
         parser.add_argument(name, type=common.size, metavar=name.upper(), help=meaning)
     common.add_settings(parser)
-    parser.add_argument("--dtype", **dtype)
+    parser.add_argument(
+        "--dtype", choices=tuple(TYPES), help="for auto: the type of A and B (default: float32)"
+    )
 
     parser = commands.add(
         "sweep", _sweep, "time kernels at every shape and print CSV",
         f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
     )  # fmt: skip
-    parser.add_argument(
-        "kernels", nargs="*", metavar="KERNEL",
-        help="rungs (default: all); or auto: the rung that gl.choose takes for each shape",
-    )  # fmt: skip
-    parser.add_argument("--dtype", **dtype)
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs (default: all)")
 
     parser = commands.add(
         "record", _record, "measure on this GPU and write results/<gpu>/",
@@ -151,7 +144,7 @@ def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
     """Where a time of the kernel is recorded, and the lines that show it. Raises NoRecord,
     StaleRecord."""
     missing = []
-    for look in (_from_runs, _from_tuned, _from_sweep):
+    for look in (_from_runs, _from_tuned):
         try:
             return look(kernel, shape)
         except NoRecord as error:
@@ -172,13 +165,6 @@ def _from_tuned(kernel: Kernel, shape: Shape) -> Recorded:
     source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
     share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
     return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
-
-
-def _from_sweep(kernel: Kernel, shape: Shape) -> Recorded:
-    row = tuning.of(kernel, shape)
-    source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
-    cublas = Problem(*shape).flop / (row["cublas_ms"] * 1e6)
-    return source, _rates(kernel, row["gflops"], cublas, f"{row['pct_cublas']:.2f} %")
 
 
 def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
@@ -214,28 +200,22 @@ def _percent(spread: timing.Spread) -> str:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    names = options.kernels or [rung.name for rung in RUNGS]
-    for name in names:
-        if name != AUTO:
-            ladder.find(name)  # before any of the others is measured
+    rungs = [ladder.find(name) for name in options.kernels] or RUNGS
     if gpu() is None:
         runs.current()  # a file that cannot be read is told once
-    rows: list[dict[str, Any]] = []
+    measured: list[timing.Measurement] = []
     code = OK
-    for name in names:
+    for rung in rungs:
         try:
-            if name == AUTO:
-                rows += _auto_runs(options.dtype or ladder.SINGLE.name)
-            else:
-                rows += map(timing.timed, _runs(load(name)))
+            measured += _runs(load(rung.name))
         except (NoRecord, StaleRecord, IllegalSetting) as error:
             say(f"gemmlab: left out: {error}")
             if isinstance(error, StaleRecord):
                 code = FAILED
             elif isinstance(error, NoRecord):
                 code = code or UNAVAILABLE
-    if rows:
-        timing.as_table(rows).to_csv(sys.stdout, index=False, float_format="%.6g")
+    if measured:
+        timing.table(measured).to_csv(sys.stdout, index=False, float_format="%.6g")
         return code
     return code or USAGE
 
@@ -250,40 +230,6 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
             yield item
         else:
             say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
-
-
-def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
-    """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
-    Raises NoRecord."""
-    if gpu() is None:
-        rows = taken(dtype).values()
-        if not rows:
-            again = f"{registry.again('best_by_shape')} on a GPU"
-            raise NoRecord(f"{AUTO} has no records in {dtype}; {again}.")
-        yield from map(_replayed, rows)
-        return
-    problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
-    for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
-        chosen = choose(problem, dtype)
-        try:
-            if chosen.one_by_one:
-                raise timing.TimingError("its products are not a single launch")
-            settings: dict[str, Any] = chosen.settings
-            kernel = load(chosen.rung, **settings)
-            measured = timing.compare(kernel, *problem.shape, batch=problem.batch)
-        except timing.TimingError as error:
-            say(f"{AUTO} at {problem}: left out, {error}")
-        else:
-            yield timing.timed(measured) | {"kernel": AUTO}
-
-
-def _replayed(row: Row) -> dict[str, Any]:
-    flop = row.problem.flop
-    return {
-        "kernel": AUTO, "dtype": row.dtype, **vars(row.problem),
-        "time_ms": flop / (row.tflops * 1e9), "cublas_ms": flop / (row.cublas_tflops * 1e9),
-        "pct_cublas": 100 * row.share, "verify": "pass", "gpu": row.gpu, "recorded": row.recorded,
-    }  # fmt: skip
 
 
 # ---- record --------------------------------------------------------------------------------------

@@ -138,7 +138,7 @@ def _rungs(name: str) -> list[Rung]:
 
 
 def write(compiled: Compiled | dict[str, str], path: Path) -> None:
-    """Write one rung's file; the same content gives the same file. Raises NotWritten."""
+    """Write one rung's file; the same content gives the same file. Raises OSError."""
     text = json.dumps(compiled, sort_keys=True)
     files.write(path, lzma.compress(text.encode(), preset=9))
     read.cache_clear()

@@ -385,26 +385,20 @@ def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
     """One row per kernel and shape, and one for cuBLAS per shape, with the columns COLUMNS.
 
     time_ms is the median per launch, pct_cublas the median ratio in percent. Where several
-    measurements timed cuBLAS at one shape, its fastest median stands for it.
+    measurements timed cuBLAS at one shape, its fastest median stands for it. Where there are
+    batches, or operands stored transposed, also columns of these.
     """
-    return as_table(map(timed, measurements))
-
-
-def timed(item: Measurement) -> dict[str, Any]:
-    """A row for `as_table`: medians in milliseconds."""
-    return {
-        "kernel": item.kernel, "dtype": item.dtype, **vars(item.problem),
-        "time_ms": item.time_ms.median, "cublas_ms": item.cublas_ms.median,
-        "pct_cublas": 100 * item.ratio.median, "verify": item.verify, "gpu": item.gpu,
-        "recorded": item.recorded,
-    }  # fmt: skip
-
-
-def as_table(rows: Iterable[dict[str, Any]]) -> pandas.DataFrame:
-    """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
-    ours = list(rows)
+    ours = [
+        {
+            "kernel": item.kernel, "dtype": item.dtype, **vars(item.problem),
+            "time_ms": item.time_ms.median, "cublas_ms": item.cublas_ms.median,
+            "pct_cublas": 100 * item.ratio.median, "verify": item.verify, "gpu": item.gpu,
+            "recorded": item.recorded,
+        }
+        for item in measurements
+    ]  # fmt: skip
     cublas: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in ours:
         key = tuple(row[name] for name in ("dtype", "m", "n", "k", "batch", "ops", "gpu"))

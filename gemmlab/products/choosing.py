@@ -192,9 +192,9 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
     how = "with its default settings"
     with suppress(NoRecord, StaleRecord):
-        chosen = tuning.for_shape(rung, shape, arch_here(), others)
-        if _runs_here(rung, chosen.settings, problem):
-            settings, how = chosen.settings, chosen.note
+        chosen, note = tuning.for_shape(rung, shape, arch_here(), others)
+        if _runs_here(rung, chosen, problem):
+            settings, how = chosen, note
     why = f"bias and activation are fused into this rung alone; {how}"
     return _chosen(rung, settings, problem, why)
 

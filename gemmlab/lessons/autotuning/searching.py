@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmlab import files, ladder
+from gemmlab import ladder
 from gemmlab.cuda.device import Gpu, gpu, require_gpu
 from gemmlab.folders import RESULTS, require_checkout
 from gemmlab.kernel.fingerprint import of_rung
@@ -122,9 +122,9 @@ def journal(
     """The rows of a CSV file, and a function that appends a row and returns when it is on disk.
 
     A program that is stopped loses only the measurement under way; an unfinished last line is
-    dropped here. Raises BadRecord for a file with other columns, NotWritten.
+    dropped here. Raises BadRecord for a file with other columns, OSError.
     """
-    files.require_writable(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     content = path.read_bytes() if path.exists() else b""
     complete = content[: content.rfind(b"\n") + 1]
     reader = csv.DictReader(io.StringIO(complete.decode("utf-8")))
