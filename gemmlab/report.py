@@ -39,12 +39,6 @@ class Sheet:
         style = f"margin: 0.35em 0; font-weight: {weight}; white-space: pre-wrap"
         self._html.append(f'<p style="{style}">{html.escape(words)}</p>')
 
-    def code(self, text: str) -> None:
-        """Lines that keep their spaces, such as those around a compile error."""
-        style = "margin: 0.35em 0; padding: 0; background: inherit; color: inherit"
-        self._text.append(text)
-        self._html.append(f'<pre style="{style}; line-height: 1.35">{html.escape(text)}</pre>')
-
     def table(
         self, heads: Sequence[str], rows: Sequence[Sequence[str]], words: tuple[int, ...] = ()
     ) -> None:

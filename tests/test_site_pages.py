@@ -185,13 +185,6 @@ def test_a_whole_kernel_leads_to_its_page(made):
     assert page.met == {"kernels/03_shared_memory.cu"}
 
 
-def test_a_kernel_that_is_edited_in_a_cell_is_shown_as_cuda(made):
-    page = made(ran("%%kernel 02_coalescing --name mine\n__global__ void f();"))
-    code_shown, cell = (part for part in page.notebook["cells"] if part["id"].startswith("c"))
-    assert code_shown["source"].startswith("```cuda\n%%kernel")
-    assert cell["metadata"] == {"tags": ["remove-input"]}
-
-
 def test_sliders_stand_where_the_cell_shows_them(made):
     page = made(
         ran('NAME, SMALL = "15_mma_sync", dict(BM=64)'),
