@@ -315,6 +315,6 @@ def test_a_product_far_beyond_the_time_limit_is_refused_before_memory_is_allocat
     kernel = gl.load("03_shared_memory")
     huge = np.broadcast_to(np.float32(1), (1 << 14, 1 << 14))  # which nobody may look at
     with pytest.raises(TakesTooLong, match=r"more than 137 minutes .* limit of 120 seconds"):
-        kernel.launch_into(huge, huge, huge)
+        kernel.launch(kernel.given(huge, huge, huge), 1.0, 0.0)
     with pytest.raises(TakesTooLong, match=r"more than .* minutes"):
         kernel.trace(1 << 16, 1 << 16, 1 << 16)  # there may be no memory for these

@@ -220,12 +220,6 @@ class Kernel:
             self.launch(placed, alpha, beta)
             return self.to_host(placed.C) if host else placed.C
 
-    def launch_into(
-        self, A: Any, B: Any, C: Any, alpha: float = 1.0, beta: float = 0.0, bias: Any = None
-    ) -> None:
-        """As `launch`, on arrays as the rung takes them, which are not looked at."""
-        self.launch(self.given(A, B, C, bias), alpha, beta)
-
     def given(self, A: Any, B: Any, C: Any, bias: Any = None) -> Operands:
         """Arrays as the rung takes them, which are not looked at, as operands of `launch`."""
         return Operands(problem_of(self.ops, A, B), self.precision, A, B, C, bias)

@@ -26,7 +26,7 @@ from gemmlab.lessons import modules
 from gemmlab.products import model, trees
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
-from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.records.registry import NoRecord, StaleRecord, target_here
 from ptxsim.compile import nvrtc
 
 TYPES = {each.name: each for each in (SINGLE, HALF, BRAIN)}
@@ -249,10 +249,6 @@ def _on_copies(problem: Problem, dtype: str, seconds_here: float) -> Chosen | No
     return replace(chosen, problem=problem, padded=padded, turned=turned, why=why)
 
 
-def this_gpu() -> ladder.Target:
-    return ladder.Target(arch_here(), (gpu() or ladder.SIMULATED).sm_count)
-
-
 # ---- from records --------------------------------------------------------------------------------
 
 
@@ -289,7 +285,8 @@ class Row:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
         Where matrices have no tensor maps, some rungs launch another kernel."""
         there, here = (
-            _entries(self.rung, self.values, each, this_gpu()) for each in (problem, self.problem)
+            _entries(self.rung, self.values, each, target_here())
+            for each in (problem, self.problem)
         )
         return bool(there) and there == here
 
@@ -410,7 +407,7 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
 def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen] | None:
     """Seconds by products.model of what takes least, and that: of a batch, its products one after
     the other. None where no kernel of the model runs."""
-    target, alone = this_gpu(), replace(problem, batch=1)
+    target, alone = target_here(), replace(problem, batch=1)
     ways, modelled = [], []
     for curve in model.curves(dtype, target.arch):
         for settings in curve.variants(dtype, problem):
@@ -465,7 +462,7 @@ def _fastest(problem: Problem, dtype: str) -> tuple[float, Chosen]:
 def _together(problem: Problem) -> tuple[float, Chosen] | None:
     """Of a batch in float32, by products.estimate. Its times are no predictions as the model's are:
     they count for somewhat more."""
-    target, rung = this_gpu(), ladder.find(TOGETHER)
+    target, rung = target_here(), ladder.find(TOGETHER)
     estimates = [
         (seconds(rung, settings, problem, target), number, settings)
         for number, settings in enumerate(ladder.tuned_settings(rung))

@@ -80,7 +80,7 @@ class ByKernel:
         return made.view(element.storage)
 
     def multiply(self, a: Array, b: Array, c: Array, add: bool) -> None:
-        self.kernel.launch_into(a, b, c, 1.0, float(add))
+        self.kernel.launch(self.kernel.given(a, b, c), 1.0, float(add))
 
     def prepared(self, a: Array, b: Array, c: Array, add: bool) -> Callable[[], None]:
         """Multiplies these on the current stream at each call, with arguments made once."""
