@@ -47,7 +47,7 @@ def test_the_words_that_nvdisasm_prints_are_decoded(upper, control):
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_every_listing_has_them_and_reuse_stands_in_the_text_too(rung):
     """nvdisasm writes .reuse beside an operand: by another way than our reading of the bits."""
-    code = parse(prebuilt.read(loops.path_of(rung.name))[0]["listing"])
+    code = parse(prebuilt.read(loops.path_of(rung.name))["listing"])
     assert code and all(instruction.control is not None for instruction in code)
     for instruction in code:
         if instruction.operation == "FFMA" and not instruction.control.yields:

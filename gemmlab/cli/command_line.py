@@ -11,7 +11,6 @@ from gemmlab.cli.common import FAILED, OK, STOPPED, UNAVAILABLE, USAGE, Commands
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.folders import NoCheckout
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.flat import NotFlat
 from gemmlab.kernel.verify import VerificationError
@@ -24,7 +23,7 @@ from ptxsim import CompileError, NoCompiler
 COMMANDS = (doctor, ladder, measure, code, *modules("command"))
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
-        (LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice), USAGE
+        (LadderError, IllegalSetting, timing.TimingError, UnknownDevice), USAGE
     ),
     **dict.fromkeys((NoGpu, NoRecord), UNAVAILABLE),
     **dict.fromkeys((

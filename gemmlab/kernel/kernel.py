@@ -84,15 +84,6 @@ def from_source(source: str | Path, like: str, arch: str | None = None, **settin
     return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
 
 
-def assembled(source: str, like: str, **settings: int) -> Kernel:
-    """As from_source, for a kernel whose registers are needed: `compiled` is there."""
-    rung = ladder.find(like)
-    chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
-    ladder.require_arch(rung, chosen, arch)
-    compiled = compiler.compile_kernel(source, EDITED, arch=arch, macros=chosen)
-    return Kernel(rung, chosen, arch, source, compiled)
-
-
 class Kernel:
     """C = alpha * A @ B + beta * C for row-major matrices of any size, of its precision.
 

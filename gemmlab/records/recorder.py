@@ -15,7 +15,6 @@ from gemmlab import ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import require_gpu
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.folders import require_checkout
 from gemmlab.kernel.kernel import by_default
 from gemmlab.ladder import OTHERS, RUNGS, IllegalSetting, LadderError
 from gemmlab.lessons import modules
@@ -44,14 +43,13 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     more than what is in hand; what the file holds of others stays. If none is named, what is
     recorded of this GPU and fits the code is left as it is, and what cannot run on this GPU is left
     out with the reason: so the same command goes on after an interruption. say gets a line about
-    each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
+    each step. Returns the last file. Before anything is measured, raises LadderError,
     NoGpu, OSError and BadRecord; then what the measurements raise.
     """
     every, named = evidence(tuple(shapes)), tuple(names)
     by_name = {piece.name: piece for piece in every}
     chosen = [piece for name in named for piece in _named(name, by_name)]
     chosen = chosen if named else [piece for piece in every if piece.by_default]
-    require_checkout("Recording")
     folders = {piece.name: registry.RESULTS / piece.slug for piece in chosen}
     for folder in {*folders.values()}:
         folder.mkdir(parents=True, exist_ok=True)

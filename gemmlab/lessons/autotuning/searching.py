@@ -15,7 +15,7 @@ from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import Gpu, gpu, require_gpu
-from gemmlab.folders import RESULTS, require_checkout
+from gemmlab.folders import RESULTS
 from gemmlab.kernel.fingerprint import of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
@@ -46,7 +46,7 @@ class Wanted:
 def run(wanted: Wanted, say: Say) -> list[str]:
     """Search, on the GPU here or in the record; the lines that tell what was found.
 
-    Raises LadderError, IllegalSetting, NoTuner, NoCheckout, NoRecord, BadRecord and GpuFault.
+    Raises LadderError, IllegalSetting, NoTuner, NoRecord, BadRecord and GpuFault.
     """
     return _on_gpu(wanted, say) if gpu() is not None else _replayed(wanted)
 
@@ -63,7 +63,6 @@ def _replayed(wanted: Wanted) -> list[str]:
 
 
 def _on_gpu(wanted: Wanted, say: Say) -> list[str]:
-    require_checkout("A search")
     here = require_gpu("A search")
     space = space_of(wanted.rung, wanted.shape)
     runs_here = [
