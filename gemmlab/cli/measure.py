@@ -16,16 +16,15 @@ from gemmlab.cli import common
 from gemmlab.cli.common import AUTO, FAILED, OK, UNAVAILABLE, USAGE, Commands, say
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import RUNGS, IllegalSetting
+from gemmlab.ladder import RUNGS, IllegalSetting, Problem
 from gemmlab.loading import load, tile_parameters
 from gemmlab.measure import timing
 from gemmlab.products.choosing import TYPES, choose
 from gemmlab.records import best_by_shape, registry, runs
-from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.records.registry import NoRecord, Row, StaleRecord
 from gemmlab.records.runs import device
 
 Shape = tuple[int, int, int]
-Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that show the time
 
 
 def add(commands: Commands) -> None:
@@ -78,16 +77,14 @@ def _bench(options: argparse.Namespace) -> int:
     shape, given = (options.m, options.n, options.k), dict(options.set)
     if gpu() is None:
         registry.replayed()  # a choice of records that are not there is refused
-    about = [str(device())]
     if options.kernel == AUTO:
         if given:
             raise IllegalSetting(
                 f"auto chooses the settings itself: to set {ladder.listed(given)}, name a rung"
             )
         chosen = choose(shape, options.dtype or ladder.SINGLE.name)
-        about.append(f"auto: {chosen}")
         settings: dict[str, Any] = chosen.settings
-        choices = [(load(chosen.rung, **settings), "as chosen")]
+        choices = [(load(chosen.rung, **settings), f"auto: {chosen}")]
     elif options.dtype:
         raise IllegalSetting(
             f"--dtype is only for auto; parameters set the type of {options.kernel}, such as --set "
@@ -95,105 +92,67 @@ def _bench(options: argparse.Namespace) -> int:
         )
     else:
         choices = _choices(options.kernel, shape, given)
-    print(*about, sep="\n")
+    print(device())
     _print_bench(choices, shape)
     return OK
 
 
 def _choices(name: str, shape: Shape, given: dict[str, Any]) -> list[tuple[Kernel, str]]:
     """The kernel as given, or as the sweep says for the shape and then as it is; each with why."""
-    if tile_parameters(ladder.find(name), given):
-        return [(load(name, **given), "as given")]
-    default, choices = load(name, **given), []
+    default = load(name, **given)
+    if tile_parameters(default.rung, given):
+        return [(default, "as given")]
     try:
         kernel = load(name, shape=shape, **given)
-    except StaleRecord as error:
-        reason = str(error)
-    except NoRecord:
-        reason = "No sweep of its settings is recorded"
-    else:
-        choices = [(kernel, kernel.note)]
-        reason = f"No time is recorded of {ladder.written(kernel.settings)}, {kernel.note}"
-    return [*choices, (default, default.note or f"the default. {reason}")]
+    except (NoRecord, StaleRecord) as error:
+        return [(default, default.note or f"the default. {error}")]
+    reason = f"No time is recorded of {ladder.written(kernel.settings)}, {kernel.note}"
+    return [(kernel, kernel.note), (default, default.note or f"the default. {reason}")]
 
 
 def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
     """That one passes and how long it takes: without a GPU the first of which that is recorded.
     Raises StaleRecord."""
     (kernel, why), *_ = choices
-    source, lines = "measured here", list[str]()
-    missing: NoRecord | None = None
+    source, row, missing = "measured here", Row(), ""
     for choice in choices if gpu() is None else ():
         try:
-            source, lines = _recorded(choice[0], shape)
+            source, row = _recorded(choice[0], shape)
             kernel, why = choice
             break
         except NoRecord as error:
-            missing = missing or error
+            missing = missing or str(error)
     report = timing.require_verified(kernel)
     print(f"{kernel.name} {ladder.written(kernel.settings)}: pass ({len(report.cases)} cases)")
     print(f"  its settings: {why}")
-    if missing and not lines:
+    if missing and not row:
         print(f"  no time to show: {missing}")
         return
-    lines = lines or _lines(timing.compare(kernel, *shape))
-    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
+    row = row or runs.cells_of(timing.compare(kernel, *shape), Problem(*shape))
+    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source))
+    for name, tflops in ((kernel.name, row["tflops"]), ("cuBLAS", row["cublas_tflops"])):
+        time_ms = Problem(*shape).flop / (1e9 * tflops)
+        print(f"  {name:<18} median {time_ms:.4g} ms  {1e3 * tflops:9.1f} GFLOP/s")
+    share = "{pct_cublas:.2f} % ({pct_cublas_q1:.2f} to {pct_cublas_q3:.2f})"
+    print("  share of cuBLAS ", share.format_map(row))
+    print("  against itself   {noise_q1:.2f} to {noise_q3:.2f} % (the noise)".format_map(row))
+    units = {"sm_clock_mhz": "MHz", "power_w": "W", "temperature_c": "°C"}
+    state = [f"{row[name]:.0f} {unit}" for name, unit in units.items() if (row[name] or 0) > 0]
+    print(f"  the GPU meanwhile: {', '.join(state) or 'not reported'}")
 
 
-def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
-    """Where a time of the kernel is recorded, and the lines that show it. Raises NoRecord,
-    StaleRecord."""
-    missing = []
-    for look in (_from_runs, _from_tuned):
+def _recorded(kernel: Kernel, shape: Shape) -> tuple[str, Row]:
+    """Where a time of the kernel is recorded, and what is. Raises NoRecord, StaleRecord."""
+    try:
+        run = runs.replay_at(kernel, *shape)
+        return f"recorded on {run.gpu}, {run.recorded[:10]}", runs.cells_of(run, run.problem)
+    except NoRecord as error:
         try:
-            return look(kernel, shape)
-        except NoRecord as error:
-            missing.append(error)
-    if kernel.settings == ladder.settings_for(kernel.rung, {}):
-        raise missing[0]  # it names the shapes that are recorded
-    sizes = "×".join(map(str, shape))
-    raise NoRecord(f"none is recorded at {sizes} with these settings; measuring it needs a GPU.")
-
-
-def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:
-    run = runs.replay_at(kernel, *shape)
-    return f"recorded on {run.gpu}, {run.recorded[:10]}", _lines(run)
-
-
-def _from_tuned(kernel: Kernel, shape: Shape) -> Recorded:
-    row = best_by_shape.of(kernel, shape)
-    source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
-    share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
-    return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
-
-
-def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
-    return [
-        f"  {kernel.name:<16} {ours:9.1f} GFLOP/s",
-        f"  {'cuBLAS':<16} {cublas:9.1f} GFLOP/s",
-        f"  share of cuBLAS  {share}",
-    ]
-
-
-def _lines(run: timing.Measurement) -> list[str]:
-    cublas = run.problem.flop / (run.cublas_ms.median * 1e6)
-    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
-    state = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
-    return [
-        f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
-        f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
-        f"  share of cuBLAS  {_percent(run.ratio)}",
-        f"  against itself   {_percent(run.noise)} (the noise)",
-        f"  the GPU meanwhile: {', '.join(state) or 'not reported'}",
-    ]
-
-
-def _times(spread: timing.Spread) -> str:
-    return f"median {spread.median:.4g} ms ({spread.q1:.4g} to {spread.q3:.4g})"
-
-
-def _percent(spread: timing.Spread) -> str:
-    return f"{100 * spread.median:.2f} % ({100 * spread.q1:.2f} to {100 * spread.q3:.2f})"
+            row = best_by_shape.of(kernel, shape).to_dict()
+        except NoRecord:
+            raise error from None  # it names what is recorded
+    where = f"{row['gpu']}, {row['recorded'][:10]}"
+    return f"recorded with the settings for each shape on {where}", row
 
 
 # ---- sweep ---------------------------------------------------------------------------------------
