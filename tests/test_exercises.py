@@ -13,7 +13,7 @@ import gemmlab as gl
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.kernel.verify import check as check_product
 from gemmlab.kernel.verify import shapes
-from gemmlab.ladder import OTHERS, RUNGS, LadderError
+from gemmlab.ladder import OTHERS, RUNGS
 from gemmlab.loading import load
 from gemmlab.notebook.exercises import (
     WAITING,
@@ -291,11 +291,6 @@ def test_only_the_line_of_the_mistake_is_right(name, capsys):
         )
         assert (PLANTED[name].what in printed) == (line == expected)
         assert (PLANTED[name].seen[1:] in printed) == (line == expected)
-
-
-def test_a_rung_without_a_planted_mistake_says_which_have_one():
-    with pytest.raises(LadderError, match="there is one in 02_coalescing, 03_shared_memory, 05"):
-        planted("01_naive")
 
 
 @pytest.mark.parametrize(

@@ -41,11 +41,9 @@ def test_a_shape_and_parameters_together_are_refused():
         gl.load(NAME, shape=(64, 64, 64), BM=64)
 
 
-@pytest.mark.parametrize(
-    "shape", [(1, 2), (0, 5, 5), (2.5, 1, 1), (True, 1, 1), (1, 1, 1, 1), 4096, ("8", 8, 8)]
-)
+@pytest.mark.parametrize("shape", [(1, 2), (-1, 5, 5), (2.5, 1, 1), (True, 1, 1), ("8", 8, 8)])
 def test_an_invalid_shape_is_refused(shape):
-    with pytest.raises(IllegalSetting, match="three whole numbers from 1 on, not"):
+    with pytest.raises(IllegalSetting, match="must be"):
         gl.load(NAME, shape=shape)
 
 

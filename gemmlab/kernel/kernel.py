@@ -156,11 +156,9 @@ class Kernel:
         return self.rung.launches(problem, self.settings, self.target)
 
     def scheduled_for(self, sm_count: int) -> Kernel:
-        """The same kernel, launched as for a GPU of so many SMs. Raises ArgumentError."""
-        if not ladder.is_whole(sm_count) or sm_count < 1:
-            raise ArgumentError(f"sm_count is {sm_count!r}: it is a whole number from 1 on")
+        """The same kernel, launched as for a GPU of so many SMs."""
         other = copy(self)
-        other.target = replace(self.target, sm_count=int(sm_count))
+        other.target = replace(self.target, sm_count=sm_count)
         return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
@@ -350,18 +348,13 @@ class Kernel:
 
         `batch`: the number of products; the rung's own if it is not given. `blocks`: run only these
         blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part of a
-        large product. Raises ArgumentError for sizes that are not valid and for a batch that the
-        rung does not take, KernelMistake, and TakesTooLong.
+        large product. Raises IllegalSetting for sizes that are not valid, ArgumentError for a batch
+        that the rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
-        given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
-        for name, size in given.items():
-            least = int(name in ("m", "n", "batch"))
-            if not ladder.is_whole(size) or size < least:
-                raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
-        problem = self.problem(int(m), int(n), int(k), int(batch))
+        problem = self.problem(m, n, k, batch)
         if not blocks:
             self.require_time(problem)
         operands = self.operands(problem, seed, written=False)

@@ -147,10 +147,7 @@ def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
         raise NoRecord(f"{kernel!r} is not in the sweep.")
     row = table.iloc[0]
     if not row["code"].startswith(shortened(kernel.code_hash())):
-        raise registry.StaleRecord(
-            f"{kernel.name}: the sweep is of another version of this kernel; "
-            f"{registry.again(f'tuning/{kernel.name}')} on a GPU."
-        )
+        raise registry.stale(f"tuning/{kernel.name}")
     return row
 
 
@@ -169,11 +166,7 @@ def for_shape(
     sweep tried.
     """
     others = others or {}
-    sizes = shape if isinstance(shape, tuple | list) else ()
-    whole = all(ladder.is_whole(size) and size >= 1 for size in sizes)
-    if not whole or len(sizes) not in ((3,) if rung.batch == 1 else (3, 4)):
-        what = "(M, N, K), three" if rung.batch == 1 else "(M, N, K) or (M, N, K, batch),"
-        raise IllegalSetting(f"shape is {what} whole numbers from 1 on, not {shape!r}")
+    Problem.of(shape)
     nearest = min(_alike(rung, shape, others), key=lambda other: distance(shape, other))
     table = at(_computing(rung, kept(rung.name), others), nearest)
     every = [
