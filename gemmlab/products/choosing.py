@@ -98,12 +98,7 @@ def choose(
     Raises IllegalSetting for any other problem or type, for an option that the type does not have,
     and for a type that no rung multiplies on this GPU; BadRecord.
     """
-    if isinstance(problem, tuple | list) and len(problem) in (3, 4):
-        problem = Problem.of(problem)
-    if not isinstance(problem, Problem):
-        raise IllegalSetting(
-            f"problem is {problem!r}; pass a gl.Problem, (M, N, K) or (M, N, K, batch)"
-        )
+    problem = problem if isinstance(problem, Problem) else Problem.of(problem)
     if by is not None:
         if why := refused_by(by, dtype, fused, problem.batch != 1):
             raise IllegalSetting(why)
