@@ -41,13 +41,6 @@ With a GPU, kernels are timed here. Without one, they are verified in the simula
 were recorded on another GPU are shown, with its name."""
 
 EPILOG = """\
-examples:
-  python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
-  python -m gemmlab bench auto 64 4096 4096        the rung that gl.matmul takes for a shape
-  python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
-  python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search its settings
-  python -m gemmlab show 17_warp_specialized BM=64 a kernel in one piece, with its headers
-
 exit codes:
   0  success; for bench without a GPU: the kernel passed, whether or not a time of it is recorded
   1  a check failed: a wrong result, a stale record, a missing package, a damaged file, a folder
