@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from gemmlab._version import __version__
-from gemmlab.cli import code, doctor, ladder, measure
+from gemmlab.cli import code, doctor, measure
 from gemmlab.cli.common import FAILED, OK, STOPPED, UNAVAILABLE, USAGE, Commands
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
@@ -20,7 +20,7 @@ from gemmlab.measure import profiler, timing
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from ptxsim import CompileError, NoCompiler
 
-COMMANDS = (doctor, ladder, measure, code, *modules("command"))
+COMMANDS = (doctor, measure, code, *modules("command"))
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
         (LadderError, IllegalSetting, timing.TimingError, UnknownDevice), USAGE

@@ -1,4 +1,4 @@
-"""bench, sweep and record: one kernel at one shape, many as CSV, and what is measured and kept.
+"""bench, sweep, ladder, record: one kernel at one shape, many as CSV or side by side, what is kept.
 
 Without a GPU recorded times are shown. bench also verifies shapes of which no time is recorded, and
 says that there is none.
@@ -50,6 +50,14 @@ def add(commands: Commands) -> None:
         f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
     )  # fmt: skip
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs (default: all)")
+
+    parser = commands.add(
+        "ladder", _ladder, "verify every rung, and time it or replay its time at 4096×4096×4096",
+        "Prints one table, each row as soon as it is known.",
+    )  # fmt: skip
+    parser.add_argument(
+        "rungs", nargs="*", type=common.rung_name, metavar="KERNEL", help="rungs (default: all)"
+    )
 
     parser = commands.add(
         "record", _record, "measure on this GPU and write results/<gpu>/",
@@ -189,6 +197,36 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
             yield item
         else:
             say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
+
+
+# ---- ladder --------------------------------------------------------------------------------------
+
+ROW = "{:<26}  {:>6}  {:>9}  {:>11}  {:<21}  {}"
+HEADS = ("rung", "verify", "GFLOP/s", "% of cuBLAS", "GPU", "recorded")
+
+
+def _ladder(options: argparse.Namespace) -> int:
+    rungs = [ladder.find(name) for name in options.rungs] or RUNGS
+    print(device())
+    print(ROW.format(*HEADS), flush=True)
+    code = OK
+    for rung in tqdm(rungs, desc="ladder", unit="rung", leave=False, disable=None):
+        cells: list[object] = [rung.name, *["-"] * 5]
+        try:
+            kernel = load(rung.name)
+            if kernel.verify().passed:
+                cells[1] = "pass"
+                run = (runs.replay_at if gpu() is None else timing.compare)(kernel, *runs.LARGE)
+                share = f"{100 * run.ratio.median:.1f}"
+                cells[2:] = round(run.gflops), share, run.gpu, run.recorded[:10]
+            else:
+                cells[1], code = "FAIL", FAILED
+        except (IllegalSetting, NoRecord, StaleRecord, timing.TimingError) as error:
+            say(f"gemmlab: {error}")
+            code = FAILED if isinstance(error, StaleRecord) else code
+        tqdm.write(ROW.format(*cells))  # a line on standard output that leaves the bar whole
+        sys.stdout.flush()
+    return code
 
 
 # ---- record --------------------------------------------------------------------------------------
