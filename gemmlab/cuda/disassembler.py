@@ -179,8 +179,8 @@ def nvdisasm() -> str:
     )
 
 
-def section(listing: str, entry: str | None = None) -> str:
-    """The lines of kernel `entry` in a listing: labels and instructions; the only kernel's if None.
+def section(listing: str, entry: str) -> str:
+    """The lines of kernel `entry` in a listing: labels and instructions.
 
     Of an instruction's 128 bits, the control bits alone stay, which its text does not say. Raises
     NoListing, naming the kernels that there are.
@@ -197,10 +197,6 @@ def section(listing: str, entry: str | None = None) -> str:
         elif _LABEL.match(line):
             lines.append(line.strip())
     there = ", ".join(kernels) or "none"
-    if entry is None:
-        if len(kernels) != 1:
-            raise NoListing(f"name one kernel of this listing; there are: {there}")
-        (entry,) = kernels
     if entry not in kernels:
         raise NoListing(f"there is no kernel {entry!r} in this listing; there are: {there}")
     return "\n".join(kernels[entry])

@@ -26,8 +26,8 @@ from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.compile import nvrtc
 
 
-def analyse(cubin: bytes, entry: str | None = None, adds_per_tile: int | None = None) -> Loop:
-    """The inner loop of kernel `entry` in a cubin, of the only kernel if None.
+def analyse(cubin: bytes, entry: str, adds_per_tile: int | None = None) -> Loop:
+    """The inner loop of kernel `entry` in a cubin.
 
     For adds_per_tile see inner_loop.inner_loop. Raises NoDisassembler, and NoListing where there
     is no such kernel or no such loop.
