@@ -71,11 +71,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-def load_ipython_extension(ipython: Any) -> None:
-    """`%load_ext gemmlab`: the cell magic %%kernel."""
-    import_module("gemmlab.notebook.kernel_magic").register(ipython)
-
-
 def __dir__() -> list[str]:
     """What completion offers: also what is loaded only when it is used."""
     return sorted({*globals(), *__all__})

@@ -36,17 +36,3 @@ def _place(name: str, folders: tuple[Path, ...]) -> Path:
 def kernel_files() -> list[Path]:
     """All rungs, probes and headers, folder by folder."""
     return [path for folder in INCLUDE_FOLDERS for path in sorted(folder.glob("*.cu*"))]
-
-
-class NoCheckout(Exception):
-    """This needs the repository, which is not here. The message says what to do."""
-
-
-def require_checkout(subject: str, needs: str = "writes into the repository") -> None:
-    """Raise NoCheckout where the package was installed without its repository."""
-    if not IS_CHECKOUT:
-        raise NoCheckout(
-            f"{subject} {needs}, and gemmlab was installed without it, in "
-            f"{PACKAGE}: clone the repository and install that with pip "
-            'install -e ./ptxsim -e ".[simulator]".'
-        )

@@ -17,8 +17,8 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
     that it can. With `shape`, (M, N, K), instead of tile parameters it has those that were the
     fastest in the recorded sweep at the nearest shape, among those that run on `arch`.
 
-    The kernel's `note` says why settings are neither given nor the default. If faster settings were
-    passed over because `arch` cannot run them, a line on standard error says so, once.
+    The kernel's `note` says why settings are neither given nor the default. If `arch` cannot run
+    the defaults, a line on standard error says so, once.
 
     Raises LadderError for an unknown name; IllegalSetting, before anything is compiled, for illegal
     settings, for a shape together with tile parameters and for an `arch` that cannot be compiled
@@ -28,26 +28,22 @@ def load(name: str, arch: str | None = None, shape: Shape | None = None, **setti
     on = arch_for(rung) if arch is None else arch
     ladder.require_compiled(on)
     given = tile_parameters(rung, settings)
-    note, passed_over = "", False
+    note = ""
     if shape is not None:
         if given:
             raise IllegalSetting(
                 f"{name}: give a shape or parameters, not both; here are shape={shape} and "
                 f"{ladder.listed(given)}"
             )
-        chosen = tuning.for_shape(rung, shape, on, settings)
-        note, passed_over = chosen.note, chosen.passed_over
-        settings = chosen.settings
+        settings, note = tuning.for_shape(rung, shape, on, settings)
     elif not given:
         default = ladder.settings_for(rung, settings)
         settings = ladder.nearest_on(rung, default, on)
         if lacks := rung.lacks(default, on):
-            passed_over = True
             note = f"the nearest to the default that runs on {on}; the default needs {lacks}"
+            _tell(f"{name} with {ladder.listed(settings)}: {note}.")
     kernel = Kernel(rung, ladder.settings_for(rung, settings), on, rung.path)
     kernel.note = note
-    if passed_over:
-        _tell(f"{name} with {ladder.listed(kernel.settings)}: {note}.")
     return kernel
 
 

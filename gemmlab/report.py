@@ -1,12 +1,14 @@
-"""A small result on one sheet: sentences, tables and code, as plain text and as HTML.
+"""A small result on one sheet, or a listing of code, as plain text and as HTML.
 
 Both say the same. The HTML has its styles in place, on a light ground that also reads on a dark
 page; nothing in it depends on the machine or the time.
 """
 
+from __future__ import annotations
+
 import html
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 SPACES = r'<span style="color: #BBB">(\s+)</span>'  # of a colour that nobody sees
@@ -25,55 +27,39 @@ def aligned(lines: Sequence[Sequence[str]], left: Collection[int]) -> str:
     )
 
 
-class Sheet:
-    """Parts one below the other. `str(sheet)` is the text, `sheet.html()` the same for a page."""
+def sheet(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[int],
+    sentences: Iterable[str],
+) -> Shown:  # fmt: skip
+    """A title, a table and sentences below one another. In the table the first column stands left,
+    as do `words`, other columns of words; numbers stand right."""
+    left, sentences = {0, *words}, list(sentences)
+    ground = f"background: {GROUND}; color: {INK}"
 
-    def __init__(self) -> None:
-        self._text: list[str] = []
-        self._html: list[str] = []
-
-    def say(self, words: str, *, strong: bool = False) -> None:
-        """A sentence, bold where `strong`."""
-        self._text.append(words)
-        weight = "600" if strong else "400"
+    def paragraph(text: str, weight: int) -> str:
         style = f"margin: 0.35em 0; font-weight: {weight}; white-space: pre-wrap"
-        self._html.append(f'<p style="{style}">{html.escape(words)}</p>')
+        return f'<p style="{style}">{html.escape(text)}</p>'
 
-    def code(self, text: str) -> None:
-        """Lines that keep their spaces, such as those around a compile error."""
-        style = "margin: 0.35em 0; padding: 0; background: inherit; color: inherit"
-        self._text.append(text)
-        self._html.append(f'<pre style="{style}; line-height: 1.35">{html.escape(text)}</pre>')
-
-    def table(
-        self, heads: Sequence[str], rows: Sequence[Sequence[str]], words: tuple[int, ...] = ()
-    ) -> None:
-        """The first column stands left, and `words`, other columns of words; numbers right."""
-        left = (0, *words)
-
-        def cells(tag: str, line: Sequence[str], scope: str, rule: str) -> str:
-            return "".join(
-                f'<{tag}{scope} style="text-align: {"left" if at in left else "right"}; '
-                f'padding: 0.1em 0.7em; border: 0{rule}">{html.escape(words)}</{tag}>'
-                for at, words in enumerate(line)
-            )
-
-        self._text.append(aligned([heads, *rows], left))
-        ground = f"background: {GROUND}; color: {INK}"
-        head = cells("th", heads, ' scope="col"', f"; border-bottom: 1px solid {RULE}")
-        body = "".join(f'<tr style="{ground}">{cells("td", row, "", "")}</tr>' for row in rows)
-        self._html.append(
-            '<table style="border-collapse: collapse; border: 0; margin: 0.35em 0; '
-            f'font-size: 13px; line-height: 1.35; {ground}"><thead><tr style="{ground}">{head}'
-            f"</tr></thead><tbody>{body}</tbody></table>"
+    def cells(tag: str, line: Sequence[str], scope: str, rule: str) -> str:
+        return "".join(
+            f'<{tag}{scope} style="text-align: {"left" if at in left else "right"}; '
+            f'padding: 0.1em 0.7em; border: 0{rule}">{html.escape(text)}</{tag}>'
+            for at, text in enumerate(line)
         )
 
-    def __str__(self) -> str:
-        return "\n".join(self._text)
-
-    def html(self) -> str:
-        style = f"background: {GROUND}; color: {INK}; padding: 0.5em 0.8em; overflow-x: auto"
-        return f'<div style="{style}">{"".join(self._html)}</div>'
+    head = cells("th", heads, ' scope="col"', f"; border-bottom: 1px solid {RULE}")
+    body = "".join(f'<tr style="{ground}">{cells("td", row, "", "")}</tr>' for row in rows)
+    table = (
+        '<table style="border-collapse: collapse; border: 0; margin: 0.35em 0; '
+        f'font-size: 13px; line-height: 1.35; {ground}"><thead><tr style="{ground}">{head}'
+        f"</tr></thead><tbody>{body}</tbody></table>"
+    )
+    below = "".join(paragraph(sentence, 400) for sentence in sentences)
+    return Shown(
+        "\n".join([title, aligned([heads, *rows], left), *sentences]),
+        f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto">'
+        f"{paragraph(title, 600)}{table}{below}</div>",
+    )
 
 
 def number(value: object) -> str:

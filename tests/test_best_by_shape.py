@@ -67,7 +67,7 @@ def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(m
     monkeypatch.setattr(best_by_shape, "compare", compare)
 
     def fixed(rung, shape, arch, others):
-        return tuning.Choice(BATCHED.defaults | others, "", False)
+        return BATCHED.defaults | others, ""
 
     monkeypatch.setattr(tuning, "for_shape", fixed)
     rows = list(best_by_shape._measure(BATCHED, lambda line: None))
@@ -100,5 +100,5 @@ def test_ratios_rates_and_quartiles_agree(table):
 def test_the_settings_are_those_that_a_shape_gets(table):
     rung = ladder.find(NAME)
     for row in table.itertuples():
-        chosen = tuning.for_shape(rung, (row.m, row.n, row.k), "sm_90").settings
+        chosen, _ = tuning.for_shape(rung, (row.m, row.n, row.k), "sm_90")
         assert row.settings == ladder.written(chosen)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.analysis.judgement import judge
 from gemmlab.cuda.options import options_for
 from gemmlab.kernel import in_simulator, verify
 from gemmlab.kernel.checks import HARMLESS
@@ -167,7 +166,6 @@ def test_every_way_to_try_an_edit_reports_the_mistake(name, fake_gpu, capsys):
     check_kernel(text, rung, mistakes=True, **settings)
     printed = re.sub(r"M is \d+\n", "", capsys.readouterr().out)
     sentences = {
-        "judge": repr(judge(text, rung, **settings)),
         "verify": sentence_of(lambda: kernel().verify(seed=1)),
         "verify on a GPU": sentence_of(lambda: fake_gpu.take(kernel()).verify(seed=1)),
     }

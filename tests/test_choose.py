@@ -220,8 +220,7 @@ def test_epilogues_have_their_rungs():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((5,), r"pass a gl.Problem, \(M, N, K\)"),
-        (((5, 7),), r"pass a gl.Problem, \(M, N, K\)"),
+        (((5, 7),), r"it must be \(M, N, K\)"),
         (((5, 7, -1),), "k is -1; it must be a whole number"),
         (((5, 7, 3), "float64"), "dtype is 'float64'; it must be one of float32, float16, bfl"),
     ],

@@ -6,17 +6,14 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import pandas
 import pytest
 import sample_record
 
 import gemmlab as gl
 from gemmlab import cli, ladder
-from gemmlab.analysis import known_differences
 from gemmlab.cli import doctor, measure
-from gemmlab.cli import ladder as ladder_table
 from gemmlab.kernel import verify
-from gemmlab.ladder import RUNGS, Problem
+from gemmlab.ladder import RUNGS
 from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.measure import timing
@@ -25,23 +22,17 @@ from gemmlab.records import best_by_shape, recorder, registry, runs, tuning
 
 device = importlib.import_module("gemmlab.cuda.device")
 
-LOAD = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
-SECTORS = "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"
-
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """No GPU, and a record of one rung, 01_naive; kernels that nobody has to compile."""
-    fake = SimpleNamespace(
-        passes=True, counters={LOAD: 10, SECTORS: 45}, text=sample_record.SOURCE, results=tmp_path,
-        note="", arch="sm_90a",
-    )  # fmt: skip
+    fake = SimpleNamespace(passes=True, text=sample_record.SOURCE, results=tmp_path)
 
     def load(name, arch=None, shape=None, **settings):
         if shape is not None:
             raise registry.NoRecord("01_naive: no sweep is recorded.")
         kernel = sample_record.kernel(fake.text, **settings)
-        kernel.note, kernel.arch, kernel.dtype = fake.note, fake.arch, "float32"
+        kernel.note, kernel.arch, kernel.dtype = "", "sm_90a", "float32"
         cases = [SimpleNamespace()] * 3
 
         def require():
@@ -49,7 +40,6 @@ def machine(tmp_path, monkeypatch):
                 raise verify.VerificationError("01_naive: C[3, 4] is NaN")
 
         kernel.verify = lambda: SimpleNamespace(passed=fake.passes, cases=cases, require=require)
-        kernel.trace = lambda *shape: SimpleNamespace(counters=fake.counters, kernel_name=name)
         return Hashable(vars(kernel))
 
     loaded_by(monkeypatch, load)
@@ -59,13 +49,11 @@ def machine(tmp_path, monkeypatch):
 
 
 def loaded_by(monkeypatch, load):
-    for command in (measure, ladder_table):
-        monkeypatch.setattr(command, "load", load)
+    monkeypatch.setattr(measure, "load", load)
 
 
 def only(monkeypatch, rungs):
-    for command in (measure, ladder_table):
-        monkeypatch.setattr(command, "RUNGS", rungs)
+    monkeypatch.setattr(measure, "RUNGS", rungs)
 
 
 class Hashable:
@@ -90,7 +78,7 @@ def test_help_teaches(capsys, command):
     code, out, _ = run(capsys, *command, "--help")
     assert code == 0 and "usage: python -m gemmlab" in out
     if not command:
-        assert "exit codes:" in out and "examples:" in out
+        assert "exit codes:" in out
 
 
 @pytest.mark.parametrize(
@@ -103,10 +91,8 @@ def test_help_teaches(capsys, command):
         (("bench", "01_naive", "8", "8", "8", "--set", "BLOCK_X"), "'BLOCK_X' is not NAME=VALUE"),
         (("record", "--shapes", "64x64"), "'64x64' is not MxNxK"),
         (("record", "--shapes", "64x64x0"), "'0' is not a whole number"),
-        (("bench", "02", "64", "64", "64"), "no rung '02': did you mean 02_coalescing?"),
-        (("bench", "02"), "no rung '02': did you mean 02_coalescing?"),
+        (("bench", "02", "64", "64", "64"), "no rung '02': the ladder has 01_naive"),
         (("sass", "99_nothing"), "no rung '99_nothing'"),
-        (("ladder", "16"), "no rung '16': did you mean 16_tma_wgmma?"),
         (("sass", "01_naive", "--arch", "sm_50"), "choose one of sm_75"),
     ],
 )
@@ -138,12 +124,9 @@ def test_an_unknown_device_exits_with_2_for_every_command(capsys, monkeypatch, c
     assert code == 2 and out == "" and "GEMMLAB_DEVICE='tpu' is not known: set it" in err
 
 
-def test_an_unknown_name_to_record_is_answered_with_the_nearest_and_how_to_list_all(capsys):
-    code, _, err = run(capsys, "record", "best_by_shape/10_register")
-    assert code == 2 and "Did you mean best_by_shape/10_register_banks, " in err
+def test_an_unknown_name_to_record_is_answered_with_how_to_list_all(capsys):
     code, _, err = run(capsys, "record", "qqq")
-    assert code == 2 and "Did you" not in err and "`python -m gemmlab record --list`" in err
-    assert len(err) < 200
+    assert code == 2 and "`python -m gemmlab record --list`" in err
     code, out, _ = run(capsys, "record", "--list")
     assert code == 0 and out.splitlines() == [item.name for item in recorder.evidence()]
 
@@ -177,7 +160,7 @@ def test_too_few_gpus_exit_with_3_and_a_dead_rank_with_1(monkeypatch, capsys):
     ("asked", "message"),
     [
         (("100", "100", "100"), "recorded are, as MxNxK: 512x512x512, 4096x4096x4096."),
-        (("512", "512", "512", "--set", "BLOCK_X=16"), "at 512×512×512 with these settings"),
+        (("512", "512", "512", "--set", "BLOCK_X=16"), "not with BLOCK_X=16"),
     ],
 )
 def test_bench_without_a_record_verifies_and_says_that_no_time_is_known(
@@ -273,9 +256,6 @@ def test_a_damaged_record_exits_with_1_and_the_message_says_what_to_do(
     code, out, err = run(capsys, *command)
     assert code == 1 and f"git checkout -- {path}" in out + err and "Traceback" not in err
     assert len([line for line in err.splitlines() if str(path) in line]) <= 1, "told once"
-    assert "damaged record" in out or command != ("ladder",)
-    if command == ("ladder",):
-        assert "pass" in out, "what needs no record is done"
 
 
 def test_the_doctor_finds_a_choice_of_no_gpu_and_what_is_stale(machine, capsys, monkeypatch):
@@ -293,7 +273,7 @@ def test_output_to_a_full_disk_exits_with_1_and_one_line():
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "gemmlab: standard output cannot be written (No space left on device).\n"
+    assert done.stderr == "gemmlab: [Errno 28] No space left on device\n"
 
 
 # ---- sweep, ladder, doctor -----------------------------------------------------------------------
@@ -311,9 +291,7 @@ def test_sweep_prints_csv_and_nothing_else(machine, capsys):
     assert float(rows[0]["time_ms"]) == 0.5 and rows[0]["gpu"] == "NVIDIA Test"
 
 
-@pytest.fixture
-def one_does_not_run(machine, monkeypatch):
-    """Two rungs, of which the second needs another GPU."""
+def test_a_rung_that_does_not_run_here_is_told_with_the_reason(machine, capsys, monkeypatch):
     first = measure.load
 
     def load(name, *others, **settings):
@@ -323,73 +301,20 @@ def one_does_not_run(machine, monkeypatch):
 
     loaded_by(monkeypatch, load)
     only(monkeypatch, RUNGS[1::-1])
-    return machine
-
-
-def test_a_rung_that_does_not_run_here_has_a_row_with_the_reason(one_does_not_run, capsys):
-    one_does_not_run.note = "the nearest to the default that runs on sm_86"
-    code, out, _ = run(capsys, "ladder")
-    header, refused, other = out.splitlines()[1:]
-    assert code == 0 and header.split()[-1] == "note"
-    assert refused.split()[0] == "02_coalescing" and "pass" not in refused
-    assert refused.endswith(" 02_coalescing needs sm_90a, this is sm_86")
-    assert "pass" in other and other.endswith(one_does_not_run.note)
-
-
-@pytest.fixture
-def known(machine, monkeypatch):
-    """Of 01_naive the GPU is known to count five sectors more."""
-    difference = known_differences.Difference(
-        "01_naive", SECTORS, "Nobody knows why.", lambda trace: 5
-    )
-    monkeypatch.setattr(known_differences, "DIFFERENCES", (difference,))
-    return machine
-
-
-def test_the_ladder_verifies_counts_and_replays(machine, capsys):
-    code, out, _ = run(capsys, "ladder")
-    assert code == 0
-    row = out.splitlines()[-1].split()
-    assert row[:2] == ["01_naive", "pass"]
-    assert "4.50" in row and "as recorded" in out and "25.0" in row and "NVIDIA Test" in out
-
-
-def test_the_ladder_of_named_rungs_runs_kernels_that_copy_tiles(capsys, monkeypatch):
-    """Those load nothing by their lanes, so they have no sectors for a load."""
-    names = ["02_coalescing", "16_tma_wgmma", "17_warp_specialized", "18_persistent"]
-    monkeypatch.setattr(device, "_find_gpu", lambda: "there is none.")
-    monkeypatch.setattr(ladder_table, "COUNT_SHAPE", (128, 256, 64))  # small, to be sooner done
-    monkeypatch.setattr(verify, "shapes", lambda kernel: [(129, 70, 66)])
-    code, out, _ = run(capsys, "ladder", *names)
-    rows = [line.split() for line in out.splitlines()[2:]]
-    assert code == 0 and [row[:2] for row in rows] == [[name, "pass"] for name in names]
-    assert [row[2] == "-" for row in rows] == [False, True, True, True]
-    for row in rows:
-        recorded = runs.replay_at(gl.load(row[0]), *runs.LARGE)
-        assert str(round(recorded.gflops)) in row
-
-
-def test_an_error_in_a_rung_becomes_its_note_and_later_rows_are_shown(machine, capsys, monkeypatch):
-    only(monkeypatch, RUNGS[1::-1])
-    load = ladder_table.load
-
-    def fails(name, **settings):
-        kernel = load(name, **settings)
-        if name == "02_coalescing":
-            kernel.trace = lambda *shape: 1 / 0
-        return kernel
-
-    loaded_by(monkeypatch, fails)
-    code, out, _ = run(capsys, "ladder")
-    wrong, other = out.splitlines()[2:]
-    assert code == 1 and wrong.split()[:2] == ["02_coalescing", "pass"]
-    assert wrong.endswith("ZeroDivisionError: division by zero") and "NVIDIA Test" in other
-
-
-def test_the_ladder_fails_where_a_counter_differs_from_the_record(machine, capsys):
-    machine.counters = {LOAD: 10, SECTORS: 44}
     code, out, err = run(capsys, "ladder")
-    assert code == 1 and "1 differ" in out and f"{SECTORS} is 44 here" in err
+    assert code == 0 and "02_coalescing needs sm_90a, this is sm_86" in err
+    refused, other = (line.split() for line in out.splitlines()[-2:])
+    assert refused[:2] == ["02_coalescing", "-"] and other[:2] == ["01_naive", "pass"]
+
+
+def test_the_ladder_verifies_and_replays(machine, capsys):
+    code, out, _ = run(capsys, "ladder")
+    row = out.splitlines()[-1].split()
+    assert code == 0 and row[:2] == ["01_naive", "pass"]
+    assert "25.0" in row and "NVIDIA Test" in out
+    machine.passes = False
+    code, out, _ = run(capsys, "ladder", "01_naive")
+    assert code == 1 and out.splitlines()[-1].split()[:3] == ["01_naive", "FAIL", "-"]
 
 
 def test_the_doctor_finds_what_the_simulator_needs_and_says_what_a_gpu_would_add(
@@ -402,16 +327,11 @@ def test_the_doctor_finds_what_the_simulator_needs_and_says_what_a_gpu_would_add
     assert "NVRTC" in out and "records: nvidia-test" in out
 
 
-def test_the_doctor_fails_where_something_needed_is_missing(machine, capsys, monkeypatch):
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(
-        doctor.importlib.util,
-        "find_spec",
-        lambda name: None if name == "pandas" else find_spec(name),
-    )
+def test_the_doctor_fails_where_the_compiler_is_missing(machine, capsys, monkeypatch):
+    monkeypatch.setattr(recorder, "refused", lambda: [])
+    monkeypatch.setattr(doctor, "software_versions", dict)
     code, out, _ = run(capsys, "doctor")
-    assert code == 1 and "MISSING package pandas" in out and "make lab" in out
-    assert 'pip install -e ./ptxsim -e ".[simulator]"' in out
+    assert code == 1 and "MISSING NVRTC" in out and "make lab" in out
 
 
 # ---- what gl.choose takes ------------------------------------------------------------------------
@@ -424,19 +344,3 @@ def test_bench_of_auto_says_what_was_picked_and_its_recorded_share(capsys):
     assert f"{chosen.rung} {ladder.written(chosen.settings)}: pass" in out
     row = choosing.at(chosen.problem)
     assert f"share of cuBLAS  {100 * row.share:.2f} %" in out and row.recorded[:10] in out
-
-
-@pytest.mark.parametrize("dtype", [dtype for dtype in choosing.TYPES if choosing.taken(dtype)])
-def test_sweep_of_auto_has_a_row_for_every_recorded_shape(dtype, capsys):
-    code, out, _ = run(capsys, "sweep", "auto", "--dtype", dtype)
-    table = pandas.read_csv(io.StringIO(out))
-    assert code == 0 and set(table["kernel"]) == {"auto", "cublas"}
-    assert set(table["dtype"]) == {dtype}
-    sizes = ["m", "n", "k", *(["batch"] if "batch" in table else [])]
-    problems = set(choosing.taken(dtype))
-    ours = table[table["kernel"] == "auto"]
-    assert {Problem(*row) for row in ours[sizes].itertuples(index=False)} == problems
-    for row in ours.to_dict("records"):
-        best = choosing.at(Problem(*(row[size] for size in sizes)), dtype)
-        assert row["gflops"] == pytest.approx(1e3 * best.tflops, rel=1e-4)
-        assert row["pct_cublas"] == pytest.approx(100 * best.share, rel=1e-4)

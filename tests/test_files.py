@@ -1,4 +1,4 @@
-"""Files are written whole, or not at all, and a folder that takes none is named."""
+"""Files are written whole, or not at all."""
 
 import errno
 import os
@@ -46,9 +46,9 @@ def broken(monkeypatch, how):
 
 
 HOW = {
-    "full disk": "No space left on device.*Make room there",
-    "read-only": "Read-only file system.*in a copy",
-    "not yours": "Permission denied.*make it writable",
+    "full disk": "No space left on device",
+    "read-only": "Read-only file system",
+    "not yours": "Permission denied",
 }
 
 
@@ -57,14 +57,8 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch, ho
     path = tmp_path / "folder" / "file"
     files.write(path, b"before")
     broken(monkeypatch, how)
-    with pytest.raises(files.NotWritten, match=HOW[how]) as caught:
+    with pytest.raises(OSError, match=HOW[how]):
         files.write(path, b"after")
-    message = str(caught.value)
-    assert (
-        message.startswith(str(path.parent))
-        and "file is as it was" in message
-        and "\n" not in message
-    )
     assert path.read_bytes() == b"before" and os.listdir(path.parent) == ["file"]
 
 
@@ -81,7 +75,7 @@ def test_prebuilt_kernels_and_tables_are_written_whole_or_not_at_all(tmp_path, m
     (name,) = os.listdir(tmp_path)
     before = (tmp_path / name).read_bytes()
     broken(monkeypatch, "full disk")
-    with pytest.raises(files.NotWritten, match=str(tmp_path)):
+    with pytest.raises(OSError, match=HOW["full disk"]):
         write(tmp_path)
     assert os.listdir(tmp_path) == [name] and (tmp_path / name).read_bytes() == before
 
@@ -91,14 +85,3 @@ TABLE = registry.Table(
     name="t", file="t.csv", measure=lambda say: [], key=("n",), columns=registry.SIZE("n"),
     fingerprint_of=lambda row, on: NOTHING,
 )  # fmt: skip
-
-
-def test_a_folder_is_tried_before_the_work(tmp_path, monkeypatch):
-    files.require_writable(tmp_path / "new")
-    assert os.listdir(tmp_path / "new") == []
-    monkeypatch.setattr(files.tempfile, "TemporaryFile", refusing(errno.EROFS))
-    with pytest.raises(files.NotWritten, match=f"{tmp_path} cannot be written .*nothing was done"):
-        files.require_writable(tmp_path)
-    (tmp_path / "a file").touch()
-    with pytest.raises(files.NotWritten, match="a file cannot be written"):
-        files.require_writable(tmp_path / "a file")

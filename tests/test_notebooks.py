@@ -116,7 +116,6 @@ def test_cells_import_gemmlab_and_lessons_up_to_their_own(path):
 def test_an_import_of_the_core_or_of_a_later_lesson_is_found():
     for source in ("from gemmlab.records import runs", "from gemmlab.lessons.fp8 import tables"):
         assert foreign("08_warp_tiling", source) == [source.split()[1]]
-    assert foreign("08_warp_tiling", "%load_ext gemmlab\nimport gemmlab as gl") == []
 
 
 @every_notebook

@@ -83,7 +83,7 @@ def test_the_climb_goes_up_to_a_rung_and_no_further():
     caption = overview.climb("02_coalescing").caption
     assert "02_coalescing" in caption and "03_shared_memory" not in caption
     assert "02_coalescing is the fastest" in overview.shares("02_coalescing").caption
-    with pytest.raises(LadderError, match="did you mean 02_coalescing"):
+    with pytest.raises(LadderError, match="no rung '02_coalesing'"):
         overview.shares("02_coalesing")
 
 

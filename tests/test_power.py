@@ -1,5 +1,7 @@
 """The ceilings of wgmma in the simulator, and what is made of clocks and counters of energy."""
 
+from statistics import StatisticsError
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,7 @@ def test_the_clock_is_cycles_over_time_of_those_sms_that_were_read_twice():
     since = np.array([[1_500_000, 1_000_000], [1_700_000, 1_000_000], [12, 34], [0, 0]])
     after = before + since
     assert power.clock_mhz(before, after) == 1600
-    with pytest.raises(ValueError, match="No SM was read twice"):
+    with pytest.raises(StatisticsError):
         power.clock_mhz(before, before)
 
 

@@ -12,9 +12,7 @@ import pytest
 
 import gemmlab as gl
 from gemmlab import cli, ladder
-from gemmlab.analysis import recorded
 from gemmlab.cli import code
-from gemmlab.cuda.disassembler import NoDisassembler
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.kernel import compiler, prebuilt, verify
 from gemmlab.kernel.kernel import from_source
@@ -235,19 +233,6 @@ def test_a_damaged_file_is_compiled_anew_with_one_line_that_names_it(spoil, dama
     assert all("naive" in kernel.compiled.ptx for kernel in kernels)
     (message,) = caplog.messages
     assert message.startswith(f"{path} is damaged") and f"git checkout -- {path}" in message
-
-
-@pytest.mark.parametrize("missing", [NoCompiler, NoDisassembler])
-def test_a_damaged_listing_that_cannot_be_made_is_named(spoil, monkeypatch, missing):
-    def fail(*_, **__):
-        raise missing("It is not here.")
-
-    kernel = load(recorded.FIRST)
-    path = spoil(loops.path_of(recorded.FIRST), cut_off)
-    at = (loops.nvrtc, "compile_anew") if missing is NoCompiler else (loops, "disassemble")
-    monkeypatch.setattr(*at, fail)
-    with pytest.raises(missing, match=f"It is not here. {path} is damaged"):
-        loops.loop(kernel, SIMULATED_ARCH)
 
 
 def test_damaged_files_are_stale_to_the_check(spoil, capsys, monkeypatch):

@@ -80,11 +80,10 @@ def test_a_cubin_is_disassembled_and_its_loop_found():
     program = nvrtc.compile_anew(SOURCE, "chain.cu", arch="sm_90")
     trip = loops.analyse(program.cubin, "chain")
     assert trip.opcodes["FFMA"] in (4, 8, 16) and trip.opcodes["BRA"] >= 1
-    assert len(loops.analyse(program.cubin)) == len(trip)
     with pytest.raises(NoListing, match="no kernel 'chains'"):
         loops.analyse(program.cubin, "chains")
     with pytest.raises(NoListing, match="cannot read 11 bytes as a cubin"):
-        loops.analyse(b"not a cubin")
+        loops.analyse(b"not a cubin", "chain")
 
 
 # ---- the inner loop ------------------------------------------------------------------------------
@@ -238,14 +237,14 @@ def test_waits_are_those_of_a_count_cycle_by_cycle(written):
 
 @pytest.mark.parametrize("rung", RUNGS, ids=lambda rung: rung.name)
 def test_the_kept_sass_is_of_the_kernel_as_it_is(rung):
-    assert loops.is_current(rung), "run `python -m gemmlab compile --listings`"
+    assert loops.is_current(rung), "run `make compiled`"
 
 
 def test_the_kept_sass_is_what_the_compiler_makes():
     rung = next(rung for rung in RUNGS if rung.name == recorded.FIRST)
     ours, new = (
         inner_loop(parse(made["listing"]))
-        for made in (prebuilt.read(loops.path_of(rung.name))[0], loops.make_listing(rung))
+        for made in (prebuilt.read(loops.path_of(rung.name)), loops.make_listing(rung))
     )
     assert ours.mix == new.mix and ours.reuse_share == pytest.approx(new.reuse_share, abs=0.05)
 
@@ -276,7 +275,7 @@ def test_a_listing_begins_with_the_multiply_adds_and_names_the_banks():
 
 
 def test_the_command_prints_the_numbers_and_a_listing(capsys):
-    assert cli.main(["sass", "09_double_buffering", "--lines", "3"]) == cli.OK
+    assert cli.main(["sass", "09_double_buffering"]) == cli.OK
     printed = capsys.readouterr().out
     trip = loops.loop(load("09_double_buffering"))
     assert "sm_90a: one trip through the inner loop" in printed
@@ -288,9 +287,7 @@ def test_the_command_prints_the_numbers_and_a_listing(capsys):
     ]
     assert (
         printed.splitlines()[-1]
-        == repr(loops.listing(load("09_double_buffering"), 3)).splitlines()[-1]
+        == repr(loops.listing(load("09_double_buffering"), 16)).splitlines()[-1]
     )
-    assert cli.main(["sass", "09_double_buffering", "--control"]) == cli.OK
-    assert capsys.readouterr().out.splitlines()[-17].endswith("stall  yields  sets  waits for")
     assert cli.main(["sass", "05_thread_tile_2d", "--set", "BM=63"]) == cli.USAGE
     assert "BM=63 is not legal" in capsys.readouterr().err

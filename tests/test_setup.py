@@ -481,7 +481,7 @@ def test_no_requirements_file_names_a_package_index():
 
 INSTALLED = """
 import gemmlab as gl
-from gemmlab import cli, folders
+from gemmlab import folders
 from gemmlab.records import runs
 
 kernel = gl.load("03_shared_memory")
@@ -490,7 +490,6 @@ print(kernel.check().passed, kernel(A := gl.random_matrix(5, 7, 1), A.T.copy()).
 print(runs.replay_at(kernel, *runs.LARGE).gpu)
 print(gl.load("12_split_k").name)  # with headers of kernels/common and of its own folder
 print(len(gl.lab("01_naive").picture.value) > 1000)
-print([cli.main([command]) for command in ("compile", "record", "tune")])
 """
 
 
@@ -515,9 +514,7 @@ def test_a_wheel_has_all_that_the_package_reads(tmp_path):
         "NVIDIA H200",
         "12_split_k",
         "True",
-        "[2, 2, 2]",
     ]
-    assert done.stderr.count("clone the repository") == 3
     assert "Traceback" not in done.stderr
 
 

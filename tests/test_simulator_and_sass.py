@@ -262,7 +262,9 @@ def test_satfinite_before_and_behind_the_types_is_the_same_machine_code(name):
     before, behind = (
         [
             str(instruction)
-            for instruction in disassembler.parse(disassembler.section(machine_code(text)))
+            for instruction in disassembler.parse(
+                disassembler.section(machine_code(text), form.entry)
+            )
         ]
         for text in texts
     )

@@ -54,9 +54,9 @@ def test_every_kind_of_rung_plays_from_nothing_to_all_of_its_products(name):
 @pytest.mark.parametrize(
     ("sizes", "reason"),
     [
-        ((-1,), "m is -1: it is a whole number from 1 on"),
-        ((64, 2.5), "n is 2.5: it is a whole number from 1 on"),
-        ((64, 64, True), "k is True: it is a whole number from 0 on"),
+        ((-1,), "m is -1; it must be a whole number, 0 or more"),
+        ((64, 2.5), "n is 2.5; it must be a whole number"),
+        ((64, 64, True), "k is True; it must be a whole number"),
         ((512, 512, 512), "A, B and C have 786,432 elements, at most 524,288 can be seen"),
     ],
 )

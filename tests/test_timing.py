@@ -265,14 +265,11 @@ def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
 
     def compare(kernel, m, n, k):
         tried.append(m)
-        time_ms = 275.0 * (m / 4096) ** 3
-        if time_ms > timing.LAUNCH_LIMIT_MS:
-            raise timing.LaunchTooLong("01_naive", Problem(m, n, k), time_ms)
-        return measurement(size=m, time_ms=time_ms)
+        return measurement(size=m, time_ms=275.0 * (m / 4096) ** 3)
 
     monkeypatch.setattr(timing, "compare", compare)
     runs = list(timing.sweep(None, [(size,) * 3 for size in (2048, 4096, 8192, 16384)]))
-    assert tried == [2048, 4096, 8192], "17.6 s are not even tried"
+    assert tried == [2048, 4096], "2.2 s are not even tried"
     assert [type(item).__name__ for item in runs] == ["Measurement"] * 2 + ["Skipped"] * 2
     assert runs[2].time_ms == pytest.approx(2200.0)
     assert runs[3].time_ms == pytest.approx(17600.0)

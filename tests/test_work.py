@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.lessons.split_k.figures import waves
 from gemmlab.lessons.split_k.work import launch_by_launch, work
 
@@ -58,9 +57,3 @@ def test_a_launch_for_each_product_waits_for_the_last_one():
     shown = [text.get_text() for ax in figure.axes for text in ax.texts]
     assert [words for words in shown if "product" in words] == [f"product {at}" for at in range(6)]
     assert "6 products of 64×64×32" in figure.caption and "25 %" in figure.caption
-
-
-def test_what_is_no_number_of_sms_is_refused():
-    for sm_count in (0, 2.5, True):
-        with pytest.raises(ArgumentError, match=r"sm_count is .*whole number from 1 on"):
-            work(gl.load("08_warp_tiling", **SMALL), 64, 64, 8, sm_count=sm_count)

@@ -216,5 +216,5 @@ def main() -> None:
 if __name__ == "__main__":
     try:
         main()
-    except (files.NotWritten, BadRecord, NoRecord, StaleRecord) as error:
+    except (OSError, BadRecord, NoRecord, StaleRecord) as error:
         sys.exit(f"gemmlab: {error}")

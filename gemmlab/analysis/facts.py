@@ -23,7 +23,7 @@ from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.measure import timing
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.report import Sheet, number, ratio, times
+from gemmlab.report import Shown, number, ratio, sheet, times
 from ptxsim import LineCount
 from ptxsim.metrics import METRICS, SECTOR_BYTES
 from ptxsim.occupancy import Occupancy, occupancy
@@ -216,7 +216,7 @@ def _speed(kernel: Kernel) -> Speed | None:
         return recorded_speed(kernel)
     try:
         run = timing.compare(kernel, *SPEED_AT, pairs=PAIRS)
-    except timing.LaunchTooLong:
+    except timing.TimingError:
         return None
     return Speed(run.gflops, 100 * run.ratio.median, f"{run.gpu}, measured here")
 
@@ -310,22 +310,20 @@ class Comparison:
         return sentences
 
     def __repr__(self) -> str:
-        return str(self._sheet())
+        return self._sheet.text
 
     def _repr_html_(self) -> str:
-        return self._sheet().html()
+        return self._sheet.markup
 
-    def _sheet(self) -> Sheet:
-        sheet = Sheet()
-        sheet.say(f"{self.names[1]} beside {self.names[0]}", strong=True)
+    @cached_property
+    def _sheet(self) -> Shown:
         rows = [
             [quantity, number(a), number(b), "" if factor != factor else times(factor), unit]
             for quantity, a, b, factor, unit in self.table.itertuples(index=False, name=None)
         ]
-        sheet.table(["quantity", *self.names, "ratio", "unit"], rows, words=(4,))
-        for sentence in self.sentences:
-            sheet.say(sentence)
-        return sheet
+        title = f"{self.names[1]} beside {self.names[0]}"
+        heads = ["quantity", *self.names, "ratio", "unit"]
+        return sheet(title, heads, rows, (4,), self.sentences)
 
 
 def _name_beside(kernel: Kernel, other: Kernel) -> str:

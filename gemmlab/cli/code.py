@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from gemmlab import files
 from gemmlab.cli import common
 from gemmlab.cli.common import FAILED, OK, Commands
-from gemmlab.folders import KERNELS, kernel_file, require_checkout
+from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.flat import counts, flat
 from gemmlab.kernel.kernel import arch_for, arch_here
@@ -26,9 +25,6 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--check", action="store_true", help="say which files are stale; write nothing"
     )
-    parser.add_argument(
-        "--listings", action="store_true", help="write only the SASS of the default settings"
-    )
 
     parser = commands.add(
         "sass", _sass, "show how the inner loop of a kernel uses its issue slots",
@@ -37,13 +33,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("kernel", type=common.rung_name, help="a rung, such as 09_double_buffering")
     common.add_settings(parser)
     common.add_arch(parser)
-    parser.add_argument(
-        "--lines", type=common.size, default=16, help="instructions to list (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--control", action="store_true",
-        help="show the control bits for the scheduler too: stalls, yields, barriers",
-    )  # fmt: skip
 
     parser = commands.add(
         "show", _show, "print a kernel in one piece, for its settings",
@@ -58,17 +47,13 @@ def add(commands: Commands) -> None:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    if not options.check:
-        require_checkout("Compiling for the sliders")
-        files.require_writable(prebuilt.FOLDER)
     pieces: list[tuple[Path, Callable[[Any], bool], Callable[[Any], Any], Any]] = [
         (loops.path_of(rung.name), loops.is_current, loops.make_listing, rung) for rung in RUNGS
     ]
-    if not options.listings:
-        pieces += [
-            (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
-            for name in prebuilt.NAMES
-        ]
+    pieces += [
+        (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
+        for name in prebuilt.NAMES
+    ]
     code = OK
     for path, is_current, make, of in pieces:
         if not options.check:
@@ -95,7 +80,7 @@ def _sass(options: argparse.Namespace) -> int:
     print(f"  multiply-adds with reuse: {100 * trip.reuse_share:.1f} %")
     print(f"  of all cycles at most {100 * trip.share():.1f} % are multiply-adds")
     print()
-    print(loops.listing(kernel, options.lines, control=options.control))
+    print(loops.listing(kernel, lines=16))
     return OK
 
 

@@ -1,19 +1,16 @@
 """The command line: its help, its commands, and which error ends with which exit code."""
 
 import argparse
-import errno
 import os
 import sys
 from collections.abc import Sequence
 
-from gemmlab import files
 from gemmlab._version import __version__
-from gemmlab.cli import code, doctor, ladder, measure
+from gemmlab.cli import code, doctor, measure
 from gemmlab.cli.common import FAILED, OK, STOPPED, UNAVAILABLE, USAGE, Commands
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import NoGpu, UnknownDevice, simulator_wanted
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.folders import NoCheckout
 from gemmlab.kernel.faults import GpuFault
 from gemmlab.kernel.flat import NotFlat
 from gemmlab.kernel.verify import VerificationError
@@ -23,15 +20,15 @@ from gemmlab.measure import profiler, timing
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from ptxsim import CompileError, NoCompiler
 
-COMMANDS = (doctor, ladder, measure, code, *modules("command"))
+COMMANDS = (doctor, measure, code, *modules("command"))
 EXIT_CODES: dict[type[Exception], int] = {
     **dict.fromkeys(
-        (LadderError, IllegalSetting, NoCheckout, timing.TimingError, UnknownDevice), USAGE
+        (LadderError, IllegalSetting, timing.TimingError, UnknownDevice), USAGE
     ),
     **dict.fromkeys((NoGpu, NoRecord), UNAVAILABLE),
     **dict.fromkeys((
         VerificationError, CompileError, NoCompiler, NoDisassembler, NoListing, CublasError,
-        StaleRecord, BadRecord, files.NotWritten, GpuFault, profiler.CountersUnavailable, NotFlat,
+        StaleRecord, BadRecord, GpuFault, profiler.CountersUnavailable, NotFlat,
     ), FAILED),
 }  # fmt: skip
 for _command in modules("command"):
@@ -44,18 +41,10 @@ With a GPU, kernels are timed here. Without one, they are verified in the simula
 were recorded on another GPU are shown, with its name."""
 
 EPILOG = """\
-examples:
-  python -m gemmlab bench 01_naive 512 512 512 --set BLOCK_X=16 --set BLOCK_Y=16
-  python -m gemmlab bench auto 64 4096 4096        the rung that gl.matmul takes for a shape
-  python -m gemmlab sweep > results.csv            every rung at every shape, as CSV
-  python -m gemmlab sweep auto                     the same for what gl.matmul takes
-  python -m gemmlab tune 10_register_banks --strategy genetic --budget 20    search its settings
-  python -m gemmlab show 17_warp_specialized BM=64 a kernel in one piece, with its headers
-
 exit codes:
   0  success; for bench without a GPU: the kernel passed, whether or not a time of it is recorded
-  1  a check failed: a wrong result, a stale record, a counter that differs, a missing package,
-     a damaged file, a folder that cannot be written
+  1  a check failed: a wrong result, a stale record, a missing package, a damaged file, a folder
+     that cannot be written
   2  the arguments are not possible: an unknown kernel, an illegal setting, a shape that takes too
      long or does not fit, an unknown GEMMLAB_DEVICE
   3  the command needs a GPU, or more GPUs, or a record that does not exist
@@ -86,12 +75,9 @@ def main(given: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of the output, such as `head`, has had enough
         _mute()
         return OK
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
+    except OSError as error:  # such as a disk that is full, or a folder of somebody else
         _mute()
-        where = error.filename or "standard output"
-        return _complain(f"{where} cannot be written ({error.strerror}).", FAILED)
+        return _complain(error, FAILED)
     except KeyboardInterrupt:
         return _complain("stopped", STOPPED)
 

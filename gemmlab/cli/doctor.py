@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.util
-import sys
 from collections.abc import Iterator
 
 from gemmlab.cli.common import FAILED, OK, Commands
@@ -13,10 +12,6 @@ from gemmlab.records import registry
 from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from ptxsim.compile import headers
-
-PACKAGES = (
-    "numpy", "ptxsim", "cupy", "pandas", "matplotlib", "tqdm", "pynvml", "ipywidgets",
-)  # fmt: skip
 
 
 def add(commands: Commands) -> None:
@@ -37,11 +32,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _findings() -> Iterator[tuple[bool, bool, str, str]]:
     """(is it needed without a GPU too, is it here, what it is, what to do if it is not)."""
-    version = ".".join(map(str, sys.version_info[:3]))
-    yield True, sys.version_info >= (3, 10), f"Python {version}", "Install Python 3.10 or newer."
     install = f"{prebuilt.INSTALL[0].upper()}{prebuilt.INSTALL[1:]}."
-    for package in PACKAGES:
-        yield True, importlib.util.find_spec(package) is not None, f"package {package}", install
     versions = software_versions()
     compiler = versions.get("nvrtc")
     yield True, compiler is not None, f"NVRTC {compiler or '(the compiler)'}", install

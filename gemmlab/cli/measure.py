@@ -1,4 +1,4 @@
-"""bench, sweep and record: one kernel at one shape, many as CSV, and what is measured and kept.
+"""bench, sweep, ladder, record: one kernel at one shape, many as CSV or side by side, what is kept.
 
 Without a GPU recorded times are shown. bench also verifies shapes of which no time is recorded, and
 says that there is none.
@@ -7,7 +7,6 @@ says that there is none.
 import argparse
 import sys
 from collections.abc import Iterator
-from itertools import starmap
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -18,22 +17,17 @@ from gemmlab.cli.common import AUTO, FAILED, OK, UNAVAILABLE, USAGE, Commands, s
 from gemmlab.cuda.device import gpu
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, IllegalSetting, Problem
-from gemmlab.ladder.problem import EVERY_PROBLEM
 from gemmlab.loading import load, tile_parameters
 from gemmlab.measure import timing
-from gemmlab.products.choosing import TYPES, Row, choose, taken
-from gemmlab.records import best_by_shape, registry, runs, tuning
-from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.products.choosing import TYPES, choose
+from gemmlab.records import best_by_shape, registry, runs
+from gemmlab.records.registry import NoRecord, Row, StaleRecord
 from gemmlab.records.runs import device
 
 Shape = tuple[int, int, int]
-Recorded = tuple[str, list[str]]  # of which GPU and day, and the lines that show the time
 
 
 def add(commands: Commands) -> None:
-    dtype: dict[str, Any] = {
-        "choices": tuple(TYPES), "help": "for auto: the type of A and B (default: float32)"
-    }  # fmt: skip
     parser = commands.add(
         "bench", _bench, "verify one kernel and time it against cuBLAS at one shape",
         "Uses the settings that were the fastest in the recorded sweep at the nearest shape, if "
@@ -47,17 +41,23 @@ def add(commands: Commands) -> None:
     for name, meaning in (("m", "rows of A, C"), ("n", "columns of B, C"), ("k", "columns of A")):
         parser.add_argument(name, type=common.size, metavar=name.upper(), help=meaning)
     common.add_settings(parser)
-    parser.add_argument("--dtype", **dtype)
+    parser.add_argument(
+        "--dtype", choices=tuple(TYPES), help="for auto: the type of A and B (default: float32)"
+    )
 
     parser = commands.add(
         "sweep", _sweep, "time kernels at every shape and print CSV",
         f"The columns are {', '.join(timing.COLUMNS)}. Progress goes to standard error.",
     )  # fmt: skip
-    parser.add_argument(
-        "kernels", nargs="*", metavar="KERNEL",
-        help="rungs (default: all); or auto: the rung that gl.choose takes for each shape",
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs (default: all)")
+
+    parser = commands.add(
+        "ladder", _ladder, "verify every rung, and time it or replay its time at 4096×4096×4096",
+        "Prints one table, each row as soon as it is known.",
     )  # fmt: skip
-    parser.add_argument("--dtype", **dtype)
+    parser.add_argument(
+        "rungs", nargs="*", type=common.rung_name, metavar="KERNEL", help="rungs (default: all)"
+    )
 
     parser = commands.add(
         "record", _record, "measure on this GPU and write results/<gpu>/",
@@ -85,16 +85,14 @@ def _bench(options: argparse.Namespace) -> int:
     shape, given = (options.m, options.n, options.k), dict(options.set)
     if gpu() is None:
         registry.replayed()  # a choice of records that are not there is refused
-    about = [str(device())]
     if options.kernel == AUTO:
         if given:
             raise IllegalSetting(
                 f"auto chooses the settings itself: to set {ladder.listed(given)}, name a rung"
             )
         chosen = choose(shape, options.dtype or ladder.SINGLE.name)
-        about.append(f"auto: {chosen}")
         settings: dict[str, Any] = chosen.settings
-        choices = [(load(chosen.rung, **settings), "as chosen")]
+        choices = [(load(chosen.rung, **settings), f"auto: {chosen}")]
     elif options.dtype:
         raise IllegalSetting(
             f"--dtype is only for auto; parameters set the type of {options.kernel}, such as --set "
@@ -102,140 +100,89 @@ def _bench(options: argparse.Namespace) -> int:
         )
     else:
         choices = _choices(options.kernel, shape, given)
-    print(*about, sep="\n")
+    print(device())
     _print_bench(choices, shape)
     return OK
 
 
 def _choices(name: str, shape: Shape, given: dict[str, Any]) -> list[tuple[Kernel, str]]:
     """The kernel as given, or as the sweep says for the shape and then as it is; each with why."""
-    if tile_parameters(ladder.find(name), given):
-        return [(load(name, **given), "as given")]
-    default, choices = load(name, **given), []
+    default = load(name, **given)
+    if tile_parameters(default.rung, given):
+        return [(default, "as given")]
     try:
         kernel = load(name, shape=shape, **given)
-    except StaleRecord as error:
-        reason = str(error)
-    except NoRecord:
-        reason = "No sweep of its settings is recorded"
-    else:
-        choices = [(kernel, kernel.note)]
-        reason = f"No time is recorded of {ladder.written(kernel.settings)}, {kernel.note}"
-    return [*choices, (default, default.note or f"the default. {reason}")]
+    except (NoRecord, StaleRecord) as error:
+        return [(default, default.note or f"the default. {error}")]
+    reason = f"No time is recorded of {ladder.written(kernel.settings)}, {kernel.note}"
+    return [(kernel, kernel.note), (default, default.note or f"the default. {reason}")]
 
 
 def _print_bench(choices: list[tuple[Kernel, str]], shape: Shape) -> None:
     """That one passes and how long it takes: without a GPU the first of which that is recorded.
     Raises StaleRecord."""
     (kernel, why), *_ = choices
-    source, lines = "measured here", list[str]()
-    missing: NoRecord | None = None
+    source, row, missing = "measured here", Row(), ""
     for choice in choices if gpu() is None else ():
         try:
-            source, lines = _recorded(choice[0], shape)
+            source, row = _recorded(choice[0], shape)
             kernel, why = choice
             break
         except NoRecord as error:
-            missing = missing or error
+            missing = missing or str(error)
     report = timing.require_verified(kernel)
     print(f"{kernel.name} {ladder.written(kernel.settings)}: pass ({len(report.cases)} cases)")
     print(f"  its settings: {why}")
-    if missing and not lines:
+    if missing and not row:
         print(f"  no time to show: {missing}")
         return
-    lines = lines or _lines(timing.compare(kernel, *shape))
-    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source), *lines, sep="\n")
+    row = row or runs.cells_of(timing.compare(kernel, *shape), Problem(*shape))
+    print("M={} N={} K={} {}, {}".format(*shape, kernel.dtype, source))
+    for name, tflops in ((kernel.name, row["tflops"]), ("cuBLAS", row["cublas_tflops"])):
+        time_ms = Problem(*shape).flop / (1e9 * tflops)
+        print(f"  {name:<18} median {time_ms:.4g} ms  {1e3 * tflops:9.1f} GFLOP/s")
+    share = "{pct_cublas:.2f} % ({pct_cublas_q1:.2f} to {pct_cublas_q3:.2f})"
+    print("  share of cuBLAS ", share.format_map(row))
+    print("  against itself   {noise_q1:.2f} to {noise_q3:.2f} % (the noise)".format_map(row))
+    units = {"sm_clock_mhz": "MHz", "power_w": "W", "temperature_c": "°C"}
+    state = [f"{row[name]:.0f} {unit}" for name, unit in units.items() if (row[name] or 0) > 0]
+    print(f"  the GPU meanwhile: {', '.join(state) or 'not reported'}")
 
 
-def _recorded(kernel: Kernel, shape: Shape) -> Recorded:
-    """Where a time of the kernel is recorded, and the lines that show it. Raises NoRecord,
-    StaleRecord."""
-    missing = []
-    for look in (_from_runs, _from_tuned, _from_sweep):
+def _recorded(kernel: Kernel, shape: Shape) -> tuple[str, Row]:
+    """Where a time of the kernel is recorded, and what is. Raises NoRecord, StaleRecord."""
+    try:
+        run = runs.replay_at(kernel, *shape)
+        return f"recorded on {run.gpu}, {run.recorded[:10]}", runs.cells_of(run, run.problem)
+    except NoRecord as error:
         try:
-            return look(kernel, shape)
-        except NoRecord as error:
-            missing.append(error)
-    if kernel.settings == ladder.settings_for(kernel.rung, {}):
-        raise missing[0]  # it names the shapes that are recorded
-    sizes = "×".join(map(str, shape))
-    raise NoRecord(f"none is recorded at {sizes} with these settings; measuring it needs a GPU.")
-
-
-def _from_runs(kernel: Kernel, shape: Shape) -> Recorded:
-    run = runs.replay_at(kernel, *shape)
-    return f"recorded on {run.gpu}, {run.recorded[:10]}", _lines(run)
-
-
-def _from_tuned(kernel: Kernel, shape: Shape) -> Recorded:
-    row = best_by_shape.of(kernel, shape)
-    source = f"recorded with the settings for each shape on {row['gpu']}, {row['recorded'][:10]}"
-    share = timing.Spread(*(row[f"pct_cublas{q}"] / 100 for q in ("_q3", "_q1", "", "_q3")))
-    return source, _rates(kernel, 1e3 * row["tflops"], 1e3 * row["cublas_tflops"], _percent(share))
-
-
-def _from_sweep(kernel: Kernel, shape: Shape) -> Recorded:
-    row = tuning.of(kernel, shape)
-    source = f"recorded in the sweep of all settings on {row['gpu']}, {row['recorded'][:10]}"
-    cublas = Problem(*shape).flop / (row["cublas_ms"] * 1e6)
-    return source, _rates(kernel, row["gflops"], cublas, f"{row['pct_cublas']:.2f} %")
-
-
-def _rates(kernel: Kernel, ours: float, cublas: float, share: str) -> list[str]:
-    return [
-        f"  {kernel.name:<16} {ours:9.1f} GFLOP/s",
-        f"  {'cuBLAS':<16} {cublas:9.1f} GFLOP/s",
-        f"  share of cuBLAS  {share}",
-    ]
-
-
-def _lines(run: timing.Measurement) -> list[str]:
-    cublas = run.problem.flop / (run.cublas_ms.median * 1e6)
-    figures = ((run.sm_clock_mhz, "MHz"), (run.power_w, "W"), (run.temperature_c, "°C"))
-    state = [f"{value:.0f} {unit}" for value, unit in figures if value is not None]
-    return [
-        f"  {run.kernel:<16} {_times(run.time_ms)}  {run.gflops:9.1f} GFLOP/s",
-        f"  {'cuBLAS':<16} {_times(run.cublas_ms)}  {cublas:9.1f} GFLOP/s",
-        f"  share of cuBLAS  {_percent(run.ratio)}",
-        f"  against itself   {_percent(run.noise)} (the noise)",
-        f"  the GPU meanwhile: {', '.join(state) or 'not reported'}",
-    ]
-
-
-def _times(spread: timing.Spread) -> str:
-    return f"median {spread.median:.4g} ms ({spread.q1:.4g} to {spread.q3:.4g})"
-
-
-def _percent(spread: timing.Spread) -> str:
-    return f"{100 * spread.median:.2f} % ({100 * spread.q1:.2f} to {100 * spread.q3:.2f})"
+            row = best_by_shape.of(kernel, shape).to_dict()
+        except NoRecord:
+            raise error from None  # it names what is recorded
+    where = f"{row['gpu']}, {row['recorded'][:10]}"
+    return f"recorded with the settings for each shape on {where}", row
 
 
 # ---- sweep ---------------------------------------------------------------------------------------
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    names = options.kernels or [rung.name for rung in RUNGS]
-    for name in names:
-        if name != AUTO:
-            ladder.find(name)  # before any of the others is measured
+    rungs = [ladder.find(name) for name in options.kernels] or RUNGS
     if gpu() is None:
         runs.current()  # a file that cannot be read is told once
-    rows: list[dict[str, Any]] = []
+    measured: list[timing.Measurement] = []
     code = OK
-    for name in names:
+    for rung in rungs:
         try:
-            if name == AUTO:
-                rows += _auto_runs(options.dtype or ladder.SINGLE.name)
-            else:
-                rows += map(timing.timed, _runs(load(name)))
+            measured += _runs(load(rung.name))
         except (NoRecord, StaleRecord, IllegalSetting) as error:
             say(f"gemmlab: left out: {error}")
             if isinstance(error, StaleRecord):
                 code = FAILED
             elif isinstance(error, NoRecord):
                 code = code or UNAVAILABLE
-    if rows:
-        timing.as_table(rows).to_csv(sys.stdout, index=False, float_format="%.6g")
+    if measured:
+        timing.table(measured).to_csv(sys.stdout, index=False, float_format="%.6g")
         return code
     return code or USAGE
 
@@ -252,38 +199,34 @@ def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
             say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
 
 
-def _auto_runs(dtype: str) -> Iterator[dict[str, Any]]:
-    """What gl.choose takes: replayed at every recorded shape, or measured at those of the series.
-    Raises NoRecord."""
-    if gpu() is None:
-        rows = taken(dtype).values()
-        if not rows:
-            again = f"{registry.again('best_by_shape')} on a GPU"
-            raise NoRecord(f"{AUTO} has no records in {dtype}; {again}.")
-        yield from map(_replayed, rows)
-        return
-    problems = dict.fromkeys((*starmap(Problem, runs.SHAPES), *EVERY_PROBLEM))
-    for problem in tqdm(problems, desc=AUTO, unit="shape", leave=False):
-        chosen = choose(problem, dtype)
+# ---- ladder --------------------------------------------------------------------------------------
+
+ROW = "{:<26}  {:>6}  {:>9}  {:>11}  {:<21}  {}"
+HEADS = ("rung", "verify", "GFLOP/s", "% of cuBLAS", "GPU", "recorded")
+
+
+def _ladder(options: argparse.Namespace) -> int:
+    rungs = [ladder.find(name) for name in options.rungs] or RUNGS
+    print(device())
+    print(ROW.format(*HEADS), flush=True)
+    code = OK
+    for rung in tqdm(rungs, desc="ladder", unit="rung", leave=False, disable=None):
+        cells: list[object] = [rung.name, *["-"] * 5]
         try:
-            if chosen.one_by_one:
-                raise timing.TimingError("its products are not a single launch")
-            settings: dict[str, Any] = chosen.settings
-            kernel = load(chosen.rung, **settings)
-            measured = timing.compare(kernel, *problem.shape, batch=problem.batch)
-        except timing.TimingError as error:
-            say(f"{AUTO} at {problem}: left out, {error}")
-        else:
-            yield timing.timed(measured) | {"kernel": AUTO}
-
-
-def _replayed(row: Row) -> dict[str, Any]:
-    flop = row.problem.flop
-    return {
-        "kernel": AUTO, "dtype": row.dtype, **vars(row.problem),
-        "time_ms": flop / (row.tflops * 1e9), "cublas_ms": flop / (row.cublas_tflops * 1e9),
-        "pct_cublas": 100 * row.share, "verify": "pass", "gpu": row.gpu, "recorded": row.recorded,
-    }  # fmt: skip
+            kernel = load(rung.name)
+            if kernel.verify().passed:
+                cells[1] = "pass"
+                run = (runs.replay_at if gpu() is None else timing.compare)(kernel, *runs.LARGE)
+                share = f"{100 * run.ratio.median:.1f}"
+                cells[2:] = round(run.gflops), share, run.gpu, run.recorded[:10]
+            else:
+                cells[1], code = "FAIL", FAILED
+        except (IllegalSetting, NoRecord, StaleRecord, timing.TimingError) as error:
+            say(f"gemmlab: {error}")
+            code = FAILED if isinstance(error, StaleRecord) else code
+        tqdm.write(ROW.format(*cells))  # a line on standard output that leaves the bar whole
+        sys.stdout.flush()
+    return code
 
 
 # ---- record --------------------------------------------------------------------------------------

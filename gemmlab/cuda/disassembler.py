@@ -27,7 +27,6 @@ INSTRUCTION_BYTES = 16  # from Volta on
 SHIFT, WIDTH = 41, 21  # of the control bits, in the upper word of 64 bits
 BARRIERS = 6  # of a warp, 0 to 5: counters of what is under way
 NO_BARRIER = 7
-MOST_STALLED = 15  # cycles
 OPERANDS = 3  # that can be kept for reuse: the first, second and third source
 
 _SECTION = re.compile(r"^\s*\.section\s+\.text\.(\w+),")
@@ -68,17 +67,6 @@ class Control:
     read_barrier: int | None = None
     waits_for: tuple[int, ...] = ()
     reuse: tuple[int, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.stall <= MOST_STALLED:
-            raise ValueError(f"stall is {self.stall}; it must be 0 to {MOST_STALLED} cycles")
-        named = (self.write_barrier, self.read_barrier, *self.waits_for)
-        for number in named:
-            if number is not None and not 0 <= number < BARRIERS:
-                raise ValueError(f"there is no barrier {number}; they are 0 to {BARRIERS - 1}")
-        for number in self.reuse:
-            if not 0 <= number < OPERANDS:
-                raise ValueError(f"there is no source {number}; they are 0 to {OPERANDS - 1}")
 
     @classmethod
     def of(cls, upper: int) -> Control:
@@ -191,8 +179,8 @@ def nvdisasm() -> str:
     )
 
 
-def section(listing: str, entry: str | None = None) -> str:
-    """The lines of kernel `entry` in a listing: labels and instructions; the only kernel's if None.
+def section(listing: str, entry: str) -> str:
+    """The lines of kernel `entry` in a listing: labels and instructions.
 
     Of an instruction's 128 bits, the control bits alone stay, which its text does not say. Raises
     NoListing, naming the kernels that there are.
@@ -209,10 +197,6 @@ def section(listing: str, entry: str | None = None) -> str:
         elif _LABEL.match(line):
             lines.append(line.strip())
     there = ", ".join(kernels) or "none"
-    if entry is None:
-        if len(kernels) != 1:
-            raise NoListing(f"name one kernel of this listing; there are: {there}")
-        (entry,) = kernels
     if entry not in kernels:
         raise NoListing(f"there is no kernel {entry!r} in this listing; there are: {there}")
     return "\n".join(kernels[entry])

@@ -10,7 +10,7 @@ from gemmlab.kernel import layout
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem, Rung, Settings
 from gemmlab.ladder.launch import MATRICES
-from gemmlab.ladder.precision import FLOAT32, ElementType, Scales
+from gemmlab.ladder.precision import FLOAT32, ElementType
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -65,6 +65,8 @@ def operands_of(
         arrays.append(("C", C, precision.c, matrices))
     if bias is not None:
         arrays.append(("bias", bias, FLOAT32, 1))
+    scale_a: Any
+    scale_b: Any
     scale_a, scale_b = scales or (None, None)
     if kind is not None:
         axes = matrices - 2 + (2 if kind.depth else 1)
@@ -100,23 +102,14 @@ def operands_of(
     if kind is not None:
         batch, single = A.shape[:-2], replace(problem, batch=1)
         of_a = kind.shape_of_a(problem if kind.by_columns else single)
-        _check_scale("scale_a", scale_a, of_a if kind.by_columns else (*batch, *of_a), kind)
-        _check_scale("scale_b", scale_b, (*batch, *kind.shape_of_b(single)), kind)
+        for which, scale, needed in (
+            ("scale_a", scale_a, of_a if kind.by_columns else (*batch, *of_a)),
+            ("scale_b", scale_b, (*batch, *kind.shape_of_b(single))),
+        ):
+            if scale.shape != needed:
+                needs = f"these matrices need {needed}: {kind}"
+                raise ArgumentError(f"{which} is {scale.shape}; {needs}")
     return Operands(problem, precision, A, B, C if beta != 0 else None, bias, scale_a, scale_b)
-
-
-def _check_scale(which: str, scale: Any, shape: tuple[int, ...], kind: Scales) -> None:
-    """Raises ArgumentError for another shape, and for what is no number above 0."""
-    if scale.shape != shape:
-        raise ArgumentError(f"{which} is {scale.shape}; these matrices need {shape}: {kind}")
-    bad = ~((scale > 0) & (scale < np.inf))
-    if kind.element is FLOAT32 and bool(bad.any()):
-        values = scale.ravel()[bad.ravel()]
-        where = np.argwhere(bad if isinstance(bad, np.ndarray) else bad.get())[0]
-        place = ", ".join(map(str, where))
-        raise ArgumentError(
-            f"{which}[{place}] is {float(values[0]):g}: a scale must be a finite number above 0"
-        )
 
 
 def factor(name: str, value: object) -> float:

@@ -23,17 +23,11 @@ class GpuFault(RuntimeError):
 
 
 def launched(name: str, m: int, n: int, k: int) -> None:
-    """Remember what is launched now, to name it if there is a fault."""
-    global _last
-    _last = name, m, n, k
-
-
-def require_none(launched_now: tuple[str, int, int, int]) -> None:
-    """Remember a launch, by its kernel's name and (M, N, K). Raises GpuFault where none can be."""
+    """Remember what is launched now, to name it if there is a fault. Raises GpuFault after one."""
     global _last
     if _lost:
         raise GpuFault(_lost)
-    _last = launched_now
+    _last = name, m, n, k
 
 
 class reported(ContextDecorator):

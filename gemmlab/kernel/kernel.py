@@ -84,15 +84,6 @@ def from_source(source: str | Path, like: str, arch: str | None = None, **settin
     return Kernel(rung, ladder.settings_for(rung, settings), arch, source)
 
 
-def assembled(source: str, like: str, **settings: int) -> Kernel:
-    """As from_source, for a kernel whose registers are needed: `compiled` is there."""
-    rung = ladder.find(like)
-    chosen, arch = ladder.settings_for(rung, settings), arch_for(rung)
-    ladder.require_arch(rung, chosen, arch)
-    compiled = compiler.compile_kernel(source, EDITED, arch=arch, macros=chosen)
-    return Kernel(rung, chosen, arch, source, compiled)
-
-
 class Kernel:
     """C = alpha * A @ B + beta * C for row-major matrices of any size, of its precision.
 
@@ -165,11 +156,9 @@ class Kernel:
         return self.rung.launches(problem, self.settings, self.target)
 
     def scheduled_for(self, sm_count: int) -> Kernel:
-        """The same kernel, launched as for a GPU of so many SMs. Raises ArgumentError."""
-        if not ladder.is_whole(sm_count) or sm_count < 1:
-            raise ArgumentError(f"sm_count is {sm_count!r}: it is a whole number from 1 on")
+        """The same kernel, launched as for a GPU of so many SMs."""
         other = copy(self)
-        other.target = replace(self.target, sm_count=int(sm_count))
+        other.target = replace(self.target, sm_count=sm_count)
         return other
 
     def grid(self, m: int, n: int, k: int) -> Triple:
@@ -219,12 +208,6 @@ class Kernel:
             placed = given.changed(self.to_device)
             self.launch(placed, alpha, beta)
             return self.to_host(placed.C) if host else placed.C
-
-    def launch_into(
-        self, A: Any, B: Any, C: Any, alpha: float = 1.0, beta: float = 0.0, bias: Any = None
-    ) -> None:
-        """As `launch`, on arrays as the rung takes them, which are not looked at."""
-        self.launch(self.given(A, B, C, bias), alpha, beta)
 
     def given(self, A: Any, B: Any, C: Any, bias: Any = None) -> Operands:
         """Arrays as the rung takes them, which are not looked at, as operands of `launch`."""
@@ -365,18 +348,13 @@ class Kernel:
 
         `batch`: the number of products; the rung's own if it is not given. `blocks`: run only these
         blocks (x, y, z) of the launch that multiplies, one after the other, to look at a part of a
-        large product. Raises ArgumentError for sizes that are not valid and for a batch that the
-        rung does not take, KernelMistake, and TakesTooLong.
+        large product. Raises IllegalSetting for sizes that are not valid, ArgumentError for a batch
+        that the rung does not take, KernelMistake, and TakesTooLong.
         """
         batch = self.rung.batch if batch is None else batch
-        given = {"m": m, "n": n, "k": k, "batch": batch, "seed": seed}
-        for name, size in given.items():
-            least = int(name in ("m", "n", "batch"))
-            if not ladder.is_whole(size) or size < least:
-                raise ArgumentError(f"{name} is {size!r}: it is a whole number from {least} on")
         if batch > 1 and self.rung.batch == 1:
             raise ArgumentError(f"batch is {batch}: {self.name} takes no batches")
-        problem = self.problem(int(m), int(n), int(k), int(batch))
+        problem = self.problem(m, n, k, batch)
         if not blocks:
             self.require_time(problem)
         operands = self.operands(problem, seed, written=False)

@@ -56,14 +56,12 @@ Compiled = dict[str, dict[str, dict[str, str]]]
 
 def find(source: str, filename: str, arch: str, options: tuple[str, ...]) -> Program:
     """What NVRTC would make of these; without PTX for other architectures than the simulated one.
-    Raises NoCompiler, saying what is there and what to install, or which file is damaged."""
+    Raises NoCompiler, saying what is there and what to install."""
     name = _names().get(source)
     macros = _macros(options)
     compiled = {} if name is None or macros is None else stored(name).get(_key(source, macros), {})
     if arch not in compiled:
         there = f" for {arch}; it is there for {', '.join(compiled)}" if compiled else ""
-        if name and (damage := read(path_of(name))[1]):
-            raise NoCompiler(f"NVRTC, the compiler of CUDA C++, is not installed, and {damage}")
         on_linux = "use Linux or Windows, where `make lab` installs NVRTC"
         cure = on_linux if sys.platform == "darwin" else INSTALL
         raise NoCompiler(
@@ -138,7 +136,7 @@ def _rungs(name: str) -> list[Rung]:
 
 
 def write(compiled: Compiled | dict[str, str], path: Path) -> None:
-    """Write one rung's file; the same content gives the same file. Raises NotWritten."""
+    """Write one rung's file; the same content gives the same file. Raises OSError."""
     text = json.dumps(compiled, sort_keys=True)
     files.write(path, lzma.compress(text.encode(), preset=9))
     read.cache_clear()
@@ -161,24 +159,23 @@ def has(rung: Rung, text: str) -> bool:
 
 def stored(name: str) -> Compiled:
     """What is stored of one rung; nothing where there is no file, or a damaged one."""
-    return read(path_of(name))[0]
+    return read(path_of(name))
 
 
 @lru_cache
-def read(path: Path) -> tuple[dict, str]:
-    """What a file that `write` wrote holds, and an empty string; nothing where there is no file. Of
-    a damaged file nothing, and a sentence that says so; it also goes to standard error, once."""
+def read(path: Path) -> dict:
+    """What a file that `write` wrote holds; nothing where there is no file. Of a damaged file
+    nothing, and a line on standard error, once, that says so."""
     try:
-        return json.loads(lzma.decompress(path.read_bytes())), ""
+        return json.loads(lzma.decompress(path.read_bytes()))
     except FileNotFoundError:
-        return {}, ""
+        return {}
     except (OSError, EOFError, lzma.LZMAError, ValueError) as error:
-        damage = (
+        logging.getLogger(__name__).warning(
             f"{path} is damaged ({error}): restore it with `git checkout -- {path}`, or compile it "
             "again with `make compiled`."
         )
-        logging.getLogger(__name__).warning(damage)
-        return {}, damage
+        return {}
 
 
 def _compile(source: str, name: str, settings: Settings, arch: str) -> dict[str, str]:

@@ -1,12 +1,10 @@
 """Finding a rung by its name, and settings of it: which it takes, which run, the nearest."""
 
-import difflib
 from collections.abc import Collection
 from functools import cache
 from itertools import product
 from math import log2
 
-from gemmlab.ladder.probes import CEILINGS, LEVELS, TENSOR_CEILING
 from gemmlab.ladder.rung import Rung, number
 from gemmlab.ladder.settings import IllegalSetting, Settings, is_whole, listed
 from gemmlab.lessons import modules
@@ -27,31 +25,12 @@ class LadderError(Exception):
 
 
 def find(name: str) -> Rung:
-    """The rung called `name`. Raises LadderError, naming the nearest and all others."""
-    if not isinstance(name, str):
-        raise LadderError(f"{name!r} is not text: name a rung like {RUNGS[0].name!r}")
+    """The rung called `name`. Raises LadderError, naming all others."""
     for rung in (*RUNGS, *OTHERS):
         if rung.name == name:
             return rung
-    names = [rung.name for rung in RUNGS]
-    if name in (CEILINGS.name, TENSOR_CEILING.name, LEVELS.name):
-        raise LadderError(
-            f"{name} is not a matrix product: use gl.ceilings(); products: {', '.join(names)}"
-        )
-    hint = f"did you mean {near}? " if (near := _meant(name, names)) else ""
-    raise LadderError(f"there is no rung {name!r}: {hint}The ladder has {', '.join(names)}")
-
-
-def _meant(name: str, names: list[str]) -> str | None:
-    """The one that the name is the number or the beginning of, else one that is spelled alike."""
-    for candidates in (
-        [known for known in names if name.isdecimal() and int(known.split("_")[0]) == int(name)],
-        [known for known in names if name and known.startswith(name)],
-        difflib.get_close_matches(name, names, n=1, cutoff=0.4),
-    ):
-        if len(candidates) == 1:
-            return candidates[0]
-    return None
+    there = ", ".join(rung.name for rung in RUNGS)
+    raise LadderError(f"there is no rung {name!r}: the ladder has {there}")
 
 
 def settings_for(rung: Rung, given: Settings) -> Settings:
@@ -63,7 +42,10 @@ def settings_for(rung: Rung, given: Settings) -> Settings:
     """
     settings = filled_in(rung, given)
     if reason := rung.broken(settings):
-        raise IllegalSetting(f"{rung.name}: {listed(settings)} {reason}; {_offer(rung, settings)}")
+        raise IllegalSetting(
+            f"{rung.name}: {listed(settings)} {reason}; the nearest legal choice is "
+            f"{listed(nearest(rung, settings))}"
+        )
     return settings
 
 
@@ -78,10 +60,8 @@ def filled_in(rung: Rung, given: Settings) -> Settings:
     for name, value in settings.items():
         if name not in integers or value not in known[name].legal:
             legal = ", ".join(str(v) for v in known[name].legal)
-            near = len(integers) == len(known) and min(integers.values()) >= 0
             raise IllegalSetting(
                 f"{rung.name}: {name}={value!r} is not legal, the values are {legal}"
-                + (f"; {_offer(rung, integers)}" if near else "")
             )
     return integers
 
@@ -198,7 +178,3 @@ def nearest(
         return sum(name in keep for name in steps), len(steps), sum(steps.values())
 
     return min(legal_settings(rung) if among is None else among, key=distance)
-
-
-def _offer(rung: Rung, wanted: Settings) -> str:
-    return f"the nearest legal choice is {listed(nearest(rung, wanted))}"

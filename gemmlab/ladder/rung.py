@@ -136,17 +136,11 @@ class Rung:
         """What is launched for a problem, in order. Raises IllegalSetting if no grid covers it."""
         launches = self.plan(problem, settings, target)
         for launch in launches:
-            axes = zip(launch.grid, MAX_GRID, launch.cluster, "xyz", strict=True)
-            for blocks, limit, together, axis in axes:
+            for blocks, limit, axis in zip(launch.grid, MAX_GRID, "xyz", strict=True):
                 if blocks > limit:
                     raise IllegalSetting(
                         f"{self.name} at {problem} needs {blocks} blocks along {axis}, "
                         f"a grid has at most {limit}: choose larger blocks"
-                    )
-                if blocks % together:
-                    raise IllegalSetting(
-                        f"{self.name} at {problem}: {blocks} blocks along {axis} are not a "
-                        f"multiple of the cluster size {together}"
                     )
         return launches
 

@@ -13,6 +13,7 @@ ratios. Four habits keep the numbers honest:
 
 from __future__ import annotations
 
+import math
 import statistics
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -48,26 +49,13 @@ if TYPE_CHECKING:
 PAIRS = 20
 LONG_SAMPLE_MS = 50.0  # above this, the noise floor is taken from fewer pairs ...
 FEW_PAIRS = 5  # ... this many
-LAUNCH_LIMIT_MS = 1000.0  # a launch longer than this is not measured ...
-TRY_LIMIT_MS = 4000.0  # ... and one expected to take this long is not even tried
+LAUNCH_LIMIT_MS = 1000.0  # a launch longer than this is not measured
 SEED = 2024  # of the bias
 
 COLUMNS = (
     "kernel", "dtype", "m", "n", "k", "time_ms", "gflops", "pct_cublas", "verify", "gpu",
     "recorded",
 )  # fmt: skip
-
-
-class LaunchTooLong(TimingError):
-    """One launch takes longer than the limit. Carries the reason and the milliseconds it took."""
-
-    def __init__(self, name: str, problem: Problem, time_ms: float) -> None:
-        self.reason = (
-            f"one launch takes {time_ms / 1000:.2f} s, "
-            f"over the limit of {LAUNCH_LIMIT_MS / 1000:g} s"
-        )
-        self.time_ms = time_ms
-        super().__init__(f"{name} at {problem}: {self.reason}.")
 
 
 @dataclass(frozen=True)
@@ -230,8 +218,8 @@ class Arena:
     def side(self, kernel: Launchable) -> Side:
         """The kernel on inputs of its own, warm; it is checked at this very shape.
 
-        Raises VerificationError, LaunchTooLong for a launch over LAUNCH_LIMIT_MS, TimingError for a
-        product that does not fit, and GpuFault.
+        Raises VerificationError, TimingError for a launch over LAUNCH_LIMIT_MS and for a product
+        that does not fit, and GpuFault.
         """
         import cupy
 
@@ -243,9 +231,8 @@ class Arena:
         except cupy.cuda.memory.OutOfMemoryError as error:
             raise TimingError(f"{self.problem} does not fit on the GPU: {error}") from error
         ours = Side(kernel.launch, self._sets(kernel, self._operands[: self.sets]), self.stream)
-        launch_ms = ours.plan()
-        if launch_ms > LAUNCH_LIMIT_MS:
-            raise LaunchTooLong(kernel.name, self.problem, launch_ms)
+        if (launch_ms := ours.plan()) > LAUNCH_LIMIT_MS:
+            raise TimingError(f"{kernel.name} at {self.problem}: {_too_long(launch_ms)}")
         return ours
 
     @faults.reported()
@@ -311,8 +298,8 @@ def compare(
     kernel takes these. A and B are stored as the kernel takes them. `pairs`: 2 or more.
 
     Raises NoGpu without a GPU, CublasError if the environment asks cuBLAS for less than FP32,
-    VerificationError if the kernel is wrong, LaunchTooLong and TimingError for a shape that
-    takes too long or does not fit, GpuFault for a fault, then and ever after.
+    VerificationError if the kernel is wrong, TimingError for a shape that takes too long or does
+    not fit, GpuFault for a fault, then and ever after.
     """
     arena = arena_of(kernel, m, n, k, batch)
     require_verified(kernel)
@@ -355,25 +342,18 @@ def sweep(
 ) -> Iterator[Measurement | Skipped]:
     """Measure a kernel at shapes (M, N, K), the small ones first; see compare for the errors.
 
-    A shape where one launch takes too long, that does not fit, or for which cuBLASLt has nothing to
-    compare with, is yielded as Skipped. Where the rate of the shape before suggests a launch of
-    many seconds, it is not even tried.
+    A shape where one launch takes too long, as it does or as the rate of the shape before lets
+    expect, that does not fit, or for which cuBLASLt has nothing to compare with, is yielded as
+    Skipped.
     """
-    flop_per_ms = None
+    flop_per_ms = math.inf
     for m, n, k in shapes:
-        expected_ms = Problem(m, n, k).flop / flop_per_ms if flop_per_ms else 0.0
-        if expected_ms > TRY_LIMIT_MS:
-            reason = (
-                f"one launch would take about {expected_ms / 1000:.0f} s at the rate of the shape "
-                f"before, over the limit of {LAUNCH_LIMIT_MS / 1000:g} s; not tried"
-            )
-            yield Skipped(m, n, k, reason, expected_ms)
+        expected_ms = Problem(m, n, k).flop / flop_per_ms
+        if expected_ms > LAUNCH_LIMIT_MS:
+            yield Skipped(m, n, k, f"{_too_long(expected_ms)}; not tried", expected_ms)
             continue
         try:
             measured = compare(kernel, m, n, k)
-        except LaunchTooLong as error:
-            flop_per_ms = Problem(m, n, k).flop / error.time_ms
-            yield Skipped(m, n, k, error.reason, error.time_ms)
         except (TimingError, NoAlgorithm) as error:
             yield Skipped(m, n, k, str(error), None)
         else:
@@ -381,30 +361,29 @@ def sweep(
             yield measured
 
 
+def _too_long(time_ms: float) -> str:
+    limit_s = LAUNCH_LIMIT_MS / 1000
+    return f"one launch takes {time_ms / 1000:.2f} s, over the limit of {limit_s:g} s"
+
+
 def table(measurements: Iterable[Measurement]) -> pandas.DataFrame:
     """One row per kernel and shape, and one for cuBLAS per shape, with the columns COLUMNS.
 
     time_ms is the median per launch, pct_cublas the median ratio in percent. Where several
-    measurements timed cuBLAS at one shape, its fastest median stands for it.
+    measurements timed cuBLAS at one shape, its fastest median stands for it. Where there are
+    batches, or operands stored transposed, also columns of these.
     """
-    return as_table(map(timed, measurements))
-
-
-def timed(item: Measurement) -> dict[str, Any]:
-    """A row for `as_table`: medians in milliseconds."""
-    return {
-        "kernel": item.kernel, "dtype": item.dtype, **vars(item.problem),
-        "time_ms": item.time_ms.median, "cublas_ms": item.cublas_ms.median,
-        "pct_cublas": 100 * item.ratio.median, "verify": item.verify, "gpu": item.gpu,
-        "recorded": item.recorded,
-    }  # fmt: skip
-
-
-def as_table(rows: Iterable[dict[str, Any]]) -> pandas.DataFrame:
-    """As `table`. Where there are batches, or operands stored transposed, also columns of these."""
     import pandas
 
-    ours = list(rows)
+    ours = [
+        {
+            "kernel": item.kernel, "dtype": item.dtype, **vars(item.problem),
+            "time_ms": item.time_ms.median, "cublas_ms": item.cublas_ms.median,
+            "pct_cublas": 100 * item.ratio.median, "verify": item.verify, "gpu": item.gpu,
+            "recorded": item.recorded,
+        }
+        for item in measurements
+    ]  # fmt: skip
     cublas: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in ours:
         key = tuple(row[name] for name in ("dtype", "m", "n", "k", "batch", "ops", "gpu"))

@@ -3,13 +3,13 @@
 import html
 import math
 from difflib import SequenceMatcher
+from typing import cast
 
 import numpy as np
 import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel, from_source
-from gemmlab.ladder import OTHERS, RUNGS, LadderError
 from gemmlab.ladder.rung import Planted
 from gemmlab.report import Shown
 from ptxsim import CompileError, LaunchError, PtxError, UnknownInstruction, launch
@@ -144,20 +144,17 @@ def check_launch(
 
 
 def planted(name: str) -> Kernel:
-    """The rung `name` with one mistake in it, its lines numbered as in the real file.
-
-    Raises LadderError for a rung that has none.
-    """
-    mistake = _mistake(name)
-    text = ladder.find(name).path.read_text(encoding="utf-8")
+    """The rung `name` with one mistake in it, its lines numbered as in the real file. Raises
+    LadderError for a name that is not there."""
+    rung = ladder.find(name)
+    mistake, text = cast(Planted, rung.planted), rung.path.read_text(encoding="utf-8")
     return from_source(text.replace(mistake.old, mistake.new), name, None, **mistake.settings)
 
 
 def find_mistake(kernel: Kernel, line: int | None) -> None:
     """Say whether `line` of a kernel from planted(...) is the mistake. None: not answered yet."""
-    name = kernel.name
-    mistake = _mistake(name)
-    original = ladder.find(name).path.read_text(encoding="utf-8")
+    mistake = cast(Planted, kernel.rung.planted)
+    original = kernel.rung.path.read_text(encoding="utf-8")
     if line is None:
         print("Not answered yet: put the number of the line in place of None and run it again.")
     elif line in changed_lines(original, kernel.text):
@@ -177,10 +174,3 @@ def changed_lines(before: str, after: str) -> set[int]:
         elif kind != "equal":
             changed |= set(range(start + 1, end + 1))
     return changed
-
-
-def _mistake(name: str) -> Planted:
-    there = {rung.name: rung.planted for rung in (*RUNGS, *OTHERS) if rung.planted}
-    if name not in there:
-        raise LadderError(f"no mistake is planted in {name!r}; there is one in {', '.join(there)}")
-    return there[name]

@@ -3,11 +3,9 @@
 import base64
 import html
 
-from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
 from gemmlab.notebook import overview, series
 from gemmlab.plots.style import FAINT
-from gemmlab.records.registry import NoRecord
 from gemmlab.report import GROUND, INK, RULE, Shown, aligned
 
 THUMBNAIL = 84  # pixels on the screen
@@ -110,8 +108,6 @@ def alt(name: str) -> str:
 
 def _row(step: overview.Step) -> str:
     path = overview.thumbnail_path(step.name)
-    if not path.is_file():
-        raise NoRecord(f"{path.relative_to(ROOT)} is not there: run `make readme`")
     # In the page itself, so that every viewer of the notebook shows it.
     data = base64.b64encode(path.read_bytes()).decode("ascii")
     size = f'width="{THUMBNAIL}" height="{THUMBNAIL}"'

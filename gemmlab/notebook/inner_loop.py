@@ -1,45 +1,33 @@
 """The lines of a kernel that show its idea, beside those of another rung."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
 from pathlib import Path
 
 from gemmlab import ladder
 from gemmlab.folders import kernel_file
 from gemmlab.ladder import LadderError
-from gemmlab.report import GROUND, INK, Listing
+from gemmlab.report import GROUND, INK, Listing, Shown
 
 LEFT_OUT = "..."  # stands for lines between two parts
 
 
-def inner_loop(name: str, beside: str | None = None) -> InnerLoop:
+def inner_loop(name: str, beside: str | None = None) -> Shown:
     """The inner loop of rung `name`, with line numbers; `beside`: a rung to show at its left.
 
     Show it in a notebook, or print it: both say the same. Raises LadderError for a name that is
     not there, and for a rung whose entry does not say which lines these are.
     """
     rungs = [ladder.find(shown) for shown in (beside, name) if shown is not None]
-    return InnerLoop(tuple((_file(rung).name, lines(rung)) for rung in rungs))
-
-
-@dataclass(frozen=True)
-class InnerLoop:
-    """One or two listings, each with the name of its file."""
-
-    parts: tuple[tuple[str, Listing], ...]
-
-    def __repr__(self) -> str:
-        return "\n\n".join(f"{file}\n{listing!r}" for file, listing in self.parts)
-
-    def _repr_html_(self) -> str:
-        head = f"font-weight: 600; padding: 0.3em 0.5em 0; color: {INK}; background: {GROUND}"
-        parts = "".join(
-            f'<div style="flex: 1 1 26em; min-width: 0; background: {GROUND}">'
-            f'<div style="{head}">{file}</div>{listing._repr_html_()}</div>'
-            for file, listing in self.parts
-        )
-        return f'<div style="display: flex; flex-wrap: wrap; gap: 0.6em">{parts}</div>'
+    parts = [(_file(rung).name, lines(rung)) for rung in rungs]
+    head = f"font-weight: 600; padding: 0.3em 0.5em 0; color: {INK}; background: {GROUND}"
+    markup = "".join(
+        f'<div style="flex: 1 1 26em; min-width: 0; background: {GROUND}">'
+        f'<div style="{head}">{file}</div>{listing._repr_html_()}</div>'
+        for file, listing in parts
+    )
+    return Shown(
+        "\n\n".join(f"{file}\n{listing!r}" for file, listing in parts),
+        f'<div style="display: flex; flex-wrap: wrap; gap: 0.6em">{markup}</div>',
+    )
 
 
 def lines(rung: ladder.Rung) -> Listing:

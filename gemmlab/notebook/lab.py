@@ -140,8 +140,8 @@ class Lab(ipywidgets.VBox):
     """Sliders, a GPU architecture to choose, one picture, and the same as text.
 
     Settings that do not go together are answered with the reason instead of the picture, and with
-    a button for the nearest ones that do. These keep what was moved last, if any legal settings do;
-    the labels of what they change are marked. What was shown once is kept.
+    a button for the nearest ones that do. These keep what was moved last, if any legal settings do.
+    What was shown once is kept.
     """
 
     def __init__(self, rung: ladder.Rung, settings: Settings):
@@ -153,7 +153,6 @@ class Lab(ipywidgets.VBox):
         self._offered: Settings = {}
         start = ladder.filled_in(rung, settings)
         self.sliders = {p.name: _slider(p, start[p.name]) for p in rung.parameters}
-        self.labels = {name: ipywidgets.HTML() for name in self.sliders}
         simulated = rung.only_arch or SIMULATED_ARCH
         self.arch = ipywidgets.Dropdown(
             options=ARCHS if simulated in ARCHS else (simulated,), value=simulated,
@@ -165,9 +164,9 @@ class Lab(ipywidgets.VBox):
         self.caption, self.lines, self.numbers = (ipywidgets.HTML() for _ in range(3))
         titles = ("The kernel's lines and what they cost", NUMBERS_TITLE)
         details = ipywidgets.Accordion([self.lines, self.numbers], titles=titles)
-        controls = [_control(self.labels[name], slider) for name, slider in self.sliders.items()]
-        arch = ipywidgets.HTML(_label("GPU", "whose registers and occupancy are shown"))
-        grid = ipywidgets.GridBox([*controls, _control(arch, self.arch)], layout=GRID)
+        controls = [_control(p.name, p.meaning, self.sliders[p.name]) for p in rung.parameters]
+        controls.append(_control("GPU", "whose registers and occupancy are shown", self.arch))
+        grid = ipywidgets.GridBox(controls, layout=GRID)
         super().__init__([grid, self.message, self.offer, self.picture, self.caption, details])
         self.caption.add_class("gemmlab-caption")
         self.add_class("gemmlab-lab")
@@ -237,11 +236,8 @@ class Lab(ipywidgets.VBox):
         self._make_offer(changes)
 
     def _make_offer(self, changes: Settings) -> None:
-        """Mark what a way out changes, and show its button; {} for none."""
+        """Show the button of a way out; {} for none."""
         self._offered = changes
-        for parameter in self.rung.parameters:
-            value = _label(parameter.name, parameter.meaning, changes.get(parameter.name))
-            self.labels[parameter.name].value = value
         self.offer.description = f"Use {ladder.listed(changes)}"
         self.offer.layout.display = None if changes else "none"
 
@@ -258,17 +254,12 @@ def _slider(parameter: ladder.Parameter, value: int) -> ipywidgets.SelectionSlid
     return slider
 
 
-def _label(name: str, meaning: str, offered: int | None = None) -> str:
-    """HTML: a parameter's name and meaning, and marked the value that a way out offers."""
-    look, to = ("", "") if offered is None else (f"; color: {VERMILION}", f" → {offered}")
-    return (
+def _control(name: str, meaning: str, control: ipywidgets.DOMWidget) -> ipywidgets.VBox:
+    """Its name and meaning above, so that both have the whole width."""
+    label = ipywidgets.HTML(
         '<div class="gemmlab-label" style="line-height: 1.25; white-space: normal">'
-        f'<span style="font-weight: 600{look}">{name}{to}</span> {html.escape(meaning)}</div>'
+        f'<span style="font-weight: 600">{name}</span> {html.escape(meaning)}</div>'
     )
-
-
-def _control(label: ipywidgets.HTML, control: ipywidgets.DOMWidget) -> ipywidgets.VBox:
-    """The label above, so that both have the whole width."""
     layout = ipywidgets.Layout(overflow="visible", min_width="0")
     return ipywidgets.VBox([label, control], layout=layout)
 

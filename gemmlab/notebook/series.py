@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from PIL import Image
 
-from gemmlab.folders import NOTEBOOKS, require_checkout
+from gemmlab.folders import NOTEBOOKS
 from gemmlab.ladder import CEILINGS, RUNGS
 from gemmlab.lessons import modules
 
@@ -67,14 +67,12 @@ def names() -> list[str]:
 def main_path(name: str) -> list[dict]:
     """The cells of a notebook up to "Going deeper", as in the file; all, where it has none.
 
-    name: without ".ipynb". Raises NoCheckout where the package was installed without notebooks, and
-    FileNotFoundError for a notebook that is not there.
+    name: without ".ipynb". Raises FileNotFoundError for a notebook that is not there.
     """
 
     def goes_deeper(cell: dict) -> bool:
         return cell["cell_type"] == "markdown" and _text(cell).splitlines()[:1] == [DEEPER]
 
-    require_checkout("the notebooks", "are in the repository")
     cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
     return list(takewhile(lambda cell: not goes_deeper(cell), cells))
 

@@ -84,8 +84,8 @@ class StepPlayer(Player):
 
 def _frames(kernel: Kernel, m: int, n: int, k: int) -> list[k_steps.Frame]:
     """The frames of the first block. Raises REASONS; ValueError for wrong sizes."""
-    if k == 0:
-        raise ValueError("k is 0: there are no steps along it.")
+    if 0 in (m, n, k):
+        raise ValueError("there is nothing to multiply where a size is 0.")
     if (elements := m * k + k * n + m * n) > MOST:
         raise ValueError(
             f"A, B and C have {elements:,} elements, at most {MOST:,} can be seen: "

@@ -213,7 +213,7 @@ class Plan:
         try:
             if out is None:
                 out = self._empty(self.shape, self.stored)
-            faults.require_none(self._named)
+            faults.launched(*self._named)
             arrays = dict(zip(GIVEN, (A, B, out, None, *beside), strict=True))
             cast(PackedLaunches, self._packed).enqueue_with(arrays, alpha, 0.0)
         except Exception as error:

@@ -26,7 +26,7 @@ from gemmlab.lessons import modules
 from gemmlab.products import model, trees
 from gemmlab.products.estimate import ROW_BYTES, seconds
 from gemmlab.records import best_by_shape, registry, tuning
-from gemmlab.records.registry import NoRecord, StaleRecord
+from gemmlab.records.registry import NoRecord, StaleRecord, target_here
 from ptxsim.compile import nvrtc
 
 TYPES = {each.name: each for each in (SINGLE, HALF, BRAIN)}
@@ -98,12 +98,7 @@ def choose(
     Raises IllegalSetting for any other problem or type, for an option that the type does not have,
     and for a type that no rung multiplies on this GPU; BadRecord.
     """
-    if isinstance(problem, tuple | list) and len(problem) in (3, 4):
-        problem = Problem.of(problem)
-    if not isinstance(problem, Problem):
-        raise IllegalSetting(
-            f"problem is {problem!r}; pass a gl.Problem, (M, N, K) or (M, N, K, batch)"
-        )
+    problem = problem if isinstance(problem, Problem) else Problem.of(problem)
     if by is not None:
         if why := refused_by(by, dtype, fused, problem.batch != 1):
             raise IllegalSetting(why)
@@ -192,9 +187,9 @@ def _fused(problem: Problem, dtype: str) -> Chosen:
     settings = ladder.nearest_on(rung, rung.defaults | others, arch_here())
     how = "with its default settings"
     with suppress(NoRecord, StaleRecord):
-        chosen = tuning.for_shape(rung, shape, arch_here(), others)
-        if _runs_here(rung, chosen.settings, problem):
-            settings, how = chosen.settings, chosen.note
+        chosen, note = tuning.for_shape(rung, shape, arch_here(), others)
+        if _runs_here(rung, chosen, problem):
+            settings, how = chosen, note
     why = f"bias and activation are fused into this rung alone; {how}"
     return _chosen(rung, settings, problem, why)
 
@@ -249,10 +244,6 @@ def _on_copies(problem: Problem, dtype: str, seconds_here: float) -> Chosen | No
     return replace(chosen, problem=problem, padded=padded, turned=turned, why=why)
 
 
-def this_gpu() -> ladder.Target:
-    return ladder.Target(arch_here(), (gpu() or ladder.SIMULATED).sm_count)
-
-
 # ---- from records --------------------------------------------------------------------------------
 
 
@@ -289,7 +280,8 @@ class Row:
         """Whether the settings multiply A and B as they are stored there, and as they did here.
         Where matrices have no tensor maps, some rungs launch another kernel."""
         there, here = (
-            _entries(self.rung, self.values, each, this_gpu()) for each in (problem, self.problem)
+            _entries(self.rung, self.values, each, target_here())
+            for each in (problem, self.problem)
         )
         return bool(there) and there == here
 
@@ -410,7 +402,7 @@ def _as_recorded(problem: Problem, best: Row) -> Chosen:
 def by_model(problem: Problem, dtype: str = SINGLE.name) -> tuple[float, Chosen] | None:
     """Seconds by products.model of what takes least, and that: of a batch, its products one after
     the other. None where no kernel of the model runs."""
-    target, alone = this_gpu(), replace(problem, batch=1)
+    target, alone = target_here(), replace(problem, batch=1)
     ways, modelled = [], []
     for curve in model.curves(dtype, target.arch):
         for settings in curve.variants(dtype, problem):
@@ -465,7 +457,7 @@ def _fastest(problem: Problem, dtype: str) -> tuple[float, Chosen]:
 def _together(problem: Problem) -> tuple[float, Chosen] | None:
     """Of a batch in float32, by products.estimate. Its times are no predictions as the model's are:
     they count for somewhat more."""
-    target, rung = this_gpu(), ladder.find(TOGETHER)
+    target, rung = target_here(), ladder.find(TOGETHER)
     estimates = [
         (seconds(rung, settings, problem, target), number, settings)
         for number, settings in enumerate(ladder.tuned_settings(rung))

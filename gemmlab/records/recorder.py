@@ -4,7 +4,6 @@ evidence() names it all: the runs of the rungs, which this module measures and r
 tables, which other modules and the lessons' `measure` modules measure and read.
 """
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
@@ -12,11 +11,10 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from gemmlab import files, ladder
+from gemmlab import ladder
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.device import require_gpu
 from gemmlab.cuda.disassembler import NoDisassembler, NoListing
-from gemmlab.folders import require_checkout
 from gemmlab.kernel.kernel import by_default
 from gemmlab.ladder import OTHERS, RUNGS, IllegalSetting, LadderError
 from gemmlab.lessons import modules
@@ -45,17 +43,16 @@ def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
     more than what is in hand; what the file holds of others stays. If none is named, what is
     recorded of this GPU and fits the code is left as it is, and what cannot run on this GPU is left
     out with the reason: so the same command goes on after an interruption. say gets a line about
-    each step. Returns the last file. Before anything is measured, raises LadderError, NoCheckout,
-    NoGpu, NotWritten and BadRecord; then what the measurements raise.
+    each step. Returns the last file. Before anything is measured, raises LadderError,
+    NoGpu, OSError and BadRecord; then what the measurements raise.
     """
     every, named = evidence(tuple(shapes)), tuple(names)
     by_name = {piece.name: piece for piece in every}
     chosen = [piece for name in named for piece in _named(name, by_name)]
     chosen = chosen if named else [piece for piece in every if piece.by_default]
-    require_checkout("Recording")
     folders = {piece.name: registry.RESULTS / piece.slug for piece in chosen}
     for folder in {*folders.values()}:
-        files.require_writable(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         if (path := folder / RUNS).is_file():
             runs.load(path)
     for piece in tqdm(chosen, desc="record", unit="record", disable=len(chosen) == 1):
@@ -126,10 +123,8 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
     """What a name means: one, or all of a group, as "stalls" those of every rung."""
     group = [piece for full, piece in by_name.items() if full.startswith(f"{name}/")]
     if name not in by_name and not group:
-        near = difflib.get_close_matches(name, by_name, n=3, cutoff=0.4)
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
         raise LadderError(
-            f"there is nothing to record that is called {name!r}.{hint} "
+            f"there is nothing to record that is called {name!r}. "
             "`python -m gemmlab record --list` lists all names."
         )
     return [by_name[name]] if name in by_name else group

@@ -432,7 +432,7 @@ class Table(Evidence):
         Their code is that of what is there now, launched on the GPU here. If they are not the
         whole of the evidence, rows of it with other keys stay. Numbers keep six digits. Raises
         BadRecord, for rows that are not as they should be or a file that is damaged, and
-        NotWritten; both leave the file as it was.
+        OSError; both leave the file as it was.
         """
         return self._keep(rows, [*map(self._print, rows.itertuples(index=False))], slug, whole)
 

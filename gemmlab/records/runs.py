@@ -112,7 +112,7 @@ def _read(text: str, path: Path) -> Row:
 
 
 def save(record: Row, path: Path) -> None:
-    """Check the record and write it. Numbers keep six digits. Raises BadRecord and NotWritten, and
+    """Check the record and write it. Numbers keep six digits. Raises BadRecord and OSError, and
     then leaves the file as it was."""
     validate(record, path)
     text = json.dumps(_six_digits(record), indent=1, allow_nan=False) + "\n"

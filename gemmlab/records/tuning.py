@@ -7,7 +7,7 @@ the settings first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import log2
 from multiprocessing import get_context
@@ -147,40 +147,26 @@ def of(kernel: Kernel, shape: Shape = SHAPES[0]) -> pandas.Series:
         raise NoRecord(f"{kernel!r} is not in the sweep.")
     row = table.iloc[0]
     if not row["code"].startswith(shortened(kernel.code_hash())):
-        raise registry.StaleRecord(
-            f"{kernel.name}: the sweep is of another version of this kernel; "
-            f"{registry.again(f'tuning/{kernel.name}')} on a GPU."
-        )
+        raise registry.stale(f"tuning/{kernel.name}")
     return row
 
 
 # ---- which settings for a shape ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Settings for a shape, why in words, and whether faster ones do not run on this GPU."""
-
-    settings: Settings
-    note: str
-    passed_over: bool
-
-
-def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | None = None) -> Choice:
-    """The fastest settings at the recorded shape that is nearest: by the factors between their
-    sizes. Of those that run on `arch`, if any does. A shape at which the rung launches another
-    kernel says nothing of this one, unless there is no other.
+def for_shape(
+    rung: ladder.Rung, shape: Shape, arch: str, others: Settings | None = None
+) -> tuple[Settings, str]:
+    """The fastest settings at the recorded shape that is nearest, by the factors between their
+    sizes; and in words, why. Of those that run on `arch`, if any does. A shape at which the rung
+    launches another kernel says nothing of this one, unless there is no other.
 
     `others`: what is set besides, which no sweep chooses; the settings go together with it. Raises
     NoRecord, and IllegalSetting for no shape, and for others that go together with nothing that the
     sweep tried.
     """
     others = others or {}
-    sizes = shape if isinstance(shape, tuple | list) else ()
-    whole = all(ladder.is_whole(size) and size >= 1 for size in sizes)
-    if not whole or len(sizes) not in ((3,) if rung.batch == 1 else (3, 4)):
-        what = "(M, N, K), three" if rung.batch == 1 else "(M, N, K) or (M, N, K, batch),"
-        raise IllegalSetting(f"shape is {what} whole numbers from 1 on, not {shape!r}")
+    Problem.of(shape)
     nearest = min(_alike(rung, shape, others), key=lambda other: distance(shape, other))
     table = at(_computing(rung, kept(rung.name), others), nearest)
     every = [
@@ -194,9 +180,9 @@ def for_shape(rung: ladder.Rung, shape: Shape, arch: str, others: Settings | Non
     settings = next(runs, fastest_first[0])  # where none runs, the kernel says what it needs
     where = Problem.of(nearest)
     note = f"the fastest in the sweep recorded on {table.iloc[0]['gpu']} at {where}"
-    if settings == fastest_first[0]:
-        return Choice(settings, note, False)
-    return Choice(settings, f"{note}, of those that run on {arch}", True)
+    if settings != fastest_first[0]:
+        note += f", of those that run on {arch}"
+    return settings, note
 
 
 def _alike(rung: ladder.Rung, shape: Shape, others: Settings) -> tuple[Shape, ...]:
@@ -222,7 +208,7 @@ def distance(shape: Shape, other: Shape) -> float:
 
 def kernel_for(rung: ladder.Rung, shape: Shape, **others: int) -> Kernel:
     """The rung with the settings for a shape on the GPU here, and others that no sweep chooses."""
-    settings = for_shape(rung, shape, arch_here(), others).settings
+    settings, _ = for_shape(rung, shape, arch_here(), others)
     return Kernel(rung, ladder.settings_for(rung, settings), None, rung.path)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from gemmlab.cuda.disassembler import NoDisassembler, disassemble, parse, section
+from gemmlab.cuda.disassembler import disassemble, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.fingerprint import code_hash
@@ -24,11 +24,10 @@ from gemmlab.report import GROUND, INK, RULE, aligned
 from gemmlab.sass.inner_loop import BANKS, Loop, inner_loop, reused
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.compile import nvrtc
-from ptxsim.compile.nvrtc import NoCompiler
 
 
-def analyse(cubin: bytes, entry: str | None = None, adds_per_tile: int | None = None) -> Loop:
-    """The inner loop of kernel `entry` in a cubin, of the only kernel if None.
+def analyse(cubin: bytes, entry: str, adds_per_tile: int | None = None) -> Loop:
+    """The inner loop of kernel `entry` in a cubin.
 
     For adds_per_tile see inner_loop.inner_loop. Raises NoDisassembler, and NoListing where there
     is no such kernel or no such loop.
@@ -78,14 +77,11 @@ def _loop(lines: str, adds: int | None) -> Loop:
 
 def listing_of(rung: Rung, source: str, settings: Settings, arch: str) -> str:
     """The listing of one kernel: the kept one if there is one of this very code, else a new one.
-    Raises CompileError, and NoCompiler or NoDisassembler, which add if the kept one is damaged."""
-    kept, damage = prebuilt.read(path_of(rung.name)) if arch == SIMULATED_ARCH else ({}, "")
+    Raises CompileError, NoCompiler, NoDisassembler."""
+    kept = prebuilt.read(path_of(rung.name)) if arch == SIMULATED_ARCH else {}
     if kept.get("code") == code_hash(source, settings):
         return kept["listing"]
-    try:
-        return _new(rung, source, tuple(settings.items()), arch)
-    except (NoCompiler, NoDisassembler) as error:
-        raise type(error)(f"{error} {damage}".rstrip()) from None
+    return _new(rung, source, tuple(settings.items()), arch)
 
 
 def make_listing(rung: Rung) -> dict[str, str]:
@@ -104,7 +100,7 @@ def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
 
 def is_current(rung: Rung) -> bool:
     """Whether the kept listing is of the code and the default settings as they are now."""
-    kept, _ = prebuilt.read(path_of(rung.name))
+    kept = prebuilt.read(path_of(rung.name))
     return kept.get("code") == code_hash(rung.path, settings_for(rung, {}))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from gemmlab import files
-from gemmlab.folders import NOTEBOOKS, ROOT, NoCheckout, kernel_files, require_checkout
+from gemmlab.folders import NOTEBOOKS, ROOT, kernel_files
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
 from tools.site import hosted, widgets
 from tools.site.pages import code, links, notebook, prose
@@ -39,11 +39,9 @@ def build() -> Path:
     """Make the whole site, and return the path of its first page. A site made before stays until
     the new one is whole.
 
-    Raises NoCheckout, BuildFailed, NotWritten, NoRecord, StaleRecord, BadRecord, and what
+    Raises BuildFailed, OSError, NoRecord, StaleRecord, BadRecord, and what
     widgets.write, notebook.page and prose.page raise.
     """
-    require_checkout("the site")
-    files.require_writable(BUILD)
     shutil.rmtree(UNFINISHED, ignore_errors=True)
     drawn = widgets.write(UNFINISHED, widgets.of_notebooks(), _progress("pictures of sliders"))
     written = _write_sources(drawn)
@@ -129,7 +127,7 @@ def main() -> int:
     try:
         first = build()
     except (
-        BadRecord, BuildFailed, NoCheckout, NoRecord, StaleRecord, files.NotWritten, links.DeadLink,
+        BadRecord, BuildFailed, NoRecord, StaleRecord, OSError, links.DeadLink,
         hosted.BadRepository, notebook.UnfitNotebook, prose.UnknownMark,
     ) as error:  # fmt: skip
         print(f"gemmlab: {error}", file=sys.stderr)

@@ -76,7 +76,7 @@ def write(
 ) -> dict[str, str]:
     """Write what the widgets need into `folder`/widgets, and return the HTML of each by its name.
 
-    Its links lead from a folder beside widgets/. Views are drawn on all cores. Raises NotWritten,
+    Its links lead from a folder beside widgets/. Views are drawn on all cores. Raises OSError,
     LadderError, IllegalSetting, and what drawing raises.
     """
     tasks = [(call, settings) for call in every for settings in _drawn_at_once(call)]

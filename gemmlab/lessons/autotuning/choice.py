@@ -4,8 +4,8 @@ import pandas
 
 from gemmlab.ladder import Problem, Settings
 from gemmlab.products import model, trees
-from gemmlab.products.choosing import this_gpu
 from gemmlab.products.model import COSTS, Curve
+from gemmlab.records.registry import target_here
 
 WORDS = {  # a cost of the model: what is counted
     "launch": "launches", "k_tile": "k tiles that follow one another in a block",
@@ -23,7 +23,7 @@ LEAST_US = 0.001  # of a cost that is shown
 def _ways(problem: Problem, dtype: str) -> list[tuple[float, float, Curve, Settings]]:
     """Seconds by the sum of costs, what trees multiply them by, and which kernel with which
     settings: all that the model looks at."""
-    target = this_gpu()
+    target = target_here()
     ways = [
         (*modelled, curve, settings)
         for curve in model.curves(dtype, target.arch)
@@ -59,7 +59,7 @@ def account(shape: tuple[int, int, int], dtype: str) -> pandas.DataFrame:
     problem = Problem(*shape)
     best = min(_ways(problem, dtype), key=lambda way: way[0] * way[1])
     seconds, error, curve, settings = best
-    counted = model.counts(curve.rung, settings, problem, this_gpu())
+    counted = model.counts(curve.rung, settings, problem, target_here())
     assert counted is not None, "it was modelled"
     rows = {
         WORDS[cost]: {"count": count, "µs": 1e6 * coefficient * count}

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from gemmlab.cuda.device import NoGpu, gpu, why_no_gpu
-from gemmlab.folders import require_checkout
 from gemmlab.ladder import RUNGS, IllegalSetting, find
 from gemmlab.lessons.autotuning.searching import BUDGET, Wanted
 from gemmlab.lessons.autotuning.searching import run as search
@@ -47,7 +46,6 @@ def _run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     from gemmlab.records import recorder
 
     kernels = [find(name).name for name in options.kernels] or [rung.name for rung in RUNGS]
-    require_checkout("Recording")
     if gpu() is None:
         raise NoGpu(
             f"Timing every setting needs a GPU: {why_no_gpu()} Without one, you can search in the "

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gemmlab import files, ladder
+from gemmlab import ladder
 from gemmlab.cuda.device import Gpu, gpu, require_gpu
-from gemmlab.folders import RESULTS, require_checkout
+from gemmlab.folders import RESULTS
 from gemmlab.kernel.fingerprint import of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
@@ -44,7 +44,7 @@ class Wanted:
 def run(wanted: Wanted, say: Say) -> list[str]:
     """Search, on the GPU here or in the record; the lines that tell what was found.
 
-    Raises LadderError, IllegalSetting, NoTuner, NoCheckout, NoRecord, BadRecord and GpuFault.
+    Raises LadderError, IllegalSetting, NoTuner, NoRecord, BadRecord and GpuFault.
     """
     return _on_gpu(wanted, say) if gpu() is not None else _replayed(wanted)
 
@@ -61,7 +61,6 @@ def _replayed(wanted: Wanted) -> list[str]:
 
 
 def _on_gpu(wanted: Wanted, say: Say) -> list[str]:
-    require_checkout("A search")
     here = require_gpu("A search")
     space = space_of(wanted.rung, wanted.shape)
     runs_here = [
@@ -120,9 +119,9 @@ def journal(
     """The rows of a CSV file, and a function that appends a row and returns when it is on disk.
 
     A program that is stopped loses only the measurement under way; an unfinished last line is
-    dropped here. Raises BadRecord for a file with other columns, NotWritten.
+    dropped here. Raises BadRecord for a file with other columns, OSError.
     """
-    files.require_writable(path.parent)
+    path.parent.mkdir(parents=True, exist_ok=True)
     content = path.read_bytes() if path.exists() else b""
     complete = content[: content.rfind(b"\n") + 1]
     reader = csv.DictReader(io.StringIO(complete.decode("utf-8")))

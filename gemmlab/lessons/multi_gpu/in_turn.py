@@ -79,7 +79,7 @@ class ByKernel:
         return made.view(element.storage)
 
     def multiply(self, a: Array, b: Array, c: Array) -> None:
-        self.kernel.launch_into(a, b, c, 1.0, 0.0)
+        self.kernel.launch(self.kernel.given(a, b, c), 1.0, 0.0)
 
     def prepared(self, a: Array, b: Array, c: Array) -> Callable[[], None]:
         """Multiplies these on the current stream at each call, with arguments made once."""

@@ -42,7 +42,7 @@ def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
 
 def _kernels(shape: tuple[int, int, int]) -> Iterator[tuple[str, Kernel]]:
     arch = require_gpu("Measuring joins").arch
-    for name, settings in ways(tuning.for_shape(RUNG, shape, arch).settings):
+    for name, settings in ways(tuning.for_shape(RUNG, shape, arch)[0]):
         kernel = Kernel(RUNG, settings, arch, RUNG.path)
         require_verified(kernel)
         yield name, kernel

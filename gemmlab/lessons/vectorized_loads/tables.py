@@ -8,7 +8,7 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import counters
-from gemmlab.kernel.kernel import Kernel, assembled
+from gemmlab.kernel.kernel import Kernel, from_source
 from gemmlab.kernel.trace import Trace
 from gemmlab.records import ablations, tuning
 from gemmlab.records.registry import NoRecord, StaleRecord
@@ -36,7 +36,7 @@ def edited(name: str, changes: Mapping[str, str], **settings: int) -> Kernel:
         if old not in text:
             raise ValueError(f"{name}.cu has no {old!r}; changes are from what stands there.")
         text = text.replace(old, new)
-    return assembled(text, name, **settings)
+    return from_source(text, name, **settings)
 
 
 def side_by_side(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:

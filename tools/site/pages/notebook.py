@@ -72,11 +72,7 @@ class _Maker:
         outputs = [self._output(cell, text, output) for output in cell["outputs"]]
         outputs += self._whole_file(text)
         made = {**cell, "metadata": {}, "outputs": outputs}
-        if not text.startswith("%%kernel"):
-            return [made]
-        # CUDA C++ is shown as such, not as the Python of the other cells.
-        made["metadata"] = {"tags": ["remove-input"]}
-        return [_words(cell["id"] + "-code", f"```cuda\n{text}\n```"), made]
+        return [made]
 
     def _words(self, cell: dict, text: str) -> str:
         self.deeper |= text.splitlines()[:1] == [DEEPER]

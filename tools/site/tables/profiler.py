@@ -14,7 +14,6 @@ from functools import cache, partial
 from gemmlab.analysis import counters
 from gemmlab.analysis import recorded as recorded_stalls
 from gemmlab.analysis.counters import ACTIVE_WARPS
-from gemmlab.analysis.judgement import TRAFFIC
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import SIMULATED
@@ -57,7 +56,7 @@ TITLES = {
     "Occupancy": "Occupancy",
 }
 BY_NAME = "by-name"  # what is read with --metrics alone
-# What a metric counts, in words, where neither judgement.TRAFFIC nor its place says it.
+# What a metric counts, in words, where its place does not say it.
 MEANINGS = {
     "sm__throughput.avg.pct_of_peak_sustained_elapsed": "utilization of the SMs' busiest unit, %",
     "dram__bytes_read.sum": "bytes read from DRAM",
@@ -141,7 +140,7 @@ def section(identifier: str) -> str:
             continue
         if not (recorded().get(metric) or simulated().get(metric)):
             continue
-        words = [place, "" if place and metric in TRAFFIC else MEANINGS.get(metric, "")]
+        words = [place, MEANINGS.get(metric, "")]
         rows.append((_place(", ".join(filter(None, words)), metric), *_values(metric)))
     first = "count, and its metric" if identifier == BY_NAME else _WINDOW
     return _table((first, "recorded", "simulator", "difference"), rows, numbers=(1, 2))
