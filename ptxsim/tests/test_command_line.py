@@ -83,6 +83,31 @@ def test_host_functions_and_unknown_headers_of_its_headers_are_set_aside(tmp_pat
     assert (x == 2).all()
 
 
+PARTS = """
+#include <cstdio>
+#define HD __host__ \\
+    __device__
+#define MY_DEVICE __device__ __forceinline__
+class Report { std::vector<float> times; std::string name() { return "a"; } };
+void print(const std::string& text, Report report);
+typedef struct { float scale; } Factor;
+HD float twice(float x) { return 2 * x; }
+MY_DEVICE float add(float x, Factor factor) { return twice(x) + factor.scale; }
+template <typename T> void run(T* x) { k<T><<<1, 1>>>(x); }
+template void run<float>(float* x);
+template <typename T> __global__ void k(T* x) { x[0] = add(x[0], Factor{3}); }
+template __global__ void k<float>(float* x);  // Voilà
+"""
+
+
+def test_of_a_program_macros_of_the_device_stay_and_what_uses_std_goes(tmp_path):
+    path = tmp_path / "parts.cu"
+    path.write_text(PARTS, encoding="latin-1")
+    x = np.ones(1, np.float32)
+    ptxsim.launch(path, "k<float>", 1, 1, [x])
+    assert x == 5
+
+
 def test_a_program_is_launched_as_it_is():
     x = np.arange(101, dtype=np.float32)
     run = ptxsim.launch(PROGRAM, "scale", 1, 128, [x, 2.0, 100], check=True)

@@ -21,7 +21,14 @@ PASSED_OVER = re.compile(
     r"|^[ \t]*#(?:[^\n\\]|\\.)*",
     re.M | re.S,
 )
-ON_DEVICE = re.compile(r"\b(?:__global__|__device__|constexpr|__constant__|__shared__)\b")
+# What names something of the device; libraries have macros for it, such as CUTLASS_DEVICE.
+ON_DEVICE = r"__global__|__device__|constexpr|__constant__|__shared__|(?:\w+_)?DEVICE"
+MACRO = re.compile(
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n\\]|\\.)*?__(?:device|global)__", re.M | re.S
+)
+OF_STD = re.compile(r"(?<!cuda::)\bstd::")
+FUNCTION = re.compile(r"(\w+)\s*\(")
+INSTANCE = re.compile(r"\s*(?:extern\s+)?template\b[^<(]*?(\w+)\s*<[^()]*\(")
 OPENS_SCOPE = re.compile(r'\bnamespace\b[^;(]*$|\bextern\s*"[^"]*"\s*$|\bextern\s*$')
 TYPE = re.compile(r"\b(?:struct|class|union|enum)\b[^()]*$")
 ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
@@ -44,7 +51,8 @@ def device_code(text: str, options: tuple[str, ...] = ()) -> tuple[str, tuple[st
 def without_host(text: str) -> str:
     """The text with blanks for host functions."""
     text = USING.sub(_blank, text)
-    for begin, end in list(_of_host(PASSED_OVER.sub(_blank, text))):
+    on_device = re.compile(rf"\b(?:{'|'.join([ON_DEVICE, *MACRO.findall(text)])})\b")
+    for begin, end in list(_of_host(PASSED_OVER.sub(_blank, text), on_device)):
         text = text[:begin] + _blank(text[begin:end]) + text[end:]
     return text
 
@@ -62,26 +70,36 @@ def _blank(match: re.Match[str] | str) -> str:
     return re.sub(r"[^\n]", " ", match if isinstance(match, str) else match[0])
 
 
-def _of_host(bare: str) -> Iterator[tuple[int, int]]:
-    """Where functions and variables of the host begin and end, outside of all functions."""
+def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Where functions, variables, classes of the host begin and end, outside of all functions."""
     begin = position = 0  # of the declaration; of what is read
+    functions: set[str] = set()  # of the host
     while sign := re.compile("[{};]").search(bare, position):
         position = sign.end()
         head = bare[begin : sign.start()]
         first = begin + len(head) - len(head.lstrip())
         head = ALIGNMENT.sub(" ", head)
-        declares, stays = head.partition("=")[0], ON_DEVICE.search(head)
+        declares, stays = head.partition("=")[0], on_device.search(head)
+        has_type, is_function = TYPE.search(head), "(" in declares
+        others = stays or has_type or CONSTANT.match(declares)
+        of_host = False
         if sign[0] == "{" and not OPENS_SCOPE.search(head):
             position = closing(bare, position, "{}") + 1
-            if "(" not in declares or TYPE.search(head):  # ends at its semicolon
-                end = bare.find(";", position) + 1 or len(bare)
-                if not (TYPE.search(head) or stays or CONSTANT.match(declares)):
-                    yield first, end
-                position = end
-            elif not stays:
-                yield first, position
-        elif sign[0] == ";" and not ("(" in declares or stays or TYPE.search(head)
-                                     or KEPT.match(head) or CONSTANT.match(declares)):  # fmt: skip
+            if is_function and not has_type:
+                of_host = not stays
+                functions |= set(FUNCTION.findall(declares)[:1]) if of_host else set()
+            else:
+                position = bare.find(";", position) + 1 or len(bare)
+                whole = bare[first:position]
+                is_standard = OF_STD.search(whole) and not on_device.search(whole)
+                of_host = bool(is_standard) or not others
+        elif sign[0] == ";" and not others:
+            instance = INSTANCE.match(head)
+            if instance:
+                of_host = instance[1] in functions
+            elif not KEPT.match(head):
+                of_host = not is_function or bool(OF_STD.search(head))
+        if of_host:
             yield first, position
         begin = position
 

@@ -423,7 +423,8 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
     """The text, what its file is called, and the options with the folder of that file."""
     if isinstance(source, Path):
         folder = f"-I{source.parent}"
-        text, options = device_code(source.read_text(encoding="utf-8"), options)
+        text = source.read_text(encoding="utf-8", errors="replace")  # comments may be in Latin-1
+        text, options = device_code(text, options)
         more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
         return text, source.name, (*more, *options)
     if not isinstance(source, str):
