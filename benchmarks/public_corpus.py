@@ -26,13 +26,14 @@ import numpy as np
 import ptxsim
 from ptxsim import arguments, launcher, ptx
 from ptxsim.architectures import SIMULATED_ARCH
-from ptxsim.host_code import COMMENT
+from ptxsim.host_code import COMMENT, closing
 
 ELEMENTS, INTEGER, NUMBER = 1 << 18, 64, 0.5  # of each array; scalars
-SHARED_BYTES = 32 << 10  # dynamic
+THREADS, SHARED_BYTES = 256, 32 << 10  # of a block; dynamic ones
 KERNEL = re.compile(r"__global__[^;{}]*?\b(?!__launch_bounds__)(\w+)\s*\([^;{}]*?\)\s*\{")
 INSTANCE = r"\b{}\s*(<[\w\s,:]+>)\s*<<<"
-TYPE_PARAMETER = re.compile(r"\b(?:typename|class)\s+(\w+)\s*[,>]")
+OF_TEMPLATE = re.compile(r"\b(typename|class|int)\s+(\w+)\s*[,>]")
+NAMESPACE = re.compile(r"\bnamespace\s+(\w+)\s*\{")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', re.M)
 HALVES = {"half", "__half", "half2", "__half2", "__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16"}
 NO_LAUNCH = (ptxsim.LaunchError, ptxsim.UnknownInstruction, ptxsim.PtxError)
@@ -54,9 +55,14 @@ def cases(file: Path, programs: list[Path]) -> Iterator[tuple[str, str, bool]]:
         is_template = "template" in text[begin : kernel.start()]
         instance = re.search(INSTANCE.format(kernel[1]), launches) if is_template else None
         given = instance[1] if instance else ""
-        for name in TYPE_PARAMETER.findall(launches) if instance else ():
-            given = re.sub(rf"\b{name}\b", "float", given)
-        yield kernel[1] + given, text[kernel.start() :], is_template and not instance
+        for kind, name in OF_TEMPLATE.findall(launches):
+            given = re.sub(rf"\b{name}\b", str(INTEGER) if kind == "int" else "float", given)
+        scope = "".join(
+            f"{space[1]}::"
+            for space in NAMESPACE.finditer(text, 0, kernel.start())
+            if closing(text, space.end(), "{}") > kernel.start()
+        )
+        yield scope + kernel[1] + given, text[kernel.start() :], is_template and not instance
 
 
 def argument(parameter: arguments.Parameter, ptx_type: str, random: np.random.Generator):
@@ -79,7 +85,8 @@ def outcome(file: Path, entry: str, body: str, options: tuple[str, ...], seconds
     kernel = launcher._find(text, name, SIMULATED_ARCH, all_options, entry, by_symbol=False)
     declared = arguments.of_kernel(body, entry, len(kernel.parameters))
     types = [ptx_type for _, ptx_type in kernel.parameters]
-    block = (16, 16) if "threadIdx.y" in body else (256,)
+    threads = min(THREADS, kernel.most_threads or THREADS)
+    block = kernel.block or ((16, threads // 16) if "threadIdx.y" in body else (threads,))
     grid = (2,) * (1 + max("blockIdx.y" in body, 2 * ("blockIdx.z" in body)))
     results, findings = [], []
     for mode in ({}, {"count": True}, {"check": True}):

@@ -91,11 +91,12 @@ PARTS = """
 class Report { std::vector<float> times; std::string name() { return "a"; } };
 void print(const std::string& text, Report report);
 typedef struct { float scale; } Factor;
+namespace inner { static const float one = 1.5f; const double HALF = one / 3; }
 HD float twice(float x) { return 2 * x; }
 MY_DEVICE float add(float x, Factor factor) { return twice(x) + factor.scale; }
 template <typename T> void run(T* x) { k<T><<<1, 1>>>(x); }
 template void run<float>(float* x);
-template <typename T> __global__ void k(T* x) { x[0] = add(x[0], Factor{3}); }
+template <typename T> __global__ void k(T* x) { x[0] = add(x[0], Factor{3}) + inner::HALF; }
 template __global__ void k<float>(float* x);  // Voilà
 """
 
@@ -105,7 +106,7 @@ def test_of_a_program_macros_of_the_device_stay_and_what_uses_std_goes(tmp_path)
     path.write_text(PARTS, encoding="latin-1")
     x = np.ones(1, np.float32)
     ptxsim.launch(path, "k<float>", 1, 1, [x])
-    assert x == 5
+    assert x == 5.5
 
 
 def test_a_program_is_launched_as_it_is():

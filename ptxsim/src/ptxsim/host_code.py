@@ -34,6 +34,7 @@ TYPE = re.compile(r"\b(?:struct|class|union|enum)\b[^()]*$")
 ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
 KEPT = re.compile(r"\s*(?:typedef|using|template|extern|namespace|static_assert|friend|$)")
 CONSTANT = re.compile(r"\s*(?:static\s+|inline\s+)*const\b[^*]*$")
+REAL = re.compile(r"((?:static\s+|inline\s+)*)const(?=\s+(?:float|double)\s+\w+\s*(?:=|$))")
 LAUNCH = re.compile(r"\b([A-Za-z_][\w:]*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
 
 
@@ -49,11 +50,16 @@ def device_code(text: str, options: tuple[str, ...] = ()) -> tuple[str, tuple[st
 
 @lru_cache(maxsize=64)
 def without_host(text: str) -> str:
-    """The text with blanks for host functions."""
+    """The text with blanks for host functions, and constexpr for constants that are no integers.
+
+    One of these may need another: that NVRTC takes for work of the device at its start.
+    """
     text = USING.sub(_blank, text)
     on_device = re.compile(rf"\b(?:{'|'.join([ON_DEVICE, *MACRO.findall(text)])})\b")
-    for begin, end in list(_of_host(PASSED_OVER.sub(_blank, text), on_device)):
-        text = text[:begin] + _blank(text[begin:end]) + text[end:]
+    for begin, end in reversed(list(_of_host(PASSED_OVER.sub(_blank, text), on_device))):
+        part = text[begin:end]
+        part = REAL.sub(r"\1constexpr", part, 1) if REAL.match(part) else _blank(part)
+        text = text[:begin] + part + text[end:]
     return text
 
 
@@ -71,7 +77,10 @@ def _blank(match: re.Match[str] | str) -> str:
 
 
 def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Where functions, variables, classes of the host begin and end, outside of all functions."""
+    """Where functions, variables, classes of the host begin and end, outside of all functions.
+
+    Constants as in REAL too.
+    """
     begin = position = 0  # of the declaration; of what is read
     functions: set[str] = set()  # of the host
     while sign := re.compile("[{};]").search(bare, position):
@@ -99,7 +108,7 @@ def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]
                 of_host = instance[1] in functions
             elif not KEPT.match(head):
                 of_host = not is_function or bool(OF_STD.search(head))
-        if of_host:
+        if of_host or REAL.match(declares.lstrip()):
             yield first, position
         begin = position
 
