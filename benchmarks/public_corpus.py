@@ -19,6 +19,8 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +28,7 @@ import numpy as np
 import ptxsim
 from ptxsim import arguments, launcher, ptx
 from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.compile import headers
 from ptxsim.host_code import COMMENT, closing
 
 ELEMENTS, INTEGER, NUMBER = 1 << 18, 64, 0.5  # of each array; scalars
@@ -83,7 +86,9 @@ def argument(parameter: arguments.Parameter, ptx_type: str, random: np.random.Ge
 def outcome(file: Path, entry: str, body: str, options: tuple[str, ...], seconds: float) -> str:
     text, name, all_options = launcher._source(file, options)
     kernel = launcher._find(text, name, SIMULATED_ARCH, all_options, entry, by_symbol=False)
-    declared = arguments.of_kernel(body, entry, len(kernel.parameters))
+    if not re.search(rf"\b{arguments.source_name(entry)}\s*\(", text):
+        text = "\n".join(content for _, content in headers.included(text, all_options))
+    declared = arguments.of_kernel(text, entry, len(kernel.parameters))
     types = [ptx_type for _, ptx_type in kernel.parameters]
     threads = min(THREADS, kernel.most_threads or THREADS)
     block = kernel.block or ((16, threads // 16) if "threadIdx.y" in body else (threads,))
@@ -110,7 +115,8 @@ def judged(
     """`programs`: the file of the kernel, and those that include it, which may compile instead."""
     program, *larger = programs
     try:
-        return outcome(program, entry, body, options, seconds)
+        with redirect_stdout(StringIO()):
+            return outcome(program, entry, body, options, seconds)
     except ptxsim.CompileError as error:
         if larger:
             return judged(larger, entry, body, options, seconds)

@@ -27,12 +27,12 @@ MACRO = re.compile(
     r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n\\]|\\.)*?__(?:device|global)__", re.M | re.S
 )
 OF_STD = re.compile(r"(?<!cuda::)\bstd::")
-FUNCTION = re.compile(r"(\w+)\s*\(")
+FUNCTION = re.compile(r"\s*\w[\w:<>,\s*&]*[\s*&>](\w+)\s*\(")
 INSTANCE = re.compile(r"\s*(?:extern\s+)?template\b[^<(]*?(\w+)\s*<[^()]*\(")
 OPENS_SCOPE = re.compile(r'\bnamespace\b[^;(]*$|\bextern\s*"[^"]*"\s*$|\bextern\s*$')
 TYPE = re.compile(r"\b(?:struct|class|union|enum)\b[^()]*$")
 ALIGNMENT = re.compile(r"\b(?:alignas|__align__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)")
-KEPT = re.compile(r"\s*(?:typedef|using|template|extern|namespace|static_assert|friend|$)")
+KEPT = re.compile(r"\s*(?:typedef|using|template|namespace|static_assert|friend|$)")
 CONSTANT = re.compile(r"\s*(?:static\s+|inline\s+)*const\b[^*]*$")
 REAL = re.compile(r"((?:static\s+|inline\s+)*)const(?=\s+(?:float|double)\s+\w+\s*(?:=|$))")
 LAUNCH = re.compile(r"\b([A-Za-z_][\w:]*(?:<[^<>;]*>)?)\s*<<<(.*?)>>>\s*\(", re.S)
@@ -56,10 +56,11 @@ def without_host(text: str) -> str:
     """
     text = USING.sub(_blank, text)
     on_device = re.compile(rf"\b(?:{'|'.join([ON_DEVICE, *MACRO.findall(text)])})\b")
-    for begin, end in reversed(list(_of_host(PASSED_OVER.sub(_blank, text), on_device))):
-        part = text[begin:end]
-        part = REAL.sub(r"\1constexpr", part, 1) if REAL.match(part) else _blank(part)
-        text = text[:begin] + part + text[end:]
+    for _ in range(2):  # once the callers of a function are gone, its declaration goes
+        for begin, end in reversed(list(_of_host(PASSED_OVER.sub(_blank, text), on_device))):
+            part = text[begin:end]
+            part = REAL.sub(r"\1constexpr", part, 1) if REAL.match(part) else _blank(part)
+            text = text[:begin] + part + text[end:]
     return text
 
 
@@ -89,25 +90,26 @@ def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]
         first = begin + len(head) - len(head.lstrip())
         head = ALIGNMENT.sub(" ", head)
         declares, stays = head.partition("=")[0], on_device.search(head)
-        has_type, is_function = TYPE.search(head), "(" in declares
+        has_type, function = TYPE.search(head), FUNCTION.match(declares)
         others = stays or has_type or CONSTANT.match(declares)
         of_host = False
         if sign[0] == "{" and not OPENS_SCOPE.search(head):
             position = closing(bare, position, "{}") + 1
-            if is_function and not has_type:
+            if "(" in declares and not has_type:
                 of_host = not stays
-                functions |= set(FUNCTION.findall(declares)[:1]) if of_host else set()
+                functions |= {function[1]} if function and of_host else set()
             else:
                 position = bare.find(";", position) + 1 or len(bare)
                 whole = bare[first:position]
                 is_standard = OF_STD.search(whole) and not on_device.search(whole)
                 of_host = bool(is_standard) or not others
         elif sign[0] == ";" and not others:
-            instance = INSTANCE.match(head)
-            if instance:
+            if instance := INSTANCE.match(head):
                 of_host = instance[1] in functions
             elif not KEPT.match(head):
-                of_host = not is_function or bool(OF_STD.search(head))
+                of_host = "(" not in declares or bool(
+                    function and len(re.findall(rf"\b{function[1]}\b", bare)) == 1
+                )
         if of_host or REAL.match(declares.lstrip()):
             yield first, position
         begin = position
