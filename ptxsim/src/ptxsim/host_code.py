@@ -23,9 +23,7 @@ PASSED_OVER = re.compile(
 )
 # What names something of the device; libraries have macros for it, such as CUTLASS_DEVICE.
 ON_DEVICE = r"__global__|__device__|constexpr|__constant__|__shared__|(?:\w+_)?DEVICE"
-MACRO = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n\\]|\\.)*?__(?:device|global)__", re.M | re.S
-)
+MACRO = re.compile(r"(?ms)^[ \t]*#[ \t]*define\s+(\w+)(?:[^\n\\]|\\.)*?__(?:device|global)__")
 OF_STD = re.compile(r"(?<!cuda::)\bstd::")
 FUNCTION = re.compile(r"\s*\w[\w:<>,\s*&]*[\s*&>](\w+)\s*\(")
 INSTANCE = re.compile(r"\s*(?:extern\s+)?template\b[^<(]*?(\w+)\s*<[^()]*\(")
@@ -101,8 +99,7 @@ def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]
             else:
                 position = bare.find(";", position) + 1 or len(bare)
                 whole = bare[first:position]
-                is_standard = OF_STD.search(whole) and not on_device.search(whole)
-                of_host = bool(is_standard) or not others
+                of_host = not others or bool(OF_STD.search(whole) and not on_device.search(whole))
         elif sign[0] == ";" and not others:
             if instance := INSTANCE.match(head):
                 of_host = instance[1] in functions

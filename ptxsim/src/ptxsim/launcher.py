@@ -292,21 +292,12 @@ def _run(
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     given += memory.given()
     prepared = machine.PreparedLaunch(
-        kernel=kernel,
-        grid=grid,
-        block=block,
-        parameters=parameters,
-        memory=memory,
-        shared_bytes=kernel.shared_bytes + shared_bytes,
-        dynamic_bytes=shared_bytes,
+        kernel=kernel, grid=grid, block=block, parameters=parameters, memory=memory,
+        shared_bytes=kernel.shared_bytes + shared_bytes, dynamic_bytes=shared_bytes,
         translation=_translation(kernel, _may_be_subnormal(given)),
-        known_sums=exactness.known_sums(given),
-        count=count,
-        check=check,
-        cluster=cluster,
-        arch=arch,
-        maps=maps,
-    )
+        known_sums=exactness.known_sums(given), count=count, check=check, cluster=cluster,
+        arch=arch, maps=maps,
+    )  # fmt: skip
     for indices in blocks or []:
         check_block(indices, grid)
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
