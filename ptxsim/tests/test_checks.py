@@ -304,6 +304,16 @@ def test_a_local_variable_that_is_loaded_too_early_counts_for_those_who_use_it()
     assert right == []
 
 
+def test_an_exchange_whose_result_is_not_used_is_a_write():
+    body = """__shared__ int sum; {}
+    __syncthreads();
+    atomicAdd(&sum, 1);
+    __syncthreads();"""
+    assert check(body.replace("{}", "atomicExch(&sum, 0);")) == []
+    findings = check(body.replace("{}", "out[0] = atomicExch(&sum, 0);"))
+    assert_finding(findings, "uninitialised read", 1, (0, 0, 0), (0, 0, 0), "sum was never written")
+
+
 # --- places -----------------------------------------------------------------------------------
 
 
@@ -568,13 +578,8 @@ accesses = st.dictionaries(
 )
 pairs = st.permutations([0, 1, 2]).map(lambda warps: tuple(warps[:2]))
 block_steps = st.one_of(accesses, st.just("block"))
-all_steps = st.one_of(
-    accesses,
-    accesses,
-    st.sampled_from(["block", "warp", "half"]),
-    st.tuples(st.just("two"), pairs),
-    st.tuples(st.just("arrive"), pairs),
-)
+of_pairs = [st.tuples(st.just(what), pairs) for what in ("two", "arrive")]
+all_steps = st.one_of(accesses, accesses, st.sampled_from(["block", "warp", "half"]), *of_pairs)
 
 
 def meetings(step):

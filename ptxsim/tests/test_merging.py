@@ -57,15 +57,10 @@ def total(*words: int) -> str:
         ((1, 2), "ww"),  # across the middle: 8 bytes there are not aligned
         ((0, 2), "ww"),
         ((0, 1, 2), "q"),  # three of four: the fourth word is loaded too
-        ((1, 2, 3), "q"),
-        ((0, 1, 2, 3), "q"),
-        ((3, 2, 1, 0), "q"),
-        ((1, 2, 3, 4), "qw"),
-        ((3, 4, 5), "dw"),
-        ((1, 2, 3, 4, 5), "dq"),
-        ((0, 1, 2, 5, 6, 7), "qq"),
+        ((1, 2, 3), "q"), ((0, 1, 2, 3), "q"), ((3, 2, 1, 0), "q"), ((1, 2, 3, 4), "qw"),
+        ((3, 4, 5), "dw"), ((1, 2, 3, 4, 5), "dq"), ((0, 1, 2, 5, 6, 7), "qq"),
     ],
-)
+)  # fmt: skip
 def test_words_of_16_aligned_bytes(words, expected):
     _, done = run(ALIGNED + total(*words))
     assert loads(done) == expected

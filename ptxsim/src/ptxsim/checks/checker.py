@@ -18,7 +18,7 @@ from ptxsim.architectures import WARP
 from ptxsim.checks.clocks import BlockClocks, ThreadClocks, names, team_of, threads_of_rank
 from ptxsim.checks.global_races import GlobalRaces, History
 from ptxsim.checks.in_clusters import ClusterChecks
-from ptxsim.checks.program import chosen_later, flags_of, needs_thread_clocks
+from ptxsim.checks.program import chosen_later, flags_of, mere_writes, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
 from ptxsim.checks.tensor_memory import TensorChecks
 from ptxsim.checks.warpgroups import Registers, Warpgroups
@@ -154,7 +154,7 @@ class Checker:
         """Note what is written, or find what is read and `unwritten` (bool for each byte)."""
         offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
         touched = offsets[mask][:, None] + np.arange(size)
-        if operation == "store":
+        if operation == "store" or index in mere_writes(self.kernel):
             unwritten[touched] = False
             return
         wrong = unwritten[touched]

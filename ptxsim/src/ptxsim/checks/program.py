@@ -149,6 +149,14 @@ def _is_choice(user: Instruction) -> bool:
     return user.name == "selp" and user.predicate is None and user.operands[1] != user.operands[2]
 
 
+@lru_cache(maxsize=KEPT_KERNELS)
+def mere_writes(kernel: Kernel) -> frozenset[int]:
+    """The exchanges whose result is not used, by index."""
+    used = frozenset().union(*(instruction.uses for instruction in kernel.instructions))
+    exchanges = [i for i in kernel.instructions if i.name == "atom" and "exch" in i.parts]
+    return frozenset(i.index for i in exchanges if not i.defines & used)
+
+
 # --- how blocks tell one another -----------------------------------------------------------------
 
 
