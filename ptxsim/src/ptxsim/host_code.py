@@ -6,6 +6,7 @@ NVRTC compiles device code alone. What it would refuse becomes blank, so lines k
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -82,6 +83,7 @@ def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]
     """
     begin = position = 0  # of the declaration; of what is read
     functions: set[str] = set()  # of the host
+    words = Counter(re.findall(r"\w+", bare))
     while sign := re.compile("[{};]").search(bare, position):
         position = sign.end()
         head = bare[begin : sign.start()]
@@ -104,9 +106,7 @@ def _of_host(bare: str, on_device: re.Pattern[str]) -> Iterator[tuple[int, int]]
             if instance := INSTANCE.match(head):
                 of_host = instance[1] in functions
             elif not KEPT.match(head):
-                of_host = "(" not in declares or bool(
-                    function and len(re.findall(rf"\b{function[1]}\b", bare)) == 1
-                )
+                of_host = "(" not in declares or bool(function and words[function[1]] == 1)
         if of_host or REAL.match(declares.lstrip()):
             yield first, position
         begin = position
