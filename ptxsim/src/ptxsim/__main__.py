@@ -92,7 +92,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _run(options: argparse.Namespace) -> Run:
-    text = options.file.read_text(encoding="utf-8")
+    text = options.file.read_text(encoding="utf-8", errors="replace")
     is_ptx = options.file.suffix == ".ptx"
     args = [argument(value, at) for at, value in enumerate(options.arg)]
     how: dict[str, Any] = {
