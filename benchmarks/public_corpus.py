@@ -3,10 +3,11 @@
     python benchmarks/public_corpus.py FOLDER [FOLDER …] [--seconds 20] [--list FILE]
 
 Takes every kernel of every .cu file below the folders, with arrays of random numbers for pointers
-and 64 for integers, and compares the arrays that the three launches leave, byte by byte. What a
-kernel computes is not looked at, so a launch need not make sense: it must be refused, or leave the
-same three times, and never end in an error of Python. Prints how many did what; FILE gets a line
-for each kernel. Ends with 1 where one is wrong. No source is kept.
+and 64 for integers, those in structures too, and compares the arrays that the three launches leave,
+byte by byte. A file that does not compile alone is compiled with the .cu file that includes it.
+What a kernel computes is not looked at, so a launch need not make sense: it must be refused, or
+leave the same three times, and never end in an error of Python. Prints how many did what; FILE gets
+a line for each kernel. Ends with 1 where one is wrong. No source is kept.
 """
 
 from __future__ import annotations
@@ -18,35 +19,58 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 import ptxsim
-from ptxsim import arguments
-from ptxsim.host_code import device_code
+from ptxsim import arguments, launcher, ptx
+from ptxsim.architectures import SIMULATED_ARCH
+from ptxsim.compile import headers
+from ptxsim.host_code import COMMENT, closing
 
 ELEMENTS, INTEGER, NUMBER = 1 << 18, 64, 0.5  # of each array; scalars
-SHARED_BYTES = 32 << 10  # dynamic
+THREADS, SHARED_BYTES = 256, 32 << 10  # of a block; dynamic ones
 KERNEL = re.compile(r"__global__[^;{}]*?\b(?!__launch_bounds__)(\w+)\s*\([^;{}]*?\)\s*\{")
 INSTANCE = r"\b{}\s*(<[\w\s,:]+>)\s*<<<"
+OF_TEMPLATE = re.compile(r"\b(typename|class|int)\s+(\w+)\s*[,>]")
+NAMESPACE = re.compile(r"\bnamespace\s+(\w+)\s*\{")
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+\.cu)"', re.M)
 HALVES = {"half", "__half", "half2", "__half2", "__nv_bfloat16", "__nv_bfloat162", "nv_bfloat16"}
 NO_LAUNCH = (ptxsim.LaunchError, ptxsim.UnknownInstruction, ptxsim.PtxError)
 WRONG = {"differs", "error of Python"}
 
 
-def cases(file: Path) -> Iterator[tuple[str, str, bool]]:
-    """(kernel, with the arguments of its template; body; whether a template without arguments)."""
-    text = file.read_text(encoding="utf-8", errors="replace")
+def read(file: Path) -> str:
+    return COMMENT.sub(" ", file.read_text(encoding="utf-8", errors="replace"))
+
+
+def cases(file: Path, programs: list[Path]) -> Iterator[tuple[str, str, bool]]:
+    """(kernel, with the arguments of its template; body; whether a template without arguments).
+
+    `programs`: the file, and those that include it.
+    """
+    text, launches = read(file), "".join(map(read, programs))
     for kernel in KERNEL.finditer(text):
         begin = text.rfind("}", 0, kernel.start()) + 1
         is_template = "template" in text[begin : kernel.start()]
-        instance = re.search(INSTANCE.format(kernel[1]), text)
-        entry = kernel[1] + (instance[1] if is_template and instance else "")
-        yield entry, text[kernel.start() :], is_template and not instance
+        instance = re.search(INSTANCE.format(kernel[1]), launches) if is_template else None
+        given = instance[1] if instance else ""
+        for kind, name in OF_TEMPLATE.findall(launches):
+            given = re.sub(rf"\b{name}\b", str(INTEGER) if kind == "int" else "float", given)
+        scope = "".join(
+            f"{space[1]}::"
+            for space in NAMESPACE.finditer(text, 0, kernel.start())
+            if closing(text, space.end(), "{}") > kernel.start()
+        )
+        yield scope + kernel[1] + given, text[kernel.start() :], is_template and not instance
 
 
-def argument(parameter: arguments.Parameter, random: np.random.Generator):
+def argument(parameter: arguments.Parameter, ptx_type: str, random: np.random.Generator):
+    if structure := ptx.STRUCTURE.match(ptx_type):
+        return np.full(-(-int(structure[2]) // 4), INTEGER, "i4").tobytes()[: int(structure[2])]
     declared = " ".join(word for word in parameter.declared.split() if word != "const")
     if "*" in declared or parameter.element:
         name = parameter.element or declared.rstrip("* ")
@@ -56,21 +80,24 @@ def argument(parameter: arguments.Parameter, random: np.random.Generator):
         if dtype.kind in "iub":
             return random.integers(0, 4, ELEMENTS).astype(dtype)
         return random.standard_normal(ELEMENTS).astype(dtype)
-    if declared in ("float", "double"):
-        return np.dtype(declared).type(NUMBER)
-    return INTEGER
+    return NUMBER if ptx.type_of(ptx_type).kind == "f" else INTEGER
 
 
 def outcome(file: Path, entry: str, body: str, options: tuple[str, ...], seconds: float) -> str:
-    text, _ = device_code(file.read_text(encoding="utf-8", errors="replace"), options)
-    parameters = arguments.of_source(text, entry)
-    block = (16, 16) if "threadIdx.y" in body else (256,)
+    text, name, all_options = launcher._source(file, options)
+    kernel = launcher._find(text, name, SIMULATED_ARCH, all_options, entry, by_symbol=False)
+    if not re.search(rf"\b{arguments.source_name(entry)}\s*\(", text):
+        text = "\n".join(content for _, content in headers.included(text, all_options))
+    declared = arguments.of_kernel(text, entry, len(kernel.parameters))
+    types = [ptx_type for _, ptx_type in kernel.parameters]
+    threads = min(THREADS, kernel.most_threads or THREADS)
+    block = kernel.block or ((16, threads // 16) if "threadIdx.y" in body else (threads,))
     grid = (2,) * (1 + max("blockIdx.y" in body, 2 * ("blockIdx.z" in body)))
     results, findings = [], []
     for mode in ({}, {"count": True}, {"check": True}):
         how = {"options": options, "limit_s": seconds, **mode}
         random = np.random.default_rng(0)
-        args = [argument(parameter, random) for parameter in parameters]
+        args = [argument(*each, random) for each in zip(declared, types, strict=True)]
         shared = SHARED_BYTES if "extern __shared__" in body else 0
         run = ptxsim.launch(file, entry, grid, block, args, shared_bytes=shared, **how)
         results.append([arg.tobytes() for arg in args if isinstance(arg, np.ndarray)])
@@ -82,10 +109,17 @@ def outcome(file: Path, entry: str, body: str, options: tuple[str, ...], seconds
     return "same" if same else "differs"
 
 
-def judged(file: Path, entry: str, body: str, options: tuple[str, ...], seconds: float) -> str:
+def judged(
+    programs: list[Path], entry: str, body: str, options: tuple[str, ...], seconds: float
+) -> str:
+    """`programs`: the file of the kernel, and those that include it, which may compile instead."""
+    program, *larger = programs
     try:
-        return outcome(file, entry, body, options, seconds)
+        with redirect_stdout(StringIO()):
+            return outcome(program, entry, body, options, seconds)
     except ptxsim.CompileError as error:
+        if larger:
+            return judged(larger, entry, body, options, seconds)
         return f"does not compile: {str(error).splitlines()[2]}"
     except ptxsim.TakesTooLong:
         return "takes too long"
@@ -114,11 +148,20 @@ def main() -> int:
             folder / "src",
         )
         options = tuple(f"-I{place}" for place in includes if place.is_dir())
-        for file in sorted(folder.rglob("*.cu")):
-            for entry, body, is_open in cases(file):
-                outcome = (
-                    "a template" if is_open else judged(file, entry, body, options, given.seconds)
-                )
+        files = sorted(folder.rglob("*.cu"))
+        includes_it = {
+            (file.parent / name).resolve(): file
+            for file in files
+            for name in INCLUDE.findall(read(file))
+        }
+        for file in files:
+            programs = [file]
+            while (larger := includes_it.get(programs[-1].resolve())) is not None:
+                programs.append(larger)
+            for entry, body, is_open in cases(file, programs):
+                outcome = "a template"
+                if not is_open:
+                    outcome = judged(programs, entry, body, options, given.seconds)
                 counts[outcome.partition(":")[0]] += 1
                 lines.append(f"{file.relative_to(folder)}: {entry}: {outcome}")
                 print(lines[-1][:160], file=sys.stderr)

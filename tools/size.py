@@ -20,7 +20,7 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
 }
 
 # Of a part over its budget, which may not grow.
-REACHED = {"core": 18_942, "lessons": 20_913, "ptxsim": 18_908, "tests": 33_655}
+REACHED = {"core": 18_942, "lessons": 20_913, "ptxsim": 18_903, "tests": 33_654}
 
 
 def lines(folders: tuple[str, ...]) -> int:

@@ -397,19 +397,12 @@ k(const {c_type}* A, const {c_type}* B, {c_type}* out, int n) {{
 
 
 SAMPLES = {
-    "tiled": tiled(50, 70, 37),
-    "tiled, padded": tiled(33, 40, 65, tile=32, pad=1),
-    "tiled, large": tiled(300, 500, 20, tile=16, pad=1),
-    "coarse": coarse(61, 67, 71),
-    "coarse, one row": coarse(1, 129, 17),
-    "vector": vector(45, 13, 9),
-    "divergent": collatz(),
-    "divergent, whole warps": collatz(64),
-    "returns": returns(),
-    "reduction": reduction(),
-    "1-D": positions((3, 1, 1), (45, 1, 1)),
-    "2-D": positions((3, 4, 1), (5, 7, 1)),
-    "3-D": positions((2, 3, 4), (3, 5, 2)),
+    "tiled": tiled(50, 70, 37), "tiled, padded": tiled(33, 40, 65, tile=32, pad=1),
+    "tiled, large": tiled(300, 500, 20, tile=16, pad=1), "vector": vector(45, 13, 9),
+    "coarse": coarse(61, 67, 71), "coarse, one row": coarse(1, 129, 17),
+    "divergent": collatz(), "divergent, whole warps": collatz(64), "returns": returns(),
+    "reduction": reduction(), "1-D": positions((3, 1, 1), (45, 1, 1)),
+    "2-D": positions((3, 4, 1), (5, 7, 1)), "3-D": positions((2, 3, 4), (3, 5, 2)),
     "3-D, whole warps": positions((2, 1, 2), (32, 3, 2)),
     **{c_type: integer_operations(c_type) for c_type in C_TYPES},
-}
+}  # fmt: skip

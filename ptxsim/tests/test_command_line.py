@@ -25,6 +25,14 @@ using namespace std;
 __constant__ float weights[2] = {{1.0f, FLT_MAX}};
 __constant__ uint32_t most = UINT_MAX;
 const int ONE = 1;
+const float TWO = 2.0f, FOUR = TWO * TWO;
+#define HD __host__ \
+    __device__
+HD float twice(float x) {{ return x * TWO; }}
+class Report {{ std::vector<float> times; std::string name() {{ return title; }} }};
+void print(const std::string& text, FILE* to);
+template <typename T> void start(T x) {{ print("", 0); }}
+template void start<float>(float x);
 static const char* title = "a }}";
 vector<int> sizes = {{1, 2}};
 struct alignas(8) Pair {{ int a; int b() const {{ return a; }} }};
@@ -56,14 +64,11 @@ def test_a_whole_program_keeps_its_device_code_and_its_lines():
     assert options == ("-default-device",)
     assert code.count("\n") == PROGRAM.count("\n")
     for kept in (
-        KERNEL.strip(),
-        "float weights[2]",
-        "ONE = 1",
-        "struct alignas(8) Pair",
-        "T same(T x)",
-    ):
+        KERNEL.strip(), "float weights[2]", "ONE = 1", "constexpr float TWO", "HD float twice",
+        "struct alignas(8) Pair", "T same(T x)",
+    ):  # fmt: skip
         assert kept in code
-    for gone in ("using", "main", "title", "sizes", "report", "<<<"):
+    for gone in ("using", "main", "title", "sizes", "report", "<<<", "Report", "FILE", "start"):
         assert gone not in code.replace("// ", "")
     assert device_code(KERNEL) == (KERNEL, ())
     assert device_code(f"// as main() does\n{KERNEL}")[1] == ()
@@ -72,12 +77,11 @@ def test_a_whole_program_keeps_its_device_code_and_its_lines():
 
 
 def test_host_functions_and_unknown_headers_of_its_headers_are_set_aside(tmp_path):
-    helper = (
-        "#include <sys/unheard_of.h>\nvoid report() { open_a_file(); }\n__constant__ int ONE = 1;"
-    )
+    helper = "#include <sys/unheard_of.h>\nvoid report() { open(); }\n__constant__ int ONE = 1;"
     (tmp_path / "helper.h").write_text(helper)
     path = tmp_path / "program.cu"
-    path.write_text(f'#include "helper.h"\n{PROGRAM.replace("const int ONE = 1;", "")}')
+    program = PROGRAM.replace("const int ONE = 1;", "")
+    path.write_text(f'#include "helper.h" // \xe0\n{program}', encoding="latin-1")
     x = np.ones(100, np.float32)
     ptxsim.launch(path, "scale", 1, 128, [x, 2.0, 100])
     assert (x == 2).all()

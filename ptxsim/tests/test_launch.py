@@ -334,24 +334,16 @@ BF16, E4M3 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn
 PAIR = np.dtype([("x", "f4"), ("y", "f4")])
 MIXED = np.dtype([("x", "f4"), ("n", "i4")])
 TAKEN = {
-    "const float*": ["f4", "c8", PAIR, "V4"],
-    "float *const __restrict__": ["f4"],
-    "volatile double*": ["f8", "c16"],
-    "int*": ["i4", "u4"],
-    "unsigned long long int*": ["i8", "u8"],
-    "long*": [np.dtype("l"), np.dtype("L")],
+    "const float*": ["f4", "c8", PAIR, "V4"], "float *const __restrict__": ["f4"],
+    "volatile double*": ["f8", "c16"], "int*": ["i4", "u4"],
+    "unsigned long long int*": ["i8", "u8"], "long*": [np.dtype("l"), np.dtype("L")],
     "short*": ["i2", "u2", "f2", BF16],
     "cuda::std::uint8_t*": ["u1", "i1", "?", E4M3, "S1"],
-    "char*": ["i1", "f4", "f8", MIXED, BF16],
-    "void*": ["f4", "f8", MIXED],
-    "__half*": ["f2", "u2", "i2"],
-    "half2*": ["f2", "u2", "u4"],
-    "const __nv_bfloat16*": [BF16, "u2"],
-    "__nv_fp8_e4m3*": ["u1", E4M3],
-    "float4*": ["f4", PAIR],
-    "uint4*": ["f4", "f2", "u4", "f8"],
-    "Mine*": ["f8", "i4", MIXED],
-}
+    "char*": ["i1", "f4", "f8", MIXED, BF16], "void*": ["f4", "f8", MIXED],
+    "__half*": ["f2", "u2", "i2"], "half2*": ["f2", "u2", "u4"],
+    "const __nv_bfloat16*": [BF16, "u2"], "__nv_fp8_e4m3*": ["u1", E4M3],
+    "float4*": ["f4", PAIR], "uint4*": ["f4", "f2", "u4", "f8"], "Mine*": ["f8", "i4", MIXED],
+}  # fmt: skip
 REFUSED = {
     "const float*": {"f8": "np.float32", "i4": "np.float32), or x.view(np.float32), which has the",
                      "f2": "np.float32", MIXED: "np.float32", BF16: "np.float32"},

@@ -57,15 +57,10 @@ def total(*words: int) -> str:
         ((1, 2), "ww"),  # across the middle: 8 bytes there are not aligned
         ((0, 2), "ww"),
         ((0, 1, 2), "q"),  # three of four: the fourth word is loaded too
-        ((1, 2, 3), "q"),
-        ((0, 1, 2, 3), "q"),
-        ((3, 2, 1, 0), "q"),
-        ((1, 2, 3, 4), "qw"),
-        ((3, 4, 5), "dw"),
-        ((1, 2, 3, 4, 5), "dq"),
-        ((0, 1, 2, 5, 6, 7), "qq"),
+        ((1, 2, 3), "q"), ((0, 1, 2, 3), "q"), ((3, 2, 1, 0), "q"), ((1, 2, 3, 4), "qw"),
+        ((3, 4, 5), "dw"), ((1, 2, 3, 4, 5), "dq"), ((0, 1, 2, 5, 6, 7), "qq"),
     ],
-)
+)  # fmt: skip
 def test_words_of_16_aligned_bytes(words, expected):
     _, done = run(ALIGNED + total(*words))
     assert loads(done) == expected
@@ -90,10 +85,7 @@ def test_only_loads_known_to_be_aligned_are_merged(index, expected):
     assert loads(done) == expected
 
 
-@pytest.mark.parametrize(
-    ("stride", "expected"),
-    [(36, "q"), (34, "dw"), (33, "www"), (40, "q")],
-)
+@pytest.mark.parametrize(("stride", "expected"), [(36, "q"), (34, "dw"), (33, "www"), (40, "q")])
 def test_padded_rows(stride, expected):
     """With 33 no two words, with 34 pairs, with 36 quads lie aligned in each row."""
     # PTX: three loads from one register, at +4, +8 and +12.

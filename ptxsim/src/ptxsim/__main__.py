@@ -60,10 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "python -m ptxsim", description="Runs a CUDA kernel without a GPU: CUDA C++ or PTX.",
-        epilog=ARGUMENTS, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    how: Any = {"epilog": ARGUMENTS, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    what = "Runs a CUDA kernel without a GPU: CUDA C++ or PTX."
+    parser = argparse.ArgumentParser("python -m ptxsim", description=what, **how)
     commands = parser.add_subparsers(dest="command", required=True)
     of_all = argparse.ArgumentParser(add_help=False)
     of_all.add_argument(
@@ -79,16 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     of_all.add_argument(
         "--option", action="append", default=[], help="for NVRTC, such as --option=-DTILE=16"
     )
-    check = commands.add_parser(
-        "check", parents=[of_all], help="look for races, bad accesses and lost barriers",
-        epilog=ARGUMENTS, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    what = "look for races, bad accesses and lost barriers"
+    check = commands.add_parser("check", parents=[of_all], help=what, **how)
     check.add_argument("--json", action="store_true", help="print the findings as JSON")
     check.add_argument("--sarif", type=Path, help="write them to this file, for a code host")
-    commands.add_parser(
-        "count", parents=[of_all], help="count sectors, bank conflicts and the like",
-        epilog=ARGUMENTS, formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    what = "count sectors, bank conflicts and the like"
+    commands.add_parser("count", parents=[of_all], help=what, **how)
     return parser
 
 
@@ -97,7 +92,7 @@ def _shape(text: str) -> tuple[int, ...]:
 
 
 def _run(options: argparse.Namespace) -> Run:
-    text = options.file.read_text(encoding="utf-8")
+    text = options.file.read_text(encoding="utf-8", errors="replace")
     is_ptx = options.file.suffix == ".ptx"
     args = [argument(value, at) for at, value in enumerate(options.arg)]
     how: dict[str, Any] = {

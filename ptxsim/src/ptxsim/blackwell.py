@@ -30,14 +30,8 @@ TYPES: dict[str, dict[int, str]] = {
     "f8f6f4": EIGHTS, "mxf8f6f4": EIGHTS, "mxf4": {1: "e2m1"}, "mxf4nvf4": {1: "e2m1"},
 }  # fmt: skip
 ELEMENT_BITS = {
-    "f16": 16,
-    "tf32": 32,
-    "i8": 8,
-    "f8f6f4": 8,
-    "mxf8f6f4": 8,
-    "mxf4": 4,
-    "mxf4nvf4": 4,
-}
+    "f16": 16, "tf32": 32, "i8": 8, "f8f6f4": 8, "mxf8f6f4": 8, "mxf4": 4, "mxf4nvf4": 4,
+}  # fmt: skip
 SUMS: dict[str, dict[int, str]] = {
     "f16": {0: "f16", 1: "f32"}, "tf32": {1: "f32"}, "f8f6f4": {0: "f16", 1: "f32"},
     "i8": {2: "s32"},

@@ -57,14 +57,9 @@ class Launched(NamedTuple):
 
 
 def launch(
-    host: Any,
-    *args: Any,
-    arch: str = "sm_90a",
-    count: bool = False,
-    check: bool = False,
-    blocks: list[tuple[int, int, int]] | None = None,
-    limit_s: float | None = 120.0,
-) -> Run:
+    host: Any, *args: Any, arch: str = "sm_90a", count: bool = False, check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None, limit_s: float | None = 120.0,
+) -> Run:  # fmt: skip
     """As `host(*args)`, with NumPy arrays, which are changed in place.
 
     `host`: a function of cute.jit that launches one kernel. An array is a cute.Tensor of its shape

@@ -292,21 +292,12 @@ def _run(
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     given += memory.given()
     prepared = machine.PreparedLaunch(
-        kernel=kernel,
-        grid=grid,
-        block=block,
-        parameters=parameters,
-        memory=memory,
-        shared_bytes=kernel.shared_bytes + shared_bytes,
-        dynamic_bytes=shared_bytes,
+        kernel=kernel, grid=grid, block=block, parameters=parameters, memory=memory,
+        shared_bytes=kernel.shared_bytes + shared_bytes, dynamic_bytes=shared_bytes,
         translation=_translation(kernel, _may_be_subnormal(given)),
-        known_sums=exactness.known_sums(given),
-        count=count,
-        check=check,
-        cluster=cluster,
-        arch=arch,
-        maps=maps,
-    )
+        known_sums=exactness.known_sums(given), count=count, check=check, cluster=cluster,
+        arch=arch, maps=maps,
+    )  # fmt: skip
     for indices in blocks or []:
         check_block(indices, grid)
     changed = [a for a, b in zip(arrays, memory.buffers, strict=True) if not b.read_only]
@@ -423,7 +414,8 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
     """The text, what its file is called, and the options with the folder of that file."""
     if isinstance(source, Path):
         folder = f"-I{source.parent}"
-        text, options = device_code(source.read_text(encoding="utf-8"), options)
+        text = source.read_text(encoding="utf-8", errors="replace")  # comments may be in Latin-1
+        text, options = device_code(text, options)
         more = () if folder in options or not headers.INCLUDE.search(text) else (folder,)
         return text, source.name, (*more, *options)
     if not isinstance(source, str):

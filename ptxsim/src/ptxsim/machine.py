@@ -242,13 +242,8 @@ class Chunk:
             np.setbufsize(before)
             if done:  # these hold the chunk: let go of all its memory
                 for name in (
-                    "checker",
-                    "copies",
-                    "tensor_memory",
-                    "cluster_barrier",
-                    "polling",
-                    "counting",
-                ):
+                    "checker", "copies", "tensor_memory", "cluster_barrier", "polling", "counting",
+                ):  # fmt: skip
                     setattr(self, name, None)
         return done
 

@@ -158,14 +158,9 @@ class Counter:
         self.executed: set[int] = set()  # the first instructions of basic blocks
 
     def add(
-        self,
-        key: tuple[int, str, str, str],
-        addresses: np.ndarray,
-        active: np.ndarray,
-        size: int,
-        times: np.ndarray,
-        to: np.ndarray | None = None,
-    ) -> Cost:
+        self, key: tuple[int, str, str, str], addresses: np.ndarray, active: np.ndarray, size: int,
+        times: np.ndarray, to: np.ndarray | None = None,
+    ) -> Cost:  # fmt: skip
         """Count one instruction, whose `key` is (line, space, operation, array); its `cost`."""
         amounts = cost(*key[1:3], addresses, active, size, times, to)
         self.add_again(key, amounts)

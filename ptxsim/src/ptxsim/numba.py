@@ -19,17 +19,10 @@ from ptxsim.limits import LaunchError
 
 
 def launch(
-    kernel: Any,
-    grid: int | Sequence[int],
-    block: int | Sequence[int],
-    *args: Any,
-    arch: str = "sm_90",
-    shared_bytes: int = 0,
-    count: bool = False,
-    check: bool = False,
-    blocks: list[tuple[int, int, int]] | None = None,
-    limit_s: float | None = 120.0,
-) -> Run:
+    kernel: Any, grid: int | Sequence[int], block: int | Sequence[int], *args: Any,
+    arch: str = "sm_90", shared_bytes: int = 0, count: bool = False, check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None, limit_s: float | None = 120.0,
+) -> Run:  # fmt: skip
     """As `kernel[grid, block](*args)`, with NumPy arrays, which are changed in place.
 
     `kernel`: a Python function, or one of cuda.jit. `shared_bytes`: dynamic shared memory. The

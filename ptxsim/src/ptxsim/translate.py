@@ -63,14 +63,9 @@ class UnknownInstruction(Exception):
 
 
 def translate(
-    kernel: ptx.Kernel,
-    block: ptx.Block,
-    types: dict[str, np.dtype],
-    exactness: Exactness,
-    kept: frozenset,
-    flush_operands: bool,
-    at_once: bool,
-):
+    kernel: ptx.Kernel, block: ptx.Block, types: dict[str, np.dtype], exactness: Exactness,
+    kept: frozenset, flush_operands: bool, at_once: bool,
+):  # fmt: skip
     """The Python function of one basic block; its text is in the attribute `text`.
 
     `kept`: registers that only active lanes may change, for waiting ones still need them.

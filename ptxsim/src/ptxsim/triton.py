@@ -35,16 +35,10 @@ SWIZZLES = "none", "32B", "64B", "128B"  # by the number that Triton has for it
 
 
 def launch(
-    kernel: Any,
-    grid: int | Sequence[int] | Callable[[dict], Sequence[int]],
-    *args: Any,
-    arch: str = "sm_90",
-    count: bool = False,
-    check: bool = False,
-    blocks: list[tuple[int, int, int]] | None = None,
-    limit_s: float | None = 120.0,
-    **named: Any,
-) -> Run:
+    kernel: Any, grid: int | Sequence[int] | Callable[[dict], Sequence[int]], *args: Any,
+    arch: str = "sm_90", count: bool = False, check: bool = False,
+    blocks: list[tuple[int, int, int]] | None = None, limit_s: float | None = 120.0, **named: Any,
+) -> Run:  # fmt: skip
     """As `kernel[grid](*args, **named)`, with NumPy arrays, which are changed in place.
 
     `kernel`: a function of triton.jit. `grid`: as Triton takes it, also a function of the named

@@ -18,7 +18,7 @@ from ptxsim.architectures import WARP
 from ptxsim.checks.clocks import BlockClocks, ThreadClocks, names, team_of, threads_of_rank
 from ptxsim.checks.global_races import GlobalRaces, History
 from ptxsim.checks.in_clusters import ClusterChecks
-from ptxsim.checks.program import chosen_later, flags_of, needs_thread_clocks
+from ptxsim.checks.program import chosen_later, flags_of, mere_writes, needs_thread_clocks
 from ptxsim.checks.races import BARRIER_BYTES, Races
 from ptxsim.checks.tensor_memory import TensorChecks
 from ptxsim.checks.warpgroups import Registers, Warpgroups
@@ -77,8 +77,12 @@ class Checker:
         if space == "shared" and RESERVED in self.kernel.shared:
             mask = self._without_reserved(addresses, mask)
         if index in self._chosen_later:
-            self._loaded[index] = addresses, size
-        elif space in ("shared", "cluster"):
+            self._loaded[index] = space, addresses, size
+            return
+        self._access(index, space, operation, addresses, size, mask)
+
+    def _access(self, index: int, space: str, operation: str, addresses, size, mask) -> None:
+        if space in ("shared", "cluster"):
             if index in self._flags.reads or index in self._flags.writes:
                 self._access_flag(index, operation, addresses, size, mask)
             else:
@@ -116,8 +120,8 @@ class Checker:
     def chosen(self, index: int, mask) -> None:
         """The lanes of `mask` use what the load `index` gave all of them: see program.py."""
         if index in self._loaded:
-            addresses, size = self._loaded.pop(index)
-            self.races.access(index, "load", addresses, size, mask)
+            space, addresses, size = self._loaded.pop(index)
+            self._access(index, space, "load", addresses, size, mask)
 
     # --- global and local memory ------------------------------------------------------------------
 
@@ -150,7 +154,7 @@ class Checker:
         """Note what is written, or find what is read and `unwritten` (bool for each byte)."""
         offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
         touched = offsets[mask][:, None] + np.arange(size)
-        if operation == "store":
+        if operation == "store" or index in mere_writes(self.kernel):
             unwritten[touched] = False
             return
         wrong = unwritten[touched]

@@ -13,7 +13,8 @@ found.
     setp.eq.s32   %p1, %r2, 0;
     selp.b32      %r3, %r1, 0, %p1;
 
-For the checks such a load counts for the lanes that choose it, when they choose it.
+For the checks such a load counts for the lanes that choose it, when they choose it. The compiler
+moves up loads that cannot fail: from a fixed place of shared memory, and from local memory.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ def needs_thread_clocks(launch) -> bool:
 
 @lru_cache(maxsize=KEPT_KERNELS)
 def chosen_later(kernel: Kernel) -> dict[int, int]:
-    """{load from a fixed place: the selp of the same block that alone uses it}, by index."""
-    loads = [load for load in kernel.instructions if _is_fixed(load)]
+    """{load that cannot fail: the selp of the same block that alone uses it}, by index."""
+    loads = [load for load in kernel.instructions if _cannot_fail(load)]
     results = {load.operands[0].name for load in loads}
     users: dict[str, list[Instruction]] = {name: [] for name in results}
     makers: dict[str, list[Instruction]] = {name: [] for name in results}
@@ -135,16 +136,25 @@ def loads_chosen_by(kernel: Kernel, choice: Instruction) -> list[tuple[int, bool
     ]
 
 
-def _is_fixed(load: Instruction) -> bool:
-    if not load.opcode.startswith("ld.shared") or load.predicate is not None:
+def _cannot_fail(load: Instruction) -> bool:
+    if not load.opcode.startswith(("ld.shared", "ld.local")) or load.predicate is not None:
         return False
     target, address = load.operands
-    into_register, is_address = isinstance(target, Register), isinstance(address, Address)
-    return into_register and is_address and isinstance(address.base, Symbol)
+    if not (isinstance(target, Register) and isinstance(address, Address)):
+        return False
+    return isinstance(address.base, Symbol) or "local" in load.parts
 
 
 def _is_choice(user: Instruction) -> bool:
     return user.name == "selp" and user.predicate is None and user.operands[1] != user.operands[2]
+
+
+@lru_cache(maxsize=KEPT_KERNELS)
+def mere_writes(kernel: Kernel) -> frozenset[int]:
+    """The exchanges whose result is not used, by index."""
+    used = frozenset().union(*(instruction.uses for instruction in kernel.instructions))
+    exchanges = [i for i in kernel.instructions if i.name == "atom" and "exch" in i.parts]
+    return frozenset(i.index for i in exchanges if not i.defines & used)
 
 
 # --- how blocks tell one another -----------------------------------------------------------------

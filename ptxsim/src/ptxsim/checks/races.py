@@ -11,6 +11,7 @@ from math import gcd
 import numpy as np
 
 from ptxsim.checks.clocks import KNOWN_TO_ALL, ThreadClocks, places, threads_of_rank
+from ptxsim.checks.program import mere_writes
 from ptxsim.checks.shadow import ACTOR, ACTOR_BITS, ReadsByThread, ReadsSinceBarrier, Touch, Writes
 from ptxsim.hopper import GROUP_THREADS, UNIT
 from ptxsim.memory import global_memory
@@ -19,6 +20,7 @@ from ptxsim.memory.shared_memory import ELEMENT, shared_place
 from ptxsim.ptx import TYPE_BYTES
 
 BARRIER_BYTES = 8  # of an mbarrier
+INITIALISED = 1  # among the records of writes: at no time, so that all threads know of it
 COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
@@ -89,6 +91,9 @@ class Races:
     def _atomic(self, index, size, touch) -> None:
         if self.atomics is None:
             self.atomics = self._reads()
+        if index in mere_writes(self.kernel):
+            granules = touch.lane_granules
+            self.writes.last[granules[self.writes.last[granules] == 0]] = INITIALISED
         self._look_for_unwritten(index, size, touch)
         self._look_for_writes(index, size, touch, "write")
         self._look_for_others(index, size, touch, self.reads, "write", "read", "read")

@@ -35,7 +35,7 @@ HOST = (
     "cstdarg", "stdarg.h", "complex", "filesystem", "dirent.h", "errno.h", "fcntl.h", "sys/mman.h",
     "sys/types.h", "sys/stat.h", "cublas_v2.h", "cublasLt.h", "curand.h", "cudnn.h", "mpi.h",
     "nccl.h", "omp.h", "helper_cuda.h", "helper_functions.h", "helper_timer.h",
-    "cstdint", "stdint.h", "inttypes.h",
+    "cstdint", "stdint.h", "inttypes.h", "cuda_gl_interop.h", "cudaEGL.h",
 )  # fmt: skip
 OF_HOST = "".join(  # ... and these types and constants
     f"typedef signed {kind} int{bits}_t; typedef unsigned {kind} uint{bits}_t;\n"
@@ -128,13 +128,15 @@ def _read(path: Path, modified_ns: int, size: int, form: re.Pattern) -> tuple[st
 def of_host(options: tuple[str, ...]) -> dict[str, str]:
     """name -> text for NVRTC of the host's headers that are in no folder of `options`.
 
-    They may be included by other headers, such as cuda.h. Those of the CUDA samples never count.
+    They may be included by other headers, such as cuda.h. Those of the CUDA samples never count,
+    nor do CUDA's own for graphics.
     """
     folders = [Path(match[1]) for option in options if (match := FOLDER.fullmatch(option))]
     return {
         name: OF_HOST
         for name in HOST
-        if name.startswith("helper_") or not any((folder / name).is_file() for folder in folders)
+        if name.startswith(("helper_", "cuda"))
+        or not any((folder / name).is_file() for folder in folders)
     }
 
 
