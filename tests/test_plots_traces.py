@@ -31,7 +31,7 @@ OWNS = {  # rung: M, N, K; rows and columns of C that a thread owns
     EIGHT: ((128, 128, 32), 16, 8),
 }
 WALKS = {  # two by two blocks, four steps along K
-    "01_naive": (128, 16, 64), THREE: (64, 64, 256), NINE: (256, 256, 32),
+    THREE: (64, 64, 256), NINE: (256, 256, 32),
     "14_wmma": (256, 512, 256),
 }  # fmt: skip
 
