@@ -22,7 +22,6 @@ from gemmlab.kernel.operands import random_matrix
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import CEILINGS, HALF, RUNGS, IllegalSetting, LadderError, Problem
 from gemmlab.loading import load
-from gemmlab.notebook.heat import heat
 from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from gemmlab.report import Listing
@@ -42,6 +41,7 @@ _LATER = {
     "glossary": ("notebook.glossary", "glossary"),
     "gpu_speeds": ("analysis.recorded", "gpu_speeds"),
     "grouped_matmul": ("lessons.grouped.product", "grouped_matmul"),
+    "heat": ("notebook.heat", "Heat"),
     "index": ("notebook.index", None),
     "inner_loop": ("notebook.inner_loop", "inner_loop"),
     "issue_slots": ("analysis.recorded", "issue_slots"),
@@ -66,7 +66,7 @@ _LATER = {
 __all__ = [
     "CEILINGS", "HALF", "RUNGS", "ArgumentError", "CompileError", "GpuFault", "IllegalSetting",
     "Kernel", "KernelMistake", "LadderError", "Listing", "NoGpu", "NoRecord", "Problem",
-    "VerificationError", "device", "error_bound", "folders", "from_source", "heat", "load",
+    "VerificationError", "device", "error_bound", "folders", "from_source", "load",
     "random_matrix", "reference", "simulator", *_LATER,
 ]  # fmt: skip
 

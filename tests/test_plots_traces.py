@@ -1,6 +1,7 @@
 """Figures of traces: what is drawn is what blocks, warps and threads did."""
 
 from collections import defaultdict
+from functools import partial
 
 import pytest
 from figures import test_it_can_be_read, words  # noqa: F401
@@ -8,8 +9,10 @@ from figures import test_it_can_be_read, words  # noqa: F401
 import gemmlab as gl
 from gemmlab import plots
 from gemmlab.analysis import facts, k_steps
+from gemmlab.lessons.double_buffering.figures import timeline
 from gemmlab.lessons.register_banks import figures as register_banks
 from gemmlab.lessons.register_banks import pipeline
+from gemmlab.lessons.shared_memory.figures import tile_reuse
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import staging
 from gemmlab.lessons.warp_tiling.figures import levels
@@ -28,7 +31,7 @@ OWNS = {  # rung: M, N, K; rows and columns of C that a thread owns
     EIGHT: ((128, 128, 32), 16, 8),
 }
 WALKS = {  # two by two blocks, four steps along K
-    "01_naive": (128, 16, 64), THREE: (64, 64, 256), NINE: (256, 256, 32),
+    THREE: (64, 64, 256), NINE: (256, 256, 32),
     "14_wmma": (256, 512, 256),
 }  # fmt: skip
 
@@ -62,13 +65,13 @@ def walks():
 
 
 def small_reuse(traces):
-    return plots.tile_reuse(traces(THREE, (16, 16, 16), TILE=8, BK=8), block=(1, 0, 0))
+    return tile_reuse(traces(THREE, (16, 16, 16), TILE=8, BK=8), block=(1, 0, 0))
 
 
 def order_of_execution(traces):
     three = [traces(EIGHT, (128, 128, 32), WM=32), traces(NINE, (128, 128, 32)),
              traces(NINE, (128, 128, 32), STAGES=3)]  # fmt: skip
-    return plots.timeline(*three)
+    return timeline(*three)
 
 
 def shared(trace, op, start):
@@ -98,8 +101,7 @@ def small_pipeline():
 
 
 FIGURES = {
-    "reuse": lambda t, w: plots.tile_reuse(t(THREE, (64, 64, 128))),
-    "reuse, small": lambda t, w: small_reuse(t),
+    "reuse": lambda t, w: small_reuse(t),
     **{
         f"{draw.__name__} {name}": lambda t, w, name=name, draw=draw: draw(
             t(name, OWNS[name][0]), thread=37
@@ -162,13 +164,11 @@ def test_loads_are_counted_as_instructions(traces):
 
 def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
     flat = traces("02_coalescing", (16, 16, 16))
-    for draw in (plots.tile_reuse, plots.thread_tile, plots.timeline, outer_product):
+    for draw in (partial(tile_reuse, block=(0, 0, 0)), plots.thread_tile, timeline, outer_product):
         with pytest.raises(ValueError, match="reads nothing from shared memory"):
             draw(flat)
     with pytest.raises(ValueError, match="stores nothing in C"):
         plots.thread_tile(traces(THREE, (64, 64, 128)), thread=1024)
-    with pytest.raises(ValueError, match="columns are too many"):
-        plots.timeline(gl.load(EIGHT).trace(128, 128, 128))
     with pytest.raises(ValueError, match="20 tiles do not fit"):
         register_banks.pipeline(pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
     trace = traces(FOUR, (64, 64, 32))

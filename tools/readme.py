@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 
 from gemmlab import files, ladder, plots
-from gemmlab.analysis import facts, known_differences, recorded
+from gemmlab.analysis import facts, recorded
 from gemmlab.folders import ROOT
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.lessons.autotuning import drawn_shapes
@@ -186,9 +186,6 @@ PARTS: dict[str, Callable[[Path], str]] = {
     "types": lambda page: fp8.types_beside_libraries(),
     "groups": lambda page: grouped.groups_beside_libraries(),
     "judged": lambda page: judged_sentence() if page == README else judged_table(),
-    "counters": lambda page: "\n".join(
-        f"- {why}" for why in dict.fromkeys(known.why for known in known_differences.DIFFERENCES)
-    ),
 }
 """What is generated, by the name of the part: the Markdown of it for a page."""
 

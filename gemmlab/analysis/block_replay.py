@@ -268,17 +268,3 @@ class ThreadReads:
             name: [frozenset(np.flatnonzero(column).tolist()) for column in reads.T]
             for name, reads in at_k.items()
         }
-
-    def loads_at(self, k: int) -> dict[str, list[np.ndarray]]:
-        """What the thread gets with each of its loads that bring an element of this k. "A" and "B":
-        of each load the elements, int (words, 2), as row and column."""
-        trace = self.trace
-        loads: dict[str, list[np.ndarray]] = {"A": [], "B": []}
-        of_a = trace.m * trace.k
-        for load in self.loads:
-            words = load[self.lane]
-            if k in self.played.along(words):
-                in_a = words[0] < of_a
-                places = np.divmod(words, trace.k) if in_a else np.divmod(words - of_a, trace.n)
-                loads["A" if in_a else "B"].append(np.stack(places, axis=1))
-        return loads

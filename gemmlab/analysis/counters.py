@@ -111,11 +111,11 @@ def traced(kernel: Kernel, m: int, n: int, k: int, seed: int = 0) -> tuple[Trace
     return trace, math.prod(trace.grid) // together if alike else 1
 
 
-def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
+def per_warp_fma(kernel: Kernel) -> pandas.DataFrame:
     """Recorded counters per warp FMA.
 
-    A row for each shape whose counters were recorded: M, N, K, and the keys of IN_L1, rounded to so
-    many digits after the point. The kernel is in float32. Raises NoRecord and StaleRecord.
+    A row for each shape whose counters were recorded: M, N, K, and the keys of IN_L1. The kernel is
+    in float32. Raises NoRecord and StaleRecord.
     """
     rows = []
     for counted in runs.entry(kernel)["counters"]:
@@ -123,7 +123,7 @@ def per_warp_fma(kernel: Kernel, digits: int = 1) -> pandas.DataFrame:
         warp_fmas = metrics[FMA_METRIC] / WARP
         amounts = {name: metrics[metric] / warp_fmas for name, metric in IN_L1.items()}
         rows.append({size: counted[size.lower()] for size in "MNK"} | amounts)
-    return pandas.DataFrame(rows).round(digits)
+    return pandas.DataFrame(rows).round(2)
 
 
 def shared_per_warp_fma(kernels: Mapping[str, Kernel], m: int, n: int, k: int) -> pandas.DataFrame:
@@ -193,25 +193,3 @@ def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]
 def bytes_moved(counted: Mapping[str, float]) -> dict[str, float]:
     """By each of LEVELS, from the counters of a launch."""
     return {level: sum(map(counted.__getitem__, names)) for level, names in LEVELS.items()}
-
-
-def tensor_cycles(name: str, shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
-    """Where the cycles of an SM went, of a rung on tensor cores at one recorded shape (M, N, K).
-
-    Columns: cycles, and percent of those counted. Rows: what the products would take at the
-    recorded ceiling, the wavefronts of L1 and shared memory, a cycle each, and the cycles counted.
-    Raises LadderError, NoRecord, StaleRecord.
-    """
-    rung = ladder.find(name)
-    _, counted = runs.counters_at(Measured(rung), *shape)
-    sms = runs.current()["gpu"]["sm_count"]
-    roofs = recorded_ceilings()
-    flop_per_cycle = roofs.flop_per_cycle(rung.precision.name, rung.by_wgmma) / sms
-    cycles = {
-        "products at the ceiling": 2 * math.prod(shape) / sms / flop_per_cycle,
-        "wavefronts": counted[IN_L1["data wavefronts"]] / sms,
-        "counted": counted[IN_L1["SM cycles"]] / sms,
-    }
-    table = pandas.DataFrame({"cycles": cycles})
-    table["%"] = 100 * table["cycles"] / cycles["counted"]
-    return table.round(0).astype(int)

@@ -1,9 +1,8 @@
 """One block's way along K, frame by frame, made from its trace alone.
 
 What happens between two barriers may happen in any order, so that is a frame: what a block loads,
-what lies in shared memory at its end, what was read of it, and how far its sums are. A kernel
-without shared memory has no barriers; a frame of it is a stretch along K. C is written in a frame
-of its own.
+what lies in shared memory at its end, what was read of it, and how far its sums are. C is written
+in a frame of its own.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ import numpy as np
 from gemmlab.analysis.block_replay import COPY, KEEP, LOAD, NOTHING, OUT, READ, WRITE, Move, Played
 from gemmlab.kernel.trace import Trace
 
-STRETCH = 16  # along K, where no barriers part the way
 Triple = tuple[int, int, int]
 
 
@@ -27,9 +25,8 @@ class Frame:
 
     `loaded`: bool, elements that the block loaded from global memory in this frame. `stored`: bool,
     those that it stored from registers into shared memory. `read`: bool, those that threads took
-    for products: from shared memory or, where there is none, from global memory. `kept`: int, the
-    buffer of shared memory in which the element lies at the end, or NOTHING. `arriving`: bool,
-    loaded or copied, but not there yet at the end.
+    for products from shared memory. `kept`: int, the buffer of shared memory in which the element
+    lies at the end, or NOTHING. `arriving`: bool, loaded or copied, but not there yet at the end.
     `memory`: int (words,), the element in each word of shared memory, numbered through A and then
     B, or NOTHING; those that are arriving included. `sums`: bool (words,), where sums lie on their
     way to C; what is left of a tile that they overwrote is no tile, and NOTHING. `done`: int
@@ -103,8 +100,8 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
     waited for it. A product counts as done once both of its elements have been read.
 
     Raises LaunchError for a block that is not there, and ValueError where threads seem to read what
-    their elements of C do not need, and for a kernel with mbarriers, whose warps take no steps
-    together.
+    their elements of C do not need, and for a kernel without shared memory, or with mbarriers,
+    whose warps take no steps together.
     """
     block = cast(Triple, tuple(block))  # a list is as good
     if any(step.opcode.startswith("mbarrier.") for step in trace.run.instructions(block, 0)):
@@ -113,10 +110,8 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
             "there are no steps that a whole block takes together."
         )
     played = Played.of(trace, block)
-    in_shared = bool(played.reads)
-    if in_shared:
-        played.require_reads("steps")
-    groups = _groups(played, in_shared)
+    played.require_reads("steps")
+    groups = _groups(played)
     starts = _buffers(played)
     memory = np.full(played.shared_words, NOTHING)
     unread = np.zeros(len(memory), bool)  # copied, not known to have arrived
@@ -139,15 +134,13 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
                 sums[move.words[lanes]] = False
                 in_registers[move.elements[active]] = False
             elif move.kind == LOAD:
-                in_registers[move.elements[active]] = in_shared
+                in_registers[move.elements[active]] = True
             elif move.kind == OUT:
                 sums[move.words[move.access.active]] = True
             elif move.kind == WRITE:
                 written[move.elements[active]] = True
         memory[np.isin(buffer, buffer[sums])] = NOTHING
-        loaded, stored, read = (
-            played.moved(group, kind) > 0 for kind in (LOAD, KEEP, READ if in_shared else LOAD)
-        )
+        loaded, stored, read = (played.moved(group, kind) > 0 for kind in (LOAD, KEEP, READ))
         seen |= read
         unread &= ~(reads[number] | reads[number + 1])
         on_way = in_registers.copy()
@@ -169,17 +162,12 @@ def of(trace: Trace, block: Triple = (0, 0, 0)) -> list[Frame]:
 # ---- where frames begin --------------------------------------------------------------------------
 
 
-def _groups(played: Played, in_shared: bool) -> list[list[Move]]:
+def _groups(played: Played) -> list[list[Move]]:
     """The moves of each frame, in the order of execution."""
-    phases = _phases(played) if in_shared else {}
+    phases = _phases(played)
     keyed: dict[tuple[int, bool], list[Move]] = {}
     for move in played.moves:
-        writes = move.kind == WRITE
-        if in_shared:
-            stretch = phases[id(move.access)]
-        else:
-            stretch = played.trace.k if writes else played.along(move.elements).max() // STRETCH
-        keyed.setdefault((stretch, writes), []).append(move)
+        keyed.setdefault((phases[id(move.access)], move.kind == WRITE), []).append(move)
     groups: list[list[Move]] = [[]]
     for _, moves in sorted(keyed.items(), key=lambda item: item[0]):
         groups[-1] += moves  # sums on their way through shared memory go with what follows
@@ -215,7 +203,7 @@ def _words_read(group: list[Move], words: int) -> np.ndarray:
 def _buffers(played: Played) -> dict[str, np.ndarray]:
     """For A and B, the first word of each buffer: the lowest that a tile along K was kept in."""
     first_of_b = played.trace.m * played.trace.k
-    step = played.trace.settings.get("BK", played.trace.k)
+    step = played.trace.settings["BK"]
     lowest: dict[str, dict[int, int]] = {"A": {}, "B": {}}
     for move in played.moves:
         if move.kind not in (KEEP, COPY):

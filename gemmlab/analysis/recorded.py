@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
 
 import pandas
 
@@ -100,13 +99,13 @@ def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
 LARGE = "large"  # the group of what is recorded beside the shape set
 
 
-def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
-    """What gl.choose takes of a type at every recorded shape, A and B as they are, by groups.
+def chosen_shares() -> pandas.DataFrame:
+    """What gl.choose takes in float32 at every recorded shape, A and B as they are, by groups.
 
     Of one GPU, see registry.of_one_gpu. Columns: group, kernel, settings, dtype, m, n, k, batch,
     tflops, pct_cublas, gpu, recorded. Raises NoRecord where nothing is recorded, BadRecord.
     """
-    taken = of_one_gpu(partial(_taken, dtype))
+    taken = of_one_gpu(_taken)
     group_of = {problem: group for group, problems in GROUPS.items() for problem in problems}
     order = {problem: at for at, problem in enumerate(group_of)}
     groups = [*(group for group in GROUPS if group != "batches"), LARGE, "batches"]
@@ -123,12 +122,10 @@ def chosen_shares(dtype: str = SINGLE.name) -> pandas.DataFrame:
     return table.sort_values("group", key=lambda names: names.map(groups.index), kind="stable")
 
 
-def _taken(dtype: str) -> list[choosing.Row]:
-    if taken := choosing.taken(dtype):
+def _taken() -> list[choosing.Row]:
+    if taken := choosing.taken(SINGLE.name):
         return list(taken.values())
-    raise NoRecord(
-        f"nothing is recorded of gl.matmul in {dtype}; {again('best_by_shape')} on a GPU."
-    )
+    raise NoRecord(f"nothing is recorded of gl.matmul; {again('best_by_shape')} on a GPU.")
 
 
 HOW = (

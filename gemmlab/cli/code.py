@@ -75,8 +75,7 @@ def _sass(options: argparse.Namespace) -> int:
     for name, slots in trip.mix.items():
         print(f"  {name:<16} {slots:6}  {100 * slots / len(trip):5.1f} %")
     print(f"  {'issue slots':<16} {len(trip):6}")
-    print(f"  waits for registers: {trip.waits()} cycles, {trip.waits(reuse=False)} without reuse")
-    print(f"  FFMAs with three registers of one bank: {trip.three_in_a_bank()}")
+    print(f"  waits for registers: {trip.waits()} cycles")
     print(f"  multiply-adds with reuse: {100 * trip.reuse_share:.1f} %")
     print(f"  of all cycles at most {100 * trip.share():.1f} % are multiply-adds")
     print()

@@ -1,16 +1,25 @@
 """The source of a kernel as a heat map: what each line costs in traffic of memory."""
 
-from __future__ import annotations
-
 import html
 from functools import cached_property
-from typing import TYPE_CHECKING
+
+import pandas
+from matplotlib.colors import to_hex
 
 from gemmlab.kernel.trace import Trace
+from gemmlab.plots.style import (
+    BLUE,
+    FAINT,
+    GRID,
+    GROUND,
+    INK,
+    VERMILION,
+    listed,
+    percent,
+    shape_label,
+    tint,
+)  # fmt: skip
 from gemmlab.report import aligned
-
-if TYPE_CHECKING:
-    import pandas
 
 CONTEXT = 2  # lines without traffic that stay beside those with some
 LONGEST_QUIET = 6  # a longer run of lines without traffic is folded
@@ -18,17 +27,10 @@ DEEPEST = 0.6  # of a tint: dark text stays legible on it
 COUNTS = {"sectors": "global", "wavefronts": "shared"}  # and the memory that they are of
 
 
-def heat(trace: Trace) -> Heat:
-    """The kernel's source with the traffic that each line caused in a trace.
+class Heat:
+    """Source lines with the sectors of global memory and wavefronts of shared memory of a trace.
 
     Show it in a notebook, or print it: both have the same numbers.
-    """
-    return Heat(trace)
-
-
-class Heat:
-    """Source lines with sectors of global memory and wavefronts of shared memory.
-
     `table`: pandas.DataFrame, a row for each line from the first after the header comment on:
     line, source, sectors, sectors_share, wavefronts, wavefronts_share. Shares are percent of all
     of the kernel. What functions of an included header move counts for the line that calls them.
@@ -39,13 +41,11 @@ class Heat:
 
     @cached_property
     def table(self) -> pandas.DataFrame:
-        import pandas as pd
-
         source = self.trace.text.rstrip().splitlines()
         code = (at for at, text in enumerate(source) if text.strip() and text.lstrip()[:2] != "//")
         first = next(code, 0)
         lines = range(first + 1, len(source) + 1)
-        table = pd.DataFrame({"line": lines, "source": source[first:]})
+        table = pandas.DataFrame({"line": lines, "source": source[first:]})
         counted = self.trace.lines
         for kind in COUNTS:
             sums = counted.groupby("line")[kind].sum() if len(counted) else {}
@@ -57,8 +57,6 @@ class Heat:
     @property
     def caption(self) -> str:
         """Which lines cost most, as a sentence."""
-        from gemmlab.plots.style import listed, percent, shape_label
-
         parts = []
         for kind, where in COUNTS.items():
             counts = self.table[kind]
@@ -90,10 +88,6 @@ class Heat:
         return f"{self.caption}\n{aligned(lines, left=[2 * len(kinds) + 1])}"
 
     def _repr_html_(self) -> str:
-        from matplotlib.colors import to_hex
-
-        from gemmlab.plots.style import BLUE, FAINT, GRID, GROUND, INK, VERMILION, tint
-
         colours = {"sectors": BLUE, "wavefronts": VERMILION}
         kinds = self._kinds()
         ground = f"background: {GROUND}; color: {INK}"
@@ -158,8 +152,6 @@ class Heat:
 
 def _cell(row: dict, kind: str) -> tuple[str, str]:
     """The count and the share of a line, in words."""
-    from gemmlab.plots.style import percent
-
     return (f"{row[kind]:,}", percent(row[f"{kind}_share"])) if row[kind] else ("", "")
 
 

@@ -22,7 +22,7 @@ from gemmlab.ladder import IllegalSetting, Rung, Settings
 from gemmlab.loading import load
 from gemmlab.measure.ceilings import CeilingsError
 from gemmlab.measure.timing import TimingError
-from gemmlab.notebook.heat import Heat, heat
+from gemmlab.notebook.heat import Heat
 from gemmlab.notebook.widgets import PAPER, picture, status
 from gemmlab.plots.kernel_view import caption_of, panels, resources
 from gemmlab.plots.style import FAINT, VERMILION
@@ -74,7 +74,7 @@ def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "
         for quantity, value, unit in facts.table().itertuples(index=False)
     )
     drawn = panels(facts, roofs, DPI)
-    return View(drawn, tuple(filter(None, sentences)), heat(facts.trace), numbers)
+    return View(drawn, tuple(filter(None, sentences)), Heat(facts.trace), numbers)
 
 
 def refusal(

@@ -1,26 +1,21 @@
 """The ladder as a whole, from the records: its steps, and its speeds up to one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gemmlab import ladder
+import pandas
+
+from gemmlab import ladder, plots
 from gemmlab.folders import RESULTS
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE
 from gemmlab.measure.timing import table
 from gemmlab.notebook.series import CEILINGS_TITLE, Chapter, chapters
+from gemmlab.plots.page import Picture
 from gemmlab.records import best_by_shape, published, roofs, runs
 from gemmlab.records.registry import NoRecord, of_each
 from gemmlab.records.runs import Measured
-
-if TYPE_CHECKING:  # they take time to load
-    import pandas
-
-    from gemmlab.plots.page import Picture
 
 PICTURES = RESULTS / "pictures"
 SIZE = 4096
@@ -40,16 +35,12 @@ def climb(last: str | None = None) -> Picture:
     named. Raises LadderError for a name that is not there, NoRecord and StaleRecord for `last`,
     BadRecord.
     """
-    from gemmlab import plots
-
     return plots.climb(_so_far(last or summit()))
 
 
 def shares(last: str | None = None) -> Picture:
     """Figure: the recorded share of cuBLAS at 4096³ of the rungs that `climb` shows, and the
     sources'. Raises what `climb` raises."""
-    from gemmlab import plots
-
     return plots.shares(_so_far(last or summit()), published.shares(), (SIZE, SIZE, SIZE))
 
 

@@ -31,7 +31,7 @@ def step_player(
     traced or followed is said instead of the picture.
     """
     rows, columns = kernel.rung.tile(kernel.settings)
-    along = kernel.settings.get("BK", k_steps.STRETCH)
+    along = kernel.settings.get("BK", 1)
     usual = (BLOCKS * rows, BLOCKS * columns, STEPS * along)
     given = zip((m, n, k), usual, strict=True)
     return StepPlayer(kernel, *(default if size is None else size for size, default in given))

@@ -14,11 +14,10 @@ from gemmlab.plots.roofs import roofline
 from gemmlab.plots.shares import path, shape_shares, shares
 from gemmlab.plots.speeds import climb, cublas_share, gflops, sweep
 from gemmlab.plots.steps import step, steps
-from gemmlab.plots.tiles import thread_tile, tile_reuse
-from gemmlab.plots.timeline import timeline
+from gemmlab.plots.tiles import thread_tile
 
 __all__ = [
     "bank_map", "block_map", "climb", "cublas_share", "gflops", "kernel_view",
     "path", "roofline", "shape_shares", "shares", "step", "steps", "sweep",
-    "thread_tile", "tile_reuse", "timeline", "warp_map",
+    "thread_tile", "warp_map",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import NOTHING
-from gemmlab.analysis.k_steps import STRETCH, Frame, edges
+from gemmlab.analysis.k_steps import Frame, edges
 from gemmlab.plots import style
 from gemmlab.plots.cells import (
     CUT,
@@ -47,25 +47,20 @@ def step(frames: Sequence[Frame], number: int, caption: str) -> Picture:
     a block have the same size, if their captions have as many lines.
     """
     frame = frames[number]
-    has_shared = len(frame.memory) > 0
     bottom = HEAD + ALONG[1] + GAP + OF_C[1]
     title = f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: "
-    fig = page(
-        title + style.listed(list(frame.actions)), bottom + (0.66 if has_shared else -0.27), caption
-    )
+    fig = page(title + style.listed(list(frame.actions)), bottom + 0.66, caption)
     axes = product_axes(fig, LEFT, HEAD, ALONG, OF_C, (GAP, GAP))
     for name, ax in axes.items():
         _draw_matrix(ax, name, frames, frame)
         _label(ax, name, frame)
         rows, columns = _shape(frame, name)
         name_above(ax, f"{name}, {rows} × {columns}", 18)
-    draw_key(fig, _key(frames, has_shared), HEAD - 0.1, RIGHT, RIGHT)
-    if has_shared:
-        in_use = frame.trace.element_bytes * len(frame.memory)
-        size = (WIDTH - MARGIN - LEFT, STRIP)
-        ax = fig.add_axes_at(LEFT, bottom + 0.4, *size)
-        name_above(ax, f"Shared memory, {in_use:,} bytes in use", 8)
-        _draw_memory(ax, frame, words=True)
+    draw_key(fig, _key(frames), HEAD - 0.1, RIGHT, RIGHT)
+    in_use = frame.trace.element_bytes * len(frame.memory)
+    ax = fig.add_axes_at(LEFT, bottom + 0.4, WIDTH - MARGIN - LEFT, STRIP)
+    name_above(ax, f"Shared memory, {in_use:,} bytes in use", 8)
+    _draw_memory(ax, frame, words=True)
     return fig
 
 
@@ -80,20 +75,17 @@ def steps(frames: Sequence[Frame]) -> Picture:
     room = (WIDTH - 2 * MARGIN) / SHOWN
     along, across, gap = 0.55, 1.2, 0.12
     top, down, thin = 0.82, 0.95, 0.16
-    has_shared = len(frames[0].memory) > 0
     bottom = top + along + gap + down
     shown = style.listed([str(number + 1) for number in numbers])
-    part = "What happens between two barriers is one frame"
-    if not has_shared:
-        part = f"It has no barriers; a frame is a stretch of {STRETCH} along K"
     both = sum({"load", "multiply"} <= set(frame.actions) for frame in frames) or "none"
     caption = (
         f"Block {block} of {trace.kernel_name} at "
         f"{style.shape_label(trace.m, trace.n, trace.k)} takes {plural(len(frames), 'frame')}, "
-        f"{shown} are shown. {part}; in {both} of them the block both loads and multiplies."
+        f"{shown} are shown. What happens between two barriers is one frame; in {both} of them the "
+        "block both loads and multiplies."
     )
     title = f"{trace.kernel_name}: block {block} on its way along K"
-    fig = page(title, bottom + (0.48 if has_shared else 0.08), caption)
+    fig = page(title, bottom + 0.48, caption)
     dots = "filled with dots: on its way; " * _arrives(frames)
     key = f"hatched: loaded; framed: read for products; crossed: written; {dots}dotted lines: all "
     fig.text_at(MARGIN, 0.32, f"{key}that the block needs", size=SMALL)
@@ -107,13 +99,11 @@ def steps(frames: Sequence[Frame]) -> Picture:
         fig.text_at(left + 0.1, top + along - 0.18, "A", size=SMALL, weight="bold")
         fig.text_at(left + along - 0.02, top, "B", size=SMALL, weight="bold")
         under = bottom + 0.1
-        if has_shared:
-            width = along + gap + across
-            ax = fig.add_axes_at(left + 0.1, under, width, thin)
-            _draw_memory(ax, frame, words=False)
-            ax.set(xticks=[])
-            fig.text_at(left + 0.1, under + thin + 0.03, "shared memory", size=SMALL)
-            under += thin + 0.24
+        ax = fig.add_axes_at(left + 0.1, under, along + gap + across, thin)
+        _draw_memory(ax, frame, words=False)
+        ax.set(xticks=[])
+        fig.text_at(left + 0.1, under + thin + 0.03, "shared memory", size=SMALL)
+        under += thin + 0.24
         for line in (", ".join(frame.actions), *style.wrap(frame.progress, room - 0.15, SMALL)):
             fig.text_at(left + 0.1, under, line, size=SMALL)
             under += 0.16
@@ -129,16 +119,15 @@ def _part(frame: Frame) -> str:
     return f"Frame {frame.number + 1} of {frame.frames}"
 
 
-def _key(frames: Sequence[Frame], has_shared: bool) -> list[Entry]:
+def _key(frames: Sequence[Frame]) -> list[Entry]:
     grey = style.FAINT
     hatched = {"edgecolor": grey, "fill": False}
     read = {"facecolor": style.tint(grey, READ), "edgecolor": "black", "linewidth": 1.8}
     key: list[Entry] = [("loaded from global memory now", {"hatch": LOADED, **hatched})]
     if _arrives(frames):
         key.append(("on its way, not there yet", {"hatch": ARRIVING, **hatched}))
-    if has_shared:
-        key.append(("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)}))
-        key.append(("the number is its buffer", {"facecolor": "none"}))
+    key.append(("in shared memory at the end;", {"facecolor": style.tint(grey, THERE)}))
+    key.append(("the number is its buffer", {"facecolor": "none"}))
     key.append(("read for products now", read))
     key.append(("was here before", {"facecolor": style.tint(grey, PAST)}))
     needed = {"facecolor": "none", "linestyle": CUT, "edgecolor": grey}
@@ -191,7 +180,7 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
         words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
         write(ax, x + width / 2, y + height / 2, words, va="center", **OVER_ALL)
     else:
-        length = frame.trace.settings.get("BK", STRETCH)
+        length = frame.trace.settings["BK"]
         ks = [0, *range(length, frame.trace.k, length)]
         ends = edges(np.any(frame.mine, axis=1 if name == "A" else 0))
         down, across = (ends, ks) if name == "A" else (ks, ends)
@@ -256,7 +245,7 @@ def _pieces(frame: Frame) -> list[tuple[str, str, int, int]]:
     elements = frame.memory[words]
     in_b = elements >= trace.m * trace.k
     ks = np.where(in_b, (elements - trace.m * trace.k) // max(1, trace.n), elements % trace.k)
-    tiles = ks // trace.settings.get("BK", trace.k)
+    tiles = ks // trace.settings["BK"]
     pieces = []
     for is_b in (False, True):
         for tile in np.unique(tiles[in_b == is_b]):

@@ -1,13 +1,12 @@
-"""Tiles in shared memory: how often a block reuses them, and what one thread reads of them."""
+"""What one thread owns of C, and reads for it of the tiles in shared memory."""
 
-import math
 from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from gemmlab.analysis.block_replay import LOAD, NOTHING, READ, Played, ThreadReads
+from gemmlab.analysis.block_replay import NOTHING, ThreadReads
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import (
@@ -20,100 +19,11 @@ from gemmlab.plots.cells import (
     name_above,
     product_axes,
     rectangles,
-    write,
 )
 from gemmlab.plots.charts import note
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, SMALL, WIDTH, plural
 from ptxsim.architectures import WARP
-
-MOST_HEIGHT = 4.4  # inches, of two matrices above each other
-MOST_CELL = 0.16  # inches, of one element
-GAP = 0.62  # inches between two panels: room for a name and column numbers
-LEFT = MARGIN + 0.42  # room for row numbers
-NOTES = 2.3  # room for notes at the right
-
-
-@styled
-def tile_reuse(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Picture:
-    """How often one block loads each element from global memory and reads it from shared memory.
-
-    A lies at the left of C and B above it, so that a row of A and a column of B meet in their
-    element of C. Coloured is what the block touches, tile by tile along K; each element carries
-    how often threads read it from shared memory, where the number fits.
-
-    Raises LaunchError for a block that is not there, and ValueError for a kernel without shared
-    memory.
-    """
-    played = Played.of(trace, block)
-    played.require_reads("tile_reuse")
-    both = [played.split(played.moved(played.moves, kind)) for kind in (LOAD, READ)]
-    counts = {name: [counted[name] for counted in both] for name in "AB"}
-    mine = played.owner != NOTHING
-    m, n, k = trace.m, trace.n, trace.k
-    notes = {f"{math.prod(trace.block):,} threads": [f"compute {mine.sum():,} elements of C"]}
-    parts = []
-    for name, (loaded, reads) in counts.items():
-        notes[name] = [
-            f"{loaded.sum():,} loads of elements from global memory",
-            f"{reads.sum():,} reads by threads from shared memory",
-        ]
-        parts.append(
-            f"each of the {(loaded > 0).sum():,} elements of {name} {_span(loaded[loaded > 0])} "
-            f"from global memory and reads it {_span(reads[loaded > 0])} from shared memory"
-        )
-    caption = (
-        f"Block {block} of {trace.kernel_name} at {style.shape_label(m, n, k)} loads "
-        f"{style.listed(parts)}. Counted element by element from the traced addresses."
-    )
-    room = WIDTH - LEFT - MARGIN - GAP - NOTES
-    side = min(MOST_CELL, room / (k + n), MOST_HEIGHT / (k + m))  # of a cell, in inches
-    title = f"{trace.kernel_name}: what block {block} loads, and how often it reads it"
-    fig = page(title, 0.53 + (k + m) * side + GAP + 0.75, caption)
-    top = fig.top + 0.53
-    axes = product_axes(fig, LEFT, top, (k * side, k * side), (n * side, m * side), (GAP, GAP))
-    for name, (rows, columns) in {"A": (m, k), "B": (k, n), "C": (m, n)}.items():
-        ax = bare(axes[name], columns, rows)
-        draw_grid(ax, range(rows), range(columns), (rows, columns), side, side)
-        name_above(ax, f"{name}, {rows} × {columns}", 20)
-    for name, (loaded, reads) in counts.items():
-        _draw_tiles(axes[name], name, loaded, reads, trace.settings["BK"], side)
-    fill(axes["C"], mine, facecolor=style.tint(style.GREEN, 0.35), edgecolor=style.GREEN)
-    write_notes(fig, LEFT + (k + n) * side + GAP + 1.05, top, notes)
-    return fig
-
-
-def _draw_tiles(
-    ax: Axes, name: str, loaded: np.ndarray, reads: np.ndarray, step: int, side: float
-) -> None:
-    """The tiles along K, paler in turn, with their step and counts outside the matrix."""
-    in_a, colour = name == "A", style.ARRAYS[name]
-    ks = loaded.shape[in_a]
-    number_of = np.arange(ks) // step  # the step of each k
-    for number in range(-(-ks // step)):
-        touched = (loaded > 0) & ((number_of if in_a else number_of[:, None]) == number)
-        look: style.Look = {"facecolor": style.tint(colour, 0.22 if number % 2 else 0.45)}
-        fill(ax, touched, linewidth=1.2, edgecolor=colour, **look)
-        words = f"step {number}\nloaded {_span(loaded[touched])}\nread {_span(reads[touched])}"
-        middle = (number * step + min((number + 1) * step, ks)) / 2
-        room = step * side
-        look = {"linespacing": LINE}
-        if in_a and room > style.widest([words], SMALL):
-            note(ax, words, (middle, loaded.shape[0]), (0, -5), ha="center", va="top", **look)
-        elif not in_a and room > 3 * SMALL * LINE / 72:
-            note(ax, words, (loaded.shape[1], middle), (6, 0), va="center", **look)
-    if side >= max(style.text_width(str(reads.max()), SMALL) + 0.03, SMALL / 72):
-        for row, column in np.argwhere(reads > 0):
-            write(ax, column + 0.5, row + 0.53, str(reads[row, column]))
-
-
-def _span(counts: np.ndarray) -> str:
-    """ "32×", or "20 to 32×" where not all are the same."""
-    low, high = counts.min(), counts.max()
-    return f"{high}×" if low == high else f"{low} to {high}×"
-
-
-# ---- what a thread reads -------------------------------------------------------------------------
 
 TILE = 0.7  # inches along K, of the tiles of A and B
 STRIP = 0.55  # room for the lanes beside A

@@ -82,16 +82,13 @@ class Loop:
         adds = self.multiply_adds
         return sum(any(read.reuse for read in fma.reads) for fma in adds) / len(adds)
 
-    def waits(self, *, reuse: bool = True) -> int:
-        """Cycles of one trip that are lost to register banks, see the function waits().
+    def waits(self) -> int:
+        """Cycles of one trip that are lost to register banks, see the function waits()."""
+        return sum(self.waits_by_slot())
 
-        Without `reuse` every operand comes from its bank.
-        """
-        return sum(self.waits_by_slot(reuse=reuse))
-
-    def waits_by_slot(self, *, reuse: bool = True) -> list[int]:
+    def waits_by_slot(self) -> list[int]:
         """The trip is one of many: banks may still be busy from the trip before."""
-        return waits(self.instructions * 2, reuse=reuse)[len(self) :]
+        return waits(self.instructions * 2)[len(self) :]
 
     @cached_property
     def fetched(self) -> list[set[int]]:
@@ -105,14 +102,6 @@ class Loop:
             [sum(register % BANKS == bank for register in registers) for bank in range(BANKS)]
             for registers in self.fetched
         ]
-
-    def three_in_a_bank(self) -> int:
-        """FFMAs of one trip that read three registers of one bank, none of them reused.
-
-        On Volta, where a scheduler can issue an FFMA every other cycle, these alone lose a cycle:
-        Jia et al., Dissecting the NVIDIA Volta GPU architecture via microbenchmarking, 2018.
-        """
-        return sum(max(counts) == 3 for counts in self.bank_reads)
 
     def share(self) -> float:
         """Multiply-adds over cycles, an issue slot each and the waits: at most this share of the
@@ -137,17 +126,16 @@ def reused(instructions: Sequence[Instruction]) -> list[set[int]]:
     return places
 
 
-def fetches(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[set[int]]:
+def fetches(instructions: Sequence[Instruction]) -> list[set[int]]:
     """For each instruction, the registers that banks must deliver to an FFMA; none to others."""
-    reuses = reused(instructions) if reuse else [set()] * len(instructions)
     return [
         {read.register for read in instruction.reads if read.place not in places}
         if instruction.operation == "FFMA" else set()
-        for instruction, places in zip(instructions, reuses, strict=True)
+        for instruction, places in zip(instructions, reused(instructions), strict=True)
     ]  # fmt: skip
 
 
-def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[int]:
+def waits(instructions: Sequence[Instruction]) -> list[int]:
     """For each instruction, the cycles by which one warp issues it later, waiting for registers.
 
     The rule: each bank delivers one register of a warp per cycle, and an FFMA has WINDOW cycles
@@ -158,7 +146,7 @@ def waits(instructions: Sequence[Instruction], *, reuse: bool = True) -> list[in
     """
     free, now = [0] * BANKS, 0  # the cycle in which each bank is free, and that of the next issue
     lost = []
-    for registers in fetches(instructions, reuse=reuse):
+    for registers in fetches(instructions):
         wanted = Counter(register % BANKS for register in registers)
         issued = max([now, *(free[bank] + wanted[bank] - WINDOW for bank in wanted)])
         for bank in wanted:

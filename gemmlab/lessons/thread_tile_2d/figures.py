@@ -98,10 +98,8 @@ def _registers(
     reads: ThreadReads, rows: np.ndarray, columns: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Elements in registers after the loads for k = 0: bool (rows, ks) of A, (ks, columns) of B."""
-    m, n, depth = reads.trace.m, reads.trace.n, reads.trace.k
-    there = {"A": np.zeros((m, depth), bool), "B": np.zeros((depth, n), bool)}
-    for name, loads in reads.loads_at(0).items():
-        there[name][tuple(np.concatenate(loads).T)] = True
+    played, of_thread = reads.played, [load[reads.lane] for load in reads.loads]
+    there = played.split(played.count([x for x in of_thread if 0 in played.along(x)]) > 0)
     a, b = there["A"][rows], there["B"][:, columns]
     return a[:, : 1 + np.flatnonzero(a.any(axis=0))[-1]], b[: 1 + np.flatnonzero(b.any(axis=1))[-1]]
 

@@ -10,7 +10,7 @@ import pandas
 from matplotlib.axes import Axes
 
 from gemmlab import ladder
-from gemmlab.analysis import counters
+from gemmlab.analysis.counters import IN_L1
 from gemmlab.ladder import SINGLE
 from gemmlab.lessons.naive import figures as naive_figures
 from gemmlab.lessons.wmma.fragments import PIECE, lanes_of
@@ -21,6 +21,7 @@ from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import ARRAYS, MARGIN, WIDTH
 from gemmlab.records import roofs as roofs_recorded
 from gemmlab.records import runs
+from gemmlab.records.runs import Measured
 from ptxsim.architectures import WARP
 
 SIDE, GAP, TOP = 2.55, 0.4, 0.5  # inches: of a matrix, between two, above them
@@ -152,12 +153,15 @@ def account(*names: str) -> pandas.DataFrame:
 
     In float32 the floor is the FP32 units', else mma.sync's, as measured from registers.
     """
-    each_sm = math.prod(runs.LARGE) / MMA / runs.current()["gpu"]["sm_count"]
+    sms, mmas = runs.current()["gpu"]["sm_count"], math.prod(runs.LARGE) / MMA
     rows = {}
-    for name in names:
-        if ladder.find(name).precision is SINGLE:
-            (rows[name],) = MMA / WARP * naive_figures.account(name).to_numpy()
+    for rung in map(ladder.find, names):
+        if rung.precision is SINGLE:
+            (rows[rung.name],) = MMA / WARP * naive_figures.account(rung.name).to_numpy()
         else:
-            counted = counters.tensor_cycles(name)["cycles"] / each_sm
-            rows[name] = counted[["counted", "wavefronts", "products at the ceiling"]].to_numpy()
+            _, counted = runs.counters_at(Measured(rung), *runs.LARGE)
+            cycles, banks = (counted[IN_L1[of]] / mmas for of in ("SM cycles", "data wavefronts"))
+            roofs = roofs_recorded.recorded_ceilings()
+            per_cycle = roofs.flop_per_cycle(rung.precision.name, rung.by_wgmma) / sms
+            rows[rung.name] = cycles, banks, 2 * MMA / per_cycle
     return pandas.DataFrame.from_dict(rows, orient="index", columns=[*LOOKS])

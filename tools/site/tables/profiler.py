@@ -20,7 +20,7 @@ from gemmlab.ladder import SIMULATED
 from gemmlab.ladder.launch import Launch, multiplying
 from gemmlab.loading import load
 from gemmlab.measure import profiler
-from gemmlab.notebook.heat import heat
+from gemmlab.notebook.heat import Heat
 from gemmlab.records import runs, stalls
 from gemmlab.report import number
 from ptxsim.metrics import FMA_METRIC, METRICS, TIMING_DEPENDENT
@@ -179,7 +179,7 @@ def warp_states() -> str:
 def source_counters() -> str:
     """The section SourceCounters: the lines that cost most, as the simulator counts them."""
     trace, times = traced()
-    table = heat(trace).table
+    table = Heat(trace).table
     table = table[(table["sectors"] > 0) | (table["wavefronts"] > 0)]
     most = table[["sectors_share", "wavefronts_share"]].max(axis=1).nlargest(MOST_LINES).index
     rows = [

@@ -1,7 +1,6 @@
-"""The order of loads, stores, barriers and products of one warp, for kernels that step along K."""
+"""The order of loads, stores, barriers and products of one warp."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
@@ -15,17 +14,13 @@ from gemmlab.plots.charts import lanes_of
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH, tile_colour
 
-MOST_COLUMNS = 80  # more would be too narrow for a number
 ROW = 0.24  # inches
 ROWS = ("start loading", "store", "multiply")
 DARK, PALE = 0.45, 0.3  # of a tile's colour: where it is loaded and stored, and its product
 LOAD, STORE, PRODUCT = "load", "store", "product"
-# What a warp waits for: how opcodes begin, words of the key, line style, width.
-LINES: dict[str, tuple[str | tuple[str, ...], str, str, float]] = {
-    "barrier": (("bar.sync", "barrier"), "barrier of the block", "-", 1.6),
-    "warp's barrier": ("bar.warp", "barrier of the warp", "-", 0.6),
-    "wait": ("cp.async.wait", "wait for copies", ":", 1.6),
-    "mbarrier": (("mbarrier.try", "mbarrier.test"), "wait at an mbarrier", "--", 1.6),
+WAITS: dict[str, tuple[str, str]] = {  # how opcodes begin, words of the key, line style
+    "bar.sync": ("barrier of the block", "-"),
+    "cp.async.wait": ("wait for copies", ":"),
 }
 BLOCK = (0, 0, 0)
 GAP = 0.5  # inches, below a panel
@@ -36,13 +31,13 @@ ON_ITS_WAY = {"linestyle": (0, (2, 1)), "linewidth": 2.2}
 class _Order:
     """What one warp executes.
 
-    events: (kind, tile) of neighbouring instructions, a box of the figure, or a line, in a column
-    of its own; a product's is of one k: loads from shared memory, then so many multiply-adds as
-    `fmas` has for its column. flights: {tile: the column where its load starts, and the one that
-    first needs it}. buffers: {tile: which buffer it is kept in}.
+    events: (kind, tile) of neighbouring instructions, a box of the figure, or (key of WAITS, None),
+    a line, in a column of its own; a product's is of one k: loads from shared memory, then so many
+    multiply-adds as `fmas` has for its column. flights: {tile: the column where its load starts,
+    and the one that first needs it}. buffers: {tile: which buffer it is kept in}.
     """
 
-    events: list[tuple[str, int]]
+    events: list[tuple[str, int | None]]
     fmas: Counter[int]
     flights: dict[int, tuple[int, int]]
     buffers: dict[int, int]
@@ -65,20 +60,19 @@ class _Order:
 def timeline(*traces: Trace) -> Picture:
     """In what order warp 0 of block 0 loads tiles, stores them, waits and multiplies; no times.
 
-    traces: of kernels with a parameter BK that keep tiles of A and B in shared memory, of products
-    with few steps along K, one panel for each. Drawn are the instructions as they were executed,
-    neighbours of one kind as one box, or line, all of equal width. Raises ValueError for more of
-    them than can be read, and for a kernel without shared memory.
+    traces: of 08 or 09, of products with few steps along K, one panel for each. Drawn are the
+    instructions as they were executed, neighbours of one kind as one box, or line, all of equal
+    width. Raises ValueError for a kernel without shared memory.
     """
-    orders = dict(zip(_names(traces), map(_order, traces), strict=True))
-    most = max(len(order.events) for order in orders.values())
-    if most > MOST_COLUMNS:
-        raise ValueError(
-            f"timeline: {most} columns are too many to read, at most {MOST_COLUMNS} fit; "
-            "trace a product with a smaller K."
-        )
+    kernels = [trace.kernel_name for trace in traces]
+    names = [
+        f"{trace.kernel_name}, {listed({'STAGES': trace.settings['STAGES']})}"
+        if kernels.count(trace.kernel_name) > 1 else trace.kernel_name
+        for trace in traces
+    ]  # fmt: skip
+    orders = dict(zip(names, map(_order, traces), strict=True))
     left = MARGIN + style.widest(ROWS, SMALL) + 0.1
-    pitch = (WIDTH - MARGIN - left) / most
+    pitch = (WIDTH - MARGIN - left) / max(len(order.events) for order in orders.values())
     between = style.listed([f"{order.meanwhile:,} in {name}" for name, order in orders.items()])
     caption = (
         f"What warp 0 of block {BLOCK} executes, in the order of the compiled "
@@ -87,8 +81,8 @@ def timeline(*traces: Trace) -> Picture:
         "Multiply-adds of each thread between the start of the last tile's loads and their first "
         f"use: {between}."
     )
-    events = [event for order in orders.values() for event in order.events]
-    tiles, kinds = 1 + max(tile for _, tile in events), {kind for kind, _ in events}
+    tiles = max(len(order.flights) for order in orders.values())
+    kinds = {kind for order in orders.values() for kind, _ in order.events}
     key: list[Entry] = [
         (str(at), swatch(colour, DARK)) for at, colour in enumerate(TILE_COLOURS[:tiles])
     ]
@@ -97,8 +91,8 @@ def timeline(*traces: Trace) -> Picture:
         ("on its way until it is needed", {"color": TILE_COLOURS[0], **ON_ITS_WAY}),
     ]
     key += [
-        (words, {"color": style.BLACK, "linestyle": dashes, "linewidth": wide})
-        for kind, (_, words, dashes, wide) in LINES.items()
+        (words, {"color": style.BLACK, "linestyle": dashes, "linewidth": 1.6})
+        for kind, (words, dashes) in WAITS.items()
         if kind in kinds
     ]
     height = sum(order.height + GAP for order in orders.values())
@@ -114,17 +108,6 @@ def timeline(*traces: Trace) -> Picture:
     return fig
 
 
-def _names(traces: Sequence[Trace]) -> list[str]:
-    """The kernels' names, with the settings that tell two traces of one kernel apart."""
-    names = []
-    for trace in traces:
-        alike = [other.settings for other in traces if other.kernel_name == trace.kernel_name]
-        telling = {key: value for key, value in trace.settings.items()
-                   if any(settings[key] != value for settings in alike)}  # fmt: skip
-        names.append(", ".join(filter(None, [trace.kernel_name, listed(telling)])))
-    return names
-
-
 def _order(trace: Trace) -> _Order:
     played = Played.of(trace, BLOCK)
     played.require_reads("timeline")
@@ -137,31 +120,30 @@ def _order(trace: Trace) -> _Order:
             if move.kind in (KEEP, COPY):
                 begin = int(move.words[move.access.active].min())
                 lowest[tile] = min(lowest.get(tile, begin), begin)
-    events: list[tuple[str, int]] = []
+    events: list[tuple[str, int | None]] = []
     fmas: Counter[int] = Counter()
     for step in trace.run.instructions(BLOCK, 0):
         if any(access.array == "C" for access in step.accesses):
             break
-        happens = [
-            (kind, -1) for kind, (begin, *_) in LINES.items() if step.opcode.startswith(begin)
-        ]
-        if not happens and step.opcode.startswith("fma") and events and events[-1][0] == PRODUCT:
+        if step.opcode.startswith("fma") and events and events[-1][0] == PRODUCT:
             fmas[len(events) - 1] += 1
+        happens: list[tuple[str, int | None]] = [
+            (kind, None) for kind in WAITS if step.opcode.startswith(kind)
+        ]
         for access in step.accesses:
+            kind = STORE if access.operation == "store" else LOAD
             if (access.space, access.operation) == ("shared", "load"):
-                happens.append((PRODUCT, tiles.get(id(access), -1)))
-            elif access.operation == "store" or access.space == "global":
-                kind = STORE if access.operation == "store" else LOAD
-                happens.append((kind, tiles.get(id(access), -1)))
+                kind = PRODUCT
+            if kind != LOAD or access.space == "global":
+                happens.append((kind, tiles[id(access)]))
         for event in happens:
             goes_on = events and events[-1] == event and not fmas[len(events) - 1]
             events += [] if goes_on else [event]
     flights = {}
     for tile in sorted(lowest):
         first = {kind: at for at, (kind, of) in reversed([*enumerate(events)]) if of == tile}
-        use = first.get(STORE, first.get(PRODUCT))  # no store where it is copied past registers
-        if LOAD in first and use is not None:
-            flights[tile] = first[LOAD], use
+        # No store where it is copied past registers.
+        flights[tile] = first[LOAD], first.get(STORE, first[PRODUCT])
     places = sorted(set(lowest.values()))  # buffers, in the order of their addresses
     return _Order(events, fmas, flights, {tile: places.index(low) for tile, low in lowest.items()})
 
@@ -178,23 +160,20 @@ def _draw(ax: Axes, order: _Order) -> None:
         ax.plot([start + 1, use], [(lanes[tile] + 0.5) * ROW] * 2, zorder=2, **look)
     columns: dict[int, list[int]] = {}  # of each tile's products
     for at, (kind, tile) in enumerate(order.events):
-        if kind in LINES:
-            *_, dashes, wide = LINES[kind]
-            ax.axvline(at + 0.5, color=style.BLACK, linewidth=wide, linestyle=dashes, zorder=1)
+        if tile is None:
+            look = {"color": style.BLACK, "linewidth": 1.6, "linestyle": WAITS[kind][1]}
+            ax.axvline(at + 0.5, zorder=1, **look)
             continue
-        place, words = lanes.get(tile, 0) * ROW, str(tile)
+        place, words = store_top if kind == STORE else lanes[tile] * ROW, str(tile)
         look = swatch(tile_colour(tile), DARK, zorder=2)
-        if kind == STORE:
-            place = store_top
-        elif kind == PRODUCT:  # behind the words of all of its columns
+        if kind == PRODUCT:  # behind the words of all of its columns
             place, words = product_top, ""
             look |= {"facecolor": style.tint(tile_colour(tile), PALE), "edgecolor": "white"}
             columns.setdefault(tile, []).append(at)
         box(ax, at, place + 0.02, 1, ROW - 0.04, words, {"zorder": 4}, **look)
     for tile, places in columns.items():
-        if tile in order.buffers:
-            words = f"{tile}, buffer {order.buffers[tile]}"
-            write(ax, (places[0] + places[-1] + 1) / 2, product_top + ROW / 2, words, zorder=4)
+        words = f"{tile}, buffer {order.buffers[tile]}"
+        write(ax, (places[0] + places[-1] + 1) / 2, product_top + ROW / 2, words, zorder=4)
     bare(ax, len(order.events), order.height).set_xlim(-0.05, len(order.events) + 0.05)
     ax.set_yticks(list(labels), list(labels.values()))
     ax.tick_params(axis="y", length=0)
