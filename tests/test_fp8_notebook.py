@@ -7,7 +7,7 @@ import pytest
 
 import gemmlab as gl
 from gemmlab.lessons.fp8 import errors, tables
-from gemmlab.lessons.fp8.lab import error_sliders
+from gemmlab.lessons.fp8.lab import ErrorSliders
 from gemmlab.lessons.fp8.tables import Region
 
 NAME = "19_fp8"
@@ -77,7 +77,7 @@ def test_the_account_has_the_cycles_of_a_full_rate():
 
 
 def test_each_move_multiplies_once_and_what_was_tried_stays():
-    sliders = error_sliders()
+    sliders = ErrorSliders()
     assert "Sliders for the errors" in repr(sliders) and sliders.picture.value
     sliders.sliders["k"].value = 256
     assert [row["k"] for row in sliders._tried] == [1024, 256]
@@ -88,7 +88,7 @@ def test_each_move_multiplies_once_and_what_was_tried_stays():
 
 
 def test_what_does_not_go_together_is_said_and_not_multiplied():
-    sliders = error_sliders()
+    sliders = ErrorSliders()
     before = sliders.picture.value
     sliders.sliders["promote"].value = 0
     sliders.sliders["scales"].value = 2

@@ -34,8 +34,7 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
     """The errors of products that were tried, over K; a ring around the last of them.
 
     table: a row for each, in their order, with the columns data, types, scales, promote, k,
-    sum_error, whole_error. A colour for each promotion interval, a marker for each kind of scales;
-    lines join those that differ in K alone.
+    sum_error, whole_error. A colour for each promotion interval, a marker for each kind of scales.
     """
     key = [
         (_every(promote), {"color": colour, "linewidth": 2.5})
@@ -59,13 +58,10 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
         x = LEFT + at * (wide + 0.9)
         ax = fig.add_axes_at(x, fig.top + TOP, wide, HEIGHT, gid=error)
         low, high = min(low, 0.8 * table[error].min()), max(high, 1.25 * table[error].max())
-        for (data, _, scales, promote), rows in table.groupby(
-            ["data", "types", "scales", "promote"]
-        ):
-            alike = rows.drop_duplicates("k").sort_values("k")
-            look = HOLLOW if data == "uneven" else {}
-            look = {"color": PROMOTIONS[promote], "marker": MARKERS[scales], **look}
-            ax.plot(alike["k"], alike[error], **look)
+        for row in table.itertuples():
+            look = {"color": PROMOTIONS[row.promote], "marker": MARKERS[row.scales]}
+            hollow = HOLLOW if row.data == "uneven" else {}
+            ax.plot(row.k, getattr(row, error), **look, **hollow)
         look = {"markersize": 14, "markerfacecolor": "none", "markeredgewidth": 1.4}
         ax.plot(last["k"], last[error], "o", color=style.INK, gid="last", **look)
         ax.set(xscale="log", yscale="log", xlabel="K", ylabel="error / |A| |B|")
