@@ -448,7 +448,7 @@ def test_heights_of_cases_add_up_and_are_the_same_everywhere():
 
 def test_the_record_has_every_case_and_the_fastest_of_each_way():
     table = measure.TABLE.read()
-    ways = tables.by_way(table)
+    ways = tables.by_way(table, "us")
     assert list(ways.index) == [case.name for case in measure.CASES]
     assert {measure.RUNG, measure.LOOP, measure.GROUPED} <= {*ways}
     assert (table.query("way == @measure.LOOP")["pct_loop"] == 100).all()

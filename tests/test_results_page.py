@@ -3,6 +3,7 @@
 import json
 from datetime import datetime, timedelta
 
+import numpy as np
 import pandas
 import pytest
 
@@ -11,7 +12,6 @@ from gemmlab.folders import RESULTS, ROOT
 from gemmlab.ladder import RUNGS, SINGLE, Problem, find
 from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.lessons.fp8 import errors as fp8_errors
-from gemmlab.lessons.fp8 import measure as fp8_steps
 from gemmlab.lessons.fp8 import tables as costs
 from gemmlab.lessons.fp32_summit import measure as summit_steps
 from gemmlab.lessons.fused_epilogue import epilogues
@@ -170,20 +170,21 @@ def test_what_the_products_fill_of_the_cycles():
 
 
 def test_what_fp8_reaches():
-    kinds = costs.by_kind()
-    for step, name in (
-        (fp8_steps.TENSORS, "per-tensor scales"), (fp8_steps.BY_ROWS, "per-row scales"),
-        (fp8_steps.BY_BLOCKS, "block scales"),
+    kinds = costs.speeds().set_index("scales")
+    for scales, name in (
+        ("tensors", "per-tensor scales"), ("rows", "per-row scales"), ("blocks", "block scales"),
     ):  # fmt: skip
-        shares = kinds[kinds["step"] == step.title]["% of cuBLASLt"]
+        shares = kinds.loc[scales, "pct_cublas"]
         assert f"| {name} | {' | '.join(f'{share:.1f}' for share in shares)} |" in RESULTS_PAGE
-    blocks = kinds[kinds["step"] == fp8_steps.BY_BLOCKS.title]["% of scales of tensors"] / 100
+    us = {scales: kinds.loc[scales, "us"].to_numpy() for scales in kinds.index.unique()}
+    blocks = us["tensors"] / us["blocks"]
     assert f"has {blocks.min():.2f} to {blocks.max():.2f} of its speed" in RESULTS_PAGE
-    gain = kinds["times 18 in BF16"]
+    gain = us.pop(costs.BF16) / np.array([*us.values()])
     assert f"FP8 is {gain.min():.2f} to {gain.max():.2f} times as fast as 18" in RESULTS_PAGE
-    errors = fp8_errors.by_scales()
-    assert f"in {errors['the same'].sum()} of {errors['cases'].sum()} cases" in RESULTS_PAGE
-    assert errors.filter(like="by at most, %").max(axis=None) < 100 * 3 / 100_000
+    errors = fp8_errors.ERRORS.read()
+    apart = abs(errors["sum_error"] / errors["cublas_sum_error"] - 1)
+    assert f"in {(apart == 0).sum()} of {len(apart)} cases" in RESULTS_PAGE
+    assert apart.max() < 3 / 100_000
 
 
 def test_what_two_gpus_gain():

@@ -117,12 +117,12 @@ class Scaled:
     def in_atoms(self) -> np.ndarray:
         """The scales as the kernel's tensor map takes them: uint8 (half atoms, 256)."""
         wide = -(-self.bytes.shape[1] // STAGE_BYTES)
-        return _in_atoms(self.scales, wide * self.format.atoms * IN_A_WORD)
+        return in_atoms(self.scales, wide * self.format.atoms * IN_A_WORD)
 
 
-def _in_atoms(scales: np.ndarray, blocks: int) -> np.ndarray:
-    """uint8 (half atoms, 256). The atoms of 128 rows along K, then those of the next 128; zeros
-    where there are no rows, and up to so many blocks."""
+def in_atoms(scales: np.ndarray, blocks: int) -> np.ndarray:
+    """(half atoms, 256), of the type of `scales`. The atoms of 128 rows along K, then those of the
+    next 128; zeros where there are no rows, and up to so many blocks."""
     rows, there = scales.shape
     padded = np.pad(scales, ((0, -rows % ROWS), (0, blocks - there)))
     words = padded.reshape(-1, ROWS // LANES, LANES, blocks // IN_A_WORD, IN_A_WORD)
@@ -171,7 +171,7 @@ class InAtoms(Scales):
 
     def of_rows(self, scale: np.ndarray, rows: np.ndarray, problem: Problem) -> np.ndarray:
         scales = from_atoms(scale, problem.m)[rows]
-        return _in_atoms(scales, scales.shape[1])
+        return in_atoms(scales, scales.shape[1])
 
     def spread(self, scale: np.ndarray, together: int, lines: int, k: int) -> np.ndarray:
         factors = self.format.decode_scale(from_atoms(scale, lines))

@@ -16,7 +16,7 @@ from gemmlab.lessons.block_scaled.formats import (
     MXFP8,
     ROWS,
     Format,
-    Scaled,
+    in_atoms,
     quantized,
 )
 
@@ -73,16 +73,10 @@ def atom(to: Format) -> pandas.DataFrame:
     row: blocks along K of the four bytes."""
     count = to.atoms * IN_A_WORD
     numbers = np.arange(ROWS * count).reshape(ROWS, count)
-    halves = [
-        Scaled(to, np.zeros((ROWS, 128), np.uint8), part.astype(np.uint8)).in_atoms().ravel()
-        for part in (numbers % 256, numbers // 256)
-    ]
-    numbers_there = (halves[0] + 256 * halves[1].astype(int)).reshape(
-        -1, LANES, ROWS // LANES, IN_A_WORD
-    )
+    there = in_atoms(numbers, count).reshape(-1, LANES, ROWS // LANES, IN_A_WORD)
 
     def words(lane: int, column: int) -> str:
-        scales = numbers_there[0, lane, column]
+        scales = there[0, lane, column]
         return f"row {scales[0] // count}: {scales[0] % count} to {scales[-1] % count}"
 
     return pandas.DataFrame(

@@ -1,10 +1,9 @@
 """How wrong products of 8-bit floats are: by type, kind of scales, promotion interval and K.
 
-    python -m gemmlab record 19_errors
     python -m gemmlab record 19_cublas_errors
 
-The first compares products of rung 19 with float64; results/<gpu>/fp8_errors.csv. The second
-multiplies with cuBLASLt, too, C in float32; results/<gpu>/fp8_cublas_errors.csv.
+multiplies with rung 19 and with cuBLASLt, C in float32, and compares both with float64;
+results/<gpu>/fp8_cublas_errors.csv.
 """
 
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.cublaslt import CublasLt, NoAlgorithm, ScaledProduct
@@ -23,7 +21,7 @@ from gemmlab.ladder import Problem, Settings, Target
 from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import FACTORS, SCALES
 from gemmlab.lessons.fp8.rung import RUNG as FP8
-from gemmlab.records.registry import NUMBER, SIZE, TEXT, WHOLE, Row, Say, Table, provenance
+from gemmlab.records.registry import NUMBER, SIZE, TEXT, Row, Say, Table, provenance
 
 SIDE = 128  # rows of A, and of B
 DEPTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)  # K
@@ -56,12 +54,11 @@ class Case:
         return ladder.settings_for(FP8, {**how, **tiles_of(self.promote)})
 
 
-def cases(intervals: tuple[int, ...] = INTERVALS) -> list[Case]:
-    return [
-        Case(data, dtype, scales, promote, k)
-        for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
-        for promote in intervals if not SCALES[scales].depth or promote == BLOCK for k in DEPTHS
-    ]  # fmt: skip
+CASES = [
+    Case(data, dtype, scales, BLOCK, k)
+    for data in DATA for dtype in range(len(FACTORS)) for scales in range(len(SCALES))
+    for k in DEPTHS
+]  # fmt: skip
 
 
 def matrices(data: str, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,35 +106,12 @@ def errors_of(case: Case, given: Operands, C: np.ndarray) -> tuple[float, float]
     return float(np.sqrt(np.mean(by_sums**2))), float(np.sqrt(np.mean(by_all**2)))
 
 
-def _about(case: Case) -> Row:
-    return {
-        "data": case.data, "types": TYPES[case.dtype], "scales": SCALES[case.scales].name,
-        "promote": case.promote, "k": case.k, "settings": ladder.written(case.settings),
-    }  # fmt: skip
-
-
-def _measure(say: Say) -> list[Row]:
-    kernels: dict[str, Kernel] = {}
-    rows = []
-    for case in cases():
-        row = _about(case)
-        if row["settings"] not in kernels:
-            kernels[row["settings"]] = Kernel(FP8, case.settings, None, FP8.path)
-        by_sums, by_all = errors(case, kernels[row["settings"]])
-        rows.append(row | {"sum_error": by_sums, "whole_error": by_all})
-    say(f"19_errors: {len(rows)} cases")
-    return rows
-
-
-CASES_OF_CUBLAS = cases((BLOCK,))
-
-
-def _measure_cublas(say: Say) -> Iterator[Row]:
+def _measure(say: Say) -> Iterator[Row]:
     """A case for which cuBLASLt has no algorithm is left out, and said."""
-    for case in CASES_OF_CUBLAS:
+    for case in CASES:
         kernel = Kernel(FP8, case.settings, None, FP8.path)
-        given, row = operands_of(case), _about(case)
-        label = f"19_cublas_errors: {row['types']}, scales of {row['scales']}, K={case.k}"
+        given, types, scales = operands_of(case), TYPES[case.dtype], SCALES[case.scales].name
+        label = f"19_cublas_errors: {types}, scales of {scales}, K={case.k}"
         try:
             theirs = product_of_cublaslt(given)
         except NoAlgorithm as error:
@@ -147,9 +121,10 @@ def _measure_cublas(say: Say) -> Iterator[Row]:
         by_sums, by_all = errors_of(case, given, ours)
         their_sums, their_all = errors_of(case, given, theirs)
         say(f"{label}: {by_sums:.2e}, cuBLASLt {their_sums:.2e}")
-        yield row | {
-            "sum_error": by_sums, "whole_error": by_all, "cublas_sum_error": their_sums,
-            "cublas_whole_error": their_all,
+        yield {
+            "data": case.data, "types": types, "scales": scales, "k": case.k,
+            "settings": ladder.written(case.settings), "sum_error": by_sums,
+            "whole_error": by_all, "cublas_sum_error": their_sums, "cublas_whole_error": their_all,
         }  # fmt: skip
 
 
@@ -173,15 +148,6 @@ def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
 
 
 ERRORS = Table(
-    name="19_errors", file="fp8_errors.csv",
-    key=("data", "types", "scales", "promote", "k", "settings"),
-    columns={
-        **TEXT("data", "types", "scales"), **WHOLE("promote"), **SIZE("k"),
-        **NUMBER("sum_error", "whole_error"), **TEXT("settings"), **provenance(),
-    },
-    measure=_measure, fingerprint_of=_fingerprint_of,
-)  # fmt: skip
-CUBLAS_ERRORS = Table(
     name="19_cublas_errors", file="fp8_cublas_errors.csv",
     key=("data", "types", "scales", "k", "settings"),
     columns={
@@ -189,21 +155,5 @@ CUBLAS_ERRORS = Table(
         **NUMBER("sum_error", "whole_error", "cublas_sum_error", "cublas_whole_error"),
         **TEXT("settings"), **provenance("cublas"),
     },
-    measure=_measure_cublas, fingerprint_of=_fingerprint_of,
+    measure=_measure, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
-EVIDENCE = (ERRORS, CUBLAS_ERRORS)
-
-
-def by_scales() -> pandas.DataFrame:
-    """How far the errors of the sums are from cuBLASLt's, a row for each kind of scales.
-
-    the same: in all recorded digits.
-    """
-    table = CUBLAS_ERRORS.read()
-    apart = 100 * (table["sum_error"] / table["cublas_sum_error"] - 1)
-    of_kind = apart.groupby(table["scales"], sort=False)
-    return pandas.DataFrame({
-        "cases": of_kind.size(), "the same": (apart == 0).groupby(table["scales"]).sum(),
-        "ours larger by at most, %": of_kind.max().clip(lower=0),
-        "ours smaller by at most, %": of_kind.min().clip(upper=0).abs(),
-    })  # fmt: skip

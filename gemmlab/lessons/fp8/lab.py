@@ -25,13 +25,11 @@ DEPTHS = tuple(k for k in errors.DEPTHS if k <= 4096)  # well below a second
 REASONS = (IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError)
 
 
-def error_sliders() -> ErrorSliders:
-    """Types, kind of scales, promotion interval, data and K, of products of rung 19."""
-    return ErrorSliders()
-
-
 class ErrorSliders(ipywidgets.VBox):
-    """Each move quantizes random matrices, multiplies them, and compares with float64."""
+    """Types, kind of scales, promotion interval, data and K, of products of rung 19.
+
+    Each move quantizes random matrices, multiplies them, and compares with float64.
+    """
 
     def __init__(self) -> None:
         self._tried: list[dict] = []
@@ -54,12 +52,8 @@ class ErrorSliders(ipywidgets.VBox):
     def __repr__(self) -> str:
         return "Sliders for the errors of 19_fp8. Run this cell to move them."
 
-    @property
-    def case(self) -> Case:
-        return Case(**{name: slider.value for name, slider in self.sliders.items()})
-
     def _moved(self, _change=None) -> None:
-        case = self.case
+        case = Case(**{name: slider.value for name, slider in self.sliders.items()})
         settings = {"SCALES": case.scales, "PROMOTE": case.promote}
         if broken := FP8.broken(FP8.defaults | settings | errors.tiles_of(case.promote)):
             self._say(f"Not multiplied: {ladder.listed(settings)} {broken}.")

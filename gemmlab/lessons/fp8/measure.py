@@ -213,5 +213,5 @@ EVIDENCE = (
     comparisons.asked("accumulators", ACCUMULATORS, lambda step: {"sum_error": error_of(step)}),
     comparisons.asked("registers", [warp_specialized.registers_of(rung) for rung in HOPPER]),
     comparisons.asked("overlap", [overlap[shape] for shape in OVERLAP for overlap in OVERLAPS]),
-    BY_STEPS, *errors.EVIDENCE, QUANTIZING, *types.EVIDENCE,
+    BY_STEPS, errors.ERRORS, QUANTIZING, *types.EVIDENCE,
 )  # fmt: skip

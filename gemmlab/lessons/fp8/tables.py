@@ -1,7 +1,6 @@
-"""Numbers of 8 bits, steps and scales as traced, and what FP8 costs and gains, as recorded."""
+"""What scales reach, as traced, and what FP8 costs and gains, as recorded."""
 
 from dataclasses import dataclass
-from math import prod
 
 import numpy as np
 import pandas
@@ -11,9 +10,9 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import random_values
 from gemmlab.kernel.trace import Trace
 from gemmlab.ladder import Problem
-from gemmlab.ladder.precision import BFLOAT16, BLOCK, ElementType, Scales
+from gemmlab.ladder.precision import BFLOAT16, BLOCK, Scales
 from gemmlab.lessons.fp8 import measure, types
-from gemmlab.lessons.fp8.quantize import ELEMENTS, quantize
+from gemmlab.lessons.fp8.quantize import quantize
 from gemmlab.lessons.fp8.rung import SCALES
 from gemmlab.lessons.tma_wgmma.rung import GROUP_ROWS
 from gemmlab.lessons.tma_wgmma.tables import TENSOR_FLOP_PER_CYCLE, cycles, sm_count
@@ -26,61 +25,7 @@ from gemmlab.records.ablations import HUGE, SQUARES
 from gemmlab.records.runs import LARGE, Measured
 from ptxsim.architectures import WARP
 from ptxsim.hopper import GROUP_WARPS
-from ptxsim.metrics import SECTOR_BYTES
 from ptxsim.occupancy import SM_PARTITIONS
-
-EACH = 256  # values that are converted of each octave
-
-
-def numbers(element: ElementType) -> np.ndarray:
-    """All finite numbers above 0 of an 8-bit float, in order, float64."""
-    every = element.decode(np.arange(128, dtype=np.uint8))
-    return np.sort(every[np.isfinite(every) & (every > 0)])
-
-
-def converted(values: np.ndarray, element: ElementType) -> np.ndarray:
-    """What 19_quantize.cu makes of values, float32 (n,), up to the largest number of `element`.
-
-    They are quantized together with that number, so that their scale is 1. Returns float64.
-    """
-    largest = np.float32(numbers(element)[-1])
-    Q, scale = quantize(np.append(values, largest)[None], "tensors", element=element.name)
-    assert scale[0] == 1, "with the largest number there is, the scale is 1"
-    return element.decode(Q[0, :-1])
-
-
-def rounding() -> pandas.DataFrame:
-    """The largest relative error of a conversion in each octave, for both types.
-
-    from: where the octave begins, 2**exponent.
-    """
-    rows = []
-    for element in ELEMENTS.values():
-        every = numbers(element)
-        between = (np.append(0.0, every[:-1]) + every) / 2  # as far from both neighbours
-        first, last = (int(np.floor(np.log2(number))) for number in (every[0] / 2, every[-1]))
-        for exponent in range(first, last + 1):
-            values = np.append(between, np.exp2(exponent + np.arange(EACH) / EACH))
-            inside = (values >= 2.0**exponent) & (values < 2.0 ** (exponent + 1))
-            values = values[inside & (values <= every[-1])].astype(np.float32)
-            error = abs(converted(values, element) - values) / values
-            rows.append({"element": element.name, "from": 2.0**exponent, "error": error.max()})
-    return pandas.DataFrame(rows)
-
-
-def quantized(*values: float) -> pandas.DataFrame:
-    """A row for each value of one matrix in E4M3 with a per-tensor scale, from step to step."""
-    matrix = np.array([values], np.float32)
-    Q, scale = quantize(matrix, "tensors")
-    eight_bits = ELEMENTS["float8_e4m3"].decode(Q[0])
-    back = eight_bits * scale[0]
-    return pandas.DataFrame(
-        {
-            "divided by the scale": matrix[0] / scale[0], "in E4M3": eight_bits,
-            "times the scale": back, "off by, %": 100 * abs(back / matrix[0] - 1),
-        },
-        index=pandas.Index(values, name="value"),
-    )  # fmt: skip
 
 
 def zeros(matrix: np.ndarray, kind: str) -> str:
@@ -112,39 +57,7 @@ def errors_by_signs(rows: int = 64, k: int = 4096) -> pandas.DataFrame:
     return pandas.DataFrame(table).T.rename_axis("signs")
 
 
-TRACED_DEPTHS = 4 * BLOCK, 8 * BLOCK  # of K: what one has more than the other is of the steps alone
 ADDITIONS = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
-COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
-
-
-def of_a_step(*kernels: Kernel) -> pandas.DataFrame:
-    """What a block does for 128 of K, traced, without first and last steps; a column a kernel.
-
-    For kernels by wgmma, of 8 and 16 bits. Cycles of the tensor cores are at their full rate, those
-    of additions of each of the SM's schedulers.
-    """
-    by_kernel = {}
-    for kernel in kernels:
-        (rows, columns), (down, across) = (
-            of(kernel.settings) for of in (kernel.rung.tile, kernel.rung.cluster_tiles)
-        )
-        short, long = (kernel.trace(rows * down, columns * across, k) for k in TRACED_DEPTHS)
-        steps = (TRACED_DEPTHS[1] - TRACED_DEPTHS[0]) // BLOCK * prod(long.grid)
-        added, copied = (
-            (long.counters.get(metric, 0) - short.counters.get(metric, 0)) / steps
-            for metric in (ADDITIONS, COPIED)
-        )
-        flop = 2 * rows * columns * BLOCK
-        per_cycle = TENSOR_FLOP_PER_CYCLE * 2 // kernel.precision.a.bytes
-        by_kernel[kernel.name] = {
-            "FLOP": flop, "bytes copied": copied * SECTOR_BYTES,
-            "FLOP per byte": flop / (copied * SECTOR_BYTES),
-            "cycles of the tensor cores": flop / per_cycle,
-            "cycles of float32 additions": added / WARP / SM_PARTITIONS,
-        }  # fmt: skip
-    return pandas.DataFrame(by_kernel)
-
-
 SM_CYCLES, AT_FULL_RATE = "SM cycles", "tensor cores multiply, at their full rate"
 PROMOTING = "schedulers start FMAs that promote"
 
@@ -185,21 +98,6 @@ def speeds() -> pandas.DataFrame:
     table = measure.BY_STEPS.read()
     table = table.assign(scales=table["step"].map(names | {measure.BESIDE[0].title: BF16}))
     return table[table["scales"].notna()].reset_index(drop=True)
-
-
-def by_kind() -> pandas.DataFrame:
-    """Each kind of scales at large shapes, beside cuBLASLt, scales of tensors and 18 in BF16."""
-    table = measure.steps(*BY_SCALES)
-    tensors, bf16 = (
-        table["M×N×K"].map(measure.steps(step).set_index("M×N×K")["µs"])
-        for step in (measure.TENSORS, measure.BESIDE[0])
-    )
-    table["% of scales of tensors"] = 100 * tensors / table["µs"]
-    table["times 18 in BF16"] = bf16 / table["µs"]
-    return table[[
-        "step", "M×N×K", "µs", "TFLOP/s", "% of cuBLASLt", "% of scales of tensors",
-        "times 18 in BF16",
-    ]]  # fmt: skip
 
 
 def beside_the_product() -> pandas.DataFrame:

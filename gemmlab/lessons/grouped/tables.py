@@ -10,7 +10,7 @@ from gemmlab.kernel.in_simulator import findings_of
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.operands import Operands, random_values
 from gemmlab.ladder import Problem
-from gemmlab.ladder.shapes import ceil_div
+from gemmlab.ladder.shapes import ceil_div, tile
 from gemmlab.lessons.fp8.tables import EARLY
 from gemmlab.lessons.grouped.measure import (
     CASES,
@@ -128,7 +128,7 @@ def as_launched(table: pandas.DataFrame, sm_count: int) -> pandas.DataFrame:
     return rows[(rows["way"] != RUNG) | (rows["settings"] == rows["case"].map(chosen))]
 
 
-def by_way(table: pandas.DataFrame, value: str = "us") -> pandas.DataFrame:
+def by_way(table: pandas.DataFrame, value: str) -> pandas.DataFrame:
     """A row for each of CASES, a column for each way."""
     rows = fastest(table)
     shown = rows.pivot(index="case", columns="way", values=value)
@@ -147,8 +147,7 @@ def waves(table: pandas.DataFrame, sm_count: int) -> pandas.DataFrame:
 
 
 def _waves(case: Case, settings: str, sm_count: int) -> dict[str, float]:
-    size = dict(pair.split("=") for pair in settings.split())
-    tall, wide = int(size["BM"]), int(size["BN"])
+    tall, wide = tile(ladder.read_settings(settings))
     tiles = [ceil_div(height, tall) * ceil_div(N, wide) for height in case.heights]
     return {
         "tile": f"{tall}×{wide}", "tiles": sum(tiles),
