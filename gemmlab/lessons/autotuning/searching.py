@@ -75,15 +75,14 @@ def search(space: Space, wanted: Wanted, timer: Timer, say: Say) -> Search:
 
         def measure(point: Point) -> float | None:
             settings = space.settings(point)
+            bar.update()
             try:
                 return float(timer(settings)["time_ms"])
             except tuning.failures() as error:
                 say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
                 return None
 
-        return tuner.search(
-            space, wanted.strategy, wanted.budget, wanted.seed, None, measure, bar.update
-        )
+        return tuner.search(space, wanted.strategy, wanted.budget, wanted.seed, measure=measure)
 
 
 @contextmanager

@@ -23,10 +23,6 @@ import pandas
 from gemmlab.ladder import Constraint, IllegalSetting, Settings
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space
 
-Times = Mapping[Point, float | None]
-"""Milliseconds of points; None of one that fails: it does not compile, launch or pass."""
-
-FAILED = "RuntimeFailedConfig"  # as Kernel Tuner's cache files name it
 FIRST = 10  # points: of the genetic search's population, and of the Bayesian one's first guesses
 
 
@@ -102,15 +98,14 @@ def search(
     strategy: str,
     budget: int,
     seed: int = 0,
-    known: Times | None = None,
+    known: Mapping[Point, float] | None = None,
     measure: Callable[[Point], float | None] | None = None,
-    evaluated: Callable[[], None] = lambda: None,
 ) -> Search:
     """Look for the fastest point with at most `budget` evaluations of different points.
 
-    strategy: of STRATEGIES. known: times that need not be measured. measure: gives the milliseconds
-    of others, None for a point that fails. evaluated: called after each evaluation. The same seed
-    and times give the same search. Raises as replay.
+    strategy: of STRATEGIES. known: milliseconds of points that need not be measured. measure: gives
+    those of others, None for a point that fails. The same seed and times give the same search.
+    Raises as replay.
     """
     if budget < 1:
         raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
@@ -122,7 +117,7 @@ def search(
     chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
     if strategy != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(space.legal()))
-    watched = _Watched(chosen, space, budget, measure, evaluated)
+    watched = _Watched(chosen, space, budget, measure)
     with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
         path = write_cache(Path(folder) / "known.json", space, known or {})
@@ -147,11 +142,9 @@ def restrictions(space: Space) -> list:
     return made
 
 
-def write_cache(path: Path, space: Space, known: Times) -> Path:
+def write_cache(path: Path, space: Space, known: Mapping[Point, float]) -> Path:
     """Times as a cache file of Kernel Tuner, JSON: an entry for each point."""
-    entries = {
-        key_of(point): _entry(space, point, time_ms, FAILED) for point, time_ms in known.items()
-    }
+    entries = {key_of(point): _entry(space, point, time_ms) for point, time_ms in known.items()}
     head = {
         "device_name": "recorded", "kernel_name": space.rung.name,
         "problem_size": list(space.problem.shape), "tune_params_keys": list(space.names),
@@ -177,9 +170,8 @@ class _Watched:
     All else that Kernel Tuner wants of a runner is that of its simulation mode.
     """
 
-    def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
-        self._strategy, self._space, self._budget = strategy, space, budget
-        self._measure, self._evaluated = measure, evaluated
+    def __init__(self, strategy, space: Space, budget: int, measure) -> None:
+        self._strategy, self._space, self._budget, self._measure = strategy, space, budget, measure
         self.times_ms: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
@@ -201,19 +193,19 @@ class _Watched:
         if len(self.times_ms) >= self._budget:
             return None  # as Kernel Tuner says that the budget is spent
         if key not in options.cache and self._measure is not None:
-            failed = _kernel_tuner().util.RuntimeFailedConfig()
-            options.cache[key] = _entry(self._space, point, self._measure(point), failed)
+            options.cache[key] = _entry(self._space, point, self._measure(point))
         (result,) = self._runner.run([point], options)
         if result is not None:
             self.times_ms[point] = options.cache[key]["time"]
-            self._evaluated()
         return result
 
 
-def _entry(space: Space, point: Point, time_ms: float | None, failed: object) -> dict[str, Any]:
-    """Of a point in a cache; `failed` tells that it has no time."""
+def _entry(space: Space, point: Point, time_ms: float | None) -> dict[str, Any]:
+    """Of a point in a cache; without a time where it failed."""
     entry = dict(zip(space.names, map(int, point), strict=True)) | {"time": time_ms}
-    return entry if time_ms is not None else entry | {"__error__": failed}
+    if time_ms is None:
+        entry["__error__"] = _kernel_tuner().util.RuntimeFailedConfig()
+    return entry
 
 
 @contextmanager

@@ -6,7 +6,6 @@
 compiled in many ways; each is taken apart and timed; results/<gpu>/fma_order.csv.
 """
 
-from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -150,8 +149,8 @@ def _row(variant: Variant, program: nvrtc.Program) -> Row:
     }
 
 
-def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[[int], None]]:
-    """The array that the kernel fills, and a function that launches it for so many iterations."""
+def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
+    """Raises CeilingsError if a few iterations differ from NumPy's."""
     import cupy
 
     shape = variant.launch(here.sm_count)
@@ -164,14 +163,6 @@ def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[
     def launch(iterations: int) -> None:
         kernel(shape.grid, shape.block, (out, operands, numpy.int32(iterations)))
 
-    return out, launch
-
-
-def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
-    """Raises CeilingsError if a few iterations differ from NumPy's."""
-    import cupy
-
-    out, launch = _launcher(variant, cubin, here)
     launch(CHECK_ITERATIONS)
     if not bool((out.reshape(-1, 32) == cupy.asarray(totals(variant, CHECK_ITERATIONS))).all()):
         raise ceilings.CeilingsError(f"The sums of {PATH.name} differ from NumPy's: {variant}.")
