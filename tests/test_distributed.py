@@ -6,13 +6,14 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from gemmlab.kernel.operands import Operands
+import ptxsim
+from gemmlab.kernel.operands import Operands, random_matrix
 from gemmlab.ladder import Problem
 from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
 from gemmlab.lessons.multi_gpu import in_turn, order
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.in_turn import ByKernel
-from gemmlab.lessons.multi_gpu.measure import share_of_bound
+from gemmlab.lessons.multi_gpu.gpus import rank_sum
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.schedules import ScheduleError, length, parts
 
 SHAPES = [(37, 29, 41), (24, 8, 16), (20, 5, 5)]
@@ -22,9 +23,10 @@ SMALL_TILES = {"DTYPE": 1, "BM": 64, "BN": 64, "STAGES": 2, "CLUSTER": 1}
 
 
 def every(problem):
-    """One rank; the parallel product on 1 to 5 ranks in 1 to 4 chunks."""
+    """One rank; both parallel products on 1 to 5 ranks in 1 to 4 chunks."""
     return [make.one_rank(problem)] + [
-        make.column_parallel(problem, ranks, chunks)
+        maker(problem, ranks, chunks)
+        for maker in (make.column_parallel, make.row_parallel)
         for ranks, chunks in product((1, 2, 3, 5), (1, 2, 3, 4))
     ]
 
@@ -46,6 +48,9 @@ class Whole:
     def multiply(self, a, b, c):
         c[...] = a @ b
 
+    def total(self, terms, into):
+        into[...] = sum(terms)
+
 
 # ---- ranks ---------------------------------------------------------------------------------------
 
@@ -66,10 +71,10 @@ def test_parts_cover_all_and_differ_by_one():
             lambda: make.column_parallel(UNEVEN, 0),
             "ranks is 0; it must be a whole number",
         ),
-        (lambda: make.column_parallel(UNEVEN, 2, 1.5), "chunks is 1.5"),
-        (lambda: make.column_parallel(UNEVEN, 2, True), "chunks is True"),
+        (lambda: make.row_parallel(UNEVEN, 2, 1.5), "chunks is 1.5"),
+        (lambda: make.row_parallel(UNEVEN, 2, True), "chunks is True"),
         (lambda: make.column_parallel(UNEVEN, 5, 8), "37×29×41 has too little .* an M of 40 or"),
-        (lambda: make.column_parallel(Problem(9, 2, 9), 3), "an N of 3 or more"),
+        (lambda: make.row_parallel(Problem(9, 9, 2), 3), "an N and a K of 3 or more"),
     ],
 )
 def test_an_invalid_number_of_ranks_is_refused(call, message):
@@ -98,15 +103,26 @@ def test_every_schedule_gives_the_product_of_any_shape(shape):
     ],
     ids=["float32", "float16", "bfloat16"],
 )
-def test_bits_are_those_of_one_rank_and_within_the_bound(rung, settings, precision, problem):
+def test_bits_are_those_of_one_rank_unless_sums_are_cut_and_then_within_the_bound(
+    rung, settings, precision, problem
+):
     A, B = matrices(problem, precision)
     by = ByKernel.of(rung, settings)
     alone = in_turn.run(make.one_rank(problem), by, A, B)
-    C = in_turn.run(make.column_parallel(problem, 2), by, A, B)
-    assert (C.view(precision.c.bits) == alone.view(precision.c.bits)).all()
-    assert (share_of_bound(A, B, C, precision) <= 1).all()
-    A[:, :1] = 0
-    assert (share_of_bound(A, B, C, precision) > 1).any(), "a term is lost"
+    for schedule in (make.column_parallel(problem, 2), make.row_parallel(problem, 3)):
+        C = in_turn.run(schedule, by, A, B)
+        same = (C.view(precision.c.bits) == alone.view(precision.c.bits)).all()
+        assert same == (schedule.name == make.COLUMN), schedule
+        expected, bound = in_turn.run(schedule, Bounded(precision), A, B)
+        assert (abs(precision.c.decode(C) - expected) <= bound).all(), schedule
+
+
+def test_the_bound_finds_a_lost_term():
+    A, B = matrices(UNEVEN)
+    schedule = make.row_parallel(UNEVEN, 2)
+    expected, bound = in_turn.run(schedule, Bounded(SINGLE), A, B)
+    half = slice(0, 21)
+    assert (abs(A[:, half].astype(float) @ B[half] - expected) > bound).mean() > 0.9
 
 
 def test_a_rung_with_more_operands_is_refused():
@@ -121,9 +137,12 @@ def test_a_rung_with_more_operands_is_refused():
 def test_bytes_that_come_in_are_those_of_the_formulas(ranks):
     m = n = k = 32
     problem, others = Problem(m, n, k), (ranks - 1) / ranks
-    schedule = make.column_parallel(problem, ranks, 2)
-    for rank in range(ranks):
-        assert schedule.received_bytes(rank, SINGLE) == 4 * others * m * k
+    for schedule, elements in (
+        (make.column_parallel(problem, ranks, 2), others * m * k),
+        (make.row_parallel(problem, ranks, 2), others * m * n),
+    ):
+        for rank in range(ranks):
+            assert schedule.received_bytes(rank, SINGLE) == 4 * elements
 
 
 # ---- order ---------------------------------------------------------------------------------------
@@ -135,12 +154,20 @@ def test_no_schedule_races(shape):
         assert order.findings(schedule) == [], schedule
 
 
-def test_every_event_is_needed():
-    """Left out, one by one, each is a race or read of nothing."""
-    schedule = make.column_parallel(UNEVEN, 2, 3)
-    for rank, step in schedule:
-        for event in step.after:
-            assert order.findings(schedule.without(rank, step.name, event)), (step.name, event)
+def test_every_event_is_needed_or_follows_from_others():
+    """Left out, one by one, each is a race or read of nothing, but for those of a sum."""
+    for schedule in (make.column_parallel(UNEVEN, 2, 3), make.row_parallel(UNEVEN, 2, 3)):
+        missed = [
+            (step.name, event)
+            for rank, step in schedule
+            for event in step.after
+            if not order.findings(schedule.without(rank, step.name, event))
+        ]
+        # A sum comes behind its exchange, which waits for the same product; a product that waits
+        # for the sum need not wait for the exchange before it.
+        assert all(
+            name.startswith("sum") or event.startswith("exchange") for name, event in missed
+        ), missed
 
 
 def test_a_missing_event_is_named():
@@ -171,3 +198,25 @@ def test_ranks_that_never_meet_are_named():
     steps.insert(0, steps.pop(at))
     with pytest.raises(ScheduleError, match="each for the next: 'gather"):
         order.in_order(replace(schedule, steps=(schedule.steps[0], tuple(steps))))
+
+
+# ---- the sum's kernel -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("precision", [SINGLE, HALF, BRAIN], ids=lambda precision: precision.name)
+def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
+    element, terms, count = precision.c, 3, 700
+    values = random_matrix(terms, count, 5) * 10.0 ** np.arange(terms)[:, None]
+    stored = element.encode(values.astype("f4"), element.storage)
+    expected = np.empty(count, element.storage)
+    by = ByKernel.of(RUNG)
+    by.precision = precision
+    by.total(list(stored), expected)
+    into = np.zeros(count, element.storage)
+    addresses = ptxsim.Pointers(stored, count * np.arange(terms))
+    options = rank_sum.options_for(rank_sum.macros(terms, element))
+    ptxsim.launch(
+        rank_sum.PATH, rank_sum.ENTRY, (2, 1, 1), (rank_sum.THREADS, 1, 1),
+        [addresses, into, np.int64(count)], options=options,
+    )  # fmt: skip
+    assert (into.view(element.bits) == expected.view(element.bits)).all()

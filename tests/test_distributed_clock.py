@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from gemmlab.ladder import Problem
-from gemmlab.ladder.precision import BRAIN
+from gemmlab.ladder.precision import BRAIN, SINGLE
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu import timeline as clock
 from gemmlab.lessons.multi_gpu.schedules import ScheduleError
@@ -36,33 +36,47 @@ def test_chunks_hide_all_but_the_first_gather_where_the_link_allows_it():
     assert math.isclose(timeline.ms, 1e3 * (gather / chunks + multiply))
 
 
+def test_the_sum_of_row_parallel_counts_the_bytes_of_memory():
+    timeline = clock.modelled(make.row_parallel(LARGE, 2), FAST, SINGLE)
+    (sum_step,) = [step for step in timeline.of(0) if step.name == "sum 0"]
+    moved = 3 * LARGE.m / 2 * LARGE.n * 4  # two terms and what is written
+    assert math.isclose(sum_step.ms, 1e3 * moved / FAST.memory_bytes_per_second)
+
+
 def test_messages_between_hosts_go_over_the_network():
     hosts = replace(FAST, gpus_per_host=2, network_bytes_per_second=50e9)
     near, far = (clock.modelled(columns(LARGE, ranks, 1), hosts, BRAIN) for ranks in (2, 4))
     gather = far.of(0, COLLECTIVE)[0].ms
     of_a_host = LARGE.m * LARGE.k * 2 / 2  # half of A comes from the other, by two GPUs at once
     assert math.isclose(gather, 1e3 * of_a_host / 2 / 50e9)
+    (exchange,) = clock.modelled(make.row_parallel(LARGE, 4), hosts, BRAIN).of(0, COLLECTIVE)
+    assert math.isclose(exchange.ms, 1e3 * LARGE.m / 4 * LARGE.n * 2 * 2 / 50e9)  # of two ranks
     assert "between hosts" in far.source and "between hosts" not in near.source
     with pytest.raises(ScheduleError, match="ranks 0 and 2 are on different hosts of 2 GPUs: give"):
         clock.modelled(columns(LARGE, 4), replace(FAST, gpus_per_host=2), BRAIN)
 
 
 def test_no_timeline_overlaps_on_a_stream_or_begins_before_its_events():
-    schedule = columns(LARGE, 4)
-    timeline = clock.modelled(schedule, FAST, BRAIN)
-    at = {(step.rank, step.name): step for step in timeline.steps}
-    assert len(at) == len(list(schedule))
-    last = {}
-    for rank, step in schedule:
-        ran = at[rank, step.name]
-        assert all(at[rank, event].end_ms <= ran.start_ms for event in step.after)
-        assert last.get((rank, step.stream), 0.0) <= ran.start_ms <= ran.end_ms
-        last[rank, step.stream] = ran.end_ms
+    for schedule in (columns(LARGE, 4), make.row_parallel(LARGE, 4, 8)):
+        timeline = clock.modelled(schedule, FAST, BRAIN)
+        at = {(step.rank, step.name): step for step in timeline.steps}
+        assert len(at) == len(list(schedule))
+        last = {}
+        for rank, step in schedule:
+            ran = at[rank, step.name]
+            assert all(at[rank, event].end_ms <= ran.start_ms for event in step.after)
+            assert last.get((rank, step.stream), 0.0) <= ran.start_ms <= ran.end_ms
+            last[rank, step.stream] = ran.end_ms
 
 
-def test_a_faster_link_is_never_slower_and_without_one_p_gpus_are_p_times_one():
+@pytest.mark.parametrize(
+    "schedule",
+    [columns(LARGE, 4), make.row_parallel(LARGE, 4, 8)],
+    ids=lambda schedule: schedule.name,
+)
+def test_a_faster_link_is_never_slower_and_without_one_p_gpus_are_p_times_one(schedule):
     times = [
-        clock.modelled(columns(LARGE, 4), replace(FAST, link_bytes_per_second=rate), BRAIN).ms
+        clock.modelled(schedule, replace(FAST, link_bytes_per_second=rate), BRAIN).ms
         for rate in (10e9, 100e9, 450e9, 1e30)
     ]
     assert times == sorted(times, reverse=True)

@@ -18,13 +18,13 @@ import pytest
 
 from gemmlab.cuda.device import NoGpu
 from gemmlab.ladder import Problem
+from gemmlab.ladder.precision import FLOAT32
 from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.gpus import dma_engines, runner
+from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Collectives
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
-from gemmlab.lessons.multi_gpu.schedules import COPIES
 
 UNEVEN, EVEN = Problem(37, 29, 41), Problem(24, 16, 32)
 
@@ -96,6 +96,13 @@ class Communicator:
     def broadcast(self, source, target, count, kind, root, stream):
         self.host.used.add("broadcast")
         self._call(stream, "broadcast", source, target, count, root)
+
+    def send(self, source, count, kind, peer, stream):
+        self.host.used.add("send")
+        self._call(stream, "send", source, count, peer)
+
+    def recv(self, target, count, kind, peer, stream):
+        self._call(stream, "recv", target, count, peer)
 
     def abort(self):
         self.aborted = True
@@ -186,7 +193,7 @@ class Host:
         for stream in streams:
             _, _, me, rank_calls = stream.queue.pop(0)
             calls[me] = rank_calls
-        for rank_calls in calls.values():
+        for me, rank_calls in calls.items():
             for at, call in enumerate(rank_calls):
                 if call[0] == "gather":
                     for root, other in calls.items():
@@ -195,6 +202,11 @@ class Host:
                     _, _, target, count, root = call
                     assert calls[root][at][3] == count, "all members name the same size"
                     move(calls[root][at][1], target, count)
+                elif call[0] == "recv":
+                    _, target, count, peer = call
+                    (sent,) = [c for c in calls[peer] if c[0] == "send" and c[3] == me]
+                    assert sent[2] == count, "what is sent is what is received"
+                    move(sent[1], target, count)
 
 
 @pytest.fixture
@@ -216,18 +228,29 @@ def host(monkeypatch):
         monkeypatch.setattr(cupy.cuda.runtime, "memcpyAsync", made.copy)
         monkeypatch.setattr(dma_engines, "write_value", made.write)
         monkeypatch.setattr(dma_engines, "wait_for_value", made.wait)
+        monkeypatch.setattr(rank_sum, "prepared", lambda *given: prepared_sum(made, *given))
         return made
 
     return install
 
 
+def prepared_sum(host, terms, into, element, sm_count):
+    def add():
+        into[...] = sum(terms)
+
+    return lambda: host.enqueue(add)
+
+
 class Whole:
     """float64, exact for small whole numbers, enqueued on the current stream."""
 
-    kernel = SimpleNamespace(prepare=lambda: None)
+    kernel = SimpleNamespace(target=SimpleNamespace(sm_count=1), prepare=lambda: None)
 
     def __init__(self, host):
         self.host = host
+
+    def element(self, matrix):
+        return FLOAT32
 
     def encoded(self, values, matrix):
         return values
@@ -272,7 +295,10 @@ def matrices(problem):
 
 
 def schedules(problem):
-    return make.column_parallel(problem, 2, 3), make.column_parallel(problem, 3, 2)
+    return (
+        make.column_parallel(problem, 2, 3), make.column_parallel(problem, 3, 2),
+        make.row_parallel(problem, 2, 3), make.row_parallel(problem, 3, 2),
+    )  # fmt: skip
 
 
 both_ways = pytest.mark.parametrize("moved_by", [NCCL, DMA_ENGINES])
@@ -297,23 +323,16 @@ def test_in_any_order_that_streams_and_events_allow_the_product_is_right(host, p
         assert (machine.used == {"copy"}) == (moved_by == DMA_ENGINES)
 
 
-def wrong_orders(host, schedule, moved_by, a_only_meanwhile=False):
-    """In how many of 40 random orders the product is wrong.
-
-    a_only_meanwhile: a rank has its part of A from its first copy to its last.
-    """
+def wrong_orders(host, schedule, moved_by, change=lambda machine: None):
+    """In how many of 40 random orders the product is wrong."""
     A, B = matrices(EVEN)
     wrong = 0
     for seed in range(40):
         machine = host(seed)
+        change(machine)
         ranks = on_streams(machine, schedule, A, B, moved_by)
-        for streams, buffers in ranks:
+        for streams, _ in ranks:
             streams.enqueue()
-            if a_only_meanwhile:
-                copies, of_a = streams._streams[COPIES].queue, buffers["A"]
-                copies.insert(2, ("do", partial(np.copyto, of_a, of_a.copy())))
-                copies.append(("do", partial(of_a.fill, np.nan)))
-                of_a.fill(np.nan)
         machine.run()
         C = in_turn.gathered(schedule, [buffers for _, buffers in ranks], Whole(machine))
         wrong += not (C == A @ B).all()
@@ -328,8 +347,8 @@ def test_a_wait_that_is_left_out_shows_in_some_order(host, moved_by):
 
 @pytest.mark.parametrize("kind", [dma_engines.READY, dma_engines.DONE])
 def test_both_flags_of_a_copy_are_needed(host, monkeypatch, kind):
-    schedule = make.column_parallel(EVEN, 2, 4)
-    assert wrong_orders(host, schedule, DMA_ENGINES, a_only_meanwhile=True) == 0
+    schedule = make.row_parallel(EVEN, 2, 4)
+    assert wrong_orders(host, schedule, DMA_ENGINES) == 0
     kept = DmaEngines._flag
 
     def changed(moves, at_kind, *where):
@@ -338,7 +357,7 @@ def test_both_flags_of_a_copy_are_needed(host, monkeypatch, kind):
 
     always = np.full(1, 99, np.uint32).view(Array)
     monkeypatch.setattr(DmaEngines, "_flag", changed)
-    assert wrong_orders(host, schedule, DMA_ENGINES, a_only_meanwhile=True)
+    assert wrong_orders(host, schedule, DMA_ENGINES)
 
 
 def test_parts_of_one_size_go_by_all_gather_others_by_broadcasts(host):
@@ -383,7 +402,7 @@ def test_a_rank_runs_job_after_job_and_gives_back_its_part_of_c(host, monkeypatc
     A, B = matrices(EVEN)
     jobs = [
         runner.Job(make.one_rank(EVEN), A, B, repeats=2),
-        runner.Job(make.column_parallel(EVEN, 1, 3), A, B),
+        runner.Job(make.row_parallel(EVEN, 1, 3), A, B),
     ]
     results, name = runner._rank(0, jobs, partial(Whole, machine), None)
     assert name == "A GPU"

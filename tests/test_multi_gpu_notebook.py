@@ -22,8 +22,9 @@ def printed(capsys, call):
 # ---- lines ---------------------------------------------------------------------------------------
 
 
-def test_lines_are_those_of_the_file():
-    listing = schedule_lines(make.column_parallel)
+@pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel])
+def test_lines_are_those_of_the_file(maker):
+    listing = schedule_lines(maker)
     source = Path(make.__file__).read_text(encoding="utf-8").splitlines()
     assert 5 <= len(listing.numbers) <= 12
     for number, line in zip(listing.numbers, listing.text.splitlines(), strict=True):
@@ -43,7 +44,7 @@ def test_sliders_begin_at_the_machine_and_the_picture_follows_them():
     assert lab.picture.value != first
     lab.controls["GPUs"].value = 1
     assert "nothing is moved" in lab.caption.value and "100.0 % of 1 times one" in lab.caption.value
-    assert repr(lab).startswith("Sliders for a model: GPUs, chunks, M, N, K, link")
+    assert repr(lab).startswith("Sliders for a model: schedule, GPUs, chunks, M, N, K, link")
 
 
 # ---- exercises -----------------------------------------------------------------------------------

@@ -84,15 +84,15 @@ def gpus(monkeypatch, recorded):
 def test_every_case_is_measured_with_every_schedule_and_number_of_gpus(gpus, recorded):
     table = measuring.SPEEDS.read()
     expected = {
-        (make.COLUMN, case.rung.name, way, ranks, *problem.shape)
+        (name, case.rung.name, way, ranks, *problem.shape)
         for case in measuring.CASES for ranks in (2, 4) for problem in case.problems
-        for way in (NCCL, DMA_ENGINES)
+        for name in measuring.MAKERS for way in (NCCL, DMA_ENGINES)
     }  # fmt: skip
     columns = ("schedule", "kernel", "moved_by", "ranks", "m", "n", "k")
     assert set(zip(*(table[name] for name in columns), strict=True)) == expected
     assert len(table) == len(expected) and "8 GPUs" not in " ".join(recorded.lines)
     checked = [way for problem, way in recorded.ran if problem == measuring.SMALL]
-    both = 2 * len(measuring.CASES)
+    both = 2 * len(measuring.CASES) * len(measuring.MAKERS)
     assert checked.count(DMA_ENGINES) == both
     assert checked.count(NCCL) == len(measuring.CASES) + both
 
@@ -115,14 +115,14 @@ def test_rows_hold_the_median_and_its_share_of_so_many_times_one_gpu(gpus):
 
 
 def test_the_timeline_of_the_median_run_is_read_back(gpus):
-    schedule = make.column_parallel(measuring.CUBE, 2, measuring.CHUNKS)
+    schedule = measuring.MAKERS[make.ROW](measuring.CUBE, 2)
     read = measuring.timeline(schedule, RUNG)
     expected = slowed(clock.modelled(schedule, MACHINE, BRAIN), 1.04)
     assert len(read.steps) == len(expected.steps)
     assert read.ms == pytest.approx(expected.ms, rel=1e-5)
     assert read.source.startswith(f"{RUNG}, moved by NCCL, measured on 2 × NVIDIA Test, ")
-    with pytest.raises(NoRecord, match="no timeline is recorded of column parallel, 8×8×8, 2 ranks by 18_persistent, moved by NCCL"):  # fmt: skip # noqa: E501
-        measuring.timeline(make.column_parallel(Problem(8, 8, 8), 2), RUNG)
+    with pytest.raises(NoRecord, match="no timeline is recorded of row parallel, 8×8×8, 2 ranks by 18_persistent, moved by NCCL"):  # fmt: skip # noqa: E501
+        measuring.timeline(make.row_parallel(Problem(8, 8, 8), 2), RUNG)
 
 
 def test_a_wrong_product_is_not_timed(gpus):
@@ -133,21 +133,23 @@ def test_a_wrong_product_is_not_timed(gpus):
 
 def test_recorded_runs_keep_what_their_schedule_orders():
     """Hardware's own events: no step begins before those that it waits for have ended."""
-    schedule = make.column_parallel(measuring.CUBE, 2, measuring.CHUNKS)
-    for case, way in product(measuring.CASES, (NCCL, DMA_ENGINES)):
-        run = measuring.timeline(schedule, case.rung.name, way)
-        for rank, ordered in enumerate(schedule.steps):
-            ran = {step.name: step for step in run.of(rank)}
-            for step in ordered:
-                begins = max((ran[event].end_ms for event in step.after), default=0.0)
-                assert ran[step.name].start_ms >= begins - 1e-3, (case.rung.name, way, step)
+    for name, maker in measuring.MAKERS.items():
+        schedule = maker(measuring.CUBE, 2)
+        for case, way in product(measuring.CASES, (NCCL, DMA_ENGINES)):
+            run = measuring.timeline(schedule, case.rung.name, way)
+            for rank, ordered in enumerate(schedule.steps):
+                ran = {step.name: step for step in run.of(rank)}
+                for step in ordered:
+                    begins = max((ran[event].end_ms for event in step.after), default=0.0)
+                    where = name, case.rung.name, way, step
+                    assert ran[step.name].start_ms >= begins - 1e-3, where
 
 
 # ---- tables --------------------------------------------------------------------------------------
 
 
 def test_gathers_of_gpus_that_run_as_the_model_says_reach_its_link(gpus):
-    schedule = make.column_parallel(measuring.CUBE, 2, measuring.CHUNKS)
+    schedule = measuring.MAKERS[make.COLUMN](measuring.CUBE, 2)
     rates = several_gpus.gather_rates(schedule, RUNG)
     assert rates.index.tolist() == [(NCCL, 0), (NCCL, 1), (DMA_ENGINES, 0), (DMA_ENGINES, 1)]
     link = MACHINE.link_bytes_per_second / 1e9 / 1.04  # the median run is slowed
@@ -155,6 +157,16 @@ def test_gathers_of_gpus_that_run_as_the_model_says_reach_its_link(gpus):
 
 
 def test_time_with_and_without_products_is_all_time_on_each_gpu(gpus):
-    table = several_gpus.where_time_goes(make.column_parallel(measuring.CUBE, 2, measuring.CHUNKS))
+    table = several_gpus.where_time_goes(measuring.MAKERS[make.COLUMN](measuring.CUBE, 2))
     assert np.allclose(table["products"] + table["no product"], table["all"])
     assert set(table.index.get_level_values("GPU")) == {0, 1}
+
+
+def test_a_changed_kernel_of_the_sum_makes_row_parallel_stale(gpus, tmp_path, monkeypatch):
+    path = tmp_path / "sum.cu"
+    path.write_text(measuring.rank_sum.PATH.read_text() + "// and a comment\n")
+    monkeypatch.setattr(measuring.rank_sum, "PATH", path)
+    measuring.SPEEDS.read()
+    path.write_text(measuring.rank_sum.PATH.read_text().replace("sum +=", "sum -="))
+    with pytest.raises(registry.StaleRecord):
+        measuring.SPEEDS.read()

@@ -22,6 +22,13 @@ def test_what_ranks_hold_is_traced_through_the_messages():
     assert (second["A"] == HOLDS).sum() == 36 and (second["C"][:, 4:] == HOLDS).all()
 
 
+def test_parts_of_sums_for_others_are_told_apart():
+    first, second = holdings(make.row_parallel(SMALL, 2))
+    assert (first["A"][:, :3] == HOLDS).all() and (first["A"][:, 3:] == NONE).all()
+    assert (first["C"][:6] == HOLDS).all() and (first["C"][6:] == COMES).all()
+    assert (second["C"][:6] == COMES).all() and (second["C"][6:] == HOLDS).all()
+
+
 def test_the_timeline_says_how_long_a_gpu_multiplies_nothing_and_that_it_is_modelled():
     timeline = clock.modelled(make.column_parallel(LARGE, 2, 4), MACHINE, BRAIN)
     caption = multi_gpu_figures.rank_timeline(timeline).caption

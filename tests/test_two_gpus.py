@@ -11,12 +11,13 @@ import pytest
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import SINGLE, Problem
+from gemmlab.lessons.multi_gpu import in_turn
+from gemmlab.lessons.multi_gpu import measure as cases
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
-from gemmlab.lessons.multi_gpu.in_turn import ByKernel
-from gemmlab.lessons.multi_gpu.measure import share_of_bound
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 
 WAYS = NCCL, DMA_ENGINES
 UNEVEN, LARGE = Problem(1037, 520, 777), Problem(4096, 4096, 4096)
@@ -66,15 +67,18 @@ class Ends(ByKernel):
         return call
 
 
-def test_both_ways_of_moving_data_give_the_same_right_bits():
-    schedule, given = make.column_parallel(UNEVEN, 2, 8), Operands.from_seed(UNEVEN, SINGLE, 3)
+@pytest.mark.parametrize("maker", cases.MAKERS.values(), ids=cases.MAKERS)
+def test_both_ways_of_moving_data_give_the_same_right_bits(maker):
+    schedule, given = maker(UNEVEN, 2), Operands.from_seed(UNEVEN, SINGLE, 3)
     jobs = [Job(schedule, given.A, given.B, repeats=3, moved_by=way) for way in WAYS]
     by_nccl, by_dma = runner.run(jobs, partial(ByKernel.of, "10_register_banks"))
     assert np.array_equal(by_nccl.C.view("u4"), by_dma.C.view("u4"))
-    assert (share_of_bound(given.A, given.B, by_dma.C, SINGLE) <= 1).all()
+    expected, bound = in_turn.run(schedule, Bounded(SINGLE), given.A, given.B)
+    assert (abs(by_dma.C - expected) <= bound).all()
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("maker", [make.column_parallel, make.row_parallel])
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -83,7 +87,7 @@ def test_both_ways_of_moving_data_give_the_same_right_bits():
         ("fails", "rank 1 of 2 failed: ValueError: something broke"),
     ],
 )
-def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, message, way):
-    job = Job(make.column_parallel(LARGE, 2, 8), repeats=3, moved_by=way)
+def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, message, maker, way):
+    job = Job(maker(LARGE, 2, 8), repeats=3, moved_by=way)
     with pytest.raises(RankFailed, match=message):
         runner.run([job], partial(Ends.made, how))

@@ -9,7 +9,7 @@ from matplotlib.ticker import AutoLocator
 
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, holdings
 from gemmlab.lessons.multi_gpu.schedules import Schedule
-from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Ran, Timeline
+from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, product_axes
 from gemmlab.plots.page import Picture, page, styled
@@ -37,7 +37,10 @@ def rank_holdings(schedule: Schedule) -> Picture:
     for share, names, words in (
         (1.0, "ABC", "holds: A and B at the beginning, C at the end"),
         (PALE, "AB", "comes from another rank"),
+        (PALE, "C", "computes a part of the sum for another rank"),
     ):
+        if share < 1 and not any((of[name] == COMES).any() for of in by_rank for name in names):
+            continue
         tints = [style.tint(ARRAYS[name], share) for name in names]
         key.append((words, [{"facecolor": tint, "edgecolor": FAINT} for tint in tints]))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
@@ -75,10 +78,12 @@ def _of_holdings(schedule: Schedule, by_rank: list[dict[str, np.ndarray]]) -> st
         parts = [f"{100 * share:.3g} % of {name}" for name, share in shares.items() if share]
         return style.listed(parts) if parts else "nothing"
 
+    more = of(COMES, "C")
+    besides = "" if more == "nothing" else f" It computes parts of the sums for {more} besides."
     return (
         f"{schedule.problem} by {schedule.ranks} ranks, {schedule.name}. Rank 0 holds "
         f"{of(HOLDS, 'AB')}; from others comes {of(COMES, 'AB')}. At the end it has "
-        f"{of(HOLDS, 'C')}."
+        f"{of(HOLDS, 'C')}.{besides}"
     )
 
 
@@ -88,8 +93,9 @@ LOOKS = {  # of a piece of time
     "product": {"facecolor": "#5B6C8A"},
     "moving, behind a product": {"facecolor": SKY},
     "moving, nothing to multiply": {"facecolor": ORANGE, "hatch": "///"},
+    "adding the parts of a sum": {"facecolor": "#C9C9C4"},
 }
-MULTIPLIES, HIDDEN, OPEN = LOOKS
+MULTIPLIES, HIDDEN, OPEN, ADDS = LOOKS
 LEFT, LANE, RANK_GAP = 1.35, 0.24, 0.16  # inches
 MOST_RANKS = 8
 NUMBERED = 0.02  # of the axis: a narrower box has no number
@@ -153,7 +159,7 @@ def _pieces(ran: Ran, products: list[Ran]) -> list[tuple[float, float, str, str]
     The widest of them has its number.
     """
     if ran.kind != COLLECTIVE:
-        return [(ran.start_ms, ran.end_ms, MULTIPLIES, _number(ran))]
+        return [(ran.start_ms, ran.end_ms, ADDS if ran.kind == SUM else MULTIPLIES, _number(ran))]
     ends = {time for product in products for time in (product.start_ms, product.end_ms)}
     cuts = {time for time in ends if ran.start_ms < time < ran.end_ms}
     pieces = []

@@ -1,6 +1,7 @@
 """A schedule run in this process: every rank's steps in turn, in an order that its events allow.
 
-A rank computes by a rung's kernel, or moves the numbers of elements, which tells who holds what.
+A rank computes by a rung's kernel, or bounds in float64, or moves the numbers of elements, which
+tells who holds what. Arrays have their rows along axis -2.
 """
 
 from __future__ import annotations
@@ -10,18 +11,26 @@ from typing import Any
 
 import numpy as np
 
+from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Settings, find, settings_for
-from gemmlab.ladder.precision import ElementType
+from gemmlab.ladder import Precision, Settings, find, settings_for
+from gemmlab.ladder.precision import FLOAT32, ElementType
 from gemmlab.lessons.multi_gpu.order import Unit, in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedules import Collective, Part, Product, Schedule, ScheduleError
+from gemmlab.lessons.multi_gpu.schedules import (
+    Collective,
+    Part,
+    Product,
+    Schedule,
+    ScheduleError,
+    Sum,
+)
 
 Array = Any  # NumPy or CuPy
 
 
 def rows_of(buffers: dict[str, Array], part: Part) -> Array:
     """The rows of a buffer that a part is, contiguous, not copied."""
-    return buffers[part.buffer][part.start : part.stop]
+    return buffers[part.buffer][..., part.start : part.stop, :]
 
 
 def to_host(array: Array) -> np.ndarray:
@@ -76,11 +85,50 @@ class ByKernel:
         """Multiplies these on the current stream at each call, with arguments made once."""
         return self.kernel.prepared(self.kernel.given(a, b, c), 1.0, 0.0)
 
+    def total(self, terms: list[Array], into: Array) -> None:
+        """In float32, from the first term to the last, rounded once at the end."""
+        element = self.precision.c
+        added = element.decode(terms[0]).astype(np.float32)
+        for term in terms[1:]:
+            added += element.decode(term).astype(np.float32)
+        into[...] = element.encode(added, element.storage)
+
+
+class Bounded:
+    """Float64 products and how far those of a kernel of this precision may be from them.
+
+    An array is (2, rows, columns): values, and bounds of their errors. A product has the bound of
+    kernel.bounds; a sum of p terms in float32 adds p - 1 roundings and the one to C's type.
+    """
+
+    def __init__(self, precision: Precision):
+        self.precision = precision
+
+    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
+        number = getattr(self.precision, matrix.lower()).decode(np.asarray(values))
+        return np.stack([number, np.zeros_like(number)])
+
+    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
+        return np.full((2, rows, columns), np.nan)
+
+    def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
+        c[0] = a[0] @ b[0]
+        c[1] = error_bound(a[0], b[0], c[0], 1.0, 0.0, self.precision)
+
+    def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
+        values, bounds = np.stack([term[0] for term in terms]), sum(term[1] for term in terms)
+        roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
+        into[0] = values.sum(axis=0)
+        into[1] = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
+        if (element := self.precision.c) is not FLOAT32:  # rounded once more
+            into[1] += element.unit_roundoff * (abs(into[0]) + into[1])
+            into[1] += element.smallest_subnormal / 2
+
 
 Buffers = dict[str, Any]
 
 
-def run(schedule: Schedule, arithmetic: ByKernel, A, B) -> Any:
+def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Any:
     """A @ B by the schedule: C as the ranks have it together.
 
     `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision. Raises ScheduleError for races
@@ -89,12 +137,18 @@ def run(schedule: Schedule, arithmetic: ByKernel, A, B) -> Any:
     units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
     for rank, work in _moved(units, ranks):
-        arithmetic.multiply(*(rows_of(ranks[rank], part) for part in (work.a, work.b, work.c)))
+        buffers = ranks[rank]
+        if isinstance(work, Product):
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            arithmetic.multiply(a, b, c)
+        else:
+            terms = [rows_of(buffers, part) for part in work.terms]
+            arithmetic.total(terms, rows_of(buffers, work.into))
     return gathered(schedule, ranks, arithmetic)
 
 
-def _moved(units: list[Unit], ranks: list[Buffers]) -> Iterator[tuple[int, Product]]:
-    """Does the messages, and gives the products between them, by rank."""
+def _moved(units: list[Unit], ranks: list[Buffers]) -> Iterator[tuple[int, Product | Sum]]:
+    """Does the messages, and gives the work between them, by rank."""
     for unit in units:
         rank, step = unit[0]
         if not isinstance(step.work, Collective):
@@ -124,7 +178,7 @@ def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
     C = to_host(arithmetic.empty(schedule.problem.m, schedule.problem.n, "C"))
     for held in schedule.outputs:
         rows = to_host(rows_of(ranks[held.rank], held.part))
-        C[slice(*held.rows), slice(*held.columns)] = rows
+        C[..., slice(*held.rows), slice(*held.columns)] = rows
     return C
 
 
@@ -134,8 +188,9 @@ NONE, COMES, HOLDS = 0, 1, 2
 def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
     """Of each rank a number for each element of "A", "B" and "C". Raises ScheduleError.
 
-    HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: another sends
-    it. Messages move the numbers of elements, so take a small product.
+    HOLDS: it has the element of A or B from the beginning, or of C at the end. COMES: of A and B,
+    another sends it; of C, it computes a part of its sum for another. Messages move the numbers of
+    elements, so take a small product.
     """
     problem = schedule.problem
     shapes = problem.shape_of_a, problem.shape_of_b, problem.shape_of_c
@@ -144,15 +199,26 @@ def holdings(schedule: Schedule) -> list[dict[str, np.ndarray]]:
         for _ in schedule.steps
     ]
     places = _Places()
-    A, B = (np.arange(m * n).reshape(m, n) for m, n in shapes[:2])
+    A, B, C = (np.arange(m * n).reshape(m, n) for m, n in shapes)
     ranks = [placed(schedule, rank, places, A, B) for rank in range(schedule.ranks)]
     for held in (*schedule.inputs, *schedule.outputs):
         by_rank[held.rank][held.matrix][slice(*held.rows), slice(*held.columns)] = HOLDS
     for rank, work in _moved(in_order(schedule), ranks):
-        for matrix, part in (("A", work.a), ("B", work.b)):
-            flat, numbers = by_rank[rank][matrix].reshape(-1), rows_of(ranks[rank], part)
-            flat[numbers] = np.maximum(flat[numbers], COMES)
+        buffers = ranks[rank]
+        if isinstance(work, Product):
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            _mark(by_rank[rank]["A"], a)
+            _mark(by_rank[rank]["B"], b)
+            c[...] = C[np.ix_(a[:, 0] // problem.k, b[0] % problem.n)]
+            _mark(by_rank[rank]["C"], c)
+        else:
+            rows_of(buffers, work.into)[...] = rows_of(buffers, work.terms[0])
     return by_rank
+
+
+def _mark(matrix: np.ndarray, numbers: np.ndarray) -> None:
+    flat = matrix.reshape(-1)
+    flat[numbers] = np.maximum(flat[numbers], COMES)
 
 
 class _Places:

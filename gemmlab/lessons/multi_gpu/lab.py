@@ -9,8 +9,8 @@ import ipywidgets
 
 from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
-from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE
-from gemmlab.lessons.multi_gpu.schedules import ScheduleError, column_parallel, one_rank
+from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE, MAKERS
+from gemmlab.lessons.multi_gpu.schedules import ScheduleError, one_rank
 from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
 from gemmlab.notebook.lab import GRID
 from gemmlab.notebook.widgets import PAPER, picture, status
@@ -24,7 +24,7 @@ NETWORKS = (5, 12.5, 25, 50, 100)
 
 
 def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
-    """Sliders for GPUs, chunks, shape and links, which begin near those of `machine`."""
+    """Sliders for schedule, GPUs, chunks, shape and links, which begin near those of `machine`."""
     return RanksLab(machine, precision)
 
 
@@ -36,8 +36,9 @@ class RanksLab(ipywidgets.VBox):
         link = _near(LINKS, machine.link_bytes_per_second)
         network = _near(NETWORKS, machine.network_bytes_per_second or 1e9 * NETWORKS[-2])
         values = {
-            "GPUs": (COUNTS, 2), "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, CUBE.m),
-            "N": (SIZES, CUBE.n), "K": (SIZES, CUBE.k), "link, GB/s": (LINKS, link),
+            "schedule": (tuple(MAKERS), next(iter(MAKERS))), "GPUs": (COUNTS, 2),
+            "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, CUBE.m), "N": (SIZES, CUBE.n),
+            "K": (SIZES, CUBE.k), "link, GB/s": (LINKS, link),
             "between hosts, GB/s": (NETWORKS, network),
         }  # fmt: skip
         self.controls = {
@@ -71,7 +72,7 @@ class RanksLab(ipywidgets.VBox):
         )  # fmt: skip
         problem = Problem(at["M"], at["N"], at["K"])
         try:
-            schedule = column_parallel(problem, at["GPUs"], at["chunks"])
+            schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
             run = modelled(schedule, machine, self._precision)
             alone = modelled(one_rank(problem), machine, self._precision).ms
         except ScheduleError as reason:

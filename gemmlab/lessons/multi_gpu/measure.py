@@ -2,13 +2,13 @@
 
     python -m gemmlab record 21_multi_gpu
 
-verifies each case at a small shape, times one GPU and then 2, 4 and 8 of those
+compares each schedule with its bound at a small shape, times one GPU and then 2, 4 and 8 of those
 that are there, by NCCL and by their DMA engines; results/<gpu>/multi_gpu.csv. The steps of the
 median run of the largest product are in multi_gpu_timeline.csv.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,15 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
-from gemmlab.kernel.bounds import error_bound, reference
+from gemmlab.kernel.fingerprint import Fingerprint, fingerprint, shortened
 from gemmlab.kernel.operands import Operands
 from gemmlab.kernel.verify import VerificationError
-from gemmlab.ladder import Precision, Problem, Rung, Settings
+from gemmlab.ladder import Precision, Problem, Rung, Settings, Target
+from gemmlab.lessons.multi_gpu import in_turn
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.gpus import dma_engines, runner
+from gemmlab.lessons.multi_gpu.gpus import dma_engines, rank_sum, runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job, Measured
-from gemmlab.lessons.multi_gpu.in_turn import ByKernel
+from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
 from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
@@ -32,7 +33,7 @@ from gemmlab.lessons.register_banks.rung import RUNG as REGISTER_BANKS
 from gemmlab.lessons.warp_specialized.rung import RUNG as WARP_SPECIALIZED
 from gemmlab.measure.timing import Spread, now
 from gemmlab.records import registry
-from gemmlab.records.registry import NUMBER, POSITIVE, SIZE, TEXT, NoRecord, Row, Say, Table
+from gemmlab.records.registry import NUMBER, POSITIVE, SIZE, TEXT, NoRecord, Row, Say, Table, of_row
 from gemmlab.records.runs import spread
 
 NAME = "21_multi_gpu"
@@ -77,6 +78,10 @@ def case_of(kernel: str) -> Case:
     return {case.rung.name: case for case in CASES}[kernel]
 
 
+MAKERS: dict[str, Callable[..., Schedule]] = {  # of a problem, ranks and, if not CHUNKS, chunks
+    make.COLUMN: partial(make.column_parallel, chunks=CHUNKS),
+    make.ROW: partial(make.row_parallel, chunks=CHUNKS),
+}
 CODE = {**TEXT("code", "gpu"), **registry.DATE("recorded")}
 KEY = ("schedule", "kernel", "settings", "moved_by", "ranks", "m", "n", "k")
 WHAT = {
@@ -94,7 +99,7 @@ STEPS = {
 
 
 def _measured(say: Say) -> Iterator[Row]:
-    """All of CASES; keeps the steps of CUBE, too, in TIMELINES.
+    """All of CASES with all of MAKERS; keeps the steps of CUBE, too, in TIMELINES.
 
     Raises NotEnoughGpus, RankFailed, and VerificationError before anything is timed.
     """
@@ -112,8 +117,9 @@ def _measured(say: Say) -> Iterator[Row]:
         ways = _ways(ranks, say)
         for case in CASES:
             jobs = [
-                Job(make.column_parallel(problem, ranks, CHUNKS), repeats=REPEATS, moved_by=way)
+                Job(maker(problem, ranks), repeats=REPEATS, moved_by=way)
                 for problem in case.problems
+                for maker in MAKERS.values()
                 for way in ways
             ]
             for job, measured in _timed(case, jobs, say, ways):
@@ -149,18 +155,21 @@ def _timed(
 ) -> Iterator[tuple[Job, Measured]]:
     """Each job and what was measured, after what is checked by the same processes passed."""
     ranks, given = jobs[0].schedule.ranks, Operands.from_seed(SMALL, case.precision, SEED)
-    small = make.column_parallel(SMALL, ranks, CHUNKS) if ranks > 1 else make.one_rank(SMALL)
-    checked = [Job(small, given.A, given.B, moved_by=way) for way in ways]
+    makers = MAKERS.values() if ranks > 1 else [lambda problem, _: make.one_rank(problem)]
+    checked = [
+        Job(maker(SMALL, ranks), given.A, given.B, moved_by=way) for maker in makers for way in ways
+    ]
     results = runner.run([*checked, *jobs], case.arithmetic)
     for job, result in zip(checked, results, strict=False):
         _require_right(case, job, result.C)
-    say(f"{NAME}: {case.rung.name} on {ranks}: pass ({', '.join(ways)})")
+    say(f"{NAME}: {case.rung.name} on {ranks}: pass ({len(checked)} schedules)")
     return zip(jobs, results[len(checked) :], strict=True)
 
 
 def _require_right(case: Case, job: Job, C: Any) -> None:
     """Raises VerificationError."""
-    wrong = ~(share_of_bound(job.A, job.B, C, case.precision) <= 1)
+    expected, bound = in_turn.run(job.schedule, Bounded(case.precision), job.A, job.B)
+    wrong = ~(abs(case.precision.c.decode(C) - expected) <= bound)
     if wrong.any():
         row, column = (int(at[0]) for at in wrong.nonzero())
         raise VerificationError(
@@ -168,13 +177,6 @@ def _require_right(case: Case, job: Job, C: Any) -> None:
             f"{wrong.size} elements are further off than their bound, the first in row {row}, "
             f"column {column}"
         )
-
-
-def share_of_bound(A: Any, B: Any, C: Any, precision: Precision) -> Any:
-    """How far each element is from A @ B in float64, as a share of its bound. `A`, `B`, `C`: NumPy,
-    in the types of the precision."""
-    A, B, C = precision.a.decode(A), precision.b.decode(B), precision.c.decode(C)
-    return abs(C - reference(A, B, None, 1.0, 0.0)) / error_bound(A, B, None, 1.0, 0.0, precision)
 
 
 def _median(measured: Measured) -> Timeline:
@@ -211,9 +213,19 @@ def _step_rows(case: Case, job: Job, run: Timeline) -> Iterator[Row]:
         }  # fmt: skip
 
 
+def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
+    """Of the rung, as one GPU launches it; where partial sums are added, also of that kernel."""
+    of_product = of_row(case_of(row.kernel).rung, row, on)
+    if row.schedule != make.ROW:
+        return of_product
+    of_sum = fingerprint(rank_sum.PATH, {})
+    both = shortened(of_product.code)[:8] + shortened(of_sum.code)[:8]
+    return replace(of_product, files=of_product.files | of_sum.files, code=both)
+
+
 SPEEDS = Table(
     name=NAME, file="multi_gpu.csv", key=KEY, columns=COLUMNS, measure=_measured,
-    fingerprint_of=registry.of_kernel,
+    fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 
 
@@ -227,7 +239,7 @@ class _Timelines(Table):
 
 TIMELINES = _Timelines(
     name=f"{NAME}_timeline", file="multi_gpu_timeline.csv", key=(*KEY, "rank", "step"),
-    columns=STEPS, measure=_measured, fingerprint_of=registry.of_kernel,
+    columns=STEPS, measure=_measured, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
 EVIDENCE = (SPEEDS, TIMELINES)
 
@@ -239,7 +251,7 @@ def at(evidence: Table, problem: Problem) -> pandas.DataFrame:
 
 
 def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
-    """The recorded median run of a schedule, its products by a rung of CASES.
+    """The recorded median run of a schedule of MAKERS, its products by a rung of CASES.
 
     `moved_by`: NCCL or DMA_ENGINES. Raises NoRecord, StaleRecord.
     """

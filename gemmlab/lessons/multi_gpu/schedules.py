@@ -1,11 +1,11 @@
-"""Schedules: what each rank has and does, and a product cut by its columns.
+"""Schedules: what each rank has and does, and a product cut by its columns, and by its sum.
 
 A buffer is a matrix of one rank, stored row by row: a collective moves contiguous rows. Steps of a
 stream run one after the other; a step may wait for others of its rank by their names.
 
-column_parallel is the first half of a Transformer's MLP as M. Shoeybi and others, "Megatron-LM",
-arXiv 1909.08053, cut it, with rows of the tokens spread over the ranks before it as V. Korthikanti
-and others, arXiv 2205.05198, have them.
+column_parallel and row_parallel are the two halves of a Transformer's MLP as M. Shoeybi and others,
+"Megatron-LM", arXiv 1909.08053, cut it, with rows of the tokens spread over the ranks before and
+after as V. Korthikanti and others, arXiv 2205.05198, have them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def length(span: Span) -> int:
 
 
 PRODUCTS, COPIES = "products", "copies"  # streams
+ALL_GATHER, EXCHANGE = "all-gather", "exchange"  # kinds of collectives
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,20 @@ class Product:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """into = the terms added in float32, in this order, and rounded once."""
+
+    terms: tuple[Part, ...]
+    into: Part
+
+    def reads(self, rank: int) -> tuple[Part, ...]:
+        return self.terms
+
+    def writes(self, rank: int) -> tuple[Part, ...]:
+        return (self.into,)
+
+
+@dataclass(frozen=True)
 class Message:
     """What rank `source` sends of its buffers, and where rank `target` keeps it."""
 
@@ -104,11 +119,12 @@ class Message:
 
 @dataclass(frozen=True)
 class Collective:
-    """An all-gather: after it all `members` have the parts of all, in the order of ranks.
+    """Messages among `members`, in a step that each of them has under the same name.
 
-    Each of them has the step under the same name.
+    `kind`: ALL_GATHER: all have the parts of all, in the order of ranks; EXCHANGE: any messages.
     """
 
+    kind: str
     members: tuple[int, ...]
     messages: tuple[Message, ...]
 
@@ -125,7 +141,7 @@ class Collective:
         return [message for message in self.messages if message.target == rank]
 
 
-Work = Product | Collective
+Work = Product | Sum | Collective
 
 
 @dataclass(frozen=True)
@@ -237,8 +253,10 @@ def _words(step: Step) -> tuple[str, str, str, str]:
     work = step.work
     if isinstance(work, Product):
         does = f"{work.c} = {work.a} @ {work.b}"
+    elif isinstance(work, Sum):
+        does = f"{work.into} = {' + '.join(map(str, work.terms))}"
     else:
-        does = f"all-gather among {', '.join(map(str, work.members))}"
+        does = f"{work.kind} among {', '.join(map(str, work.members))}"
     waits = f"after {', '.join(step.after)}" if step.after else ""
     return step.stream, step.name, does, waits
 
@@ -249,10 +267,10 @@ def spans_to_parts(buffer: str, spans: list[Span]) -> list[Part]:
     return [Part(buffer, start, stop) for start, stop in pairwise(ends)]
 
 
-# ---- the cut -------------------------------------------------------------------------------------
+# ---- the two cuts --------------------------------------------------------------------------------
 
 SLOTS = 2  # of chunks: one is multiplied, one is on its way
-COLUMN, ONE = "column parallel", "one rank"
+COLUMN, ROW, ONE = "column parallel", "row parallel", "one rank"
 
 
 def one_rank(problem: Problem) -> Schedule:
@@ -269,7 +287,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     """Each rank has rows of A and columns of B, and gets all rows of its columns of C.
 
     A chunk of rows is gathered from all ranks while the chunk before it is multiplied. Rows of C
-    lie in the order of the chunks.
+    lie in the order of the chunks, which is that of row_parallel with as many chunks.
     """
     rows = _rows(problem, ranks, chunks)
     columns, k = parts(problem.n, ranks), problem.k
@@ -295,7 +313,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
             gathered = Part(_slot("A", at), 0, kept[-1].stop)
             # the steps of a chunk
             free = (f"product {at - SLOTS}",) if at >= SLOTS else ()
-            gather = Collective(tuple(range(ranks)), messages)
+            gather = Collective(ALL_GATHER, tuple(range(ranks)), messages)
             rank_steps += [
                 Step(f"gather {at}", gather, COPIES, after=free),
                 Step(f"product {at}", Product(gathered, b, c_of[at]), PRODUCTS,
@@ -308,16 +326,70 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
     return Schedule(COLUMN, problem, *map(tuple, (buffers, steps, inputs, outputs)))
 
 
+def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
+    """Each rank has columns of A and the rows of B that they meet, and gets rows of C.
+
+    Its product is a part of the sum for all of C: when a chunk of rows is multiplied, each rank
+    gets its rows of it from all others, and adds them in the order of ranks, while the next chunk
+    is multiplied. Rows of A lie in the order of the chunks, as column_parallel leaves its C.
+    """
+    rows = _rows(problem, ranks, chunks)
+    depths, n = parts(problem.k, ranks), problem.n
+    most = max(sum(map(length, chunk)) for chunk in rows)
+    a_of = spans_to_parts("A", [(0, sum(map(length, chunk))) for chunk in rows])
+    buffers, steps, inputs, outputs = [], [], [], []
+    for rank in range(ranks):
+        deep, slots = length(depths[rank]), range(min(SLOTS, chunks))
+        c_of = spans_to_parts("C", [chunk[rank] for chunk in rows])
+        most_rows = max(part.rows for part in c_of)
+        b, rank_steps = Part("B", 0, deep), []
+        buffers.append({
+            "A": Buffer(problem.m, deep, "A"), "B": Buffer(deep, n, "B"),
+            **{_slot("partial", at): Buffer(most, n, "C") for at in slots},
+            **{_slot(f"of rank {other}", at): Buffer(most_rows, n, "C")
+               for at in slots for other in range(ranks) if other != rank},
+            "C": Buffer(sum(part.rows for part in c_of), n, "C"),
+        })  # fmt: skip
+        for at, chunk in enumerate(rows):
+            partial = spans_to_parts(_slot("partial", at), chunk)
+            messages = tuple(
+                Message(source, target, partial[target],
+                        Part(_slot(f"of rank {source}", at), 0, length(chunk[target])))
+                for source in range(ranks)
+                for target in range(ranks)
+                if source != target
+            )  # fmt: skip
+            terms = tuple(
+                partial[rank] if source == rank
+                else Part(_slot(f"of rank {source}", at), 0, length(chunk[rank]))
+                for source in range(ranks)
+            )  # fmt: skip
+            c = Part(_slot("partial", at), 0, partial[-1].stop)
+            # the steps of a chunk
+            free = (f"exchange {at - SLOTS}", f"sum {at - SLOTS}") if at >= SLOTS else ()
+            exchange = Collective(EXCHANGE, tuple(range(ranks)), messages)
+            rank_steps += [
+                Step(f"product {at}", Product(a_of[at], b, c), PRODUCTS, after=free),
+                Step(f"exchange {at}", exchange, COPIES, after=(f"product {at}",)),
+                Step(f"sum {at}", Sum(terms, c_of[at]), COPIES, after=(f"product {at}",)),
+            ]
+        steps.append(tuple(rank_steps))
+        inputs += _held_in_chunks("A", rank, a_of, rows, depths[rank])
+        inputs.append(Held("B", rank, b, depths[rank][0], (0, n)))
+        outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
+    return Schedule(ROW, problem, *map(tuple, (buffers, steps, inputs, outputs)))
+
+
 def _rows(problem: Problem, ranks: int, chunks: int) -> list[list[Span]]:
     """Of each chunk the rows of each rank: its own rows in as many parts as there are chunks.
 
     Raises ScheduleError where a rank would have nothing.
     """
     least = whole("ranks", ranks) * whole("chunks", chunks)
-    if problem.m < least or problem.n < ranks:
+    if problem.m < least or min(problem.n, problem.k) < ranks:
         raise ScheduleError(
             f"{problem} has too little for {ranks} ranks and {chunks} chunks: take an M of {least} "
-            f"or more, an N of {ranks} or more"
+            f"or more, an N and a K of {ranks} or more"
         )
     of_ranks = [parts(length(span), chunks, span[0]) for span in parts(problem.m, ranks)]
     return [list(chunk) for chunk in zip(*of_ranks, strict=True)]

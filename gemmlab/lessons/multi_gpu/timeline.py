@@ -1,9 +1,9 @@
 """A schedule timed on paper: counted work over given rates. A model, no measurement.
 
-A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory.
-An all-gather takes the longest of what any member keeps over the link of a GPU, or over its part of
-the network where the other rank is on another host. It brings to a host once what all its GPUs
-need, spread over their parts of the network.
+A product takes the longer of its FLOP over a GPU's rate and its bytes over the rate of its memory;
+a sum its bytes over the latter. A collective takes the longest of what any member sends or keeps
+over the link of a GPU, or over its part of the network where the other rank is on another host. An
+all-gather brings to a host once what all its GPUs need, spread over their parts of the network.
 Streams of a GPU do not slow each other down, and all members of a collective begin together. What
 the model leaves out: parts of a product are slower than the whole where they have fewer tiles than
 fill the GPU; what NCCL needs of SMs and memory; hosts that are late.
@@ -14,9 +14,17 @@ from dataclasses import dataclass
 
 from gemmlab.ladder import Precision
 from gemmlab.lessons.multi_gpu.order import in_order
-from gemmlab.lessons.multi_gpu.schedules import Collective, Product, Schedule, ScheduleError, Work
+from gemmlab.lessons.multi_gpu.schedules import (
+    ALL_GATHER,
+    Collective,
+    Product,
+    Schedule,
+    ScheduleError,
+    Sum,
+    Work,
+)
 
-PRODUCT, COLLECTIVE = "product", "collective"  # kinds of work
+PRODUCT, SUM, COLLECTIVE = "product", "sum", "collective"  # kinds of work
 MS = 1e3  # in a second
 
 
@@ -61,7 +69,7 @@ class Timeline:
 
 
 def kind_of(work: Work) -> str:
-    return PRODUCT if isinstance(work, Product) else COLLECTIVE
+    return {Collective: COLLECTIVE, Product: PRODUCT, Sum: SUM}[type(work)]
 
 
 @dataclass(frozen=True)
@@ -128,6 +136,10 @@ def seconds(
         )
         flop = schedule.flop(rank, work)
         return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)
+    if isinstance(work, Sum):
+        parts = (*work.terms, work.into)
+        moved = sum(part.rows * schedule.width(rank, part) for part in parts) * precision.c.bytes
+        return moved / machine.memory_bytes_per_second
     return _moving_s(schedule, work, machine, precision)
 
 
@@ -143,9 +155,13 @@ def _moving_s(
         size = message.sent.rows * schedule.width(message.source, message.sent)
         size *= schedule.element_bytes(message.source, message.sent, precision)
         wire, host = machine.wire(message.source, message.target), machine.host(message.target)
-        busy[message.target, "in"] += size / machine.link_bytes_per_second
-        if machine.host(message.source) != host and (message.source, host) not in crossed:
-            crossed.add((message.source, host))  # once for all GPUs of the host, which share it
-            beside = sum(machine.host(rank) == host for rank in work.members)
-            busy["network", host] += size / wire / beside
+        if work.kind == ALL_GATHER:
+            busy[message.target, "in"] += size / machine.link_bytes_per_second
+            if machine.host(message.source) != host and (message.source, host) not in crossed:
+                crossed.add((message.source, host))  # once for all GPUs of the host, which share it
+                beside = sum(machine.host(rank) == host for rank in work.members)
+                busy["network", host] += size / wire / beside
+        else:
+            busy[message.source, "out", wire] += size / wire
+            busy[message.target, "in", wire] += size / wire
     return max(busy.values(), default=0.0)

@@ -14,11 +14,20 @@ from typing import Any
 import numpy as np
 
 from gemmlab.cuda.device import NoGpu, require_gpu
+from gemmlab.lessons.multi_gpu.gpus import rank_sum
 from gemmlab.lessons.multi_gpu.gpus.dma_engines import DmaEngines
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed, run_ranks
 from gemmlab.lessons.multi_gpu.in_turn import Buffers, ByKernel, gathered, placed, rows_of, to_host
 from gemmlab.lessons.multi_gpu.order import in_order, require_sound
-from gemmlab.lessons.multi_gpu.schedules import COPIES, Collective, Part, Schedule, Step
+from gemmlab.lessons.multi_gpu.schedules import (
+    ALL_GATHER,
+    COPIES,
+    Collective,
+    Part,
+    Product,
+    Schedule,
+    Step,
+)
 from gemmlab.lessons.multi_gpu.timeline import Ran, Timeline, kind_of
 
 LIMIT_S = 30.0  # for each step, and in the mean for each run
@@ -241,10 +250,14 @@ class OnStreams:
         work = step.work
         if isinstance(work, Collective):
             return self._moves.prepared(step, buffers)
-        a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
-        with self._streams[step.stream]:  # whose workspaces it takes
-            multiply = by.prepared(a, b, c)
-        return lambda stream: multiply()
+        if isinstance(work, Product):
+            a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
+            with self._streams[step.stream]:  # whose workspaces it takes
+                multiply = by.prepared(a, b, c)
+            return lambda stream: multiply()
+        terms, into = [rows_of(buffers, term) for term in work.terms], rows_of(buffers, work.into)
+        add = rank_sum.prepared(terms, into, by.element("C"), by.kernel.target.sm_count)
+        return lambda stream: add()
 
 
 def _no_end(step: Step, rank: int) -> str:
@@ -287,26 +300,34 @@ class Collectives:
 
 
 def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, stream) -> None:
-    """Enqueue an all-gather, of bytes: parts of one size go by ncclAllGather, others by a broadcast
-    of each."""
+    """Enqueue a collective, of bytes.
+
+    Parts of one size go by ncclAllGather, others by a broadcast of each; messages in one group.
+    """
     from cupy.cuda import nccl
 
-    kind, sent = nccl.NCCL_UINT8, work.sent_by(rank)[0].sent  # the same to all
+    kind, sent = nccl.NCCL_UINT8, work.sent_by(rank)
     kept = {message.source: message.kept for message in work.kept_by(rank)}
 
     def rows(part):
         array = rows_of(buffers, part)
         return array.data.ptr, array.nbytes
 
-    if _lie_in_order([part for _, part in sorted(kept.items())]):
-        source, size = rows(sent)
+    if work.kind == ALL_GATHER and _lie_in_order([part for _, part in sorted(kept.items())]):
+        source, size = rows(sent[0].sent)
         communicator.allGather(source, rows(kept[0])[0], size, kind, stream.ptr)
         return
     nccl.groupStart()
-    for root, part in sorted(kept.items()):
-        target, size = rows(part)
-        source = rows(sent)[0] if root == rank else target
-        communicator.broadcast(source, target, size, kind, root, stream.ptr)
+    if work.kind == ALL_GATHER:
+        for root, part in sorted(kept.items()):
+            target, size = rows(part)
+            source = rows(sent[0].sent)[0] if root == rank else target
+            communicator.broadcast(source, target, size, kind, root, stream.ptr)
+    else:
+        for message in sent:
+            communicator.send(*rows(message.sent), kind, message.target, stream.ptr)
+        for source, part in kept.items():
+            communicator.recv(*rows(part), kind, source, stream.ptr)
     nccl.groupEnd()
 
 
