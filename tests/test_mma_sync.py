@@ -304,34 +304,6 @@ def test_the_shared_memory_of_the_ladder_is_what_the_kernel_touches():
         assert max(ends) == MMA_SYNC.shared_bytes(kernel.settings)
 
 
-NAMES = [precision.name for precision in TYPES]
-
-
-@pytest.mark.parametrize("dtype", range(len(TYPES)), ids=NAMES)
-def test_the_kernels_own_error_is_within_its_bound(dtype):
-    of_operands, of_kernel, bound = precisions.errors_of(dtype, 64, side=8)
-    assert of_kernel < bound and of_operands > 0
-
-
-def test_more_bits_of_the_fraction_are_nearer():
-    errors = {name: precisions.errors_of(at, 64, side=8)[0] for at, name in enumerate(NAMES)}
-    assert errors["float16"] < errors["bfloat16"] < errors["float8_e4m3"] < errors["float8_e5m2"]
-
-
-def test_fractions_and_largest_numbers_are_those_of_the_types():
-    for precision in TYPES:
-        name, element = precision.name, precision.a
-        if name in ("tf32", "int8"):
-            continue
-        bits = np.arange(2 ** (8 * element.bytes), dtype=element.bits).view(element.storage)
-        with np.errstate(invalid="ignore"):
-            numbers = element.decode(bits)
-        finite = numbers[np.isfinite(numbers)]
-        assert finite.max() == precisions.LARGEST[name]
-        fraction = precisions.FRACTION[name][2]
-        assert len(np.unique(finite[(finite >= 1) & (finite < 2)])) == 2**fraction
-
-
 # ---- figures -------------------------------------------------------------------------------------
 
 ROWS = {"rows as they are": 0, "swizzled rows": 1}

@@ -91,17 +91,11 @@ def test_only_what_is_not_known_is_measured_and_a_failure_is_no_time(known):
         asked.append(point)
         return None if point in failing else known.times_ms[point]
 
-    count = []
-    search = tuner.search(space, "genetic", 60, 1, half, measure, lambda: count.append(1))
+    search = tuner.search(space, "genetic", 60, 1, half, measure)
     points = dict(search.evaluated)
     assert set(asked) == set(points) - set(half) and len(asked) == len(set(asked))
     assert {point for point, time_ms in points.items() if time_ms is None} == failing & set(asked)
     assert search.best[1] == min(time_ms for time_ms in points.values() if time_ms is not None)
-    assert len(count) == len(points)
-    # What has failed is known to fail, and the search goes the same way.
-    every = half | {point: points[point] for point in asked}
-    again = tuner.search(space, "genetic", 60, 1, every, None)
-    assert again.evaluated == search.evaluated
 
 
 def test_a_strategy_is_counted_until_it_has_found_nearly_the_fastest(known, monkeypatch):
@@ -111,9 +105,7 @@ def test_a_strategy_is_counted_until_it_has_found_nearly_the_fastest(known, monk
         sum(known.best_ms / time_ms < tuner.NEAR for time_ms in search.best_so_far()) + 1
         for search in searches
     ]
-    there = sum(count <= tuner.EVALUATIONS for count in needed)
-    row = tuner.compare(known).loc["random"]
-    assert row["to 98 %"] == f"{sorted(needed)[1]}" and row["seeds there"] == f"{there} of 3"
+    assert tuner.compare(known).loc["random", "to 98 %"] == f"{sorted(needed)[1]}"
 
 
 def test_unknown_strategies_and_empty_budgets_are_refused(known, monkeypatch):

@@ -1,17 +1,10 @@
-"""tune with a strategy: nothing measured is lost, a stopped search goes on where it was."""
+"""tune with a strategy: what is measured, what fails, and what is refused."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from types import SimpleNamespace
 
 import pytest
 
 from gemmlab import cli
-from gemmlab.folders import ROOT
 from gemmlab.ladder import find
 from gemmlab.lessons.autotuning import searching, tuner
 from gemmlab.lessons.autotuning import space as recorded
@@ -21,29 +14,6 @@ from gemmlab.records import tuning
 
 TEN, SQUARE = "10_register_banks", (4096, 4096, 4096)
 WANTED = Wanted(TEN, SQUARE, "genetic", 14, 2)
-
-FAKE = textwrap.dedent('''
-    """A search whose clock is the record: each measurement takes a while."""
-    import sys, time
-    from pathlib import Path
-    from gemmlab.records import tuning
-    from gemmlab.lessons.autotuning import searching
-    from gemmlab.lessons.autotuning import space as recorded
-
-    known = recorded.recorded("10_register_banks", (4096, 4096, 4096))
-    wanted = searching.Wanted("10_register_banks", (4096, 4096, 4096), "genetic", 14, 2)
-
-    def timer(settings):
-        time.sleep(float(sys.argv[2]))
-        with open(sys.argv[3], "a") as file:
-            print(settings, file=file)
-        row = dict.fromkeys(tuning.MEASURED, "1")
-        row |= {"time_ms": known.times_ms[known.space.point(settings)]}
-        return settings | row
-
-    search = searching.search(known.space, wanted, Path(sys.argv[1]), timer, lambda line: None)
-    print(len(search.evaluated), search.best)
-''')  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -62,48 +32,16 @@ def timer_of(known, asked, fails=()):
     return timer
 
 
-def run(arguments, **more):
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "GEMMLAB_DEVICE": "simulator"}
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)], env=environment, stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL, text=True, **more,
-    )  # fmt: skip
-
-
-def test_a_search_that_is_killed_goes_on_where_it_was(known, tmp_path):
-    script, path, asked = (tmp_path / name for name in ("fake.py", "journal.csv", "asked.txt"))
-    script.write_text(FAKE)
-    process = run([script, path, 0.2, asked])
-    end = time.monotonic() + 60
-    while time.monotonic() < end and not (path.exists() and path.read_text().count("\n") > 4):
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    kept = path.read_text().count("\n") - 1
-    assert 4 <= kept < 14
-    assert asked.read_text().count("\n") - kept in (0, 1), "at most the one under way is lost"
-    with open(path, "a") as file:
-        file.write("128,256,3")  # of a line that was not finished
-    first = asked.read_text()
-    out, _ = run([script, path, 0, asked]).communicate(timeout=60)
+def test_a_setting_that_fails_is_noted_and_the_search_goes_on(known):
+    asked, lines = [], []
     straight = tuner.replay(known, "genetic", 14, 2)
-    assert out.split("\n")[0] == f"{len(straight.evaluated)} {straight.best}"
-    after = asked.read_text()[len(first) :].splitlines()
-    assert len(after) == len(straight.evaluated) - kept and len(set(after)) == len(after)
-    assert path.read_text().count("\n") - 1 == len(straight.evaluated)
-
-
-def test_a_setting_that_fails_is_noted_and_not_tried_again(known, tmp_path):
-    path, asked, lines = tmp_path / "journal.csv", [], []
-    fails = {point for point, _ in tuner.replay(known, "genetic", 14, 2).evaluated[:2]}
-    first = searching.search(known.space, WANTED, path, timer_of(known, asked, fails), lines.append)
-    assert {point for point, time_ms in first.evaluated if time_ms is None} == fails
+    fails = {point for point, _ in straight.evaluated[:2]}
+    found = searching.search(known.space, WANTED, timer_of(known, asked, fails), lines.append)
+    assert {point for point, time_ms in found.evaluated if time_ms is None} == fails
     assert sum("far too slow; left out" in line for line in lines) == 2
-    count = len(asked)
-    again = searching.search(known.space, WANTED, path, timer_of(known, asked), lines.append)
-    assert len(asked) == count and again.evaluated == first.evaluated
-    assert f"{count} settings are measured already" in lines[-1]
-    assert "  failed: 2" in searching._lines(first, 35)
+    assert len(asked) == len(found.evaluated) and "  failed: 2" in searching._lines(found, 35)
+    whole = searching.search(known.space, WANTED, timer_of(known, []), lines.append)
+    assert whole.evaluated == straight.evaluated
 
 
 def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
@@ -126,9 +64,6 @@ def test_without_a_gpu_the_record_is_searched_and_that_is_said(capsys):
 def test_requests_that_cannot_be_searched_are_refused(arguments, code, message, capsys):
     assert cli.main(["tune", *arguments]) == code
     assert message in capsys.readouterr().err
-
-
-# ---- the journal ---------------------------------------------------------------------------------
 
 
 def test_the_gpu_timer_goes_through_the_gate(monkeypatch):

@@ -91,11 +91,10 @@ def test_a_kernel_without_turns_gets_a_sentence_instead_of_a_picture():
 
 def test_registers_that_one_role_releases_go_to_the_other():
     kernel = gl.load("17_warp_specialized")
-    producer, consumers = register_budget.register_budget(kernel)
-    assert producer.threads + consumers.threads == 384 and consumers.threads == 256
-    assert producer.then < producer.at_launch == consumers.at_launch < consumers.then
-    for when in ("at_launch", "then"):
-        assert sum(role.threads * getattr(role, when) for role in (producer, consumers)) <= (
-            REGISTERS_PER_SM
-        )
-    assert kernel.resources("sm_90a").iloc[0]["registers per thread"] == producer.at_launch
+    table = register_budget.register_budget(kernel)
+    threads, at_launch, then = (table[column] for column in table)
+    assert threads.tolist() == [128, 256] and at_launch.nunique() == 1
+    assert then["producer"] < at_launch.iloc[0] < then["consumers"]
+    for registers in (at_launch, then):
+        assert (threads * registers).sum() <= REGISTERS_PER_SM
+    assert kernel.resources("sm_90a").iloc[0]["registers per thread"] == at_launch.iloc[0]

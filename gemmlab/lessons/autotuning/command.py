@@ -21,8 +21,7 @@ def add(commands: Any) -> None:
         "time every legal setting of kernels on this GPU, or search among them",
         "Without --strategy it does the same as record tuning/KERNEL: it writes "
         "results/<gpu>/tuning/<kernel>.csv and names the fastest setting of each kernel. With "
-        "--strategy it searches one kernel at one shape. A search that was stopped goes on where "
-        "it was; without a GPU it searches in the recorded sweep.",
+        "--strategy it searches one kernel at one shape; without a GPU in the recorded sweep.",
     )  # fmt: skip
     parser.add_argument("kernels", nargs="*", metavar="KERNEL", help="rungs (default: all)")
     parser.add_argument("--strategy", choices=STRATEGIES, help="the search strategy")

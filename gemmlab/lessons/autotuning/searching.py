@@ -1,22 +1,15 @@
 """The work of `python -m gemmlab tune RUNG --strategy ... --budget ...`.
 
-On a GPU each measurement goes into a journal, results/<gpu>/searches/<rung>_MxNxK.csv, and is not
-repeated by a later search. Without a GPU the recorded sweep is replayed, and the output says so.
+Without a GPU the recorded sweep is replayed, and the output says so.
 """
 
-import csv
-import io
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from gemmlab import ladder
 from gemmlab.cuda.device import Gpu, gpu, require_gpu
-from gemmlab.folders import RESULTS
-from gemmlab.kernel.fingerprint import of_rung
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import IllegalSetting, Settings
 from gemmlab.lessons.autotuning import tuner
@@ -24,7 +17,7 @@ from gemmlab.lessons.autotuning.space import Point, Space, recorded, space_of
 from gemmlab.lessons.autotuning.tuner import Search
 from gemmlab.measure.timing import Arena, require_verified
 from gemmlab.records import tuning
-from gemmlab.records.registry import Say, bad, target_here
+from gemmlab.records.registry import Say
 
 BUDGET = 40  # evaluations
 Row = dict[str, Any]
@@ -44,7 +37,7 @@ class Wanted:
 def run(wanted: Wanted, say: Say) -> list[str]:
     """Search, on the GPU here or in the record; the lines that tell what was found.
 
-    Raises LadderError, IllegalSetting, NoTuner, NoRecord, BadRecord and GpuFault.
+    Raises LadderError, IllegalSetting, NoTuner, NoRecord and GpuFault.
     """
     return _on_gpu(wanted, say) if gpu() is not None else _replayed(wanted)
 
@@ -69,90 +62,27 @@ def _on_gpu(wanted: Wanted, say: Say) -> list[str]:
     if not runs_here:
         raise IllegalSetting(f"nothing of {wanted.rung} runs on {here.arch}")
     space = space_of(wanted.rung, wanted.shape, runs_here)
-    path = journal_path(wanted, here.slug)
     with _gpu_timer(space, here) as timer:
-        result = search(space, wanted, path, timer, say)
-    return [*_lines(result, len(runs_here)), f"  measured: {path}"]
+        return _lines(search(space, wanted, timer, say), len(runs_here))
 
 
-def journal_path(wanted: Wanted, slug: str) -> Path:
-    """Where the measurements of a rung at a shape are kept, whatever strategy asked for them."""
-    sizes = "x".join(map(str, wanted.shape))
-    return RESULTS / slug / "searches" / f"{wanted.rung}_{sizes}.csv"
-
-
-def search(space: Space, wanted: Wanted, path: Path, timer: Timer, say: Say) -> Search:
-    """Search a space; what the journal at `path` has, of the same code, is not measured again.
-
-    A setting for which `timer` raises one of tuning.failures() is noted with its reason.
-    """
+def search(space: Space, wanted: Wanted, timer: Timer, say: Say) -> Search:
+    """Search a space. A setting for which `timer` raises one of tuning.failures() has no time."""
     from tqdm.auto import tqdm
 
-    columns = (*space.rung.defaults, *tuning.MEASURED, "failed")
-    with journal(path, columns) as (rows, append):
-        known = dict(_kept(space, rows))
-        if known:
-            say(f"{space.rung.name}: {len(known)} settings are measured already, in {path}")
-        total = min(wanted.budget, len(space.legal()))
-        with tqdm(total=total, desc=f"{space.rung.name} {space.problem}", disable=None) as bar:
+    total = min(wanted.budget, len(space.legal()))
+    with tqdm(total=total, desc=f"{space.rung.name} {space.problem}", disable=None) as bar:
 
-            def measure(point: Point) -> float | None:
-                settings = space.settings(point)
-                try:
-                    row = timer(settings) | {"failed": ""}
-                except tuning.failures() as error:
-                    say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
-                    why = " ".join(str(error).split())
-                    row = settings | dict.fromkeys(tuning.MEASURED, "") | {"failed": why}
-                append(row | {"code": _code(space, settings)})
-                return float(row["time_ms"]) if row["time_ms"] != "" else None
+        def measure(point: Point) -> float | None:
+            settings = space.settings(point)
+            bar.update()
+            try:
+                return float(timer(settings)["time_ms"])
+            except tuning.failures() as error:
+                say(f"{space.rung.name} with {ladder.written(settings)}: {error}; left out")
+                return None
 
-            return tuner.search(
-                space, wanted.strategy, wanted.budget, wanted.seed, known, measure, bar.update
-            )
-
-
-@contextmanager
-def journal(
-    path: Path, columns: tuple[str, ...]
-) -> Iterator[tuple[list[dict[str, str]], Callable[[Row], None]]]:
-    """The rows of a CSV file, and a function that appends a row and returns when it is on disk.
-
-    A program that is stopped loses only the measurement under way; an unfinished last line is
-    dropped here. Raises BadRecord for a file with other columns, OSError.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = path.read_bytes() if path.exists() else b""
-    complete = content[: content.rfind(b"\n") + 1]
-    reader = csv.DictReader(io.StringIO(complete.decode("utf-8")))
-    rows = list(reader)
-    if complete and tuple(reader.fieldnames or ()) != columns:
-        raise bad(path, f"its columns are not {', '.join(columns)}")
-    with open(path, "a", newline="", encoding="utf-8") as file:
-        file.truncate(len(complete))
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        if not complete:
-            writer.writeheader()
-
-        def append(row: Row) -> None:
-            writer.writerow(row)
-            file.flush()
-            os.fsync(file.fileno())
-
-        yield rows, append
-
-
-def _kept(space: Space, rows: list[dict[str, str]]) -> Iterator[tuple[Point, float | None]]:
-    """Of a journal's rows the points of the kernel's code as it stands, and their times."""
-    for row in rows:
-        settings = {name: int(row[name]) for name in space.rung.defaults}
-        if row["code"] == _code(space, settings):
-            yield space.point(settings), float(row["time_ms"]) if row["time_ms"] else None
-
-
-def _code(space: Space, settings: Settings) -> str:
-    problem = replace(space.problem, ops=space.rung.ops(settings))
-    return str(of_rung(space.rung, settings, [problem], target_here()))
+        return tuner.search(space, wanted.strategy, wanted.budget, wanted.seed, measure=measure)
 
 
 @contextmanager

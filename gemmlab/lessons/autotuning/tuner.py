@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy
@@ -22,10 +23,6 @@ import pandas
 from gemmlab.ladder import Constraint, IllegalSetting, Settings
 from gemmlab.lessons.autotuning.space import Point, Recorded, Space
 
-Times = Mapping[Point, float | None]
-"""Milliseconds of points; None of one that fails: it does not compile, launch or pass."""
-
-FAILED = "RuntimeFailedConfig"  # as Kernel Tuner's cache files name it
 FIRST = 10  # points: of the genetic search's population, and of the Bayesian one's first guesses
 
 
@@ -101,15 +98,14 @@ def search(
     strategy: str,
     budget: int,
     seed: int = 0,
-    known: Times | None = None,
+    known: Mapping[Point, float] | None = None,
     measure: Callable[[Point], float | None] | None = None,
-    evaluated: Callable[[], None] = lambda: None,
 ) -> Search:
     """Look for the fastest point with at most `budget` evaluations of different points.
 
-    strategy: of STRATEGIES. known: times that need not be measured. measure: gives the milliseconds
-    of others, None for a point that fails. evaluated: called after each evaluation. The same seed
-    and times give the same search. Raises as replay.
+    strategy: of STRATEGIES. known: milliseconds of points that need not be measured. measure: gives
+    those of others, None for a point that fails. The same seed and times give the same search.
+    Raises as replay.
     """
     if budget < 1:
         raise IllegalSetting(f"the budget is {budget} evaluations; it must be 1 or more")
@@ -121,7 +117,7 @@ def search(
     chosen, options = tuner.interface.strategy_map[named.name], dict(named.options)
     if strategy != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(space.legal()))
-    watched = _Watched(chosen, space, budget, measure, evaluated)
+    watched = _Watched(chosen, space, budget, measure)
     with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
         path = write_cache(Path(folder) / "known.json", space, known or {})
@@ -146,11 +142,9 @@ def restrictions(space: Space) -> list:
     return made
 
 
-def write_cache(path: Path, space: Space, known: Times) -> Path:
+def write_cache(path: Path, space: Space, known: Mapping[Point, float]) -> Path:
     """Times as a cache file of Kernel Tuner, JSON: an entry for each point."""
-    entries = {
-        key_of(point): _entry(space, point, time_ms, FAILED) for point, time_ms in known.items()
-    }
+    entries = {key_of(point): _entry(space, point, time_ms) for point, time_ms in known.items()}
     head = {
         "device_name": "recorded", "kernel_name": space.rung.name,
         "problem_size": list(space.problem.shape), "tune_params_keys": list(space.names),
@@ -176,9 +170,8 @@ class _Watched:
     All else that Kernel Tuner wants of a runner is that of its simulation mode.
     """
 
-    def __init__(self, strategy, space: Space, budget: int, measure, evaluated) -> None:
-        self._strategy, self._space, self._budget = strategy, space, budget
-        self._measure, self._evaluated = measure, evaluated
+    def __init__(self, strategy, space: Space, budget: int, measure) -> None:
+        self._strategy, self._space, self._budget, self._measure = strategy, space, budget, measure
         self.times_ms: dict[Point, float | None] = {}
 
     def tune(self, searchspace, runner, options) -> list:
@@ -200,19 +193,19 @@ class _Watched:
         if len(self.times_ms) >= self._budget:
             return None  # as Kernel Tuner says that the budget is spent
         if key not in options.cache and self._measure is not None:
-            failed = _kernel_tuner().util.RuntimeFailedConfig()
-            options.cache[key] = _entry(self._space, point, self._measure(point), failed)
+            options.cache[key] = _entry(self._space, point, self._measure(point))
         (result,) = self._runner.run([point], options)
         if result is not None:
             self.times_ms[point] = options.cache[key]["time"]
-            self._evaluated()
         return result
 
 
-def _entry(space: Space, point: Point, time_ms: float | None, failed: object) -> dict[str, Any]:
-    """Of a point in a cache; `failed` tells that it has no time."""
+def _entry(space: Space, point: Point, time_ms: float | None) -> dict[str, Any]:
+    """Of a point in a cache; without a time where it failed."""
     entry = dict(zip(space.names, map(int, point), strict=True)) | {"time": time_ms}
-    return entry if time_ms is not None else entry | {"__error__": failed}
+    if time_ms is None:
+        entry["__error__"] = _kernel_tuner().util.RuntimeFailedConfig()
+    return entry
 
 
 @contextmanager
@@ -241,36 +234,23 @@ def _kernel_tuner():
 
 
 SEEDS, EVALUATIONS = 20, 60
-AFTER = 10, 20, 40  # evaluations
 NEAR = 0.98  # of the speed of the fastest settings: who is there has found it, but for noise
 
 
 def compare(known: Recorded) -> pandas.DataFrame:
-    """What each strategy reached of recorded times, in percent of the fastest's speed.
-
-    Columns: the median over SEEDS seeds after AFTER evaluations; the median number of evaluations
-    until NEAR, and how many seeds got there. The exhaustive search has one: no seed changes it.
-    """
+    """How many evaluations each strategy needs until NEAR: the median over SEEDS seeds, of the
+    exhaustive search, which no seed changes, of one."""
     rows = {}
     for strategy in STRATEGIES:
-        shares = _shares(known, strategy, 1 if strategy == "exhaustive" else SEEDS)
-        middle, reached = numpy.median(shares, axis=0), shares >= NEAR
-        # Of all seeds, those that did not get there being the last.
-        there = reached.any(axis=1)
-        half = numpy.median(numpy.where(there, reached.argmax(axis=1) + 1, EVALUATIONS + 1))
-        row = {f"after {count}": f"{100 * middle[count - 1]:.1f} %" for count in AFTER}
-        row[f"to {100 * NEAR:.0f} %"] = f"{half:.0f}" if half <= EVALUATIONS else "more"
-        row["seeds there"] = f"{there.sum()} of {len(there)}"
-        rows[strategy] = row
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("strategy")
+        seeds = range(1 if strategy == "exhaustive" else SEEDS)
+        half = median(_evaluations(known, strategy, seed) for seed in seeds)
+        rows[strategy] = f"{half:.0f}" if half <= EVALUATIONS else "more"
+    named = pandas.Series(rows, name=f"to {100 * NEAR:.0f} %")
+    return named.rename_axis("strategy").to_frame()
 
 
-def _shares(known: Recorded, strategy: str, seeds: int) -> numpy.ndarray:
-    """Float (seeds, EVALUATIONS): the best so far as a share of the fastest's speed, 0 to 1."""
-    shares = numpy.zeros((seeds, EVALUATIONS))
-    for seed, row in enumerate(shares):
-        result = replay(known, strategy, EVALUATIONS, seed)
-        best = [known.best_ms / time_ms for time_ms in result.best_so_far()]
-        row[: len(best)] = best
-        row[len(best) :] = best[-1]  # of one that ends before the budget
-    return shares
+def _evaluations(known: Recorded, strategy: str, seed: int) -> int:
+    """Until NEAR; one more than EVALUATIONS for a search that does not get there."""
+    times = replay(known, strategy, EVALUATIONS, seed).best_so_far()
+    there = (at for at, time_ms in enumerate(times, 1) if known.best_ms / time_ms >= NEAR)
+    return next(there, EVALUATIONS + 1)

@@ -127,9 +127,8 @@ def title_of(name: str) -> str:
 # ---- types ---------------------------------------------------------------------------------------
 
 NAMES = tuple(precision.name for precision in TYPES)  # in the order of DTYPE
-SMALL, ODD = (1024, 1024, 512), (1001, 777, 513)
 BITS_SHAPE, BITS_SEED = (130, 150, 170), 15  # of the product whose bits are kept, tiles with edges
-LARGE_TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, by type
+TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, by type
     "tf32": {"BK": 32},
     "int8": {"BK": 128},
     "float8_e4m3": {"BN": 128, "WN": 32, "BK": 64},
@@ -138,23 +137,6 @@ LARGE_TILES: dict[str, Settings] = {  # besides the defaults: what was fastest, 
 # On Hopper mma.sync of FP8 is two of FP16, so it stands under their roof. Its own chain shows none:
 # the assembler computes products that do not change once for several steps.
 CEILING_OF = {"float8_e4m3": "float16", "float8_e5m2": "float16"}
-SMALL_TILES = {
-    SMALL: {"BM": 64, "BN": 128, "WM": 32, "WN": 32},
-    ODD: {"BM": 128, "BN": 64, "WM": 32, "WN": 32},
-}
-
-
-def settings_of(dtype: str, shape: Shape) -> Settings:
-    """With which settings a type is measured at a shape (M, N, K)."""
-    kind = {"DTYPE": NAMES.index(dtype)}
-    tiles = LARGE_TILES.get(dtype, {}) | SMALL_TILES.get(shape, {})
-    return ladder.settings_for(RUNG, kind | tiles)
-
-
-def small_shapes(dtype: str) -> tuple[Shape, ...]:
-    """(M, N, K) besides the squares. cuBLASLt takes 8 bits at multiples of 16 alone."""
-    return (SMALL,) if TYPES[NAMES.index(dtype)].a.bytes == 1 else (SMALL, ODD)
-
 
 bits_of = partial(ablations.bits_of, shape=BITS_SHAPE, seed=BITS_SEED)
 
@@ -181,9 +163,11 @@ def _rows_of_type(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[
 BY_TYPES = ablation(
     "15_types", "mma_types.csv",
     [
-        AblationStep(title=dtype, rung=RUNG, settings=settings_of(dtype, at[0]), shapes=at)
-        for dtype in NAMES
-        for at in (ablations.SQUARES, *((shape,) for shape in small_shapes(dtype)))
+        AblationStep(
+            title=dtype, rung=RUNG,
+            settings=ladder.settings_for(RUNG, {"DTYPE": number} | TILES.get(dtype, {})),
+        )
+        for number, dtype in enumerate(NAMES)
     ],
     {
         **TEXT("dtype", "settings"), **SIZE("m", "n", "k"),

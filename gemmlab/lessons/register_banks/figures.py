@@ -6,7 +6,6 @@ import pandas
 
 from gemmlab.lessons.register_banks import pipeline as stages
 from gemmlab.lessons.register_banks import tables
-from gemmlab.lessons.register_banks.measure import LOADED
 from gemmlab.lessons.register_banks.pipeline import Pipeline
 from gemmlab.loading import load
 from gemmlab.plots import style
@@ -29,6 +28,7 @@ LANE, SOON = 0.085, 8  # inches, of a load; FMAs that hide little of its latency
 HIDDEN: style.Look = {"color": style.SKY, "linewidth": 1.8, "marker": "|", "markersize": 5}
 EXPOSED: style.Look = {"color": style.ORANGE, "marker": "X", "markersize": 7, "linestyle": ""}
 CELL = 0.215  # inches, of a sum
+TILE = 8, 16  # rows and columns of the sums of a thread
 IN_TURN: style.Look = {"color": style.SKY, "linewidth": 2.0}
 JUMP: style.Look = {"color": style.ORANGE, "linewidth": 1.4, "linestyle": (0, (3, 1))}
 
@@ -91,11 +91,11 @@ def _around_the_change(loop: Loop) -> list[tuple[int, int]]:
 def orders(table: pandas.DataFrame) -> Picture:
     """Two orders of the FMAs of an outer product: a line through the sums of a thread, in turn.
 
-    table: as measure.fma_order() gives, for the speeds without loads, in the order of the source.
+    table: as measure.fma_order() gives, for the speeds, in the order of the source.
     """
-    rows, columns = LOADED
+    rows, columns = TILE
     tile = f"{rows}×{columns}"
-    measured = table.query("tile == @tile and loads == 0").set_index("order")
+    measured = table.query("tile == @tile").set_index("order")
     parts, panels = [], {}
     for order in (tables.BY_ROWS, tables.SNAKING):
         kept, speed = tables.kept(order, rows, columns), style.rate(1e3 * measured[MEASURED][order])
@@ -114,13 +114,13 @@ def orders(table: pandas.DataFrame) -> Picture:
         fig.text_at(left, fig.top, words, size=NORMAL, weight="bold")
         ax = fig.add_axes_at(left, fig.top + 0.5, columns * CELL, rows * CELL)
         bare(ax, columns, rows)
-        for row, column in tables.places(order, *LOADED):
+        for row, column in tables.places(order, *TILE):
             box(ax, column, row, 1, 1, facecolor=style.tint(style.ARRAYS["C"], 0.2))
         look: style.Look = {"size": SMALL, "ha": "center", "va": "center"}
         ax.text(columns / 2, -0.75, f"{columns} elements of B", color=style.ARRAYS["B"], **look)
         look |= {"color": style.ARRAYS["A"], "rotation": 90}
         ax.text(-0.75, rows / 2, f"{rows} elements of A", **look)
-        for (row, column), (next_row, next_column) in pairwise(tables.places(order, *LOADED)):
+        for (row, column), (next_row, next_column) in pairwise(tables.places(order, *TILE)):
             stays = row == next_row or column == next_column
             across, down = [column + 0.5, next_column + 0.5], [row + 0.5, next_row + 0.5]
             ax.plot(across, down, **(IN_TURN if stays else JUMP), zorder=3)

@@ -2,18 +2,11 @@
 
     python -m gemmlab record 10_fma_order
 
-10_fma_order.cu has what a thread of a fast kernel does most: outer products of registers, alone or
-with loads among them. It is compiled in many ways; each is taken apart, timed, and counted by
-Nsight Compute, which runs this module on the very cubins that were timed;
-results/<gpu>/fma_order.csv.
+10_fma_order.cu has what a thread of a fast kernel does most: outer products of registers. It is
+compiled in many ways; each is taken apart and timed; results/<gpu>/fma_order.csv.
 """
 
-import json
-import sys
-import tempfile
-from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -26,7 +19,7 @@ from gemmlab.kernel.compiler import options_for, resources
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.ladder import CEILINGS, Launch, Problem, Settings, Target
 from gemmlab.lessons.register_banks.rung import RUNG
-from gemmlab.measure import ceilings, profiler
+from gemmlab.measure import ceilings
 from gemmlab.records import registry
 from gemmlab.records.ablations import path_to, steps_beside
 from gemmlab.records.registry import POSITIVE, SIZE, WHOLE, Row, Say, Table
@@ -41,23 +34,16 @@ ORDERS = (
     "row by row", "rows snaking", "columns snaking", "2×2 zigzag", "strips of four columns",
 )  # fmt: skip
 TILES = ((8, 8), (8, 16), (16, 8))  # rows and columns of sums of a thread
-LOADED, LOADED_ORDERS = (8, 16), (0, 1, 2)  # what is measured with loads, too
-MOST_LOADS = 6  # of 16 bytes: all operands of an outer product
 KEEPS_ORDER = 1  # the level of the assembler's optimization that does
 STEPS, THREADS = 8, 256  # as in the kernel file
 ITERATIONS = 4096  # of the loop; some 5 ms
 CHECK_ITERATIONS = 3
-METRICS = {  # column: what Nsight Compute counts for it
-    "issue_active_pct": "smsp__issue_active.avg.pct_of_peak_sustained_active",
-    "dispatch_stall": "smsp__average_warps_issue_stalled_dispatch_stall_per_issue_active.ratio",
-}
-KEY = ("rows", "columns", "order", "loads")
+KEY = ("rows", "columns", "order")
 COLUMNS = {
     **WHOLE(*KEY), **POSITIVE("tflops", "tflops_q1", "tflops_q3", "roof_tflops"),
     **registry.REPORTED("sm_clock_mhz", "power_w"), **SIZE("registers", "slots", "ffma"),
     **WHOLE("bank_0", "bank_1", "two_in_a_bank", "waits"), **registry.NUMBER("reuse_pct"),
-    **registry.COUNTED(*METRICS),
-    **registry.provenance("driver", "cuda", "nvrtc", "ncu"), **registry.NOTE("ncu"),
+    **registry.provenance("driver", "cuda", "nvrtc"),
 }  # fmt: skip
 
 
@@ -68,11 +54,10 @@ class Variant:
     rows: int
     columns: int
     order: int = 0
-    loads: int = 0
 
     @property
     def macros(self) -> Settings:
-        return {"TM": self.rows, "TN": self.columns, "ORDER": self.order, "LOADS": self.loads}
+        return {"TM": self.rows, "TN": self.columns, "ORDER": self.order, "LOADS": 0}
 
     @property
     def settings(self) -> Settings:
@@ -84,13 +69,10 @@ class Variant:
         return Launch(ENTRY, (sm_count * resident, 1, 1), (THREADS, 1, 1))
 
     def __str__(self) -> str:
-        return f"{self.rows}×{self.columns} {ORDERS[self.order]}, {self.loads} loads"
+        return f"{self.rows}×{self.columns} {ORDERS[self.order]}"
 
 
-VARIANTS = (
-    *(Variant(*tile, order) for tile in TILES for order in range(len(ORDERS))),
-    *(Variant(*LOADED, order, MOST_LOADS) for order in LOADED_ORDERS),
-)
+VARIANTS = tuple(Variant(*tile, order) for tile in TILES for order in range(len(ORDERS)))
 
 
 def numbers(variant: Variant) -> numpy.ndarray:
@@ -111,11 +93,9 @@ def totals(variant: Variant, iterations: int) -> numpy.ndarray:
     of_a = operands[:, : 4 * rows].reshape(-1, rows // 4, 4, 4)[:, :, down]
     of_b = operands[:, 4 * rows :].reshape(-1, columns // 4, 8, 4)[:, :, across]
     quads = numpy.concatenate([of_a, of_b], axis=1)  # row of numbers, quad, lane, element
-    mine = [quads[0].copy(), quads[1].copy()]
     accumulators = numpy.zeros((32, rows, columns), numpy.float32)
     for step in range(iterations * STEPS):
-        mine[(step + 1) % 2][: variant.loads] = quads[(step + 1) % len(quads)][: variant.loads]
-        lanes = mine[step % 2].transpose(1, 0, 2).reshape(32, -1).astype(numpy.float64)
+        lanes = quads[step % 2].transpose(1, 0, 2).reshape(32, -1).astype(numpy.float64)
         products = lanes[:, :rows, None] * lanes[:, None, rows:]
         # exact in float64, so rounded once
         accumulators = (accumulators + products).astype(numpy.float32)
@@ -134,30 +114,23 @@ def compiled(variant: Variant, arch: str) -> nvrtc.Program:
 def _measured(say: Say) -> list[Row]:
     """A row for each of VARIANTS: a list, for half of them would be no record.
 
-    Counters that cannot be read are left out. Raises NoDisassembler, CeilingsError.
+    Raises NoDisassembler, CeilingsError.
     """
     from tqdm.auto import tqdm
 
     here = require_gpu("Measuring the order of FMAs")
     roof = ceilings.measure_fma(CEILINGS.launch(here.sm_count), CEILINGS.macros)
-    programs = [compiled(variant, here.arch) for variant in VARIANTS]
-    rows, cubins = [], [program.cubin for program in programs]
-    for variant, program in zip(
-        tqdm(VARIANTS, desc=NAME, unit="variant", leave=False), programs, strict=True
-    ):
+    rows = []
+    for variant in tqdm(VARIANTS, desc=NAME, unit="variant", leave=False):
+        program = compiled(variant, here.arch)
         speed = _timed(variant, program.cubin, here)
         rows.append(_row(variant, program) | speed | {"roof_tflops": cells_of_roof(roof)["tflops"]})
         say(f"{variant}: {rows[-1]['tflops']:.1f} TFLOP/s")
-    try:
-        for row, counters in zip(rows, _counters(cubins), strict=True):
-            row |= {column: counters.get(metric) for column, metric in METRICS.items()}
-    except profiler.CountersUnavailable as error:
-        say(f"{NAME}: NO COUNTERS RECORDED. {error}")
     return rows
 
 
 def _fingerprint_of(row: Any, on: Target) -> Fingerprint:
-    variant = Variant(row.rows, row.columns, row.order, row.loads)
+    variant = Variant(row.rows, row.columns, row.order)
     return fingerprint(PATH, variant.settings, [variant.launch(on.sm_count)])
 
 
@@ -176,8 +149,8 @@ def _row(variant: Variant, program: nvrtc.Program) -> Row:
     }
 
 
-def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[[int], None]]:
-    """The array that the kernel fills, and a function that launches it for so many iterations."""
+def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
+    """Raises CeilingsError if a few iterations differ from NumPy's."""
     import cupy
 
     shape = variant.launch(here.sm_count)
@@ -190,14 +163,6 @@ def _launcher(variant: Variant, cubin: bytes, here: Gpu) -> tuple[Any, Callable[
     def launch(iterations: int) -> None:
         kernel(shape.grid, shape.block, (out, operands, numpy.int32(iterations)))
 
-    return out, launch
-
-
-def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
-    """Raises CeilingsError if a few iterations differ from NumPy's."""
-    import cupy
-
-    out, launch = _launcher(variant, cubin, here)
     launch(CHECK_ITERATIONS)
     if not bool((out.reshape(-1, 32) == cupy.asarray(totals(variant, CHECK_ITERATIONS))).all()):
         raise ceilings.CeilingsError(f"The sums of {PATH.name} differ from NumPy's: {variant}.")
@@ -206,54 +171,23 @@ def _timed(variant: Variant, cubin: bytes, here: Gpu) -> Row:
     return cells_of_roof(roof)
 
 
-def _counters(cubins: list[bytes]) -> list[dict[str, int | float]]:
-    """METRICS of one launch of each of VARIANTS, from its cubin."""
-    with tempfile.TemporaryDirectory() as folder:
-        for at, (variant, cubin) in enumerate(zip(VARIANTS, cubins, strict=True)):
-            (Path(folder) / f"{at:03}.cubin").write_bytes(cubin)
-            (Path(folder) / f"{at:03}.json").write_text(json.dumps(astuple(variant)))
-        child = ["-m", "gemmlab.lessons.register_banks.measure", folder]
-        return profiler.profiled(child, ENTRY, len(cubins), tuple(METRICS.values()), NAME)
-
-
-def main(folder: Path) -> None:
-    """Launch each kernel of a folder once; this is what runs under ncu."""
-    here = require_gpu("Counting")
-    for path in sorted(folder.glob("*.cubin")):
-        variant = Variant(*json.loads(path.with_suffix(".json").read_text()))
-        out, launch = _launcher(variant, path.read_bytes(), here)
-        launch(ITERATIONS)
-        out.get()  # waits
-
-
 def fma_order() -> pandas.DataFrame:
     """The recorded variants of 10_fma_order.cu, a row for each.
 
-    tile: rows × columns of sums of a thread; loads: of 16 bytes from shared memory for each outer
-    product. waits: of one trip through the loop, 8 outer products, see Loop.waits(). TFLOP/s:
-    predicted, the roof times FFMA over slots and waits; measured, the median. issue active: of the
-    cycles in which a scheduler has warps, those in which it issues; dispatch stall: warps waiting
-    to dispatch, per issue.
+    tile: rows × columns of sums of a thread. TFLOP/s: predicted, the roof times FFMA over slots and
+    waits of the loop, see Loop.waits(); measured, the median.
     """
     table = TABLE.read()
     predicted = table.ffma / (table.slots + table.waits) * table.roof_tflops
     return pandas.DataFrame({
         "tile": [f"{row.rows}×{row.columns}" for row in table.itertuples()],
         "order": [ORDERS[order] for order in table.order],
-        "loads": table.loads,
-        "waits": table.waits,
         "predicted TFLOP/s": predicted.round(1),
         "measured TFLOP/s": table.tflops.round(1),
         "roof TFLOP/s": table.roof_tflops.round(1),
-        "issue active, %": table.issue_active_pct.astype(float).round(1),
-        "dispatch stall": table.dispatch_stall.astype(float).round(3),
         "gpu": table.gpu,
         "recorded": table.recorded,
     })  # fmt: skip
 
 
 EVIDENCE = (TABLE, path_to(RUNG, steps_beside(__file__)))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

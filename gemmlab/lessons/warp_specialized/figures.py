@@ -1,20 +1,14 @@
-"""Figures of this lesson: roles and their turns, registers."""
-
-from collections.abc import Sequence
+"""The figure of this lesson: roles and their turns."""
 
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.warp_specialized import turns as traced
-from gemmlab.lessons.warp_specialized.tables import Share
 from gemmlab.lessons.warp_specialized.turns import Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, plate
 from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, TILE_COLOURS, WIDTH
-from ptxsim.architectures import REGISTERS_PER_SM
-
-# ---- turns ---------------------------------------------------------------------------------------
+from gemmlab.plots.style import MARGIN, NORMAL, TILE_COLOURS
 
 MOST = 110  # columns; more would be too narrow for a number
 ROW, BAR = 0.32, 0.24  # inches
@@ -167,46 +161,3 @@ def _box(
     thin = BAR / ROW * (0.45 if kind == WAIT and not words else 1.0)
     text = {"zorder": 4, "bbox": plate(0.6) if kind == traced.COPIES else None}
     bar(ax, row, low, high, words, share=thin, text=text, **_look(kind, colour))
-
-
-# ---- registers -----------------------------------------------------------------------------------
-
-COLOURS = {"producer": style.ORANGE, "consumers": style.SKY}
-WHEN = {"at_launch": "at the launch", "then": "after setmaxnreg"}
-
-
-@styled
-def register_budget(shares: Sequence[Share]) -> Picture:
-    """A bar of all registers of an SM at the launch of a block, and one for what it has then.
-
-    shares: as tables.register_budget(kernel) gives.
-    """
-    took, then = (sum(share.threads * getattr(share, when) for share in shares) for when in WHEN)
-    each = [f"{share.role} {share.then} instead of {share.at_launch}" for share in shares]
-    caption = (
-        f"A block begins with {took:,} registers, the same number for each thread, and has "
-        f"{then:,} once they have moved. A thread has then: {style.listed(each)}."
-    )
-    title = "Registers move from the warpgroup that loads to those that multiply"
-    fig = page(title, 0.08 + 0.55 * len(WHEN) + 0.55, caption)
-    ax = rows_of(
-        fig, list(WHEN.values()), fig.top + 0.08, 0.55,
-        right=WIDTH - MARGIN - 0.1, xlim=(0, 1.01 * REGISTERS_PER_SM),
-        xlabel="registers of 32 bits; dashed: all that an SM has",
-    )  # fmt: skip
-    ax.grid(visible=False)
-    ax.axvline(REGISTERS_PER_SM, color=style.BLACK, linestyle="--", linewidth=1.2)
-    ax.xaxis.set_major_formatter("{x:,.0f}")
-    for row, when in enumerate(WHEN):
-        at = 0
-        for share in shares:
-            wide = share.threads * getattr(share, when)
-            room = wide / REGISTERS_PER_SM * (WIDTH - 2)
-            words = f"{share.role}: {share.threads} threads × {getattr(share, when)}"
-            if style.text_width(words, NORMAL) >= room:
-                words = f"{share.threads} × {getattr(share, when)}"
-            size = NORMAL if style.text_width(words, NORMAL) < room - 0.1 else SMALL
-            look = swatch(COLOURS[share.role], 0.5)
-            bar(ax, row, at, at + wide, words, share=0.73, text={"size": size}, **look)
-            at += wide
-    return fig

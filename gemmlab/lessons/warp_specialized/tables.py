@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import pandas
 
@@ -23,30 +22,17 @@ STORES = {  # what a row counts -> the metrics that count it, by threads and by 
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Share:
-    """What `threads` threads of one role have: registers of each, at the launch and then."""
-
-    role: str
-    threads: int
-    at_launch: int
-    then: int
-
-
-def register_budget(kernel: Kernel) -> tuple[Share, Share]:
-    """The shares of the producer and of the consumers, as the assembler and setmaxnreg give them.
-
-    kernel: one that moves registers.
-    """
+def register_budget(kernel: Kernel) -> pandas.DataFrame:
+    """Threads of the producer and of the consumers, and registers of each: at the launch, as the
+    assembler gives them, and after setmaxnreg. kernel: one that moves registers."""
     moved = dict(MOVED.findall(kernel.compiled.ptx))
     rows, columns = kernel.rung.tile(kernel.settings)
     (launch, *_) = kernel.launches(kernel.problem(rows, columns, GROUP_THREADS))
-    consumers = launch.block[0] - GROUP_THREADS
-    at_launch = kernel.compiled.entries[launch.entry].registers
-    return (
-        Share("producer", GROUP_THREADS, at_launch, int(moved["dec"])),
-        Share("consumers", consumers, at_launch, int(moved["inc"])),
-    )
+    return pandas.DataFrame({
+        "threads": [GROUP_THREADS, launch.block[0] - GROUP_THREADS],
+        "registers at the launch": kernel.compiled.entries[launch.entry].registers,
+        "after setmaxnreg": [int(moved["dec"]), int(moved["inc"])],
+    }, index=["producer", "consumers"])  # fmt: skip
 
 
 def stores(*names: str) -> pandas.DataFrame:
