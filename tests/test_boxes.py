@@ -160,12 +160,6 @@ def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def test_the_figure_of_boxes_says_how_many():
-    figure = tma_wgmma_figures.boxes(gl.load("16_tma_wgmma").trace(128, 256, 2 * STEP))
-    sizes = "1 of A of 128×64 and 4 of B of 64×64"
-    assert f"thread 0 starts the loads of 5 boxes: {sizes}" in figure.caption
-
-
 def test_kernels_without_boxes_are_refused():
     trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
     with pytest.raises(ValueError, match="loads no boxes"):

@@ -7,7 +7,7 @@ import pytest
 import gemmlab as gl
 from gemmlab import cli
 from gemmlab.kernel import flat
-from gemmlab.kernel.flat import NotFlat, value_of
+from gemmlab.kernel.flat import value_of
 
 MACROS = {
     "BM": "128", "HALF": "BM / 2", "SUM": "1 + 2", "LOOP": "LOOP + 1", "CALL": None, "EMPTY": "",
@@ -201,19 +201,6 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
     assert left(text).count("int x[N];") == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("#if 1 +\n#endif", "the text: #if 1 [+]: the value of '1 [+]' cannot be computed"),
-        ("#ifdef __CUDACC__\n#endif", "only the compiler knows __CUDACC__"),
-        ("#define\n", "it defines nothing"),
-    ],
-)  # fmt: skip
-def test_malformed_directives_are_named(text, message):
-    with pytest.raises(NotFlat, match=message):
-        left(text)
-
-
 # ---- where it is shown ---------------------------------------------------------------------------
 
 
@@ -234,21 +221,6 @@ def test_the_command_prints_it_and_counts_lines(capsys):
     assert shown == gl.load("03_shared_memory", TILE=16).listing().text + "\n"
     assert err == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
     assert cli.main(["show", "00_sm_clock"]) == 0 and "read_clocks" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("03_shared", "no rung '03_shared'"),
-        ("03_shared_memory TILE=7", "TILE=7 is not legal"),
-        ("03_shared_memory NOTHING=7", "has no parameter NOTHING"),
-        ("03_shared_memory --arch sm_1", "sm_1"),
-    ],
-)
-def test_the_command_checks_what_it_is_given(capsys, arguments, message):
-    assert cli.main(["show", *arguments.split()]) == 2
-    shown, err = capsys.readouterr()
-    assert shown == "" and message in err
 
 
 def test_lines_of_code_are_those_without_comments_and_blanks():

@@ -67,14 +67,6 @@ def test_the_naive_kernel_pays_for_its_column_of_a(heats):
     assert "no line touches shared memory" in heat.caption
 
 
-def test_lines_that_cost_the_same_are_named_together(heats):
-    heat = heats("03_shared_memory", (64, 64, 128))
-    sources = dict(zip(heat.table["line"], heat.table["source"], strict=True))
-    (words,) = re.findall(r"lines (\d+ and \d+) cost most of global", heat.caption)
-    a, b = (sources[int(line)] for line in words.split(" and "))
-    assert "a_source" in a and "b_source" in b
-
-
 @pytest.mark.parametrize(("name", "settings"), SHOWN)
 def test_html_and_text_hold_the_same_numbers(name, settings, heats):
     heat = heats(name, **settings)

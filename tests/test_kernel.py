@@ -11,7 +11,6 @@ from gemmlab.kernel import faults, in_simulator
 from gemmlab.kernel.arguments import ArgumentError
 from gemmlab.kernel.kernel import Kernel, KernelMistake
 from gemmlab.kernel.verify import check as check_product
-from gemmlab.ladder import IllegalSetting
 from ptxsim import LaunchError, TakesTooLong, UnknownInstruction
 
 A, B, C = (gl.random_matrix(*shape, seed=i) for i, shape in enumerate([(5, 7), (7, 3), (5, 3)]))
@@ -70,21 +69,6 @@ def test_wrong_arguments_are_refused_with_the_reason(kernel, arguments, message)
 def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
     with pytest.raises(ArgumentError, match=rf"{name} is .* from -3\.40.*e\+38 to 3\.40.*e\+38"):
         kernel(A, B, C, **{name: value})
-
-
-@pytest.mark.parametrize(
-    ("shape", "message"),
-    [
-        ((-1, 2, 3), "m is -1; it must be a whole number, 0 or more"),
-        ((2, 2.0, 3), r"n is 2\.0"),
-        ((2, True, 3), "n is True"),
-        ((2, 3, -1), "k is -1"),
-        ((2, 3, "4"), "k is '4'"),
-    ],
-)
-def test_a_trace_of_an_invalid_shape_is_refused(kernel, shape, message):
-    with pytest.raises(IllegalSetting, match=message):
-        kernel.trace(*shape)
 
 
 @pytest.mark.parametrize(

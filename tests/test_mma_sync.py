@@ -351,14 +351,6 @@ def figure(request, traces):
     return mma_figures.registers(traces["rows as they are"], mma_lanes.by_mma())
 
 
-def test_a_swizzled_row_has_its_chunks_in_the_order_of_an_xor(traces):
-    places = np.arange(64).reshape(8, 8)
-    for name, on in ROWS.items():
-        expected = places % 8 ^ (places // 8 if on else 0)
-        assert (mma_figures._stored(traces[name]).reshape(8, 8) == expected).all()
-        assert len(set(mma_figures._banks_read(traces[name]))) == (8 if on else 1)
-
-
 def test_the_holder_of_an_element_is_the_documented_one():
     """PTX: c[0], c[1] of lane 4g + t are row g, columns 2t and 2t + 1; then the same of g + 8."""
     for row, column in ((0, 0), (45, 27), (63, 63)):

@@ -40,14 +40,6 @@ def test_the_pictures_are_there_and_shown():
         )
 
 
-def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_squares(monkeypatch):
-    batched = next(rung for rung in RUNGS if rung.batch > 1)
-    row = {"tflops": 33.333, "pct_cublas": 121.26, "recorded": "2026-11-23T07:35:05+00:00"}
-    monkeypatch.setattr(overview.best_by_shape, "at", lambda name, problem: row)
-    assert overview._speed(batched) == ("33.33 at 4096 × 64×64×64", "121.3 %", "2026-11-23")
-    assert batched not in overview.ON_SQUARES and overview.summit() == "22_fp32_summit"
-
-
 def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
     lines = readme.gpus_table().splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines[2:] if "|" in line}

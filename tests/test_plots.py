@@ -22,7 +22,6 @@ from gemmlab.lessons.ceilings.figures import spread
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
-from gemmlab.plots.maps import lanes_in_words
 from gemmlab.records import published, roofs
 from gemmlab.records.registry import NoRecord
 
@@ -195,21 +194,6 @@ def test_warp_map_names_lanes_in_cells_or_by_sector_and_says_what_is_cropped(tra
     assert any("512 bytes asked" in text for text in vectors)
 
 
-@pytest.mark.parametrize(
-    ("lanes", "expected"),
-    [
-        (range(32), "all 32 lanes"),
-        ([5, 5], "lane 5"),
-        (range(8), "lanes 0–7"),
-        ([1, 9], "lanes 1, 9"),
-        ([0, 4, 8, 12], "lanes 0, 4, …, 12"),
-        ([0, 1, 5, 6], "4 lanes"),
-    ],
-)
-def test_lanes_in_words(lanes, expected):
-    assert lanes_in_words(lanes) == expected
-
-
 def test_block_map_leaves_out_threads_beyond_the_edge_of_c(traces):
     x, y, _ = traces["odd"].block
     caption = plots.block_map(traces["odd"], block=(1, 12, 0)).caption
@@ -289,16 +273,6 @@ def test_roofline_has_the_same_axes_whatever_it_shows():
     assert wide.get_ylim()[0] < 20 and wide.get_ylim()[1] == limits[1][1]
 
 
-def test_roofline_names_shapes_and_caches_only_where_they_matter():
-    assert "01_naive, M=N=K=512" in words(plots.roofline(CROWDED, ALL_ROOFS))
-    assert "01_naive" in words(plots.roofline(CROWDED[:1], ALL_ROOFS))
-    below = plots.roofline(points(("01_naive", 4096, 395.0, 1.0, 0.25)), ALL_ROOFS)
-    assert "at M=N=K=4096, 01_naive reaches 10.0 %" in below.caption
-    assert "hollow marker above" not in below.caption
-    above = plots.roofline(points(("02_coalescing", 4096, 6560.0, 300.0, 0.25)), ALL_ROOFS)
-    assert "hollow marker above" in above.caption
-
-
 @pytest.mark.parametrize(
     ("shown", "ceilings", "error", "message"),
     [
@@ -346,12 +320,3 @@ def test_wrapping_keeps_every_word_and_fits(words):
     lines = style.wrap(words, 1.0, 9)
     assert " ".join(lines).split() == words.split()
     assert all(style.text_width(line, 9) <= 1.0 or " " not in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(0.267, "0.267"), (2.5, "2.50"), (51.13, "51.1"), (495.2, "495"), (51234.0, "51,234"),
-     (0, "0")],
-)  # fmt: skip
-def test_three_digits(value, expected):
-    assert style.digits(value) == expected

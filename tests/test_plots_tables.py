@@ -142,14 +142,6 @@ def test_a_step_counts_from_the_one_kept_before_and_a_road_not_taken_from_the_en
     assert plots.path(path_table(), caption="Two steps.").caption == "Two steps."
 
 
-def test_a_step_that_loses_looks_different_and_quartiles_are_lines_where_they_are_known(figures):
-    shares = [94.6, 90.0, 100.1, 113.5]
-    table = path_table().assign(**{"% of cuBLAS": shares})
-    table = table.assign(**{"from": [share - 1 for share in shares], "to": shares})
-    assert {"slower", "quartiles", "−4.6", "+23.5"} <= set(words(plots.path(table)))
-    assert not {"slower", "quartiles"} & set(words(figures["path"]))
-
-
 # ---- searches ------------------------------------------------------------------------------------
 
 

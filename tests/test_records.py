@@ -12,7 +12,6 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab.folders import RESULTS
-from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, find, settings_for
 from gemmlab.measure import ceilings, profiler, timing
 from gemmlab.notebook import overview
@@ -350,24 +349,6 @@ def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
     assert set(options["--metrics"].split(",")) == set(profiler.METRICS)
     after = command[command.index("gemmlab.measure.profiler") + 1 :]
     assert after == ["01_naive", "1001x777x513", "512x512x512", "--set=BLOCK_X=16"]
-
-
-def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
-    launched = []
-
-    def launch(kernel, operands, alpha, beta):
-        biased = operands.bias is not None
-        launched.append((kernel.name, kernel.settings, operands.problem.shape, alpha, beta, biased))
-
-    monkeypatch.setattr(Kernel, "launch", launch)
-    profiler.main(["01_naive", "8x4x2", "1x3x5", "--set=BLOCK_X=16"])
-    profiler.main(["11_fused_epilogue", "8x4x2"])
-    settings, fused = {"BLOCK_X": 16, "BLOCK_Y": 8}, find("11_fused_epilogue").defaults
-    assert launched == [
-        ("01_naive", settings, (8, 4, 2), 1.0, 0.0, False),
-        ("01_naive", settings, (1, 3, 5), 1.0, 0.0, False),
-        ("11_fused_epilogue", fused, (8, 4, 2), 1.0, 0.0, True),
-    ]
 
 
 def test_counters_of_too_few_launches_are_refused(monkeypatch):

@@ -1,19 +1,16 @@
 """Every rung in the simulator: its PTX is read, checks find nothing, and counts are as expected."""
 
 import re
-from collections import Counter
 
 import nbformat
 import numpy as np
 import pytest
-from test_metrics import RULES, brute_sectors, sums_agree
 
 import gemmlab as gl
-import ptxsim
 from gemmlab.folders import NOTEBOOKS
 from gemmlab.kernel.compiler import options_for
 from gemmlab.ladder import SINGLE
-from ptxsim import metrics, ptx
+from ptxsim import ptx
 from ptxsim.arithmetic import exactness, multiply_add
 from ptxsim.compile import nvrtc
 
@@ -92,69 +89,3 @@ def test_uniform_inputs_need_no_search(rung, monkeypatch):
     """Else the two tests above would compare the slow way with itself."""
     monkeypatch.setattr(multiply_add, "_half_way", lambda total: pytest.fail("searched"))
     gl.load(rung.name)(*operands_of(rung, 40, 30, 50))
-
-
-BLOCKS = [(64, 8), (32, 32), (8, 16), (5, 7), (33, 3)]
-
-
-def count_by_lanes(grid, block, warp_accesses):
-    """Sum over all warps of what `warp_accesses(lanes)` says.
-
-    A lane is ((bx, by), (tx, ty)). What comes back, for each instruction: its name, the bytes per
-    lane, and for each lane an address or None.
-    """
-    totals = Counter()
-    for by, bx in np.ndindex(grid[1], grid[0]):
-        threads = [((bx, by), (tx, ty)) for ty in range(block[1]) for tx in range(block[0])]
-        for first in range(0, len(threads), 32):
-            for name, size, addresses in warp_accesses(threads[first : first + 32]):
-                active = [a is not None for a in addresses] + [False] * (32 - len(addresses))
-                if any(active):
-                    lanes = [a or 0 for a in addresses] + [0] * (32 - len(addresses))
-                    (units,) = RULES.get(name, brute_sectors)([lanes], [active], size)
-                    totals[name, "requests"] += 1
-                    totals[name, "bytes"] += size * sum(active)
-                    totals[name, "units"] += units
-    return totals
-
-
-def counted(run):
-    totals = Counter()
-    for line in run.lines:
-        shared = "shared " if line.space == "shared" else ""
-        name = shared + line.operation + ("" if shared else f" {line.array}")
-        totals[name, "requests"] += line.requests
-        totals[name, "units"] += line.units
-        totals[name, "bytes"] += line.bytes_asked
-    return totals
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=str)
-@pytest.mark.parametrize("rung", ["01_naive", "02_coalescing"])
-@pytest.mark.parametrize(("m", "n", "k"), [(70, 37, 5), (9, 101, 7), (33, 64, 8)])
-def test_a_product_asks_for_what_its_formulas_say(rung, block, m, n, k):
-    """The formulas of the two kernels, lane by lane, tails included."""
-    rung = gl.RUNGS[[r.name for r in gl.RUNGS].index(rung)]
-    down_x = rung.name == "01_naive"
-
-    def warp(threads):
-        places = [(bx * block[0] + tx, by * block[1] + ty) for (bx, by), (tx, ty) in threads]
-        lanes = [place if down_x else place[::-1] for place in places]
-        lanes = [(row, col) if row < m and col < n else None for row, col in lanes]
-        for step in range(k):
-            yield "load A", 4, [lane and 4 * (lane[0] * k + step) for lane in lanes]
-            yield "load B", 4, [lane and 4 * (step * n + lane[1]) for lane in lanes]
-        yield "store C", 4, [lane and 4 * (lane[0] * n + lane[1]) for lane in lanes]
-
-    tall, wide = (m, n) if down_x else (n, m)
-    grid = (-(-tall // block[0]), -(-wide // block[1]), 1)
-    A, B, C = np.ones((m, k), f4), np.ones((k, n), f4), np.ones((m, n), f4)
-    source = rung.path.read_text(encoding="utf-8")
-    options = (f"-DBLOCK_X={block[0]}", f"-DBLOCK_Y={block[1]}")
-    run = ptxsim.launch(
-        source, rung.entry(rung.defaults), grid, (*block, 1), [A, B, C, m, n, k, 1.0, 0.0],
-        options=options, count=True,
-    )  # fmt: skip
-    assert counted(run) == count_by_lanes(grid, block, warp)
-    assert run.counters[metrics.FMA_METRIC] == m * n * k
-    sums_agree(run)

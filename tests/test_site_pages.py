@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from gemmlab.folders import KERNELS, NOTEBOOKS, RESULTS, ROOT, kernel_files
-from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.series import DEEPER
 from gemmlab.records import registry
@@ -65,23 +64,6 @@ def shown(page: notebook.Page) -> str:
 
 
 # ---- links ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "page"),
-    [
-        ("README.md", "readme.html"),
-        ("notebooks/index.ipynb", "index.html"),
-        ("notebooks/01_naive.ipynb", "notebooks/01_naive.html"),
-        ("ptxsim/docs/simulator.md", "simulator.html"),
-        ("kernels/common/tiles.cuh", "kernels/common/tiles.cuh.html"),
-        ("gemmlab/kernel", "gemmlab/kernel/index.html"),
-        ("results/nvidia-h200/fp8_steps.csv", "results/nvidia-h200/fp8_steps.csv"),
-    ],
-)
-def test_where_a_file_stands_on_the_site(path, page):
-    assert (ROOT / path).exists()
-    assert links.address(links.source(path)) == page
 
 
 def test_links_lead_to_the_pages_of_what_they_named():
@@ -249,12 +231,6 @@ def test_what_a_file_is_for_is_a_sentence():
     )
 
 
-def test_a_folder_names_all_its_files():
-    page = code.folder("gemmlab/kernel")
-    for path in (ROOT / "gemmlab/kernel").glob("*.py"):
-        assert f"| `{path.name}` | " in page
-
-
 # ---- docs and lists ------------------------------------------------------------------------------
 
 
@@ -263,12 +239,6 @@ def test_the_glossary_has_every_term_with_its_notebook():
     for term in glossary.TERMS:
         assert f"{term.meaning} [" in text
         assert f"notebooks/{term.notebook}.ipynb" in text
-
-
-def test_the_ladder_has_every_rung_in_order():
-    names = re.findall(r"\]\(../notebooks/(\w+)\.ipynb\)", lists.ladder())
-    of_rungs = [name for name in names if name in {rung.name for rung in RUNGS}]
-    assert of_rungs == [rung.name for rung in RUNGS]
 
 
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):

@@ -149,16 +149,6 @@ def nothing_recorded(*_):
     raise NoRecord("nothing is recorded")
 
 
-def test_a_slider_moves_the_picture_and_back_again():
-    lab = gl.lab("03_shared_memory")
-    first = lab.picture.value
-    lab.sliders["TILE"].value = 16
-    other = lab.picture.value
-    assert other != first and "16 × 16 elements" in lab.caption.value
-    lab.sliders["TILE"].value = 32
-    assert lab.picture.value == first
-
-
 def test_another_architecture_changes_registers_and_occupancy_alone():
     lab = gl.lab("03_shared_memory")
     before = lab.lines.value, lab.caption.value

@@ -61,8 +61,6 @@ ONE, WARP = (1, 1, 1), (32, 1, 1)
     ("count", "message"),
     [
         (1, "takes 3 arguments, not 1: factor, n are missing; it takes (float* x, float factor,"),
-        (2, "takes 3 arguments, not 2: n is missing;"),
-        (4, "takes 3 arguments, not 4: 5 is too many;"),
         (5, "takes 3 arguments, not 5: 5, [0, 1, 2, 3, 4, 5, ...] are too many;"),
     ],
 )
@@ -75,13 +73,11 @@ def test_a_wrong_number_of_arguments_names_those(count, message):
     ("args", "what"),
     [
         ([2.0, 2.0, 4], "x = 2.0"),
-        ([ones(), ones(), 4], "factor is an array"),
         ([ones(), 2.0, 4.5], "n = 4.5"),
         ([ones(), 2.0, 2**40], "n = 1099511627776"),
         ([ones(), 2.0, True], "n = True"),
         ([ones().tolist(), 2.0, 4], "x = [1.0, 1.0, 1.0, 1.0] cannot be a parameter of "
          "type float*: pass a NumPy array, or None"),
-        ([ones(), None, 4], "factor = None"),
         ([ones(), 2.0, None], "n = None"),
         ([ones().astype(">f4"), 2.0, 4],
          'x is an array of >f4, whose bytes are in the order of another machine: pass '
@@ -306,13 +302,6 @@ def test_pointers_past_the_end_and_into_what_is_read_only_or_unwritten_are_findi
     assert "out is an input" in finding.what
     (finding,) = gathered(ptxsim.Pointers(x, [0, 0]), ptxsim.Part(x, 33), out, 2).findings
     assert finding.kind.startswith("out-of-bounds")
-
-
-def test_pointers_are_for_parameters_that_are_pointers():
-    x = np.zeros(64, np.float32)
-    for wrong in (ptxsim.Pointers(x, [0]), ptxsim.Part(x, 1)):
-        with pytest.raises(ptxsim.LaunchError, match=r"n is an array.*, the kernel takes a"):
-            gathered(ptxsim.Pointers(x, [0]), x, x.copy(), wrong)
 
 
 def test_none_is_a_null_pointer_alone_and_in_a_structure():

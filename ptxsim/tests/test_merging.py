@@ -85,14 +85,6 @@ def test_only_loads_known_to_be_aligned_are_merged(index, expected):
     assert loads(done) == expected
 
 
-@pytest.mark.parametrize(("stride", "expected"), [(36, "q"), (34, "dw"), (33, "www"), (40, "q")])
-def test_padded_rows(stride, expected):
-    """With 33 no two words, with 34 pairs, with 36 quads lie aligned in each row."""
-    # PTX: three loads from one register, at +4, +8 and +12.
-    _, done = run(f"const int b = {stride} * t;" + total(1, 2, 3), array="float s[40 * 32]")
-    assert loads(done) == expected
-
-
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
@@ -125,15 +117,10 @@ def test_volatile_loads_stay():
     ("array", "start", "body", "expected"),
     [
         ("double s[512]", START, "out[t] = s[b] + s[b + 1];", "q"),
-        ("long long s[512]", START, "out[t] = s[b] + s[b + 1];", "q"),
         ("short s[512]", START, "out[t] = s[b] + s[b + 1] + s[b + 2] + s[b + 3];", None),
         (
             "float2 s[512]", "s[t] = make_float2(in[t], in[t + 1]); __syncthreads();",
             "const float2 x = s[b], y = s[b + 1]; out[t] = x.x + x.y * y.x + y.y;", "q",
-        ),
-        (
-            "float2 s[512]", "s[t] = make_float2(in[t], in[t + 1]); __syncthreads();",
-            "const float2 x = s[b], y = s[b + 1]; out[t] = x.x + x.y * y.x;", "q",
         ),
     ],
 )  # fmt: skip
