@@ -140,12 +140,6 @@ def test_products_read_the_boxes_that_were_brought_for_them(copied):
         assert len(set(of_a)) == len(of_a) == 2 * 64 * 8  # each chunk once
 
 
-def test_descriptors_name_where_the_first_unit_lies(copied):
-    for factor in copied.run.factors((1, 0, 0), 0)[:2]:
-        assert (factor.descriptor & 0x3FFF) * 16 == factor.places[0, 0]
-        assert factor.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
-
-
 def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
     from gemmlab.kernel import kernel as kernels
 

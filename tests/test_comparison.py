@@ -28,11 +28,6 @@ PAIRS = {
         gl.load("08_warp_tiling", MIN_BLOCKS=2),
         edited("09_double_buffering", "buffer ^= 1;", "buffer = 1 - buffer;", **SMALL),
     ),
-    "the same": lambda: (gl.load(SHARED), gl.load(SHARED)),
-    "no ratio": lambda: (
-        gl.load(SHARED),
-        edited(SHARED, "sum += a[y][k] * b[k][x];", "sum += a[y][k] * b[k][x] ;"),
-    ),
 }
 
 

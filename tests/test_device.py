@@ -26,24 +26,6 @@ def test_without_a_gpu_there_is_a_reason_and_no_state(monkeypatch):
         device.gpu_state()
 
 
-@pytest.mark.parametrize(("has_instant_power", "watts"), [(True, 612.5), (False, 351.2)])
-def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_power, watts):
-    import pynvml
-
-    def field_values(handle, fields):
-        assert fields == [pynvml.NVML_FI_DEV_POWER_INSTANT]
-        values = pynvml.c_nvmlFieldValue_t()
-        values.value.uiVal = 612_500
-        values.nvmlReturn = (
-            pynvml.NVML_SUCCESS if has_instant_power else pynvml.NVML_ERROR_NOT_SUPPORTED
-        )
-        return [values]
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", field_values)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda handle: 351_200)
-    assert device._power_w(None) == watts
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(device.gpu() is None, reason=f"needs a GPU: {device.why_no_gpu()}")
 def test_a_gpu_says_what_it_is_and_how_it_is():

@@ -121,23 +121,12 @@ def test_unused_definitions_are_removed_with_their_comments():
 // Of two.
 __device__ float both(float a, float b) { return a + b; }
 
-// Of one.
-template <int N>
-__device__ float single(float a)
-{
-    return once(a);
-
-}
-
 // ---- unused ----
-
-__device__ float once(float a) { return single<1>(a); }
 
 // A pair.
 struct Pair {
     int first;
 };
-typedef Pair Other;
 
 // ---- kernel ----
 

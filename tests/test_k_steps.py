@@ -123,17 +123,6 @@ def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
         assert frame.products == ((number + frame.number % 2) * frame.trace.settings["BK"],) * 2
 
 
-def test_warp_tiling_loads_the_next_tile_into_registers_before_it_multiplies(walks):
-    frames = walks("08_warp_tiling")
-    both = ["load", "multiply"]
-    actions = [["load"], ["store"], *[both, ["store"]] * (STEPS - 1), ["multiply"], ["write C"]]
-    assert [list(frame.actions) for frame in frames] == actions
-    for array in "AB":
-        assert (frames[2].arriving[array] == tile(frames[2], array, [1])).all()
-        assert ((frames[2].kept[array] == 0) == tile(frames[2], array, [0])).all()
-        assert (frames[3].stored[array] == tile(frames[3], array, [1])).all()
-
-
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])
 def test_double_buffering_loads_ahead_while_it_multiplies(stages, walks):
     """Before the first product there are stages - 1 tiles, or one in registers' way."""
@@ -155,21 +144,6 @@ def test_double_buffering_loads_ahead_while_it_multiplies(stages, walks):
                 loading = [t for t in on_way if t % max(2, stages) == buffer]
                 expected = [] if loading else arrived[-1:]
                 assert ((frame.kept[array] == buffer) == tile(frame, array, expected)).all()
-
-
-@pytest.mark.parametrize("name", ["01_naive", "02_coalescing"])
-def test_without_shared_memory_a_frame_is_a_stretch_along_k(name, walks):
-    frames = walks(name)
-    assert len(frames) == STEPS + 1 and not len(frames[0].memory)
-    for frame in frames[:-1]:
-        ks = np.arange(frame.trace.k) // k_steps.STRETCH == frame.number
-        rows, columns = share(frame)
-        assert (frame.read["A"] == np.outer(rows, ks)).all()
-        assert (frame.read["B"] == np.outer(ks, columns)).all()
-        assert all((frame.kept[array] == NOTHING).all() for array in "AB")
-        assert (
-            frame.progress == f"{k_steps.STRETCH * (frame.number + 1)} of {frame.trace.k} products"
-        )
 
 
 def test_at_the_edge_of_c_and_of_k(walks):

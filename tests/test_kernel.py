@@ -48,10 +48,8 @@ def test_an_empty_c_is_an_empty_result(kernel, m, n):
         ((A, B.astype(np.int32)), "B is int32"),
         ((A.tolist(), B), "A is builtins.list.*takes NumPy arrays"),
         ((None, B), "A is None: 0.* takes NumPy arrays"),
-        ((A, None), "B is None: 0.* takes NumPy arrays"),
         ((A, B[0]), "B has 1 axes"),
         ((A, np.asfortranarray(B)), "B is not row-major.*np.ascontiguousarray"),
-        ((A[:, ::2], B), "A is not row-major"),
         ((A, A), "A is 5×7 and B is 5×7: the inner sizes differ"),
         ((A, B, None, 1.0, 0.5), "beta is 0.5, so 0._.* needs C"),
         ((A, B, C.T.copy(), 1.0, 0.5), "C is 3×5; it must be 5×3"),
@@ -75,7 +73,6 @@ def test_a_factor_that_float32_does_not_hold_is_refused(kernel, name, value):
     ("source", "message"),
     [
         (None, r"source is None: from_source takes CUDA C\+\+ as text"),
-        (3, "source is builtins.int: from_source takes CUDA C"),
         (b"int;", "source is builtins.bytes"),
         ("my kernels/mine.cu", r"name of a file, 'my kernels/mine.cu': .*Path"),
     ],

@@ -1,8 +1,6 @@
 """The generated parts of pages: what they show of kernels and records is what these say now."""
 
-import json
 import os
-import shutil
 
 import pytest
 
@@ -49,19 +47,6 @@ def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
     for name, line in rows.items():
         assert all(f"{ratio:.1f}" in line for ratio in both_shares(name)), name
     assert "NVIDIA H100 80GB HBM3 2026-11-23" in lines[-1]
-
-
-def test_what_one_gpu_alone_has_is_left_out(monkeypatch, tmp_path):
-    for folder in registry.RESULTS.iterdir():
-        if folder.name in registry.gpus():
-            shutil.copytree(folder, tmp_path / folder.name)
-    path = tmp_path / registry.gpus()[-1] / registry.RUNS
-    kept = json.loads(path.read_text())
-    del kept["rungs"]["01_naive"]
-    path.write_text(json.dumps(kept))
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    table = readme.gpus_table()
-    assert "01_naive" not in table and "02_coalescing" in table
 
 
 def both_shares(name):

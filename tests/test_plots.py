@@ -17,7 +17,6 @@ import gemmlab
 from gemmlab import plots
 from gemmlab.cuda.device import GpuState
 from gemmlab.ladder import RUNGS
-from gemmlab.ladder.problem import GROUPS
 from gemmlab.lessons.ceilings.figures import spread
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
@@ -85,22 +84,6 @@ EVERY_RUNG = points(
     *((rung.name, 4096, 40000.0 + 500 * at, 300.0, 30.0) for at, rung in enumerate(RUNGS))
 )
 
-RUNG_OF = {"thin": "12_split_k", "irregular": "10_register_banks", "batches": "13_batched"}
-
-
-def shape_shares():
-    """Made up: no rung has been measured so."""
-    return pandas.DataFrame(
-        {
-            "group": group, "kernel": RUNG_OF[group], "dtype": "float32",
-            "m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch,
-            "pct_cublas": 96.0 + 3.3 * at, "gpu": GPU, "recorded": DAY,
-        }
-        for group in RUNG_OF
-        for at, problem in enumerate(GROUPS[group])
-    )  # fmt: skip
-
-
 TRACES = {
     "naive": lambda: gemmlab.load("01_naive").trace(64, 64, 64),
     "coalescing": lambda: gemmlab.load("02_coalescing").trace(64, 64, 64),
@@ -132,7 +115,7 @@ FIGURES = {
     "share of cuBLAS": lambda t: plots.cublas_share(measured()),
     "share of cuBLAS, slow": lambda t: plots.cublas_share(measured({"01_naive": 500.0})),
     "shares": lambda t: plots.shares(climbed(), published.shares(), (8192,) * 3),
-    "shape shares": lambda t: plots.shape_shares(shape_shares()),
+    "shape shares": lambda t: plots.shape_shares(gemmlab.chosen_shares()),
     "roofline": lambda t: plots.roofline(CROWDED, ALL_ROOFS),
     "roofline, two precisions": lambda t: plots.roofline(MIXED, ALL_ROOFS),
     "roofline, every rung": lambda t: plots.roofline(EVERY_RUNG, ALL_ROOFS),

@@ -4,7 +4,6 @@ import importlib
 import json
 import math
 import os
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -334,21 +333,6 @@ def ncu(monkeypatch, stdout, returncode=0):
     monkeypatch.setattr(profiler, "find_ncu", lambda: "/opt/ncu")
     monkeypatch.setattr(profiler.subprocess, "run", run)
     return seen
-
-
-def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
-    seen = ncu(monkeypatch, NCU_CSV)
-    shapes = [(1001, 777, 513), (512, 512, 512)]
-    counters = profiler.counters(find("01_naive"), {"BLOCK_X": 16}, shapes)
-    assert counters == [counted for _, counted in profiler.parse_csv(NCU_CSV)]
-    (command,) = seen
-    options = dict(pairwise(command))
-    assert options["--kernel-name"] == "naive"
-    assert options["--launch-count"] == "2"
-    assert options["--clock-control"] == "none"
-    assert set(options["--metrics"].split(",")) == set(profiler.METRICS)
-    after = command[command.index("gemmlab.measure.profiler") + 1 :]
-    assert after == ["01_naive", "1001x777x513", "512x512x512", "--set=BLOCK_X=16"]
 
 
 def test_counters_of_too_few_launches_are_refused(monkeypatch):

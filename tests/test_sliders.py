@@ -86,20 +86,6 @@ def test_it_opens_with_a_refusal_for_settings_that_do_not_go_together():
     assert shown(lab) and lab.settings["STAGES"] == 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"STAGE": 0}, r"14_wmma has no parameter STAGE; it has BM, BN, BK, WM, WN, STAGES"),
-        ({"BK": 17}, r"BK=17 is not legal, the values are 16, 32, 64"),
-        ({"BK": "32"}, r"BK='32' is not legal"),
-        ({"BK": True}, r"BK=True is not legal"),
-    ],
-)
-def test_settings_that_the_rung_does_not_have_are_refused(settings, reason):
-    with pytest.raises(ladder.IllegalSetting, match=reason):
-        gl.lab("14_wmma", **settings)
-
-
 def test_the_way_out_keeps_the_move(without_tracing):
     lab = gl.lab("10_register_banks", PTXAS=3)
     lab.sliders["TN"].value = 8

@@ -84,11 +84,6 @@ def test_the_player_moves_through_moments_and_stages():
         ring_player("17")
 
 
-def test_a_kernel_without_turns_gets_a_sentence_instead_of_a_picture():
-    player = ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
-    assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in caption_of(player)
-
-
 def test_registers_that_one_role_releases_go_to_the_other():
     kernel = gl.load("17_warp_specialized")
     producer, consumers = register_budget.register_budget(kernel)

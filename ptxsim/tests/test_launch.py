@@ -412,19 +412,6 @@ def test_what_the_source_itself_gives_another_meaning_or_has_twice_is_not_refuse
     assert x[0] == (3 if twice else 2)
 
 
-def test_types_are_those_of_the_kernel_whatever_else_has_its_name():
-    source = """// scale(double* x)
-    __device__ void scale(double* x, int n) { x[0] = n; }
-    extern "C" __global__ void __launch_bounds__(32) scale(float* x /* double* */);
-    extern "C" __global__ void __launch_bounds__(32) scale(float* x) { x[threadIdx.x] = 3; }
-    """
-    x = ones(32)
-    ptxsim.launch(source, "scale", 1, 32, [x], by_symbol=True)
-    assert (x == 3).all()
-    with pytest.raises(LaunchError, match=r"x is an array of float64.* as float\*"):
-        ptxsim.launch(source, "scale", 1, 32, [x.astype(float)], by_symbol=True)
-
-
 # ---- files ---------------------------------------------------------------------------------------
 
 

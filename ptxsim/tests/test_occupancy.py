@@ -61,22 +61,6 @@ def test_agrees_with_nvidias_calculator(
     assert fit.blocks_per_sm == expected
 
 
-@pytest.mark.parametrize(
-    ("threads", "registers", "shared", "limited_by"),
-    [
-        (1024, 32, 0, "threads"),
-        (32, 32, 0, "blocks"),
-        (256, 128, 0, "registers"),
-        (128, 32, 64 * 1024, "shared memory"),
-        (128, 32, 228 * 1024, "shared memory"),  # more than a block can have: 0 blocks
-    ],
-)
-def test_names_what_runs_out_first(threads, registers, shared, limited_by):
-    fit = occupancy("sm_90", threads=threads, registers=registers, shared_bytes=shared)
-    assert fit.limited_by == limited_by
-    assert fit.blocks_by[limited_by] == fit.blocks_per_sm
-
-
 @given(**blocks)
 def test_never_over_any_limit(arch, threads, registers, shared_bytes):
     sm = LIMITS[arch]

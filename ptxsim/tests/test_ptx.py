@@ -1,7 +1,5 @@
 """Reading PTX: scopes, source lines, liveness, and errors that say what was not understood."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -181,27 +179,6 @@ def test_liveness_is_what_is_read_later():
     assert loop.live_in == {"n", "i", "sum"} and loop.live_out == {"n", "i", "sum", "p"}
     assert after.live_in == {"sum", "p", "n"} and after.live_out == set()
     assert loop.defined == {"sum", "i", "p"}
-
-
-def test_shared_variables_get_places_that_do_not_overlap():
-    source = """
-    __shared__ float everywhere[10];
-    extern __shared__ double dynamic[];
-    __shared__ float unused[1000];
-    extern "C" __global__ void k(float* out, int n) {
-        __shared__ char c[3];
-        __shared__ __align__(16) float4 v[2];
-        const int t = threadIdx.x;
-        c[t] = n; v[t] = make_float4(n, n, n, n); everywhere[t] = n; dynamic[t] = n;
-        __syncthreads();
-        out[t] = c[n] + v[n].x + everywhere[n] + (float)dynamic[n];
-    }"""
-    kernel = compiled(source)
-    places = sorted((v.offset, v.offset + v.size) for v in kernel.shared.values())
-    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
-    assert sorted(end - start for start, end in places) == [0, 3, 32, 40]
-    assert places[-1][0] == places[-1][1] and places[-1][0] % 8 == 0  # dynamic: last, no size
-    assert all(v.offset % 16 == 0 for v in kernel.shared.values() if v.size == 32)
 
 
 def test_parameters_of_newer_compilers_are_read():

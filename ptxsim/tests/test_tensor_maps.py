@@ -100,9 +100,6 @@ MISTAKES = {
         "        if (t == 0) {\n            expect", {"tensor map not fenced"}),
     "not released": (
         "in place", "            release();\n", "", {"tensor map not fenced"}),
-    "another map acquired": (
-        "groups", "acquire(room + blockIdx.x);", "acquire(room + (blockIdx.x + 1) % 3);",
-        {"tensor map not fenced"}),
     "copied by half a warp": (
         "groups", "        to_global(room + blockIdx.x, map);",
         "        if (t < 16) to_global(room + blockIdx.x, map);", {"divergent warp"}),
@@ -111,13 +108,6 @@ MISTAKES = {
         'SET_64("global_address", 1 << 20)', {"wrong tensor map", "deadlock"}),
     "more rows than there are": (
         "groups", 'AT_32("global_dim", 1, rows[own])', 'AT_32("global_dim", 1, 1000)',
-        {"wrong tensor map", "deadlock"}),
-    "a box too wide for its swizzle": (
-        "groups", 'AT_32("global_dim", 1, rows[own])',
-        'AT_32("global_dim", 1, rows[own]) u64 given = 1; IS("swizzle_mode", 1)',
-        {"wrong tensor map", "deadlock"}),
-    "no map at all": (
-        "groups", "load_2d(box, room + blockIdx.x,", "load_2d(box, data,",
         {"wrong tensor map", "deadlock"}),
 }  # fmt: skip
 

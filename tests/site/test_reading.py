@@ -54,21 +54,6 @@ def test_a_link_of_the_contents_opens_a_fold(page):
     expect(fold(page).locator("pre, table").first).to_be_visible()
 
 
-def test_hints_and_solutions_are_closed_and_open(page):
-    page.goto(NOTEBOOK)
-    solution = page.locator("details", has=page.locator("summary", has_text="Solution")).first
-    text = (
-        solution.locator("summary ~ *").first
-        if solution.locator("summary ~ *").count()
-        else solution
-    )
-    assert solution.get_attribute("open") is None
-    solution.locator("summary").focus()
-    page.keyboard.press("Enter")
-    assert solution.get_attribute("open") is not None
-    expect(text).to_be_visible()
-
-
 def test_everything_is_open_on_paper(page):
     page.goto(NOTEBOOK)
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
