@@ -7,7 +7,6 @@ import sys
 import types
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import gemmlab as gl
@@ -25,7 +24,6 @@ from ptxsim.compile import headers, nvrtc
 from tools.site import interactive
 
 EVERY = (*RUNGS, *OTHERS)
-A, B = np.float32(np.arange(35).reshape(5, 7)), np.float32(np.arange(63).reshape(7, 9))
 
 
 def _missing():
