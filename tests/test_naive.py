@@ -17,14 +17,6 @@ def test_an_account_has_the_cycles_that_were_counted():
     assert total.round(2).tolist() == [33.46, 2.54, 1.75]
     assert banks.round(2).tolist() == [33.01, 2.0, 1.64] and (banks < total).all()
     assert units.to_list() == pytest.approx([0.25] * 3, rel=1e-3)  # 128 units, 32 lanes
-    figure = figures.cycles(*RUNGS)
-    for name in RUNGS:
-        assert the_one(figure, f"{name} SM cycles").get_width() == total[name]
-
-
-def test_benchmarks_are_those_of_each_rung():
-    kernels = tables.benchmarks(*RUNGS[:2]).kernel
-    assert set(kernels) == {*RUNGS[:2], "cublas"}
 
 
 def test_a_gain_is_that_of_the_records():

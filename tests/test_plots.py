@@ -243,19 +243,6 @@ def test_roofline_names_its_roofs_and_says_what_is_reached():
     assert "L2" not in plots.roofline(MIXED, ALL_ROOFS).caption
 
 
-def test_roofline_has_the_same_axes_whatever_it_shows():
-    """So that two notebooks can be compared; only what lies beyond them widens them."""
-    of_one_point, of_several = (
-        plots.roofline(shown, ALL_ROOFS).axes[0] for shown in (CROWDED[:1], MIXED)
-    )
-    limits = of_one_point.get_xlim(), of_one_point.get_ylim()
-    assert (of_several.get_xlim(), of_several.get_ylim()) == limits
-    beyond = points(("01_naive", 4096, 20.0, 40000.0, 0.02))
-    (wide,) = plots.roofline(beyond, ALL_ROOFS).axes
-    assert wide.get_xlim()[0] < 0.02 and wide.get_xlim()[1] > 40000
-    assert wide.get_ylim()[0] < 20 and wide.get_ylim()[1] == limits[1][1]
-
-
 @pytest.mark.parametrize(
     ("shown", "ceilings", "error", "message"),
     [

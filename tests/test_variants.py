@@ -6,7 +6,6 @@ import pytest
 from pytest import approx
 
 from gemmlab.kernel.verify import check as check_product
-from gemmlab.ladder import LadderError
 from gemmlab.lessons.vectorized_loads import tables as variants
 from gemmlab.records import ablations
 
@@ -76,8 +75,3 @@ def test_a_step_on_the_way_to_08_changes_the_wavefronts_that_it_names():
     wavefronts = table.loc["wavefronts of shared loads per warp FMA"].tolist()
     assert wavefronts == approx([12 / 64] * 4 + [8 / 64, 12 / 128, 16 / 128, 12 / 128], abs=1e-3)
     assert not table.loc["spilled bytes"].any() and (table.loc["blocks per SM"] == 2).all()
-
-
-def test_a_rung_that_is_not_taken_apart_is_named():
-    with pytest.raises(LadderError, match="no path to '05_thread_tile_2d' is kept"):
-        variants.parts("05_thread_tile_2d")

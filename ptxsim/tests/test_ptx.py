@@ -6,7 +6,7 @@ import pytest
 import ptxsim
 from ptxsim import ptx
 from ptxsim.compile import nvrtc
-from ptxsim.ptx import Immediate, PtxError, Register, Vector
+from ptxsim.ptx import PtxError, Register, Vector
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -121,33 +121,6 @@ def test_line_0_and_foreign_files_do_not_count():
 
 
 # --- instructions, blocks, liveness ---------------------------------------------------------------
-
-
-def test_operands_are_read_as_what_they_are():
-    kernel = parse("""
-        .reg .pred %p<3>;
-        .reg .b32 %r<4>;
-        .reg .f32 %f<5>;
-        .reg .b64 %rd<2>;
-        ld.global.v2.f32 {%f1, %f2}, [%rd1+-8];
-        add.s32 %r1, %r2, -7;
-        mov.u32 %r1, 0xFF;
-        mov.f32 %f1, 0f3FC00000;
-        mov.u32 %r3, %ctaid.y;
-        @!%p1 st.global.f32 [k_param_0], %f1;
-        setp.lt.and.s32 %p1|%p2, %r1, %r2, %p2;
-        ret;""")
-    load, add, hexadecimal, fraction, special, store, compare, _ = kernel.instructions
-    assert load.defines == {"%f1", "%f2"} and load.uses == {"%rd1"}
-    assert load.operands[1].offset == -8
-    assert add.operands[2] == Immediate(-7, False) and add.uses == {"%r2"}
-    assert hexadecimal.operands[1] == Immediate(255, False)
-    assert fraction.operands[1] == Immediate(1.5, True)
-    assert special.operands[1] == ptx.Special("ctaid.y")
-    assert store.negated and store.predicate == Register("%p1") and store.defines == set()
-    assert store.uses == {"%p1", "%f1"}
-    assert compare.operands[0] == ptx.Vector((Register("%p1"), Register("%p2")))
-    assert compare.defines == {"%p1", "%p2"}
 
 
 LOOP = """

@@ -124,15 +124,6 @@ def test_a_mistake_is_found(name):
     assert kinds <= kinds_found, run.findings
 
 
-def test_an_interleaved_layout_is_refused_in_words():
-    old = 'AT_32("global_dim", 1, rows[own])'
-    text = recorder.source().replace(
-        old, old + ' u64 given = 1; IS("interleave_layout", 1)', 1
-    )  # fmt: skip
-    with pytest.raises(ptxsim.LaunchError, match="has an interleaved layout, which the simul"):
-        launch(recorder.changed()["groups"], text)
-
-
 def test_an_im2col_copy_is_refused_in_words():
     source = """struct __align__(64) Map { char opaque[128]; };
     extern "C" __global__ void k(const __grid_constant__ Map map) {

@@ -233,14 +233,6 @@ def test_a_mistake_is_named_with_its_line(name):
     assert all(0 < finding.line <= text.count("\n") for finding in run.findings)
 
 
-def test_a_deadlock_tells_the_bytes():
-    text = KERNELS.read_text(encoding="utf-8").replace("2 * TILE_BYTES);", "2 * TILE_BYTES + 16);")
-    *_, run = product("128B", 32, 32, 32, source=text, check=True)
-    (finding,) = run.findings
-    assert finding.kind == "deadlock"
-    assert "8208 bytes are expected, 8192 have landed" in finding.what
-
-
 def test_a_source_may_not_be_overwritten_before_it_is_read():
     store = "        store_box(&C, top, left, c);\n"
     text = KERNELS.read_text(encoding="utf-8").replace(store, store + "        c[1] = 0.0f;\n")
@@ -310,13 +302,6 @@ def test_what_is_only_a_hint_does_nothing():
     """
     out, run = small(before=before)
     assert run.findings == [] and (out.reshape(4, 16) == X[:4, :16]).all()
-
-
-def test_a_map_of_other_axes_is_found():
-    array = np.zeros((4, 4, 4), f4)
-    _, run = small(array, (1, 4, 4))
-    assert {"wrong tensor map", "deadlock"} == {finding.kind for finding in run.findings}
-    assert "map has 3 axes" in run.findings[0].what
 
 
 def test_a_box_of_what_nobody_wrote_is_found():

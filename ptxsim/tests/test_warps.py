@@ -68,22 +68,6 @@ def test_lanes_that_do_not_exist_take_no_part():
     assert facts == ("shuffle from an absent lane", 3, (39, 0, 0), 1)
 
 
-ABSENT = """extern "C" __global__ void k(int* out) {
-    int v = threadIdx.x + 1;
-    if (threadIdx.x < 16) v = __shfl_down_sync(MASK, v, 8);
-    out[threadIdx.x] = v;
-}"""
-
-
-def test_a_value_from_a_lane_of_another_branch_is_found_and_is_zero():
-    out = np.zeros(32, np.int32)
-    run = ptxsim.launch(ABSENT, "k", 1, 32, [out], options=("-DMASK=0xffffu",))
-    (finding,) = run.findings
-    assert (finding.kind, finding.line) == ("shuffle from an absent lane", 3)
-    assert (finding.thread, finding.lanes) == ((8, 0, 0), 8)
-    assert out.tolist() == [*range(9, 17), *[0] * 8, *range(17, 33)]
-
-
 LABELS = """extern "C" __global__ void k(const int* label, unsigned* out, int parted) {
     const int t = threadIdx.x, v = label[t];
     const unsigned own = __match_any_sync(~0u, v);
