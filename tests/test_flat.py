@@ -96,24 +96,6 @@ const char* text = "#endif // no comment"; int last;
     assert "int wide" in left(text, KIND=1, WIDE=0) and "// no comment" in left(text)
 
 
-def test_empty_macros_are_gone_and_others_stay():
-    text = """\
-#define NOTHING
-#define SIZE (2 + 1)
-#define FOUR(i) i, i
-#define UNUSED 3
-NOTHING int a[SIZE] = {FOUR(1)}; NOTHING
-NOTHING
-#undef NOTHING
-#undef SIZE
-int NOTHING;
-"""
-    assert left(text) == (
-        "#define SIZE (2 + 1)\n#define FOUR(i) i, i\nint a[SIZE] = {FOUR(1)};\n#undef SIZE\n"
-        "int NOTHING;\n"
-    )
-
-
 def test_unused_definitions_are_removed_with_their_comments():
     text = """\
 // ---- sums ----

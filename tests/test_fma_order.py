@@ -157,13 +157,6 @@ def test_every_sum_has_its_turn_once(order):
     assert sorted(fma_orders.places(order, 4, 8)) == sorted(product(range(4), range(8)))
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (8, 16)])
-def test_by_rows_jumps_at_every_row_and_snaking_never(rows, columns):
-    all_but_the_first = rows * columns - 1
-    assert fma_orders.kept(SNAKING, rows, columns) == all_but_the_first
-    assert fma_orders.kept(BY_ROWS, rows, columns) == all_but_the_first - (rows - 1)
-
-
 def test_10_loads_fragments_an_outer_product_ahead_and_09_none_across_its_barrier():
     loops = {
         name: gemmlab.sass.loop(gemmlab.load(name, "sm_90a"))

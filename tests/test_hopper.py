@@ -181,10 +181,6 @@ MISTAKES = {
         "if (leader) tma_store_wait_read<STORE_BUFFERS - 1>();", LEFT_OUT,
         "write to a copy's source",
     ),
-    "17 a buffer filled before the leader says so": (
-        "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // the buffer", "//",
-        "write-after-read race",
-    ),
     "17 sent before all have stored": (
         "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads", "//",
         "read-after-write race",
@@ -220,10 +216,6 @@ MISTAKES = {
         "for (int s = 0; s < STAGES; ++s, state.advance())",
         "for (int s = 0; s < STAGES - 1; ++s, state.advance())",
         "access to a block that has left",
-    ),
-    "18 the last stage of a tile not released": (
-        "            mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());\n\n",
-        "\n", "deadlock",
     ),
 }  # fmt: skip
 

@@ -270,19 +270,6 @@ def test_a_load_that_the_compiler_does_too_early_counts_for_those_who_use_it():
     assert_finding(findings, "read-after-write race", 7, (0, 0, 0), (8, 0, 0), what, 1)
 
 
-def test_a_local_variable_that_is_loaded_too_early_counts_for_those_who_use_it():
-    before = "__noinline__ __device__ bool odd(int t, int& v) { if (t % 2) v = t; return t % 2; }\n"
-    body = "int v;\nconst int t = threadIdx.x;\nout[t] = odd(t, v) || t == zero + {} ? v : -1;"
-    right, wrong = (
-        launch(before + source(body.replace("{}", thread)), "k", (1, 1, 1), (64, 1, 1),
-               [np.zeros(64, np.int32), 0], check=True).findings
-        for thread in ("9", "10")
-    )  # fmt: skip
-    what = "local memory[0] was never written"
-    assert_finding(wrong, "uninitialised read", 4, (0, 0, 0), (10, 0, 0), what, 1)
-    assert right == []
-
-
 def test_an_exchange_whose_result_is_not_used_is_a_write():
     body = """__shared__ int sum; {}
     __syncthreads();

@@ -32,27 +32,6 @@ def test_every_instruction_of_a_warp_gives_what_the_hardware_gave(name):
     assert np.array_equal(out, recorded[f"result {name}"])
 
 
-SHUFFLES = """extern "C" __global__ void k(const float* x, float* out, int width) {
-    const int i = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    float sum = x[i];
-    for (int step = width / 2; step > 0; step /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, step, width);
-    out[i] = sum;
-}"""
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 5), st.sampled_from([(8, 4), (32, 1), (64, 2), (4, 16), (2, 32), (96, 1)]),
-       st.sampled_from([2, 4, 8, 16, 32]), st.integers(0, 99))  # fmt: skip
-def test_a_butterfly_sums_each_group_of_lanes(blocks, block, width, seed):
-    """Also where a warp takes several rows of a block."""
-    x = np.random.default_rng(seed).integers(-99, 99, blocks * block[0] * block[1]).astype(f4)
-    out = np.zeros_like(x)
-    done = ptxsim.launch(SHUFFLES, "k", (blocks, 1, 1), (*block, 1), [x, out, width], check=True)
-    assert not done.findings
-    assert np.array_equal(out, np.repeat(x.reshape(-1, width).sum(axis=1), width))
-
-
 def test_lanes_that_do_not_exist_take_no_part():
     source = """extern "C" __global__ void k(int* out) {
         const int i = threadIdx.x;
