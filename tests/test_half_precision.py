@@ -112,17 +112,6 @@ def test_products_are_counted_in_whole_tiles(how):
     assert trace.counters[FMA_METRIC] == 0
 
 
-def test_the_plain_kernel_uses_half_of_each_sector():
-    lines = gl.load("14_wmma", **PLAIN).trace(64, 64, 64).lines
-    loads = lines.query("space == 'global' and op == 'load'")
-    assert (32 * loads.sectors == 2 * loads.bytes_asked).all()
-    assert loads.bytes_asked.sum() == 2 * (64 // 16) * (64 * 64 + 64 * 64)
-    access = gl.load("14_wmma", **PLAIN).trace(64, 64, 64).warp_access("A")
-    assert access.elements.shape == (32, 2, 2) and access.sector_elements == 16
-    assert set(access.elements[..., 0].ravel()) == set(range(8))
-    assert set(access.elements[..., 1].ravel()) == set(range(8))
-
-
 # ---- who holds what ------------------------------------------------------------------------------
 
 

@@ -25,17 +25,6 @@ def test_a_gain_is_that_of_the_records():
     assert f"{after.gflops / before.gflops:.2f} times as fast" in caption
 
 
-def test_waits_are_the_frequent_stalls_in_words():
-    assert "selected" not in set(tables.waits("04_thread_tile_1d")[tables.REASON])
-    table, stalls = tables.waits(*RUNGS[1:]), gl.stalls(*RUNGS[1:])
-    assert table.index[0] == "room in the queue for shared memory"
-    assert list(table.columns) == [*RUNGS[1:], tables.REASON]
-    assert {"long scoreboard", "lg throttle"} < set(table[tables.REASON])
-    assert not {"issue active", "the rest", "selected"} & set(table[tables.REASON])
-    for _, row in table.iterrows():
-        assert row[RUNGS[1]] == stalls.loc[row[tables.REASON], RUNGS[1]]
-
-
 @pytest.fixture(
     params=(
         lambda: figures.cycles(*RUNGS[:1]),

@@ -7,7 +7,7 @@ import pytest
 from gemmlab.ladder import RUNGS, SIMULATED, LadderError, Problem, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
-from gemmlab.records import best_by_shape, registry, roofs, runs
+from gemmlab.records import registry, runs
 from gemmlab.records.runs import LARGE, Measured
 from tools import readme
 
@@ -16,17 +16,6 @@ from tools import readme
 def test_a_page_shows_the_records_as_they_are(page):
     text = page.read_text(encoding="utf-8")
     assert readme.updated(page, text) == text, "run `make readme`"
-
-
-def test_the_ladder_has_the_days_of_all_its_rows():
-    days = {roofs.recorded_ceilings().recorded[:10]}
-    for rung in RUNGS:
-        if rung.shown_at is None:
-            days.add(runs.replay_at(Measured(rung), *runs.LARGE).recorded[:10])
-        else:
-            days.add(best_by_shape.at(rung.name, rung.shown_at)["recorded"][:10])
-    days |= {of.speed()[0]["recorded"][:10] for of in overview.chapters() if of.speed}
-    assert len(days) > 1 and f", {min(days)} to {max(days)}; medians" in overview.ladder_source()
 
 
 def test_the_pictures_are_there_and_shown():

@@ -211,10 +211,8 @@ def no_library(name):
     ("library", "lock", "words"),
     [
         (FakeDriver(13000), "cuda13", "CUDA 13.0"),
-        (FakeDriver(13040, (10, 0)), "cuda13", "CUDA 13.4"),
         (FakeDriver(14010), "cuda13", "CUDA 14.1"),
         (FakeDriver(12040), "cuda12", "CUDA 12.4"),
-        (FakeDriver(12000, (6, 1)), "cuda12", "CUDA 12.0"),
         (FakeDriver(13000, (7, 5)), "cuda13", "CUDA 13.0"),
         (FakeDriver(13000, (7, 0)), "cuda12", "compute capability 7.0"),
         (FakeDriver(11080), "none", "update it"),

@@ -159,17 +159,6 @@ def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
     assert page.met == {"kernels/02_coalescing.cu", "kernels/03_shared_memory.cu"}
 
 
-def test_a_whole_kernel_leads_to_its_page(made):
-    page = made(
-        ran('kernel = gl.load("03_shared_memory")'),
-        ran("kernel.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
-        ran("other.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
-    )
-    assert shown(page).count("<a ") == 1
-    assert '<a href="../kernels/03_shared_memory.cu.html">' in shown(page)
-    assert page.met == {"kernels/03_shared_memory.cu"}
-
-
 def test_sliders_stand_where_the_cell_shows_them(made):
     page = made(
         ran('NAME, SMALL = "15_mma_sync", dict(BM=64)'),

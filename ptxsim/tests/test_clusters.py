@@ -133,19 +133,6 @@ def test_a_barrier_of_the_cluster_tells_a_block_of_its_own_mbarriers(how, is_tol
     assert not (is_told and run.findings)
 
 
-def test_a_policy_may_have_its_share_in_a_register():
-    source = """extern "C" __global__ void k(const int* in, int* out, float share) {
-        unsigned long long policy;
-        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, %1;"
-                     : "=l"(policy) : "f"(share));
-        asm volatile("ld.global.L2::cache_hint.s32 %0, [%1], %2;"
-                     : "=r"(out[threadIdx.x]) : "l"(in + threadIdx.x), "l"(policy) : "memory");
-    }"""
-    given, out = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
-    assert ptxsim.launch(source, "k", 1, 32, [given, out, 0.5], **SETTINGS).findings == []
-    assert (out == given).all()
-
-
 # --- launches -------------------------------------------------------------------------------------
 
 RANKS = """extern "C" __global__ void ATTRIBUTE k(int* out) {

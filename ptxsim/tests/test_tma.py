@@ -233,14 +233,6 @@ def test_a_mistake_is_named_with_its_line(name):
     assert all(0 < finding.line <= text.count("\n") for finding in run.findings)
 
 
-def test_a_source_may_not_be_overwritten_before_it_is_read():
-    store = "        store_box(&C, top, left, c);\n"
-    text = KERNELS.read_text(encoding="utf-8").replace(store, store + "        c[1] = 0.0f;\n")
-    C, expected, run = product("none", 32, 32, 32, source=text, check=True)
-    assert [finding.kind for finding in run.findings] == ["write to a copy's source"]
-    assert C[0, 1] == 0 != expected[0, 1], "the store reads as late as it may"
-
-
 SMALL = (
     recorder.HEAD
     + """
