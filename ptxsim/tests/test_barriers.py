@@ -14,26 +14,6 @@ def run(body, threads=128, blocks=2, **how):
     return out.reshape(blocks, threads), done
 
 
-HANDOVER = """
-    __shared__ int box[64];
-    const int thread = threadIdx.x;
-    if (thread < 64) {
-        box[thread] = 10 * thread + blockIdx.x;
-        asm volatile("bar.arrive 1, 128;" ::: "memory");
-    } else {
-        asm volatile("bar.sync 1, 128;" ::: "memory");
-        out[blockIdx.x * 128 + thread] = box[127 - thread];
-    }
-"""
-
-
-def test_named_barriers_let_one_half_go_on_and_the_other_wait():
-    out, done = run(HANDOVER)
-    assert done.findings == []
-    expected = 10 * np.arange(63, -1, -1) + np.arange(2)[:, None]
-    assert (out[:, 64:] == expected).all() and (out[:, :64] == -1).all()
-
-
 @pytest.mark.parametrize(
     ("reduction", "expected"),
     [("__syncthreads_count", [4, 5]), ("__syncthreads_or", [1, 1]), ("__syncthreads_and", [0, 0])],

@@ -455,24 +455,6 @@ def test_clocks_count_instructions_and_go_forward():
     assert (short[:3] > 0).all() and (long[:2] > short[:2] + 49).all()
 
 
-@pytest.mark.parametrize("where", [0, 1])
-def test_a_pointer_that_is_the_same_for_all_leads_to_shared_or_global_memory(where):
-    source = """extern "C" __global__ void k(float* g, float* out, int w) {
-        __shared__ float s[8];
-        if (threadIdx.x < 8) s[threadIdx.x] = 2 * threadIdx.x;
-        __syncthreads();
-        float* p = w ? s : g;
-        out[threadIdx.x] = p[3];
-        __syncthreads();
-        if (threadIdx.x == 0) p[4] = 70;
-        __syncthreads();
-        out[threadIdx.x] += s[4] + g[4];
-    }"""
-    g, out = np.arange(8, dtype=f4), np.zeros(32, f4)
-    assert not run(source, [g, out, where]).findings
-    assert (out == (6 + 70 + 4 if where else 3 + 8 + 70)).all()
-
-
 @pytest.mark.parametrize(
     ("statement", "message"),
     [

@@ -123,37 +123,6 @@ def test_line_0_and_foreign_files_do_not_count():
 # --- instructions, blocks, liveness ---------------------------------------------------------------
 
 
-LOOP = """
-    .reg .pred p;
-    .reg .b32 i, n, sum, dead;
-    mov.u32 n, 10;
-    mov.u32 i, 0;
-    mov.u32 sum, 0;
-    mov.u32 dead, 5;
-loop:
-    add.s32 sum, sum, i;
-    add.s32 i, i, 1;
-    setp.lt.s32 p, i, n;
-    @p bra loop;
-    mov.u32 dead, sum;
-    @p mov.u32 n, dead;
-    st.shared.u32 [0], n;
-    ret;"""
-
-
-def test_liveness_is_what_is_read_later():
-    blocks = parse(LOOP, "").blocks
-    assert [(b.start, b.end, b.successors) for b in blocks.values()] == [
-        (0, 4, (4,)), (4, 8, (4, 8)), (8, 12, ()),
-    ]  # fmt: skip
-    before, loop, after = blocks.values()
-    assert before.live_in == set() and before.live_out == {"n", "i", "sum"}
-    # p is read after the loop by the guarded move, which may also leave n as it was.
-    assert loop.live_in == {"n", "i", "sum"} and loop.live_out == {"n", "i", "sum", "p"}
-    assert after.live_in == {"sum", "p", "n"} and after.live_out == set()
-    assert loop.defined == {"sum", "i", "p"}
-
-
 def test_parameters_of_newer_compilers_are_read():
     parameters = """.param .u64 .ptr .align 1 k_param_0,
         .param .u64 .ptr .global .align 16 k_param_1,

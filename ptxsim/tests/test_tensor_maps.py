@@ -167,38 +167,6 @@ def test_a_map_may_round_and_take_every_third_row():
         np.testing.assert_array_equal(got.view("u4"), landed[: made.bytes // 4])
 
 
-def test_a_tensor_map_is_a_member_of_a_structure():
-    source = r"""
-    struct __align__(64) Map { char opaque[128]; };
-    struct Params { float* out; Map map; int at; };
-    extern "C" __global__ void corner(const __grid_constant__ Params params)
-    {
-        __shared__ __align__(128) float box[4][4];
-        __shared__ unsigned long long full;
-        const unsigned to = (unsigned)__cvta_generic_to_shared(box);
-        const unsigned bar = (unsigned)__cvta_generic_to_shared(&full);
-        if (threadIdx.x == 0) {
-            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(bar));
-            asm volatile("fence.mbarrier_init.release.cluster;");
-            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 64;" :: "r"(bar));
-            asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile"
-                         ".mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
-                         :: "r"(to), "l"(&params.map), "r"(params.at), "r"(0), "r"(bar) : "memory");
-        }
-        __syncthreads();
-        asm volatile("{ .reg .pred done; again: "
-                     "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0; "
-                     "@!done bra again; }" :: "r"(bar) : "memory");
-        params.out[threadIdx.x] = box[threadIdx.x / 4][threadIdx.x % 4];
-    }"""
-    a, out = np.arange(64, dtype=np.float32).reshape(8, 8), np.zeros((4, 4), np.float32)
-    params = ptxsim.Structure(out, ptxsim.TensorMap(a, (4, 4)), np.int32(4))
-    assert params.size == 256
-    run = ptxsim.launch(source, "corner", 1, 16, [params], check=True)
-    np.testing.assert_array_equal(out, a[:4, 4:])
-    assert run.findings == []
-
-
 # --- elements of 4 and 6 bits ---------------------------------------------------------------------
 
 BITS = {"b4x16": 4, "b4x16_p64": 4, "b6x16_p32": 6}
