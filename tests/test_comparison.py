@@ -80,16 +80,3 @@ def test_the_speed_is_the_recorded_one_and_says_of_which_gpu(tiles):
     assert (a, b) == (round(swept["gflops"]), round(run.gflops))
     assert ratio == pytest.approx(b / a)
     assert f"{swept['gpu']}, recorded {swept['recorded'][:10]}" in repr(tiles)
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "names"),
-    [
-        (("02_coalescing", {}), (SHARED, {}), ("02_coalescing", SHARED)),
-        (("02_coalescing", {}), (SHARED, {"PAD": 1}), ("02_coalescing", f"{SHARED} PAD=1")),
-        ((SHARED, {"TILE": 8}), (SHARED, {}), (f"{SHARED} TILE=8", f"{SHARED} TILE=32")),
-        ((SHARED, {"BK": 32}), (SHARED, {"BK": 32}), (f"{SHARED} (a)", f"{SHARED} (b)")),
-    ],
-)
-def test_the_names_are_the_rungs_and_the_settings_that_differ(a, b, names):
-    assert compare(*(gl.load(name, **settings) for name, settings in (a, b))).names == names

@@ -163,26 +163,6 @@ def test_a_caption_of_ones_own_is_wrapped_and_nothing_in_it_is_mathematics():
     assert figure.caption == sentence
 
 
-# ---- maps ----------------------------------------------------------------------------------------
-
-
-def test_warp_map_names_lanes_in_cells_or_by_sector_and_says_what_is_cropped(traces):
-    column, row, vectors = (
-        words(plots.warp_map(traces[name])) for name in ("naive", "coalescing", "vectors")
-    )
-    assert {*map(str, range(32)), "all 32 lanes"} <= set(column)
-    named = {text.replace("\n", " ") for text in row}
-    assert {"lanes 0–7", "lanes 8–15", "lanes 16–23", "lanes 24–31"} <= named
-    assert any("32 of 128 elements asked for are shown" in text for text in vectors)
-    assert any("512 bytes asked" in text for text in vectors)
-
-
-def test_block_map_leaves_out_threads_beyond_the_edge_of_c(traces):
-    x, y, _ = traces["odd"].block
-    caption = plots.block_map(traces["odd"], block=(1, 12, 0)).caption
-    assert f"rows {x} to 76, columns {12 * y} to 100 of C" in caption
-
-
 # ---- speeds --------------------------------------------------------------------------------------
 
 
