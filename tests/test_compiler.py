@@ -1,10 +1,13 @@
-"""Compiling: resources for any architecture, and readable errors."""
+"""Compiling: resources for any architecture, readable errors, and a hash of what matters."""
 
 import re
 
 import pytest
 
+from gemmlab import folders
+from gemmlab.cuda import options
 from gemmlab.kernel.compiler import compile_kernel
+from gemmlab.kernel.fingerprint import code_hash
 from ptxsim import CompileError
 from ptxsim.compile import headers as cuda_headers
 from ptxsim.compile import nvrtc
@@ -16,6 +19,36 @@ extern "C" __global__ void twice(float* x) {
     x[i] = 2 * x[i];
 }
 """
+
+
+@pytest.fixture
+def headers(tmp_path, monkeypatch):
+    for module in (options, folders):
+        monkeypatch.setattr(module, "INCLUDE_FOLDERS", (tmp_path,))
+    (tmp_path / "helper.cuh").write_text('#include "deeper.cuh"\n')
+    (tmp_path / "deeper.cuh").write_text("#define DEPTH 1\n")
+    return tmp_path
+
+
+def test_the_hash_does_not_see_comments_and_blanks(headers):
+    plain = re.sub(r"//.*|/\*.*?\*/", "", KERNEL).replace("    ", "\t").replace("\n", "\n\n")
+    assert plain != KERNEL
+    assert code_hash(plain, {"A": 1, "B": 2}) == code_hash(KERNEL, {"B": 2, "A": 1})
+
+
+def test_the_hash_sees_code_headers_and_the_settings_that_are_mentioned(headers):
+    kernel = KERNEL.replace("x[i] = 2", "if (i < TILE) x[i] = 2")
+    hashes = {
+        code_hash(kernel, {"TILE": 8}),
+        code_hash(kernel, {"TILE": 16}),
+        code_hash(kernel, {"TILE": 8, "PTXAS": 1}),  # the assembler sees it
+        code_hash(kernel.replace("2 *", "3 *"), {"TILE": 8}),
+        code_hash(kernel.replace("int i", "inti"), {"TILE": 8}),
+    }
+    assert code_hash(kernel, {"TILE": 8, "UNKNOWN": 1}) in hashes
+    (headers / "deeper.cuh").write_text("#define DEPTH 2\n")
+    hashes.add(code_hash(kernel, {"TILE": 8}))
+    assert len(hashes) == 6
 
 
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_89", "sm_90a", "sm_120"])

@@ -85,6 +85,14 @@ def test_only_loads_known_to_be_aligned_are_merged(index, expected):
     assert loads(done) == expected
 
 
+@pytest.mark.parametrize(("stride", "expected"), [(36, "q"), (34, "dw"), (33, "www"), (40, "q")])
+def test_padded_rows(stride, expected):
+    """With 33 no two words, with 34 pairs, with 36 quads lie aligned in each row."""
+    # PTX: three loads from one register, at +4, +8 and +12.
+    _, done = run(f"const int b = {stride} * t;" + total(1, 2, 3), array="float s[40 * 32]")
+    assert loads(done) == expected
+
+
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
