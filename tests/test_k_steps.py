@@ -95,19 +95,6 @@ def test_what_is_read_lay_in_shared_memory_before_the_last_barrier(name, setting
             assert not (after.arriving[array] & (after.kept[array] != NOTHING)).any()
 
 
-@pytest.mark.parametrize(("name", "settings"), IN_SHARED)
-def test_memory_and_masks_tell_the_same(name, settings, walks):
-    for frame in walks(name, settings):
-        size = frame.trace.m * frame.trace.k
-        there = {array: frame.arriving[array] | (frame.kept[array] != NOTHING) for array in "AB"}
-        if name == "08_warp_tiling":  # what is on its way there is in registers
-            there = {array: frame.kept[array] != NOTHING for array in "AB"}
-        elements = frame.memory[frame.memory != NOTHING]
-        assert sorted(elements) == sorted(
-            [*np.flatnonzero(there["A"]), *(size + np.flatnonzero(there["B"]))]
-        )
-
-
 @pytest.mark.parametrize("name", ["03_shared_memory", "05_thread_tile_2d", "07_bank_conflicts"])
 def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
     frames = walks(name)

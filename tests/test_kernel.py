@@ -29,18 +29,6 @@ def test_the_product_is_a_new_array_of_the_same_kind(kernel):
     assert np.array_equal(C, before) and not np.shares_memory(result, C)
 
 
-def test_k_of_0_leaves_beta_times_c(kernel):
-    empty_a, empty_b = np.zeros((5, 0), np.float32), np.zeros((0, 3), np.float32)
-    assert np.array_equal(kernel(empty_a, empty_b, C, beta=3.0), 3 * C)
-    assert np.array_equal(kernel(empty_a, empty_b), np.zeros((5, 3), np.float32))
-
-
-@pytest.mark.parametrize(("m", "n"), [(0, 3), (5, 0), (0, 0)])
-def test_an_empty_c_is_an_empty_result(kernel, m, n):
-    result = kernel(np.zeros((m, 7), np.float32), np.zeros((7, n), np.float32))
-    assert result.shape == (m, n) and result.dtype == np.float32
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,4 +1,4 @@
-"""The probes that read each level of memory, and the chains that a scheduler needs."""
+"""The probes that read each level of memory."""
 
 from dataclasses import replace
 
@@ -7,9 +7,8 @@ import pytest
 
 import ptxsim
 from gemmlab.kernel.compiler import options_for
-from gemmlab.ladder import CEILINGS, LEVELS, Launch
+from gemmlab.ladder import LEVELS, Launch
 from gemmlab.ladder.probes import READS
-from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.measure import ceilings
 from ptxsim.metrics import METRICS
 
@@ -43,16 +42,3 @@ def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
     space = "shared" if read.entry == "read_shared" else "global"
     requests = run.counters[METRICS[space, "load"][0]]
     assert requests == pieces * (1 if read.together else BLOCKS) // 32
-
-
-# ---- chains --------------------------------------------------------------------------------------
-
-
-def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
-    trips = {macros["CHAINS"] * macros["UNROLL"] for macros in map(chains.macros, chains.CHAINS)}
-    assert trips == {CEILINGS.macros["CHAINS"] * CEILINGS.macros["UNROLL"]}
-    assert chains.macros(CEILINGS.macros["CHAINS"]) == CEILINGS.macros
-    for warps in chains.WARPS:
-        shape = chains.launch(warps, 132)
-        assert shape.grid[0] * shape.block[0] == 132 * 32 * warps and shape.block[0] <= 1024
-    assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.launch(132)

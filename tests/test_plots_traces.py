@@ -58,10 +58,6 @@ def walks():
     return walk
 
 
-def small_reuse(traces):
-    return plots.tile_reuse(traces(THREE, (16, 16, 16), TILE=8, BK=8), block=(1, 0, 0))
-
-
 def order_of_execution(traces):
     three = [traces(EIGHT, (128, 128, 32), WM=32), traces(NINE, (128, 128, 32)),
              traces(NINE, (128, 128, 32), STAGES=3)]  # fmt: skip
@@ -96,7 +92,6 @@ def small_pipeline():
 
 FIGURES = {
     "reuse": lambda t, w: plots.tile_reuse(t(THREE, (64, 64, 128))),
-    "reuse, small": lambda t, w: small_reuse(t),
     **{
         f"{draw.__name__} {name}": lambda t, w, name=name, draw=draw: draw(
             t(name, OWNS[name][0]), thread=37

@@ -24,11 +24,6 @@ def test_rows_of_a_multiple_of_8_floats_begin_new_sectors_together():
     assert 4 <= table.loc["new sectors in such a load", "K = 65"] < 5
 
 
-def test_lanes_that_want_one_word_take_it_together():
-    table = requests.by_k(load("01_naive"), (16,), array="B")
-    assert list(table["K = 16"])[:3] == [1, 1, 1]
-
-
 def test_a_kernel_that_loads_several_k_at_once_is_refused():
     with pytest.raises(LookupError, match="loads of A"):
         requests.by_k(load("06_vectorized_loads"), (64,))

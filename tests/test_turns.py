@@ -19,14 +19,6 @@ def traced(name, k=STEPS * turns.STEP, **settings):
     return turns.of(gl.load(name, **settings).trace(*TILE, k))
 
 
-def test_one_role_copies_and_two_multiply():
-    specialized = traced("17_warp_specialized", STAGES=3)
-    assert set(specialized.roles) == {"producer", "warpgroup 0", "warpgroup 1"}
-    kinds = {role: {turn.kind for turn in every} for role, every in specialized.roles.items()}
-    assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
-    assert turns.COPIES not in kinds["warpgroup 0"] | kinds["warpgroup 1"]
-
-
 @pytest.mark.parametrize("stages", (2, 4))
 def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
     traced_turns = traced("17_warp_specialized", STAGES=stages)
