@@ -50,98 +50,65 @@ def text_of(name: str) -> str:
 def _square_product(source: str, grid, block, n: int = 32, shared_bytes: int = 0) -> Sample:
     A, B = random_matrix(n, n, 31), random_matrix(n, n, 32)
     given = corpus.Inputs(A, B, np.full((n, n), np.nan, f4), 1.0, 0.0)
+
+    def expected(args):
+        return {2: (given.reference(), given.bound())}
+
+    def args():
+        return [A.copy(), B.copy(), given.C.copy(), n]
+
+    return Sample(source, grid, block, args, expected, shared_bytes)
+
+
+def _mapped(name: str, grid: int, block: int, x, out, *numbers: int, expected) -> Sample:
+    """Of kernels that read `x` and write `out`."""
     return Sample(
-        source,
-        grid,
-        block,
-        lambda: [A.copy(), B.copy(), given.C.copy(), n],
-        lambda args: {2: (given.reference(), given.bound())},
-        shared_bytes,
-    )
+        text_of(name), (grid, 1, 1), (block, 1, 1), lambda: [x.copy(), out.copy(), *numbers],
+        lambda args: {1: expected},
+    )  # fmt: skip
 
 
 def _warp_private() -> Sample:
-    x = np.arange(256, dtype=f4)
-
-    def expected(args):
-        lanes = (np.arange(32) + 15) % 32
-        return {1: 8 * x.reshape(8, 32)[:, lanes].reshape(-1)}
-
-    return Sample(
-        text_of("warp_private"),
-        (2, 1, 1),
-        (128, 1, 1),
-        lambda: [x.copy(), np.zeros(256, f4), 3],
-        expected,
-    )
+    x, lanes = np.arange(256, dtype=f4), (np.arange(32) + 15) % 32
+    expected = 8 * x.reshape(8, 32)[:, lanes].reshape(-1)
+    return _mapped("warp_private", 2, 128, x, np.zeros(256, f4), 3, expected=expected)
 
 
 def _hand_over() -> Sample:
     x = np.random.default_rng(33).integers(-9, 9, (5, 64)).astype(f4)
-    return Sample(
-        text_of("hand_over"),
-        (1, 1, 1),
-        (96, 1, 1),
-        lambda: [x.copy(), np.zeros(64, f4), 5],
-        lambda args: {1: x.sum(axis=0)[::-1].copy()},
-    )
+    expected = x.sum(axis=0)[::-1].copy()
+    return _mapped("hand_over", 1, 96, x, np.zeros(64, f4), 5, expected=expected)
 
 
 def _compact() -> Sample:
     x = random_matrix(1, 200, 34)[0]
-    return Sample(
-        text_of("compact"),
-        (1, 1, 1),
-        (64, 1, 1),
-        lambda: [x.copy(), np.zeros(1, np.int32), 200],
-        lambda args: {1: np.array([(x > 0).sum()], np.int32)},
-    )
+    expected = np.array([(x > 0).sum()], np.int32)
+    return _mapped("compact", 1, 64, x, np.zeros(1, np.int32), 200, expected=expected)
 
 
 def _window() -> Sample:
     x = random_matrix(32, 12, 35)
-    return Sample(
-        text_of("window"),
-        (1, 1, 1),
-        (32, 1, 1),
-        lambda: [x.copy(), np.zeros(32, f4), 12],
-        lambda args: {1: x[:, -5].copy()},
-    )
+    return _mapped("window", 1, 32, x, np.zeros(32, f4), 12, expected=x[:, -5].copy())
 
 
 def _row_ends() -> Sample:
     x = random_matrix(3, 1000, 37)
-    return Sample(
-        text_of("row_ends"),
-        (1, 1, 1),
-        (3, 1, 1),
-        lambda: [x.copy(), np.zeros(3, f4), 2_200_000, 1000],
-        lambda args: {1: x[:, -1].copy()},
-    )
+    expected = x[:, -1].copy()
+    return _mapped("row_ends", 1, 3, x, np.zeros(3, f4), 2_200_000, 1000, expected=expected)
 
 
 def _scaled() -> Sample:
     x = random_matrix(3, 150, 36)
-    expected = x.astype(np.float64) / np.abs(x).max(axis=1, keepdims=True)
-    return Sample(
-        text_of("scaled"),
-        (3, 1, 1),
-        (64, 1, 1),
-        lambda: [x.copy(), np.zeros((3, 150), f4), 150],
-        lambda args: {1: (expected, 2.0**-22)},
-    )
+    expected = x.astype(np.float64) / np.abs(x).max(axis=1, keepdims=True), 2.0**-22
+    return _mapped("scaled", 3, 64, x, np.zeros((3, 150), f4), 150, expected=expected)
 
 
-def _pieces(source: str, threads: int) -> Sample:
+def _pieces(name: str, threads: int) -> Sample:
     """The sum of pieces of 128, each times its number and turned round."""
     pieces = 7
     x = np.random.default_rng(38).integers(-9, 9, (pieces, 128)).astype(f4)
     expected = (np.arange(1, pieces + 1)[:, None] * x).sum(axis=0)[::-1].astype(f4)
-
-    def args():
-        return [x.copy(), np.zeros(128, f4), pieces]
-
-    return Sample(source, (1, 1, 1), (threads, 1, 1), args, lambda args: {1: expected})
+    return _mapped(name, 1, threads, x, np.zeros(128, f4), pieces, expected=expected)
 
 
 OWN = {
@@ -156,8 +123,8 @@ OWN = {
     "window": _window(),
     "row ends": _row_ends(),
     "scaled": _scaled(),
-    "pipeline": _pieces(text_of("pipeline"), 128),
-    "bulk copies": _pieces(text_of("bulk_copies"), 160),
+    "pipeline": _pieces("pipeline", 128),
+    "bulk copies": _pieces("bulk_copies", 160),
 }
 
 

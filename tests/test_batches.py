@@ -46,11 +46,3 @@ def test_every_way_is_recorded_at_every_batch_once(table):
 @pytest.fixture
 def figure():
     return figures.shares(batches.TABLE.read())
-
-
-def test_shares_over_the_number_of_products_begin_and_end_as_recorded(figure):
-    rows = batches.TABLE.read().query("way == @batches.CUBLAS and m == 64").sort_values("batch")
-    first, last = 100 * rows["ratio"].iloc[[0, -1]]
-    assert f"64×64×64 from {first:.0f} to {last:.0f} %" in " ".join(words(figure)).replace(
-        "\n", " "
-    )

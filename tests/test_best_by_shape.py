@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import pytest
-import sample_record
 
 from gemmlab import ladder
 from gemmlab.ladder.problem import SINGLE_PRODUCTS
 from gemmlab.ladder.shapes import operations, ops
-from gemmlab.measure.timing import Measurement
 from gemmlab.records import best_by_shape, registry, tuning
 from gemmlab.records.runs import SHAPES
 
@@ -45,7 +43,7 @@ BATCHED = replace(
 )
 
 
-def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(monkeypatch):
+def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them():
     plain = best_by_shape.problems_of(ladder.find(NAME))
     assert len(set(plain)) == len(plain) and {problem.ops for problem in plain} == {"NN"}
     assert set(SINGLE_PRODUCTS) < set(plain) and not any(problem.batch > 1 for problem in plain)
@@ -55,26 +53,6 @@ def test_what_is_measured_has_batches_and_operations_where_the_rung_takes_them(m
     several = best_by_shape.problems_of(BATCHED)
     assert {problem.batch for problem in several} == {10_000, 4096, 1024, 256}
     assert len(several) == 16
-
-    measured = []
-
-    def compare(kernel, m, n, k, *, batch, pairs):
-        problem = kernel.problem(m, n, k, batch)
-        measured.append(problem)
-        fields = sample_record.run(m, n, k, 2.0) | {"batch": batch, "ops": problem.ops}
-        return Measurement.from_dict(fields)
-
-    monkeypatch.setattr(best_by_shape, "compare", compare)
-
-    def fixed(rung, shape, arch, others):
-        return BATCHED.defaults | others, ""
-
-    monkeypatch.setattr(tuning, "for_shape", fixed)
-    rows = list(best_by_shape._measure(BATCHED, lambda line: None))
-    assert tuple(measured) == several and {row["way"] for row in rows} == {"in turn"}
-    turned = next(row for row in rows if row["batch"] == 256 and row["ops"] == "TN")
-    assert "OP_A=1 OP_B=0" in turned["settings"]
-    assert turned["tflops"] == pytest.approx(256 * 2 * 256**3 / 2e-3 / 1e12)
 
 
 def test_large_squares_were_timed_in_bursts_and_under_load(table):

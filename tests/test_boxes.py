@@ -83,28 +83,6 @@ def test_what_is_copied_across_an_edge_is_clipped_and_still_counted():
     assert trace.counters[BROUGHT] == 2 * 64 * 128 // 32  # what is filled with zeros, too
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "tile"),
-    [
-        ("16_tma_wgmma", {}, (128, 256)),
-        ("16_tma_wgmma", {"BM": 64, "BN": 64, "OP_B": 1, "DTYPE": 1}, (64, 64)),
-        ("17_warp_specialized", {"BN": 128}, (128, 128)),
-        ("18_persistent", {"CLUSTER": 1}, (128, 256)),
-    ],
-)
-def test_the_intensity_is_that_of_the_tile(name, settings, tile):
-    """By hand: each element of the tile takes 2 FLOP for each k, each row and column 2 bytes."""
-    known = facts.of(gl.load(name, **settings))
-    rows, columns = tile
-    assert known.intensity == pytest.approx(2 * rows * columns / (2 * (rows + columns)))
-    assert known.conflicts == 0 and known.units_per_request("shared", "load") > 0
-    level = touched(known)
-    assert (level["A"] > 0).sum() == rows * known.trace.k
-    assert (level["B"] > 0).sum() == columns * known.trace.k
-    assert (level["C"] > 0).sum() == rows * columns
-    assert (level["A"] >= 2).sum() == rows * STEP and (level["B"] >= 2).sum() == columns * STEP
-
-
 def test_blocks_of_a_cluster_have_a_tile_each_in_what_is_looked_at():
     known = facts.of(gl.load("18_persistent"))
     assert known.trace.m == 2 * 128 and (touched(known)["C"] > 0).sum() == 128 * 256
@@ -140,12 +118,6 @@ def test_products_read_the_boxes_that_were_brought_for_them(copied):
         assert len(set(of_a)) == len(of_a) == 2 * 64 * 8  # each chunk once
 
 
-def test_descriptors_name_where_the_first_unit_lies(copied):
-    for factor in copied.run.factors((1, 0, 0), 0)[:2]:
-        assert (factor.descriptor & 0x3FFF) * 16 == factor.places[0, 0]
-        assert factor.descriptor >> 62 & 3 == 1  # a swizzle of 128 bytes
-
-
 def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
     from gemmlab.kernel import kernel as kernels
 
@@ -158,12 +130,6 @@ def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
 
 
 # ---- figures -------------------------------------------------------------------------------------
-
-
-def test_the_figure_of_boxes_says_how_many():
-    figure = tma_wgmma_figures.boxes(gl.load("16_tma_wgmma").trace(128, 256, 2 * STEP))
-    sizes = "1 of A of 128×64 and 4 of B of 64×64"
-    assert f"thread 0 starts the loads of 5 boxes: {sizes}" in figure.caption
 
 
 def test_kernels_without_boxes_are_refused():

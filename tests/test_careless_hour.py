@@ -39,11 +39,7 @@ EDITS = {
     "half a float": (
         TWO, SUM, "float sum = *(float*)((char*)B + 2);", rf"(aligned|bounds) read.*{LINE}",
     ),
-    "store half a float": (
-        TWO, STORE, "*(float*)((char*)C + 2) = 1;", rf"(aligned|bounds) write.*{LINE}",
-    ),
     "writes to A": (TWO, SUM, SUM + " ((float*)A)[0] = 0.0f;", rf"forbidden.*{LINE}: writes to A"),
-    "adds to B": (TWO, SUM, SUM + " atomicAdd((float*)B, 1.0f);", rf"forbidden.*{LINE}.*to B"),
     "index over zero": (TWO, SUM, "float sum = A[N / (int)beta];", rf"out-of-bounds.*{LINE}"),
     "never ends": (TWO, "++k", "k += 0", "given up.*for ever"),
     "waits for a flag": (TWO, SUM, SUM + " while (((volatile float*)A)[0] < 9);", "for ever"),
@@ -51,10 +47,6 @@ EDITS = {
     "huge local array": (
         TWO, SUM, SUM + " float own[1 << 13]; for (int i = 0; i < K; ++i) own[i * 97 & 8191] = i;"
         " sum = 0 * own[K & 8191];", "uninitialised read",
-    ),
-    "larger local array": (
-        TWO, SUM, SUM + " float own[1 << 18]; for (int i = 0; i < K; ++i) own[i * 97 & 262143] = i;"
-        " sum = 0 * own[K & 7];", "local memory|too much local",
     ),
     "huge variable": (
         TWO, SUM, "static __device__ float g[1 << 30]; float sum = g[1 << M];", None,
@@ -65,12 +57,6 @@ EDITS = {
     ),
     "printf": (TWO, SUM, SUM + ' if (row + col == 0) printf("M is %d\\n", M);', None),
     "assert": (TWO, SUM, SUM + " assert(K < 9);", rf"failed assertion.*{LINE}: .*`K < 9`"),
-    "trap": (TWO, SUM, SUM + " if (K > 9) __trap();", rf"trap.*{LINE}"),
-    "memory of its own": (TWO, SUM, SUM + " C = (float*)malloc(K);", rf"{LINE}: calls malloc"),
-    "a texture": (
-        TWO, SUM, SUM + ' asm("{ .reg .f32 t; tex.2d.v4.f32.f32 {t, t, t, t}, [%0, {t, t}]; }"'
-        ' :: "l"((long long)M));', rf"{LINE}:.*it reads a texture",
-    ),
     "another name": (TWO, "coalescing(const", "mine(const", "no kernel 'coalescing'; it has mine"),
     "an argument less": (TWO, ", float beta)", ")\n#define beta 0.f\n", "takes 7 arguments, not 8"),
     "a typo": (TWO, "float sum", "flot sum", f"{LINE}: identifier"),
@@ -79,13 +65,11 @@ EDITS = {
         TWO, 'extern "C"', '#include "my.h"\nextern "C"', rf"{LINE}: cannot open source file",
     ),
     "not C++": (TWO, 'extern "C"', "import numpy\nextern", f"does not compile.*{LINE}"),
-    "no extern": (TWO, 'extern "C" ', "", "no kernel 'coalescing'"),
     "barrier left out": (THREE, BARRIER, "", rf"race.*{LINE}"),
     "barrier in a branch": (THREE, BARRIER, "if (y) __syncthreads();", rf"barrier.*{LINE}"),
     "return before a barrier": (
         THREE, SUM, "if (row >= M || col >= N) return;" + SUM, rf"uninitialised read.*{LINE}",
     ),
-    "tile too small": (THREE, "b[BK][", "b[BK - 1][", rf"out-of-bounds.*{LINE}"),
     "tile far too large": (THREE, "b[BK][", "b[1 << 14][", "too much shared data"),
     "barrier for too many": (
         THREE, BARRIER, 'asm volatile("bar.sync 1, 1024;");', rf"deadlock.*{LINE}",

@@ -281,13 +281,6 @@ def test_large_products_go_to_the_fp32_summit_where_it_runs(monkeypatch):
     assert gl.choose(large).rung != "22_fp32_summit"
 
 
-def test_a_batch_goes_together_or_one_by_one():
-    together = gl.choose(Problem(100, 90, 80, 500))
-    assert together.rung == "13_batched" and "by the rule for batches" in together.why
-    assert gl.choose(Problem(8000, 8000, 8000, 2)).one_by_one
-    assert gl.choose(Problem(100, 90, 80, 500), "float16").one_by_one
-
-
 def test_among_swept_settings_the_rule_takes_a_fast_one():
     """It loses a few percent to the fastest, and at no shape a fifth."""
     rungs = [ladder.find(choosing.TOGETHER)]

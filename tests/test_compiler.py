@@ -97,20 +97,6 @@ def test_an_architecture_that_nvrtc_does_not_know_is_named():
         compile_kernel(KERNEL, "k.cu", arch="sm_12345")
 
 
-def test_a_bracket_that_is_never_closed_is_told_first_and_where_it_was_opened():
-    text = """extern "C" __global__ void k(float* a) {
-    int unused;
-    for (int i = 0; i < 4; ++i) {
-        a[i] = 1.0f;
-}
-"""
-    with pytest.raises(CompileError) as error:
-        compile_kernel(text, "open.cu")
-    lines = str(error.value).splitlines()
-    assert lines[2].startswith('open.cu, line 1: expected a "}"') and "warning" not in str(error)
-    assert '  >    1 | extern "C" __global__ void k(float* a) {' in lines
-
-
 # ---- CUDA's headers ------------------------------------------------------------------------------
 
 

@@ -11,8 +11,7 @@ from gemmlab.kernel import prebuilt
 from gemmlab.ladder import RUNGS, SINGLE
 from gemmlab.lessons.fp32_summit import hazards
 from gemmlab.loading import load
-from gemmlab.sass import listing, loops
-from gemmlab.sass.loops import CONTROL_HEADS, HEADS
+from gemmlab.sass import loops
 
 BARRIER = st.none() | st.integers(0, BARRIERS - 1)
 CONTROLS = st.builds(
@@ -73,17 +72,3 @@ def test_a_barrier_that_is_not_waited_for_is_found():
     broken = replace(trip[at], control=replace(trip[at].control, waits_for=()))
     hazard = hazards.under_way([*trip[:at], broken, *trip[at + 1 :]])
     assert hazard and "is in use by LDS" in hazard[0]
-
-
-def test_the_view_shows_them_on_request():
-    kernel = load("10_register_banks", "sm_90a")
-    plain, full = listing(kernel, 60), listing(kernel, 60, control=True)
-    assert plain.heads == HEADS and full.heads == (*HEADS, *CONTROL_HEADS)
-    assert [row[: len(HEADS)] for row in full.rows] == plain.rows
-    for slot, row in zip(full.slots, full.rows, strict=True):
-        bits = full.loop.instructions[slot].control
-        assert row[len(HEADS) :] == (
-            str(bits.stall), "yes" if bits.yields else "", bits.sets,
-            " ".join(map(str, bits.waits_for)),
-        )  # fmt: skip
-    assert "waits for" in full._repr_html_() and "W0" in repr(full)

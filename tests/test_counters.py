@@ -10,7 +10,7 @@ from gemmlab import ladder
 from gemmlab.analysis import counters
 from gemmlab.loading import load
 from gemmlab.measure import profiler
-from gemmlab.records import registry, runs
+from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
 
 
@@ -36,23 +36,6 @@ def test_a_warp_fma_of_the_naive_kernel_costs_its_33_sectors():
     assert table.loc[512, "sectors"] == 33.0
     # Wavefronts of data follow the banks: all in one at K = 512, spread at K = 513.
     assert table.loc[512, "data wavefronts"] > 5 * table.loc[1001, "data wavefronts"]
-
-
-def test_side_by_side_is_the_record_per_32_multiply_adds():
-    """By hand: 01 asks for 33 sectors a step; a warp's FMA takes a quarter of 128 lanes."""
-    table = counters.side_by_side("01_naive", "08_warp_tiling", "14_wmma")
-    assert table.loc["global sectors per warp FMA", "01_naive"] == 33.0
-    _, counted = runs.counters_at(load("08_warp_tiling"), 4096, 4096, 4096)
-    cycles = counted["sm__cycles_active.sum"] / (4096**3 / 32)
-    assert table.loc["FP32 units busy, %", "08_warp_tiling"] == pytest.approx(25 / cycles)
-    moved = counted["dram__bytes_read.sum"] + counted["dram__bytes_write.sum"]
-    assert table.loc["FLOP per byte of DRAM", "08_warp_tiling"] == 2 * 4096**3 / moved
-    seconds = runs.replay_at(load("08_warp_tiling"), 4096, 4096, 4096).time_ms.median / 1e3
-    share = moved / seconds / recorded_ceilings().bytes_per_second
-    assert table.loc["DRAM, % of a copy", "08_warp_tiling"] == pytest.approx(100 * share)
-    assert table["14_wmma"].isna().sum() == 1  # tensor cores do its multiply-adds
-    with pytest.raises(registry.NoRecord, match="M=64, N=64, K=64"):
-        counters.side_by_side("01_naive", shape=(64, 64, 64))
 
 
 def test_loads_move_whole_sectors():

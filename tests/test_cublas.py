@@ -135,31 +135,6 @@ def test_products_in_float16(ops):
         launched(Problem(5, 3, 7, 2), precision=HALF)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "numbers"),
-    [  # CUDA_R_16F 2, 16BF 14, 32F 0; CUBLAS_COMPUTE_32F 68, 32F_FAST_TF32 77
-        ("float16", (2, 2, 2, 68)),
-        ("bfloat16", (14, 14, 14, 68)),
-        ("tf32", (0, 0, 0, 77)),
-        ("float16 to float32", (2, 2, 0, 68)),
-        ("bfloat16 to float32", (14, 14, 0, 68)),
-    ],
-)
-def test_types_have_the_numbers_of_the_manual(dtype, numbers):
-    seen = []
-
-    class Library:
-        def cublasGemmEx(self, *given):
-            seen.append((given[8], given[11], given[15], given[17]))
-            return 0
-
-    library = cublas(dtype)
-    library._library = Library()
-    places = [SimpleNamespace(data=SimpleNamespace(ptr=0), shape=(4, 4))] * 3
-    library.launch_into(*places)
-    assert seen == [numbers]
-
-
 def test_an_error_of_the_library_is_told():
     made = cublas()
     made._library = SimpleNamespace(cublasSgemm_v2=lambda *_: 7)

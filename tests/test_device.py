@@ -5,47 +5,7 @@ import sys
 
 import pytest
 
-import gemmlab as gl
-
 device = importlib.import_module("gemmlab.cuda.device")  # gemmlab.device itself is the function
-
-H200 = device.Gpu(
-    name="NVIDIA H200",
-    compute_capability=(9, 0),
-    arch="sm_90a",
-    sm_count=132,
-    memory_bytes=150 * 10**9,
-    l2_bytes=60 * 2**20,
-    driver="580.1",
-    cuda="13.0",
-)
-
-
-def test_an_unknown_choice_of_device_names_the_known_one(monkeypatch):
-    monkeypatch.setenv("GEMMLAB_DEVICE", "tpu")
-    device._find_gpu.cache_clear()
-    for first_use in (device.gpu, gl.device, lambda: gl.load("01_naive")):
-        with pytest.raises(device.UnknownDevice, match="'tpu' is not known: set it to 'simulator'"):
-            first_use()
-
-
-def test_the_facts_come_from_cuda(monkeypatch):
-    from cupy.cuda import runtime
-
-    properties = {
-        "name": b"NVIDIA L4", "major": 8, "minor": 9, "multiProcessorCount": 58,
-        "totalGlobalMem": 24 * 2**30, "l2CacheSize": 48 * 2**20,
-    }  # fmt: skip
-    monkeypatch.delenv("GEMMLAB_DEVICE", raising=False)
-    monkeypatch.setattr(runtime, "getDeviceCount", lambda: 1)
-    monkeypatch.setattr(runtime, "getDevice", lambda: 0)
-    monkeypatch.setattr(runtime, "getDeviceProperties", lambda which: properties)
-    monkeypatch.setattr(runtime, "driverGetVersion", lambda: 12040)
-    monkeypatch.setattr(device, "_driver_version", lambda: "550.1")
-    assert device._find_gpu.__wrapped__() == device.Gpu(
-        name="NVIDIA L4", compute_capability=(8, 9), arch="sm_89", sm_count=58,
-        memory_bytes=24 * 2**30, l2_bytes=48 * 2**20, driver="550.1", cuda="12.4",
-    )  # fmt: skip
 
 
 def test_without_a_gpu_there_is_a_reason_and_no_state(monkeypatch):
@@ -54,24 +14,6 @@ def test_without_a_gpu_there_is_a_reason_and_no_state(monkeypatch):
     assert device.why_no_gpu() == "there is none."
     with pytest.raises(device.NoGpu, match="needs a GPU: there is none"):
         device.gpu_state()
-
-
-@pytest.mark.parametrize(("has_instant_power", "watts"), [(True, 612.5), (False, 351.2)])
-def test_power_is_of_the_moment_where_the_gpu_has_it(monkeypatch, has_instant_power, watts):
-    import pynvml
-
-    def field_values(handle, fields):
-        assert fields == [pynvml.NVML_FI_DEV_POWER_INSTANT]
-        values = pynvml.c_nvmlFieldValue_t()
-        values.value.uiVal = 612_500
-        values.nvmlReturn = (
-            pynvml.NVML_SUCCESS if has_instant_power else pynvml.NVML_ERROR_NOT_SUPPORTED
-        )
-        return [values]
-
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetFieldValues", field_values)
-    monkeypatch.setattr(pynvml, "nvmlDeviceGetPowerUsage", lambda handle: 351_200)
-    assert device._power_w(None) == watts
 
 
 @pytest.mark.gpu

@@ -163,18 +163,6 @@ def figure(request):
     return _drawn()[request.param]
 
 
-def test_figures_show_speeds_errors_and_the_parts(record):
-    drawn = _drawn()
-    lines = {line.get_gid(): line for line in drawn["speed"].findobj()}
-    times = tables.speeds().query("step == 'FP16×3' and m >= 4096")["pct_cublas"] / 100
-    assert list(lines["FP16×3: speeds"].get_xdata()) == [times.min(), times.max()]
-    at = record["largest"].xs(4096, level="k")
-    ratios = sorted(at["FP16×3", 64, data] / at[SGEMM, 0, data] for data in DATA)
-    assert lines["FP16×3: errors"].get_ydata() == pytest.approx([ratios[0], ratios[-1]])
-    bits = {artist.get_gid() for artist in drawn["bits"].findobj()}
-    assert {"float32 bit 23", "part 0 bit 23", "part 2 bit 0", "a2 b2"} <= bits
-
-
 def test_each_slider_multiplies_and_draws():
     sliders = ErrorSliders()
     before = sliders.picture.value

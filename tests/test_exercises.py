@@ -291,18 +291,3 @@ def test_only_the_line_of_the_mistake_is_right(name, capsys):
         )
         assert (PLANTED[name].what in printed) == (line == expected)
         assert (PLANTED[name].seen[1:] in printed) == (line == expected)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "lines"),
-    [
-        ("a\nb\nc", "a\nx\nc", {2}),
-        ("a\nb\nc", "a\nc", {1, 2}),
-        ("a\nb\nc", "b\nc", {1}),
-        ("a\nb", "a", {1}),
-        ("a\nb", "a\nnew\nb", {2}),
-        ("a", "a", set()),
-    ],
-)
-def test_changed_lines_are_the_new_ones_or_those_beside_a_removed_one(before, after, lines):
-    assert changed_lines(before, after) == lines

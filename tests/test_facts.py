@@ -31,22 +31,6 @@ def test_the_intensity_of_a_tile_is_that_of_its_area_over_its_edges(name):
     assert made.intensity == pytest.approx(of_products * (1 + ADDED.get(name, 0)))
 
 
-@pytest.mark.parametrize(
-    ("name", "sectors"), [("01_naive", (32, 1, 32)), ("02_coalescing", (1, 4, 4))]
-)
-def test_sectors_per_request_are_those_of_the_warps_direction(name, sectors):
-    table = facts.of(gl.load(name)).table().set_index("quantity")["value"]
-    assert tuple(table[["loads of A", "loads of B", "stores to C"]]) == sectors
-    assert table["shared loads"] == table["bank conflicts"] == "none"
-
-
-def test_the_table_has_the_same_rows_for_every_kernel_and_any_architecture():
-    first = facts.of(gl.load("01_naive"), "sm_75").table()
-    other = facts.of(gl.load("03_shared_memory", TILE=8), "sm_120").table()
-    assert list(first["quantity"]) == list(other["quantity"])
-    assert "on sm_75" in set(first["unit"]) and "on sm_120" in set(other["unit"])
-
-
 def test_the_speed_is_the_recorded_one_of_the_same_settings_and_code():
     kernel = gl.load("03_shared_memory", TILE=8, BK=8)
     row = tuning.of(kernel)

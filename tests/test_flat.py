@@ -7,7 +7,7 @@ import pytest
 import gemmlab as gl
 from gemmlab import cli
 from gemmlab.kernel import flat
-from gemmlab.kernel.flat import NotFlat, value_of
+from gemmlab.kernel.flat import value_of
 
 MACROS = {
     "BM": "128", "HALF": "BM / 2", "SUM": "1 + 2", "LOOP": "LOOP + 1", "CALL": None, "EMPTY": "",
@@ -96,24 +96,6 @@ const char* text = "#endif // no comment"; int last;
     assert "int wide" in left(text, KIND=1, WIDE=0) and "// no comment" in left(text)
 
 
-def test_empty_macros_are_gone_and_others_stay():
-    text = """\
-#define NOTHING
-#define SIZE (2 + 1)
-#define FOUR(i) i, i
-#define UNUSED 3
-NOTHING int a[SIZE] = {FOUR(1)}; NOTHING
-NOTHING
-#undef NOTHING
-#undef SIZE
-int NOTHING;
-"""
-    assert left(text) == (
-        "#define SIZE (2 + 1)\n#define FOUR(i) i, i\nint a[SIZE] = {FOUR(1)};\n#undef SIZE\n"
-        "int NOTHING;\n"
-    )
-
-
 def test_unused_definitions_are_removed_with_their_comments():
     text = """\
 // ---- sums ----
@@ -121,23 +103,12 @@ def test_unused_definitions_are_removed_with_their_comments():
 // Of two.
 __device__ float both(float a, float b) { return a + b; }
 
-// Of one.
-template <int N>
-__device__ float single(float a)
-{
-    return once(a);
-
-}
-
 // ---- unused ----
-
-__device__ float once(float a) { return single<1>(a); }
 
 // A pair.
 struct Pair {
     int first;
 };
-typedef Pair Other;
 
 // ---- kernel ----
 
@@ -201,19 +172,6 @@ def test_a_header_without_pragma_once_comes_each_time(headers):
     assert left(text).count("int x[N];") == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("#if 1 +\n#endif", "the text: #if 1 [+]: the value of '1 [+]' cannot be computed"),
-        ("#ifdef __CUDACC__\n#endif", "only the compiler knows __CUDACC__"),
-        ("#define\n", "it defines nothing"),
-    ],
-)  # fmt: skip
-def test_malformed_directives_are_named(text, message):
-    with pytest.raises(NotFlat, match=message):
-        left(text)
-
-
 # ---- where it is shown ---------------------------------------------------------------------------
 
 
@@ -234,21 +192,6 @@ def test_the_command_prints_it_and_counts_lines(capsys):
     assert shown == gl.load("03_shared_memory", TILE=16).listing().text + "\n"
     assert err == f"{shown.count(chr(10))} lines, {flat.counts(shown)[1]} of them code\n"
     assert cli.main(["show", "00_sm_clock"]) == 0 and "read_clocks" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("03_shared", "no rung '03_shared'"),
-        ("03_shared_memory TILE=7", "TILE=7 is not legal"),
-        ("03_shared_memory NOTHING=7", "has no parameter NOTHING"),
-        ("03_shared_memory --arch sm_1", "sm_1"),
-    ],
-)
-def test_the_command_checks_what_it_is_given(capsys, arguments, message):
-    assert cli.main(["show", *arguments.split()]) == 2
-    shown, err = capsys.readouterr()
-    assert shown == "" and message in err
 
 
 def test_lines_of_code_are_those_without_comments_and_blanks():

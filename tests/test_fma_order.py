@@ -3,7 +3,7 @@
 import importlib
 import re
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy
 import pytest
@@ -21,7 +21,6 @@ from gemmlab.lessons.register_banks.measure import (
     VARIANTS,
     Variant,
 )
-from gemmlab.lessons.register_banks.tables import BY_ROWS, SNAKING
 from gemmlab.measure.ceilings import CeilingsError
 
 device = importlib.import_module("gemmlab.cuda.device")
@@ -108,18 +107,6 @@ def test_the_kernel_is_checked_before_it_is_timed(tmp_path, monkeypatch):
     assert fma_order._timed(variant, cubin, here)["tflops"] > 0
     with pytest.raises(CeilingsError, match="differ from NumPy"):
         fma_order._timed(replace(variant, rows=16, columns=8), cubin, here)
-
-
-@pytest.mark.parametrize("order", [BY_ROWS, SNAKING])
-def test_every_sum_has_its_turn_once(order):
-    assert sorted(fma_orders.places(order, 4, 8)) == sorted(product(range(4), range(8)))
-
-
-@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (8, 16)])
-def test_by_rows_jumps_at_every_row_and_snaking_never(rows, columns):
-    all_but_the_first = rows * columns - 1
-    assert fma_orders.kept(SNAKING, rows, columns) == all_but_the_first
-    assert fma_orders.kept(BY_ROWS, rows, columns) == all_but_the_first - (rows - 1)
 
 
 def test_10_loads_fragments_an_outer_product_ahead_and_09_none_across_its_barrier():

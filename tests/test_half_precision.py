@@ -1,4 +1,4 @@
-"""Kernels of float16 matrices: what they take, how exact they must be, and what is counted."""
+"""Kernels of float16 matrices: what they take, how exact they must be, and who holds what."""
 
 import numpy as np
 import pandas
@@ -17,7 +17,7 @@ from gemmlab.ladder import HALF, Problem
 from gemmlab.ladder.probes import MMA_SHAPE
 from gemmlab.lessons.wmma import figures, fragments
 from gemmlab.measure import ceilings
-from ptxsim.metrics import FMA_METRIC, HMMA_METRIC
+from ptxsim.metrics import HMMA_METRIC
 
 PLAIN = {"BM": 16, "BN": 16, "BK": 16, "WM": 16, "WN": 16, "STAGES": 0}
 SMALL = {"BM": 64, "BN": 64, "BK": 32, "WM": 32, "WN": 64, "STAGES": 3}
@@ -97,30 +97,6 @@ def test_the_bound_is_near_one_rounding_to_float16_and_far_below_sums_in_float16
         total += A[:, k, None] * B[k]
     assert (abs(total - exact) > bound).mean() > 0.5
     assert (abs(exact.astype(np.float16) * np.float16(1.01) - exact) > bound).mean() > 0.9
-
-
-# ---- what is counted -----------------------------------------------------------------------------
-
-
-@ways
-def test_products_are_counted_in_whole_tiles(how):
-    trace = gl.load("14_wmma", **how).trace(60, 70, 33)
-    rows, columns = ladder.find("14_wmma").tile(how)
-    padded = [-(-size // of) * of for size, of in ((60, rows), (70, columns), (33, how["BK"]))]
-    assert trace.run.multiply_adds == np.prod(padded)
-    assert trace.counters[HMMA_METRIC] == np.prod(padded) // (16 * 8 * 16)
-    assert trace.counters[FMA_METRIC] == 0
-
-
-def test_the_plain_kernel_uses_half_of_each_sector():
-    lines = gl.load("14_wmma", **PLAIN).trace(64, 64, 64).lines
-    loads = lines.query("space == 'global' and op == 'load'")
-    assert (32 * loads.sectors == 2 * loads.bytes_asked).all()
-    assert loads.bytes_asked.sum() == 2 * (64 // 16) * (64 * 64 + 64 * 64)
-    access = gl.load("14_wmma", **PLAIN).trace(64, 64, 64).warp_access("A")
-    assert access.elements.shape == (32, 2, 2) and access.sector_elements == 16
-    assert set(access.elements[..., 0].ravel()) == set(range(8))
-    assert set(access.elements[..., 1].ravel()) == set(range(8))
 
 
 # ---- who holds what ------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """The source heat map: its numbers are the counters', and every reader gets the same of them."""
 
 import re
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
@@ -67,14 +66,6 @@ def test_the_naive_kernel_pays_for_its_column_of_a(heats):
     assert "no line touches shared memory" in heat.caption
 
 
-def test_lines_that_cost_the_same_are_named_together(heats):
-    heat = heats("03_shared_memory", (64, 64, 128))
-    sources = dict(zip(heat.table["line"], heat.table["source"], strict=True))
-    (words,) = re.findall(r"lines (\d+ and \d+) cost most of global", heat.caption)
-    a, b = (sources[int(line)] for line in words.split(" and "))
-    assert "a_source" in a and "b_source" in b
-
-
 @pytest.mark.parametrize(("name", "settings"), SHOWN)
 def test_html_and_text_hold_the_same_numbers(name, settings, heats):
     heat = heats(name, **settings)
@@ -109,14 +100,6 @@ def test_source_is_escaped():
     html = gl.heat(gl.from_source(text, "01_naive").trace(32, 8, 4))._repr_html_()
     assert "float sum = 0 &lt; 1 &amp;&amp; 0;" in html
     ElementTree.fromstring(html)
-
-
-def test_a_product_without_traffic_has_no_shares():
-    trace = gl.load("01_naive").trace(32, 8, 4)
-    heat = gl.heat(replace(trace, run=replace(trace.run, lines=[])))
-    assert heat.table["sectors_share"].sum() == 0
-    assert "no line touches global memory; no line touches shared memory" in heat.caption
-    assert repr(heat) and heat._repr_html_()
 
 
 def test_a_kernel_in_a_header_is_not_said_to_touch_nothing():

@@ -164,9 +164,6 @@ MISTAKES = {
         "__syncthreads();                         // in all warpgroups", "//",
         "write-after-read race",
     ),
-    "16 sums stored while they are computed": (
-        "    }\n    wgmma_wait<0>();\n", "    }\n", "sums in flight",
-    ),
     "16 half of the bytes expected": (
         "(full, sizeof(Stage))", "(full, sizeof(Stage) / 2)", "wrong transaction bytes",
     ),
@@ -180,23 +177,9 @@ MISTAKES = {
     "17 the wrong parity": (
         "* state.stage, state.parity ^ 1)", "* state.stage, state.parity)", "deadlock",
     ),
-    "17 a stage released that is still read": (
-        "wgmma_wait<1>();", "wgmma_wait<2>();", SPENT,
-    ),
-    "17 one warpgroup releases for all": (
-        "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);",
-        "mbarrier_init(empty + MBARRIER_BYTES * s, 1);", "deadlock",
-    ),
     "17 a buffer filled that is still copied": (
         "if (leader) tma_store_wait_read<STORE_BUFFERS - 1>();", LEFT_OUT,
         "write to a copy's source",
-    ),
-    "17 a buffer filled before the leader says so": (
-        "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // the buffer", "//",
-        "write-after-read race",
-    ),
-    "17 stored sums not made known": (
-        "fence_async_proxy();       ", "//", "async-proxy race",
     ),
     "17 sent before all have stored": (
         "named_barrier_sync<WARPGROUP_THREADS>(warpgroup + 1);          // all threads", "//",
@@ -233,14 +216,6 @@ MISTAKES = {
         "for (int s = 0; s < STAGES; ++s, state.advance())",
         "for (int s = 0; s < STAGES - 1; ++s, state.advance())",
         "access to a block that has left",
-    ),
-    "18 the other block's warpgroups not counted": (
-        "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS * CLUSTER);",
-        "mbarrier_init(empty + MBARRIER_BYTES * s, CONSUMERS);", "deadlock",
-    ),
-    "18 the last stage of a tile not released": (
-        "            mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());\n\n",
-        "\n", "deadlock",
     ),
 }  # fmt: skip
 

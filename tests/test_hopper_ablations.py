@@ -144,19 +144,3 @@ def test_a_race_is_kept_beside_what_was_recorded_before(dry):
     others = question("registers").read()
     assert set(others["race"]) == {step.title for step in REGISTERS[::2]}
     assert set(others["kernel"]) == {"cublas", *(step.rung.name for step in REGISTERS)}
-
-
-# ---- what readers see ----------------------------------------------------------------------------
-
-
-def test_changes_stand_beside_the_first_of_their_race_and_both_libraries(dry):
-    question("roles").remake(lambda line: None)
-    table = comparisons.changes("roles").loc["8192×8192×8192"].set_index("variant")
-    assert list(table.index) == list(BY_TITLE), "no library"
-    assert table["% of the first"]["16"] == 100
-    row = table.loc["17"]  # the sixth: after two libraries and three other variants
-    assert row["% of the first"] == pytest.approx(50, rel=0.03)
-    assert row["from"] <= row["% of the first"] <= row["to"]
-    assert row["% of cuBLAS"] == pytest.approx(100 / 6, rel=0.03)
-    assert row["% of cuBLASLt"] == pytest.approx(200 / 6, rel=0.03)
-    assert set(comparisons.changes("roles", LOADED)["SM clock, MHz"]) == {1400}

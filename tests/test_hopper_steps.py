@@ -1,6 +1,5 @@
 """What is recorded of 16 to 18: bits of an H200 beside the simulator's, steps, clock readings."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +14,7 @@ from gemmlab.ladder import written
 from gemmlab.lessons.persistent import measure
 from gemmlab.lessons.persistent.measure import MARKED, MOST, ROLES, SM
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
-from gemmlab.lessons.tma_wgmma import clock_readings, figures
+from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma import measure as hopper_steps
 from gemmlab.lessons.tma_wgmma import tables as block_phases
 from gemmlab.lessons.tma_wgmma.measure import ROADS, TYPES, WAY
@@ -94,11 +93,6 @@ def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
         seed=2
     )
     assert not report.passed and any("never written" in case.message for case in report.cases)
-
-
-def test_a_change_of_a_line_that_is_not_there_is_refused():
-    with pytest.raises(ValueError, match="stands 0 times in 18_persistent"):
-        _ = replace(WAY[-1], changes=(("nothing", ""),)).source
 
 
 # ---- clock readings ------------------------------------------------------------------------------
@@ -186,17 +180,6 @@ def test_the_account_is_per_wgmma_and_as_many_as_the_gpu_counted():
         warps = counted["sm__inst_executed_pipe_tensor_op_gmma.sum"]
         cycles = counted["sm__cycles_active.sum"] / (warps / 4)
         assert table.loc[name, "SM cycles"] == pytest.approx(cycles)
-
-
-def test_the_figure_of_cycles_says_them():
-    caption = figures.cycles("16_tma_wgmma", "17_warp_specialized").caption
-    assert "16_tma_wgmma takes 155.7 SM cycles" in caption and "128.0 (92 %)" in caption
-
-
-def test_the_steps_of_16_end_with_it():
-    steps = block_phases.steps_of_16()
-    assert steps["taken"].all()
-    assert steps["step"].iloc[-1] == "tiles of 128×256: 16 as it is"
 
 
 def test_wgmma_reads_each_operand_once_for_each_warpgroup():

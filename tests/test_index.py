@@ -76,13 +76,6 @@ def test_what_is_needed_are_the_links_after_those_words(notebook):
     assert series.needed(notebook(("markdown", "# x"))) == []
 
 
-def test_what_is_needed_comes_with_what_it_needs_itself(monkeypatch):
-    links = {"a": ["b"], "b": ["c"], "c": [], "d": ["a"]}
-    monkeypatch.setattr(series, "needed", links.get)
-    assert series.with_needed(["a"]) == {"a", "b", "c"}
-    assert series.with_needed(["c", "d"]) == {"a", "b", "c", "d"}
-
-
 # ---- the ladder and the ways ---------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from gemmlab.ladder.settings import ATOMICS, CLUSTER, JOINS
 from gemmlab.lessons.split_k import measure as joins
 from gemmlab.lessons.split_k import parts
-from gemmlab.lessons.split_k.rung import TRIED
 
 RUNG = joins.RUNG
 BEST = RUNG.defaults | {"SPLIT": 8, "JOIN": CLUSTER}
@@ -16,10 +15,6 @@ def test_all_ways_have_the_same_tile_and_as_many_parts_where_they_cut_k():
         assert settings["JOIN"] == join and RUNG.broken(settings) is None
         assert {**settings, "JOIN": 0, "SPLIT": 0} == {**BEST, "JOIN": 0, "SPLIT": 0}
     assert {settings["SPLIT"] for settings in ways.values()} == {1, 8}
-
-
-def test_shapes_that_are_compared_are_swept():
-    assert set(joins.SHAPES) <= set(TRIED)
 
 
 SMALL = {"BM": 32, "BN": 32, "BK": 32, "TM": 4, "TN": 4, "SPLIT": 4}

@@ -91,19 +91,6 @@ def test_what_is_read_lay_in_shared_memory_before_the_last_barrier(name, setting
             assert not (after.arriving[array] & (after.kept[array] != NOTHING)).any()
 
 
-@pytest.mark.parametrize(("name", "settings"), CASES)
-def test_memory_and_masks_tell_the_same(name, settings, walks):
-    for frame in walks(name, settings):
-        size = frame.trace.m * frame.trace.k
-        there = {array: frame.arriving[array] | (frame.kept[array] != NOTHING) for array in "AB"}
-        if name == "08_warp_tiling":  # what is on its way there is in registers
-            there = {array: frame.kept[array] != NOTHING for array in "AB"}
-        elements = frame.memory[frame.memory != NOTHING]
-        assert sorted(elements) == sorted(
-            [*np.flatnonzero(there["A"]), *(size + np.flatnonzero(there["B"]))]
-        )
-
-
 @pytest.mark.parametrize("name", ["03_shared_memory", "05_thread_tile_2d", "07_bank_conflicts"])
 def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
     frames = walks(name)
@@ -117,17 +104,6 @@ def test_with_one_buffer_a_block_loads_and_multiplies_in_turn(name, walks):
             happens = frame.loaded if frame.number % 2 == 0 else frame.read
             assert (happens[array] == now).all()
         assert frame.products == ((number + frame.number % 2) * frame.trace.settings["BK"],) * 2
-
-
-def test_warp_tiling_loads_the_next_tile_into_registers_before_it_multiplies(walks):
-    frames = walks("08_warp_tiling")
-    both = ["load", "multiply"]
-    actions = [["load"], ["store"], *[both, ["store"]] * (STEPS - 1), ["multiply"], ["write C"]]
-    assert [list(frame.actions) for frame in frames] == actions
-    for array in "AB":
-        assert (frames[2].arriving[array] == tile(frames[2], array, [1])).all()
-        assert ((frames[2].kept[array] == 0) == tile(frames[2], array, [0])).all()
-        assert (frames[3].stored[array] == tile(frames[3], array, [1])).all()
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3, 4])

@@ -1,18 +1,15 @@
-"""The probes that read each level of memory, and the chains that a scheduler needs."""
+"""The probes that read each level of memory."""
 
 from dataclasses import replace
 
 import numpy
 import pytest
-import sample_record
 
 import ptxsim
 from gemmlab.kernel.compiler import options_for
-from gemmlab.ladder import CEILINGS, LEVELS, Launch
+from gemmlab.ladder import LEVELS, Launch
 from gemmlab.ladder.probes import READS
-from gemmlab.lessons.ceilings import measure as chains
 from gemmlab.measure import ceilings
-from gemmlab.records import registry, roofs, runs
 from ptxsim.metrics import METRICS
 
 BLOCKS, THREADS = 3, 32
@@ -45,41 +42,3 @@ def test_every_thread_sums_what_is_its_own_in_every_round(level, ahead):
     space = "shared" if read.entry == "read_shared" else "global"
     requests = run.counters[METRICS[space, "load"][0]]
     assert requests == pieces * (1 if read.together else BLOCKS) // 32
-
-
-# ---- recorded ------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    return sample_record.put_with_ceilings(monkeypatch, tmp_path)
-
-
-def with_levels(path, code):
-    record = runs.load(path)
-    read = {**record["ceilings"]["copy"], "bytes_per_second": sample_record.spread(6e12)}
-    provenance = record["ceilings"]["provenance"]
-    record["levels"] = {"provenance": provenance, "code": code, "reads": {"L2": read}}
-    runs.save(record, path)
-
-
-def test_reads_are_replayed_where_they_are_recorded(results):
-    assert roofs.ceilings().reads == {} and roofs.ceilings().read_rate("L2") is None
-    with pytest.raises(registry.NoRecord, match="run `python -m gemmlab record 00_levels`"):
-        roofs.LEVELS_PART.read()
-    with_levels(results, str(ceilings.of_levels(sample_record.GPU.sm_count)))
-    assert roofs.ceilings().read_rate("L2") == 6e12
-    assert roofs.roof_fields(roofs.ceilings().reads["L2"], "bytes")["bytes"] == 4 * 2**30
-
-
-# ---- chains --------------------------------------------------------------------------------------
-
-
-def test_all_chains_cost_a_trip_as_many_multiply_adds_and_fill_the_sms_alike():
-    trips = {macros["CHAINS"] * macros["UNROLL"] for macros in map(chains.macros, chains.CHAINS)}
-    assert trips == {CEILINGS.macros["CHAINS"] * CEILINGS.macros["UNROLL"]}
-    assert chains.macros(CEILINGS.macros["CHAINS"]) == CEILINGS.macros
-    for warps in chains.WARPS:
-        shape = chains.launch(warps, 132)
-        assert shape.grid[0] * shape.block[0] == 132 * 32 * warps and shape.block[0] <= 1024
-    assert chains.launch(chains.WARPS[-1], 132) == CEILINGS.launch(132)

@@ -356,8 +356,6 @@ FROZEN.flags.writeable = False
     ("arguments", "how", "message"),
     [
         ((A.tolist(), B), {}, "A is builtins.list: gl.matmul takes NumPy arrays"),
-        ((A, None), {}, "B is None"),
-        ((np.matrix(A), B), {}, "A is numpy.*matrix: gl.matmul takes NumPy arrays"),
         ((A, np.ma.masked_array(B)), {}, "B is numpy.*MaskedArray: gl.matmul takes NumPy arrays"),
         ((A, B.astype(np.float64)), {}, "B is float64: gl.matmul takes float16 and float32"),
         ((A, B.astype(np.float16)), {}, "A is float32 and B is float16: they must be of one type"),
@@ -367,8 +365,6 @@ FROZEN.flags.writeable = False
         ((A, B), {"transpose_a": 1}, "transpose_a is 1: it must be True or False"),
         ((np.stack([A, A]), B[None]), {}, "the batches differ"),
         ((A, B), {"out": C[:4]}, r"out is float32 \(4, 3\); .* must be float32 \(5, 3\)"),
-        ((A, B), {"out": C.astype(np.float64)}, r"out is float64 \(5, 3\); .* must be float32"),
-        ((A, B), {"out": C.tolist()}, "out is builtins.list"),
         ((A, B), {"out": FROZEN}, "out is read-only"),
         ((SQUARE, SQUARE + 1), {"out": SQUARE}, "out shares memory with A, which is not allowed"),
         ((SQUARE + 1, SQUARE), {"out": SQUARE.T}, "out shares memory with B"),
@@ -379,10 +375,8 @@ FROZEN.flags.writeable = False
         ),
         ((A, B), {"beta": 1}, "C is None; A and B are numpy arrays"),
         ((A, B), {"beta": 1, "C": C.T}, r"C is float32 \(3, 5\); .* must be float32 \(5, 3\)"),
-        ((A, B), {"beta": 1, "C": C.astype(np.float64)}, r"C is float64 \(5, 3\); .*float32"),
         ((A, B), {"bias": C[:, 0]}, r"bias is float32 \(5,\); .* must be float32 \(3,\)"),
         ((A, B), {"activation": "relu"}, "no activation 'relu'; there are 'none', 'ReLU'"),
-        ((A, B), {"activation": ["ReLU"]}, "no activation"),
         ((A, B), {"alpha": "2"}, "alpha is '2'"),
         ((A, B), {"beta": np.nan}, "beta is nan"),
         (
@@ -392,11 +386,6 @@ FROZEN.flags.writeable = False
         ),
         ((A, B), {"dtype": "bfloat16"}, "A is float32: gl.matmul takes uint16 with dtype='bfloat"),
         ((A, B), {"dtype": "float64"}, "dtype is 'float64'; it must be one of float32, float16"),
-        (
-            (BITS_A, BITS_B),
-            {"dtype": "bfloat16", "beta": 1, "C": C},
-            r"C is float32 \(5, 3\); .* must be uint16 \(5, 3\)",
-        ),
         (
             (BITS_A, BITS_B),
             {"dtype": "bfloat16", "bias": BITS_A[0, :3]},

@@ -6,7 +6,6 @@ from figures import test_it_can_be_read, the_one  # noqa: F401
 import gemmlab as gl
 from gemmlab.lessons.bank_conflicts.figures import gain
 from gemmlab.lessons.naive import figures, tables
-from gemmlab.lessons.naive.measure import by_k
 from gemmlab.records import runs
 
 RUNGS = "01_naive", "02_coalescing", "03_shared_memory"
@@ -18,47 +17,12 @@ def test_an_account_has_the_cycles_that_were_counted():
     assert total.round(2).tolist() == [33.46, 2.54, 1.75]
     assert banks.round(2).tolist() == [33.01, 2.0, 1.64] and (banks < total).all()
     assert units.to_list() == pytest.approx([0.25] * 3, rel=1e-3)  # 128 units, 32 lanes
-    figure = figures.cycles(*RUNGS)
-    for name in RUNGS:
-        assert the_one(figure, f"{name} SM cycles").get_width() == total[name]
-
-
-@pytest.mark.parametrize(("k", "wavefronts"), [(64, 32), (65, 1), (48, 16), (4, 4)])
-def test_words_of_one_bank_wait_for_each_other(k, wavefronts):
-    kernel = gl.load("01_naive")
-    figure = figures.l1_banks(kernel, (k,))
-    (drawn,) = figure.axes
-    assert drawn.get_ylim() == (wavefronts, 0)
-    assert by_k(kernel, (k,)).loc["words in the fullest bank"].item() == wavefronts
-
-
-def test_a_word_that_lanes_share_is_delivered_once():
-    figure = figures.l1_banks(gl.load("02_coalescing"), (64,))  # a warp in one row of A
-    (ax,) = figure.axes
-    assert "takes 1 wavefront." in figure.caption and ax.get_ylim() == (1, 0)
-
-
-def test_benchmarks_are_those_of_each_rung():
-    kernels = tables.benchmarks(*RUNGS[:2]).kernel
-    assert set(kernels) == {*RUNGS[:2], "cublas"}
 
 
 def test_a_gain_is_that_of_the_records():
     caption = gain(tables.benchmarks(*RUNGS[1:]), *RUNGS[1:]).caption
     before, after = (runs.replay_at(gl.load(name), *runs.LARGE) for name in RUNGS[1:])
     assert f"{after.gflops / before.gflops:.2f} times as fast" in caption
-    assert "reaches 12.6 % of cuBLAS" in caption and "18.5 %" in caption
-
-
-def test_waits_are_the_frequent_stalls_in_words():
-    assert "selected" not in set(tables.waits("04_thread_tile_1d")[tables.REASON])
-    table, stalls = tables.waits(*RUNGS[1:]), gl.stalls(*RUNGS[1:])
-    assert table.index[0] == "room in the queue for shared memory"
-    assert list(table.columns) == [*RUNGS[1:], tables.REASON]
-    assert {"long scoreboard", "lg throttle"} < set(table[tables.REASON])
-    assert not {"issue active", "the rest", "selected"} & set(table[tables.REASON])
-    for _, row in table.iterrows():
-        assert row[RUNGS[1]] == stalls.loc[row[tables.REASON], RUNGS[1]]
 
 
 @pytest.fixture(

@@ -1,15 +1,13 @@
 """The generated parts of pages: what they show of kernels and records is what these say now."""
 
-import json
 import os
-import shutil
 
 import pytest
 
 from gemmlab.ladder import RUNGS, SIMULATED, LadderError, Problem, find
 from gemmlab.loading import load
 from gemmlab.notebook import overview
-from gemmlab.records import best_by_shape, registry, roofs, runs
+from gemmlab.records import registry, runs
 from gemmlab.records.runs import LARGE, Measured
 from tools import readme
 
@@ -18,17 +16,6 @@ from tools import readme
 def test_a_page_shows_the_records_as_they_are(page):
     text = page.read_text(encoding="utf-8")
     assert readme.updated(page, text) == text, "run `make readme`"
-
-
-def test_the_ladder_has_the_days_of_all_its_rows():
-    days = {roofs.recorded_ceilings().recorded[:10]}
-    for rung in RUNGS:
-        if rung.shown_at is None:
-            days.add(runs.replay_at(Measured(rung), *runs.LARGE).recorded[:10])
-        else:
-            days.add(best_by_shape.at(rung.name, rung.shown_at)["recorded"][:10])
-    days |= {of.speed()[0]["recorded"][:10] for of in overview.chapters() if of.speed}
-    assert len(days) > 1 and f", {min(days)} to {max(days)}; medians" in overview.ladder_source()
 
 
 def test_the_pictures_are_there_and_shown():
@@ -40,14 +27,6 @@ def test_the_pictures_are_there_and_shown():
         )
 
 
-def test_a_rung_for_other_products_is_shown_at_one_of_these_and_climbs_no_squares(monkeypatch):
-    batched = next(rung for rung in RUNGS if rung.batch > 1)
-    row = {"tflops": 33.333, "pct_cublas": 121.26, "recorded": "2026-11-23T07:35:05+00:00"}
-    monkeypatch.setattr(overview.best_by_shape, "at", lambda name, problem: row)
-    assert overview._speed(batched) == ("33.33 at 4096 × 64×64×64", "121.3 %", "2026-11-23")
-    assert batched not in overview.ON_SQUARES and overview.summit() == "22_fp32_summit"
-
-
 def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
     lines = readme.gpus_table().splitlines()
     rows = {line.split("|")[1].strip(): line for line in lines[2:] if "|" in line}
@@ -57,19 +36,6 @@ def test_gpus_stand_beside_each_other_with_what_each_was_recorded_with():
     for name, line in rows.items():
         assert all(f"{ratio:.1f}" in line for ratio in both_shares(name)), name
     assert "NVIDIA H100 80GB HBM3 2026-11-23" in lines[-1]
-
-
-def test_what_one_gpu_alone_has_is_left_out(monkeypatch, tmp_path):
-    for folder in registry.RESULTS.iterdir():
-        if folder.name in registry.gpus():
-            shutil.copytree(folder, tmp_path / folder.name)
-    path = tmp_path / registry.gpus()[-1] / registry.RUNS
-    kept = json.loads(path.read_text())
-    del kept["rungs"]["01_naive"]
-    path.write_text(json.dumps(kept))
-    monkeypatch.setattr(registry, "RESULTS", tmp_path)
-    table = readme.gpus_table()
-    assert "01_naive" not in table and "02_coalescing" in table
 
 
 def both_shares(name):

@@ -53,13 +53,6 @@ def test_a_place_is_refilled_only_after_it_was_read_and_released(of_warp):
         assert read < released < waited < copied
 
 
-def test_one_tile_is_read_between_its_neighbours_copies_and_its_wait(of_warp):
-    """Two tiles ahead: one lies ready or is on its way while another is read."""
-    for tile in range(TILES - PLACES + 1):
-        assert at(of_warp, pipeline.READS, tile) < at(of_warp, pipeline.COPIES, tile + 2)
-        assert at(of_warp, pipeline.COPIES, tile + 2) < at(of_warp, pipeline.READS, tile + 1)
-
-
 def test_the_ring_of_a_batch_goes_on_from_product_to_product():
     """Copies of the next product start before the last tile of one is read, and C is stored after
     that. With layouts and sizes in which no two matrices are indexed alike."""

@@ -17,12 +17,10 @@ import gemmlab
 from gemmlab import plots
 from gemmlab.cuda.device import GpuState
 from gemmlab.ladder import RUNGS
-from gemmlab.ladder.problem import GROUPS
 from gemmlab.lessons.ceilings.figures import spread
 from gemmlab.measure import ceilings
 from gemmlab.measure.timing import COLUMNS, Spread
 from gemmlab.plots import style
-from gemmlab.plots.maps import lanes_in_words
 from gemmlab.records import published, roofs
 from gemmlab.records.registry import NoRecord
 
@@ -86,22 +84,6 @@ EVERY_RUNG = points(
     *((rung.name, 4096, 40000.0 + 500 * at, 300.0, 30.0) for at, rung in enumerate(RUNGS))
 )
 
-RUNG_OF = {"thin": "12_split_k", "irregular": "10_register_banks", "batches": "13_batched"}
-
-
-def shape_shares():
-    """Made up: no rung has been measured so."""
-    return pandas.DataFrame(
-        {
-            "group": group, "kernel": RUNG_OF[group], "dtype": "float32",
-            "m": problem.m, "n": problem.n, "k": problem.k, "batch": problem.batch,
-            "pct_cublas": 96.0 + 3.3 * at, "gpu": GPU, "recorded": DAY,
-        }
-        for group in RUNG_OF
-        for at, problem in enumerate(GROUPS[group])
-    )  # fmt: skip
-
-
 TRACES = {
     "naive": lambda: gemmlab.load("01_naive").trace(64, 64, 64),
     "coalescing": lambda: gemmlab.load("02_coalescing").trace(64, 64, 64),
@@ -133,7 +115,7 @@ FIGURES = {
     "share of cuBLAS": lambda t: plots.cublas_share(measured()),
     "share of cuBLAS, slow": lambda t: plots.cublas_share(measured({"01_naive": 500.0})),
     "shares": lambda t: plots.shares(climbed(), published.shares(), (8192,) * 3),
-    "shape shares": lambda t: plots.shape_shares(shape_shares()),
+    "shape shares": lambda t: plots.shape_shares(gemmlab.chosen_shares()),
     "roofline": lambda t: plots.roofline(CROWDED, ALL_ROOFS),
     "roofline, two precisions": lambda t: plots.roofline(MIXED, ALL_ROOFS),
     "roofline, every rung": lambda t: plots.roofline(EVERY_RUNG, ALL_ROOFS),
@@ -179,41 +161,6 @@ def test_a_caption_of_ones_own_is_wrapped_and_nothing_in_it_is_mathematics():
     figure = plots.cublas_share(measured(), caption=sentence)
     test_it_can_be_read(figure)
     assert figure.caption == sentence
-
-
-# ---- maps ----------------------------------------------------------------------------------------
-
-
-def test_warp_map_names_lanes_in_cells_or_by_sector_and_says_what_is_cropped(traces):
-    column, row, vectors = (
-        words(plots.warp_map(traces[name])) for name in ("naive", "coalescing", "vectors")
-    )
-    assert {*map(str, range(32)), "all 32 lanes"} <= set(column)
-    named = {text.replace("\n", " ") for text in row}
-    assert {"lanes 0–7", "lanes 8–15", "lanes 16–23", "lanes 24–31"} <= named
-    assert any("32 of 128 elements asked for are shown" in text for text in vectors)
-    assert any("512 bytes asked" in text for text in vectors)
-
-
-@pytest.mark.parametrize(
-    ("lanes", "expected"),
-    [
-        (range(32), "all 32 lanes"),
-        ([5, 5], "lane 5"),
-        (range(8), "lanes 0–7"),
-        ([1, 9], "lanes 1, 9"),
-        ([0, 4, 8, 12], "lanes 0, 4, …, 12"),
-        ([0, 1, 5, 6], "4 lanes"),
-    ],
-)
-def test_lanes_in_words(lanes, expected):
-    assert lanes_in_words(lanes) == expected
-
-
-def test_block_map_leaves_out_threads_beyond_the_edge_of_c(traces):
-    x, y, _ = traces["odd"].block
-    caption = plots.block_map(traces["odd"], block=(1, 12, 0)).caption
-    assert f"rows {x} to 76, columns {12 * y} to 100 of C" in caption
 
 
 # ---- speeds --------------------------------------------------------------------------------------
@@ -276,29 +223,6 @@ def test_roofline_names_its_roofs_and_says_what_is_reached():
     assert "L2" not in plots.roofline(MIXED, ALL_ROOFS).caption
 
 
-def test_roofline_has_the_same_axes_whatever_it_shows():
-    """So that two notebooks can be compared; only what lies beyond them widens them."""
-    of_one_point, of_several = (
-        plots.roofline(shown, ALL_ROOFS).axes[0] for shown in (CROWDED[:1], MIXED)
-    )
-    limits = of_one_point.get_xlim(), of_one_point.get_ylim()
-    assert (of_several.get_xlim(), of_several.get_ylim()) == limits
-    beyond = points(("01_naive", 4096, 20.0, 40000.0, 0.02))
-    (wide,) = plots.roofline(beyond, ALL_ROOFS).axes
-    assert wide.get_xlim()[0] < 0.02 and wide.get_xlim()[1] > 40000
-    assert wide.get_ylim()[0] < 20 and wide.get_ylim()[1] == limits[1][1]
-
-
-def test_roofline_names_shapes_and_caches_only_where_they_matter():
-    assert "01_naive, M=N=K=512" in words(plots.roofline(CROWDED, ALL_ROOFS))
-    assert "01_naive" in words(plots.roofline(CROWDED[:1], ALL_ROOFS))
-    below = plots.roofline(points(("01_naive", 4096, 395.0, 1.0, 0.25)), ALL_ROOFS)
-    assert "at M=N=K=4096, 01_naive reaches 10.0 %" in below.caption
-    assert "hollow marker above" not in below.caption
-    above = plots.roofline(points(("02_coalescing", 4096, 6560.0, 300.0, 0.25)), ALL_ROOFS)
-    assert "hollow marker above" in above.caption
-
-
 @pytest.mark.parametrize(
     ("shown", "ceilings", "error", "message"),
     [
@@ -346,12 +270,3 @@ def test_wrapping_keeps_every_word_and_fits(words):
     lines = style.wrap(words, 1.0, 9)
     assert " ".join(lines).split() == words.split()
     assert all(style.text_width(line, 9) <= 1.0 or " " not in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(0.267, "0.267"), (2.5, "2.50"), (51.13, "51.1"), (495.2, "495"), (51234.0, "51,234"),
-     (0, "0")],
-)  # fmt: skip
-def test_three_digits(value, expected):
-    assert style.digits(value) == expected

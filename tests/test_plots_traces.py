@@ -1,6 +1,5 @@
 """Figures of traces: what is drawn is what blocks, warps and threads did."""
 
-from collections import defaultdict
 from functools import partial
 
 import pytest
@@ -16,7 +15,6 @@ from gemmlab.lessons.shared_memory.figures import tile_reuse
 from gemmlab.lessons.thread_tile_2d.figures import outer_product
 from gemmlab.lessons.vectorized_loads.figures import staging
 from gemmlab.lessons.warp_tiling.figures import levels
-from gemmlab.plots.kernel_view import _patterns
 from gemmlab.records.roofs import recorded_ceilings
 
 THREE, FOUR, FIVE = "03_shared_memory", "04_thread_tile_1d", "05_thread_tile_2d"
@@ -64,10 +62,6 @@ def walks():
     return walk
 
 
-def small_reuse(traces):
-    return tile_reuse(traces(THREE, (16, 16, 16), TILE=8, BK=8), block=(1, 0, 0))
-
-
 def order_of_execution(traces):
     three = [traces(EIGHT, (128, 128, 32), WM=32), traces(NINE, (128, 128, 32)),
              traces(NINE, (128, 128, 32), STAGES=3)]  # fmt: skip
@@ -101,7 +95,7 @@ def small_pipeline():
 
 
 FIGURES = {
-    "reuse": lambda t, w: small_reuse(t),
+    "reuse": lambda t, w: tile_reuse(t(THREE, (16, 16, 16), TILE=8, BK=8), block=(1, 0, 0)),
     **{
         f"{draw.__name__} {name}": lambda t, w, name=name, draw=draw: draw(
             t(name, OWNS[name][0]), thread=37
@@ -205,17 +199,3 @@ def test_what_is_not_known_has_no_point():
     assert any("not counted" in text for text in words(figure))
     bare = words(plots.kernel_view(facts.of(gl.load(THREE)), None))
     assert any("TFLOP/s" in text for text in bare) and not any("counted" in text for text in bare)
-
-
-def test_loads_of_one_line_that_differ_are_shown_each():
-    """Rung 11 reads A and B by a function of a header, so that both have the line of the call."""
-    ours = facts.of(gl.load("11_fused_epilogue")).trace.run.accesses(warp=0)
-    expected, shown = defaultdict(set), defaultdict(set)
-    for access in ours:
-        if (access.space, access.operation) == ("shared", "load"):
-            expected[access.line].add(len(set(access.addresses[access.active].tolist())))
-    for banks, _, lines in _patterns(ours):
-        if banks.access.operation == "load":
-            for line in lines:
-                shown[line].add(len(set(banks.access.addresses[banks.access.active].tolist())))
-    assert shown == expected and all(len(counts) > 1 for counts in expected.values())

@@ -50,8 +50,3 @@ def test_power_is_between_the_first_and_the_last_time_that_the_counter_moved():
     assert power.mean_power_w(samples) == pytest.approx(700, rel=0.02)
     assert power.mean_power_w([(0.0, 5.0), (0.5, 5.0), (1.0, 9.0)]) is None
     assert power.mean_power_w([]) is None
-
-
-def test_energy_is_power_over_rate():
-    assert power.Pace(700e12, 1400, power_w=700).joules_per_tflop == 1
-    assert power.Pace(700e12, 1400).joules_per_tflop is None

@@ -7,7 +7,6 @@ import sys
 import types
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import gemmlab as gl
@@ -25,7 +24,6 @@ from ptxsim.compile import headers, nvrtc
 from tools.site import interactive
 
 EVERY = (*RUNGS, *OTHERS)
-A, B = np.float32(np.arange(35).reshape(5, 7)), np.float32(np.arange(63).reshape(7, 9))
 
 
 def _missing():
@@ -93,28 +91,6 @@ def test_a_rung_runs_without_a_compiler_as_with_one(rung, no_compiler):
     assert kernel.trace(*small).counters
     archs = prebuilt.archs_of(rung.name)
     assert (load(rung.name).resources(*archs[1:2], archs[-1])["registers per thread"] > 0).all()
-
-
-@pytest.fixture
-def with_compiler(monkeypatch):
-    """A product and its trace, made before the compiler is taken away, and not from the stock."""
-    nvrtc.kept.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(nvrtc, "_store", None)
-        return _product_and_trace()
-
-
-def _product_and_trace():
-    kernel = load("02_coalescing")
-    return kernel(A, B), kernel.trace(33, 17, 9)
-
-
-def test_results_and_counts_are_the_same_with_and_without(with_compiler, no_compiler):
-    result, trace = with_compiler
-    kernel = load("02_coalescing")
-    assert kernel(A, B).tobytes() == result.tobytes()
-    again = kernel.trace(33, 17, 9)
-    assert again.counters == trace.counters and again.run.lines == trace.run.lines
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import importlib
 import json
 import math
 import os
-from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -12,7 +11,6 @@ import sample_record
 
 import gemmlab as gl
 from gemmlab.folders import RESULTS
-from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, find, settings_for
 from gemmlab.measure import ceilings, profiler, timing
 from gemmlab.notebook import overview
@@ -335,39 +333,6 @@ def ncu(monkeypatch, stdout, returncode=0):
     monkeypatch.setattr(profiler, "find_ncu", lambda: "/opt/ncu")
     monkeypatch.setattr(profiler.subprocess, "run", run)
     return seen
-
-
-def test_ncu_is_asked_for_one_launch_per_shape_of_this_kernel(monkeypatch):
-    seen = ncu(monkeypatch, NCU_CSV)
-    shapes = [(1001, 777, 513), (512, 512, 512)]
-    counters = profiler.counters(find("01_naive"), {"BLOCK_X": 16}, shapes)
-    assert counters == [counted for _, counted in profiler.parse_csv(NCU_CSV)]
-    (command,) = seen
-    options = dict(pairwise(command))
-    assert options["--kernel-name"] == "naive"
-    assert options["--launch-count"] == "2"
-    assert options["--clock-control"] == "none"
-    assert set(options["--metrics"].split(",")) == set(profiler.METRICS)
-    after = command[command.index("gemmlab.measure.profiler") + 1 :]
-    assert after == ["01_naive", "1001x777x513", "512x512x512", "--set=BLOCK_X=16"]
-
-
-def test_what_runs_under_ncu_launches_once_per_shape(monkeypatch):
-    launched = []
-
-    def launch(kernel, operands, alpha, beta):
-        biased = operands.bias is not None
-        launched.append((kernel.name, kernel.settings, operands.problem.shape, alpha, beta, biased))
-
-    monkeypatch.setattr(Kernel, "launch", launch)
-    profiler.main(["01_naive", "8x4x2", "1x3x5", "--set=BLOCK_X=16"])
-    profiler.main(["11_fused_epilogue", "8x4x2"])
-    settings, fused = {"BLOCK_X": 16, "BLOCK_Y": 8}, find("11_fused_epilogue").defaults
-    assert launched == [
-        ("01_naive", settings, (8, 4, 2), 1.0, 0.0, False),
-        ("01_naive", settings, (1, 3, 5), 1.0, 0.0, False),
-        ("11_fused_epilogue", fused, (8, 4, 2), 1.0, 0.0, True),
-    ]
 
 
 def test_counters_of_too_few_launches_are_refused(monkeypatch):

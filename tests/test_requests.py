@@ -24,35 +24,9 @@ def test_rows_of_a_multiple_of_8_floats_begin_new_sectors_together():
     assert 4 <= table.loc["new sectors in such a load", "K = 65"] < 5
 
 
-def test_lanes_that_want_one_word_take_it_together():
-    table = requests.by_k(load("01_naive"), (16,), array="B")
-    assert list(table["K = 16"])[:3] == [1, 1, 1]
-
-
 def test_a_kernel_that_loads_several_k_at_once_is_refused():
     with pytest.raises(LookupError, match="loads of A"):
         requests.by_k(load("06_vectorized_loads"), (64,))
-
-
-@pytest.fixture(scope="module")
-def trace():
-    return gemmlab.load("08_warp_tiling").trace(128, 128, 8)
-
-
-def test_shared_access_returns_the_first_access_of_a_line_and_warp(trace):
-    access = shared_access(trace, "*(float4*)&fragment_b", warp=2)
-    assert access.warp == 2 and access.operation == "load" and access.size == 16
-    assert trace.text.splitlines()[access.line - 1].strip().startswith("*(float4*)&fragment_b")
-    before = trace.run.accesses((0, 0, 0), 2)
-    before = before[: next(at for at, earlier in enumerate(before) if earlier is access)]
-    assert not [
-        earlier for earlier in before if earlier.line == access.line and earlier.operation == "load"
-    ]
-
-
-def test_a_line_without_such_an_access_is_told(trace):
-    with pytest.raises(LookupError, match="no store of shared memory on a line that begins"):
-        shared_access(trace, "*(float4*)&fragment_b", op="store")
 
 
 def test_wavefronts_of_an_access_are_counted():

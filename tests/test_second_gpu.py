@@ -8,7 +8,7 @@ import pytest
 
 from gemmlab.analysis import recorded as gpus
 from gemmlab.cuda.device import Gpu
-from gemmlab.ladder import RUNGS, IllegalSetting, find, nearest_on
+from gemmlab.ladder import IllegalSetting, find, nearest_on
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import recorder, registry, roofs, runs
@@ -87,15 +87,6 @@ def test_what_cannot_run_is_left_out_with_its_reason_and_the_rest_is_measured(re
     measured, lines = record(failing=reasons)
     assert measured == ["three"]
     assert lines[:2] == ["one: left out. one needs sm_90a, this is sm_80", "two: left out. no"]
-
-
-def test_wgmma_off_sm_90a_is_refused_before_anything_is_simulated(monkeypatch):
-    for module in (recorder, runs):
-        monkeypatch.setattr(module, "require_gpu", lambda _: AMPERE)
-    monkeypatch.setattr(recorder, "by_default", lambda rung: pytest.fail("it was begun"))
-    with pytest.raises(IllegalSetting, match="16_tma_wgmma needs sm_90a, this is sm_80"):
-        recorder._runs_of("16_tma_wgmma", [], print)
-    assert all(r.needs_arch(r.defaults) == "sm_90a" for r in RUNGS if r.by_wgmma)
 
 
 def test_a_gpu_without_tensor_cores_for_the_probe_is_refused(monkeypatch):

@@ -6,7 +6,6 @@ import pytest
 import gemmlab as gl
 from gemmlab.lessons.fp32_summit.rung import BM, BN
 from gemmlab.lessons.fp32_summit.sharing import idle, sharing
-from gemmlab.lessons.fp32_summit.tables import whole_tiles
 
 NAME, SMS = "22_fp32_summit", 5
 SHAPE = (3 * BM, 4 * BN, 8 * 64)
@@ -49,11 +48,6 @@ def test_a_block_brings_the_stages_that_its_schedule_names(kernel):
             for stage in range(part.first, part.end)
         ]
         assert brought == planned
-
-
-def test_whole_tiles_come_before_the_shares(ways):
-    assert whole_tiles(ways["stream-K"]) == 12 // SMS - 1
-    assert whole_tiles(ways["whole tiles"]) == 12 // SMS
 
 
 def test_idle_time_and_workspace(ways):

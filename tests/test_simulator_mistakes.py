@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import record_sanitizer
 from mistakes import MISTAKES, OWN, correct, find, planted, trials
 
-import ptxsim
 from gemmlab.ladder import RUNGS
 
 ONE_OF_EACH_KERNEL = list({(mistake.of, mistake.shapes): mistake for mistake in MISTAKES}.values())
@@ -58,25 +56,6 @@ def test_without_the_mistake_nothing_is_found(mistake):
     for trial in trials(correct(mistake)):
         assert trial.findings == []
         assert trial.right
-
-
-@pytest.mark.parametrize("pieces", [3, 7, 40])
-@pytest.mark.parametrize("count", [256, 255, 254, 250])
-def test_arrivals_that_an_mbarrier_does_not_wait_for_overflow_it_and_race_with_a_copy(
-    count, pieces
-):
-    """The simulator ignores the arrivals that are too many: results are right all the same."""
-    source = OWN["bulk copies"].text.replace("#define PIECE 128", "#define PIECE 256")
-    source = source.replace("init(&empty[s], PIECE);", f"init(&empty[s], {count});")
-    x, out = np.arange(pieces * 256, dtype=np.float32) % 97, np.zeros(256, np.float32)
-    args, block = [x, out, pieces], (256 + 32, 1, 1)
-    run = ptxsim.launch(source, "k", (2, 1, 1), block, args, check=True)
-    kinds = {(finding.kind, finding.thread, finding.lanes) for finding in run.findings}
-    overflow = ("mbarrier overflow", (count, 0, 0), 2 * (256 - count))
-    race = ("write-after-read race", (256, 0, 0), 2)
-    assert kinds == (set() if count == 256 else {overflow, race})
-    weights = 1 + np.arange(pieces)
-    assert (out == (weights[:, None] * x.reshape(pieces, 256)[:, ::-1]).sum(axis=0)).all()
 
 
 def test_the_table_is_that_of_the_record():

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from gemmlab.folders import KERNELS, NOTEBOOKS, RESULTS, ROOT, kernel_files
-from gemmlab.ladder import RUNGS
 from gemmlab.notebook import exercises, glossary
 from gemmlab.notebook.series import DEEPER
 from gemmlab.records import registry
@@ -65,23 +64,6 @@ def shown(page: notebook.Page) -> str:
 
 
 # ---- links ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("path", "page"),
-    [
-        ("README.md", "readme.html"),
-        ("notebooks/index.ipynb", "index.html"),
-        ("notebooks/01_naive.ipynb", "notebooks/01_naive.html"),
-        ("ptxsim/docs/simulator.md", "simulator.html"),
-        ("kernels/common/tiles.cuh", "kernels/common/tiles.cuh.html"),
-        ("gemmlab/kernel", "gemmlab/kernel/index.html"),
-        ("results/nvidia-h200/fp8_steps.csv", "results/nvidia-h200/fp8_steps.csv"),
-    ],
-)
-def test_where_a_file_stands_on_the_site(path, page):
-    assert (ROOT / path).exists()
-    assert links.address(links.source(path)) == page
 
 
 def test_links_lead_to_the_pages_of_what_they_named():
@@ -177,17 +159,6 @@ def test_an_inner_loop_leads_to_its_line_of_the_kernel(made):
     assert page.met == {"kernels/02_coalescing.cu", "kernels/03_shared_memory.cu"}
 
 
-def test_a_whole_kernel_leads_to_its_page(made):
-    page = made(
-        ran('kernel = gl.load("03_shared_memory")'),
-        ran("kernel.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
-        ran("other.source()", **{"text/plain": "...", "text/html": "<pre>...</pre>"}),
-    )
-    assert shown(page).count("<a ") == 1
-    assert '<a href="../kernels/03_shared_memory.cu.html">' in shown(page)
-    assert page.met == {"kernels/03_shared_memory.cu"}
-
-
 def test_sliders_stand_where_the_cell_shows_them(made):
     page = made(
         ran('NAME, SMALL = "15_mma_sync", dict(BM=64)'),
@@ -243,16 +214,6 @@ def test_what_a_file_is_for_is_a_sentence():
     sentences = {path: code.about(path.name, path.read_text(encoding="utf-8")) for path in kernel_files()}  # fmt: skip # noqa: E501
     for path, sentence in sentences.items():
         assert re.fullmatch(r"[A-Z0-9\[a-z].{15,}\.", sentence), (path.name, sentence)
-    assert sentences[KERNELS / "03_shared_memory.cu"] == (
-        "03 · Shared-memory tiling. A block loads a TILE×BK tile of A and a BK×TILE tile of B "
-        "once, and all its threads reuse them."
-    )
-
-
-def test_a_folder_names_all_its_files():
-    page = code.folder("gemmlab/kernel")
-    for path in (ROOT / "gemmlab/kernel").glob("*.py"):
-        assert f"| `{path.name}` | " in page
 
 
 # ---- docs and lists ------------------------------------------------------------------------------
@@ -263,12 +224,6 @@ def test_the_glossary_has_every_term_with_its_notebook():
     for term in glossary.TERMS:
         assert f"{term.meaning} [" in text
         assert f"notebooks/{term.notebook}.ipynb" in text
-
-
-def test_the_ladder_has_every_rung_in_order():
-    names = re.findall(r"\]\(../notebooks/(\w+)\.ipynb\)", lists.ladder())
-    of_rungs = [name for name in names if name in {rung.name for rung in RUNGS}]
-    assert of_rungs == [rung.name for rung in RUNGS]
 
 
 def test_a_mark_becomes_what_is_made_and_an_unknown_one_is_told(tmp_path, monkeypatch):

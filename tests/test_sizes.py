@@ -26,12 +26,3 @@ def test_only_sizes_that_both_have_are_there():
     """02 has no record at 16384."""
     table = sizes.against("02_coalescing", BEFORE)
     assert 8192 in table.index and 16384 not in table.index
-
-
-def test_the_account_of_cycles_adds_up():
-    table, cycles = sizes.account(BEFORE, AFTER), sizes.counters.side_by_side(BEFORE, AFTER)
-    for name in (BEFORE, AFTER):
-        took = table[name].cycles
-        assert took["FP32 units (the floor)"] == 0.25 and took.max() == took["all cycles"]
-        assert took["all cycles"] == round(cycles[name]["SM cycles per warp FMA"], 3)
-        assert took["data banks"] == round(cycles[name]["data wavefronts per warp FMA"], 3)

@@ -86,20 +86,6 @@ def test_it_opens_with_a_refusal_for_settings_that_do_not_go_together():
     assert shown(lab) and lab.settings["STAGES"] == 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason"),
-    [
-        ({"STAGE": 0}, r"14_wmma has no parameter STAGE; it has BM, BN, BK, WM, WN, STAGES"),
-        ({"BK": 17}, r"BK=17 is not legal, the values are 16, 32, 64"),
-        ({"BK": "32"}, r"BK='32' is not legal"),
-        ({"BK": True}, r"BK=True is not legal"),
-    ],
-)
-def test_settings_that_the_rung_does_not_have_are_refused(settings, reason):
-    with pytest.raises(ladder.IllegalSetting, match=reason):
-        gl.lab("14_wmma", **settings)
-
-
 def test_the_way_out_keeps_the_move(without_tracing):
     lab = gl.lab("10_register_banks", PTXAS=3)
     lab.sliders["TN"].value = 8
@@ -147,16 +133,6 @@ def test_without_records_only_the_speed_is_missing(record, monkeypatch):
 
 def nothing_recorded(*_):
     raise NoRecord("nothing is recorded")
-
-
-def test_a_slider_moves_the_picture_and_back_again():
-    lab = gl.lab("03_shared_memory")
-    first = lab.picture.value
-    lab.sliders["TILE"].value = 16
-    other = lab.picture.value
-    assert other != first and "16 × 16 elements" in lab.caption.value
-    lab.sliders["TILE"].value = 32
-    assert lab.picture.value == first
 
 
 def test_another_architecture_changes_registers_and_occupancy_alone():

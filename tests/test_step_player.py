@@ -38,19 +38,6 @@ def test_moving_the_slider_shows_another_frame_and_back_the_same(player):
     assert len({Image.open(io.BytesIO(picture)).size for picture, _ in seen}) == 1
 
 
-# With one buffer, through registers, with copies, with tensor cores; what the frames of the others
-# hold, test_k_steps.py says.
-PLAYED = "03_shared_memory", "08_warp_tiling", "09_double_buffering", "15_mma_sync"
-
-
-@pytest.mark.parametrize("name", PLAYED)
-def test_every_kind_of_rung_plays_from_nothing_to_all_of_its_products(name):
-    player = gl.step_player(gl.load(name))
-    assert len(player.frames) >= 5
-    player.slider.value = player.slider.max
-    assert "writes its" in words_of(player) and player.picture.value
-
-
 @pytest.mark.parametrize(
     ("sizes", "reason"),
     [

@@ -19,14 +19,6 @@ def traced(name, k=STEPS * turns.STEP, **settings):
     return turns.of(gl.load(name, **settings).trace(*TILE, k))
 
 
-def test_one_role_copies_and_two_multiply():
-    specialized = traced("17_warp_specialized", STAGES=3)
-    assert set(specialized.roles) == {"producer", "warpgroup 0", "warpgroup 1"}
-    kinds = {role: {turn.kind for turn in every} for role, every in specialized.roles.items()}
-    assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
-    assert turns.COPIES not in kinds["warpgroup 0"] | kinds["warpgroup 1"]
-
-
 @pytest.mark.parametrize("stages", (2, 4))
 def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
     traced_turns = traced("17_warp_specialized", STAGES=stages)
@@ -82,11 +74,6 @@ def test_the_player_moves_through_moments_and_stages():
     assert player.picture.value == seen
     with pytest.raises(gl.LadderError):
         ring_player("17")
-
-
-def test_a_kernel_without_turns_gets_a_sentence_instead_of_a_picture():
-    player = ring_player("15_mma_sync", BM=64, BN=64, BK=64, WM=32, WN=32)
-    assert "No picture: turns: 15_mma_sync does not copy by tensor maps" in caption_of(player)
 
 
 def test_registers_that_one_role_releases_go_to_the_other():

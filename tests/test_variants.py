@@ -6,33 +6,18 @@ import pytest
 from pytest import approx
 
 from gemmlab.kernel.verify import check as check_product
-from gemmlab.ladder import LadderError
 from gemmlab.lessons.vectorized_loads import tables as variants
 from gemmlab.records import ablations
 
 NAME = "06_vectorized_loads"
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "TM": 4, "TN": 4}
 PARTS = ablations.path_of(NAME).steps
-MACROS = {
-    "none": {},
-    "asked": {"BLOCKS": 2},
-    "wide": {"WIDE": 1},
-    "transposed": {"TRANSPOSED": 1},
-    "06": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1},
-    "rows first": {"WIDE": 1, "TRANSPOSED": 1, "ROWS_FIRST": 1},
-    "idle": {"WIDE": 1, "TRANSPOSED": 1, "WIDE_C": 1, "IDLE": 48},
-}
 WARPS = "08_warp_tiling"
 
 
 def test_a_change_of_what_does_not_stand_there_is_refused():
     with pytest.raises(ValueError, match=r"06_vectorized_loads\.cu has no 'float8'"):
         variants.edited(NAME, {"float8": "float4"})
-
-
-def part(**macros):
-    """05 with the tile of 06, and some of what else changed."""
-    return replace(PARTS[1], settings=PARTS[1].settings | macros, file=PARTS[2].file).kernel()
 
 
 def small(step):
@@ -48,23 +33,6 @@ def test_every_part_of_a_rung_is_a_right_kernel(step):
     assert small(step).check().passed
 
 
-def test_each_part_does_what_it_is_called():
-    table = variants.side_by_side(
-        {name: part(**macros, **SMALL) for name, macros in MACROS.items()}, 64, 64, 16
-    )
-    requests = table.loc["global loads per warp FMA"]
-    assert requests["none"] == requests["transposed"] == approx(4 * requests["wide"], abs=2e-3)
-    assert requests["wide"] == requests["06"] == requests["rows first"]
-    conflicts = table.loc["conflicts of shared stores per warp FMA"]
-    assert conflicts["none"] == conflicts["wide"] == conflicts["rows first"] == 0
-    assert conflicts["transposed"] > conflicts["06"] > 0
-    sectors = table.loc["global sectors per warp FMA"]
-    assert sectors["rows first"] > sectors["06"]
-    assert set(table.loc[variants.SPEED]) == {"not recorded"}
-    blocks = [part(**MACROS[name]).resources()["blocks per SM"][0] for name in ("asked", "idle")]
-    assert blocks == [2, 1]
-
-
 LANES = {step.title: step for step in ablations.path_of(WARPS).steps}
 
 
@@ -76,8 +44,3 @@ def test_a_step_on_the_way_to_08_changes_the_wavefronts_that_it_names():
     wavefronts = table.loc["wavefronts of shared loads per warp FMA"].tolist()
     assert wavefronts == approx([12 / 64] * 4 + [8 / 64, 12 / 128, 16 / 128, 12 / 128], abs=1e-3)
     assert not table.loc["spilled bytes"].any() and (table.loc["blocks per SM"] == 2).all()
-
-
-def test_a_rung_that_is_not_taken_apart_is_named():
-    with pytest.raises(LadderError, match="no path to '05_thread_tile_2d' is kept"):
-        variants.parts("05_thread_tile_2d")

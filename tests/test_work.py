@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import gemmlab as gl
-from gemmlab.lessons.split_k.figures import waves
 from gemmlab.lessons.split_k.work import launch_by_launch, work
 
 SMALL = {"BM": 64, "BN": 64, "BK": 8, "WM": 32, "WN": 32}
@@ -53,7 +52,3 @@ def test_a_launch_for_each_product_waits_for_the_last_one():
     schedule = launch_by_launch(work(kernel, 64, 64, 32, sm_count=4), 6)
     assert [part.start for part in schedule.parts] == [2 * product for product in range(6)]
     assert schedule.length == 12 and schedule.busy == 1 / 4
-    figure = waves(("launches", schedule))
-    shown = [text.get_text() for ax in figure.axes for text in ax.texts]
-    assert [words for words in shown if "product" in words] == [f"product {at}" for at in range(6)]
-    assert "6 products of 64×64×32" in figure.caption and "25 %" in figure.caption

@@ -20,7 +20,7 @@ BUDGETS: dict[str, tuple[int, tuple[str, ...]]] = {  # lines at most, and of whi
 }
 
 # Of a part over its budget, which may not grow.
-REACHED = {"core": 18_942, "lessons": 20_913, "ptxsim": 18_903, "tests": 33_654}
+REACHED = {"core": 17_571, "lessons": 17_167, "ptxsim": 18_903}
 
 
 def lines(folders: tuple[str, ...]) -> int:

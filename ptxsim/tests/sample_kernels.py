@@ -77,48 +77,6 @@ extern "C" __global__ void k(const float* __restrict__ A, const float* __restric
         C[(size_t)row * N + col] = sum;
 }"""
 
-# The block loads its tiles through a one-dimensional thread number, a thread computes TM x TN.
-COARSE = """
-#define BM 16
-#define BN 32
-#define BK 8
-#define TM 4
-#define TN 2
-extern "C" __global__ void k(const float* __restrict__ A, const float* __restrict__ B,
-                             float* __restrict__ C, int M, int N, int K) {
-    __shared__ float a[BK][BM], b[BK][BN];
-    const int t = threadIdx.x, threads = (BM / TM) * (BN / TN);
-    const int top = blockIdx.y * BM, left = blockIdx.x * BN;
-    const int y = t / (BN / TN) * TM, x = t % (BN / TN) * TN;
-    float sums[TM][TN] = {};
-    for (int start = 0; start < K; start += BK) {
-        for (int i = t; i < BM * BK; i += threads) {
-            const int r = i / BK, c = i % BK;
-            a[c][r] = top + r < M && start + c < K ? A[(size_t)(top + r) * K + start + c] : 0.0f;
-        }
-        for (int i = t; i < BK * BN; i += threads) {
-            const int r = i / BN, c = i % BN;
-            b[r][c] = start + r < K && left + c < N ? B[(size_t)(start + r) * N + left + c] : 0.0f;
-        }
-        __syncthreads();
-        #pragma unroll
-        for (int k = 0; k < BK; ++k) {
-            #pragma unroll
-            for (int i = 0; i < TM; ++i)
-                #pragma unroll
-                for (int j = 0; j < TN; ++j)
-                    sums[i][j] += a[k][y + i] * b[k][x + j];
-        }
-        __syncthreads();
-    }
-    #pragma unroll
-    for (int i = 0; i < TM; ++i)
-        #pragma unroll
-        for (int j = 0; j < TN; ++j)
-            if (top + y + i < M && left + x + j < N)
-                C[(size_t)(top + y + i) * N + left + x + j] = sums[i][j];
-}"""
-
 # float4 from and to global memory, float4 into shared memory; K and N are multiples of 4.
 VECTOR = """
 #define TILE 16
@@ -162,10 +120,6 @@ def product(source: str, m: int, n: int, k: int, tile: tuple[int, int], block, s
 
 def tiled(m, n, k, tile=16, pad=0):
     return product(TILED % {"tile": tile, "pad": pad}, m, n, k, (tile, tile), (tile, tile, 1))
-
-
-def coarse(m, n, k):
-    return product(COARSE, m, n, k, (16, 32), (64, 1, 1))
 
 
 def vector(m, n, k):
@@ -399,7 +353,6 @@ k(const {c_type}* A, const {c_type}* B, {c_type}* out, int n) {{
 SAMPLES = {
     "tiled": tiled(50, 70, 37), "tiled, padded": tiled(33, 40, 65, tile=32, pad=1),
     "tiled, large": tiled(300, 500, 20, tile=16, pad=1), "vector": vector(45, 13, 9),
-    "coarse": coarse(61, 67, 71), "coarse, one row": coarse(1, 129, 17),
     "divergent": collatz(), "divergent, whole warps": collatz(64), "returns": returns(),
     "reduction": reduction(), "1-D": positions((3, 1, 1), (45, 1, 1)),
     "2-D": positions((3, 4, 1), (5, 7, 1)), "3-D": positions((2, 3, 4), (3, 5, 2)),

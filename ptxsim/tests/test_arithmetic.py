@@ -159,14 +159,6 @@ def test_products_and_quotients_are_flushed_after_rounding(rows):
 # --- where the search for a second rounding is left out ------------------------------------------
 
 
-@given(st.lists(finite32 | even32 | tiny32, max_size=20))
-def test_granule_is_the_largest_power_of_two_that_divides_all(values):
-    g = 0
-    while any(Fraction(float(v)) % Fraction(2) ** g for v in values):
-        g -= 1
-    assert exactness.granule([np.array(values, f4), f4(np.nan), f4(np.inf)]) == g
-
-
 @given(
     st.integers(1, 24), st.integers(-70, 20), st.integers(1, 60), st.integers(0, 10**6), st.data()
 )

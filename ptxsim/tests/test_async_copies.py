@@ -98,19 +98,6 @@ def test_before_that_there_is_poison_and_the_checks_say_so(wait):
     assert kinds(done) == {"read of a copy in flight"}
 
 
-def test_groups_land_in_their_order():
-    body = """
-    __shared__ float box[3][64];
-    const int t = threadIdx.x, me = 4 * (blockIdx.x * blockDim.x + t);
-    for (int i = 0; i < 3; ++i) { copy<4>(&box[i][t], in + 64 * i + t); commit(); }
-    wait<1>();
-    for (int i = 0; i < 3; ++i) out[me + i] = box[i][t];
-    """
-    out, _ = run(body)
-    assert (out[:, :, 0] == IN[:64]).all() and (out[:, :, 1] == IN[64:128]).all()
-    assert (out[:, :, 2].view(np.uint32) == POISON).all()
-
-
 def test_threads_of_a_branch_have_groups_of_their_own():
     body = """
     __shared__ float box[2][64];

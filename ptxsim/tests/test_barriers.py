@@ -14,39 +14,6 @@ def run(body, threads=128, blocks=2, **how):
     return out.reshape(blocks, threads), done
 
 
-HANDOVER = """
-    __shared__ int box[64];
-    const int thread = threadIdx.x;
-    if (thread < 64) {
-        box[thread] = 10 * thread + blockIdx.x;
-        asm volatile("bar.arrive 1, 128;" ::: "memory");
-    } else {
-        asm volatile("bar.sync 1, 128;" ::: "memory");
-        out[blockIdx.x * 128 + thread] = box[127 - thread];
-    }
-"""
-
-
-def test_named_barriers_let_one_half_go_on_and_the_other_wait():
-    out, done = run(HANDOVER)
-    assert done.findings == []
-    expected = 10 * np.arange(63, -1, -1) + np.arange(2)[:, None]
-    assert (out[:, 64:] == expected).all() and (out[:, :64] == -1).all()
-
-
-def test_two_halves_may_use_two_barriers():
-    body = """
-    __shared__ int box[128];
-    const int thread = threadIdx.x, half = thread / 64;
-    box[thread] = thread;
-    asm volatile("bar.sync %0, 64;" :: "r"(half + 1) : "memory");
-    out[blockIdx.x * 128 + thread] = box[half * 64 + 63 - thread % 64];
-    """
-    out, done = run(body)
-    assert done.findings == []
-    assert (out == np.concatenate([np.arange(63, -1, -1), np.arange(127, 63, -1)])).all()
-
-
 @pytest.mark.parametrize(
     ("reduction", "expected"),
     [("__syncthreads_count", [4, 5]), ("__syncthreads_or", [1, 1]), ("__syncthreads_and", [0, 0])],

@@ -53,30 +53,13 @@ RACES = {
         "__syncthreads();\nint v = s[t ^ 1];\ns[t] = v + 5;\nout[t] = v;",
         ("write-after-read race", 6, 0, "s[0] read by thread (1, 0, 0) in line 5", 64),
     ),
-    "one writes what many read": (
-        "__syncthreads();\nout[t] = s[9] + 1;\nif (t == 40) s[9] = 8;",
-        ("write-after-read race", 6, 40, "s[9] read by thread (0, 0, 0) in line 5", 1),
-    ),
     "a barrier of the warp between two warps": (
         "__syncwarp();\nout[t] = s[t ^ 32];",
         ("read-after-write race", 5, 0, "s[32] written by thread (32, 0, 0) in line 3", 64),
     ),
-    "half a warp meets, the other half is read": (
-        "if (t % 32 < 16) __syncwarp(0xffff);\nelse __syncwarp(0xffff0000);\nout[t] = s[t ^ 16];",
-        ("read-after-write race", 6, 0, "s[16] written by thread (16, 0, 0) in line 3", 64),
-    ),
     "lanes of a warp do not wait for each other": (
         "__syncthreads();\nint v = s[t ^ 1];\n__shfl_xor_sync(~0u, v, 1);\ns[t] = -v;\nout[t] = v;",
         ("write-after-read race", 7, 0, "s[0] read by thread (1, 0, 0) in line 5", 64),
-    ),
-    "a named barrier of the wrong half": (
-        'asm volatile("bar.sync %0, 32;" :: "r"(1 + t / 32) : "memory");\nout[t] = s[63 - t];',
-        ("read-after-write race", 5, 0, "s[63] written by thread (63, 0, 0) in line 3", 64),
-    ),
-    "arriving does not wait": (
-        'if (t < 32) asm volatile("bar.sync 1, 64;" ::: "memory");\n'
-        'else asm volatile("bar.arrive 1, 64;" ::: "memory");\nout[t] = s[t ^ 32];',
-        ("read-after-write race", 6, 32, "s[0] written by thread (0, 0, 0) in line 3", 32),
     ),
     "an atomic after a read": (
         "__syncthreads();\nint v = s[0];\natomicAdd(&s[0], 1);\nout[t] = v;",
@@ -115,10 +98,6 @@ RIGHT = {
     "many set one flag": (
         "if (t % 3 == 0) s[t] = t;\n__shared__ int flag;\nif (t > zero + 7) flag = 1;\n"
         "else if (t < 5) flag = 1;\n__syncthreads();\nout[t] = flag;"
-    ),
-    "a barrier of the warp within a warp": "__syncwarp();\nout[t] = s[t ^ 31];",
-    "halves of warps": (
-        "if (t % 32 < 16) __syncwarp(0xffff);\nelse __syncwarp(0xffff0000);\nout[t] = s[t ^ 15];"
     ),
     "two halves of a warp meet from two branches": (
         "if (t % 32 < 16) { __syncwarp(); other[t] = s[t + 16]; __syncwarp(); s[t] = 2; }\n"
@@ -291,19 +270,6 @@ def test_a_load_that_the_compiler_does_too_early_counts_for_those_who_use_it():
     assert_finding(findings, "read-after-write race", 7, (0, 0, 0), (8, 0, 0), what, 1)
 
 
-def test_a_local_variable_that_is_loaded_too_early_counts_for_those_who_use_it():
-    before = "__noinline__ __device__ bool odd(int t, int& v) { if (t % 2) v = t; return t % 2; }\n"
-    body = "int v;\nconst int t = threadIdx.x;\nout[t] = odd(t, v) || t == zero + {} ? v : -1;"
-    right, wrong = (
-        launch(before + source(body.replace("{}", thread)), "k", (1, 1, 1), (64, 1, 1),
-               [np.zeros(64, np.int32), 0], check=True).findings
-        for thread in ("9", "10")
-    )  # fmt: skip
-    what = "local memory[0] was never written"
-    assert_finding(wrong, "uninitialised read", 4, (0, 0, 0), (10, 0, 0), what, 1)
-    assert right == []
-
-
 def test_an_exchange_whose_result_is_not_used_is_a_write():
     body = """__shared__ int sum; {}
     __syncthreads();
@@ -414,45 +380,12 @@ class Block:
         self.checker.open(go)
 
 
-def phase(block, barrier, *threads):
-    """The threads arrive, and with that a phase of the mbarrier is complete."""
-    block.checker.mbarrier_arrive(10, barrier, block.only(*threads))
-    block.checker.phase_completed(barrier, np.array([True]))
-
-
-def bulk(block, index, to, barrier, thread=0):
-    block.checker.copy_started(index, to, 512, block.only(thread))
-    block.checker.copy_landed(index, to, 512, block.only(thread), barrier=barrier)
-    phase(block, barrier, thread)
-
-
 def block_with_mbarriers():
     block = Block()
     for barrier in (0, 8, 16):
         block.access(2, "store", barrier, 8, block.only(0))
     block.meet(3)
     return block
-
-
-def test_a_bulk_copy_is_known_to_those_who_see_its_mbarrier_and_whom_they_meet():
-    block = block_with_mbarriers()
-    bulk(block, 4, 64, 0)
-    bulk(block, 5, 64 + 512, 8)
-    block.checker.mbarrier_acquire(6, 0, block.only(40))
-    block.access(7, "load", 64 + 100, 4, block.only(40))
-    assert block.findings == []
-    block.access(8, "load", 64 + 100, 4, block.only(41))
-    what = "tile[25] written by the copy of line 4, whose mbarrier the thread has not waited for"
-    assert block.findings == [("read-after-write race", 8, 41, what)]
-    block.access(9, "load", 64 + 600, 4, block.only(40))
-    what = "tile[150] written by the copy of line 5, whose mbarrier the thread has not waited for"
-    assert block.findings[1:] == [("read-after-write race", 9, 40, what)]
-    block.findings.clear()
-    block.meet(11)
-    block.access(12, "load", 64 + 100, 4)
-    assert block.findings == []
-    block.access(13, "load", 64 + 600, 4)  # nobody has waited for that one
-    assert [kind for kind, *_ in block.findings] == ["read-after-write race"]
 
 
 # What happens in a block, one after the other: (what, thread, place or mbarrier, …).

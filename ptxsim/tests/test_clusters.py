@@ -104,35 +104,6 @@ def test_a_rank_that_is_not_there_may_be_mapped_but_not_used(blocks):
         assert (out[:, 1 : blocks + 1] == 2).all()
 
 
-COPIED = """extern "C" __global__ void __cluster_dims__(2) k() {
-    __shared__ __align__(16) int box[4];
-    __shared__ unsigned long long full;
-    const unsigned here = (unsigned)__cvta_generic_to_shared(box);
-    const unsigned mbar = (unsigned)__cvta_generic_to_shared(&full);
-    unsigned rank, there, its;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(mbar));
-        asm volatile("fence.mbarrier_init.release.cluster; fence.proxy.async;" ::: "memory");
-    }
-    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
-    if (threadIdx.x == 0 && rank == 0) {
-        asm("mapa.shared::cluster.u32 %0, %1, TO;" : "=r"(there) : "r"(here));
-        asm("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(its) : "r"(mbar));
-        asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
-                     " [%0], [%1], 16, [%2];" :: "r"(there), "r"(here), "r"(its) : "memory");
-    }
-    asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
-}"""
-
-
-def test_a_copy_to_a_block_that_is_not_there_is_out_of_bounds():
-    text = COPIED.replace("TO", "5")
-    run = ptxsim.launch(text, "k", 2, 32, [], **SETTINGS)
-    assert [finding.kind for finding in run.findings] == ["out-of-bounds write"]
-    assert "rank 5" in str(run.findings[0])
-
-
 INITIALISED = """extern "C" __global__ void __cluster_dims__(2) k(const int* in, int* out) {
     __shared__ __align__(16) int box[32];
     __shared__ unsigned long long full;
@@ -160,19 +131,6 @@ def test_a_barrier_of_the_cluster_tells_a_block_of_its_own_mbarriers(how, is_tol
     assert (out == given).all()
     assert ("mbarrier not fenced" in {f.kind for f in run.findings}) is not is_told
     assert not (is_told and run.findings)
-
-
-def test_a_policy_may_have_its_share_in_a_register():
-    source = """extern "C" __global__ void k(const int* in, int* out, float share) {
-        unsigned long long policy;
-        asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, %1;"
-                     : "=l"(policy) : "f"(share));
-        asm volatile("ld.global.L2::cache_hint.s32 %0, [%1], %2;"
-                     : "=r"(out[threadIdx.x]) : "l"(in + threadIdx.x), "l"(policy) : "memory");
-    }"""
-    given, out = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
-    assert ptxsim.launch(source, "k", 1, 32, [given, out, 0.5], **SETTINGS).findings == []
-    assert (out == given).all()
 
 
 # --- launches -------------------------------------------------------------------------------------
@@ -349,39 +307,6 @@ def test_first_blocks_may_wait_for_the_last():
     run = ptxsim.launch(NEIGHBOURS, "k", (300, 1, 1), (64, 1, 1), [flags, out], check=True)
     assert run.findings == []
     assert (out == np.arange(300)[:, None]).all()
-
-
-def test_what_nobody_writes_is_a_deadlock():
-    source = NEIGHBOURS.replace("flags[b] = before + 1;", "")
-    args = [np.zeros(3, np.int32), np.zeros((3, 64), np.int32)]
-    run = ptxsim.launch(source, "k", (3, 1, 1), (64, 1, 1), args)
-    kinds = {(finding.kind, finding.line) for finding in run.findings}
-    assert kinds == {("deadlock", 5), ("deadlock", 9)}
-
-
-BY_TURNS = """KERNEL(2) by_turns(u32* out, int count)
-{
-    __shared__ mbarrier full;
-    if (threadIdx.x == 0) init(&full, count);
-    sync();
-    arrive(at(place(&full), threadIdx.x % 2));
-    sync();
-    out[blockIdx.x * blockDim.x + threadIdx.x] = 1;
-}"""
-
-
-@pytest.mark.parametrize(("count", "too_many"), [(64, 0), (16, 0), (63, 1), (61, 3)])
-def test_a_warp_overflows_mbarriers_of_both_blocks_where_they_expect_too_few(count, too_many):
-    """Each mbarrier gets 16 arrivals from each of four warps."""
-    out = np.zeros((2, 64), np.uint32)
-    source = kernel_text("far_arrivals") + BY_TURNS
-    args = [out, count]
-    run = ptxsim.launch(source, "by_turns", (2, 1, 1), (64, 1, 1), args, check=True, **SETTINGS)
-    assert {finding.kind for finding in run.findings} == (
-        {"mbarrier overflow"} if too_many else set()
-    )
-    assert sum(finding.lanes for finding in run.findings) == 2 * too_many
-    assert out.all()
 
 
 # --- counters -------------------------------------------------------------------------------------

@@ -86,24 +86,6 @@ def test_products_with_scales_of_triton_are_right_on_blackwell(kind, vector):
     assert (abs(c - left @ right.T) <= 2.0**-20 * (abs(left) @ abs(right).T)).all()
 
 
-def test_four_bits_that_descriptors_bring_are_padded():
-    m, n, k = 128, 128, 256
-    a = RANDOM.standard_normal((m, k)).astype(ml_dtypes.float8_e4m3fn)
-    codes = RANDOM.integers(0, 16, (n, k))
-    b = (codes[:, 0::2] | codes[:, 1::2] << 4).astype(np.uint8)
-    scales = [RANDOM.integers(122, 132, (x, k // 32)).astype(np.uint8) for x in (m, n)]
-    of_a, of_b = (np.repeat(2.0 ** (s.astype(int) - 127), 32, axis=1) for s in scales)
-    left, right = a * of_a, E2M1[codes & 7] * np.where(codes & 8, -1, 1) * of_b
-    c = np.zeros((m, n), np.float32)
-    maps = ptxsim.TensorMap(a.view(np.uint8), (128, 128)), ptxsim.TensorMap(b, (128, 64))
-    run = triton.launch(
-        triton_kernels.mixed_product, 1, *maps, *scales, c, k, BM=m, BN=n, BK=128, arch="sm_100",
-        check=True,
-    )  # fmt: skip
-    assert run.findings == []
-    assert (abs(c - left @ right.T) <= 2.0**-20 * (abs(left) @ abs(right).T)).all()
-
-
 @pytest.mark.parametrize("blocks", [(64, 64, 64), (128, 32, 64)], ids=str)
 def test_descriptors_of_the_host_are_tensor_maps(blocks):
     c, turned = np.zeros((M, N), np.float16), np.ascontiguousarray(HALF_B.T)
@@ -242,14 +224,6 @@ def test_tensor_maps_of_cute_s_host_code_are_read(dtype):
     a = np.arange(32 * 64).reshape(32, 64).astype(dtype)
     b = np.zeros_like(a)
     run = cute.launch(cute_kernels.copied_by_tensor_map, a, b, check=True)
-    np.testing.assert_array_equal(b, a)
-    assert run.findings == []
-
-
-def test_a_tensor_map_of_four_bits_of_cute_s_host_code_is_read():
-    a = RANDOM.integers(0, 256, (32, 64)).astype(np.uint8)
-    b = np.zeros_like(a)
-    run = cute.launch(cute_kernels.four_bits_copied, a, b, arch="sm_100a", check=True)
     np.testing.assert_array_equal(b, a)
     assert run.findings == []
 

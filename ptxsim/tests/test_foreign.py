@@ -455,36 +455,6 @@ def test_clocks_count_instructions_and_go_forward():
     assert (short[:3] > 0).all() and (long[:2] > short[:2] + 49).all()
 
 
-def test_numbers_in_any_notation_and_the_size_of_a_warp():
-    source = """extern "C" __global__ void k(unsigned* x) {
-        asm("mov.u32 %0, WARP_SZ;" : "=r"(x[0]));
-        asm("add.u32 %0, %1, 0X1F79U;" : "=r"(x[1]) : "r"(x[0]));
-        asm("add.u32 %0, %1, 017;" : "=r"(x[2]) : "r"(x[0]));
-        asm("add.u32 %0, %1, 0b101;" : "=r"(x[3]) : "r"(x[0]));
-    }"""
-    x = np.zeros(4, np.uint32)
-    run(source, [x], threads=1)
-    assert x.tolist() == [32, 32 + 0x1F79, 32 + 15, 32 + 5]
-
-
-@pytest.mark.parametrize("where", [0, 1])
-def test_a_pointer_that_is_the_same_for_all_leads_to_shared_or_global_memory(where):
-    source = """extern "C" __global__ void k(float* g, float* out, int w) {
-        __shared__ float s[8];
-        if (threadIdx.x < 8) s[threadIdx.x] = 2 * threadIdx.x;
-        __syncthreads();
-        float* p = w ? s : g;
-        out[threadIdx.x] = p[3];
-        __syncthreads();
-        if (threadIdx.x == 0) p[4] = 70;
-        __syncthreads();
-        out[threadIdx.x] += s[4] + g[4];
-    }"""
-    g, out = np.arange(8, dtype=f4), np.zeros(32, f4)
-    assert not run(source, [g, out, where]).findings
-    assert (out == (6 + 70 + 4 if where else 3 + 8 + 70)).all()
-
-
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
@@ -557,27 +527,6 @@ def test_who_counts_down_last_knows_what_the_others_did(order, kinds):
     findings = run(source.replace("ORDER", order), [out], threads=128).findings
     assert {finding.kind for finding in findings} == kinds
     assert out.tolist() == [10, 11, 12, 13]
-
-
-def test_a_lane_may_count_down_for_all_that_it_matches():
-    """As CUDA's pipeline does before it invalidates its mbarriers."""
-    source = """extern "C" __global__ void k(int* out) {
-        __shared__ int left, seen[128];
-        const int t = threadIdx.x;
-        if (t == 0) left = 128;
-        __syncthreads();
-        seen[t] = t;
-        const unsigned all = __match_any_sync(__activemask(), 5);
-        if (t % 32 != 0) return;
-        int before;
-        asm volatile("fence.acq_rel.cta; atom.acquire.cta.shared.add.s32 %0, [%1], %2;"
-                     : "=r"(before) : "r"((unsigned)__cvta_generic_to_shared(&left)),
-                       "r"(-__popc(all)) : "memory");
-        if (before == 32) for (int i = 0; i < 128; ++i) out[i] = seen[i];
-    }"""
-    out = np.zeros(128, np.int32)
-    assert run(source, [out], threads=128).findings == []
-    assert out.tolist() == list(range(128))
 
 
 # --- CUDA's C++ library ---------------------------------------------------------------------------

@@ -131,35 +131,6 @@ def test_an_outer_product_is_one_step():
     assert [instruction.index for instruction in together] == list(range(12)) and last.name == "ret"
 
 
-def test_what_reads_a_result_comes_after_it_and_what_does_not_before():
-    order = [
-        [instruction.index for instruction in step] if isinstance(step, list) else step.index
-        for step in steps(
-            block(
-                "fma.rn.ftz.f32 %f1, %f2, %f3, %f1;",
-                "mov.f32 %f4, %f5;",
-                "fma.rn.ftz.f32 %f6, %f2, %f4, %f6;",
-                "mov.f32 %f2, %f7;",
-                "fma.rn.ftz.f32 %f1, %f2, %f3, %f1;",
-            )
-        )
-    ]
-    assert order == [1, [0, 2], 3, [4], 5]
-
-
-def test_sums_of_products_are_one_step_where_nobody_else_reads_a_sum_on_the_way():
-    lines = [f"fma.rn.ftz.f32 %f{10 + k}, %f{20 + k}, %f{30 + k}, %f{9 + k};" for k in range(4)]
-    lines.insert(2, "mov.f32 %f23, %f39;")  # made before all, for none of them has read it yet
-    program = block(*lines, "fma.rn.ftz.f32 %f40, %f41, %f42, %f13;")
-
-    def lengths(needed, program=program):
-        return [len(step) for step in steps(program, needed) if isinstance(step, list)]
-
-    assert lengths(set()) == [5] and lengths({"%f40"}) == [5]
-    assert lengths({"%f11"}) == [2, 3]
-    assert lengths(set(), block(*lines, "fma.rn.ftz.f32 %f40, %f11, %f42, %f13;")) == [2, 3]
-
-
 @pytest.mark.parametrize("special", [None, np.nan, np.inf, 2.0**-64, 2.0**-10])
 @pytest.mark.parametrize("name", ["f32", "subnormal f32", "f16", "bf16"])
 @pytest.mark.parametrize("shapes", [

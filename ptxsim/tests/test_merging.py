@@ -125,15 +125,10 @@ def test_volatile_loads_stay():
     ("array", "start", "body", "expected"),
     [
         ("double s[512]", START, "out[t] = s[b] + s[b + 1];", "q"),
-        ("long long s[512]", START, "out[t] = s[b] + s[b + 1];", "q"),
         ("short s[512]", START, "out[t] = s[b] + s[b + 1] + s[b + 2] + s[b + 3];", None),
         (
             "float2 s[512]", "s[t] = make_float2(in[t], in[t + 1]); __syncthreads();",
             "const float2 x = s[b], y = s[b + 1]; out[t] = x.x + x.y * y.x + y.y;", "q",
-        ),
-        (
-            "float2 s[512]", "s[t] = make_float2(in[t], in[t + 1]); __syncthreads();",
-            "const float2 x = s[b], y = s[b + 1]; out[t] = x.x + x.y * y.x;", "q",
         ),
     ],
 )  # fmt: skip

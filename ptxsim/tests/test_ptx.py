@@ -1,14 +1,12 @@
 """Reading PTX: scopes, source lines, liveness, and errors that say what was not understood."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import ptxsim
 from ptxsim import ptx
 from ptxsim.compile import nvrtc
-from ptxsim.ptx import Immediate, PtxError, Register, Vector
+from ptxsim.ptx import PtxError, Register, Vector
 
 HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 
@@ -123,85 +121,6 @@ def test_line_0_and_foreign_files_do_not_count():
 
 
 # --- instructions, blocks, liveness ---------------------------------------------------------------
-
-
-def test_operands_are_read_as_what_they_are():
-    kernel = parse("""
-        .reg .pred %p<3>;
-        .reg .b32 %r<4>;
-        .reg .f32 %f<5>;
-        .reg .b64 %rd<2>;
-        ld.global.v2.f32 {%f1, %f2}, [%rd1+-8];
-        add.s32 %r1, %r2, -7;
-        mov.u32 %r1, 0xFF;
-        mov.f32 %f1, 0f3FC00000;
-        mov.u32 %r3, %ctaid.y;
-        @!%p1 st.global.f32 [k_param_0], %f1;
-        setp.lt.and.s32 %p1|%p2, %r1, %r2, %p2;
-        ret;""")
-    load, add, hexadecimal, fraction, special, store, compare, _ = kernel.instructions
-    assert load.defines == {"%f1", "%f2"} and load.uses == {"%rd1"}
-    assert load.operands[1].offset == -8
-    assert add.operands[2] == Immediate(-7, False) and add.uses == {"%r2"}
-    assert hexadecimal.operands[1] == Immediate(255, False)
-    assert fraction.operands[1] == Immediate(1.5, True)
-    assert special.operands[1] == ptx.Special("ctaid.y")
-    assert store.negated and store.predicate == Register("%p1") and store.defines == set()
-    assert store.uses == {"%p1", "%f1"}
-    assert compare.operands[0] == ptx.Vector((Register("%p1"), Register("%p2")))
-    assert compare.defines == {"%p1", "%p2"}
-
-
-LOOP = """
-    .reg .pred p;
-    .reg .b32 i, n, sum, dead;
-    mov.u32 n, 10;
-    mov.u32 i, 0;
-    mov.u32 sum, 0;
-    mov.u32 dead, 5;
-loop:
-    add.s32 sum, sum, i;
-    add.s32 i, i, 1;
-    setp.lt.s32 p, i, n;
-    @p bra loop;
-    mov.u32 dead, sum;
-    @p mov.u32 n, dead;
-    st.shared.u32 [0], n;
-    ret;"""
-
-
-def test_liveness_is_what_is_read_later():
-    blocks = parse(LOOP, "").blocks
-    assert [(b.start, b.end, b.successors) for b in blocks.values()] == [
-        (0, 4, (4,)), (4, 8, (4, 8)), (8, 12, ()),
-    ]  # fmt: skip
-    before, loop, after = blocks.values()
-    assert before.live_in == set() and before.live_out == {"n", "i", "sum"}
-    # p is read after the loop by the guarded move, which may also leave n as it was.
-    assert loop.live_in == {"n", "i", "sum"} and loop.live_out == {"n", "i", "sum", "p"}
-    assert after.live_in == {"sum", "p", "n"} and after.live_out == set()
-    assert loop.defined == {"sum", "i", "p"}
-
-
-def test_shared_variables_get_places_that_do_not_overlap():
-    source = """
-    __shared__ float everywhere[10];
-    extern __shared__ double dynamic[];
-    __shared__ float unused[1000];
-    extern "C" __global__ void k(float* out, int n) {
-        __shared__ char c[3];
-        __shared__ __align__(16) float4 v[2];
-        const int t = threadIdx.x;
-        c[t] = n; v[t] = make_float4(n, n, n, n); everywhere[t] = n; dynamic[t] = n;
-        __syncthreads();
-        out[t] = c[n] + v[n].x + everywhere[n] + (float)dynamic[n];
-    }"""
-    kernel = compiled(source)
-    places = sorted((v.offset, v.offset + v.size) for v in kernel.shared.values())
-    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(places))
-    assert sorted(end - start for start, end in places) == [0, 3, 32, 40]
-    assert places[-1][0] == places[-1][1] and places[-1][0] % 8 == 0  # dynamic: last, no size
-    assert all(v.offset % 16 == 0 for v in kernel.shared.values() if v.size == 32)
 
 
 def test_parameters_of_newer_compilers_are_read():

@@ -43,10 +43,6 @@ CASES = {
         "own_copies", 1, 128, [ONES_A, ONES_B, out(512)], 2, np.full(512, 16, f4),
         "async-proxy race", MULTIPLIED,
     ),
-    "CUTracer 106, a wait moved": Shipped(
-        "waited_too_late", 1, 128, [ONES_A, ONES_B, out(512)], 2, np.full(512, 16, f4),
-        "read-after-write race", MULTIPLIED, ("-DLATE",),
-    ),
     "CUTracer 106, a wait missing": Shipped(
         "waited_too_late", 1, 128, [ONES_A, ONES_B, out(512)], 2, np.full(512, 16, f4),
         "read-after-write race", MULTIPLIED,

@@ -32,27 +32,6 @@ def test_every_instruction_of_a_warp_gives_what_the_hardware_gave(name):
     assert np.array_equal(out, recorded[f"result {name}"])
 
 
-SHUFFLES = """extern "C" __global__ void k(const float* x, float* out, int width) {
-    const int i = (blockIdx.x * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
-    float sum = x[i];
-    for (int step = width / 2; step > 0; step /= 2)
-        sum += __shfl_xor_sync(0xffffffffu, sum, step, width);
-    out[i] = sum;
-}"""
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(1, 5), st.sampled_from([(8, 4), (32, 1), (64, 2), (4, 16), (2, 32), (96, 1)]),
-       st.sampled_from([2, 4, 8, 16, 32]), st.integers(0, 99))  # fmt: skip
-def test_a_butterfly_sums_each_group_of_lanes(blocks, block, width, seed):
-    """Also where a warp takes several rows of a block."""
-    x = np.random.default_rng(seed).integers(-99, 99, blocks * block[0] * block[1]).astype(f4)
-    out = np.zeros_like(x)
-    done = ptxsim.launch(SHUFFLES, "k", (blocks, 1, 1), (*block, 1), [x, out, width], check=True)
-    assert not done.findings
-    assert np.array_equal(out, np.repeat(x.reshape(-1, width).sum(axis=1), width))
-
-
 def test_lanes_that_do_not_exist_take_no_part():
     source = """extern "C" __global__ void k(int* out) {
         const int i = threadIdx.x;
@@ -66,22 +45,6 @@ def test_lanes_that_do_not_exist_take_no_part():
     assert (out[40:72] == -1).all() and (out[72:] == 0xFF).all()
     facts = finding.kind, finding.line, finding.thread, finding.lanes
     assert facts == ("shuffle from an absent lane", 3, (39, 0, 0), 1)
-
-
-ABSENT = """extern "C" __global__ void k(int* out) {
-    int v = threadIdx.x + 1;
-    if (threadIdx.x < 16) v = __shfl_down_sync(MASK, v, 8);
-    out[threadIdx.x] = v;
-}"""
-
-
-def test_a_value_from_a_lane_of_another_branch_is_found_and_is_zero():
-    out = np.zeros(32, np.int32)
-    run = ptxsim.launch(ABSENT, "k", 1, 32, [out], options=("-DMASK=0xffffu",))
-    (finding,) = run.findings
-    assert (finding.kind, finding.line) == ("shuffle from an absent lane", 3)
-    assert (finding.thread, finding.lanes) == ((8, 0, 0), 8)
-    assert out.tolist() == [*range(9, 17), *[0] * 8, *range(17, 33)]
 
 
 LABELS = """extern "C" __global__ void k(const int* label, unsigned* out, int parted) {

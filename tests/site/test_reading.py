@@ -54,21 +54,6 @@ def test_a_link_of_the_contents_opens_a_fold(page):
     expect(fold(page).locator("pre, table").first).to_be_visible()
 
 
-def test_hints_and_solutions_are_closed_and_open(page):
-    page.goto(NOTEBOOK)
-    solution = page.locator("details", has=page.locator("summary", has_text="Solution")).first
-    text = (
-        solution.locator("summary ~ *").first
-        if solution.locator("summary ~ *").count()
-        else solution
-    )
-    assert solution.get_attribute("open") is None
-    solution.locator("summary").focus()
-    page.keyboard.press("Enter")
-    assert solution.get_attribute("open") is not None
-    expect(text).to_be_visible()
-
-
 def test_everything_is_open_on_paper(page):
     page.goto(NOTEBOOK)
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
@@ -94,16 +79,6 @@ def test_a_word_of_the_glossary_shows_its_sentence(page, way):
     expect(meaning).to_be_hidden()
 
 
-def test_a_word_leads_to_the_glossary(page):
-    page.goto(NOTEBOOK)
-    page.locator("article a.term").first.click()
-    page.wait_for_url("**/glossary.html#*")
-    target = page.evaluate(
-        "document.getElementById(decodeURIComponent(location.hash.slice(1))) !== null"
-    )
-    assert target
-
-
 def test_a_column_of_speeds_is_sorted_by_its_head(page):
     page.goto("speeds.html")
     column = page.locator("table.sortable thead th").all_inner_texts().index("TFLOP/s") + 1
@@ -115,29 +90,6 @@ def test_a_column_of_speeds_is_sorted_by_its_head(page):
         expect(page.locator(f"th[aria-sort={order}]")).to_have_text("TFLOP/s")
     page.get_by_role("button", name="M×N×K").click()
     expect(page.locator("th[aria-sort=ascending]")).to_have_text("M×N×K")
-
-
-def test_previous_and_next_follow_the_ladder(page):
-    page.goto(NOTEBOOK)
-    page.locator("a.next-page").click()
-    page.wait_for_url("**/06_vectorized_loads.html")
-    page.locator("a.prev-page").click()
-    page.wait_for_url("**/05_thread_tile_2d.html")
-
-
-def test_light_and_dark_can_be_chosen_and_stay(page):
-    page.goto(NOTEBOOK)
-    toggle = page.locator("button.theme-toggle:visible").first
-    ground = "getComputedStyle(document.body).backgroundColor"
-    seen = {page.evaluate(ground)}
-    for _ in range(3):
-        toggle.click()
-        seen.add(page.evaluate(ground))
-    assert len(seen) == 2
-    toggle.click()
-    chosen = page.evaluate("document.body.dataset.theme")
-    page.goto("index.html")
-    assert page.evaluate("document.body.dataset.theme") == chosen
 
 
 def test_a_line_of_a_kernel_can_be_linked_to(page):

@@ -104,15 +104,6 @@ def test_settings_that_this_page_does_not_have_have_a_way_out_too(page):
     expect(slider(lab, "CLUSTER")).to_have_attribute("aria-valuetext", "1")
 
 
-def test_two_moves_away_from_a_picture_lead_back_to_it(page):
-    lab = lab_on(page, LABS[1])
-    for name in ("GROUP", "STAGES", "BN", "BM", "DTYPE"):
-        slider(lab, name).press("Home")
-    if lab.locator("figure").is_hidden():
-        lab.get_by_role("button", name=re.compile("^Use ")).click()
-    expect(lab.locator("figure")).to_be_visible()
-
-
 def test_little_is_fetched_before_a_slider_is_touched(page):
     asked = []
     page.on("request", lambda request: asked.append(request.url))

@@ -119,18 +119,3 @@ def copied_by_tensor_map(a: cute.Tensor, b: cute.Tensor):
     load, boxes = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), a, box, (8, 16))
     grid = [cute.size(b, mode=[0]) // 8, cute.size(b, mode=[1]) // 16, 1]
     copy_kernel(load, boxes, b, a.element_type, 16).launch(grid=grid, block=[32, 1, 1])
-
-
-@cute.jit
-def four_bits_copied(a: cute.Tensor, b: cute.Tensor):
-    rows, columns = cute.size(a, mode=[0]), 2 * cute.size(a, mode=[1])
-    narrow = cute.make_tensor(
-        cute.recast_ptr(a.iterator, dtype=cutlass.Float4E2M1FN),
-        cute.make_layout((rows, columns), stride=(columns, 1)),
-    )
-    box = cute.make_layout((8, 32), stride=(32, 1))
-    load, boxes = cpasync.make_tiled_tma_atom(
-        cpasync.CopyBulkTensorTileG2SOp(), narrow, box, (8, 32)
-    )
-    grid = [rows // 8, columns // 32, 1]
-    copy_kernel(load, boxes, b, cutlass.Float4E2M1FN, 32).launch(grid=grid, block=[32, 1, 1])

@@ -55,19 +55,3 @@ def scaled_product(
         of_right = tl.load(b_scales + n[:, None] * (K // VECTOR) + s[None, :])
         sums = tl.dot_scaled(left, of_left, KIND, right, of_right, KIND, sums)
     tl.store(c + m[:, None] * BN + n[None, :], sums)
-
-
-@triton.jit
-def mixed_product(
-    a, b, a_scales, b_scales, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
-):
-    """As above, of E4M3 and E2M1 that descriptors bring: the latter padded, to be as wide."""
-    m, n = tl.arange(0, BM), tl.arange(0, BN)
-    sums = tl.zeros((BM, BN), tl.float32)
-    for k in range(0, K, BK):
-        s = k // 32 + tl.arange(0, BK // 32)
-        of_left = tl.load(a_scales + m[:, None] * (K // 32) + s[None, :])
-        of_right = tl.load(b_scales + n[:, None] * (K // 32) + s[None, :])
-        left, right = a.load([0, k]), b.load([0, k // 2]).T
-        sums = tl.dot_scaled(left, of_left, "e4m3", right, of_right, "e2m1", sums)
-    tl.store(c + m[:, None] * BN + n[None, :], sums)
