@@ -36,10 +36,10 @@ def test_a_setting_that_fails_is_noted_and_the_search_goes_on(known):
     asked, lines = [], []
     straight = tuner.replay(known, "genetic", 14, 2)
     fails = {point for point, _ in straight.evaluated[:2]}
-    found = searching.search(known.space, WANTED, timer_of(known, asked, fails), lines.append)
-    assert {point for point, time_ms in found.evaluated if time_ms is None} == fails
+    search = searching.search(known.space, WANTED, timer_of(known, asked, fails), lines.append)
+    assert {point for point, time_ms in search.evaluated if time_ms is None} == fails
     assert sum("far too slow; left out" in line for line in lines) == 2
-    assert len(asked) == len(found.evaluated) and "  failed: 2" in searching._lines(found, 35)
+    assert len(asked) == len(search.evaluated) and "  failed: 2" in searching._lines(search, 35)
     whole = searching.search(known.space, WANTED, timer_of(known, []), lines.append)
     assert whole.evaluated == straight.evaluated
 
