@@ -25,10 +25,10 @@ __device__ __forceinline__ ThreadScales read_scales(unsigned stage, int warpgrou
     return scales;
 }
 
-// totals += scales * sums, after a wait for the sums: the compiler must not read them before it, nor
-// the scales, for which it would hold back the products. Of four accumulators, the first two are in
-// row r, the others in r + 8. All of a row at a time, so that the register of its scale is read once
-// for many.
+// totals += scales * sums, after a wait for the sums: the compiler must not read them before it,
+// nor the scales, for which it would hold back the products. Of four accumulators, the first two
+// are in row r, the others in r + 8. All of a row at a time, so that the register of its scale is
+// read once for many.
 __device__ __forceinline__ void promote(float (&totals)[ACCUMULATORS], float (&sums)[ACCUMULATORS],
                                         ThreadScales scales)
 {
@@ -104,7 +104,8 @@ __device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], uns
     };
 #if SETS == 1
     // While one warpgroup promotes, the tensor cores multiply for the others. From the end of its
-    // products to the start of the next there is little time, so the next stage is looked for before.
+    // products to the start of the next there is little time, so the next stage is looked for
+    // before.
     bool complete = false;
     const auto multiply_stage = [&](bool is_first, bool is_last) {
         if (!complete) wait_for_stage();

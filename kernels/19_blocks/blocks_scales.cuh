@@ -11,8 +11,8 @@
 
 constexpr int FIRST_SCALE_THREAD = WARPGROUP_THREADS - 32; // of the producer's
 
-// Arrivals that complete a stage: the producer's, with the bytes of TMA, and one of each thread that
-// copies its scales, when its copies have landed.
+// Arrivals that complete a stage: the producer's, with the bytes of TMA, and one of each thread
+// that copies its scales, when its copies have landed.
 constexpr int FILLS = 1 + 32;
 
 struct ScalesOfTile {
