@@ -77,7 +77,7 @@ def fastest(name: str) -> pandas.DataFrame:
     and a column of its own is of the fastest that cuBLASLt proposes.
     """
     (table,) = (each for each in EVIDENCE if each.part == ("type", name))
-    rows = table.rows_of(table.steps, complete=False).sort_values("tflops", ascending=False)
+    rows = table.rows_of(table.steps, complete=False).sort_values("pct_cublas", ascending=False)
     best = rows.drop_duplicates(["step", "M×N×K"]).sort_values(["m", "n", "k", "step"])
     tiles = [map(str, tile(read_settings(settings))) for settings in best["settings"]]
     labels = {
