@@ -83,18 +83,13 @@ __device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], uns
 {
     constexpr unsigned STAGE_STRIDE = sizeof(Stage) / 16;
     const Operands first = first_operands(stages, warpgroup);
-    unsigned stage_offset = state.stage * STAGE_STRIDE;
-
     const auto wait_for_stage = [&] {
         mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
     };
-    const auto advance_stage = [&] {
-        state.advance();
-        stage_offset = state.stage == 0 ? 0 : stage_offset + STAGE_STRIDE;
-    };
     // The scales are read while the tensor cores multiply.
     const auto start = [&](float (&sums)[ACCUMULATORS], ThreadScales& scales) {
-        start_products(sums, {first.a + stage_offset, first.b + stage_offset});
+        const unsigned offset = state.stage * STAGE_STRIDE;
+        start_products(sums, {first.a + offset, first.b + offset});
         scales = read_scales(stage_scales + state.stage * sizeof(StageScales), warpgroup);
     };
     const auto begin_totals = [&] {
@@ -114,7 +109,7 @@ __device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], uns
         ThreadScales scales;
         start(sums, scales);
         if (is_first) begin_totals();
-        advance_stage();
+        state.advance();
         complete = !is_last
                 && mbarrier_complete(full + MBARRIER_BYTES * state.stage, state.parity);
         wgmma_wait<0>();
@@ -130,7 +125,7 @@ __device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], uns
     const auto start_stage = [&](int set) {
         wait_for_stage();
         start(sums[set], scales[set]);
-        advance_stage();
+        state.advance();
     };
     const auto finish = [&](int set) {
         release_stage(empty + MBARRIER_BYTES * oldest.stage);
