@@ -97,7 +97,7 @@ __device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], uns
         #pragma unroll
         for (int i = 0; i < ACCUMULATORS; ++i) totals[i] = 0.0f;
     };
-#if SETS == 1
+#if CONSUMERS > 2
     // While one warpgroup promotes, the tensor cores multiply for the others. From the end of its
     // products to the start of the next there is little time, so the next stage is looked for
     // before.
@@ -119,6 +119,8 @@ __device__ __forceinline__ void multiply_tile(float (&totals)[ACCUMULATORS], uns
     multiply_stage(true, k_tiles == 1);
     for (int k_tile = 1; k_tile < k_tiles; ++k_tile) multiply_stage(false, k_tile + 1 == k_tiles);
 #else
+    // One or two warpgroups have two sets of accumulators each: one is promoted while the tensor
+    // cores add to the other.
     float sums[2][ACCUMULATORS];
     ThreadScales scales[2];
     PipelineState oldest = state;                // that is not yet released

@@ -25,10 +25,7 @@
 #define SHARES_B (SHARE == 1 && CLUSTER > 1)
 #define SPLITS_K (SHARE == 2 && CLUSTER > 1)
 
-// Warpgroups that multiply, 64 rows of C each, and the sets of accumulators of a thread: with two,
-// one is promoted while the tensor cores add to the other.
-#define CONSUMERS (BM / 64)
-#define SETS (2 - (CONSUMERS > 2))
+#define CONSUMERS (BM / 64)                      // warpgroups that multiply, 64 rows of C each
 
 #include "wgmma_fp8.cuh"
 

@@ -23,7 +23,8 @@ LARGE = {"BM": 128, "BN": 256, "STAGES": 4, "GROUP": 8}
 FLAT = {"BM": 64, "BN": 256, "STAGES": 5}
 SMALL = {"BM": 64, "BN": 128, "STAGES": 8}
 # In FP8.
-LARGE_FP8, FLAT_FP8 = (GROUPED_FP8.families[at] for at in (2, 4))
+MEDIUM_FP8, LARGE_FP8, FLAT_FP8 = (GROUPED_FP8.families[at] for at in (0, 2, 4))
+FEW_ROWS = 256  # up to which tiles of 192 rows leave too many rows empty
 MOST_PACKED = 1024
 
 _packed: dict[tuple, PackedLaunches] = {}
@@ -97,7 +98,9 @@ def suited(problem: Problem, sm_count: int, rung: Rung = GROUPED) -> Settings:
     few for all SMs.
     """
     if rung is GROUPED_FP8:
-        return LARGE_FP8 if problem.m > FLAT_FP8["BM"] else FLAT_FP8
+        if problem.m > FEW_ROWS:
+            return LARGE_FP8
+        return MEDIUM_FP8 if problem.m > FLAT_FP8["BM"] else FLAT_FP8
     chosen, wide = SMALL, ceil_div(problem.n, FLAT["BN"])
     if problem.batch * ceil_div(problem.m, FLAT["BM"]) * wide >= sm_count:
         large = problem.batch * ceil_div(problem.m, LARGE["BM"]) * wide >= sm_count
