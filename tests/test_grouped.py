@@ -387,6 +387,19 @@ def test_every_way_is_verified_and_measured_on_a_gpu(monkeypatch):
     registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
 
 
+def test_heights_that_nobody_gave_are_the_host_s_in_the_simulator_and_moved_once_on_a_gpu(
+    monkeypatch,
+):
+    kernel = kernel_of(6)
+    moved = []
+    monkeypatch.setattr(kernel, "to_device", lambda array: moved.append(array) or len(moved))
+    assert kernel.check()
+    assert not moved
+    operands = kernel.operands(kernel.problem(64, 64, 64), seed=1)
+    assert [kernel._values(operands, 1.0, 0.0)["rows"] for _ in range(2)] == [1, 1]
+    assert len(moved) == 1
+
+
 @pytest.fixture
 def on_a_mock(monkeypatch):
     """The record is made in the simulator, of small cases in FP8, and nothing is timed."""

@@ -116,6 +116,8 @@ class Kernel:
         else:
             compiler.require_compiles(self.text, self._filename, arch=self.arch, macros=self.macros)
         self._loaded: on_gpu.GpuKernels | None = None
+        # Made once: nothing can be allocated while launches are captured into a graph.
+        self._rows: dict[tuple[Problem, bool], Any] = {}
         # A step of an ablation is ours, and no rung.
         self._trusted = not self.edited and source != rung.path
         self._checked: Report | None = None
@@ -257,16 +259,17 @@ class Kernel:
     def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for on the GPU."""
         pointers = operands.pointers if self.takes(POINTERS[0]) else {}
-        operands = self._with_rows(operands)
-        if operands.rows is not None:
-            operands = replace(operands, rows=self.to_device(operands.rows))
-        return operands.values(alpha, beta) | pointers
+        return self._with_rows(operands, on_gpu=True).values(alpha, beta) | pointers
 
-    def _with_rows(self, operands: Operands) -> Operands:
+    def _with_rows(self, operands: Operands, on_gpu: bool) -> Operands:
         """Of a rung whose products may differ in height, where nothing is said: of one height."""
         if self.rung.rows is None or operands.rows is not None:
             return operands
-        return replace(operands, rows=self.rung.rows(operands.problem, self.settings))
+        problem = operands.problem
+        if (problem, on_gpu) not in self._rows:
+            rows = self.rung.rows(problem, self.settings)
+            self._rows[problem, on_gpu] = self.to_device(rows) if on_gpu else rows
+        return replace(operands, rows=self._rows[problem, on_gpu])
 
     def made_of(self, cubin: bytes) -> Kernel:
         """The same kernel, launched on a GPU with this machine code instead of its text's.
@@ -470,7 +473,7 @@ class Kernel:
     ) -> list[ptxsim.Run]:
         """The runs of all launches in the simulator; `how`: see in_simulator.run. Raises
         TakesTooLong."""
-        operands = self._with_rows(operands)
+        operands = self._with_rows(operands, on_gpu=False)
         values = operands.values(alpha, beta)
         written = "C", "lost"
         inputs = {name: array for name, array in operands.arrays().items() if name not in written}
