@@ -163,8 +163,6 @@ def test_what_cannot_be_followed_is_refused(traces, monkeypatch):
             draw(flat)
     with pytest.raises(ValueError, match="stores nothing in C"):
         plots.thread_tile(traces(THREE, (64, 64, 128)), thread=1024)
-    with pytest.raises(ValueError, match="20 tiles do not fit"):
-        register_banks.pipeline(pipeline.of(gl.load(TEN, **SMALL).trace(64, 64, 320)))
     trace = traces(FOUR, (64, 64, 32))
     accesses = trace.run.accesses((0, 0, 0))
     loads = [at for at, access in enumerate(accesses) if access.array == "A"]

@@ -134,8 +134,7 @@ def scale_reach(*reaches: Reach) -> Picture:
 def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Region, ...]) -> None:
     bare(ax, columns, rows).set_facecolor(style.tint(ARRAYS[name], PALE))
     ax.spines[:].set(visible=True, color=style.FAINT, linewidth=0.6)
-    for at, region in enumerate(regions):
-        (top, bottom), (left, right) = region.rows, region.columns
+    for at, ((top, bottom), (left, right)) in enumerate(regions):
         look = {"facecolor": style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])}
         place = left, top, right - left, bottom - top
         edge = "white" if len(regions) > 1 else "none"

@@ -7,7 +7,6 @@ from functools import cache
 import ipywidgets
 import pandas
 
-from gemmlab import ladder
 from gemmlab.kernel.kernel import KernelMistake
 from gemmlab.ladder import IllegalSetting
 from gemmlab.lessons.fp8 import errors
@@ -54,10 +53,6 @@ class ErrorSliders(ipywidgets.VBox):
 
     def _moved(self, _change=None) -> None:
         case = Case(**{name: slider.value for name, slider in self.sliders.items()})
-        settings = {"SCALES": case.scales, "PROMOTE": case.promote}
-        if broken := FP8.broken(FP8.defaults | settings | errors.tiles_of(case.promote)):
-            self._say(f"Not multiplied: {ladder.listed(settings)} {broken}.")
-            return
         try:
             row = _row(case)
         except REASONS as reason:

@@ -10,7 +10,6 @@ from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, TILE_COLOURS
 
-MOST = 110  # columns; more would be too narrow for a number
 ROW, BAR = 0.32, 0.24  # inches
 WAY, THERE, WAIT = "on its way", "there", "wait"
 WAITED_FOR = {traced.AWAITS_EMPTY: "empty", traced.AWAITS_FULL: "full"}
@@ -30,14 +29,9 @@ def turns(kernel: Turns, *, shown: int | None = None) -> Picture:
 
     kernel: as turns.of(trace) gives. Left to right is the order in which the simulator executed it,
     not time. A number is a step along K. shown: how many moments, the rest is pale; a line is
-    there. Raises ValueError for more steps than fit.
+    there.
     """
     columns = _columns(kernel)
-    if len(columns) > MOST:
-        raise ValueError(
-            f"turns: {len(columns)} moments are too many to read, at most {MOST} fit; "
-            "trace a product with a smaller K."
-        )
     roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
     names = [*roles, *(f"stage {stage}" for stage in range(kernel.stages))]
     key = [(words, _of_key(kind)) for kind, words in KEY.items()]
