@@ -97,13 +97,12 @@ def small_pipeline():
 FIGURES = {
     "reuse": lambda t, w: tile_reuse(t(THREE, (16, 16, 16), TILE=8, BK=8), block=(1, 0, 0)),
     **{
-        f"{draw.__name__} {name}": lambda t, w, name=name, draw=draw: draw(
+        f"thread_tile {name}": lambda t, w, name=name: plots.thread_tile(
             t(name, OWNS[name][0]), thread=37
         )
         for name in OWNS
-        for draw in (plots.thread_tile, outer_product)
-        if (name, draw) != (EIGHT, outer_product)
     },
+    "outer_product": lambda t, w: outer_product(t(FIVE, OWNS[FIVE][0]), thread=37),
     "staging": lambda t, w: staging(t(SIX, (128, 128, 32))),
     "staging, swizzled": lambda t, w: staging(t(SEVEN, (128, 128, 32))),
     "banks, stores": lambda t, w: plots.bank_map(banked(t, "store")[1]),
