@@ -15,8 +15,7 @@ from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.lessons.warp_tiling.tables import over_shapes
 from gemmlab.records import runs, tuning
-from gemmlab.records.ablations import shown
-from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
+from gemmlab.records.best_by_shape import IN_TURN
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
 from gemmlab.sass import loops
@@ -143,10 +142,3 @@ def whole_tiles(work: Work) -> int:
     whole = (0, work.steps)
     first = (takewhile(lambda part: (part.first, part.end) == whole, p) for p in of_sm.values())
     return min(len([*parts]) for parts in first)
-
-
-def lasting() -> pandas.DataFrame:
-    """Steps that were timed after a pause and for seconds, a row for each way and size."""
-    rows = measure.TABLE.rows_of(measure.EVERY, complete=False)
-    parts = [shown(rows[rows["way"] == way]).assign(way=way) for way in (BURST, SUSTAINED)]
-    return pandas.concat(parts, ignore_index=True)

@@ -16,7 +16,7 @@ from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.ablations import AblationStep, Shape
-from gemmlab.records.roofs import WGMMA_TABLE, recorded_ceilings
+from gemmlab.records.roofs import recorded_ceilings
 from gemmlab.records.runs import LARGE, Measured
 
 # From one reading of the clock to the next, and what it is called.
@@ -41,10 +41,10 @@ SHARES = {
 def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks that
-    another follows on their SM.
+    blocks: as clock_readings.BY_BLOCKS has them, which is the default. The last phase is of blocks
+    that another follows on their SM.
     """
-    blocks = clock_readings.blocks() if blocks is None else blocks
+    blocks = clock_readings.BY_BLOCKS.read() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
     blocks["next"] = blocks.groupby(["kernel", "sm"])["began"].shift(-1)
     for (start, stop), name in PHASES.items():
@@ -52,13 +52,6 @@ def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     means = blocks.groupby("kernel")[list(PHASES.values())].mean()
     means["a block"] = means.sum(axis=1)
     return means
-
-
-def wgmma_ceilings() -> pandas.DataFrame:
-    """TFLOP/s of nothing but wgmma in FP16, and the clock of the SMs, by load."""
-    return WGMMA_TABLE.read().query("dtype == 'float16'").pivot(
-        index=["a_from", "width", "data"], columns="load", values=["tflops", "sm_clock_mhz"]
-    )  # fmt: skip
 
 
 def path(shape: Shape, *steps: AblationStep) -> pandas.DataFrame:
@@ -80,11 +73,6 @@ def _of_rung(row: pandas.Series) -> str:
     settings = ladder.read_settings(row["settings"])
     changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
     return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
-
-
-def steps_of_16() -> pandas.DataFrame:
-    """For plots.path at LARGE: 16 from its smallest tile on."""
-    return path(LARGE, *(step for step in WAY if step.rung is TMA_WGMMA))
 
 
 def operand_wavefronts(name: str) -> int:
