@@ -77,11 +77,10 @@ def moments(kernel: Turns) -> list[tuple[str, ...]]:
 
 
 def _drawn(kernel: Turns) -> Iterator[tuple[str, Turn]]:
-    """The turns of each role, but for waits for products, and waits that were none."""
+    """The turns of each role, but for waits that were none."""
     for role, every in kernel.roles.items():
         for turn in every:
-            waits = turn.kind not in WAITED_FOR or turn.until > turn.begin
-            if turn.kind != traced.AWAITS_PRODUCTS and waits:
+            if turn.kind not in WAITED_FOR or turn.until > turn.begin:
                 yield role, turn
 
 

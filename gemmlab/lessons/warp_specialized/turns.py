@@ -16,11 +16,11 @@ COPY = "A", "load"  # the array and the operation of a box
 STEP = 64  # of K
 PRODUCT = "wgmma.mma"  # how its opcode begins
 # What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
-# the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
-# of the step before and arrives at empty; it brings C on its way.
-AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, STORES_C = (
+# the stage's full mbarrier; it waits until the stage is full, starts the products, and arrives at
+# empty when those of the step before are done; it brings C on its way.
+AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, ARRIVES, STORES_C = (
     "waits until empty", "starts copies", "waits until full", "starts products",
-    "waits for products", "arrives at empty", "sends C",
+    "arrives at empty", "sends C",
 )  # fmt: skip
 OF_C = -1  # the step and the stage of what belongs to none
 
@@ -102,8 +102,6 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
                 begun = None
         elif opcode.startswith("wgmma.commit_group"):
             put(STARTS, count(STARTS), at, at)
-        elif opcode.startswith("wgmma.wait_group"):
-            put(AWAITS_PRODUCTS, count(STARTS) - 1, at, at)
         elif opcode.startswith("mbarrier.arrive"):
             put(ARRIVES, count(ARRIVES), at, at)
     return tuple(turns)
