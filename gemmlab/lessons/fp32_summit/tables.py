@@ -26,7 +26,7 @@ Steps = tuple[measure.SummitStep, ...]
 
 
 def path(size: int, steps: Steps = measure.WAY) -> pandas.DataFrame:
-    """For plots.path: the steps from 10 to 22 at size³.
+    """For plots.path: the steps from 10 to 22 at size³, or others.
 
     predicted: of which rung, and what of its settings is not the default.
     """
@@ -38,11 +38,6 @@ def path(size: int, steps: Steps = measure.WAY) -> pandas.DataFrame:
         predicted=[_settings(step) for step in every],
         taken=[step in measure.WAY for step in every],
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
-
-
-def rewritten(size: int) -> pandas.DataFrame:
-    """The same of 22 as ptxas leaves it, and then of each other loop of the same instructions."""
-    return path(size, (*measure.WAY[-1:], *measure.REWRITTEN))
 
 
 def _settings(step: measure.SummitStep) -> str:

@@ -34,7 +34,11 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     """
     reads = ThreadReads.of(trace, thread, "outer_product")
     rows, columns = (np.flatnonzero(reads.owned.any(axis=axis)) for axis in (1, 0))
-    a = _registers(reads, rows)
+    # Elements of A in registers after the loads for k = 0: (rows, ks).
+    played, of_thread = reads.played, [load[reads.lane] for load in reads.loads]
+    first = played.count([x for x in of_thread if 0 in played.along(x)]) > 0
+    a = played.split(first)["A"][rows]
+    a = a[:, : 1 + np.flatnonzero(a.any(axis=0))[-1]]
     room = WIDTH - A_LEFT - 2 * GAP - NOTES - MARGIN - (a.shape[1] - 1) * WAITING
     wide = min(MOST_WIDE, room / (len(columns) + 1))  # of a register
     tall = min(MOST_TALL, 3.4 / (len(rows) + 1))
@@ -90,14 +94,6 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     below = draw_key(fig, key, 0.5, right, right)
     write_notes(fig, right, below + 0.12, _notes(reads, len(rows), len(columns)))
     return fig
-
-
-def _registers(reads: ThreadReads, rows: np.ndarray) -> np.ndarray:
-    """Elements of A in registers after the loads for k = 0: bool (rows, ks)."""
-    played, of_thread = reads.played, [load[reads.lane] for load in reads.loads]
-    there = played.split(played.count([x for x in of_thread if 0 in played.along(x)]) > 0)
-    a = there["A"][rows]
-    return a[:, : 1 + np.flatnonzero(a.any(axis=0))[-1]]
 
 
 def _waiting() -> dict:

@@ -48,7 +48,9 @@ def cycles(
             _, counted = runs.counters_at(kernel, m, n, k)
             blocks = math.prod(kernel.grid(m, n, k))
             steps = math.ceil(k / kernel.settings["BK"])
-            product = _product(kernel)
+            rows_of_c, columns = kernel.rung.tile(kernel.settings)
+            lanes = LIMITS[base(SIMULATED.arch)].fp32_lanes
+            product = rows_of_c * columns * kernel.settings["BK"] / lanes
             spent = counted[IN_L1["SM cycles"]] / (blocks * steps)
             rows.append(
                 {
@@ -58,11 +60,6 @@ def cycles(
                 }
             )  # fmt: skip
     return pandas.DataFrame(rows)
-
-
-def _product(kernel: Kernel) -> float:
-    rows, columns = kernel.rung.tile(kernel.settings)
-    return rows * columns * kernel.settings["BK"] / LIMITS[base(SIMULATED.arch)].fp32_lanes
 
 
 def barriers(kernel: Kernel, steps: int) -> int:
