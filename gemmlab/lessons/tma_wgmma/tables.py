@@ -16,7 +16,7 @@ from gemmlab.lessons.tma_wgmma.measure import TABLE, TITLES, WAY
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.ablations import AblationStep, Shape
-from gemmlab.records.roofs import recorded_ceilings
+from gemmlab.records.roofs import WGMMA_TABLE, recorded_ceilings
 from gemmlab.records.runs import LARGE, Measured
 
 # From one reading of the clock to the next, and what it is called.
@@ -52,6 +52,13 @@ def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     means = blocks.groupby("kernel")[list(PHASES.values())].mean()
     means["a block"] = means.sum(axis=1)
     return means
+
+
+def wgmma_ceilings() -> pandas.DataFrame:
+    """TFLOP/s of nothing but wgmma in FP16, and the clock of the SMs, by load."""
+    return WGMMA_TABLE.read().query("dtype == 'float16'").pivot(
+        index=["a_from", "width", "data"], columns="load", values=["tflops", "sm_clock_mhz"]
+    )  # fmt: skip
 
 
 def path(shape: Shape, *steps: AblationStep) -> pandas.DataFrame:
