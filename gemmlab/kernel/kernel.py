@@ -257,14 +257,16 @@ class Kernel:
     def _values(self, operands: Operands, alpha: float, beta: float) -> dict[str, Any]:
         """What each name in a launch's arguments stands for on the GPU."""
         pointers = operands.pointers if self.takes(POINTERS[0]) else {}
-        return self._with_rows(operands).values(alpha, beta) | pointers
+        operands = self._with_rows(operands)
+        if operands.rows is not None:
+            operands = replace(operands, rows=self.to_device(operands.rows))
+        return operands.values(alpha, beta) | pointers
 
     def _with_rows(self, operands: Operands) -> Operands:
         """Of a rung whose products may differ in height, where nothing is said: of one height."""
         if self.rung.rows is None or operands.rows is not None:
             return operands
-        rows = self.rung.rows(operands.problem, self.settings)
-        return replace(operands, rows=self.to_device(rows))
+        return replace(operands, rows=self.rung.rows(operands.problem, self.settings))
 
     def made_of(self, cubin: bytes) -> Kernel:
         """The same kernel, launched on a GPU with this machine code instead of its text's.
