@@ -66,9 +66,8 @@ def l1_passes() -> pandas.DataFrame:
     per_fma = table[[*METRICS]].astype(float).div(warp_fmas, axis=0)
     per_fma.columns = [name.replace("_", " ") for name in METRICS]
     shapes = [*table[["m", "n", "k"]].itertuples(index=False, name=None)]
-    per_fma.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in shapes])
-    differs = [SHAPES.get(shape, "") for shape in shapes]
-    return per_fma.set_index("M×N×K").round(2).assign(**{"what differs": differs})
+    per_fma.index = pandas.Index([f"{m}×{n}×{k}" for m, n, k in shapes], name="M×N×K")
+    return per_fma.round(2).assign(**{"what differs": [SHAPES[shape] for shape in shapes]})
 
 
 # ---- traced --------------------------------------------------------------------------------------
