@@ -11,8 +11,7 @@ from gemmlab.analysis import counters, facts
 from gemmlab.analysis.block_replay import Played
 from gemmlab.cuda import device
 from gemmlab.kernel import verify
-from gemmlab.lessons.tma_wgmma import figures as tma_wgmma_figures
-from gemmlab.lessons.tma_wgmma import tables as left_out
+from gemmlab.lessons.tma_wgmma import tables
 from gemmlab.plots.kernel_view import touched
 from ptxsim.async_copy import counted
 
@@ -129,22 +128,15 @@ def test_on_a_gpu_without_wgmma_the_rung_is_simulated(monkeypatch):
     assert gl.load("01_naive").arch == "sm_89" and gl.load("01_naive").on_gpu
 
 
-# ---- figures -------------------------------------------------------------------------------------
-
-
-def test_kernels_without_boxes_are_refused():
-    trace = gl.load("15_mma_sync", BM=64, BN=64, WM=32, WN=32).trace(64, 64, 64)
-    with pytest.raises(ValueError, match="loads no boxes"):
-        tma_wgmma_figures.boxes(trace)
-
-
 # ---- what each wait and fence is for -------------------------------------------------------------
 
 
 def test_every_left_out_wait_or_fence_is_found():
-    text = gl.load("16_tma_wgmma").text
-    assert all(text.count(old) == 1 for old in left_out.LEFT_OUT["old"])
-    finding_without = left_out.left_out()["the checks find"]
-    assert "nothing" not in set(finding_without)
-    assert finding_without["wgmma.fence"] == "missing wgmma.fence"
-    assert finding_without["fence.proxy.async in the slow kernel"] == "async-proxy race"
+    small = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
+    kinds = tables.left_out("16_tma_wgmma", tables.LEFT_OUT, **small)["check() finds"]
+    assert len(kinds) == len(tables.LEFT_OUT) and "nothing" not in set(kinds)
+    by_name = {what.partition(":")[0]: kind for what, kind in kinds.items()}
+    assert by_name["wgmma.fence"] == "missing wgmma.fence"
+    assert by_name["fence.proxy.async in the slow kernel"] == "async-proxy race"
+    with pytest.raises(ValueError, match="'absent' stands 0 times in 16_tma_wgmma"):
+        tables.left_out("16_tma_wgmma", {"nothing": ("absent", "")}, **small)

@@ -8,7 +8,6 @@ import pytest
 import gemmlab as gl
 from gemmlab.lessons.fp8 import errors, tables
 from gemmlab.lessons.fp8.lab import ErrorSliders
-from gemmlab.lessons.fp8.tables import Region
 
 NAME = "19_fp8"
 
@@ -32,22 +31,15 @@ def test_what_scales_reach_is_what_their_definition_says():
         shape = kind.shape_of_a(reached.problem)
         number = 1 + np.arange(np.prod(shape)).reshape(shape)
         wide = np.broadcast_to(kind.spread(number, kind.rows, m, k), (m, k))
-        for region in reached.a:
-            part = wide[slice(*region.rows), slice(*region.columns)]
+        for rows, deep in reached.a:
+            part = wide[slice(*rows), slice(*deep)]
             assert len(np.unique(part)) == 1 and (wide == part[0, 0]).sum() == part.size
-        assert sum(region.columns[1] - region.columns[0] for region in reached.a) == k
-        assert all(region.rows[0] <= row < region.rows[1] for region in reached.a)
-        assert sum(region.rows[1] - region.rows[0] for region in reached.b) == k
-        assert all(region.columns[0] <= column < region.columns[1] for region in reached.b)
-    assert reached.a[2] == Region((9, 10), (256, 300))
-    assert reached.b[2] == Region((256, 300), (0, 128))
-
-
-def test_elements_that_are_not_in_the_first_tile_and_kernels_without_scales_are_refused():
-    with pytest.raises(ValueError, match=r"C\[9, 128\] is not in the first tile of C, 128×128"):
-        tables.reach(gl.load(NAME), 32, 256, 384, 9, 128)
-    with pytest.raises(ValueError, match="18_persistent takes no scales"):
-        tables.reach(gl.load("18_persistent"), 32, 256, 384, 9, 40)
+        assert sum(deep[1] - deep[0] for _, deep in reached.a) == k
+        assert all(rows[0] <= row < rows[1] for rows, _ in reached.a)
+        assert sum(deep[1] - deep[0] for deep, _ in reached.b) == k
+        assert all(columns[0] <= column < columns[1] for _, columns in reached.b)
+    assert reached.a[2] == ((9, 10), (256, 300))
+    assert reached.b[2] == ((256, 300), (0, 128))
 
 
 def test_sums_of_one_sign_need_promotion():

@@ -65,10 +65,3 @@ def test_the_ring_of_a_batch_goes_on_from_product_to_product():
         assert at(of_batch, pipeline.COPIES, 2 * product) < last_read
         assert last_read < at(of_batch, pipeline.STORES, 2 * before + 1)
     assert of_batch.places == 3 and of_batch.elements == (64 + 48) * BK
-    with pytest.raises(ValueError, match="of a batch, C is one tile of 64×64"):
-        pipeline.of(kernel.trace(65, 64, 16, batch=2))
-
-
-def test_a_kernel_without_mbarriers_is_refused():
-    with pytest.raises(ValueError, match="wait for no mbarrier"):
-        pipeline.of(gemmlab.load("09_double_buffering", STAGES=3).trace(128, 128, 16))

@@ -11,17 +11,7 @@ from gemmlab.loading import load
 def test_a_column_of_rows_lies_in_one_bank_or_in_all_of_them():
     table = requests.by_k(load("01_naive"), (64, 48, 33))
     assert list(table.loc["words in the fullest bank"]) == [32, 16, 1]
-    assert (table.loc[["sectors", "lines"]] == 32).all().all()
-
-
-def test_rows_of_a_multiple_of_8_floats_begin_new_sectors_together():
-    table = requests.by_k(load("01_naive"), (64, 65))
-    news = table.loc["loads that meet new sectors, %"]
-    assert news["K = 64"] == 100 / 8
-    assert table.loc["new sectors in such a load", "K = 64"] == 32
-    # Each row begins a word further on: at each k an eighth of the lanes cross into a sector.
-    assert news["K = 65"] > 80
-    assert 4 <= table.loc["new sectors in such a load", "K = 65"] < 5
+    assert (table.loc["sectors"] == 32).all()
 
 
 def test_a_kernel_that_loads_several_k_at_once_is_refused():

@@ -52,7 +52,7 @@ def rows(name):
 def test_the_spread_between_recordings_of_18():
     """The record, the steps, the sweep, and what gl.choose goes by."""
     rung = find("18_persistent")
-    of_steps = hopper_steps.steps(hopper_steps.WAY[-1])["% of cuBLAS"].iloc[0]
+    of_steps = hopper_steps.TABLE.rows_of(hopper_steps.WAY[-1:])["pct_cublas"].iloc[0]
     swept = tuning.at(tuning.recorded(rung.name), LARGE)
     of_sweep = swept[(swept[[*rung.defaults]] == [*rung.defaults.values()]).all(axis=1)]
     chosen = best_by_shape.at(rung.name, Problem(*LARGE))["pct_cublas"]

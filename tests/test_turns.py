@@ -35,27 +35,6 @@ def test_stages_take_turns_and_none_is_filled_before_all_have_read_it(stages):
             assert len(arrived) == 2 and all(turn.begin < copies.begin for turn in arrived)
 
 
-def test_in_22_a_producer_copies_and_each_warp_arrives_for_itself():
-    trace = gl.load("22_fp32_summit").scheduled_for(1).trace(*TILE, STEPS * turns.STEP)
-    of_summit = turns.of(trace)
-    assert set(of_summit.roles) == {"producer", "warp 0", "warp 4"}
-    assert (of_summit.stages, of_summit.steps) == (2, STEPS)
-    kinds = {role: {turn.kind for turn in every} for role, every in of_summit.roles.items()}
-    assert kinds["producer"] == {turns.AWAITS_EMPTY, turns.COPIES}
-    assert kinds["warp 0"] == kinds["warp 4"]
-    assert kinds["warp 0"] == {turns.AWAITS_FULL, turns.STARTS, turns.ARRIVES, turns.STORES_C}
-    for step in range(2, STEPS):
-        (copies,) = of_summit.of(turns.COPIES, step)
-        assert all(
-            arrival.begin < copies.begin for arrival in of_summit.of(turns.ARRIVES, step - 2)
-        )
-
-
-def test_other_kernels_are_refused():
-    with pytest.raises(ValueError, match="does not copy by tensor maps"):
-        turns.of(gl.load("03_shared_memory").trace(32, 32, 32))
-
-
 def caption_of(player):
     return html.unescape(re.sub("<[^>]*>", "", player.caption.value))
 

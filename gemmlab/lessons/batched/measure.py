@@ -2,14 +2,14 @@
 
     python -m gemmlab record batches
 
-times square products in batches in all `ways`; results/<gpu>/batches.csv. Whatever can be captured
+times square products in batches in all WAYS; results/<gpu>/batches.csv. Whatever can be captured
 is captured into CUDA graphs and timed in turn with one launch of rung 13. A loop waits for Python,
 which makes each of its launches: its time is Python's as much as the GPU's.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from itertools import chain
 from math import ceil
 
@@ -29,20 +29,13 @@ from gemmlab.records.runs import spread
 NAME, RUNG = "batches", "13_batched"
 SIZES = (32, 64, 128)
 BATCHES = (1, 4, 64, 1024, 16384)
-BRANCHES = 16  # products of a graph that may run at the same time
 
 ONE, ADDRESSES = "13, one launch", "13, one launch, by addresses"
 CUBLAS, CUBLAS_ADDRESSES = "cuBLAS, strided batch", "cuBLAS, batch by addresses"
 GRAPH, LOOP = "13, graph of launches", "13, loop of launches"
-BRANCHED = f"13, graph of {BRANCHES} branches"
-WAYS = (ONE, ADDRESSES, GRAPH, BRANCHED, LOOP, CUBLAS, CUBLAS_ADDRESSES)
-BRANCHED_AT = 1024  # products; a graph of branches is measured with so many alone
+WAYS = (ONE, ADDRESSES, GRAPH, LOOP, CUBLAS, CUBLAS_ADDRESSES)
 
 PAIRS = 5
-
-
-def ways(batch: int) -> tuple[str, ...]:
-    return tuple(way for way in WAYS if way != BRANCHED or batch == BRANCHED_AT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +63,6 @@ class Batch:
         """What enqueues the batch on the current stream in one of WAYS."""
         if name in (GRAPH, LOOP):
             return partial(in_a_row, self.launches)
-        if name == BRANCHED:
-            return partial(in_branches, self.launches)
         by_name = {
             ONE: self.kernel, ADDRESSES: self.by_addresses, CUBLAS: self.cublas,
             CUBLAS_ADDRESSES: self.cublas_by_addresses,
@@ -82,34 +73,6 @@ class Batch:
 def in_a_row(calls: Sequence[Callable[[], None]]) -> None:
     for call in calls:
         call()
-
-
-def in_branches(calls: Sequence[Callable[[], None]]) -> None:
-    """Enqueue them on the current stream and BRANCHES - 1 others that start and end with it.
-
-    The current one takes its share: what it has waited for is then forgotten with its next launch.
-    Where it only waits, a capture keeps all of that, and each launch depends on all before it.
-    """
-    import cupy
-
-    main = cupy.cuda.get_current_stream()
-    begin = main.record()
-    others = list(zip(range(1, len(calls)), _other_branches(), strict=False))
-    for first, branch in others:
-        branch.wait_event(begin)
-        with branch:
-            in_a_row(calls[first::BRANCHES])
-    in_a_row(calls[::BRANCHES])
-    for _, branch in others:
-        main.wait_event(branch.record())
-
-
-@cache
-def _other_branches() -> list:
-    """Streams; they outlive what is captured on them."""
-    import cupy
-
-    return [cupy.cuda.Stream(non_blocking=True) for _ in range(BRANCHES - 1)]
 
 
 def _measured(say: Say) -> Iterator[Row]:
@@ -161,7 +124,7 @@ def _measure(problem: Problem, kernels: dict[str, Kernel]) -> Iterator[Row]:
         stream.synchronize()
         mine, others = every[:count], every[count:]
         ours = _side(mine, ONE, stream)
-        for way in ways(problem.batch):
+        for way in WAYS:
             theirs = _side(others, way, stream)
             _require_product(theirs, others, way)
             time_ms, our_ms, state = _in_turn(theirs, ours, way, f"{way} {problem}")

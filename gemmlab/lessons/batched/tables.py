@@ -11,8 +11,7 @@ def per_product(table: pandas.DataFrame, size: int) -> pandas.DataFrame:
     """Microseconds for one product of size³: a row for each batch, a column for each way."""
     rows = table[table["m"] == size]
     times = rows.assign(us=1e3 * rows["time_ms"] / rows["batch"])
-    table_of_ways = times.pivot(index="batch", columns="way", values="us")
-    return table_of_ways[[way for way in batches.WAYS if way in table_of_ways]]
+    return times.pivot(index="batch", columns="way", values="us")[[*batches.WAYS]]
 
 
 def meanwhile(table: pandas.DataFrame, size: int, batch: int) -> float:

@@ -46,14 +46,14 @@ CHANGES = {  # of the loop, by title
     **{f"loads {n} multiply-adds apart": Change(n) for n in (8, 12, 16, 20)},
     "loads 15 multiply-adds apart, the first 6 later": Change(15, first=6),
 }
-WAY, REWRITTEN, ROADS = (
+WAY, REWRITTEN = (
     tuple(
         SummitStep(**vars(step), change=CHANGES.get(step.title))
         for step in steps_beside(__file__, group)
     )
-    for group in ("way", "rewritten", "roads")
+    for group in ("way", "rewritten")
 )
-EVERY = (*WAY, *REWRITTEN, *ROADS)
+EVERY = (*WAY, *REWRITTEN)
 
 
 def _rows(step: AblationStep, kernel: Kernel, shape: Shape) -> Iterator[Row]:

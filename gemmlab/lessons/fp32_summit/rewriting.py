@@ -1,33 +1,29 @@
 """A loop of a cubin written anew: the same instructions, its shared loads in other places.
 
 It is tied to the listing that one version of NVRTC makes of one source; NoListing says why another
-cannot be rewritten. `rewritten` checks its result: a mistake would be a wrong result, or a hang.
+cannot be rewritten.
+
+Hardware does not check whether an operand is there. Of a load a barrier says it, of all else the
+assembler knows the cycles. So a load moves past nothing that touches its result, changes its
+address, or waits for its barrier; and what would then come too late stalls longer.
 """
 
+import re
 import struct
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gemmlab.cuda.disassembler import (
-    INSTRUCTION_BYTES,
-    Control,
-    Instruction,
-    NoListing,
-    disassemble,
-    parse,
-    section,
-)
-from gemmlab.cuda.options import options_for
-from gemmlab.kernel.kernel import Kernel
-from gemmlab.lessons.fp32_summit import hazards
-from gemmlab.lessons.fp32_summit.hazards import effect, values
+from gemmlab.cuda.disassembler import INSTRUCTION_BYTES, Instruction, disassemble, parse, section
 from gemmlab.sass.inner_loop import MULTIPLY_ADD, SHARED_LOAD, class_of, inner_loop, runs_of
-from ptxsim.compile import nvrtc
 
 NEAR = 30  # slots: loads that lie closer together belong to one step
-
-
-class NotTheSame(NoListing):
-    """A rewritten loop would not compute what it did. The message names the first difference."""
+ENOUGH = 6  # cycles: what takes a fixed number of them is done by then
+NO_RESULT = ("BRA", "BSSY", "BSYNC", "BREAK", "NOP", "YIELD", "WARPSYNC", "EXIT")
+COMPARES = ("ISETP", "PLOP3")  # write two predicates
+WIDTHS = {"128": 4, "64": 2}  # registers, by a modifier of the opcode
+_NAME = re.compile(r"\b(?:R\d+|U?P\d|UR\d+)\b")
+_NUMBERED = re.compile(r"R(\d+)")
+_WORD = re.compile(r"/\* 0x([0-9a-f]{16}) \*/")  # half of an instruction, in a listing
 
 
 @dataclass(frozen=True)
@@ -51,72 +47,31 @@ class Line:
     upper: int
 
 
-def compiled_here(kernel: Kernel) -> bytes:
-    """Its cubin, compiled now by the NVRTC that is installed. Raises NoCompiler, CompileError."""
-    options, name = options_for(kernel.settings), kernel.rung.path.name
-    return nvrtc.compile_anew(kernel.text, name, arch=kernel.arch, options=options).cubin
-
-
 def rewritten(cubin: bytes, entry: str, change: Change) -> bytes:
-    """The cubin with `entry`'s inner loop changed and checked. Raises NoListing, NotTheSame."""
+    """The cubin with `entry`'s inner loop changed. Raises NoListing."""
     start, lines = _lines(cubin, entry)
     trip = inner_loop([line.parsed for line in lines]).instructions
-    allowed = hazards.shortest(trip)
+    shortest: dict[tuple[str, str], int] = {}  # from a result to its use, by their operations
+    for producer, user, cycles in distances(trip):
+        pair = trip[producer].operation, trip[user].operation
+        shortest[pair] = min(cycles, shortest.get(pair, ENOUGH))
     made = bytearray(cubin)
     for first, end in runs_of(trip):
         part = _spread(lines[first:end], change)
-        _mend(part, allowed)
+        _mend(part, shortest)
         for at, line in enumerate(part, first):
             struct.pack_into("<QQ", made, start + at * INSTRUCTION_BYTES, line.lower, line.upper)
-    require_same(cubin, bytes(made), entry)
     return bytes(made)
-
-
-def require_same(before: bytes, after: bytes, entry: str) -> None:
-    """Raise NotTheSame unless one trip through the inner loop of both computes the same.
-
-    Nothing of it may use what is under way, or come sooner after its source than in `before`.
-    """
-    old_trip, new_trip = (
-        inner_loop(parse(section(disassemble(binary), entry))).instructions
-        for binary in (before, after)
-    )
-    computed = values(old_trip), values(new_trip)
-    for name in sorted({*computed[0], *computed[1]}):
-        if computed[0].get(name) != computed[1].get(name):
-            raise NotTheSame(f"{entry}: {name} is another after one trip")
-    for use in hazards.under_way(new_trip):
-        raise NotTheSame(f"{entry}: {use}")
-    for at, lack in hazards.too_soon(new_trip, hazards.shortest(old_trip)):
-        raise NotTheSame(f"{entry}: result of slot {at}, {new_trip[at]}, needs {lack} more cycles")
 
 
 def _lines(cubin: bytes, entry: str) -> tuple[int, list[Line]]:
     """Where the code of a kernel begins in a cubin, and its instructions with their words."""
-    code = parse(section(disassemble(cubin), entry))
-    start, size = _section_of(cubin, f".text.{entry}")
-    if size < len(code) * INSTRUCTION_BYTES:
-        raise NoListing(f"{entry} has {size} bytes, and {len(code)} instructions")
-    words = struct.iter_unpack("<QQ", cubin[start : start + len(code) * INSTRUCTION_BYTES])
-    lines = [Line(instruction, *pair) for instruction, pair in zip(code, words, strict=True)]
-    for at, line in enumerate(lines):
-        if line.parsed.address != at * INSTRUCTION_BYTES:
-            raise NoListing(f"{entry} has a gap before {line.parsed}")
-        if line.parsed.control != Control.of(line.upper):
-            raise NoListing(f"{entry} has other bits at {line.parsed} than its listing")
-    return start, lines
-
-
-def _section_of(cubin: bytes, name: str) -> tuple[int, int]:
-    table = struct.unpack_from("<Q", cubin, 0x28)[0]
-    size, count, names_at = struct.unpack_from("<HHH", cubin, 0x3A)
-    headers = [struct.unpack_from("<IIQQQQ", cubin, table + at * size) for at in range(count)]
-    names = headers[names_at][4]
-    for header in headers:
-        begin = names + header[0]
-        if cubin[begin : cubin.index(b"\0", begin)].decode() == name:
-            return header[4], header[5]
-    raise NoListing(f"this cubin has no section {name}")
+    listing = disassemble(cubin)
+    code = parse(section(listing, entry))
+    of_entry = listing[listing.index(f".text.{entry},") :]
+    words = [int(word, 16) for word in _WORD.findall(of_entry)[: 2 * len(code)]]
+    start = cubin.index(struct.pack(f"<{len(words)}Q", *words))
+    return start, list(map(Line, code, words[::2], words[1::2]))
 
 
 def _spread(part: list[Line], change: Change) -> list[Line]:
@@ -147,18 +102,63 @@ def _spread(part: list[Line], change: Change) -> list[Line]:
 
 
 def _stops(instruction: Instruction, load: Instruction) -> bool:
+    """Whether a load must stay before an instruction. Loads keep their order, in which they are
+    done: a barrier of the last one is for those before it, too."""
     if class_of(instruction) == SHARED_LOAD or instruction.target is not None:
         return True
-    loads, does = effect(load), effect(instruction)
-    touched = {*does.reads, *does.writes}
-    return bool(touched & set(loads.writes)) or bool(set(does.writes) & set(loads.reads))
+    (result, address), (writes, reads) = effect(load), effect(instruction)
+    barriers = {load.control.write_barrier, load.control.read_barrier}
+    return bool(
+        {*reads, *writes} & {*result}
+        or {*writes} & {*address}
+        or barriers & {*instruction.control.waits_for}
+    )
 
 
-def _mend(part: list[Line], allowed: dict[tuple[str, str], int]) -> None:
+def _mend(part: list[Line], shortest: dict[tuple[str, str], int]) -> None:
     """Where a result would come too late, let its instruction stall longer."""
-    while early := hazards.too_soon([line.parsed for line in part], allowed):
-        at, lack = early[0]
+
+    def missing(producer: int, user: int, cycles: int) -> int:
+        pair = part[producer].parsed.operation, part[user].parsed.operation
+        return shortest.get(pair, ENOUGH) - cycles
+
+    while late := [
+        (found[0], lack)
+        for found in distances([line.parsed for line in part])
+        if (lack := missing(*found)) > 0
+    ]:
+        at, lack = late[0]
         line = part[at]
         control = replace(line.parsed.control, stall=line.parsed.control.stall + lack)
         line.parsed = replace(line.parsed, control=control)
         line.upper = control.put_into(line.upper)
+
+
+def effect(instruction: Instruction) -> tuple[list[str], list[str]]:
+    """The names, such as "R12" and "P0", that an instruction writes, and those that it reads."""
+    results = 1 + (instruction.operation in COMPARES)
+    if instruction.operation in NO_RESULT:
+        results = 0
+    writes = _NAME.findall(" ".join(instruction.operands[:results]))
+    width = next((WIDTHS[part] for part in instruction.opcode.split(".") if part in WIDTHS), 1)
+    if width > 1 and (first := _NUMBERED.fullmatch(instruction.operands[0])):
+        writes = [f"R{int(first[1]) + n}" for n in range(width)]
+    reads = _NAME.findall(" ".join((instruction.predicate, *instruction.operands[results:])))
+    return writes, reads
+
+
+def distances(trip: Sequence[Instruction]) -> Iterator[tuple[int, int, int]]:
+    """Results of fixed latency used soon, in one trip of many: producer, user, cycles between."""
+    wrote: dict[str, tuple[int, int]] = {}
+    now = 0
+    for at, instruction in enumerate((*trip, *trip)):
+        writes, reads = effect(instruction)
+        for name in reads:
+            if name in wrote and (cycles := now - wrote[name][1]) < ENOUGH and at >= len(trip):
+                yield wrote[name][0] % len(trip), at % len(trip), cycles
+        is_load = class_of(instruction) == SHARED_LOAD  # of which a barrier says when it is done
+        for name in writes:
+            wrote[name] = at, now
+            if is_load:
+                del wrote[name]
+        now += max(1, instruction.control.stall)

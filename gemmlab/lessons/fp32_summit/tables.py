@@ -8,44 +8,35 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis import counters, recorded
-from gemmlab.cuda.disassembler import Instruction, NoListing, parse
+from gemmlab.cuda.disassembler import parse
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.lessons.fp32_summit import measure
 from gemmlab.lessons.split_k.work import Part, Work
 from gemmlab.lessons.tma_wgmma.tables import SHARES
 from gemmlab.lessons.warp_tiling.tables import over_shapes
 from gemmlab.records import runs, tuning
-from gemmlab.records.ablations import shown
-from gemmlab.records.best_by_shape import BURST, IN_TURN, SUSTAINED
+from gemmlab.records.best_by_shape import IN_TURN
 from gemmlab.records.registry import of_one_gpu
 from gemmlab.records.runs import Measured
 from gemmlab.sass import loops
-from gemmlab.sass.inner_loop import CLASSES, COPY, MULTIPLY_ADD, class_of, runs_of
+from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD, class_of, runs_of
 from ptxsim.architectures import LIMITS, SIMULATED_ARCH, base
 
 Steps = tuple[measure.SummitStep, ...]
 
 
-def path(size: int) -> pandas.DataFrame:
-    """For plots.path: the steps from 10 to 22 at size³, then the roads of 22 that were not taken.
+def path(size: int, steps: Steps = measure.WAY) -> pandas.DataFrame:
+    """For plots.path: the steps from 10 to 22 at size³, or others.
 
     predicted: of which rung, and what of its settings is not the default.
     """
-    return _path(size, measure.WAY, measure.ROADS)
-
-
-def rewritten(size: int) -> pandas.DataFrame:
-    """The same of 22 as ptxas leaves it, and then of each other loop of the same instructions."""
-    return _path(size, measure.WAY[-1:], measure.REWRITTEN)
-
-
-def _path(size: int, taken: Steps, others: Steps) -> pandas.DataFrame:
-    rows = measure.TABLE.rows_of((*taken, *others), (size, size, size), complete=False)
+    rows = measure.TABLE.rows_of(steps, (size, size, size), complete=False)
     rows = rows[rows["way"] == IN_TURN].reset_index(drop=True)
-    by_title = {step.title: step for step in (*taken, *others)}
+    by_title = {step.title: step for step in steps}
     every = [by_title[title] for title in rows["step"]]
     return rows.assign(
-        predicted=[_settings(step) for step in every], taken=[step in taken for step in every]
+        predicted=[_settings(step) for step in every],
+        taken=[step in measure.WAY for step in every],
     ).rename(columns=SHARES)[["step", "predicted", "taken", *SHARES.values(), "gpu", "recorded"]]
 
 
@@ -100,26 +91,14 @@ def issue_slots(kernels: Mapping[str, Kernel], depth: int) -> pandas.DataFrame:
         trip, adds = loops.loop(kernel, SIMULATED_ARCH), loops.adds_per_tile(kernel)
         slots = Counter({kind: n * adds // trip.mix[MULTIPLY_ADD] for kind, n in trip.mix.items()})
         if trip.mix[MULTIPLY_ADD] < adds:
-            slots += Counter(map(class_of, _change_of_stage(kernel)))
+            # Between the two parts of a trip stands the change of stage. The trip jumps over it
+            # while a stage lasts; where the next one is there already, all of it is executed once.
+            listing = loops.listing_of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH)
+            (_, end), (start, _) = runs_of(trip.instructions)
+            slots += Counter(map(class_of, parse(listing)[end:start]))
         every = {kind: stages * slots[kind] for kind in CLASSES}
         columns[name] = pandas.Series(every | {"issue slots": sum(every.values())}, dtype=object)
     return pandas.DataFrame(columns)
-
-
-def _change_of_stage(kernel: Kernel) -> tuple[Instruction, ...]:
-    """What a warp executes between two stages whose tiles other warps bring, for sm_90a.
-
-    It stands between the two parts of a trip, which jumps over it while a stage lasts; where the
-    next one is there already, all of it is executed once. Raises NoListing for a loop that loads
-    its tiles itself or is all in one part, and what loops.loop() raises.
-    """
-    code = parse(loops.listing_of(kernel.rung, kernel.text, kernel.settings, SIMULATED_ARCH))
-    trip = loops.loop(kernel, SIMULATED_ARCH)
-    runs = runs_of(trip.instructions)
-    if trip.mix[COPY] or len(runs) != 2:
-        raise NoListing(f"{kernel.name} has no change of stage apart from its loop")
-    (_, end), (start, _) = runs
-    return tuple(code[end:start])
 
 
 def cycles(idle: Mapping[str, float]) -> pandas.DataFrame:
@@ -158,10 +137,3 @@ def whole_tiles(work: Work) -> int:
     whole = (0, work.steps)
     first = (takewhile(lambda part: (part.first, part.end) == whole, p) for p in of_sm.values())
     return min(len([*parts]) for parts in first)
-
-
-def lasting() -> pandas.DataFrame:
-    """Steps that were timed after a pause and for seconds, a row for each way and size."""
-    rows = measure.TABLE.rows_of(measure.EVERY, complete=False)
-    parts = [shown(rows[rows["way"] == way]).assign(way=way) for way in (BURST, SUSTAINED)]
-    return pandas.concat(parts, ignore_index=True)

@@ -25,6 +25,7 @@ from gemmlab.records.registry import NUMBER, SIZE, TEXT, Row, Say, Table, proven
 
 SIDE = 128  # rows of A, and of B
 DEPTHS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384)  # K
+FEW = DEPTHS[:6]  # which a product of sliders has: well below a second
 DATA = ("even", "uneven")
 INTERVALS = (128, 256, 512, 0)
 TYPES = ("E4M3", "A in E5M2", "B in E5M2")  # by the value of DTYPE

@@ -4,10 +4,11 @@ import pandas
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.fp8 import tables
+from gemmlab.lessons.fp8.errors import FEW
 from gemmlab.lessons.fp8.tables import Reach, Region
 from gemmlab.lessons.naive.figures import bars
 from gemmlab.lessons.warp_specialized import turns as traced
-from gemmlab.lessons.warp_specialized.turns import Turn, Turns
+from gemmlab.lessons.warp_specialized.turns import Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, plate, product_axes, write
 from gemmlab.plots.charts import bar, note, rows_of, size_ticks
@@ -25,7 +26,6 @@ LEFT, TOP, HEIGHT = 0.8, 0.33, 2.8  # inches
 PANELS = (
     ("sum_error", "The sums alone", (5e-7, 1e-4)), ("whole_error", "Quantizing too", (1e-4, 5e-2)),
 )  # fmt: skip
-DEPTHS = [2**n for n in range(7, 13)]  # of K, as far as it is shown
 HOLLOW = {"markerfacecolor": style.GROUND}  # where the data are uneven
 
 
@@ -65,8 +65,8 @@ def fp8_errors_tried(table: pandas.DataFrame) -> Picture:
         look = {"markersize": 14, "markerfacecolor": "none", "markeredgewidth": 1.4}
         ax.plot(last["k"], last[error], "o", color=style.INK, gid="last", **look)
         ax.set(xscale="log", yscale="log", xlabel="K", ylabel="error / |A| |B|")
-        ax.set(xlim=(0.8 * DEPTHS[0], 1.25 * DEPTHS[-1]), ylim=(low, high))
-        size_ticks(ax, DEPTHS)
+        ax.set(xlim=(0.8 * FEW[0], 1.25 * FEW[-1]), ylim=(low, high))
+        size_ticks(ax, FEW)
         powers = [power for power in range(-8, 0) if low <= 10.0**power <= high]
         ax.set_yticks([10.0**power for power in powers], [f"1e{power}" for power in powers])
         ax.minorticks_off()
@@ -134,8 +134,7 @@ def scale_reach(*reaches: Reach) -> Picture:
 def _draw_reach(ax: Axes, name: str, rows: int, columns: int, regions: tuple[Region, ...]) -> None:
     bare(ax, columns, rows).set_facecolor(style.tint(ARRAYS[name], PALE))
     ax.spines[:].set(visible=True, color=style.FAINT, linewidth=0.6)
-    for at, region in enumerate(regions):
-        (top, bottom), (left, right) = region.rows, region.columns
+    for at, ((top, bottom), (left, right)) in enumerate(regions):
         look = {"facecolor": style.tint(ARRAYS[name], (STRONG, SECOND)[at % 2])}
         place = left, top, right - left, bottom - top
         edge = "white" if len(regions) > 1 else "none"
@@ -156,10 +155,11 @@ MULTIPLIED, ADDED = 0.5, 0.9  # of a step's colour
 def accumulators_in_turn(kernel: Turns) -> Picture:
     """A row for each of the two sets of sums and one for the totals of warpgroup 0, step by step.
 
-    kernel: as turns.of(trace) gives, of rung 19 with promotion. Left to right is
+    kernel: as turns.of(trace) gives, of rung 19, in which each stage is promoted. Left to right is
     the order in which they were executed, not time.
     """
-    events = _events(kernel.roles[ROLE])
+    kinds = (traced.STARTS, traced.ARRIVES)  # a stage is given back when its products are added
+    events = [(turn.kind, turn.step) for turn in kernel.roles[ROLE] if turn.kind in kinds]
     started = {number: at for at, (kind, number) in enumerate(events) if kind == traced.STARTS}
     added = {number: at for at, (kind, number) in enumerate(events) if kind == traced.ARRIVES}
     words = (f"from start to wait, {kernel.trace.settings['PROMOTE']} along K",
@@ -192,23 +192,6 @@ def accumulators_in_turn(kernel: Turns) -> Picture:
     ax.set_xlim(-0.1, len(events) + 0.1)
     ax.spines[:].set_visible(False)
     return fig
-
-
-def _events(mine: tuple[Turn, ...]) -> list[tuple[str, int]]:
-    """In order: the products of a set are started, its stages given back and its sums added.
-
-    Each wait for products is for those of the next set, after which all of its stages go back.
-    """
-    events: list[tuple[str, int]] = []
-    waited = 0
-    for turn in mine:
-        if turn.kind == traced.STARTS:
-            events.append((traced.STARTS, turn.step))
-        elif turn.kind == traced.AWAITS_PRODUCTS:
-            waited += 1
-        elif turn.kind == traced.ARRIVES and (last := (traced.ARRIVES, waited - 1)) not in events:
-            events.append(last)
-    return events
 
 
 # ---- cycles --------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ from functools import cache
 import ipywidgets
 import pandas
 
-from gemmlab import ladder
 from gemmlab.kernel.kernel import KernelMistake
 from gemmlab.ladder import IllegalSetting
 from gemmlab.lessons.fp8 import errors
@@ -21,7 +20,6 @@ from gemmlab.plots.style import VERMILION
 from ptxsim import LaunchError
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
-DEPTHS = tuple(k for k in errors.DEPTHS if k <= 4096)  # well below a second
 REASONS = (IllegalSetting, CompileError, NoCompiler, KernelMistake, LaunchError)
 
 
@@ -38,7 +36,7 @@ class ErrorSliders(ipywidgets.VBox):
             "scales": _slider("scales of", enumerate(kind.name for kind in SCALES), 0),
             "promote": _slider("promoted", [(n, str(n or "never")) for n in errors.INTERVALS], 128),
             "data": _slider("data", [(data, data) for data in errors.DATA], errors.DATA[0]),
-            "k": _slider("K", [(k, str(k)) for k in DEPTHS], 1024),
+            "k": _slider("K", [(k, str(k)) for k in errors.FEW], 1024),
         }
         self.message, self.picture, self.caption = ipywidgets.HTML(), picture(), ipywidgets.HTML()
         controls = ipywidgets.HBox(
@@ -54,10 +52,6 @@ class ErrorSliders(ipywidgets.VBox):
 
     def _moved(self, _change=None) -> None:
         case = Case(**{name: slider.value for name, slider in self.sliders.items()})
-        settings = {"SCALES": case.scales, "PROMOTE": case.promote}
-        if broken := FP8.broken(FP8.defaults | settings | errors.tiles_of(case.promote)):
-            self._say(f"Not multiplied: {ladder.listed(settings)} {broken}.")
-            return
         try:
             row = _row(case)
         except REASONS as reason:

@@ -71,13 +71,13 @@ BY_STEPS = ablation(
 
 
 def steps(*chosen: AblationStep) -> pandas.DataFrame:
-    """What was recorded of these, or of all: a row for each step and shape, in their order."""
+    """What was recorded of these: a row for each step and shape, in their order."""
     labels = {
         "step": "step", "M×N×K": "M×N×K", "us": "µs", "tflops": "TFLOP/s",
         "pct_cublas": "% of cuBLASLt", "cublas_tflops": "cuBLASLt", "cublas_scales": "its scales",
         "sm_clock_mhz": "SM clock, MHz", "power_w": "power, W",
     }  # fmt: skip
-    return BY_STEPS.rows_of(chosen or STEPS)[[*labels]].rename(columns=labels)
+    return BY_STEPS.rows_of(chosen)[[*labels]].rename(columns=labels)
 
 
 # ---- quantizers ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from gemmlab.ladder.settings import Constraint, Parameter, Settings
 from gemmlab.ladder.shapes import ceil_div, fits, tile, tile_reuse
 from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
 from gemmlab.lessons.tma_wgmma.rung import ARCH, GROUP_ROWS, GROUP_THREADS, ROW_BYTES
-from gemmlab.lessons.warp_specialized.rung import THIN
+from gemmlab.lessons.warp_specialized.rung import EARLY, THIN, c_columns, sent, sent_bytes
 
 FACTORS = ((E4M3, E4M3), (E5M2, E4M3), (E4M3, E5M2))  # A and B, by the value of DTYPE
 THREE_SETS = 128  # columns of C for which a thread has room for totals and two sets of sums
@@ -46,18 +46,6 @@ def precision(s: Settings) -> Precision:
     return _by_warpgroups(*FACTORS[s["DTYPE"]], c, SCALES[s["SCALES"]], s["PROMOTE"])
 
 
-def _c_columns(s: Settings) -> int:
-    """Of C, as many as one row of shared memory holds."""
-    return ROW_BYTES // precision(s).c.bytes
-
-
-def _shared_bytes(s: Settings) -> int:
-    """Pairs of tiles, squares of each warpgroup's part of C, two mbarriers for each pair."""
-    buffers = 2 if s["BN"] > _c_columns(s) else 1
-    stages = s["STAGES"] * ((s["BM"] + s["BN"]) * ROW_BYTES + 2 * tma_wgmma.BARRIER_BYTES)
-    return stages + s["BM"] // GROUP_ROWS * buffers * tma_wgmma.SQUARE_BYTES
-
-
 def _has_maps(problem: Problem) -> bool:
     """Whether rows of A, B and a C of 16 bits begin at multiples of 16 bytes, and K is not 0."""
     return (
@@ -68,25 +56,18 @@ def _has_maps(problem: Problem) -> bool:
 
 
 def _plan(problem: Problem, s: Settings, target: Target) -> list[Launch]:
-    args = ("scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
+    args = ("C", "scale_a", "scale_b", "M", "N", "K", "alpha", "beta")
     if not _has_maps(problem):
         grid = (ceil_div(problem.n, GROUP_ROWS), ceil_div(problem.m, GROUP_ROWS), 1)
-        return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=("A", "B", "C", *args))]
+        return [Launch("any_width", grid, (GROUP_THREADS, 1, 1), args=("A", "B", *args))]
     together = s["CLUSTER"]
     down, across = ceil_div(problem.m, s["BM"] * together), ceil_div(problem.n, s["BN"])
     clusters = tma_wgmma.clusters_for(down * across, target.sm_count, together)
     maps = (
         MapOf("A", (s["BM"], ROW_BYTES), "128B"),
         MapOf("B", (s["BN"] // together, ROW_BYTES), "128B"),
-        MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B"),
     )
-    threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1)
-    return [
-        Launch(
-            "fp8", (clusters * together, 1, 1), (threads, 1, 1), _shared_bytes(s), (together, 1, 1),
-            (*maps, "C", *args), early=bool(s["EARLY_LAUNCH"]),
-        )
-    ]  # fmt: skip
+    return [sent("fp8", clusters * together, s, together, maps, args)]
 
 
 def _no_room_for_sums(s: Settings) -> str | None:
@@ -112,8 +93,8 @@ def _scales_along_k(s: Settings) -> str | None:
 
 
 def _whole_squares(s: Settings) -> str | None:
-    if s["BN"] < _c_columns(s):
-        return f"computes less than the {_c_columns(s)} columns of C that are copied together"
+    if s["BN"] < c_columns(s):
+        return f"computes less than the {c_columns(s)} columns of C that are copied together"
     return None
 
 
@@ -147,9 +128,7 @@ RUNG = Rung(
         Parameter("STAGES", 6, (2, 3, 4, 6, 8), "pairs of tiles in shared memory"),
         Parameter("GROUP", 16, (1, 4, 8, 16, 32), "rows of tiles that are computed together"),
         Parameter("CLUSTER", 1, (1, 2), "blocks that share B"),
-        Parameter(
-            "EARLY_LAUNCH", 1, (0, 1), "1: a launch begins while the one before ends", tuned=False
-        ),
+        EARLY,
         Parameter("SCALES", 0, (0, 1, 2), "0 of tensors, 1 of rows, 2 of blocks", tuned=False),
         Parameter("PROMOTE", 128, (0, 128, 256, 512), "products of one sum, 0: all", tuned=False),
         Parameter("DTYPE", 0, (0, 1, 2), "0 E4M3, 1 A in E5M2, 2 B in E5M2", tuned=False),
@@ -161,7 +140,7 @@ RUNG = Rung(
     cluster_tiles=lambda s: (s["CLUSTER"], 1),
     by_wgmma=True,
     constraints=(
-        fits(_shared_bytes, ARCH),
+        fits(sent_bytes, ARCH),
         Constraint("three sets of sums", _no_room_for_sums),
         Constraint("stages of two sums", _too_few_stages),
         Constraint("scales along K", _scales_along_k),

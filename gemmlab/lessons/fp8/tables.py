@@ -137,12 +137,7 @@ def at_its_clock() -> pandas.DataFrame:
 WARP_ROWS = GROUP_ROWS // GROUP_WARPS  # of C, for which a warp has the sums
 
 
-@dataclass(frozen=True)
-class Region:
-    """Of a matrix the rows from `rows[0]` to `rows[1]` and the columns likewise, ends excluded."""
-
-    rows: tuple[int, int]
-    columns: tuple[int, int]
+Region = tuple[tuple[int, int], tuple[int, int]]  # of a matrix: rows and columns, ends excluded
 
 
 @dataclass(frozen=True)
@@ -158,25 +153,15 @@ class Reach:
 
 
 def reach(kernel: Kernel, m: int, n: int, k: int, row: int, column: int) -> Reach:
-    """The scales that go into C[row, column] of a product: of those that its warp reads, as traced.
-
-    Raises ValueError for an element that is not in the first tile of C, or a kernel without scales.
-    """
-    scales = kernel.precision.scales
-    rows, columns = kernel.rung.tile(kernel.settings)
-    if scales is None:
-        raise ValueError(f"{kernel.name} takes no scales.")
-    if not (0 <= row < min(rows, m) and 0 <= column < min(columns, n)):
-        raise ValueError(f"C[{row}, {column}] is not in the first tile of C, {rows}×{columns}.")
-    trace = kernel.trace(m, n, k)
-    problem = trace.problem
-    warp = row // WARP_ROWS
+    """The scales that go into C[row, column], in its first tile: of those that its warp reads, as
+    traced. kernel: one that takes scales."""
+    trace, scales = kernel.trace(m, n, k), kernel.precision.scales
+    problem, warp = trace.problem, row // WARP_ROWS
     of_a = _read(trace, warp, "scale_a", scales.shape_of_a(problem))
     of_b = _read(trace, warp, "scale_b", scales.shape_of_b(problem))
     over_a = _regions(of_a, scales.rows, scales.depth, m, k, row)
     over_b = _regions(of_b, scales.columns, scales.depth, n, k, column)
-    turned = tuple(Region(region.columns, region.rows) for region in over_b)
-    return Reach(scales, problem, row, column, over_a, turned)
+    return Reach(scales, problem, row, column, over_a, tuple((deep, of) for of, deep in over_b))
 
 
 def every_kind(load, m: int, n: int, k: int, row: int, column: int) -> list[Reach]:
@@ -206,7 +191,7 @@ def _regions(
         high = min(low + together, lines) if together else lines
         if low <= line < high:
             deep = (along * depth, min((along + 1) * depth, k)) if depth else (0, k)
-            regions.append(Region((low, high), deep))
+            regions.append(((low, high), deep))
     return tuple(regions)
 
 

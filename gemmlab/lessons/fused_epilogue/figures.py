@@ -112,15 +112,14 @@ def epilogue(table: pandas.DataFrame) -> Picture:
 
 
 def _caption(rows: pandas.DataFrame) -> str:
-    def times(row: pandas.Series) -> tuple[str, str]:
-        return style.digits(row["ratio"]), style.shape_label(*row[["m", "n", "k"]])
-
-    after = ways.SHOWN[ways.BY_FOUR]
-    by_four = rows[rows["way"] == ways.BY_FOUR].sort_values("ratio")
-    (least, at_least), (most, at_most) = times(by_four.iloc[0]), times(by_four.iloc[-1])
-    words = f"Bias and {ways.CURVE_OF}. {after} takes {most} times as long as rung 11 at "
-    words += f"{at_most}, and {least} times at {at_least}."
-    fused = rows[rows["way"] == ways.LT].sort_values("ratio")
-    (least, at_least), (most, at_most) = times(fused.iloc[0]), times(fused.iloc[-1])
-    words += f" {ways.LT} takes {least} times as long at best, at {at_least}, and {most} at "
-    return words + f"{at_most}."
+    ends = []  # of two ways: where they take least and most of 11's time
+    for way in (ways.BY_FOUR, ways.LT):
+        by_ratio = rows[rows["way"] == way].sort_values("ratio")
+        for row in (by_ratio.iloc[0], by_ratio.iloc[-1]):
+            ends += [style.digits(row["ratio"]), style.shape_label(*row[["m", "n", "k"]])]
+    least, at_least, most, at_most, lt_least, lt_at_least, lt_most, lt_at_most = ends
+    return (
+        f"Bias and {ways.CURVE_OF}. {ways.SHOWN[ways.BY_FOUR]} takes {most} times as long as rung "
+        f"11 at {at_most}, and {least} times at {at_least}. {ways.LT} takes {lt_least} times as "
+        f"long at best, at {lt_at_least}, and {lt_most} at {lt_at_most}."
+    )

@@ -116,10 +116,14 @@ def chunks(traces: Mapping[str, Trace]) -> Picture:
         ("a chunk, and its number in the row", swatch(ARRAYS["A"], PALE)),
         ("read by lanes 0 to 7 of the first ldmatrix", swatch(ARRAYS["A"], CHOSEN)),
     ]
-    taken = {name: _banks_read(trace) for name, trace in traces.items()}
+    # Where lanes 0 to 7 read.
+    places = {
+        name: first_ldmatrix(trace).addresses[:HALF] // CHUNK_BYTES
+        for name, trace in traces.items()
+    }
     parts = [
-        f"{style.plural(int(np.bincount(banks).max()), 'wavefront')} with {name}"
-        for name, banks in taken.items()
+        f"{style.plural(int(np.bincount(read % CHUNKS).max()), 'wavefront')} with {name}"
+        for name, read in places.items()
     ]
     caption = (
         "The first eight rows of A's tile in shared memory, each 128 bytes: all 32 banks, four for "
@@ -132,10 +136,9 @@ def chunks(traces: Mapping[str, Trace]) -> Picture:
         left = MARGIN + 0.42 + at * (WIDTH - 2 * MARGIN) / 2
         fig.text_at(left, fig.top + 0.05, name, size=NORMAL, weight="bold")
         ax = bare(fig.add_axes_at(left, fig.top + 0.55, width, ROW * HALF), CHUNKS, HALF)
-        stored, read = _stored(trace), first_ldmatrix(trace).addresses[:HALF] // CHUNK_BYTES
-        for place, number in enumerate(stored):
+        for place, number in enumerate(_stored(trace)):
             y, x = divmod(place, CHUNKS)
-            is_read = place in read
+            is_read = place in places[name]
             text = {"weight": "bold" if is_read else "normal"}
             look = swatch(ARRAYS["A"], CHOSEN if is_read else PALE)
             box(ax, x + 0.03, y + 0.06, 0.94, 0.88, str(number), text, **look)
@@ -145,11 +148,6 @@ def chunks(traces: Mapping[str, Trace]) -> Picture:
         for x in range(CHUNKS):
             note(ax, f"{4 * x}–{4 * x + 3}", (x + 0.5, 0), (0, 3), ha="center", va="bottom")
     return fig
-
-
-def _banks_read(trace: Trace) -> np.ndarray:
-    """The group of four banks that each of lanes 0 to 7 reads."""
-    return first_ldmatrix(trace).addresses[:HALF] // CHUNK_BYTES % CHUNKS
 
 
 def _stored(trace: Trace) -> np.ndarray:

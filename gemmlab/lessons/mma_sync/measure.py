@@ -17,7 +17,7 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.fingerprint import code_hash, shortened
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import Problem, Settings
+from gemmlab.ladder import Settings
 from gemmlab.ladder.probes import MMA_CEILINGS
 from gemmlab.ladder.probes import MMA_TYPES as TYPES
 from gemmlab.lessons.mma_sync.rung import RUNG
@@ -179,20 +179,3 @@ BY_TYPES = ablation(
     ("dtype", "settings", "m", "n", "k"), _rows_of_type,
 )  # fmt: skip
 EVIDENCE = (BY_STEPS, BY_TYPES)
-
-
-def types() -> pandas.DataFrame:
-    """What was recorded of each type at LARGE, a row each, in the order of DTYPE.
-
-    The ceiling of both kinds of FP8 is that of FP16. int8: of operations.
-    """
-    table = BY_TYPES.read()
-    at = table[(table[["m", "n", "k"]] == [*LARGE]).all(axis=1)].set_index("dtype")
-    names = {"tflops": "TFLOP/s", "pct_cublas": "% of cuBLAS", "cublas_tflops": "cuBLAS"}
-    shares = at.rename(columns=names)[[*names.values()]]
-    roofs = table.drop_duplicates("dtype").set_index("dtype")
-    roofs = roofs.loc[[CEILING_OF.get(dtype, dtype) for dtype in at.index]].set_index(at.index)
-    shares["mma.sync"] = roofs.ceiling_tflops
-    needed = Problem(*LARGE).flop / (1e6 * roofs.ceiling_tflops / roofs.ceiling_mhz)  # of each SM
-    cycles = at.sm_cycles / runs.current()["gpu"]["sm_count"]
-    return shares.assign(**{"products at the ceiling, % of cycles": 100 * needed / cycles})

@@ -12,7 +12,6 @@ import numpy as np
 import pandas
 
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.trace import Trace
 from gemmlab.lessons.naive.rung import RUNG
 from gemmlab.measure import profiler
 from gemmlab.records.registry import NUMBER, SIZE, Row, Say, Table, provenance
@@ -67,51 +66,29 @@ def l1_passes() -> pandas.DataFrame:
     per_fma = table[[*METRICS]].astype(float).div(warp_fmas, axis=0)
     per_fma.columns = [name.replace("_", " ") for name in METRICS]
     shapes = [*table[["m", "n", "k"]].itertuples(index=False, name=None)]
-    per_fma.insert(0, "M×N×K", [f"{m}×{n}×{k}" for m, n, k in shapes])
-    differs = [SHAPES.get(shape, "") for shape in shapes]
-    return per_fma.set_index("M×N×K").round(2).assign(**{"what differs": differs})
+    per_fma.index = pandas.Index([f"{m}×{n}×{k}" for m, n, k in shapes], name="M×N×K")
+    return per_fma.round(2).assign(**{"what differs": [SHAPES[shape] for shape in shapes]})
 
 
 # ---- traced --------------------------------------------------------------------------------------
 
-BANKS, WORD_BYTES, LINE_BYTES = 32, 4, 128
+BANKS, WORD_BYTES = 32, 4
 
 
 def by_k(kernel: Kernel, ks: Iterable[int], array: str = "A") -> pandas.DataFrame:
     """How the loads of `array` by warp 0 of the first block are spread, a column for each K.
 
-    Rows: means over the K loads; lines have 128 bytes; the fullest bank is that of which a load
-    wants most words. For kernels that load an element of `array` a step, with 4 bytes a lane, as 01
-    and 02 do. Raises LookupError where there are fewer loads.
+    Rows: means over the K loads. The fullest bank is that of which a load wants most words; lanes
+    that want one word share it. For kernels that load an element of `array` a step, with 4 bytes a
+    lane, as 01 and 02 do. Raises LookupError where there are fewer loads.
     """
-    rows, columns = kernel.rung.tile(kernel.settings)
-    traces = {k: kernel.trace(rows, columns, k) for k in ks}
-    return pandas.DataFrame({f"K = {k}": _spread(trace, array) for k, trace in traces.items()})
-
-
-def _spread(trace: Trace, array: str) -> dict[str, float]:
-    loads = [trace.warp_access(array, occurrence=k).addresses for k in range(trace.k)]
-    seen: set[int] = set()
-    new = []
-    for addresses in loads:
-        touched = set((addresses // SECTOR_BYTES).tolist())
-        new.append(len(touched - seen))
-        seen |= touched
-    first = [count for count in new if count]
-    return {
-        "sectors": _mean_distinct(loads, SECTOR_BYTES),
-        "lines": _mean_distinct(loads, LINE_BYTES),
-        "words in the fullest bank": float(np.mean([_fullest(each) for each in loads])),
-        "loads that meet new sectors, %": 100 * len(first) / len(new),
-        "new sectors in such a load": float(np.mean(first)),
-    }
-
-
-def _mean_distinct(loads: list[np.ndarray], size: int) -> float:
-    return float(np.mean([len(np.unique(addresses // size)) for addresses in loads]))
-
-
-def _fullest(addresses: np.ndarray) -> int:
-    """Different words in the bank that holds most of them: lanes that share a word share it."""
-    words = np.unique(addresses // WORD_BYTES)
-    return int(np.bincount(words % BANKS).max())
+    table = {}
+    for k in ks:
+        trace = kernel.trace(*kernel.rung.tile(kernel.settings), k)
+        loads = [trace.warp_access(array, occurrence=at).addresses for at in range(k)]
+        words = [np.unique(addresses // WORD_BYTES) for addresses in loads]
+        table[f"K = {k}"] = {
+            "sectors": np.mean([len(np.unique(each // SECTOR_BYTES)) for each in loads]),
+            "words in the fullest bank": np.mean([np.bincount(w % BANKS).max() for w in words]),
+        }
+    return pandas.DataFrame(table)

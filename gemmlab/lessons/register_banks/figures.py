@@ -132,7 +132,6 @@ def orders(table: pandas.DataFrame) -> Picture:
 # Of a column; those of mbarriers are narrow.
 WIDTHS = {stages.READS: 3.0, stages.COPIES: 1.2, stages.STORES: 1.2}
 NARROW = 0.6
-MOST = 70.0  # columns' widths in all: more would be too narrow for a number
 ROW, GAP = 0.42, 0.2  # inches: a stage of the pipeline, the room below it
 PIPELINE_LEFT = 0.78
 NO_TILE = style.INK  # in the key, which is of all tiles
@@ -151,15 +150,10 @@ def pipeline(traced: Pipeline) -> Picture:
 
     traced: as pipeline.of(trace) gives. Left to right is the order in which the warp does it, not
     time; a cell has the number of its tile. Of a batch, a colour is a product, tiles are counted in
-    each, and a row below shows when C is stored. Raises ValueError for more than fits.
+    each, and a row below shows when C is stored.
     """
     widths = [WIDTHS.get(event.kind, NARROW) for event in traced.events]
     starts, end = list(accumulate(widths, initial=0.0)), sum(widths)
-    if end > MOST:
-        tiles = 1 + max(event.tile for event in traced.events)
-        raise ValueError(
-            f"pipeline: {plural(tiles, 'tile')} do not fit; trace a product with a smaller K."
-        )
     batch = traced.trace.batch > 1
     rows = traced.places + batch  # the last one for C
     height = rows * (ROW + GAP)

@@ -116,12 +116,10 @@ def _measured(say: Say) -> list[Row]:
 
     Raises NoDisassembler, CeilingsError.
     """
-    from tqdm.auto import tqdm
-
     here = require_gpu("Measuring the order of FMAs")
     roof = ceilings.measure_fma(CEILINGS.launch(here.sm_count), CEILINGS.macros)
     rows = []
-    for variant in tqdm(VARIANTS, desc=NAME, unit="variant", leave=False):
+    for variant in VARIANTS:
         program = compiled(variant, here.arch)
         speed = _timed(variant, program.cubin, here)
         rows.append(_row(variant, program) | speed | {"roof_tflops": cells_of_roof(roof)["tflops"]})

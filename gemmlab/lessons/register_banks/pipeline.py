@@ -65,20 +65,12 @@ def of(trace: Trace) -> Pipeline:
     """The pipeline as warp 0 of the first block uses it, from what it executed.
 
     A tile is known by the elements that are copied and read, a place by its address, lowest first;
-    a wait by what the warp does next in a place, an arrival by what it did last. Raises ValueError
-    for a kernel without a pipeline, and for a batch of products with several tiles of C.
+    a wait by what the warp does next in a place, an arrival by what it did last. Of a batch, C is
+    one tile a product.
     """
-    rows, columns = (trace.settings[name] for name in ("BM", "BN"))
-    if trace.batch > 1 and (trace.m > rows or trace.n > columns):
-        raise ValueError(f"pipeline: of a batch, C is one tile of {rows}×{columns} a product.")
     played = Played.of(trace, (0, 0, 0))
-    warps = sorted({move.warp for move in played.moves})
-    steps = trace.run.instructions((0, 0, 0), 0)
-    if not any(step.opcode.startswith(WAITS) for step in steps):
-        raise ValueError(
-            f"pipeline: warps of {trace.kernel_name} wait for no mbarrier; steps shows its tiles."
-        )
     played.require_reads("pipeline")
+    warps = sorted({move.warp for move in played.moves})
     tiles = {
         id(move.access): _tile(played, move)
         for move in played.moves
@@ -89,19 +81,16 @@ def of(trace: Trace) -> Pipeline:
     copied, read, elements = (
         _most(played, tiles, kind, who) for kind, who in ((COPY, [0]), (READ, [0]), (COPY, warps))
     )
-    return Pipeline(
-        trace, events[0], len(warps), events.count(events[0]), elements, copied, read
-    )  # fmt: skip
+    alike = events.count(events[0])
+    return Pipeline(trace, events[0], len(warps), alike, elements, copied, read)
 
 
 def _tile(played: Played, move: Move) -> int:
-    """The tile along K that an access belongs to. Raises ValueError where it is of several."""
+    """The tile along K that an access belongs to."""
     real = move.elements[move.elements != NOTHING]
     along = played.along(real) // played.trace.settings["BK"]
-    tiles = set(np.unique(played.product(real) * _tiles_of_product(played.trace) + along))
-    if len(tiles) > 1:
-        raise ValueError(f"pipeline: line {move.access.line} moves parts of several tiles at once.")
-    return int(tiles.pop())
+    (tile,) = np.unique(played.product(real) * _tiles_of_product(played.trace) + along).tolist()
+    return tile
 
 
 def _tiles_of_product(trace: Trace) -> int:

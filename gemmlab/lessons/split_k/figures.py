@@ -120,8 +120,7 @@ def _draw_time(ax: Axes, work: Work, inches: float) -> None:
 def _words(part: Part, work: Work) -> tuple[str, ...]:
     at = _number(part, work)
     if work.batch > 1:
-        tile = "" if work.tiles == (1, 1) else f", tile {part.tile[0]}, {part.tile[1]}"
-        return f"product {at}{tile}", f"product {at}", str(at)
+        return f"product {at}", str(at)
     steps = str(part.first) if part.end == part.first + 1 else f"{part.first}–{part.end - 1}"
     return f"tile {at}, {steps}", f"{at}: {steps}", str(at)
 

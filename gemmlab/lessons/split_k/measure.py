@@ -31,11 +31,11 @@ PAIRS = 10
 
 def ways(best: Settings) -> Iterator[tuple[str, Settings]]:
     """Each of JOINS that there is with the settings of `best`, with one part where it takes one."""
-    parts = best["SPLIT"] if best["SPLIT"] > 1 else RUNG.defaults["SPLIT"]
+    parts = split if (split := best.get("SPLIT", 1)) > 1 else RUNG.defaults["SPLIT"]
     for join, name in enumerate(JOINS):
-        split = 1 if join in (ALONE, STREAM_K) else parts
+        of_way = {"JOIN": join, "SPLIT": 1 if join in (ALONE, STREAM_K) else parts}
         try:
-            yield name, ladder.settings_for(RUNG, best | {"JOIN": join, "SPLIT": split})
+            yield name, ladder.settings_for(RUNG, best | of_way)
         except IllegalSetting:
             continue
 

@@ -4,14 +4,10 @@ import pandas
 
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import read_settings
-from gemmlab.ladder.precision import SINGLE
-from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.settings import ALONE, EVERY_PART, JOINS, STREAM_K
 from gemmlab.lessons.split_k.measure import TIMES_OF_JOINS
-from gemmlab.records import best_by_shape, roofs
 
 MICROSECONDS = 1e3  # of a millisecond
-MIB = 2**20
 
 
 def times() -> pandas.DataFrame:
@@ -61,25 +57,3 @@ def smaller_tile_then_parts(before: Kernel, m: int, n: int, k: int) -> pandas.Da
     tiles = -(-m // sides[0]) * -(-n // sides[1])
     rows.insert(2, "blocks", tiles * rows["parts"])
     return rows
-
-
-def under_the_copy_roof(name: str, most: int) -> pandas.DataFrame:
-    """The rung where M or N is at most `most`, A and B as they are, a row for each M×N×K.
-
-    TB/s: A, B and C moved once at the recorded speed.
-    """
-    table, roof = best_by_shape.tuned(name), roofs.recorded_ceilings()
-    rows = {}
-    for row in table.query("way == 'in turn' and ops == 'NN' and batch == 1").itertuples():
-        problem = Problem(row.m, row.n, row.k)
-        if min(row.m, row.n) > most:
-            continue
-        seconds = problem.flop / (row.tflops * 1e12)
-        moved = problem.least_bytes(SINGLE)
-        rate = moved / seconds
-        rows[f"{row.m}×{row.n}×{row.k}"] = [
-            moved / MIB, problem.flop / moved, 1e6 * seconds,
-            rate / 1e12, 100 * rate / roof.bytes_per_second, row.pct_cublas,
-        ]  # fmt: skip
-    columns = ["MiB", "FLOP per byte", "µs", "TB/s", "of a copy's rate, %", "% of cuBLAS"]
-    return pandas.DataFrame.from_dict(rows, orient="index", columns=columns)

@@ -58,10 +58,7 @@ class Work:
 
 
 def work(kernel: Kernel, m: int, n: int, k: int, sm_count: int, batch: int = 1) -> Work:
-    """What each block of an m×n×k product does, or of a batch, if the GPU had `sm_count` SMs.
-
-    Raises LookupError for a kernel that does not read A and B tile by tile.
-    """
+    """What each block of an m×n×k product does, or of a batch, if the GPU had `sm_count` SMs."""
     trace = kernel.scheduled_for(sm_count).trace(m, n, k, batch=batch)
     sizes = [kernel.settings[name] for name in ("BM", "BN", "BK")]
     rows, columns, step = (-(-size // tile) for size, tile in zip((m, n, k), sizes, strict=True))
@@ -98,29 +95,22 @@ def _stretches(
         if access.array not in ("A", "B"):
             continue
         at = access.addresses[access.active] // trace.element_bytes
-        if access.array == "A":
-            number, at = np.divmod(at, m * k)
-            side, along = (at // k, at % k) if trace.ops[0] == "N" else (at % m, at // m)
-            side = side // rows
-        else:
-            number, at = np.divmod(at, k * n)
-            along, side = (at // n, at % n) if trace.ops[1] == "N" else (at % k, at // k)
-            side = side // columns
-        if access.array == "A" and (not steps_read or steps_read[-1]["B"]):
+        is_a = access.array == "A"
+        op, lines, tile = (trace.ops[0], m, rows) if is_a else (trace.ops[1], n, columns)
+        number, at = np.divmod(at, lines * k)
+        along_k = (op == "N") == is_a  # the elements of a row of the stored matrix
+        side, along = (at // k, at % k) if along_k else (at % lines, at // lines)
+        if is_a and (not steps_read or steps_read[-1]["B"]):
             steps_read.append({"A": set(), "B": set()})
-        where = zip(number, side, along // step, strict=True)
+        where = zip(number, side // tile, along // step, strict=True)
         steps_read[-1][access.array].update(tuple(map(int, place)) for place in where)
     stretches: list[tuple[tuple[int, int, int], int, int]] = []
     for read in steps_read:
-        (number, row, along), *more = read["A"]
-        (beside, column, as_far), *others = read["B"]
-        if more or others or (number, along) != (beside, as_far):
-            raise LookupError(
-                f"{trace.kernel_name}: block {block} does not read A and B step by step"
-            )
-        tile = number, row, column
-        if stretches and stretches[-1][0] == tile and stretches[-1][2] == along:
-            stretches[-1] = tile, stretches[-1][1], along + 1
+        ((number, row, along),) = read["A"]
+        ((_, column, _),) = read["B"]
+        place = number, row, column
+        if stretches and stretches[-1][0] == place and stretches[-1][2] == along:
+            stretches[-1] = place, stretches[-1][1], along + 1
         else:
-            stretches.append((tile, along, along + 1))
+            stretches.append((place, along, along + 1))
     return stretches

@@ -9,7 +9,7 @@ from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, write
 from gemmlab.plots.page import Picture, draw_key, page, styled, write_notes
-from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, WIDTH, plural
 from ptxsim.metrics import FMA_METRIC
 
 NOTES = 2.35  # inches for notes at the right
@@ -25,62 +25,58 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     """What one thread of the first block multiplies for k = 0: its column of A, its row of B.
 
     Each cell of A and B is an element in a register; hatched are those that the same loads got
-    for a later k, at the right of A's column or below B's row. Between them are the sums, the
-    elements of C that the thread owns, and each takes the product of its row of A and its column of
-    B. At each register stands how many products use it.
+    for a later k, at the right of A's column. Between them are the sums, the elements of C that the
+    thread owns, and each takes the product of its row of A and its column of B. At each register
+    stands how many products use it.
 
     Raises ValueError for a thread that is not there or owns nothing, and for a kernel without
-    shared memory.
+    shared memory. trace: of a product without edges in the block.
     """
     reads = ThreadReads.of(trace, thread, "outer_product")
     rows, columns = (np.flatnonzero(reads.owned.any(axis=axis)) for axis in (1, 0))
-    owned = reads.owned[np.ix_(rows, columns)]
-    a, b = _registers(reads, rows, columns)
+    # Elements of A in registers after the loads for k = 0: (rows, ks).
+    played, of_thread = reads.played, [load[reads.lane] for load in reads.loads]
+    first = played.count([x for x in of_thread if 0 in played.along(x)]) > 0
+    a = played.split(first)["A"][rows]
+    a = a[:, : 1 + np.flatnonzero(a.any(axis=0))[-1]]
     room = WIDTH - A_LEFT - 2 * GAP - NOTES - MARGIN - (a.shape[1] - 1) * WAITING
     wide = min(MOST_WIDE, room / (len(columns) + 1))  # of a register
     tall = min(MOST_TALL, 3.4 / (len(rows) + 1))
     along_a = wide + (a.shape[1] - 1) * WAITING
-    along_b = tall + (b.shape[0] - 1) * WAITING
-    left, top = A_LEFT + along_a + GAP, B_TOP + along_b + GAP  # of the sums
+    left, top = A_LEFT + along_a + GAP, B_TOP + tall + GAP  # of the sums
     bottom = max(top + len(rows) * tall, 4.1)
     title = (
         f"{trace.kernel_name}: {len(rows)} + {len(columns)} registers feed "
-        f"{plural(int(owned.sum()), 'multiply-add')}"
+        f"{plural(len(rows) * len(columns), 'multiply-add')}"
     )
-    waiting = int(a[:, 1:].sum() + b[1:].sum())
-    wait = f" {waiting} more elements came with the same loads and wait." if waiting else ""
     caption = (
         f"Thread {reads.thread} of block {reads.played.block} of {trace.kernel_name} at k = 0: "
         f"{plural(len(rows), 'element')} of A times {plural(len(columns), 'element')} of B make "
-        f"{plural(int(owned.sum()), 'product')}, one for each sum.{wait} Traced from its loads of "
-        "shared memory and its stores of C."
+        f"{plural(len(rows) * len(columns), 'product')}, one for each sum. {int(a[:, 1:].sum())} "
+        "more elements came with the same loads and wait. Traced from its loads of shared memory "
+        "and its stores of C."
     )
     fig = page(title, bottom + 0.2 - 0.42, caption)
     across = left + len(columns) * wide
     ax = bare(fig.add_axes_at(0, 0, across, bottom), across, bottom)
     white = {"color": "white"}
-    for at, (row, used) in enumerate(zip(rows, owned.sum(axis=1), strict=True)):
+    for at, row in enumerate(rows):
         y = top + at * tall
         box(ax, A_LEFT, y, wide, tall, f"a{at}", white, facecolor=ARRAYS["A"], linewidth=1.2)
         for later in np.flatnonzero(a[at, 1:]):
             x = A_LEFT + wide + later * WAITING
-            box(ax, x, y, WAITING, tall, **_waiting("A"))
+            box(ax, x, y, WAITING, tall, **_waiting())
         write(ax, A_LEFT - 0.5, y + tall / 2, str(row), ha="right")
-        write(ax, A_LEFT - 0.08, y + tall / 2, f"{used}×", ha="right")
-    for at, (column, used) in enumerate(zip(columns, owned.sum(axis=0), strict=True)):
+        write(ax, A_LEFT - 0.08, y + tall / 2, f"{len(columns)}×", ha="right")
+    for at, column in enumerate(columns):
         x = left + at * wide
         box(ax, x, B_TOP, wide, tall, f"b{at}", white, facecolor=ARRAYS["B"], linewidth=1.2)
-        for later in np.flatnonzero(b[1:, at]):
-            y = B_TOP + tall + later * WAITING
-            box(ax, x, y, wide, WAITING, **_waiting("B"))
         write(ax, x + wide / 2, B_TOP - 0.27, str(column))
-        write(ax, x + wide / 2, B_TOP - 0.12, f"{used}×")
+        write(ax, x + wide / 2, B_TOP - 0.12, f"{len(rows)}×")
     look = {"facecolor": style.tint(ARRAYS["C"], PALE), "linewidth": 1.2}
-    for row, column in np.argwhere(owned):
+    for row, column in np.ndindex(len(rows), len(columns)):
         x, y = left + column * wide, top + row * tall
-        words = f"a{row}·b{column}"
-        shown = words if style.text_width(words, SMALL) < wide else ""
-        box(ax, x, y, wide, tall, shown, **look)
+        box(ax, x, y, wide, tall, f"a{row}·b{column}", **look)
     for x, y, words in (
         (A_LEFT - 0.5, top - 0.14, "row"), (A_LEFT - 0.08, top - 0.14, "used"),
         (left - 0.08, B_TOP - 0.27, "column"), (left - 0.08, B_TOP - 0.12, "used"),
@@ -89,54 +85,34 @@ def outer_product(trace: Trace, *, thread: int = 0) -> Picture:
     fig.text_at(left, B_TOP - 0.62, "B, row k = 0", size=NORMAL, weight="bold")
     fig.text_at(MARGIN + 0.1, top - 0.64, "A, column\nk = 0", size=NORMAL, weight="bold")
     right = WIDTH - MARGIN - NOTES
-    below = draw_key(fig, _key(a, b), 0.5, right, right)
-    write_notes(fig, right, below + 0.12, _notes(reads, owned))
-    return fig
-
-
-def _registers(
-    reads: ThreadReads, rows: np.ndarray, columns: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Elements in registers after the loads for k = 0: bool (rows, ks) of A, (ks, columns) of B."""
-    played, of_thread = reads.played, [load[reads.lane] for load in reads.loads]
-    there = played.split(played.count([x for x in of_thread if 0 in played.along(x)]) > 0)
-    a, b = there["A"][rows], there["B"][:, columns]
-    return a[:, : 1 + np.flatnonzero(a.any(axis=0))[-1]], b[: 1 + np.flatnonzero(b.any(axis=1))[-1]]
-
-
-def _waiting(name: str) -> dict:
-    """How an element for a later k looks."""
-    look = {"facecolor": style.tint(ARRAYS[name], LATER), "hatch": "////", "edgecolor": "white"}
-    return {**look, "linewidth": 1.2}
-
-
-def _key(a: np.ndarray, b: np.ndarray) -> list:
     key = [
         ("a register, an element of A", {"facecolor": ARRAYS["A"]}),
         ("a register, an element of B", {"facecolor": ARRAYS["B"]}),
         ("a register, a sum: += a · b", {"facecolor": style.tint(ARRAYS["C"], PALE)}),
+        ("from the same loads, for a later k", _waiting()),
     ]
-    waiting = [name for name, later in (("A", a[:, 1:]), ("B", b[1:])) if later.any()]
-    return key + [("from the same loads, for a later k", _waiting(name)) for name in waiting]
+    below = draw_key(fig, key, 0.5, right, right)
+    write_notes(fig, right, below + 0.12, _notes(reads, len(rows), len(columns)))
+    return fig
 
 
-def _used(counts: np.ndarray) -> str:
-    low, high = counts.min(), counts.max()
-    return f"{high}" if low == high else f"{low} to {high}"
+def _waiting() -> dict:
+    """How an element of A for a later k looks."""
+    look = {"facecolor": style.tint(ARRAYS["A"], LATER), "hatch": "////", "edgecolor": "white"}
+    return {**look, "linewidth": 1.2}
 
 
-def _notes(reads: ThreadReads, owned: np.ndarray) -> dict[str, list[str]]:
-    trace, step, (down, across) = reads.trace, len(reads.ks), owned.shape
+def _notes(reads: ThreadReads, down: int, across: int) -> dict[str, list[str]]:
+    trace, step = reads.trace, len(reads.ks)
     threads = math.prod(trace.grid) * math.prod(trace.block)
     products = trace.counters[FMA_METRIC] / (threads * trace.k)
     return {
         f"thread {reads.thread}, k = 0": [
             f"reads {down} elements of A and {across} of B",
-            f"multiplies each with each: {down} × {across} = {owned.sum()} multiply-adds",
+            f"multiplies each with each: {down} × {across} = {down * across} multiply-adds",
         ],
         "Use of a register": [
-            f"each of A {_used(owned.sum(axis=1))} times, each of B {_used(owned.sum(axis=0))}; "
-            "a sum once for each k",
+            f"each of A {across} times, each of B {down}; a sum once for each k",
         ],
         "Load instructions": [
             f"{len(reads.loads)} in the step of {step}, so {len(reads.loads) / step:g} for one k "

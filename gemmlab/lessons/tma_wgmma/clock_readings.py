@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-import pandas
 
 from gemmlab import ladder
 from gemmlab.cuda.device import require_gpu
@@ -112,11 +111,3 @@ BY_BLOCKS = Table(
     },
     measure=_measure_blocks, fingerprint_of=_fingerprint_of,
 )  # fmt: skip
-
-
-def blocks() -> pandas.DataFrame:
-    """As recorded: kernel, block, sm, and cycles since the first block on that SM began.
-
-    first: its first pair of tiles is there; summed: all sums are; stored: C is on its way.
-    """
-    return BY_BLOCKS.read()[["kernel", "block", "sm", *PHASES]]

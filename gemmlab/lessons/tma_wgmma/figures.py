@@ -3,7 +3,7 @@
 from math import prod
 
 from gemmlab.kernel.trace import Trace
-from gemmlab.lessons.naive.figures import bars
+from gemmlab.lessons.naive.figures import OF_ALL_RUNGS, bars
 from gemmlab.lessons.tma_wgmma import tables
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, number_above, product_axes
@@ -26,7 +26,7 @@ def boxes(trace: Trace) -> Picture:
     """The boxes of A and B that block 0 loads for its first step, and who computes what of C.
 
     Boxes are numbered in the order of their requests. Below them is where they lie in shared
-    memory. trace: of 16 with B as it is. Raises ValueError for a kernel that loads no boxes.
+    memory. trace: of 16 with B as it is.
     """
     first = _first_step(trace)
     each = min(MOST, (WIDTH - 2 * MARGIN - LABELS - GAP) / (trace.k + trace.n))
@@ -61,7 +61,7 @@ def boxes(trace: Trace) -> Picture:
             look = {"facecolor": style.tint(ARRAYS[copy.array], STRONG if words else PALE)}
             text = {"size": LARGE, "weight": "bold"}
             box(axes[copy.array], x, y, wide, tall, words, text, edgecolor=style.INK, **look)
-    for group, (low, high) in _groups(trace).items():
+    for group, (low, high) in groups.items():
         words = f"warpgroup {group}: {high + 1 - low} rows"
         look = swatch(ARRAYS["C"], PALE * (1 + group % 2), edgecolor=style.INK)
         box(axes["C"], 0, low, trace.n, high + 1 - low, words, {"size": NORMAL}, **look)
@@ -71,9 +71,7 @@ def boxes(trace: Trace) -> Picture:
 
 def _first_step(trace: Trace) -> list[BoxCopy]:
     """The boxes that are loaded for the first step along K, in their order."""
-    loads = [box for box in trace.run.boxes(BLOCK) if box.operation == "load"]
-    if not loads:
-        raise ValueError(f"boxes: block {BLOCK} of {trace.kernel_name} loads no boxes.")
+    loads = (box for box in trace.run.boxes(BLOCK) if box.operation == "load")
     return [box for box in loads if box.corner[1 if box.array == "A" else 0] == 0]
 
 
@@ -110,11 +108,8 @@ def _draw_stage(fig: Picture, trace: Trace, first: list[BoxCopy], top: float) ->
 
 # ---- the account of cycles -----------------------------------------------------------------------
 
-CYCLES = {  # by the columns of tables.account
-    "SM cycles": ("SM cycles", swatch(style.FAINT, 0.3)),
-    "banks": ("banks of L1 and shared memory busy", swatch(style.ORANGE)),
-    "floor": ("the floor: its MMAs at the highest rate", swatch(style.PURPLE, 0.8)),
-}
+FLOOR = "the floor: its MMAs at the highest rate"
+CYCLES = {**OF_ALL_RUNGS, FLOOR: swatch(style.PURPLE, 0.8)}  # the columns of tables.account
 
 
 @styled
@@ -134,9 +129,7 @@ def cycles(*names: str) -> Picture:
         f"Per wgmma of {'×'.join(map(str, tables.WGMMA))} at {size}: {'. '.join(parts)}. An SM's "
         "cycles count while it has a block. Dashed: the floor of wgmma."
     )
-    table = table.rename(columns={column: words for column, (words, _) in CYCLES.items()})
-    looks = dict(CYCLES.values())
-    fig, ax = bars(table, looks, "wgmma", caption, runs.LARGE, digits=1)
-    floor = table[CYCLES["floor"][0]].min()
-    ax.axvline(floor, color=style.PURPLE, linestyle="--", linewidth=1.0)
+    named = table.set_axis([*CYCLES], axis=1)
+    fig, ax = bars(named, CYCLES, "wgmma", caption, runs.LARGE, digits=1)
+    ax.axvline(table["floor"].min(), color=style.PURPLE, linestyle="--", linewidth=1.0)
     return fig

@@ -121,10 +121,6 @@ TABLE = ablation(
 EVIDENCE = (TABLE, clock_readings.BY_BLOCKS)
 
 
-def steps(*chosen: AblationStep) -> pandas.DataFrame:
-    """What was recorded of these, or of WAY, in their order; the columns of ablations.SHOWN."""
-    return shown(TABLE.rows_of(chosen or WAY))
-
-
 def shown(rows: pandas.DataFrame) -> pandas.DataFrame:
+    """Of TABLE, with the columns of ablations.SHOWN."""
     return ablations.shown(rows.replace({"step": TITLES}))

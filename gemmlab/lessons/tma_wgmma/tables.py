@@ -1,18 +1,18 @@
 """Where the cycles of 16 to 19 went as recorded; what the checks find without a wait of 16."""
 
+from collections.abc import Mapping
 from math import prod
-from pathlib import Path
 
 import pandas
 
 from gemmlab import ladder
 from gemmlab.analysis.counters import IN_L1
+from gemmlab.files import rows_beside
 from gemmlab.kernel.kernel import from_source
 from gemmlab.ladder import Problem
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.tma_wgmma import clock_readings
 from gemmlab.lessons.tma_wgmma.measure import TABLE, TITLES, WAY
-from gemmlab.lessons.tma_wgmma.rung import RUNG as TMA_WGMMA
 from gemmlab.loading import load
 from gemmlab.records import runs
 from gemmlab.records.ablations import AblationStep, Shape
@@ -41,10 +41,10 @@ SHARES = {
 def phases(blocks: pandas.DataFrame | None = None) -> pandas.DataFrame:
     """Mean cycles of each phase, a row for each kernel, and the whole of a block.
 
-    blocks: as clock_readings.blocks() gives, which is the default. The last phase is of blocks that
-    another follows on their SM.
+    blocks: as clock_readings.BY_BLOCKS has them, which is the default. The last phase is of blocks
+    that another follows on their SM.
     """
-    blocks = clock_readings.blocks() if blocks is None else blocks
+    blocks = clock_readings.BY_BLOCKS.read() if blocks is None else blocks
     blocks = blocks.sort_values(["kernel", "sm", "began"])
     blocks["next"] = blocks.groupby(["kernel", "sm"])["began"].shift(-1)
     for (start, stop), name in PHASES.items():
@@ -80,11 +80,6 @@ def _of_rung(row: pandas.Series) -> str:
     settings = ladder.read_settings(row["settings"])
     changed = {name: value for name, value in settings.items() if defaults.get(name) != value}
     return f"{row['kernel']}{f', {ladder.listed(changed)}' if changed else ''}"
-
-
-def steps_of_16() -> pandas.DataFrame:
-    """For plots.path at LARGE: 16 from its smallest tile on."""
-    return path(LARGE, *(step for step in WAY if step.rung is TMA_WGMMA))
 
 
 def operand_wavefronts(name: str) -> int:
@@ -143,16 +138,23 @@ def sm_count() -> int:
     return runs.current()["gpu"]["sm_count"]
 
 
-SMALL = {"BM": 128, "BN": 64, "STAGES": 2, "GROUP": 2}
-# A piece that stands once in the kernel's file, what is there instead, and what may happen then.
-LEFT_OUT = pandas.read_csv(Path(__file__).with_name("left_out.csv"), keep_default_na=False)
+# What is left out of 16, and what may happen then: a piece of its file, and what is there instead.
+LEFT_OUT = {
+    f"{row['what']}: {row['may']}": (row["old"], row["new"])
+    for row in rows_beside(__file__, "left_out.csv")
+}
 
 
-def left_out() -> pandas.DataFrame:
-    """A row for each of LEFT_OUT: what may happen without it, and what the checks find."""
-    rows, text = {}, TMA_WGMMA.path.read_text(encoding="utf-8")
-    for line in LEFT_OUT.itertuples():
-        kernel = from_source(text.replace(line.old, line.new), TMA_WGMMA.name, **SMALL)
-        kinds = [finding.kind for case in kernel.check().cases for finding in case.findings]
-        rows[line.what] = {"then": line.may, "the checks find": kinds[0] if kinds else "nothing"}
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("left out")
+def left_out(
+    name: str, changes: Mapping[str, tuple[str, str]], **settings: int
+) -> pandas.DataFrame:
+    """What check() finds first with each change {what: (piece, what stands in its place)} of the
+    kernel of rung `name`. Raises ValueError where a piece does not stand there once."""
+    text, rows = load(name, **settings).text, {}
+    for what, (piece, other) in changes.items():
+        if (times := text.count(piece)) != 1:
+            raise ValueError(f"{piece!r} stands {times} times in {name}, it must stand there once")
+        checked = from_source(text.replace(piece, other), name, **settings).check()
+        kinds = [finding.kind for case in checked.cases for finding in case.findings]
+        rows[what] = kinds[0] if kinds else "nothing"
+    return pandas.Series(rows).to_frame("check() finds").rename_axis("left out or changed")

@@ -10,7 +10,7 @@ from gemmlab.plots import style
 from gemmlab.plots.cells import bare, box, number_above, number_banks, write
 from gemmlab.plots.maps import lanes_in_words
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.style import MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.plots.style import MARGIN, NORMAL, WIDTH, plural
 from ptxsim import WarpAccess
 
 LINE_BYTES = 128  # a line of the L1 cache; shared memory delivers as much in one wavefront
@@ -32,22 +32,23 @@ def staging(trace: Trace) -> Picture:
     there. Dark is what the first of the four stores writes. Outlined is what the warp's first load
     of the tile reads of it.
 
-    trace: of a kernel that loads A 16 bytes at a time.
+    trace: of a kernel that loads A 16 bytes at a time, and keeps a column in 128 bytes.
     """
     load = trace.warp_access("A", block=BLOCK, warp=WARP)
     shared = [a for a in trace.run.accesses(BLOCK, WARP) if a.array == SHARED]
     stores = [a for a in shared if a.operation == "store" and a.size == WORD][:4]
     read = next(a for a in shared if a.operation == "load")
     stored = {int(a) for store in stores for a in store.addresses[store.active]}
-    readers = _readers(read, stored)
+    address, readers = _readers(read, stored)
     lines = sorted({byte // LINE_BYTES for byte in stored})
     head, cell, left = 0.5, 0.2, MARGIN + 0.3
     side = 1.75  # inches, of the piece of A
     x = left + side + 1.45  # room for the names of the rows
     down = int(np.ptp(load.elements[..., 0])) + 1
-    key = [("the first store", _look(True)), ("the other three", _look(False))]
-    if readers:
-        key.append(("read first", {"facecolor": "white", **OUTLINE}))
+    key = [
+        ("the first store", _look(True)), ("the other three", _look(False)),
+        ("read first", {"facecolor": "white", **OUTLINE}),
+    ]  # fmt: skip
     height = head + cell * max(len(lines), down) + 0.3
     title = f"{trace.kernel_name}: block {BLOCK}, warp {WARP}"
     first = stores[0].addresses[stores[0].active] // WORD
@@ -57,11 +58,10 @@ def staging(trace: Trace) -> Picture:
         "Numbers are lanes. Each lane loads four neighbours of a row and stores them one by one. "
         f"Each row drawn of shared memory is {BANKS} words, one in each bank. "
         f"The first of the four stores, dark, falls into {plural(len(banks), 'bank')} of {BANKS} "
-        f"and takes {plural(max(banks.values()), 'wavefront')}."
+        f"and takes {plural(max(banks.values()), 'wavefront')}. "
+        f"The 16 bytes outlined are what {lanes_in_words(readers)} read in the warp's first load "
+        "of the tile."
     )
-    for lanes in readers.values():
-        caption += f" The 16 bytes outlined are what {lanes_in_words(lanes)} read in the "
-        caption += "warp's first load of the tile."
     fig = page(title, height, caption, key=key)
     top = fig.top + head
     for at, words in ((left, "A: one load"), (x, "shared memory: four stores, over the 32 banks")):
@@ -69,45 +69,34 @@ def staging(trace: Trace) -> Picture:
     _draw_piece(fig.add_axes_at(left, top, side, cell * down), load)
     ax = fig.add_axes_at(x, top, WIDTH - MARGIN - x, cell * len(lines))
     _draw_banks(ax, stores, lines)
-    names = [f"{_column(load, stores, line)}byte {line * LINE_BYTES:,}" for line in lines]
+    names = [f"A[:, {_column(load, stores, line)}], byte {line * LINE_BYTES:,}" for line in lines]
     ax.set_yticks([at + 0.5 for at in range(len(lines))], names)
-    for address in readers:
-        line, byte = divmod(address, LINE_BYTES)
-        look = {"fill": False, "clip_on": False, "zorder": 4, **OUTLINE}
-        box(ax, byte // WORD, lines.index(line), 4, 1, **look)
-    words = f"read by {' and by '.join(map(lanes_in_words, readers.values()))}"
-    line = min(readers, default=0) // LINE_BYTES
+    line, byte = divmod(address, LINE_BYTES)
+    look = {"fill": False, "clip_on": False, "zorder": 4, **OUTLINE}
+    box(ax, byte // WORD, lines.index(line), 4, 1, **look)
     end = 1 + max(byte for byte in stored if byte // LINE_BYTES == line) % LINE_BYTES // WORD
-    if readers and style.text_width(words, SMALL) < (BANKS - end - 1) * 0.16:
-        write(ax, end + 0.5, lines.index(line) + 0.55, words, ha="left")
+    words = f"read by {lanes_in_words(readers)}"
+    write(ax, end + 0.5, lines.index(line) + 0.55, words, ha="left")
     return fig
 
 
-def _readers(read: WarpAccess, stored: set[int]) -> dict[int, list[int]]:
-    """First byte of a piece of 16 bytes: the lanes that the tile's first load gives it to.
-
-    Of pieces that the four stores fill; what other warps store is not drawn.
-    """
-    lanes: dict[int, list[int]] = {}
-    for lane in np.flatnonzero(read.active).tolist():
-        first = int(read.addresses[lane])
-        if stored.issuperset(range(first, first + 4 * WORD, WORD)):
-            lanes.setdefault(first, []).append(lane)
-    return lanes
+def _readers(read: WarpAccess, stored: set[int]) -> tuple[int, list[int]]:
+    """First byte of the 16 that the four stores fill, of what the tile's first load reads, and the
+    lanes that get them."""
+    firsts = read.addresses[read.active].tolist()
+    first = next(at for at in firsts if stored.issuperset(range(at, at + 4 * WORD, WORD)))
+    return first, np.flatnonzero(read.active & (read.addresses == first)).tolist()
 
 
-def _column(load: Access, stores: list[WarpAccess], line: int) -> str:
-    """Which column of A stands in a stretch: the n-th store keeps the n-th of four neighbours.
-
-    Empty where elements of several columns stand there.
-    """
-    columns = {
+def _column(load: Access, stores: list[WarpAccess], line: int) -> int:
+    """Which column of A stands in a stretch: the n-th store keeps the n-th of four neighbours."""
+    (column,) = {
         int(load.elements[at][number][1])
         for number, store in enumerate(stores)
         for at, lane in enumerate(load.lanes)
         if store.active[lane] and int(store.addresses[lane]) // LINE_BYTES == line
     }
-    return f"A[:, {columns.pop()}], " if len(columns) == 1 else ""
+    return column
 
 
 def _look(first: bool) -> dict:

@@ -1,16 +1,17 @@
 """The figure of this lesson: roles and their turns."""
 
+from collections.abc import Iterator
+
 from matplotlib.axes import Axes
 
 from gemmlab.lessons.warp_specialized import turns as traced
-from gemmlab.lessons.warp_specialized.turns import Turns
+from gemmlab.lessons.warp_specialized.turns import Turn, Turns
 from gemmlab.plots import style
 from gemmlab.plots.cells import box, plate
 from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import MARGIN, NORMAL, TILE_COLOURS
 
-MOST = 110  # columns; more would be too narrow for a number
 ROW, BAR = 0.32, 0.24  # inches
 WAY, THERE, WAIT = "on its way", "there", "wait"
 WAITED_FOR = {traced.AWAITS_EMPTY: "empty", traced.AWAITS_FULL: "full"}
@@ -30,14 +31,9 @@ def turns(kernel: Turns, *, shown: int | None = None) -> Picture:
 
     kernel: as turns.of(trace) gives. Left to right is the order in which the simulator executed it,
     not time. A number is a step along K. shown: how many moments, the rest is pale; a line is
-    there. Raises ValueError for more steps than fit.
+    there.
     """
     columns = _columns(kernel)
-    if len(columns) > MOST:
-        raise ValueError(
-            f"turns: {len(columns)} moments are too many to read, at most {MOST} fit; "
-            "trace a product with a smaller K."
-        )
     roles = sorted(kernel.roles, key=lambda role: (role != "producer", role))
     names = [*roles, *(f"stage {stage}" for stage in range(kernel.stages))]
     key = [(words, _of_key(kind)) for kind, words in KEY.items()]
@@ -64,33 +60,34 @@ def moments(kernel: Turns) -> list[tuple[str, ...]]:
     """What begins, or is over, at each moment of the figure: words for each, in their order."""
     columns = _columns(kernel)
     words: list[list[str]] = [[] for _ in columns]
+    for role, turn in _drawn(kernel):
+        at = words[columns[turn.begin]]
+        if turn.kind in WAITED_FOR:
+            event = f"stage {turn.stage} is {WAITED_FOR[turn.kind]}"
+            at.append(f"{role} waits until {event}")
+            words[columns[turn.until]].append(f"{role} goes on: {event}")
+        elif turn.kind == traced.ARRIVES:
+            at.append(f"{role} has read stage {turn.stage} and arrives at its empty mbarrier")
+        elif turn.kind == traced.STORES_C:
+            at.append(f"{role} {turn.kind}")
+        else:
+            where = "into" if turn.kind == traced.COPIES else "from"
+            at.append(f"{role} {turn.kind} of step {turn.step} {where} stage {turn.stage}")
+    return [tuple(moment) for moment in words]
+
+
+def _drawn(kernel: Turns) -> Iterator[tuple[str, Turn]]:
+    """The turns of each role, but for waits that were none."""
     for role, every in kernel.roles.items():
         for turn in every:
-            if turn.kind in WAITED_FOR and turn.until > turn.begin:
-                event = f"stage {turn.stage} is {WAITED_FOR[turn.kind]}"
-                words[columns[turn.begin]].append(f"{role} waits until {event}")
-                words[columns[turn.until]].append(f"{role} goes on: {event}")
-            elif turn.kind in (traced.COPIES, traced.STARTS):
-                where = "into" if turn.kind == traced.COPIES else "from"
-                event = f"{turn.kind} of step {turn.step} {where} stage {turn.stage}"
-                words[columns[turn.begin]].append(f"{role} {event}")
-            elif turn.kind == traced.ARRIVES:
-                event = f"has read stage {turn.stage} and arrives at its empty mbarrier"
-                words[columns[turn.begin]].append(f"{role} {event}")
-            elif turn.kind == traced.STORES_C:
-                words[columns[turn.begin]].append(f"{role} {turn.kind}")
-    return [tuple(moment) for moment in words]
+            if turn.kind not in WAITED_FOR or turn.until > turn.begin:
+                yield role, turn
 
 
 def _columns(kernel: Turns) -> dict[int, int]:
     """{when: which column} of all that is drawn."""
-    whens = set()
-    for every in kernel.roles.values():
-        for turn in every:
-            if turn.kind in WAITED_FOR and turn.until > turn.begin:
-                whens |= {turn.begin, turn.until}
-            elif turn.kind not in (*WAITED_FOR, traced.AWAITS_PRODUCTS):
-                whens.add(turn.begin)
+    whens = {turn.begin for _, turn in _drawn(kernel)}
+    whens |= {turn.until for _, turn in _drawn(kernel) if turn.kind in WAITED_FOR}
     return {when: column for column, when in enumerate(sorted(whens))}
 
 
@@ -106,24 +103,18 @@ def _contents(kernel: Turns, columns: dict[int, int], step: int) -> tuple[int, i
 
 
 def _draw(ax: Axes, kernel: Turns, columns: dict[int, int], names: list[str]) -> None:
-    for role, every in kernel.roles.items():
-        row = names.index(role)
-        for turn in every:
-            if turn.kind == traced.AWAITS_PRODUCTS:
-                continue
-            if turn.kind in WAITED_FOR:
-                if turn.until > turn.begin:
-                    low, high = columns[turn.begin], columns[turn.until]
-                    words = WAITED_FOR[turn.kind] if high - low > 3 else ""
-                    _box(ax, row, low, high, None, WAIT, words)
-                continue
-            at = columns[turn.begin]
-            if turn.kind == traced.ARRIVES:
-                ax.plot(at + 0.5, row + 0.5, zorder=3, **MARK)
-            elif turn.kind == traced.STORES_C:
-                _box(ax, row, at, len(columns), None, turn.kind)
-            else:
-                _box(ax, row, at, at + 1, turn.step, turn.kind, str(turn.step))
+    for role, turn in _drawn(kernel):
+        row, at = names.index(role), columns[turn.begin]
+        if turn.kind in WAITED_FOR:
+            high = columns[turn.until]
+            words = WAITED_FOR[turn.kind] if high - at > 3 else ""
+            _box(ax, row, at, high, None, WAIT, words)
+        elif turn.kind == traced.ARRIVES:
+            ax.plot(at + 0.5, row + 0.5, zorder=3, **MARK)
+        elif turn.kind == traced.STORES_C:
+            _box(ax, row, at, len(columns), None, turn.kind)
+        else:
+            _box(ax, row, at, at + 1, turn.step, turn.kind, str(turn.step))
     for step in range(kernel.steps):
         stage, copied, there, over = _contents(kernel, columns, step)
         row = names.index(f"stage {stage}")

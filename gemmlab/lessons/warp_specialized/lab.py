@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
 import ipywidgets
 
-from gemmlab.kernel.kernel import Kernel, KernelMistake
-from gemmlab.ladder import IllegalSetting, legal_settings
+from gemmlab.kernel.kernel import Kernel
+from gemmlab.ladder import legal_settings
 from gemmlab.lessons.warp_specialized import turns as traced
 from gemmlab.lessons.warp_specialized.figures import moments, turns
 from gemmlab.loading import load
 from gemmlab.notebook.widgets import Player
-from gemmlab.plots.style import VERMILION
-from ptxsim import LaunchError
 
 STAGES = "STAGES"
 STEPS = 8  # along K
 INTERVAL = 1200  # milliseconds from moment to moment
-REASONS = (IllegalSetting, KernelMistake, LaunchError, ValueError)
 
 
 def ring_player(name: str, **settings: int) -> RingPlayer:
@@ -51,15 +46,11 @@ class RingPlayer(Player):
         return tuple(sorted({each[STAGES] for each in legal if others.items() <= each.items()}))
 
     def _begin(self, _change=None) -> None:
-        try:
-            self.end_at(self.moments(self.stages.value))
-        except REASONS as reason:
-            self.say(f"No picture: {reason}", VERMILION)
-            return
+        self.end_at(self.moments(self.stages.value))
         self.show()
 
     def moments(self, stages: int) -> int:
-        """How many there are with so many stages. Raises REASONS."""
+        """How many there are with so many stages."""
         if stages not in self._turns:
             # On one SM, so that a block that shares tiles with others has a whole one.
             kernel = load(self._name, **self._settings | {STAGES: stages}).scheduled_for(1)
@@ -70,9 +61,8 @@ class RingPlayer(Player):
 
     def show(self) -> None:
         stages, shown = self.stages.value, self.slider.value
-        if stages in self._turns:
-            self.picture.value = self.drawn(stages, shown)
-            self.say(self.description(stages, shown))
+        self.picture.value = self.drawn(stages, shown)
+        self.say(self.description(stages, shown))
 
     def drawn(self, stages: int, shown: int) -> bytes:
         """A moment, from 1 on, as a PNG file."""
@@ -80,5 +70,5 @@ class RingPlayer(Player):
 
     def description(self, stages: int, shown: int) -> str:
         every = moments(self._turns[stages])
-        words = re.sub("; (warpgroup 1|warp 4)", r", and \1", "; ".join(every[shown - 1]))
+        words = "; ".join(every[shown - 1]).replace("; warpgroup 1", ", and warpgroup 1")
         return f"Moment {shown} of {len(every)}: {words}."

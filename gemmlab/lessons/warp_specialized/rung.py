@@ -1,6 +1,6 @@
 """Rung 17: its entry on the ladder."""
 
-from gemmlab.ladder.launch import PRODUCT, Launch, MapOf, Target
+from gemmlab.ladder.launch import PRODUCT, Argument, Launch, MapOf, Target
 from gemmlab.ladder.problem import Problem
 from gemmlab.ladder.rung import Planted, Rung
 from gemmlab.ladder.settings import Constraint, Parameter, Settings
@@ -9,25 +9,28 @@ from gemmlab.lessons.tma_wgmma import rung as tma_wgmma
 from gemmlab.lessons.tma_wgmma.rung import ARCH, GROUP_ROWS, GROUP_THREADS
 
 
-def _c_columns(s: Settings) -> int:
+def c_columns(s: Settings) -> int:
     """Of C, as many as one row of shared memory holds."""
-    return tma_wgmma.ROW_BYTES // tma_wgmma.precision(s).c.bytes
+    return tma_wgmma.ROW_BYTES // (4 if s["OUT32"] else 2)
 
 
 def sent_bytes(s: Settings) -> int:
     """Of a block that also stores C by tensor map: buffers, a second mbarrier for each stage."""
-    buffers = min(2, s["BN"] // _c_columns(s))  # squares of a warpgroup's part of C
+    buffers = min(2, s["BN"] // c_columns(s))  # squares of a warpgroup's part of C
     buffer_bytes = s["BM"] // GROUP_ROWS * buffers * tma_wgmma.SQUARE_BYTES
     return tma_wgmma.stages_bytes(s) + buffer_bytes + 2 * tma_wgmma.BARRIER_BYTES * s["STAGES"]
 
 
-def sent(entry: str, blocks: int, s: Settings, cluster: int, maps: tuple[MapOf, MapOf]) -> Launch:
+def sent(
+    entry: str, blocks: int, s: Settings, cluster: int, maps: tuple[MapOf, MapOf],
+    args: tuple[Argument, ...] = PRODUCT[2:],
+) -> Launch:  # fmt: skip
     """Of blocks that send what they have computed, so many of them in a cluster."""
     threads = GROUP_THREADS * (s["BM"] // GROUP_ROWS + 1)
-    map_of_c = MapOf("C", (GROUP_ROWS, _c_columns(s)), "128B")
+    map_of_c = MapOf("C", (GROUP_ROWS, c_columns(s)), "128B")
     return Launch(
         entry, (blocks, 1, 1), (threads, 1, 1), sent_bytes(s), (cluster, 1, 1),
-        (*maps, map_of_c, *PRODUCT[2:]), early=bool(s["EARLY_LAUNCH"]),
+        (*maps, map_of_c, *args), early=bool(s["EARLY_LAUNCH"]),
     )  # fmt: skip
 
 

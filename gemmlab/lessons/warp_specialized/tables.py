@@ -1,11 +1,10 @@
-"""A block's registers by role, its stores of C, and what the checks find without some lines."""
+"""A block's registers by role, and its stores of C."""
 
 import re
-from collections.abc import Mapping
 
 import pandas
 
-from gemmlab.kernel.kernel import Kernel, from_source
+from gemmlab.kernel.kernel import Kernel
 from gemmlab.loading import load
 
 GROUP_THREADS = 128  # setmaxnreg is for a whole warpgroup
@@ -42,26 +41,3 @@ def stores(*names: str) -> pandas.DataFrame:
         name: {what: sum(of.get(metric, 0) for metric in by) for what, by in STORES.items()}
         for name, of in counted.items()
     })  # fmt: skip
-
-
-def with_changes(
-    name: str, changes: Mapping[str, tuple[str, str]], **settings: int
-) -> pandas.DataFrame:
-    """A row for each change {what: (line, what stands in its place)} of the kernel of rung `name`.
-
-    right: cases of verification; check() finds: the kind of its first finding. Raises ValueError
-    where a line does not stand there once.
-    """
-    text, rows = load(name, **settings).text, {}
-    for what, (line, other) in changes.items():
-        if (times := text.count(line)) != 1:
-            raise ValueError(f"{line!r} stands {times} times in {name}, it must stand there once")
-        kernel = from_source(text.replace(line, other), name, **settings)
-        cases = kernel.verify().cases
-        findings = [case.findings[0].kind for case in kernel.check().cases if case.findings]
-        right = sum(case.passed for case in cases)
-        rows[what] = {
-            "right": f"{right} of {len(cases)}",
-            "check() finds": findings[0] if findings else "nothing",
-        }
-    return pandas.DataFrame(rows).T

@@ -1,23 +1,26 @@
 """Who does what, and who waits for whom: the warpgroups of a block around their ring of stages.
 
-For kernels whose tiles of B, at least, come by tensor maps. A warpgroup is followed by its first
-warp, in the order in which the simulator executed the block: one of many, and no times.
+For kernels whose tiles come by tensor maps, and that multiply by wgmma. A warpgroup is followed by
+its first warp, in the order in which the simulator executed the block: one of many, and no times.
 """
 
 from dataclasses import dataclass
 
 from gemmlab.kernel.trace import Trace
-from ptxsim import BoxCopy, Step
+from ptxsim import Step
+from ptxsim.architectures import WARP
 
+BLOCK = (0, 0, 0)
 WARPS = 4  # of a warpgroup
+COPY = "A", "load"  # the array and the operation of a box
 STEP = 64  # of K
-PRODUCT, MULTIPLY_ADD, SHARED_READ = "wgmma.mma", "fma", "ld.shared"  # how opcodes begin
+PRODUCT = "wgmma.mma"  # how its opcode begins
 # What a role does. It waits until a stage is empty and starts the copies of a step, which will tell
-# the stage's full mbarrier; it waits until the stage is full, starts the products, waits for those
-# of the step before and arrives at empty; it brings C on its way.
-AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, AWAITS_PRODUCTS, ARRIVES, STORES_C = (
+# the stage's full mbarrier; it waits until the stage is full, starts the products, and arrives at
+# empty when those of the step before are done; it brings C on its way.
+AWAITS_EMPTY, COPIES, AWAITS_FULL, STARTS, ARRIVES, STORES_C = (
     "waits until empty", "starts copies", "waits until full", "starts products",
-    "waits for products", "arrives at empty", "sends C",
+    "arrives at empty", "sends C",
 )  # fmt: skip
 OF_C = -1  # the step and the stage of what belongs to none
 
@@ -35,10 +38,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Turns:
-    """What each role of one block does, in its order: {"producer": (Turn, ...), ...}.
-
-    Those that multiply are "warpgroup 0" and so on, or "warp 0" where each warp waits for itself.
-    """
+    """What each role of one block does, in its order: "producer", "warpgroup 0" and so on."""
 
     trace: Trace
     block: tuple[int, int, int]
@@ -58,42 +58,20 @@ class Turns:
         return [turn for turn in every if (turn.kind, turn.step) == (kind, step)]
 
 
-def of(trace: Trace, block: tuple[int, int, int] = (0, 0, 0)) -> Turns:
-    """The turns of this block's warpgroups, from what they executed.
+def of(trace: Trace) -> Turns:
+    """The turns of the first block's warpgroups, from what they executed.
 
-    A stage is known by where its copies go in shared memory. Raises LaunchError for a block that is
-    not there, ValueError for a kernel without tensor maps.
+    A stage is known by where its copies of A go in shared memory.
     """
-    threads = trace.block[0]
-    executed = [
-        trace.run.instructions(tuple(block), warp) for warp in range(0, threads // 32, WARPS)
-    ]
-    loads = [box for box in trace.run.boxes(tuple(block)) if box.operation == "load"]
-    if not loads:
-        raise ValueError(f"turns: {trace.kernel_name} does not copy by tensor maps.")
-    stages = _stages(loads)
-    return Turns(
-        trace, tuple(block),
-        {
-            _name(group, steps): _turns(steps, stages)
-            for group, steps in enumerate(executed)
-        },
-    )  # fmt: skip
-
-
-def _stages(loads: list[BoxCopy]) -> list[int]:
-    """The stage of each step, in the order in which they were copied: by A's boxes, if any."""
-    array = "A" if any(box.array == "A" for box in loads) else "B"
-    copied = [box.place for box in loads if box.array == array]
+    copied = [box.place for box in trace.run.boxes(BLOCK) if (box.array, box.operation) == COPY]
     places = sorted(set(copied))
-    return [places.index(place) for place in copied]
-
-
-def _name(group: int, steps: list[Step]) -> str:
-    if any(step.opcode.startswith(PRODUCT) for step in steps):
-        return f"warpgroup {group}"
-    multiplies = any(step.opcode.startswith(MULTIPLY_ADD) for step in steps)
-    return f"warp {group * WARPS}" if multiplies else "producer"
+    stages = [places.index(place) for place in copied]  # of each step
+    roles = {}
+    for group in range(trace.block[0] // (WARPS * WARP)):
+        executed = trace.run.instructions(BLOCK, WARPS * group)
+        multiplies = any(step.opcode.startswith(PRODUCT) for step in executed)
+        roles[f"warpgroup {group}" if multiplies else "producer"] = _turns(executed, stages)
+    return Turns(trace, BLOCK, roles)
 
 
 def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
@@ -122,14 +100,8 @@ def _turns(executed: list[Step], stages: list[int]) -> tuple[Turn, ...]:
             if begun is not None:
                 put(AWAITS_FULL, count(STARTS), begun, until)
                 begun = None
-        elif opcode.startswith(SHARED_READ) and begun is not None:
-            put(AWAITS_FULL, count(STARTS), begun, until)
-            put(STARTS, count(STARTS), at, at)
-            begun = None
         elif opcode.startswith("wgmma.commit_group"):
             put(STARTS, count(STARTS), at, at)
-        elif opcode.startswith("wgmma.wait_group"):
-            put(AWAITS_PRODUCTS, count(STARTS) - 1, at, at)
         elif opcode.startswith("mbarrier.arrive"):
             put(ARRIVES, count(ARRIVES), at, at)
     return tuple(turns)

@@ -11,7 +11,6 @@ from matplotlib.collections import LineCollection
 from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.plots.banks import Banks
 from gemmlab.plots.cells import bare, box, draw_grid, fill, number_above
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, NORMAL, SMALL, WIDTH
@@ -22,7 +21,7 @@ HEAD = 0.58  # room for a name and numbers
 LEFT = MARGIN + 0.35
 BETWEEN = 1.25  # room for the rows of A
 STRIP, STRIP_GAP = 0.24, 0.1  # inches: the pieces of A and of B beside the lanes that read them
-LEAST_PIECE, MOST_PIECE = 0.3, 0.62  # inches, the height of a lane's cell
+MOST_PIECE = 0.62  # inches, the height of a lane's cell
 FLOATS = 4  # that a lane gets with a load of 16 bytes
 TOGETHER = 8  # lanes that a load of 16 bytes serves at a time
 LOOKS = {
@@ -36,71 +35,39 @@ QUARTERS = tuple(
 
 
 @dataclass(frozen=True)
-class _Load:
-    """One load of a tile by a warp: what it costs, and the piece of the matrix each lane gets.
-
-    `pieces`: int (32,), the first of four rows of A, or four columns of B; all have one k.
-    """
-
-    banks: Banks
-    k: int
-    pieces: np.ndarray
-
-    @property
-    def different(self) -> list[int]:
-        return sorted(set(self.pieces.tolist()))
-
-
-@dataclass(frozen=True)
 class _Levels:
-    """One block, one of its warps and one of its lanes; the warp's first loads of both tiles."""
+    """One block, one of its warps and one of its lanes.
+
+    `pieces`: of A and of B, what each lane gets with the warp's first load: int (32,), the first of
+    four rows of A, or four columns of B.
+    """
 
     played: Played
     warp: int
     lane: int
-    loads: dict[str, _Load]
+    pieces: dict[str, np.ndarray]
 
     @classmethod
     def of(cls, trace: Trace, warp: int, lane: int) -> _Levels:
         played = Played.of(trace, (0, 0, 0))
         played.require_reads("levels")
-        loads: dict[str, _Load] = {}
+        pieces: dict[str, np.ndarray] = {}
         for read in played.reads:
             if read.warp == warp:
-                name, k, pieces = _piece(trace, read.elements)
-                loads.setdefault(name, _Load(Banks.of(read.access), k, pieces))
-        return cls(played, warp, lane, loads)
+                name, of_lanes = _piece(trace, read.elements)
+                pieces.setdefault(name, of_lanes)
+        return cls(played, warp, lane, pieces)
 
-    def grid(self) -> dict[tuple[int, int], list[int]]:
-        """(which piece of A, which of B), as places among the different ones: the lanes there."""
-        lanes_at: dict[tuple[int, int], list[int]] = {}
-        a, b = (
-            np.searchsorted(load.different, load.pieces) for _, load in sorted(self.loads.items())
-        )
-        for lane, place in enumerate(zip(a.tolist(), b.tolist(), strict=True)):
-            lanes_at.setdefault(place, []).append(lane)
-        return lanes_at
+    def different(self, name: str) -> list[int]:
+        return np.unique(self.pieces[name]).tolist()
 
 
-def _piece(trace: Trace, elements: np.ndarray) -> tuple[str, int, np.ndarray]:
-    """Of which matrix and k a load's elements are, and the first row or column of each lane.
-
-    Raises ValueError unless all lanes load four rows of A, or columns of B, for one k.
-    """
+def _piece(trace: Trace, elements: np.ndarray) -> tuple[str, np.ndarray]:
+    """Of which matrix a load's elements are, and the first row or column of each lane."""
     m, n, k = trace.m, trace.n, trace.k
-    in_a = bool((elements < m * k).all())
-    inner, outer = (elements % k, elements // k) if in_a else divmod(elements - m * k, n)
-    if (
-        (elements == NOTHING).any()
-        or elements.min() < m * k < elements.max()
-        or len(np.unique(inner)) > 1
-        or not np.array_equal(outer, outer[:, :1] + np.arange(FLOATS))
-    ):
-        raise ValueError(
-            f"levels needs a warp whose lanes all load {FLOATS} rows of A or columns of B "
-            f"for one k, from shared memory; {trace.kernel_name} has others."
-        )
-    return "A" if in_a else "B", int(inner[0, 0]), outer[:, 0]
+    if (elements < m * k).all():
+        return "A", elements[:, 0] // k
+    return "B", (elements[:, 0] - m * k) % n
 
 
 @styled
@@ -112,25 +79,23 @@ def levels(trace: Trace, *, warp: int, lane: int, caption: str) -> Picture:
     row of the piece of A and in the column of the piece of B that it reads with its first loads of
     both tiles. The pieces stand at the left and above. Thick lines go around each four lanes.
 
-    Raises ValueError for a kernel whose lanes do not read 16 bytes of both tiles.
+    trace: of a kernel whose lanes read 16 bytes of both tiles, for one k.
     """
     parts = _Levels.of(trace, warp, lane)
     rows, columns = parts.played.frame()
     cell = SIDE / max(len(rows), len(columns))
-    a, b = (parts.loads[name].different for name in "AB")
+    a, b = map(parts.different, "AB")
     x = LEFT + cell * len(columns) + BETWEEN
     width = min(0.45, (WIDTH - MARGIN - x) / len(b))
     notes = _notes(parts)
     text = len(notes) * SMALL * LINE / 72
     strips = STRIP + STRIP_GAP
     # The cells of lanes are as high as C's tile, with what stands above and below them.
-    piece = (cell * len(rows) - strips - 0.2 - text) / len(a)
-    piece = min(max(piece, LEAST_PIECE), MOST_PIECE)
-    body = max(cell * len(rows), strips + piece * len(a) + 0.2 + text)
+    piece = min((cell * len(rows) - strips - 0.2 - text) / len(a), MOST_PIECE)
     title = f"{trace.kernel_name}: block {parts.played.block}, warp {warp}, lane {lane}"
     edge = {"edgecolor": style.INK, "linewidth": 0.6}
     key = [(f"of the {name}", {**look, **edge}) for name, look in LOOKS.items()]
-    fig = page(title, HEAD + body + 0.2, caption, key=key)
+    fig = page(title, HEAD + cell * len(rows) + 0.2, caption, key=key)
     top, names_at = fig.top + HEAD, x - strips - 0.55
     y = top + strips
     fig.text_at(LEFT, fig.top + 0.06, "C: the block's tile", size=NORMAL, weight="bold")
@@ -184,14 +149,12 @@ def _boundaries(numbers: np.ndarray) -> list[list[tuple[int, int]]]:
 
 
 def _draw_lanes(ax: Axes, parts: _Levels) -> None:
-    a, b = (parts.loads[name].different for name in "AB")
+    (a, rows), (b, columns) = (np.unique(parts.pieces[of], return_inverse=True) for of in "AB")
     bare(ax, len(b), len(a))
     fours = np.full((len(a), len(b)), NOTHING)
-    for (y, x), lanes in parts.grid().items():
-        fours[y, x] = lanes[0] // 4
-        look = {"facecolor": QUARTERS[lanes[0] // TOGETHER % len(QUARTERS)]}
-        words = str(lanes[0]) if len(lanes) == 1 else f"×{len(lanes)}"
-        box(ax, x, y, 1, 1, words, {"size": NORMAL}, **look)
+    for lane, (y, x) in enumerate(zip(rows, columns, strict=True)):
+        fours[y, x] = lane // 4
+        box(ax, x, y, 1, 1, str(lane), {"size": NORMAL}, facecolor=QUARTERS[lane // TOGETHER])
     around = np.pad(fours, 1, constant_values=NOTHING)
     lines = [[(x - 1, y - 1) for x, y in line] for line in _boundaries(around)]
     look = {"colors": style.INK, "linewidths": 1.8, "zorder": 3, "clip_on": False}
@@ -201,7 +164,7 @@ def _draw_lanes(ax: Axes, parts: _Levels) -> None:
 def _notes(parts: _Levels) -> list[str]:
     lines = []
     for name, where in (("A", "left: four rows"), ("B", "above: four columns")):
-        pieces, counts = np.unique(parts.loads[name].pieces, return_counts=True)
+        pieces, counts = np.unique(parts.pieces[name], return_counts=True)
         by = " or ".join(map(str, sorted(set(counts.tolist()))))
         lines.append(
             f"{name}, {where} of one k, 16 bytes; {len(pieces)} pieces, {by} lanes read each."

@@ -1,8 +1,7 @@
 """By what factor a rung is faster than another, and what a block's step along K costs."""
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import pandas
 
@@ -34,17 +33,6 @@ def over_shapes(table: pandas.DataFrame, name: str, before: str) -> pandas.DataF
     return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("M×N×K")
 
 
-KINDS = {  # how an instruction of PTX begins -> what it is counted as
-    "fma": "multiply-adds",
-    "ld.shared": "shared loads",
-    "st.shared": "shared stores",
-    "ld.global": "global loads",
-    "cp.async": "copies, groups, waits",
-    "bar": "barriers",
-}
-REST = "all else"
-
-
 def cycles(
     kernels: Iterable[Kernel], shapes: Iterable[tuple[int, int, int]] = ((512, 512, 512),)
 ) -> pandas.DataFrame:
@@ -60,7 +48,9 @@ def cycles(
             _, counted = runs.counters_at(kernel, m, n, k)
             blocks = math.prod(kernel.grid(m, n, k))
             steps = math.ceil(k / kernel.settings["BK"])
-            product = _product(kernel)
+            rows_of_c, columns = kernel.rung.tile(kernel.settings)
+            lanes = LIMITS[base(SIMULATED.arch)].fp32_lanes
+            product = rows_of_c * columns * kernel.settings["BK"] / lanes
             spent = counted[IN_L1["SM cycles"]] / (blocks * steps)
             rows.append(
                 {
@@ -72,33 +62,8 @@ def cycles(
     return pandas.DataFrame(rows)
 
 
-def _product(kernel: Kernel) -> float:
-    rows, columns = kernel.rung.tile(kernel.settings)
-    return rows * columns * kernel.settings["BK"] / LIMITS[base(SIMULATED.arch)].fp32_lanes
-
-
-def instructions(kernels: Mapping[str, Kernel]) -> pandas.DataFrame:
-    """Instructions of PTX that a warp executes for one step, a row for each of `kernels`.
-
-    Simulated: what a product of four steps executes more than one of two, halved.
-    """
-    table = pandas.DataFrame({name: _per_step(kernel) for name, kernel in kernels.items()}).T
-    return table.assign(together=table.sum(axis=1)).astype(int)
-
-
-def _per_step(kernel: Kernel) -> dict[str, float]:
-    many, few = (Counter(_executed(kernel, steps)) for steps in (4, 2))
-    return {kind: (many[kind] - few[kind]) / 2 for kind in (*KINDS.values(), REST)}
-
-
 def barriers(kernel: Kernel, steps: int) -> int:
     """Barriers that a warp meets in a product of one block and so many steps along K."""
-    return _executed(kernel, steps).count(KINDS["bar"])
-
-
-def _executed(kernel: Kernel, steps: int) -> list[str]:
-    """The kinds of all instructions of warp 0, in a product of one block."""
     rows, columns = kernel.rung.tile(kernel.settings)
     run = kernel.trace(rows, columns, steps * kernel.settings["BK"]).run
-    codes = [step.opcode for step in run.instructions()]
-    return [next((KINDS[kind] for kind in KINDS if code.startswith(kind)), REST) for code in codes]
+    return sum(step.opcode.startswith("bar") for step in run.instructions())
