@@ -95,10 +95,9 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
 @styled
 def one_search(search: Search, known: Recorded) -> Picture:
     """Every evaluation of one search, and the best so far, in percent of the fastest's speed."""
-    shares = [0.0 if time is None else 100 * known.best_ms / time for _, time in search.evaluated]
+    shares = [100 * known.share(point) for point, _ in search.evaluated]
     best = [100 * known.best_ms / time_ms for time_ms in search.best_so_far()]
-    settings, _ = search.best
-    chosen = ", ".join(f"{name}={settings[name]}" for name in known.space.names)
+    chosen = ", ".join(f"{name}={search.best[name]}" for name in known.space.names)
     caption = (
         f"A dot is a setting that the {search.strategy} search tried, the line the best so far: "
         f"{best[-1]:.1f} % after {len(best)} of {len(known.times_ms)} settings, with {chosen}."

@@ -14,7 +14,7 @@ SEEDS = 50
 
 
 def search_lab(name: str) -> SearchLab:
-    """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord, NoTuner."""
+    """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord."""
     return SearchLab(recorded(name, LARGE))
 
 
