@@ -17,7 +17,6 @@ from gemmlab.plots.style import ARRAYS, FAINT, INK, MARGIN, NORMAL, ORANGE, SKY,
 
 PALE = 0.28
 HEAD, GAP, BETWEEN = 0.28, 0.07, 0.35  # inches
-MOST = 4  # panels beside one another
 LARGEST = 2.6  # inches of a panel
 
 
@@ -29,9 +28,7 @@ def rank_holdings(schedule: Schedule) -> Picture:
     """
     by_rank = holdings(schedule)
     problem = schedule.problem
-    across = min(MOST, len(by_rank))
-    down = -(-len(by_rank) // across)
-    side = min(LARGEST, (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across)
+    side = min(LARGEST, (WIDTH - 2 * MARGIN + BETWEEN) / len(by_rank) - BETWEEN)
     scale = (side - GAP) / max(problem.k + problem.n, problem.k + problem.m)
     key = []
     for share, names, words in (
@@ -44,11 +41,9 @@ def rank_holdings(schedule: Schedule) -> Picture:
         tints = [style.tint(ARRAYS[name], share) for name in names]
         key.append((words, [{"facecolor": tint, "edgecolor": FAINT} for tint in tints]))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
-    height = down * (HEAD + side + 0.2)
-    fig = page(title, height, _of_holdings(schedule, by_rank), key=key)
+    fig = page(title, HEAD + side + 0.2, _of_holdings(schedule, by_rank), key=key)
     for rank, holding in enumerate(by_rank):
-        row, column = divmod(rank, across)
-        left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
+        left, top = MARGIN + rank * (side + BETWEEN), fig.top
         fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
         sides = {name: [scale * n for n in of.shape[::-1]] for name, of in holding.items()}
         along = sides["A"][0], sides["B"][1]
@@ -128,7 +123,7 @@ def rank_timeline(
     fig = page(title, plot + 0.6, _of_timeline(timeline), key=key)
     top = fig.top + 0.05
     ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot)
-    wide = until_ms or timeline.ms or 1
+    wide = until_ms or timeline.ms
     bare(ax, wide, plot).xaxis.set_major_locator(AutoLocator())
     ax.set_xlabel("milliseconds")
     ax.spines["bottom"].set_visible(True)

@@ -23,18 +23,15 @@ LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
 NETWORKS = (5, 12.5, 25, 50, 100)
 
 
-def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
-    """Sliders for schedule, GPUs, chunks, shape and links, which begin near those of `machine`."""
-    return RanksLab(machine, precision)
-
-
 class RanksLab(ipywidgets.VBox):
-    """`controls` by name; the picture is the model's timeline, the text says what follows."""
+    """Sliders for schedule, GPUs, chunks, shape and links; the picture is the model's timeline.
+
+    `controls` by name; those of the links begin at the rates of `machine`, of LINKS and NETWORKS.
+    """
 
     def __init__(self, machine: Machine, precision: Precision):
         self._machine, self._precision = machine, precision
-        link = _near(LINKS, machine.link_bytes_per_second)
-        network = _near(NETWORKS, machine.network_bytes_per_second or 1e9 * NETWORKS[-2])
+        link, network = machine.link_bytes_per_second / 1e9, machine.network_bytes_per_second / 1e9
         values = {
             "schedule": (tuple(MAKERS), next(iter(MAKERS))), "GPUs": (COUNTS, 2),
             "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, CUBE.m), "N": (SIZES, CUBE.n),
@@ -90,7 +87,3 @@ class RanksLab(ipywidgets.VBox):
         )
         self.message.value, self.picture.value = "", figure.png()
         self.caption.value = f'<div style="{PAPER}">{html.escape(sentence)}</div>'
-
-
-def _near(values: tuple[float, ...], wanted: float) -> float:
-    return min(values, key=lambda value: abs(1e9 * value - wanted))

@@ -11,7 +11,7 @@ from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu import in_turn, measure
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Machine, Timeline
 from gemmlab.records import roofs
@@ -19,7 +19,7 @@ from gemmlab.records import roofs
 YES = {True: "yes", False: "no"}
 
 
-def machine(rung: str, link: float, network: float | None = None) -> Machine:
+def machine(rung: str, link: float, network: float) -> Machine:
     """A GPU with the rates recorded of a rung at CUBE on one GPU and of a copy, links as given.
 
     `link`, `network`: bytes a second one way, to GPUs of its host of 8 and to others. Raises
@@ -37,8 +37,7 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
         given = Operands.from_seed(schedule.problem, by.precision, seed)
         alone = in_turn.run(make.one_rank(schedule.problem), by, given.A, given.B)
         C = in_turn.run(schedule, by, given.A, given.B)
-        expected, bound = in_turn.run(schedule, Bounded(by.precision), given.A, given.B)
-        off = abs(by.precision.c.decode(C) - expected) / bound
+        off = in_turn.shares_of_bound(schedule, by.precision, given.A, given.B, C)
         bits = by.precision.c.bits
         rows[schedule.name] = {
             "ranks": schedule.ranks,

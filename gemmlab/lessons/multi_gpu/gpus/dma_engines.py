@@ -25,7 +25,6 @@ READY, DONE = range(2)  # kinds of flags
 FLAGS = "flags"  # the name under which a rank shows them to others
 HANDLE_BYTES, OFFSET_BYTES = 64, 8  # cudaIpcMemHandle_t, and where in its allocation
 LAZILY = 1  # cudaIpcMemLazyEnablePeerAccess
-OVER = 0x7F  # of all bytes of a flag: no wait is for more
 
 
 def why_not(ranks: int) -> str | None:
@@ -41,13 +40,12 @@ def why_not(ranks: int) -> str | None:
 @dataclass
 class DmaEngines:
     """Of a rank. `addresses`: of each other rank's flags and buffers that it reads, as they are
-    mapped here; `opened`: what is to be closed; `everyone`: NCCL's communicator of all ranks."""
+    mapped here; `opened`: what is to be closed."""
 
     rank: int
     schedule: Schedule
     flags: Any  # (kinds, collectives, ranks), uint32: the number of the run, by who wrote it
     addresses: dict[int, dict[str, int]]
-    everyone: Any = None
     opened: list[int] = field(default_factory=list)
 
     @classmethod
@@ -70,7 +68,7 @@ class DmaEngines:
                 name: _opened(opened, handle, rank, other)
                 for name, handle in zip(names, handles, strict=False)
             }
-        return cls(rank, schedule, flags, addresses, everyone, list(opened.values()))
+        return cls(rank, schedule, flags, addresses, list(opened.values()))
 
     def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
         """What enqueues the messages of a step on a stream, of the next run each time."""
@@ -99,13 +97,6 @@ class DmaEngines:
                 wait_for_value(stream.ptr, flag, run)
 
         return enqueue
-
-    def give_up(self) -> None:
-        """End what still waits for others."""
-        from cupy.cuda import runtime
-
-        self.everyone.abort()
-        runtime.memset(self.flags.data.ptr, OVER, self.flags.nbytes)
 
     def close(self) -> None:
         """Before any rank frees what others have mapped."""
