@@ -167,10 +167,8 @@ def test_a_missing_event_is_named():
         for finding in order.findings(unread)
     )
     overtaken = schedule.without(1, "gather 2", "product 0")
-    with pytest.raises(
-        ScheduleError, match=r"rank 1: 'gather 2' writes A slot 0.* 'product 0' may read"
-    ):
-        in_turn.run(overtaken, Whole(), *matrices(UNEVEN))
+    (finding,) = order.findings(overtaken)
+    assert "'gather 2' writes A slot 0" in finding and "'product 0' may read" in finding
     assert order.findings(overtaken.with_event(1, "gather 2", "product 0")) == []
 
 

@@ -10,7 +10,7 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
 from gemmlab.lessons.autotuning import figures as autotuning
 from gemmlab.lessons.autotuning import space, tuner
-from gemmlab.lessons.autotuning.lab import search_lab
+from gemmlab.lessons.autotuning.lab import SearchLab
 from gemmlab.lessons.batched import figures as batched
 from gemmlab.lessons.batched import measure as batched_measure
 from gemmlab.lessons.fp32_summit import figures as fp32_summit
@@ -108,7 +108,7 @@ def test_a_step_counts_from_the_one_kept_before_and_a_road_not_taken_from_the_en
 
 
 def test_moves_of_the_search_s_sliders_are_searches():
-    lab = search_lab(TEN)
+    lab = SearchLab(TEN)
     first = lab.picture.value
     lab.strategy.value, lab.budget.value, lab.seed.value = "annealing", 35, 4
     search = tuner.replay(space.recorded(TEN, SQUARE), "annealing", 35, 4)

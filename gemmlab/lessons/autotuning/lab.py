@@ -6,23 +6,19 @@ import ipywidgets
 
 from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.figures import one_search
-from gemmlab.lessons.autotuning.space import Recorded, recorded
+from gemmlab.lessons.autotuning.space import recorded
 from gemmlab.notebook.widgets import picture, status
 from gemmlab.records.runs import LARGE
 
 SEEDS = 50
 
 
-def search_lab(name: str) -> SearchLab:
-    """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord."""
-    return SearchLab(recorded(name, LARGE))
-
-
 class SearchLab(ipywidgets.VBox):
-    """A strategy to choose, sliders for budget and seed, one picture, and the same as text."""
+    """Searches of the recorded sweep of a rung: a strategy to choose, sliders for budget and seed,
+    one picture, and the same as text. Raises NoRecord."""
 
-    def __init__(self, known: Recorded) -> None:
-        self.known = known
+    def __init__(self, name: str) -> None:
+        self.known = known = recorded(name, LARGE)
         self.strategy = ipywidgets.Dropdown(
             options=list(tuner.STRATEGIES), value="random", description="strategy"
         )

@@ -9,8 +9,8 @@ import json
 import random
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -89,7 +89,9 @@ def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search
     if strategy != "exhaustive":  # which takes no budget there
         options["max_fevals"] = min(budget, len(known.times_ms))
     watched = _Watched(kernel_tuner.interface.strategy_map[named.name], budget)
-    with tempfile.TemporaryDirectory() as folder, _seeded(seed), warnings.catch_warnings():
+    random.seed(seed)  # Kernel Tuner draws from the generators of Python and NumPy
+    numpy.random.seed(seed)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
         path = write_cache(Path(folder) / "known.json", known)
         kernel_tuner.tune_kernel(
@@ -168,19 +170,6 @@ class _Watched:
         if result is not None:
             self.points[point] = None
         return result
-
-
-@contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Kernel Tuner draws from the generators of Python and NumPy: set, and then as they were."""
-    before = random.getstate(), numpy.random.get_state()
-    random.seed(seed)
-    numpy.random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before[0])
-        numpy.random.set_state(before[1])
 
 
 SEEDS, EVALUATIONS = 20, 60

@@ -101,7 +101,7 @@ STEPS = {
 def _measured(say: Say) -> Iterator[Row]:
     """All of CASES with all of MAKERS; keeps the steps of CUBE, too, in TIMELINES.
 
-    Raises NotEnoughGpus, RankFailed, and VerificationError before anything is timed.
+    Raises NoGpu, RankFailed, and VerificationError before anything is timed.
     """
     runner.require_gpus(COUNTS[0])
     from cupy.cuda import nccl, runtime

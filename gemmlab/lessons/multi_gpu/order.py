@@ -119,10 +119,3 @@ def _covered(part: Part, written: Iterable[Part]) -> bool:
             break
         reached = max(reached, rows.stop)
     return reached >= part.stop
-
-
-def require_sound(schedule: Schedule) -> list[Unit]:
-    """Its steps in order, if it has no findings. Raises ScheduleError."""
-    if races := findings(schedule):
-        raise ScheduleError(races[0])
-    return in_order(schedule)

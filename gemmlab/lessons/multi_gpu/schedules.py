@@ -307,7 +307,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                      after=(f"gather {at}",)),
             ]  # fmt: skip
         steps.append(tuple(rank_steps))
-        inputs += [Held("A", rank, a_of[rank][at], rows[at][rank][0], (0, k)) for at in range(chunks)]  # fmt: skip # noqa: E501
+        inputs.append(Held("A", rank, Part("A", 0, a_of[rank][-1].stop), rows[0][rank][0], (0, k)))
         inputs.append(Held("B", rank, b, 0, columns[rank]))
         outputs += _held_in_chunks("C", rank, c_of, rows, columns[rank])
     return Schedule(COLUMN, problem, *map(tuple, (buffers, steps, inputs, outputs)))
@@ -363,7 +363,7 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
         steps.append(tuple(rank_steps))
         inputs += _held_in_chunks("A", rank, a_of, rows, depths[rank])
         inputs.append(Held("B", rank, b, depths[rank][0], (0, n)))
-        outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
+        outputs.append(Held("C", rank, Part("C", 0, c_of[-1].stop), rows[0][rank][0], (0, n)))
     return Schedule(ROW, problem, *map(tuple, (buffers, steps, inputs, outputs)))
 
 

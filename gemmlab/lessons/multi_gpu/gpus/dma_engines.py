@@ -55,19 +55,15 @@ class DmaEngines:
 
         flags = cupy.zeros(flags_shape(schedule), cupy.uint32)
         cupy.cuda.Device().synchronize()  # none is set when the first is told
-        shown_here = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
-        shown = _exchanged(
-            everyone, schedule, [_handle(shown_here[name]) for name in sorted(shown_here)]
-        )
+        names, here = _shown(schedule), {FLAGS: flags, **buffers}
+        handles = np.stack([_handle(here[name]) for name in names])
         addresses, opened = {}, {}
-        for other, handles in enumerate(shown):
-            if other == rank:
-                continue
-            names = sorted({FLAGS, *_shown(schedule, other)})
-            addresses[other] = {
-                name: _opened(opened, handle, rank, other)
-                for name, handle in zip(names, handles, strict=False)
-            }
+        for other, shown in enumerate(_exchanged(everyone, schedule.ranks, handles)):
+            if other != rank:
+                addresses[other] = {
+                    name: _opened(opened, handle, rank, other)
+                    for name, handle in zip(names, shown, strict=True)
+                }
         return cls(rank, schedule, flags, addresses, list(opened.values()))
 
     def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
@@ -140,15 +136,11 @@ def _names(schedule: Schedule) -> list[str]:
     return sorted({step.name for _, step in schedule if isinstance(step.work, Collective)})
 
 
-def _shown(schedule: Schedule, rank: int) -> set[str]:
-    """The buffers of a rank from which others read."""
-    collectives = (s.work for at, s in schedule if at == rank and isinstance(s.work, Collective))
-    return {
-        message.sent.buffer
-        for work in collectives
-        for message in work.sent_by(rank)
-        if message.target != rank
-    }  # fmt: skip
+def _shown(schedule: Schedule) -> list[str]:
+    """The flags, and the buffers from which others read: of each rank those of the same names."""
+    works = (step.work for _, step in schedule if isinstance(step.work, Collective))
+    messages = (message for work in works for message in work.messages)
+    return sorted({FLAGS, *(each.sent.buffer for each in messages if each.source != each.target)})
 
 
 def _handle(array) -> np.ndarray:
@@ -160,16 +152,13 @@ def _handle(array) -> np.ndarray:
     return np.frombuffer(runtime.ipcGetMemHandle(begins) + offset, np.uint8)
 
 
-def _exchanged(everyone, schedule: Schedule, handles: list[np.ndarray]) -> np.ndarray:
-    """The handles of all ranks: (ranks, as many as the rank with the most has, bytes)."""
+def _exchanged(everyone, ranks: int, handles: np.ndarray) -> np.ndarray:
+    """The handles of all ranks: (ranks, buffers, bytes). `handles`: of this one."""
     import cupy
     from cupy.cuda import nccl
 
-    most = 1 + max(len(_shown(schedule, rank)) for rank in range(schedule.ranks))
-    sent = np.zeros((most, HANDLE_BYTES + OFFSET_BYTES), np.uint8)
-    sent[: len(handles)] = handles
-    here, stream = cupy.asarray(sent), cupy.cuda.Stream.null
-    kept = cupy.empty((schedule.ranks, *sent.shape), cupy.uint8)
+    here, stream = cupy.asarray(handles), cupy.cuda.Stream.null
+    kept = cupy.empty((ranks, *handles.shape), cupy.uint8)
     everyone.allGather(here.data.ptr, kept.data.ptr, here.nbytes, nccl.NCCL_UINT8, stream.ptr)
     stream.synchronize()
     return kept.get()

@@ -25,7 +25,7 @@ from gemmlab.lessons.multi_gpu.in_turn import (
     rows_of,
     to_host,
 )
-from gemmlab.lessons.multi_gpu.order import in_order, require_sound
+from gemmlab.lessons.multi_gpu.order import in_order
 from gemmlab.lessons.multi_gpu.schedules import (
     ALL_GATHER,
     COPIES,
@@ -41,10 +41,6 @@ LIMIT_S = 30.0  # for each run, in the mean
 START_S = 120.0  # until all ranks are connected
 NCCL, DMA_ENGINES = "NCCL", "DMA engines"  # what moves parts from one GPU to another
 PRIORITY = {COPIES: -1}  # an SM that gets free goes to NCCL's blocks before those of a product
-
-
-class NotEnoughGpus(NoGpu):
-    """There are fewer GPUs than ranks, or no NCCL; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -71,33 +67,26 @@ class Measured:
 
 
 def require_gpus(ranks: int) -> None:
-    """Raises NoGpu, NotEnoughGpus."""
+    """Raises NoGpu, also where there are fewer than ranks, or no NCCL."""
     require_gpu("Running on several GPUs")
     from cupy.cuda import nccl, runtime
 
     if not nccl.available:
-        raise NotEnoughGpus(
+        raise NoGpu(
             "CuPy finds no NCCL: pip install nvidia-nccl-cu13, or nvidia-nccl-cu12 for a CuPy of "
             "CUDA 12, then again"
         )
-    there = runtime.getDeviceCount()
-    if there < ranks:
-        raise NotEnoughGpus(
-            f"{ranks} ranks need a GPU each, and CUDA sees {there} here: take {there} ranks, look "
-            "whether CUDA_VISIBLE_DEVICES hides some, or run the schedule without GPUs by "
-            "gemmlab.lessons.multi_gpu.in_turn"
-        )
+    if (there := runtime.getDeviceCount()) < ranks:
+        raise NoGpu(f"{ranks} ranks need a GPU each, and CUDA sees {there} here")
 
 
 def run(jobs: Sequence[Job], arithmetic: Callable[[], ByKernel]) -> list[Measured]:
     """One after the other, all with as many ranks, by the same processes.
 
-    `arithmetic`: makes the arithmetic in the process of a rank. Raises ScheduleError, NoGpu and
-    NotEnoughGpus before anything is done, and RankFailed.
+    `arithmetic`: makes the arithmetic in the process of a rank. Raises NoGpu before anything is
+    done, and RankFailed.
     """
     count = jobs[0].schedule.ranks
-    for job in jobs:
-        require_sound(job.schedule)
     require_gpus(count)
     from cupy.cuda import nccl
 
@@ -264,36 +253,32 @@ class Collectives:
 
     def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
         """What enqueues the collective of a step on a stream."""
-        return partial(_communicate, step.work, self._rank, buffers, self._communicator)
+        return partial(self._enqueue, step.work, buffers)
 
     def close(self) -> None:
         """Nothing is held."""
 
+    def _enqueue(self, work: Collective, buffers: Buffers, stream) -> None:
+        """Bytes. Parts of one size that are for all go by ncclAllGather, others in one group."""
+        from cupy.cuda import nccl
 
-def _communicate(work: Collective, rank: int, buffers: Buffers, communicator, stream) -> None:
-    """Enqueue a collective, of bytes.
+        def rows(part: Part) -> tuple[int, int]:
+            array = rows_of(buffers, part)
+            return array.data.ptr, array.nbytes
 
-    Parts of one size that are for all go by ncclAllGather, others as messages in one group.
-    """
-    from cupy.cuda import nccl
-
-    kind, sent = nccl.NCCL_UINT8, work.sent_by(rank)
-    kept = {message.source: message.kept for message in work.kept_by(rank)}
-
-    def rows(part):
-        array = rows_of(buffers, part)
-        return array.data.ptr, array.nbytes
-
-    if work.kind == ALL_GATHER and _lie_in_order([part for _, part in sorted(kept.items())]):
-        source, size = rows(sent[0].sent)
-        communicator.allGather(source, rows(kept[0])[0], size, kind, stream.ptr)
-        return
-    nccl.groupStart()
-    for message in sent:
-        communicator.send(*rows(message.sent), kind, message.target, stream.ptr)
-    for source, part in kept.items():
-        communicator.recv(*rows(part), kind, source, stream.ptr)
-    nccl.groupEnd()
+        kind, sent = nccl.NCCL_UINT8, work.sent_by(self._rank)
+        kept = sorted(work.kept_by(self._rank), key=lambda message: message.source)
+        if work.kind == ALL_GATHER and _lie_in_order([message.kept for message in kept]):
+            source, size = rows(sent[0].sent)
+            target, _ = rows(kept[0].kept)
+            self._communicator.allGather(source, target, size, kind, stream.ptr)
+            return
+        nccl.groupStart()
+        for message in sent:
+            self._communicator.send(*rows(message.sent), kind, message.target, stream.ptr)
+        for message in kept:
+            self._communicator.recv(*rows(message.kept), kind, message.source, stream.ptr)
+        nccl.groupEnd()
 
 
 def _lie_in_order(parts: list[Part]) -> bool:
