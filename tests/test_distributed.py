@@ -101,7 +101,7 @@ def test_bits_are_those_of_one_rank_unless_sums_are_cut_and_then_within_the_boun
     rung, settings, precision, problem
 ):
     A, B = matrices(problem, precision)
-    by = ByKernel.of(rung, settings)
+    by = ByKernel(rung, settings)
     alone = in_turn.run(make.one_rank(problem), by, A, B)
     for schedule in (make.column_parallel(problem, 2), make.row_parallel(problem, 3)):
         C = in_turn.run(schedule, by, A, B)
@@ -190,7 +190,7 @@ def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
     values = random_matrix(terms, count, 5) * 10.0 ** np.arange(terms)[:, None]
     stored = element.encode(values.astype("f4"), element.storage)
     expected = np.empty(count, element.storage)
-    by = ByKernel.of(RUNG)
+    by = ByKernel(RUNG)
     by.precision = precision
     by.total(list(stored), expected)
     into = np.zeros(count, element.storage)

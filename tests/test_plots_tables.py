@@ -71,7 +71,7 @@ def figures(nine):
         "path": plots.path(path_table()),
         "tile changes": persistent.tile_changes(marks[marks["how"].str.startswith("no clusters")]),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
-        "one search": autotuning.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
+        "one search": autotuning.one_search(tuner.replay(nine, "genetic", 30, 1)),
     }
 
 
@@ -113,7 +113,7 @@ def test_moves_of_the_search_s_sliders_are_searches():
     lab.strategy.value, lab.budget.value, lab.seed.value = "annealing", 35, 4
     search = tuner.replay(space.recorded(TEN, SQUARE), "annealing", 35, 4)
     assert lab.picture.value != first and bytes(first).startswith(b"\x89PNG")
-    assert f"{len(search.evaluated)} of 35 settings" in lab.message.value
+    assert f"{len(search.points)} of 35 settings" in lab.message.value
     assert repr(lab).startswith("Sliders for a search of 10_register_banks")
     for strategy in tuner.STRATEGIES:
         lab.strategy.value, lab.budget.value = strategy, 1

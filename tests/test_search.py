@@ -59,11 +59,9 @@ def test_a_strategy_proposes_only_legal_settings_each_once_and_no_more_than_the_
     legal = set(known.space.legal())
     for budget in (1, 12, 40):
         for seed in range(3):
-            search = tuner.replay(known, strategy, budget, seed)
-            points = [point for point, _ in search.evaluated]
+            points = tuner.replay(known, strategy, budget, seed).points
             assert 1 <= len(points) <= budget and len(set(points)) == len(points)
             assert set(points) <= legal
-            assert all(known.times_ms[point] == time_ms for point, time_ms in search.evaluated)
 
 
 @every_strategy

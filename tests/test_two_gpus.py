@@ -45,7 +45,7 @@ class Ends(ByKernel):
 
     @classmethod
     def made(cls, how):
-        arithmetic = cls.of("10_register_banks")
+        arithmetic = cls("10_register_banks")
         arithmetic.how = how
         return arithmetic
 
@@ -71,7 +71,7 @@ class Ends(ByKernel):
 def test_both_ways_of_moving_data_give_the_same_right_bits(maker):
     schedule, given = maker(UNEVEN, 2), Operands.from_seed(UNEVEN, SINGLE, 3)
     jobs = [Job(schedule, given.A, given.B, repeats=3, moved_by=way) for way in WAYS]
-    by_nccl, by_dma = runner.run(jobs, partial(ByKernel.of, "10_register_banks"))
+    by_nccl, by_dma = runner.run(jobs, partial(ByKernel, "10_register_banks"))
     assert np.array_equal(by_nccl.C.view("u4"), by_dma.C.view("u4"))
     expected, bound = in_turn.bounded(schedule, SINGLE, given.A, given.B)
     assert (abs(by_dma.C - expected) <= bound).all()

@@ -64,35 +64,26 @@ def check_step(step: Step, known: Recorded) -> None:
 def _evaluations(
     step: Step, known: Recorded, neighbours: dict[Point, tuple[Point, ...]], seed: int
 ) -> int:
-    draw, evaluated = random.Random(seed), dict[Point, float]()
-
-    class Reached(Exception):
-        pass
+    draw, evaluated = random.Random(seed), dict[Point, None]()  # in order
 
     def time_of(point: Point) -> float:
         if point not in known.times_ms:
             raise ValueError(f"{point} is no recorded setting of {known.space.rung.name}")
-        evaluated[point] = known.times_ms[point]
-        if known.share(point) >= NEAR:
-            raise Reached
-        return evaluated[point]
+        evaluated[point] = None
+        return known.times_ms[point]
 
     order = list(known.times_ms)
     draw.shuffle(order)
-    try:
-        for start in order:
-            at: Point | None = start if start not in evaluated else None
-            while at is not None:
-                time_of(at)
-                near = list(neighbours[at])
-                draw.shuffle(near)
-                after = step(at, near, time_of)
-                if after is not None and after in evaluated and evaluated[after] >= evaluated[at]:
-                    break  # it goes up or in circles
-                at = after
-    except Reached:
-        pass
-    return len(evaluated)
+    for start in order:
+        at: Point | None = start if start not in evaluated else None
+        while at is not None:
+            here, near = time_of(at), list(neighbours[at])
+            draw.shuffle(near)
+            after = step(at, near, time_of)
+            if after is not None and after in evaluated and known.times_ms[after] >= here:
+                break  # it goes up or in circles
+            at = after
+    return next(at for at, point in enumerate(evaluated, 1) if known.share(point) >= NEAR)
 
 
 def forgotten(name: str) -> Space:

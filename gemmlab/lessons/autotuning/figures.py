@@ -93,9 +93,10 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
 
 
 @styled
-def one_search(search: Search, known: Recorded) -> Picture:
+def one_search(search: Search) -> Picture:
     """Every evaluation of one search, and the best so far, in percent of the fastest's speed."""
-    shares = [100 * known.share(point) for point, _ in search.evaluated]
+    known = search.known
+    shares = [100 * known.share(point) for point in search.points]
     best = [100 * known.best_ms / time_ms for time_ms in search.best_so_far()]
     chosen = ", ".join(f"{name}={search.best[name]}" for name in known.space.names)
     caption = (

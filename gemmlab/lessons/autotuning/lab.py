@@ -43,6 +43,6 @@ class SearchLab(ipywidgets.VBox):
 
     def _show(self, _change=None) -> None:
         search = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
-        figure = one_search(search, self.known)
+        figure = one_search(search)
         self.picture.value = figure.png()
         self.message.value = status(figure.caption)

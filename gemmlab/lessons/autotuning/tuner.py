@@ -10,7 +10,6 @@ import random
 import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -59,22 +58,21 @@ STRATEGIES = {
 
 @dataclass(frozen=True)
 class Search:
-    """What a search evaluated, each point once and in order, with its time in milliseconds."""
+    """The points that a search evaluated, each once and in order."""
 
-    space: Space
+    known: Recorded
     strategy: str
     seed: int
-    evaluated: tuple[tuple[Point, float], ...]
+    points: tuple[Point, ...]
 
     def best_so_far(self) -> list[float]:
         """After each evaluation the lowest time, in milliseconds."""
-        return list(accumulate((time_ms for _, time_ms in self.evaluated), min))
+        return list(accumulate(map(self.known.times_ms.__getitem__, self.points), min))
 
     @property
     def best(self) -> Settings:
         """The fastest settings that it met."""
-        point, _ = min(self.evaluated, key=lambda evaluation: evaluation[1])
-        return self.space.settings(point)
+        return self.known.space.settings(min(self.points, key=self.known.times_ms.__getitem__))
 
 
 def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search:
@@ -82,25 +80,24 @@ def replay(known: Recorded, strategy: str, budget: int, seed: int = 0) -> Search
 
     strategy: of STRATEGIES. The same seed gives the same search.
     """
-    import kernel_tuner.interface
+    import kernel_tuner
 
     space, named = known.space, STRATEGIES[strategy]
-    options = dict(named.options)
-    if strategy != "exhaustive":  # which takes no budget there
-        options["max_fevals"] = min(budget, len(known.times_ms))
-    watched = _Watched(kernel_tuner.interface.strategy_map[named.name], budget)
+    values, options = {name: list(legal) for name, legal in space.values.items()}, {}
+    if strategy != "exhaustive":  # which takes no budget there; annealing takes none of 1
+        options["max_fevals"] = max(2, min(budget, len(known.times_ms)))
     random.seed(seed)  # Kernel Tuner draws from the generators of Python and NumPy
     numpy.random.seed(seed)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that none of the parameters is named block_size_x
-        path = write_cache(Path(folder) / "known.json", known)
-        kernel_tuner.tune_kernel(
-            space.rung.name, "", space.problem.shape, [], _lists(space), lang="CUDA", quiet=True,
-            restrictions=restrictions(space), cache=str(path), simulation_mode=True,
-            strategy=watched, strategy_options=options,
+        results, _ = kernel_tuner.tune_kernel(
+            space.rung.name, "", space.problem.shape, [], values, lang="CUDA", quiet=True,
+            restrictions=restrictions(space), simulation_mode=True, strategy=named.name,
+            strategy_options=named.options | options,
+            cache=str(write_cache(Path(folder) / "known.json", known)),
         )  # fmt: skip
-    evaluated = ((point, known.times_ms[point]) for point in watched.points)
-    return Search(space, strategy, seed, tuple(evaluated))
+    points = dict.fromkeys(map(space.point, results))
+    return Search(known, strategy, seed, tuple(points)[:budget])
 
 
 def restrictions(space: Space) -> list:
@@ -119,57 +116,15 @@ def write_cache(path: Path, known: Recorded) -> Path:
     head = {
         "device_name": "recorded", "kernel_name": space.rung.name,
         "problem_size": list(space.problem.shape), "tune_params_keys": list(space.names),
-        "tune_params": _lists(space), "objective": "time",
+        "tune_params": {name: list(legal) for name, legal in space.values.items()},
+        "objective": "time",
         "cache": {
-            key_of(point): dict(zip(space.names, point, strict=True)) | {"time": time_ms}
-            for point, time_ms in known.times_ms.items()
+            ",".join(map(str, point)): dict(zip(space.names, point, strict=True)) | {"time": ms}
+            for point, ms in known.times_ms.items()
         },
     }  # fmt: skip
     path.write_text(json.dumps(head, indent=""), encoding="utf-8")
     return path
-
-
-def _lists(space: Space) -> dict[str, list[int]]:
-    return {name: list(values) for name, values in space.values.items()}
-
-
-def key_of(point: Point) -> str:
-    return ",".join(map(str, point))
-
-
-class _Watched:
-    """A strategy that is also its own runner, and notes what is evaluated.
-
-    All else that Kernel Tuner wants of a runner is that of its simulation mode.
-    """
-
-    def __init__(self, strategy, budget: int) -> None:
-        self._strategy, self._budget = strategy, budget
-        self.points: dict[Point, None] = {}  # in order
-
-    def tune(self, searchspace, runner, options) -> list:
-        from kernel_tuner.util import StopCriterionReached
-
-        self._runner = runner
-        with suppress(StopCriterionReached):  # some let it through
-            self._strategy.tune(searchspace, self, options)
-        return []
-
-    def __getattr__(self, name: str):
-        return getattr(self._runner, name)
-
-    def run(self, points, options) -> list:
-        return [self._result(tuple(map(int, point)), options) for point in points]
-
-    def _result(self, point: Point, options):
-        if point in self.points:
-            return dict(options.cache[key_of(point)])
-        if len(self.points) >= self._budget:
-            return None  # as Kernel Tuner says that the budget is spent
-        (result,) = self._runner.run([point], options)
-        if result is not None:
-            self.points[point] = None
-        return result
 
 
 SEEDS, EVALUATIONS = 20, 60

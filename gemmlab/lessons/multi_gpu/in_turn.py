@@ -37,36 +37,25 @@ def to_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-def put(values: np.ndarray, into: Array) -> None:
-    """Values of the host into rows of a buffer, wherever that is."""
-    if isinstance(into, np.ndarray):
-        into[...] = values
-    else:
-        into.set(values)
-
-
 class ByKernel:
     """Products by a rung's kernel, on the GPU that is current or in the simulator.
 
     Of a rung that takes A, B and C alone: no batch, bias, scales or transposed matrices.
     """
 
-    def __init__(self, kernel: Kernel):
-        self.kernel, self.precision = kernel, kernel.precision
-
-    @classmethod
-    def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
-        """By a rung's name and its macros, or its defaults: what can be sent to another process."""
+    def __init__(self, rung: str, settings: Settings | None = None):
+        """By its name and its macros, or its defaults."""
         chosen = settings_for(find(rung), {}) | (settings or {})
-        return cls(Kernel(find(rung), chosen, None, find(rung).path))
+        self.kernel = Kernel(find(rung), chosen, None, find(rung).path)
+        self.precision = self.kernel.precision
 
     def element(self, matrix: str) -> ElementType:
         """Of "A", "B" or "C"."""
         return getattr(self.precision, matrix.lower())
 
-    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
-        """A matrix as it is given, in the type of "A" or "B"."""
-        return np.ascontiguousarray(values, self.element(matrix).storage)
+    def encoded(self, values: np.ndarray, matrix: str) -> Array:
+        """A matrix as it is given, in the type of "A" or "B", where the kernel runs."""
+        return self.kernel.to_device(np.ascontiguousarray(values, self.element(matrix).storage))
 
     def empty(self, rows: int, columns: int, matrix: str) -> Array:
         """Bits that no arithmetic makes, so that what nobody wrote shows."""
@@ -168,7 +157,7 @@ def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
         if held.rank == rank:
             array = A if held.matrix == "A" else B
             cut = np.ascontiguousarray(array[slice(*held.rows), slice(*held.columns)])
-            put(arithmetic.encoded(cut, held.matrix), rows_of(buffers, held.part))
+            rows_of(buffers, held.part)[...] = arithmetic.encoded(cut, held.matrix)
     return buffers
 
 

@@ -61,7 +61,7 @@ class Case:
 
     @property
     def arithmetic(self) -> Callable[[], ByKernel]:
-        return partial(ByKernel.of, self.rung.name, dict(self.full))
+        return partial(ByKernel, self.rung.name, dict(self.full))
 
 
 CUBE = Problem(16384, 16384, 16384)
@@ -250,11 +250,10 @@ def timeline(schedule: Schedule, kernel: str, moved_by: str = NCCL) -> Timeline:
 
     `moved_by`: NCCL or DMA_ENGINES. Raises NoRecord, StaleRecord.
     """
-    table = at(TIMELINES, schedule.problem)
-    rows = table[
-        (table.schedule == schedule.name) & (table.kernel == kernel)
-        & (table.moved_by == moved_by) & (table.ranks == schedule.ranks)
-    ]  # fmt: skip
+    rows = at(TIMELINES, schedule.problem).query(
+        "schedule == @schedule.name and kernel == @kernel and moved_by == @moved_by "
+        "and ranks == @schedule.ranks"
+    )
     if rows.empty:
         raise NoRecord(
             f"{NAME}: no timeline is recorded of {schedule} by {kernel}, moved by {moved_by}"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from textwrap import dedent
 
 from gemmlab.ladder import Precision, Problem
 from gemmlab.report import Listing
@@ -63,6 +64,11 @@ class Part:
     @property
     def rows(self) -> int:
         return self.stop - self.start
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """Buffer and number of each row."""
+        return {(self.buffer, row) for row in range(self.start, self.stop)}
 
     def shared(self, other: Part) -> Part | None:
         """The rows that are in both; None where there are none."""
@@ -396,15 +402,11 @@ def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[He
     ]  # fmt: skip
 
 
-MARK = "# the steps of a "
-
-
 def schedule_lines(maker: Callable[..., Schedule]) -> Listing:
-    """From the mark in a maker's source to the end of that block, with the numbers of the file."""
+    """A maker's source from its comment on steps to the end of their list, numbered as the file."""
     source, first = inspect.getsourcelines(maker)
-    begin = next(at for at, line in enumerate(source) if line.strip().startswith(MARK))
-    margin = " " * (len(source[begin]) - len(source[begin].lstrip()))
-    ends = (at for at in range(begin, len(source)) if not source[at].startswith(margin))
-    end = next(ends, len(source))
-    lines = (line[len(margin) :].partition("  # fmt")[0].rstrip() for line in source[begin:end])
-    return Listing("\n".join(lines), "python", tuple(range(first + begin, first + end)))
+    stripped = [line.strip() for line in source]
+    begin = stripped.index("# the steps of a chunk")
+    end = next(at for at in range(begin, len(source)) if stripped[at].startswith("]")) + 1
+    text = dedent("".join(source[begin:end])).replace("  # fmt: skip", "").rstrip()
+    return Listing(text, "python", tuple(range(first + begin, first + end)))

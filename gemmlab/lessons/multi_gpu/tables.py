@@ -1,6 +1,5 @@
 """Schedules over several GPUs: compared with one rank, and what was measured."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -60,11 +59,11 @@ def beside_one_gpu(problem: Problem) -> pandas.DataFrame:
 def alone() -> pandas.DataFrame:
     """Recorded TFLOP/s of one GPU: a row for each rung, a column for each shape, else NaN."""
     table = measure.SPEEDS.read().drop_duplicates(["kernel", "m", "n", "k"])
-    rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for row in table.itertuples():
-        problem = Problem(row.m, row.n, row.k)
-        rows[row.kernel][str(problem)] = problem.flop / row.one_gpu_ms / 1e9
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("rung")
+    problems = [Problem(row.m, row.n, row.k) for row in table.itertuples()]
+    flop = [problem.flop for problem in problems]
+    columns = {"shape": list(map(str, problems)), "tflops": flop / table["one_gpu_ms"] / 1e9}
+    table = table.assign(**columns).pivot(index="kernel", columns="shape", values="tflops")
+    return table.rename_axis(index="rung", columns=None)
 
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:
