@@ -14,11 +14,6 @@ HIGH = 3.0  # inches
 MARKS = (98, 90)  # percent of the fastest
 
 
-def _line_of_near(ax: Axes) -> None:
-    """Where a search has found what counts as the fastest."""
-    ax.axhline(100 * NEAR, color=style.BLACK, linewidth=0.8, linestyle="--")
-
-
 # ---- all settings --------------------------------------------------------------------------------
 
 
@@ -109,7 +104,7 @@ def one_search(search: Search) -> Picture:
     over = range(1, len(shares) + 1)
     ax.step(over, best, where="post", color=style.BLUE, linewidth=1.8)
     ax.plot(over, shares, "o", color=style.FAINT, markersize=4)
-    _line_of_near(ax)
+    ax.axhline(100 * NEAR, color=style.BLACK, linewidth=0.8, linestyle="--")
     ax.set(xlim=(0.5, max(len(shares), 10) + 0.5), ylim=(min(40, *shares) - 2, 102))
     ax.set(xlabel="evaluations", ylabel="% of the fastest")
     ax.grid(axis="y")

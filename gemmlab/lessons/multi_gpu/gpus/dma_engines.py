@@ -73,24 +73,20 @@ class DmaEngines:
         copies = [self._copy(message, buffers) for message in work.kept_by(self.rank)]
         sources = {message.source for message in work.kept_by(self.rank)} - {self.rank}
         targets = {message.target for message in work.sent_by(self.rank)} - {self.rank}
-        ready_there = [self._flag_of(target, READY, at) for target in targets]
-        ready_here = [self._flag(READY, at, source) for source in sources]
-        done_there = [self._flag_of(source, DONE, at) for source in sources]
-        done_here = [self._flag(DONE, at, target) for target in targets]
+        before = [(write_value, self._flag_of(target, READY, at)) for target in targets]
+        before += [(wait_for_value, self._flag(READY, at, source)) for source in sources]
+        behind = [(write_value, self._flag_of(source, DONE, at)) for source in sources]
+        behind += [(wait_for_value, self._flag(DONE, at, target)) for target in targets]
         runs = itertools.count(1)
 
         def enqueue(stream) -> None:
             run = next(runs)
-            for flag in ready_there:
-                write_value(stream.ptr, flag, run)
-            for flag in ready_here:
-                wait_for_value(stream.ptr, flag, run)
+            for call, flag in before:
+                call(stream.ptr, flag, run)
             for copy in copies:
                 copy(stream.ptr)
-            for flag in done_there:
-                write_value(stream.ptr, flag, run)
-            for flag in done_here:
-                wait_for_value(stream.ptr, flag, run)
+            for call, flag in behind:
+                call(stream.ptr, flag, run)
 
         return enqueue
 
