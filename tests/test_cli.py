@@ -12,9 +12,9 @@ import sample_record
 import gemmlab as gl
 from gemmlab import cli, ladder
 from gemmlab.cli import doctor, measure
+from gemmlab.cuda.device import NoGpu
 from gemmlab.kernel import verify
 from gemmlab.ladder import RUNGS
-from gemmlab.lessons.multi_gpu.gpus.runner import NotEnoughGpus
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
 from gemmlab.measure import timing
 from gemmlab.products import choosing
@@ -143,7 +143,7 @@ def test_bench_without_a_gpu_verifies_and_replays_with_a_label(machine, capsys):
 
 def test_too_few_gpus_exit_with_3_and_a_dead_rank_with_1(monkeypatch, capsys):
     for error, code in (
-        (NotEnoughGpus("2 ranks need a GPU each"), 3), (RankFailed("rank 1 of 2 died"), 1),
+        (NoGpu("2 ranks need a GPU each"), 3), (RankFailed("rank 1 of 2 died"), 1),
     ):  # fmt: skip
 
         def fails(*_, error=error):

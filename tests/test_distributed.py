@@ -13,7 +13,7 @@ from gemmlab.ladder.precision import BRAIN, HALF, SINGLE
 from gemmlab.lessons.multi_gpu import in_turn, order
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import rank_sum
-from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 from gemmlab.lessons.multi_gpu.schedules import ScheduleError, length, parts
 
 SHAPES = [(37, 29, 41), (24, 8, 16), (20, 5, 5)]
@@ -67,17 +67,11 @@ def test_parts_cover_all_and_differ_by_one():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (
-            lambda: make.column_parallel(UNEVEN, 0),
-            "ranks is 0; it must be a whole number",
-        ),
-        (lambda: make.row_parallel(UNEVEN, 2, 1.5), "chunks is 1.5"),
-        (lambda: make.row_parallel(UNEVEN, 2, True), "chunks is True"),
         (lambda: make.column_parallel(UNEVEN, 5, 8), "37×29×41 has too little .* an M of 40 or"),
         (lambda: make.row_parallel(Problem(9, 9, 2), 3), "an N and a K of 3 or more"),
     ],
 )
-def test_an_invalid_number_of_ranks_is_refused(call, message):
+def test_a_product_with_too_little_for_each_rank_is_refused(call, message):
     with pytest.raises(ScheduleError, match=message):
         call()
 
@@ -107,27 +101,22 @@ def test_bits_are_those_of_one_rank_unless_sums_are_cut_and_then_within_the_boun
     rung, settings, precision, problem
 ):
     A, B = matrices(problem, precision)
-    by = ByKernel.of(rung, settings)
+    by = ByKernel(rung, settings)
     alone = in_turn.run(make.one_rank(problem), by, A, B)
     for schedule in (make.column_parallel(problem, 2), make.row_parallel(problem, 3)):
         C = in_turn.run(schedule, by, A, B)
         same = (C.view(precision.c.bits) == alone.view(precision.c.bits)).all()
         assert same == (schedule.name == make.COLUMN), schedule
-        expected, bound = in_turn.run(schedule, Bounded(precision), A, B)
+        expected, bound = in_turn.bounded(schedule, precision, A, B)
         assert (abs(precision.c.decode(C) - expected) <= bound).all(), schedule
 
 
 def test_the_bound_finds_a_lost_term():
     A, B = matrices(UNEVEN)
     schedule = make.row_parallel(UNEVEN, 2)
-    expected, bound = in_turn.run(schedule, Bounded(SINGLE), A, B)
+    expected, bound = in_turn.bounded(schedule, SINGLE, A, B)
     half = slice(0, 21)
     assert (abs(A[:, half].astype(float) @ B[half] - expected) > bound).mean() > 0.9
-
-
-def test_a_rung_with_more_operands_is_refused():
-    with pytest.raises(ScheduleError, match="13_batched takes batches"):
-        ByKernel.of("13_batched")
 
 
 # ---- bytes ---------------------------------------------------------------------------------------
@@ -178,21 +167,13 @@ def test_a_missing_event_is_named():
         for finding in order.findings(unread)
     )
     overtaken = schedule.without(1, "gather 2", "product 0")
-    with pytest.raises(
-        ScheduleError, match=r"rank 1: 'gather 2' writes A slot 0.* 'product 0' may read"
-    ):
-        in_turn.run(overtaken, Whole(), *matrices(UNEVEN))
+    (finding,) = order.findings(overtaken)
+    assert "'gather 2' writes A slot 0" in finding and "'product 0' may read" in finding
     assert order.findings(overtaken.with_event(1, "gather 2", "product 0")) == []
-    with pytest.raises(ScheduleError, match="'gather 2' does not wait for 'gather 1'"):
-        schedule.without(0, "gather 2", "gather 1")
 
 
 def test_ranks_that_never_meet_are_named():
     schedule = make.column_parallel(UNEVEN, 2, 2)
-    unmet = tuple(step for step in schedule.steps[1] if step.name != "gather 1")
-    unmet = tuple(replace(step, after=()) for step in unmet)
-    with pytest.raises(ScheduleError, match="rank 0 would wait for ever in 'gather 1': not all"):
-        order.in_order(replace(schedule, steps=(schedule.steps[0], unmet)))
     steps = list(schedule.steps[1])
     at = [step.name for step in steps].index("gather 1")
     steps.insert(0, steps.pop(at))
@@ -209,7 +190,7 @@ def test_the_kernel_of_the_sum_gives_the_bits_of_numpy(precision):
     values = random_matrix(terms, count, 5) * 10.0 ** np.arange(terms)[:, None]
     stored = element.encode(values.astype("f4"), element.storage)
     expected = np.empty(count, element.storage)
-    by = ByKernel.of(RUNG)
+    by = ByKernel(RUNG)
     by.precision = precision
     by.total(list(stored), expected)
     into = np.zeros(count, element.storage)

@@ -63,7 +63,7 @@ def test_parts_leave_as_much_as_they_claim(way, seed, power):
 @pytest.mark.parametrize("data", DATA)
 def test_errors_are_below_the_bound_on_all_data(way, data):
     for promote in (64, 0):
-        assert errors.share_of_bound(Case(way, promote, data, 320)) <= 1
+        assert share_of_bound(*errors.matrices(data, 320), way, promote) <= 1
 
 
 @every_way

@@ -15,8 +15,9 @@ from gemmlab.cuda.cublas import BRAIN, Cublas
 from gemmlab.cuda.device import gpu, why_no_gpu
 from gemmlab.folders import kernel_file
 from gemmlab.kernel.in_simulator import findings_of
-from gemmlab.kernel.operands import Operands, unwritten
+from gemmlab.kernel.operands import Operands, random_values, unwritten
 from gemmlab.ladder import SIMULATED
+from gemmlab.ladder.shapes import ceil_div
 from gemmlab.lessons.grouped import figures, measure, tables
 from gemmlab.lessons.grouped.kernels import GROUPED, GROUPED_FP8, most_products
 from gemmlab.lessons.grouped.product import FLAT, FLAT_FP8, LARGE, LARGE_FP8, SMALL, suited
@@ -33,13 +34,27 @@ def kernel_of(blocks=3, text=None, rung=GROUPED, **settings):
     return gl.from_source(text, rung.name, **settings).scheduled_for(blocks)
 
 
+def with_scales(operands):
+    """Blocks' scales from 0.5 to 2.5, where the operands take some."""
+    if (kind := operands.precision.scales) is None:
+        return operands
+    (_, n, k), count = operands.problem.shape, operands.problem.batch
+    along_k = ceil_div(k, kind.depth)
+    shapes = (along_k, len(operands.A)), (count, ceil_div(n, kind.columns), along_k)
+    scale_a, scale_b = (
+        random_values(int(np.prod(shape)), seed).reshape(shape) + np.float32(1.5)
+        for seed, shape in enumerate(shapes, 2)
+    )
+    return replace(operands, scale_a=scale_a, scale_b=scale_b)
+
+
 def run(kernel, heights, n, k, capacity=0, spare=0):
     """The operands, findings, and (first row, height) of each product. What no product needs of A,
     B and scales is NaN, what stood in C before are guard cells."""
     a, c = kernel.precision.a, kernel.precision.c
     used = np.minimum(heights, capacity) if capacity else heights
     room = [capacity] * len(heights) if capacity else [*heights]
-    operands = tables.grouped_operands(kernel, [*room, spare], n, k)
+    operands = with_scales(tables.grouped_operands(kernel, [*room, spare], n, k))
     starts = np.cumsum([0, *room])[: len(heights)]
     belongs = np.zeros(len(operands.A), bool)
     for start, height in zip(starts, used, strict=True):
@@ -429,20 +444,15 @@ def test_cases_in_fp8_are_verified_and_measured(on_a_mock, monkeypatch):
         measure.Case("FP8, masked", (5, 64, 0), 64, measure.IN_FP8),
     ):
         monkeypatch.setattr(measure, "CASES", (case,))
-        needed = (measure.IN_FP8, measure.settings_of(case, FLAT_FP8)), (
-            measure.BLOCKS, measure.settings_alone(case),
-        )  # fmt: skip
-        kernels = {
-            (name, ladder.written(settings)): gl.load(name, **settings) for name, settings in needed
-        }
         inputs = measure.Inputs(case, on_a_mock, None)
-        rows = pandas.DataFrame(measure._measure(inputs, kernels, None, print))
+        rows = pandas.DataFrame(measure._measure(inputs, None, print))
         assert [*rows["way"]] == [measure.IN_FP8, measure.LOOP_FP8]
         known = {name: kind for name, kind in measure.TABLE.columns.items() if name in rows}
         registry.parsed(rows.to_csv(index=False), Path("grouped.csv"), known)
         of_rows = [measure._fingerprint(row, SIMULATED) for row in rows.itertuples()]
         assert all(each.code for each in of_rows)
-        way = measure.Way("other scales", "", inputs.by_24(next(iter(kernels.values()))), None)
+        kernel = gl.load(measure.IN_FP8, **measure.settings_of(case, FLAT_FP8))
+        way = measure.Way("other scales", "", inputs.by_24(kernel), None)
         inputs.scales = tuple(scale * 2 for scale in inputs.scales)
         with pytest.raises(gl.VerificationError, match="is not A @ B"):
             inputs.require_right(way)

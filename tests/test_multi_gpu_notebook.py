@@ -7,7 +7,7 @@ import pytest
 from gemmlab.ladder.precision import HALF
 from gemmlab.lessons.multi_gpu import exercises
 from gemmlab.lessons.multi_gpu import schedules as make
-from gemmlab.lessons.multi_gpu.lab import ranks_lab
+from gemmlab.lessons.multi_gpu.lab import RanksLab
 from gemmlab.lessons.multi_gpu.schedules import schedule_lines
 from gemmlab.lessons.multi_gpu.timeline import Machine
 
@@ -36,7 +36,7 @@ def test_lines_are_those_of_the_file(maker):
 
 
 def test_sliders_begin_at_the_machine_and_the_picture_follows_them():
-    lab = ranks_lab(MACHINE, HALF)
+    lab = RanksLab(MACHINE, HALF)
     assert lab.controls["link, GB/s"].value == 450 and lab.controls["between hosts, GB/s"].value == 50  # fmt: skip # noqa: E501
     first = bytes(lab.picture.value)
     assert first.startswith(b"\x89PNG") and "16384×16384×16384 on 2 GPUs" in lab.caption.value

@@ -10,7 +10,7 @@ from gemmlab.ladder import Problem
 from gemmlab.ladder.problem import GROUPS
 from gemmlab.lessons.autotuning import figures as autotuning
 from gemmlab.lessons.autotuning import space, tuner
-from gemmlab.lessons.autotuning.lab import search_lab
+from gemmlab.lessons.autotuning.lab import SearchLab
 from gemmlab.lessons.batched import figures as batched
 from gemmlab.lessons.batched import measure as batched_measure
 from gemmlab.lessons.fp32_summit import figures as fp32_summit
@@ -71,7 +71,7 @@ def figures(nine):
         "path": plots.path(path_table()),
         "tile changes": persistent.tile_changes(marks[marks["how"].str.startswith("no clusters")]),
         "landscape": autotuning.landscape(space.landscape(nine), space.recorded(NINE, ODD)),
-        "one search": autotuning.one_search(tuner.replay(nine, "genetic", 30, 1), nine),
+        "one search": autotuning.one_search(tuner.replay(nine, "genetic", 30, 1)),
     }
 
 
@@ -108,12 +108,12 @@ def test_a_step_counts_from_the_one_kept_before_and_a_road_not_taken_from_the_en
 
 
 def test_moves_of_the_search_s_sliders_are_searches():
-    lab = search_lab(TEN)
+    lab = SearchLab(TEN)
     first = lab.picture.value
     lab.strategy.value, lab.budget.value, lab.seed.value = "annealing", 35, 4
     search = tuner.replay(space.recorded(TEN, SQUARE), "annealing", 35, 4)
     assert lab.picture.value != first and bytes(first).startswith(b"\x89PNG")
-    assert f"{len(search.evaluated)} of 35 settings" in lab.message.value
+    assert f"{len(search.points)} of 35 settings" in lab.message.value
     assert repr(lab).startswith("Sliders for a search of 10_register_banks")
     for strategy in tuner.STRATEGIES:
         lab.strategy.value, lab.budget.value = strategy, 1

@@ -17,7 +17,7 @@ from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus import runner
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL, Job
 from gemmlab.lessons.multi_gpu.gpus.team import RankFailed
-from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 
 WAYS = NCCL, DMA_ENGINES
 UNEVEN, LARGE = Problem(1037, 520, 777), Problem(4096, 4096, 4096)
@@ -45,7 +45,7 @@ class Ends(ByKernel):
 
     @classmethod
     def made(cls, how):
-        arithmetic = cls.of("10_register_banks")
+        arithmetic = cls("10_register_banks")
         arithmetic.how = how
         return arithmetic
 
@@ -71,9 +71,9 @@ class Ends(ByKernel):
 def test_both_ways_of_moving_data_give_the_same_right_bits(maker):
     schedule, given = maker(UNEVEN, 2), Operands.from_seed(UNEVEN, SINGLE, 3)
     jobs = [Job(schedule, given.A, given.B, repeats=3, moved_by=way) for way in WAYS]
-    by_nccl, by_dma = runner.run(jobs, partial(ByKernel.of, "10_register_banks"))
+    by_nccl, by_dma = runner.run(jobs, partial(ByKernel, "10_register_banks"))
     assert np.array_equal(by_nccl.C.view("u4"), by_dma.C.view("u4"))
-    expected, bound = in_turn.run(schedule, Bounded(SINGLE), given.A, given.B)
+    expected, bound = in_turn.bounded(schedule, SINGLE, given.A, given.B)
     assert (abs(by_dma.C - expected) <= bound).all()
 
 
@@ -83,11 +83,13 @@ def test_both_ways_of_moving_data_give_the_same_right_bits(maker):
     ("how", "message"),
     [
         ("dies", "rank 1 of 2 died"),
-        ("stands still", "rank 0 of 2 failed: .* did not end in"),
+        ("stands still", "of 2 ranks these did not end in .*: 0, 1"),
         ("fails", "rank 1 of 2 failed: ValueError: something broke"),
     ],
 )
-def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, message, maker, way):
+def test_a_rank_that_ends_early_ends_all_with_a_sentence(how, message, maker, way, monkeypatch):
+    monkeypatch.setattr(runner, "LIMIT_S", 1.0)
+    monkeypatch.setattr(runner, "START_S", 60.0)
     job = Job(maker(LARGE, 2, 8), repeats=3, moved_by=way)
     with pytest.raises(RankFailed, match=message):
         runner.run([job], partial(Ends.made, how))

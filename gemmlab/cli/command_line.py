@@ -31,8 +31,6 @@ EXIT_CODES: dict[type[Exception], int] = {
         StaleRecord, BadRecord, GpuFault, profiler.CountersUnavailable, NotFlat,
     ), FAILED),
 }  # fmt: skip
-for _command in modules("command"):
-    EXIT_CODES |= getattr(_command, "EXIT_CODES", {})
 
 DESCRIPTION = """\
 Climb from the naive matrix product to kernels that beat cuBLAS.

@@ -61,9 +61,9 @@ def add_arch(parser: argparse.ArgumentParser) -> None:
 
 class Commands:
     """Where a module adds its commands: one of gemmlab.cli, or `command` of a lesson, which takes
-    `say`, `size` and `shape` from here, and may have EXIT_CODES: {error: code}."""
+    `say` from here."""
 
-    say, size, shape = staticmethod(say), staticmethod(size), staticmethod(shape)
+    say = staticmethod(say)
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         self._parsers = parser.add_subparsers(metavar="command")

@@ -2,8 +2,8 @@
 
 A lesson imports the core and lessons below it on the ladder. The core imports no lesson: it finds
 their modules by name. These are `rung` (its entry on the ladder), `kernels` (of gl.matmul, besides
-the rungs), `one_kernel` (types that only one kernel multiplies), `by_tensor_cores` (float32 so),
-`chapter`, `command`, `measure` (EVIDENCE: its measurements; importing it loads no code that draws).
+the rungs), `one_kernel` (types that only one kernel multiplies), `chapter`, `command`, `measure`
+(EVIDENCE: its measurements; importing it loads no code that draws).
 """
 
 from importlib import import_module

@@ -119,7 +119,7 @@ def expected(command: str) -> int:
     """The exit code without a GPU."""
     words = command.split()
     measures = words[:3] == ["python", "-m", "gemmlab"] and words[3] in ("record", "tune")
-    needs_none = {"--strategy", "--list", "emulated_errors"}
+    needs_none = {"--list", "emulated_errors"}
     return NEEDS_GPU if measures and not needs_none & {*words} else 0
 
 

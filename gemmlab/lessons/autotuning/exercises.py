@@ -31,19 +31,18 @@ def check_restriction(allows: Callable[..., bool], name: str, restriction: str) 
     """
     space = space_of(name, (4096, 4096, 4096))
     wanted = _by_name(space)[restriction]
-    points = list(product(*space.values.values()))
+    points, count = list(product(*space.values.values())), 0
     for point in points:
         settings = space.settings(point)
         reason = wanted.broken(settings)
+        count += reason is None
         if allows(**dict(zip(space.names, point, strict=True))):
             if reason:
                 print(f"Not yet: it allows {ladder.listed(settings)}, which {reason}.")
                 return
         elif not reason:
-            shown = ladder.listed(settings)
-            print(f"Not yet: it forbids {shown}, which the ladder allows.")
+            print(f"Not yet: it forbids {ladder.listed(settings)}, which the ladder allows.")
             return
-    count = sum(wanted.broken(space.settings(point)) is None for point in points)
     print(f"Right: it allows the same {count} of {len(points)} combinations as the ladder.")
 
 
@@ -65,35 +64,26 @@ def check_step(step: Step, known: Recorded) -> None:
 def _evaluations(
     step: Step, known: Recorded, neighbours: dict[Point, tuple[Point, ...]], seed: int
 ) -> int:
-    draw, evaluated = random.Random(seed), dict[Point, float]()
-
-    class Reached(Exception):
-        pass
+    draw, evaluated = random.Random(seed), dict[Point, None]()  # in order
 
     def time_of(point: Point) -> float:
         if point not in known.times_ms:
             raise ValueError(f"{point} is no recorded setting of {known.space.rung.name}")
-        evaluated[point] = known.times_ms[point]
-        if known.share(point) >= NEAR:
-            raise Reached
-        return evaluated[point]
+        evaluated[point] = None
+        return known.times_ms[point]
 
     order = list(known.times_ms)
     draw.shuffle(order)
-    try:
-        for start in order:
-            at: Point | None = start if start not in evaluated else None
-            while at is not None:
-                time_of(at)
-                near = list(neighbours[at])
-                draw.shuffle(near)
-                after = step(at, near, time_of)
-                if after is not None and after in evaluated and evaluated[after] >= evaluated[at]:
-                    break  # it goes up or in circles
-                at = after
-    except Reached:
-        pass
-    return len(evaluated)
+    for start in order:
+        at: Point | None = start if start not in evaluated else None
+        while at is not None:
+            here, near = time_of(at), list(neighbours[at])
+            draw.shuffle(near)
+            after = step(at, near, time_of)
+            if after is not None and after in evaluated and known.times_ms[after] >= here:
+                break  # it goes up or in circles
+            at = after
+    return next(at for at, point in enumerate(evaluated, 1) if known.share(point) >= NEAR)
 
 
 def forgotten(name: str) -> Space:

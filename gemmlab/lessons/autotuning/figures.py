@@ -14,11 +14,6 @@ HIGH = 3.0  # inches
 MARKS = (98, 90)  # percent of the fastest
 
 
-def _line_of_near(ax: Axes) -> None:
-    """Where a search has found what counts as the fastest."""
-    ax.axhline(100 * NEAR, color=style.BLACK, linewidth=0.8, linestyle="--")
-
-
 # ---- all settings --------------------------------------------------------------------------------
 
 
@@ -93,12 +88,12 @@ def _draw_valleys(ax: Axes, land: Landscape) -> None:
 
 
 @styled
-def one_search(search: Search, known: Recorded) -> Picture:
+def one_search(search: Search) -> Picture:
     """Every evaluation of one search, and the best so far, in percent of the fastest's speed."""
-    shares = [0.0 if time is None else 100 * known.best_ms / time for _, time in search.evaluated]
+    known = search.known
+    shares = [100 * known.share(point) for point in search.points]
     best = [100 * known.best_ms / time_ms for time_ms in search.best_so_far()]
-    settings, _ = search.best
-    chosen = ", ".join(f"{name}={settings[name]}" for name in known.space.names)
+    chosen = ", ".join(f"{name}={search.best[name]}" for name in known.space.names)
     caption = (
         f"A dot is a setting that the {search.strategy} search tried, the line the best so far: "
         f"{best[-1]:.1f} % after {len(best)} of {len(known.times_ms)} settings, with {chosen}."
@@ -109,7 +104,7 @@ def one_search(search: Search, known: Recorded) -> Picture:
     over = range(1, len(shares) + 1)
     ax.step(over, best, where="post", color=style.BLUE, linewidth=1.8)
     ax.plot(over, shares, "o", color=style.FAINT, markersize=4)
-    _line_of_near(ax)
+    ax.axhline(100 * NEAR, color=style.BLACK, linewidth=0.8, linestyle="--")
     ax.set(xlim=(0.5, max(len(shares), 10) + 0.5), ylim=(min(40, *shares) - 2, 102))
     ax.set(xlabel="evaluations", ylabel="% of the fastest")
     ax.grid(axis="y")

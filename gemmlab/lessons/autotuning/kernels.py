@@ -157,13 +157,6 @@ def _direct(problem: Problem, s: Settings, target: Target) -> list[Launch]:
     return [Launch("direct", grid, block, early=target.arch >= "sm_90")]
 
 
-def _direct_bytes(problem: Problem, s: Settings) -> int:
-    """A once for each column of tiles, B once for each row of them, C once."""
-    rows, columns = _lane_tile(s)
-    tile_of_c = {"BM": rows, "BN": columns}
-    return tile_reuse(problem, tile_of_c, DIRECT_TYPES[s["DTYPE"]])
-
-
 def _vectors(problem: Problem, s: Settings) -> Settings:
     """Loads as wide as the rows allow."""
     most = LOAD_BYTES // DIRECT_TYPES[s["DTYPE"]].a.bytes
@@ -205,7 +198,9 @@ DIRECT = Rung(
     depth=lambda s: s["UNROLL"] * s["VECTOR_A"] * s["LANES_K"] * s["WARPS_K"],
     plan=_direct,
     constraints=(Constraint("whole vectors", _whole_vectors),),
-    model_bytes=_direct_bytes,
+    model_bytes=lambda problem, s: tile_reuse(
+        problem, dict(zip(("BM", "BN"), _lane_tile(s), strict=True)), DIRECT_TYPES[s["DTYPE"]]
+    ),
     needs_arch=lambda s: "sm_80",
     by_type=lambda s: DIRECT_TYPES[s["DTYPE"]],
     suited=_vectors,

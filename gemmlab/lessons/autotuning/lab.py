@@ -6,23 +6,19 @@ import ipywidgets
 
 from gemmlab.lessons.autotuning import tuner
 from gemmlab.lessons.autotuning.figures import one_search
-from gemmlab.lessons.autotuning.space import Recorded, recorded
+from gemmlab.lessons.autotuning.space import recorded
 from gemmlab.notebook.widgets import picture, status
 from gemmlab.records.runs import LARGE
 
 SEEDS = 50
 
 
-def search_lab(name: str) -> SearchLab:
-    """Sliders for searches of the recorded sweep of the rung `name`. Raises NoRecord, NoTuner."""
-    return SearchLab(recorded(name, LARGE))
-
-
 class SearchLab(ipywidgets.VBox):
-    """A strategy to choose, sliders for budget and seed, one picture, and the same as text."""
+    """Searches of the recorded sweep of a rung: a strategy to choose, sliders for budget and seed,
+    one picture, and the same as text. Raises NoRecord."""
 
-    def __init__(self, known: Recorded) -> None:
-        self.known = known
+    def __init__(self, name: str) -> None:
+        self.known = known = recorded(name, LARGE)
         self.strategy = ipywidgets.Dropdown(
             options=list(tuner.STRATEGIES), value="random", description="strategy"
         )
@@ -47,6 +43,6 @@ class SearchLab(ipywidgets.VBox):
 
     def _show(self, _change=None) -> None:
         search = tuner.replay(self.known, self.strategy.value, self.budget.value, self.seed.value)
-        figure = one_search(search, self.known)
+        figure = one_search(search)
         self.picture.value = figure.png()
         self.message.value = status(figure.caption)

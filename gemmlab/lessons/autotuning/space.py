@@ -3,8 +3,7 @@
 Two settings are neighbours if they differ in one parameter, by one value that is legal there.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from gemmlab import ladder
 from gemmlab.ladder import Constraint, Problem, Rung, Settings
@@ -20,7 +19,7 @@ class Space:
     """The legal settings of a rung for a problem, as a search sees them.
 
     `values`: of each tuned parameter those that are legal by themselves. `fixed`: the other
-    parameters. `restrictions`: which values go together. `among`: the known points, if not all.
+    parameters. `restrictions`: which values go together.
     """
 
     rung: Rung
@@ -28,7 +27,6 @@ class Space:
     values: dict[str, Point]
     fixed: Settings
     restrictions: tuple[Constraint, ...]
-    among: frozenset[Point] | None = field(default=None, repr=False)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -44,11 +42,10 @@ class Space:
 
     def legal(self) -> list[Point]:
         """Every point that meets the restrictions, in the ladder's order."""
-        points = map(self.point, ladder.tuned_settings(self.rung, self.fixed))
-        return [point for point in points if self.among is None or point in self.among]
+        return list(map(self.point, ladder.tuned_settings(self.rung, self.fixed)))
 
 
-def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = None) -> Space:
+def space_of(name: str, shape: tuple[int, ...]) -> Space:
     """The space of a rung at (M, N, K) or (M, N, K, batch). Raises LadderError, IllegalSetting."""
     rung = ladder.find(name)
     families = ()
@@ -61,7 +58,6 @@ def space_of(name: str, shape: tuple[int, ...], among: Iterable[Point] | None = 
         values={p.name: p.legal for p in rung.parameters if p.tuned},
         fixed={p.name: p.default for p in rung.parameters if not p.tuned},
         restrictions=(*families, *rung.constraints),
-        among=None if among is None else frozenset(among),
     )
 
 
@@ -97,7 +93,7 @@ def recorded(name: str, shape: tuple[int, ...]) -> Recorded:
     rows, space = tuning.at(tuning.recorded(name), shape), space_of(name, shape)
     times = {space.point(row): float(row["time_ms"]) for row in rows.to_dict("records")}
     gpu, last = str(rows["gpu"].iloc[0]), str(rows["recorded"].max())
-    return Recorded(space_of(name, shape, times), times, gpu, last)
+    return Recorded(space, times, gpu, last)
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,7 @@ class Landscape:
 def landscape(known: Recorded) -> Landscape:
     """The neighbours of every recorded point, and the valley that each leads down to."""
     there = known.times_ms
-    near = {point: neighbours(known.space, point, there) for point in there}
+    near = {point: _neighbours(known, point) for point in there}
     ends = {}
     for point in there:
         at = point
@@ -127,14 +123,14 @@ def landscape(known: Recorded) -> Landscape:
     return Landscape(known, near, ends)
 
 
-def neighbours(space: Space, point: Point, among) -> tuple[Point, ...]:
-    """The points in `among` one value up or down from a point, in one parameter."""
+def _neighbours(known: Recorded, point: Point) -> tuple[Point, ...]:
+    """The recorded points one value up or down from a point, in one parameter."""
     near = []
-    for at, values in enumerate(space.values.values()):
+    for at, values in enumerate(known.space.values.values()):
         place = values.index(point[at])
         for others in (values[place + 1 :], values[:place][::-1]):
             steps = ((*point[:at], value, *point[at + 1 :]) for value in others)
-            near += [step for step in steps if step in among][:1]
+            near += [step for step in steps if step in known.times_ms][:1]
     return tuple(near)
 
 

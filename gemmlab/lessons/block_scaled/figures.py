@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 from gemmlab.plots import style
-from gemmlab.plots.cells import box
+from gemmlab.plots.charts import bar, rows_of
 from gemmlab.plots.page import Entry, Picture, page, styled, swatch
-from gemmlab.plots.style import ARRAYS, MARGIN, SMALL, WIDTH
+from gemmlab.plots.style import ARRAYS, MARGIN, WIDTH
 from ptxsim import TensorUse
 
-TALL, BELOW = 1.0, 0.4  # inches: tensor memory, and the numbers of its columns
+TALL = 0.9  # inches, of a row
 SHARE = 0.45  # of a matrix's colour
-LANES, COLUMNS = 128, 512
+COLUMNS = 512
 
 
 @styled
@@ -32,23 +32,20 @@ def columns(runs: Mapping[str, Sequence[TensorUse]], stages: int) -> Picture:
         f"columns, half of them for even tiles and half for odd ones. Behind them each of "
         f"{stages} stages has columns for its scales: {counts}, of {COLUMNS} columns in all."
     )
-    fig = page("What lies where in tensor memory", len(runs) * (TALL + BELOW), caption, key=key)
-    left = MARGIN + 0.95
-    for at, (name, uses) in enumerate(runs.items()):
-        top = fig.top + at * (TALL + BELOW)
-        ax = fig.add_axes_at(left, top, WIDTH - MARGIN - 0.15 - left, TALL, gid=name)
-        ax.set(xlim=(0, COLUMNS), ylim=(LANES, 0), xticks=range(0, COLUMNS + 1, 64), yticks=[])
-        ax.tick_params(length=2, labelsize=SMALL)
-        fig.text_at(MARGIN, top + TALL / 2 - 0.06, name, size=SMALL, weight="bold")
+    fig = page("What lies where in tensor memory", len(runs) * TALL + 0.6, caption, key=key)
+    limits = {"xlim": (0, COLUMNS), "xticks": range(0, COLUMNS + 1, 64), "xlabel": "columns"}
+    ax = rows_of(fig, list(runs), fig.top, TALL, right=WIDTH - MARGIN - 0.15, **limits)
+    for row, (name, uses) in enumerate(runs.items()):
         adding = [use.columns for use in uses if use.operation == "product"]
         halves = sorted({(columns.start, len(columns)) for columns in adding})
         for half, (first, wide) in enumerate(halves):
             look = {"facecolor": style.tint(ARRAYS["C"], SHARE), "gid": f"{name} half {half}"}
-            box(ax, first, 0, wide, LANES, f"half {half}", **look)
+            bar(ax, row, first, first + wide, f"half {half}", **look)
         each = len(scales[name]) // (2 * stages)
         for part in range(2 * stages):
             look = {"facecolor": style.tint(ARRAYS["AB"[part % 2]], SHARE)}
-            box(ax, scales[name][part * each], 0, each, LANES, gid=f"{name} scales {part}", **look)
+            first = scales[name][part * each]
+            bar(ax, row, first, first + each, gid=f"{name} scales {part}", **look)
     return fig
 
 

@@ -11,7 +11,7 @@ C of every case are many times what the L2 cache holds.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from math import ceil
 from types import SimpleNamespace
@@ -213,21 +213,11 @@ class Inputs:
         return kernel.prepared(operands, 1.0, 0.0)
 
     def by_19(self, kernel: Kernel) -> Callable[[], None]:
-        def launch() -> None:
-            for each in launches:
-                each()
-
         products = [self.alone(*product) for product in enumerate(self.slices)]
-        launches = [kernel.prepared(each, 1.0, 0.0) for each in products if each.problem.m]
-        return launch
+        return _all([kernel.prepared(each, 1.0, 0.0) for each in products if each.problem.m])
 
     def by_cublas(self) -> Callable[[], None]:
-        def launch() -> None:
-            for matrices in products:
-                self.cublas.launch_into(*matrices)
-
-        products = self.products
-        return launch
+        return _all([partial(self.cublas.launch_into, *matrices) for matrices in self.products])
 
     def require_right(self, way: Way) -> None:
         """Launch it, look at some rows of some products, and that no other rows were written.
@@ -259,6 +249,16 @@ class Inputs:
             bound = error_bound(A, B, None, 1.0, 0.0, some.precision, least=least)
             if not bool((abs(C - reference(A, B, None, 1.0, 0.0)) <= bound).all()):
                 raise VerificationError(f"{where}: C of product {product} is not A @ B")
+
+
+def _all(launches: list[Callable[[], None]]) -> Callable[[], None]:
+    """One after the other."""
+
+    def launch() -> None:
+        for each in launches:
+            each()
+
+    return launch
 
 
 def _some(values: Any, most: int) -> list[int]:
@@ -338,25 +338,22 @@ def _measured(say: Say) -> Iterator[Row]:
     except ImportError:
         torch = None
     stream = cupy.cuda.Stream(non_blocking=True)
-    kernels: dict[tuple[str, str], Kernel] = {}
-    for case in (*CASES, *FP8_CASES):
-        needed = [(case.rung, settings_of(case, tried)) for tried in case.tried]
-        needed += [(BLOCKS, settings_alone(case))] if case.rung == IN_FP8 else []
-        for name, settings in needed:
-            if (key := (name, ladder.written(settings))) not in kernels:
-                kernels[key] = load(name, **settings)
     for case in (*CASES, *FP8_CASES):
         cupy.get_default_memory_pool().free_all_blocks()
         with stream, Cublas(stream, BRAIN.name) as cublas:
-            yield from _measure(Inputs(case, stream, cublas), kernels, torch, say)
+            yield from _measure(Inputs(case, stream, cublas), torch, say)
 
 
-def _measure(
-    inputs: Inputs, kernels: dict[tuple[str, str], Kernel], torch: Any, say: Say
-) -> Iterator[Row]:
+@cache
+def _kernel(name: str, settings: str) -> Kernel:
+    """`settings`: as ladder.written has them."""
+    return load(name, **ladder.read_settings(settings))
+
+
+def _measure(inputs: Inputs, torch: Any, say: Say) -> Iterator[Row]:
     case, stream, cublas = inputs.case, inputs.stream, inputs.cublas
     ours = {ladder.written(settings_of(case, tried)) for tried in case.tried}
-    launches = [(case.rung, each, inputs.by_24(kernels[case.rung, each])) for each in sorted(ours)]
+    launches = [(case.rung, each, inputs.by_24(_kernel(case.rung, each))) for each in sorted(ours)]
     if case.rung == RUNG:
         launches += [
             (LOOP, "cublasGemmEx, its first choice", inputs.by_cublas()),
@@ -364,7 +361,7 @@ def _measure(
         ]
     else:
         settings = ladder.written(settings_alone(case))
-        launches.append((LOOP_FP8, settings, inputs.by_19(kernels[BLOCKS, settings])))
+        launches.append((LOOP_FP8, settings, inputs.by_19(_kernel(BLOCKS, settings))))
     stream.synchronize()
     ways = [Way(*launch, _side(launch[-1], stream)) for launch in launches]
     for way in ways:

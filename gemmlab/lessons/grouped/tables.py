@@ -1,6 +1,6 @@
 """Which block computes which tile of which product, as traced; and what the record says."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas
@@ -64,25 +64,16 @@ def turns(kernel: Kernel, heights: list[int], n: int, k: int, sm_count: int) -> 
     return every_turn
 
 
-def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int, seed: int = 0) -> Operands:
+def grouped_operands(kernel: Kernel, heights: list[int], n: int, k: int) -> Operands:
     """NumPy arrays for products of these heights, the rows of A below one another."""
     count, total, element = len(heights), sum(heights), kernel.precision.a
-    A = element.encode(random_values(total * k, seed), element.storage).reshape(total, k)
+    A = element.encode(random_values(total * k, 0), element.storage).reshape(total, k)
     problem = Problem(ceil_div(total, count), n, k, count, kernel.ops)
-    B = element.encode(random_values(count * k * n, seed + 1), element.storage)
+    B = element.encode(random_values(count * k * n, 1), element.storage)
     B = B.reshape(count, *problem.shape_of_b[-2:])
     C = np.zeros((total, n), kernel.precision.c.storage)
     rows = np.cumsum([0, *heights]).astype(np.int32)
-    given = Operands(problem, kernel.precision, A, B, C, rows=rows)
-    if (kind := kernel.precision.scales) is None:
-        return given
-    along_k = ceil_div(k, kind.depth)
-    shapes = (along_k, total), (count, ceil_div(n, kind.columns), along_k)
-    scale_a, scale_b = (
-        random_values(int(np.prod(shape)), at).reshape(shape) + np.float32(1.5)
-        for at, shape in enumerate(shapes, seed + 2)
-    )
-    return replace(given, scale_a=scale_a, scale_b=scale_b)
+    return Operands(problem, kernel.precision, A, B, C, rows=rows)
 
 
 def numbered(heights: list[int], n: int, tall: int, wide: int) -> pandas.DataFrame:

@@ -5,19 +5,18 @@ from itertools import pairwise
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.patheffects import withStroke
-from matplotlib.ticker import AutoLocator
 
 from gemmlab.lessons.multi_gpu.in_turn import COMES, HOLDS, holdings
 from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, SUM, Ran, Timeline
 from gemmlab.plots import style
-from gemmlab.plots.cells import bare, box, product_axes
+from gemmlab.plots.cells import box, product_axes
+from gemmlab.plots.charts import rows_of
 from gemmlab.plots.page import Picture, page, styled
-from gemmlab.plots.style import ARRAYS, FAINT, INK, MARGIN, NORMAL, ORANGE, SKY, SMALL, WIDTH
+from gemmlab.plots.style import ARRAYS, FAINT, INK, MARGIN, NORMAL, ORANGE, SKY, WIDTH
 
 PALE = 0.28
 HEAD, GAP, BETWEEN = 0.28, 0.07, 0.35  # inches
-MOST = 4  # panels beside one another
 LARGEST = 2.6  # inches of a panel
 
 
@@ -29,9 +28,7 @@ def rank_holdings(schedule: Schedule) -> Picture:
     """
     by_rank = holdings(schedule)
     problem = schedule.problem
-    across = min(MOST, len(by_rank))
-    down = -(-len(by_rank) // across)
-    side = min(LARGEST, (WIDTH - 2 * MARGIN - BETWEEN * (across - 1)) / across)
+    side = min(LARGEST, (WIDTH - 2 * MARGIN + BETWEEN) / len(by_rank) - BETWEEN)
     scale = (side - GAP) / max(problem.k + problem.n, problem.k + problem.m)
     key = []
     for share, names, words in (
@@ -44,11 +41,9 @@ def rank_holdings(schedule: Schedule) -> Picture:
         tints = [style.tint(ARRAYS[name], share) for name in names]
         key.append((words, [{"facecolor": tint, "edgecolor": FAINT} for tint in tints]))
     title = f"Who holds what: {schedule.name}, {schedule.ranks} ranks"
-    height = down * (HEAD + side + 0.2)
-    fig = page(title, height, _of_holdings(schedule, by_rank), key=key)
+    fig = page(title, HEAD + side + 0.2, _of_holdings(schedule, by_rank), key=key)
     for rank, holding in enumerate(by_rank):
-        row, column = divmod(rank, across)
-        left, top = MARGIN + column * (side + BETWEEN), fig.top + row * (HEAD + side + 0.2)
+        left, top = MARGIN + rank * (side + BETWEEN), fig.top
         fig.text_at(left, top, f"rank {rank}", size=NORMAL, weight="bold")
         sides = {name: [scale * n for n in of.shape[::-1]] for name, of in holding.items()}
         along = sides["A"][0], sides["B"][1]
@@ -96,7 +91,7 @@ LOOKS = {  # of a piece of time
     "adding the parts of a sum": {"facecolor": "#C9C9C4"},
 }
 MULTIPLIES, HIDDEN, OPEN, ADDS = LOOKS
-LEFT, LANE, RANK_GAP = 1.35, 0.24, 0.16  # inches
+LANE = 0.26  # inches
 MOST_RANKS = 8
 NUMBERED = 0.02  # of the axis: a narrower box has no number
 TITLE = "What runs when"
@@ -112,10 +107,8 @@ def rank_timeline(
     """
     schedule = timeline.schedule
     streams, shown = schedule.streams, range(min(schedule.ranks, MOST_RANKS))
-    tall = len(streams) * LANE
-    plot = len(shown) * (tall + RANK_GAP) - RANK_GAP
     pieces = [
-        (rank * (tall + RANK_GAP) + streams.index(ran.stream) * LANE, *piece)
+        (rank * len(streams) + streams.index(ran.stream), *piece)
         for rank in shown
         for ran in timeline.of(rank)
         for piece in _pieces(ran, timeline.of(rank, PRODUCT))
@@ -125,25 +118,15 @@ def rank_timeline(
         for name, look in LOOKS.items()
         if name in {name for *_, name, _ in pieces}
     ]
-    fig = page(title, plot + 0.6, _of_timeline(timeline), key=key)
-    top = fig.top + 0.05
-    ax = fig.add_axes_at(LEFT, top, WIDTH - LEFT - MARGIN - 0.1, plot)
-    wide = until_ms or timeline.ms or 1
-    bare(ax, wide, plot).xaxis.set_major_locator(AutoLocator())
-    ax.set_xlabel("milliseconds")
-    ax.spines["bottom"].set_visible(True)
-    ax.grid(axis="x")
-    for rank in shown:
-        y = top + rank * (tall + RANK_GAP)
-        fig.text_at(MARGIN, y + tall / 2 - 0.07, f"GPU {rank}", size=NORMAL, weight="bold")
-        for at, stream in enumerate(streams):
-            look = {"size": SMALL, "color": FAINT, "ha": "right"}
-            fig.text_at(LEFT - 0.08, y + at * LANE + 0.05, stream, **look)
-    for y, start, end, name, number in pieces:
+    names = [f"GPU {rank}, {stream}" for rank in shown for stream in streams]
+    fig = page(title, LANE * len(names) + 0.6, _of_timeline(timeline), key=key)
+    wide = until_ms or timeline.ms
+    how = {"right": WIDTH - MARGIN - 0.1, "xlim": (0, wide), "xlabel": "milliseconds"}
+    ax = rows_of(fig, names, fig.top + 0.05, LANE, **how)
+    for row, start, end, name, number in pieces:
         words = number if end - start > NUMBERED * wide else ""
         text = {"color": "white" if name == MULTIPLIES else INK}
-        place = start, y + 0.03, end - start, LANE - 0.06
-        box(ax, *place, words, text, linewidth=0.7, **LOOKS[name])
+        box(ax, start, row + 0.1, end - start, 0.8, words, text, linewidth=0.7, **LOOKS[name])
     return fig
 
 

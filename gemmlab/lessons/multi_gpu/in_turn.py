@@ -1,7 +1,6 @@
 """A schedule run in this process: every rank's steps in turn, in an order that its events allow.
 
-A rank computes by a rung's kernel, or bounds in float64, or moves the numbers of elements, which
-tells who holds what. Arrays have their rows along axis -2.
+A rank computes by a rung's kernel, or moves the numbers of elements, which tells who holds what.
 """
 
 from __future__ import annotations
@@ -15,14 +14,15 @@ from gemmlab.kernel.bounds import error_bound
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Precision, Settings, find, settings_for
 from gemmlab.ladder.precision import FLOAT32, ElementType
-from gemmlab.lessons.multi_gpu.order import Unit, in_order, require_sound
+from gemmlab.lessons.multi_gpu.order import Unit, in_order
 from gemmlab.lessons.multi_gpu.schedules import (
+    ROW,
     Collective,
     Part,
     Product,
     Schedule,
-    ScheduleError,
     Sum,
+    parts,
 )
 
 Array = Any  # NumPy or CuPy
@@ -30,47 +30,32 @@ Array = Any  # NumPy or CuPy
 
 def rows_of(buffers: dict[str, Array], part: Part) -> Array:
     """The rows of a buffer that a part is, contiguous, not copied."""
-    return buffers[part.buffer][..., part.start : part.stop, :]
+    return buffers[part.buffer][part.start : part.stop]
 
 
 def to_host(array: Array) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.get()
 
 
-def put(values: np.ndarray, into: Array) -> None:
-    """Values of the host into rows of a buffer, wherever that is."""
-    if isinstance(into, np.ndarray):
-        into[...] = values
-    else:
-        into.set(values)
-
-
 class ByKernel:
-    """Products by a rung's kernel, on the GPU that is current or in the simulator."""
+    """Products by a rung's kernel, on the GPU that is current or in the simulator.
 
-    def __init__(self, kernel: Kernel):
-        """Raises ScheduleError for a rung whose products have more than A, B and C."""
-        rung, scales = kernel.rung, kernel.precision.scales
-        if kernel.ops != "NN" or rung.takes_bias(kernel.settings) or scales or rung.batch > 1:
-            raise ScheduleError(
-                f"{kernel.name} takes batches, a bias, scales or transposed matrices; take a rung "
-                "of plain products, such as 10_register_banks or 18_persistent"
-            )
-        self.kernel, self.precision = kernel, kernel.precision
+    Of a rung that takes A, B and C alone: no batch, bias, scales or transposed matrices.
+    """
 
-    @classmethod
-    def of(cls, rung: str, settings: Settings | None = None) -> ByKernel:
-        """By a rung's name and its macros, or its defaults: what can be sent to another process."""
+    def __init__(self, rung: str, settings: Settings | None = None):
+        """By its name and its macros, or its defaults."""
         chosen = settings_for(find(rung), {}) | (settings or {})
-        return cls(Kernel(find(rung), chosen, None, find(rung).path))
+        self.kernel = Kernel(find(rung), chosen, None, find(rung).path)
+        self.precision = self.kernel.precision
 
     def element(self, matrix: str) -> ElementType:
         """Of "A", "B" or "C"."""
         return getattr(self.precision, matrix.lower())
 
-    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
-        """A matrix as it is given, in the type of "A" or "B"."""
-        return np.ascontiguousarray(values, self.element(matrix).storage)
+    def encoded(self, values: np.ndarray, matrix: str) -> Array:
+        """A matrix as it is given, in the type of "A" or "B", where the kernel runs."""
+        return self.kernel.to_device(np.ascontiguousarray(values, self.element(matrix).storage))
 
     def empty(self, rows: int, columns: int, matrix: str) -> Array:
         """Bits that no arithmetic makes, so that what nobody wrote shows."""
@@ -94,49 +79,17 @@ class ByKernel:
         into[...] = element.encode(added, element.storage)
 
 
-class Bounded:
-    """Float64 products and how far those of a kernel of this precision may be from them.
-
-    An array is (2, rows, columns): values, and bounds of their errors. A product has the bound of
-    kernel.bounds; a sum of p terms in float32 adds p - 1 roundings and the one to C's type.
-    """
-
-    def __init__(self, precision: Precision):
-        self.precision = precision
-
-    def encoded(self, values: np.ndarray, matrix: str) -> np.ndarray:
-        number = getattr(self.precision, matrix.lower()).decode(np.asarray(values))
-        return np.stack([number, np.zeros_like(number)])
-
-    def empty(self, rows: int, columns: int, matrix: str) -> np.ndarray:
-        return np.full((2, rows, columns), np.nan)
-
-    def multiply(self, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> None:
-        c[0] = a[0] @ b[0]
-        c[1] = error_bound(a[0], b[0], c[0], 1.0, 0.0, self.precision)
-
-    def total(self, terms: list[np.ndarray], into: np.ndarray) -> None:
-        values, bounds = np.stack([term[0] for term in terms]), sum(term[1] for term in terms)
-        roundings = (len(terms) - 1) * FLOAT32.unit_roundoff
-        into[0] = values.sum(axis=0)
-        into[1] = bounds + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bounds)
-        if (element := self.precision.c) is not FLOAT32:  # rounded once more
-            into[1] += element.unit_roundoff * (abs(into[0]) + into[1])
-            into[1] += element.smallest_subnormal / 2
-
-
 Buffers = dict[str, Any]
 
 
-def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Any:
+def run(schedule: Schedule, arithmetic: ByKernel, A, B) -> Any:
     """A @ B by the schedule: C as the ranks have it together.
 
-    `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision. Raises ScheduleError for races
-    and endless waits, KernelMistake in the simulator.
+    `A`: (M, K), `B`: (K, N), NumPy, in the types of the precision. Raises ScheduleError for endless
+    waits, KernelMistake in the simulator.
     """
-    units = require_sound(schedule)
     ranks = [placed(schedule, rank, arithmetic, A, B) for rank in range(schedule.ranks)]
-    for rank, work in _moved(units, ranks):
+    for rank, work in _moved(in_order(schedule), ranks):
         buffers = ranks[rank]
         if isinstance(work, Product):
             a, b, c = (rows_of(buffers, part) for part in (work.a, work.b, work.c))
@@ -145,6 +98,36 @@ def run(schedule: Schedule, arithmetic: ByKernel | Bounded, A, B) -> Any:
             terms = [rows_of(buffers, part) for part in work.terms]
             arithmetic.total(terms, rows_of(buffers, work.into))
     return gathered(schedule, ranks, arithmetic)
+
+
+def bounded(schedule: Schedule, precision: Precision, A, B) -> tuple[np.ndarray, np.ndarray]:
+    """A @ B in float64, and how far each element may be from it.
+
+    A product has the bound of kernel.bounds. Where row_parallel cuts the sum, p parts are added in
+    float32: p - 1 roundings, and the one to C's type.
+    """
+    A, B = precision.a.decode(np.asarray(A)), precision.b.decode(np.asarray(B))
+    element, ranks = precision.c, schedule.ranks if schedule.name == ROW else 1
+    cuts = [slice(*cut) for cut in parts(len(B), ranks)]
+    values = np.stack([A[:, cut] @ B[cut] for cut in cuts])
+    bound = sum(
+        error_bound(A[:, cut], B[cut], value, 1.0, 0.0, precision)
+        for cut, value in zip(cuts, values, strict=True)
+    )
+    expected = values.sum(axis=0)
+    if schedule.name == ROW:
+        roundings = (len(cuts) - 1) * FLOAT32.unit_roundoff
+        bound = bound + roundings / (1 - roundings) * (abs(values).sum(axis=0) + bound)
+        if element is not FLOAT32:  # rounded once more
+            bound += element.unit_roundoff * (abs(expected) + bound)
+            bound += element.smallest_subnormal / 2
+    return expected, bound
+
+
+def shares_of_bound(schedule: Schedule, precision: Precision, A, B, C) -> np.ndarray:
+    """How far each element of C is from A @ B in float64, as a share of its bound."""
+    expected, bound = bounded(schedule, precision, A, B)
+    return abs(precision.c.decode(C) - expected) / bound
 
 
 def _moved(units: list[Unit], ranks: list[Buffers]) -> Iterator[tuple[int, Product | Sum]]:
@@ -159,17 +142,22 @@ def _moved(units: list[Unit], ranks: list[Buffers]) -> Iterator[tuple[int, Produ
             kept[...] = rows_of(ranks[message.source], message.sent)
 
 
-def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
-    """The buffers of a rank, with its parts of A and B in them."""
-    buffers = {
+def empty_buffers(schedule: Schedule, rank: int, arithmetic) -> Buffers:
+    """The buffers of a rank."""
+    return {
         name: arithmetic.empty(buffer.rows, buffer.columns, buffer.matrix)
         for name, buffer in schedule.buffers[rank].items()
     }
+
+
+def placed(schedule: Schedule, rank: int, arithmetic, A, B) -> Buffers:
+    """The buffers of a rank, with its parts of A and B in them."""
+    buffers = empty_buffers(schedule, rank, arithmetic)
     for held in schedule.inputs:
         if held.rank == rank:
             array = A if held.matrix == "A" else B
             cut = np.ascontiguousarray(array[slice(*held.rows), slice(*held.columns)])
-            put(arithmetic.encoded(cut, held.matrix), rows_of(buffers, held.part))
+            rows_of(buffers, held.part)[...] = arithmetic.encoded(cut, held.matrix)
     return buffers
 
 
@@ -178,7 +166,7 @@ def gathered(schedule: Schedule, ranks: list[Buffers], arithmetic) -> Any:
     C = to_host(arithmetic.empty(schedule.problem.m, schedule.problem.n, "C"))
     for held in schedule.outputs:
         rows = to_host(rows_of(ranks[held.rank], held.part))
-        C[..., slice(*held.rows), slice(*held.columns)] = rows
+        C[slice(*held.rows), slice(*held.columns)] = rows
     return C
 
 

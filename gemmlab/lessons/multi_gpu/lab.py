@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import replace
 
 import ipywidgets
@@ -10,31 +9,27 @@ import ipywidgets
 from gemmlab.ladder import Precision, Problem
 from gemmlab.lessons.multi_gpu.figures import rank_timeline
 from gemmlab.lessons.multi_gpu.measure import CHUNKS, CUBE, MAKERS
-from gemmlab.lessons.multi_gpu.schedules import ScheduleError, one_rank
+from gemmlab.lessons.multi_gpu.schedules import one_rank
 from gemmlab.lessons.multi_gpu.timeline import Machine, modelled
 from gemmlab.notebook.lab import GRID
-from gemmlab.notebook.widgets import PAPER, picture, status
-from gemmlab.plots.style import VERMILION
+from gemmlab.notebook.widgets import picture, status
 
-SIZES = tuple(2**n for n in range(9, 16))
+SIZES = tuple(2**n for n in range(9, 16))  # the least has a row for each rank and chunk
 COUNTS = (1, 2, 3, 4, 6, 8, 16, 32)
 CHUNK_COUNTS = (1, 2, 4, 8, 16)
 LINKS = (8, 16, 32, 64, 128, 225, 300, 450, 900)  # GB/s one way
 NETWORKS = (5, 12.5, 25, 50, 100)
 
 
-def ranks_lab(machine: Machine, precision: Precision) -> RanksLab:
-    """Sliders for schedule, GPUs, chunks, shape and links, which begin near those of `machine`."""
-    return RanksLab(machine, precision)
-
-
 class RanksLab(ipywidgets.VBox):
-    """`controls` by name; the picture is the model's timeline, the text says what follows."""
+    """Sliders for schedule, GPUs, chunks, shape and links; the picture is the model's timeline.
+
+    `controls` by name; those of the links begin at the rates of `machine`, of LINKS and NETWORKS.
+    """
 
     def __init__(self, machine: Machine, precision: Precision):
         self._machine, self._precision = machine, precision
-        link = _near(LINKS, machine.link_bytes_per_second)
-        network = _near(NETWORKS, machine.network_bytes_per_second or 1e9 * NETWORKS[-2])
+        link, network = machine.link_bytes_per_second / 1e9, machine.network_bytes_per_second / 1e9
         values = {
             "schedule": (tuple(MAKERS), next(iter(MAKERS))), "GPUs": (COUNTS, 2),
             "chunks": (CHUNK_COUNTS, CHUNKS), "M": (SIZES, CUBE.m), "N": (SIZES, CUBE.n),
@@ -43,19 +38,14 @@ class RanksLab(ipywidgets.VBox):
         }  # fmt: skip
         self.controls = {
             name: ipywidgets.SelectionSlider(
-                options=options, value=value, continuous_update=False, tooltip=name,
-                layout=ipywidgets.Layout(width="auto", margin="2px 2px 2px 8px"),
+                options=options, value=value, description=name, continuous_update=False,
+                style={"description_width": "initial"},
             )
             for name, (options, value) in values.items()
         }  # fmt: skip
-        self.message, self.caption = ipywidgets.HTML(), ipywidgets.HTML()
-        self.picture = picture()
-        boxes = [
-            ipywidgets.VBox([ipywidgets.HTML(f"<b>{name}</b>"), control])
-            for name, control in self.controls.items()
-        ]
-        grid = ipywidgets.GridBox(boxes, layout=GRID)
-        super().__init__([grid, self.message, self.picture, self.caption])
+        self.picture, self.caption = picture(), ipywidgets.HTML()
+        controls = ipywidgets.GridBox(list(self.controls.values()), layout=GRID)
+        super().__init__([controls, self.picture, self.caption])
         self.add_class("gemmlab-lab")
         for control in self.controls.values():
             control.observe(self._show, names="value")
@@ -71,14 +61,9 @@ class RanksLab(ipywidgets.VBox):
             network_bytes_per_second=1e9 * at["between hosts, GB/s"],
         )  # fmt: skip
         problem = Problem(at["M"], at["N"], at["K"])
-        try:
-            schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
-            run = modelled(schedule, machine, self._precision)
-            alone = modelled(one_rank(problem), machine, self._precision).ms
-        except ScheduleError as reason:
-            self.picture.value, self.caption.value = b"", ""
-            self.message.value = status(f"No picture: {reason}.", VERMILION)
-            return
+        schedule = MAKERS[at["schedule"]](problem, at["GPUs"], chunks=at["chunks"])
+        run = modelled(schedule, machine, self._precision)
+        alone = modelled(one_rank(problem), machine, self._precision).ms
         figure = rank_timeline(run)
         moved = max(
             schedule.received_bytes(rank, self._precision) for rank in range(schedule.ranks)
@@ -88,9 +73,4 @@ class RanksLab(ipywidgets.VBox):
             f"long, {100 * alone / run.ms / schedule.ranks:.1f} % of {schedule.ranks} times one. "
             f"{moved / 1e9:,.3g} GB come to the GPU that gets most."
         )
-        self.message.value, self.picture.value = "", figure.png()
-        self.caption.value = f'<div style="{PAPER}">{html.escape(sentence)}</div>'
-
-
-def _near(values: tuple[float, ...], wanted: float) -> float:
-    return min(values, key=lambda value: abs(1e9 * value - wanted))
+        self.picture.value, self.caption.value = figure.png(), status(sentence)

@@ -15,8 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
+from textwrap import dedent
 
-from gemmlab.ladder import Precision, Problem, is_whole
+from gemmlab.ladder import Precision, Problem
 from gemmlab.report import Listing
 
 Span = tuple[int, int]  # from, up to
@@ -24,13 +25,6 @@ Span = tuple[int, int]  # from, up to
 
 class ScheduleError(ValueError):
     """A schedule that cannot be made, or cannot be run; the message says what would be right."""
-
-
-def whole(name: str, value: object) -> int:
-    """The value, if it is a whole number from 1 on. Raises ScheduleError."""
-    if not is_whole(value) or value < 1:
-        raise ScheduleError(f"{name} is {value!r}; it must be a whole number, 1 or more")
-    return int(value)
 
 
 def parts(size: int, count: int, start: int = 0) -> list[Span]:
@@ -70,6 +64,11 @@ class Part:
     @property
     def rows(self) -> int:
         return self.stop - self.start
+
+    @property
+    def places(self) -> set[tuple[str, int]]:
+        """Buffer and number of each row."""
+        return {(self.buffer, row) for row in range(self.start, self.stop)}
 
     def shared(self, other: Part) -> Part | None:
         """The rows that are in both; None where there are none."""
@@ -197,27 +196,23 @@ class Schedule:
     def __iter__(self) -> Iterator[tuple[int, Step]]:
         return ((rank, step) for rank, steps in enumerate(self.steps) for step in steps)
 
-    def width(self, rank: int, part: Part) -> int:
-        return self.buffers[rank][part.buffer].columns
-
     def flop(self, rank: int, work: Product) -> int:
         """A multiplication and an addition for each element of A and column of B."""
-        return 2 * work.c.rows * self.width(rank, work.a) * self.width(rank, work.b)
+        return 2 * work.c.rows * work.b.rows * self.buffers[rank][work.b.buffer].columns
 
     def received_bytes(self, rank: int, precision: Precision) -> int:
         """What other ranks send to this one, in all."""
         return sum(
-            message.kept.rows
-            * self.width(rank, message.kept)
-            * self.element_bytes(rank, message.kept, precision)
+            self.bytes_of(rank, message.kept, precision)
             for step in self.steps[rank]
             if isinstance(step.work, Collective)
             for message in step.work.kept_by(rank)
             if message.source != rank
         )
 
-    def element_bytes(self, rank: int, part: Part, precision: Precision) -> int:
-        return getattr(precision, self.buffers[rank][part.buffer].matrix.lower()).bytes
+    def bytes_of(self, rank: int, part: Part, precision: Precision) -> int:
+        buffer = self.buffers[rank][part.buffer]
+        return part.rows * buffer.columns * getattr(precision, buffer.matrix.lower()).bytes
 
     def listing(self, rank: int) -> str:
         """The steps of a rank, a line each: stream, name, what it does, what it waits for."""
@@ -228,8 +223,6 @@ class Schedule:
     def without(self, rank: int, name: str, event: str) -> Schedule:
         """The same without an event that this step waits for. Raises ScheduleError."""
         step = self._step(rank, name)
-        if event not in step.after:
-            raise ScheduleError(f"rank {rank}: {name!r} does not wait for {event!r}")
         return self._changed(rank, step, tuple(other for other in step.after if other != event))
 
     def with_event(self, rank: int, name: str, event: str) -> Schedule:
@@ -320,7 +313,7 @@ def column_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
                      after=(f"gather {at}",)),
             ]  # fmt: skip
         steps.append(tuple(rank_steps))
-        inputs += [Held("A", rank, a_of[rank][at], rows[at][rank][0], (0, k)) for at in range(chunks)]  # fmt: skip # noqa: E501
+        inputs.append(Held("A", rank, Part("A", 0, a_of[rank][-1].stop), rows[0][rank][0], (0, k)))
         inputs.append(Held("B", rank, b, 0, columns[rank]))
         outputs += _held_in_chunks("C", rank, c_of, rows, columns[rank])
     return Schedule(COLUMN, problem, *map(tuple, (buffers, steps, inputs, outputs)))
@@ -376,7 +369,7 @@ def row_parallel(problem: Problem, ranks: int, chunks: int = 1) -> Schedule:
         steps.append(tuple(rank_steps))
         inputs += _held_in_chunks("A", rank, a_of, rows, depths[rank])
         inputs.append(Held("B", rank, b, depths[rank][0], (0, n)))
-        outputs += [Held("C", rank, c_of[at], rows[at][rank][0], (0, n)) for at in range(chunks)]
+        outputs.append(Held("C", rank, Part("C", 0, c_of[-1].stop), rows[0][rank][0], (0, n)))
     return Schedule(ROW, problem, *map(tuple, (buffers, steps, inputs, outputs)))
 
 
@@ -385,7 +378,7 @@ def _rows(problem: Problem, ranks: int, chunks: int) -> list[list[Span]]:
 
     Raises ScheduleError where a rank would have nothing.
     """
-    least = whole("ranks", ranks) * whole("chunks", chunks)
+    least = ranks * chunks
     if problem.m < least or min(problem.n, problem.k) < ranks:
         raise ScheduleError(
             f"{problem} has too little for {ranks} ranks and {chunks} chunks: take an M of {least} "
@@ -409,15 +402,11 @@ def _held_in_chunks(matrix: str, rank: int, of_chunks, rows, columns) -> list[He
     ]  # fmt: skip
 
 
-MARK = "# the steps of a "
-
-
 def schedule_lines(maker: Callable[..., Schedule]) -> Listing:
-    """From the mark in a maker's source to the end of that block, with the numbers of the file."""
+    """A maker's source from its comment on steps to the end of their list, numbered as the file."""
     source, first = inspect.getsourcelines(maker)
-    begin = next(at for at, line in enumerate(source) if line.strip().startswith(MARK))
-    margin = " " * (len(source[begin]) - len(source[begin].lstrip()))
-    ends = (at for at in range(begin, len(source)) if not source[at].startswith(margin))
-    end = next(ends, len(source))
-    lines = (line[len(margin) :].partition("  # fmt")[0].rstrip() for line in source[begin:end])
-    return Listing("\n".join(lines), "python", tuple(range(first + begin, first + end)))
+    stripped = [line.strip() for line in source]
+    begin = stripped.index("# the steps of a chunk")
+    end = next(at for at in range(begin, len(source)) if stripped[at].startswith("]")) + 1
+    text = dedent("".join(source[begin:end])).replace("  # fmt: skip", "").rstrip()
+    return Listing(text, "python", tuple(range(first + begin, first + end)))

@@ -1,6 +1,5 @@
 """Schedules over several GPUs: compared with one rank, and what was measured."""
 
-from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,7 +10,7 @@ from gemmlab.ladder import Problem
 from gemmlab.lessons.multi_gpu import in_turn, measure
 from gemmlab.lessons.multi_gpu import schedules as make
 from gemmlab.lessons.multi_gpu.gpus.runner import DMA_ENGINES, NCCL
-from gemmlab.lessons.multi_gpu.in_turn import Bounded, ByKernel
+from gemmlab.lessons.multi_gpu.in_turn import ByKernel
 from gemmlab.lessons.multi_gpu.schedules import Schedule
 from gemmlab.lessons.multi_gpu.timeline import COLLECTIVE, PRODUCT, Machine, Timeline
 from gemmlab.records import roofs
@@ -19,7 +18,7 @@ from gemmlab.records import roofs
 YES = {True: "yes", False: "no"}
 
 
-def machine(rung: str, link: float, network: float | None = None) -> Machine:
+def machine(rung: str, link: float, network: float) -> Machine:
     """A GPU with the rates recorded of a rung at CUBE on one GPU and of a copy, links as given.
 
     `link`, `network`: bytes a second one way, to GPUs of its host of 8 and to others. Raises
@@ -37,8 +36,7 @@ def against_one_rank(schedules: Iterable[Schedule], by: ByKernel, seed: int) -> 
         given = Operands.from_seed(schedule.problem, by.precision, seed)
         alone = in_turn.run(make.one_rank(schedule.problem), by, given.A, given.B)
         C = in_turn.run(schedule, by, given.A, given.B)
-        expected, bound = in_turn.run(schedule, Bounded(by.precision), given.A, given.B)
-        off = abs(by.precision.c.decode(C) - expected) / bound
+        off = in_turn.shares_of_bound(schedule, by.precision, given.A, given.B, C)
         bits = by.precision.c.bits
         rows[schedule.name] = {
             "ranks": schedule.ranks,
@@ -61,11 +59,11 @@ def beside_one_gpu(problem: Problem) -> pandas.DataFrame:
 def alone() -> pandas.DataFrame:
     """Recorded TFLOP/s of one GPU: a row for each rung, a column for each shape, else NaN."""
     table = measure.SPEEDS.read().drop_duplicates(["kernel", "m", "n", "k"])
-    rows: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for row in table.itertuples():
-        problem = Problem(row.m, row.n, row.k)
-        rows[row.kernel][str(problem)] = problem.flop / row.one_gpu_ms / 1e9
-    return pandas.DataFrame.from_dict(rows, orient="index").rename_axis("rung")
+    problems = [Problem(row.m, row.n, row.k) for row in table.itertuples()]
+    flop = [problem.flop for problem in problems]
+    columns = {"shape": list(map(str, problems)), "tflops": flop / table["one_gpu_ms"] / 1e9}
+    table = table.assign(**columns).pivot(index="kernel", columns="shape", values="tflops")
+    return table.rename_axis(index="rung", columns=None)
 
 
 def where_time_goes(schedule: Schedule) -> pandas.DataFrame:

@@ -19,7 +19,6 @@ from gemmlab.lessons.multi_gpu.schedules import (
     Collective,
     Product,
     Schedule,
-    ScheduleError,
     Sum,
     Work,
 )
@@ -55,8 +54,6 @@ class Timeline:
     @property
     def ms(self) -> float:
         """From the first begin to the last end."""
-        if not self.steps:
-            return 0.0
         return max(step.end_ms for step in self.steps) - min(step.start_ms for step in self.steps)
 
     def of(self, rank: int, kind: str | None = None) -> list[Ran]:
@@ -81,7 +78,7 @@ class Machine:
     flop_per_second: float
     memory_bytes_per_second: float
     link_bytes_per_second: float
-    network_bytes_per_second: float | None = None
+    network_bytes_per_second: float
     gpus_per_host: int = 8
 
     def host(self, rank: int) -> int:
@@ -89,19 +86,13 @@ class Machine:
         return rank // self.gpus_per_host
 
     def wire(self, rank: int, other: int) -> float:
-        """Bytes a second from a rank to another. Raises ScheduleError without a network's rate."""
-        if self.host(rank) == self.host(other):
-            return self.link_bytes_per_second
-        if self.network_bytes_per_second is None:
-            raise ScheduleError(
-                f"ranks {rank} and {other} are on different hosts of {self.gpus_per_host} GPUs: "
-                "give network_bytes_per_second"
-            )
-        return self.network_bytes_per_second
+        """Bytes a second from a rank to another."""
+        same = self.host(rank) == self.host(other)
+        return self.link_bytes_per_second if same else self.network_bytes_per_second
 
 
 def modelled(schedule: Schedule, machine: Machine, precision: Precision) -> Timeline:
-    """When each step would run. Raises ScheduleError, also without a rate that is needed."""
+    """When each step would run. Raises ScheduleError where some would wait for ever."""
     ended: dict[tuple[int, str], float] = {}
     free: dict[tuple[int, str], float] = {}
     ran = []
@@ -120,7 +111,7 @@ def modelled(schedule: Schedule, machine: Machine, precision: Precision) -> Time
         f"{machine.flop_per_second / 1e12:.0f} TFLOP/s a GPU, "
         f"{machine.link_bytes_per_second / 1e9:.0f} GB/s a link one way"
     )
-    if machine.network_bytes_per_second and schedule.ranks > machine.gpus_per_host:
+    if schedule.ranks > machine.gpus_per_host:
         rates += f", {machine.network_bytes_per_second / 1e9:.0f} GB/s a GPU between hosts"
     return Timeline(schedule, tuple(ran), f"A model, not measured: {rates}")
 
@@ -129,18 +120,12 @@ def seconds(
     schedule: Schedule, rank: int, work: Work, machine: Machine, precision: Precision
 ) -> float:
     """How long a piece of work of a rank takes by the model."""
-    if isinstance(work, Product):
-        moved = sum(
-            part.rows * schedule.width(rank, part) * schedule.element_bytes(rank, part, precision)
-            for part in (*work.reads(rank), *work.writes(rank))
-        )
-        flop = schedule.flop(rank, work)
-        return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)
-    if isinstance(work, Sum):
-        parts = (*work.terms, work.into)
-        moved = sum(part.rows * schedule.width(rank, part) for part in parts) * precision.c.bytes
-        return moved / machine.memory_bytes_per_second
-    return _moving_s(schedule, work, machine, precision)
+    if isinstance(work, Collective):
+        return _moving_s(schedule, work, machine, precision)
+    touched = (*work.reads(rank), *work.writes(rank))
+    moved = sum(schedule.bytes_of(rank, part, precision) for part in touched)
+    flop = schedule.flop(rank, work) if isinstance(work, Product) else 0
+    return max(flop / machine.flop_per_second, moved / machine.memory_bytes_per_second)
 
 
 def _moving_s(
@@ -152,8 +137,7 @@ def _moving_s(
     for message in work.messages:
         if message.source == message.target:
             continue
-        size = message.sent.rows * schedule.width(message.source, message.sent)
-        size *= schedule.element_bytes(message.source, message.sent, precision)
+        size = schedule.bytes_of(message.source, message.sent, precision)
         wire, host = machine.wire(message.source, message.target), machine.host(message.target)
         if work.kind == ALL_GATHER:
             busy[message.target, "in"] += size / machine.link_bytes_per_second

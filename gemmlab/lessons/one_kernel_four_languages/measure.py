@@ -11,6 +11,8 @@ bit, with what the simulator makes of the same PTX.
 import hashlib
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,9 +52,12 @@ def _measured(say: Say) -> Iterator[Row]:
     for precision in (SINGLE, HALF):
         kernel = load(RUNGS[precision])
         programs = [program for program in PROGRAMS if program.precision is precision]
+        once = {"alpha": 1.0, "beta": 0.0}
+        ways = {kernel.name: (partial(kernel.simulate, **once), partial(kernel.prepared, **once))}
+        for program in programs:
+            ways[program.name] = partial(_simulated, program), partial(_prepared, program, stream)
         with stream:
-            differ = {program.name: _differing(program, stream) for program in programs}
-            differ[kernel.name] = _differing_of_rung(kernel)
+            differ = {name: _differing(precision, *way, stream) for name, way in ways.items()}
         for name, count in differ.items():
             say(f"{name}: {count} of {SMALL[0] * SMALL[1]} elements differ from the simulator's")
         for size in SIZES:
@@ -80,7 +85,7 @@ def _rows(
     }  # fmt: skip
     for program in programs:
         function = program.function()
-        launches[program.name] = _prepared(program, function, A, B, C, stream)
+        launches[program.name] = _prepared(program, stream, operands)
         facts[program.name] = {
             "language": program.language, "settings": program.made_by,
             "registers": function.num_regs, "spilled_bytes": function.local_size_bytes,
@@ -106,10 +111,9 @@ def _rows(
         }  # fmt: skip
 
 
-def _prepared(
-    program: Program, function: Any, A: Any, B: Any, C: Any, stream: Any
-) -> Callable[[], None]:
-    how = program.launch(*C.shape)
+def _prepared(program: Program, stream: Any, operands: Operands) -> Callable[[], None]:
+    A, B, C = operands.A, operands.B, operands.C
+    function, how = program.function(), program.launch(*C.shape)
     launch = PackedLaunch(
         function, how.grid, how.block, program.arguments(A, B, C), how.shared_bytes
     )
@@ -118,6 +122,10 @@ def _prepared(
         launch(stream.ptr)
 
     return run
+
+
+def _simulated(program: Program, operands: Operands) -> None:
+    program.simulate(operands.A, operands.B, operands.C)
 
 
 def _require_right(name: str, launch: Callable[[], None], operands: Operands, stream: Any) -> None:
@@ -138,32 +146,20 @@ def _require_right(name: str, launch: Callable[[], None], operands: Operands, st
         raise VerificationError(f"{where}: C is not A @ B")
 
 
-def _differing(program: Program, stream: Any) -> int:
+def _differing(
+    precision: Precision, simulate: Callable[[Operands], Any],
+    prepare: Callable[[Operands], Callable[[], None]], stream: Any,
+) -> int:  # fmt: skip
     """How many elements of a small product have other bits than the simulator's."""
     import cupy
 
-    A, B, C = program.random(*SMALL)
-    on_gpu = [cupy.asarray(X) for X in (A, B, C)]
-    _prepared(program, program.function(), *on_gpu, stream)()
+    given = Operands.from_seed(Problem(*SMALL), precision, 0)
+    on_gpu = replace(given, **{name: cupy.asarray(X) for name, X in given.arrays().items()})
+    prepare(on_gpu)()
     stream.synchronize()
-    program.simulate(A, B, C)
-    return _count(cupy.asnumpy(on_gpu[2]), C, program.precision)
-
-
-def _differing_of_rung(kernel: Kernel) -> int:
-    import cupy
-
-    operands = Operands.from_seed(Problem(*SMALL), kernel.precision, 0)
-    A, B, C = (X.copy() for X in (operands.A, operands.B, operands.C))
-    kernel.simulate(Operands(operands.problem, kernel.precision, A, B, C), 1.0, 0.0)
-    on_gpu = [cupy.asarray(X) for X in (operands.A, operands.B, operands.C)]
-    kernel.prepared(Operands(operands.problem, kernel.precision, *on_gpu), 1.0, 0.0)()
-    cupy.cuda.get_current_stream().synchronize()
-    return _count(cupy.asnumpy(on_gpu[2]), C, kernel.precision)
-
-
-def _count(a: np.ndarray, b: np.ndarray, precision: Precision) -> int:
-    return int((a.view(precision.c.bits) != b.view(precision.c.bits)).sum())
+    simulate(given)
+    bits = precision.c.bits
+    return int((cupy.asnumpy(on_gpu.C).view(bits) != given.C.view(bits)).sum())
 
 
 def _fingerprint(row: Any, on: Target) -> Fingerprint | None:

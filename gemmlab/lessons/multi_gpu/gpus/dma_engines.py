@@ -25,7 +25,6 @@ READY, DONE = range(2)  # kinds of flags
 FLAGS = "flags"  # the name under which a rank shows them to others
 HANDLE_BYTES, OFFSET_BYTES = 64, 8  # cudaIpcMemHandle_t, and where in its allocation
 LAZILY = 1  # cudaIpcMemLazyEnablePeerAccess
-OVER = 0x7F  # of all bytes of a flag: no wait is for more
 
 
 def why_not(ranks: int) -> str | None:
@@ -41,13 +40,12 @@ def why_not(ranks: int) -> str | None:
 @dataclass
 class DmaEngines:
     """Of a rank. `addresses`: of each other rank's flags and buffers that it reads, as they are
-    mapped here; `opened`: what is to be closed; `everyone`: NCCL's communicator of all ranks."""
+    mapped here; `opened`: what is to be closed."""
 
     rank: int
     schedule: Schedule
     flags: Any  # (kinds, collectives, ranks), uint32: the number of the run, by who wrote it
     addresses: dict[int, dict[str, int]]
-    everyone: Any = None
     opened: list[int] = field(default_factory=list)
 
     @classmethod
@@ -57,20 +55,16 @@ class DmaEngines:
 
         flags = cupy.zeros(flags_shape(schedule), cupy.uint32)
         cupy.cuda.Device().synchronize()  # none is set when the first is told
-        shown_here = {FLAGS: flags} | {name: buffers[name] for name in _shown(schedule, rank)}
-        shown = _exchanged(
-            everyone, schedule, [_handle(shown_here[name]) for name in sorted(shown_here)]
-        )
+        names, here = _shown(schedule), {FLAGS: flags, **buffers}
+        handles = np.stack([_handle(here[name]) for name in names])
         addresses, opened = {}, {}
-        for other, handles in enumerate(shown):
-            if other == rank:
-                continue
-            names = sorted({FLAGS, *_shown(schedule, other)})
-            addresses[other] = {
-                name: _opened(opened, handle, rank, other)
-                for name, handle in zip(names, handles, strict=False)
-            }
-        return cls(rank, schedule, flags, addresses, everyone, list(opened.values()))
+        for other, shown in enumerate(_exchanged(everyone, schedule.ranks, handles)):
+            if other != rank:
+                addresses[other] = {
+                    name: _opened(opened, handle, rank, other)
+                    for name, handle in zip(names, shown, strict=True)
+                }
+        return cls(rank, schedule, flags, addresses, list(opened.values()))
 
     def prepared(self, step: Step, buffers: Buffers) -> Callable[[Any], None]:
         """What enqueues the messages of a step on a stream, of the next run each time."""
@@ -79,33 +73,22 @@ class DmaEngines:
         copies = [self._copy(message, buffers) for message in work.kept_by(self.rank)]
         sources = {message.source for message in work.kept_by(self.rank)} - {self.rank}
         targets = {message.target for message in work.sent_by(self.rank)} - {self.rank}
-        ready_there = [self._flag_of(target, READY, at) for target in targets]
-        ready_here = [self._flag(READY, at, source) for source in sources]
-        done_there = [self._flag_of(source, DONE, at) for source in sources]
-        done_here = [self._flag(DONE, at, target) for target in targets]
+        before = [(write_value, self._flag_of(target, READY, at)) for target in targets]
+        before += [(wait_for_value, self._flag(READY, at, source)) for source in sources]
+        behind = [(write_value, self._flag_of(source, DONE, at)) for source in sources]
+        behind += [(wait_for_value, self._flag(DONE, at, target)) for target in targets]
         runs = itertools.count(1)
 
         def enqueue(stream) -> None:
             run = next(runs)
-            for flag in ready_there:
-                write_value(stream.ptr, flag, run)
-            for flag in ready_here:
-                wait_for_value(stream.ptr, flag, run)
+            for call, flag in before:
+                call(stream.ptr, flag, run)
             for copy in copies:
                 copy(stream.ptr)
-            for flag in done_there:
-                write_value(stream.ptr, flag, run)
-            for flag in done_here:
-                wait_for_value(stream.ptr, flag, run)
+            for call, flag in behind:
+                call(stream.ptr, flag, run)
 
         return enqueue
-
-    def give_up(self) -> None:
-        """End what still waits for others."""
-        from cupy.cuda import runtime
-
-        self.everyone.abort()
-        runtime.memset(self.flags.data.ptr, OVER, self.flags.nbytes)
 
     def close(self) -> None:
         """Before any rank frees what others have mapped."""
@@ -149,15 +132,11 @@ def _names(schedule: Schedule) -> list[str]:
     return sorted({step.name for _, step in schedule if isinstance(step.work, Collective)})
 
 
-def _shown(schedule: Schedule, rank: int) -> set[str]:
-    """The buffers of a rank from which others read."""
-    collectives = (s.work for at, s in schedule if at == rank and isinstance(s.work, Collective))
-    return {
-        message.sent.buffer
-        for work in collectives
-        for message in work.sent_by(rank)
-        if message.target != rank
-    }  # fmt: skip
+def _shown(schedule: Schedule) -> list[str]:
+    """The flags, and the buffers from which others read: of each rank those of the same names."""
+    works = (step.work for _, step in schedule if isinstance(step.work, Collective))
+    messages = (message for work in works for message in work.messages)
+    return sorted({FLAGS, *(each.sent.buffer for each in messages if each.source != each.target)})
 
 
 def _handle(array) -> np.ndarray:
@@ -169,16 +148,13 @@ def _handle(array) -> np.ndarray:
     return np.frombuffer(runtime.ipcGetMemHandle(begins) + offset, np.uint8)
 
 
-def _exchanged(everyone, schedule: Schedule, handles: list[np.ndarray]) -> np.ndarray:
-    """The handles of all ranks: (ranks, as many as the rank with the most has, bytes)."""
+def _exchanged(everyone, ranks: int, handles: np.ndarray) -> np.ndarray:
+    """The handles of all ranks: (ranks, buffers, bytes). `handles`: of this one."""
     import cupy
     from cupy.cuda import nccl
 
-    most = 1 + max(len(_shown(schedule, rank)) for rank in range(schedule.ranks))
-    sent = np.zeros((most, HANDLE_BYTES + OFFSET_BYTES), np.uint8)
-    sent[: len(handles)] = handles
-    here, stream = cupy.asarray(sent), cupy.cuda.Stream.null
-    kept = cupy.empty((schedule.ranks, *sent.shape), cupy.uint8)
+    here, stream = cupy.asarray(handles), cupy.cuda.Stream.null
+    kept = cupy.empty((ranks, *handles.shape), cupy.uint8)
     everyone.allGather(here.data.ptr, kept.data.ptr, here.nbytes, nccl.NCCL_UINT8, stream.ptr)
     stream.synchronize()
     return kept.get()
