@@ -140,6 +140,7 @@ extern "C" __global__ void kernel(float* x) { x[B] = both(x[0], x[1]); }
 @pytest.fixture
 def headers(tmp_path, monkeypatch):
     monkeypatch.setattr(flat, "kernel_file", lambda name: tmp_path / name)
+    monkeypatch.setattr(flat, "_first_rungs", dict)
 
     def write(**texts: str) -> None:
         for name, text in texts.items():
@@ -164,6 +165,16 @@ def test_headers_stand_where_they_are_first_included(headers):
         banner("outer"), "// Outer.", "", "int outer;", "",
         "// ---- the text ".ljust(100, "-"), "int own;", "",
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rung", "file", "since"),
+    [("16_tma_wgmma", "mbarrier.cuh", "10"), ("17_warp_specialized", "tma.cuh", "16")],
+)
+def test_a_listing_says_since_when_a_reader_knows_a_header(rung, file, since):
+    text = gl.load(rung).listing().text
+    assert f"// ---- {file} (since {since}) -" in text
+    assert f"// ---- {rung}.cu -" in text
 
 
 def test_a_header_without_pragma_once_comes_each_time(headers):

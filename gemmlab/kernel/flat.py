@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from gemmlab.folders import kernel_file
+from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel.fingerprint import TEXT
 from gemmlab.ladder import Settings
 
@@ -188,15 +189,32 @@ class _Code:
 
 
 def _joined(lines: Iterable[Line], root: str) -> str:
-    """With a line above what comes from another file, and no two blank lines."""
+    """With a line above what comes from another file, and no two blank lines. It also says which
+    earlier rung was the first to include that file: a reader may know it from there."""
     shown: list[str] = []
     last = root
     for file, text in lines:
         if text and file != last:
-            shown += ["", f"// ---- {file} ".ljust(WIDTH, "-")]
+            since = _first_rungs().get(file, root)[:2]
+            known = f" (since {since})" if since < root[:2] else ""
+            shown += ["", f"// ---- {file}{known} ".ljust(WIDTH, "-")]
             last = file
         shown.append(text)
     return re.sub(r"\n{3,}", "\n\n", "\n".join(shown).strip() + "\n")
+
+
+@cache
+def _first_rungs() -> dict[str, str]:
+    """Of each header the first rung, in order of their names, that includes it."""
+    first: dict[str, str] = {}
+    for rung in sorted(KERNELS.glob("[0-9]*.cu")):
+        files = [rung.name]
+        for name in files:
+            text = kernel_file(name).read_text(encoding="utf-8")
+            files += [header for header in INCLUDE.findall(text) if header not in files]
+        for header in files[1:]:
+            first.setdefault(header, rung.name)
+    return first
 
 
 # ---- what is used --------------------------------------------------------------------------------
