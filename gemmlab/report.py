@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 SPACES = r'<span style="color: #BBB">(\s+)</span>'  # of a colour that nobody sees
@@ -28,12 +28,11 @@ def aligned(lines: Sequence[Sequence[str]], left: Collection[int]) -> str:
 
 
 def sheet(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[int],
-    sentences: Iterable[str],
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int],
+    sentences: Sequence[str],
 ) -> Shown:  # fmt: skip
-    """A title, a table and sentences below one another. In the table the first column stands left,
-    as do `words`, other columns of words; numbers stand right."""
-    left, sentences = {0, *words}, list(sentences)
+    """A title, a table and sentences below one another. In the table the columns `left`, which are
+    words, stand left; numbers stand right."""
     ground = f"background: {GROUND}; color: {INK}"
 
     def paragraph(text: str, weight: int) -> str:
@@ -68,17 +67,6 @@ def number(value: object) -> str:
         return value
     value = float(value)
     return f"{value:,.0f}" if value == round(value) else f"{value:,.4g}"
-
-
-def ratio(before: float, after: float) -> float | None:
-    """after / before, where both can be compared: None where one of them is 0 or no number."""
-    numbers = all(isinstance(value, (int, float)) for value in (before, after))
-    return float(after / before) if numbers and before and after else None
-
-
-def times(value: float | None) -> str:
-    """A ratio: "×0.5"; nothing where there is none."""
-    return "" if value is None else f"×{value:.3g}"
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,9 @@ from gemmlab.cuda import cublas, cublaslt
 from gemmlab.cuda.cublas import CublasError
 from gemmlab.cuda.cublaslt import (
     CublasLt,
-    EightBitProduct,
     NoAlgorithm,
     ScaledProduct,
-    SixteenBitProduct,
+    UnscaledProduct,
 )
 from gemmlab.kernel.operands import Operands
 from gemmlab.ladder import Problem
@@ -281,7 +280,7 @@ def test_eight_bits_are_multiplied_with_b_stored_transposed(
     A, B = random_of(a, integers, M, K), random_of(b, integers, N, K)
     C = np.zeros((M, N), c).view(Array)
     with CublasLt(STREAM) as lt:
-        EightBitProduct(lt, M, N, K, dtype).launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
+        UnscaledProduct(lt, M, N, K, dtype).launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
     expected = a.decode(A) @ b.decode(B).T
     assert np.any(expected) and np.array_equal(C, expected.astype(c)) and made.made == {}
 
@@ -293,7 +292,7 @@ def test_sixteen_bits_are_multiplied_as_they_are_stored(element, integers, monke
     A, B = random_of(element, integers, M, K), random_of(element, integers, K, N)
     C = np.zeros((M, N), element.storage).view(Array)
     with CublasLt(STREAM) as lt:
-        product = SixteenBitProduct(lt, M, N, K, element.name)
+        product = UnscaledProduct(lt, M, N, K, element.name)
         product.launch(SimpleNamespace(A=A, B=B, C=C), 1.0, 0.0)
     expected = element.encode(element.decode(A) @ element.decode(B), element.storage)
     assert np.any(expected) and np.array_equal(C, expected) and made.made == {}

@@ -42,11 +42,9 @@ def test_a_file_of_something_else_is_refused_by_name(tmp_path, text):
         ("rungs.01_naive.runs.0.ratio", None, "KeyError('ratio')"),
         ("rungs.01_naive.runs.0.ratio", 2.0, "it is not what `record` writes"),
         ("rungs", [], "it is not what `record` writes"),
-        ("rungs.01_naive.verified.0.passed", 1, "passed is 1, not True"),
         ("rungs.01_naive.runs.0.verify", "FAIL", "verify is 'FAIL', not 'pass'"),
         ("rungs.01_naive.runs.0.time_ms.median", 0, "median is 0, not a number above 0"),
         ("rungs.01_naive.runs.0.cublas_ms.q3", math.nan, "q3 is nan, not a number above 0"),
-        ("ceilings.copy.bytes_per_second.best", "fast", "best is 'fast', not a number above 0"),
     ],
 )
 def test_what_is_missing_not_verified_or_no_measurement_is_refused(results, at, value, reason):
@@ -169,7 +167,6 @@ def test_every_rung_is_recorded_on_an_h200():
     for rung in RUNGS:
         recorded = record["rungs"][rung.name]
         assert recorded["settings"] == settings_for(rung, {})
-        assert recorded["verified"] and all(case["passed"] for case in recorded["verified"])
         measured = {(run["m"], run["n"], run["k"]) for run in recorded["runs"]}
         skipped = {(item["m"], item["n"], item["k"]) for item in recorded["skipped"]}
         assert not measured & skipped
@@ -264,16 +261,14 @@ def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):
     assert list(runs.load(recording)["rungs"]) == ["01_naive"]
 
 
-def test_without_nsight_compute_the_record_says_why(recording, monkeypatch):
+def test_without_nsight_compute_recording_says_why(recording, monkeypatch):
     def unavailable(*_):
         raise profiler.CountersUnavailable("ncu is not installed")
 
     monkeypatch.setattr(profiler, "counters", unavailable)
     lines = []
     recorder.record(["01_naive"], [(64, 64, 64)], lines.append)
-    rung = runs.load(recording)["rungs"]["01_naive"]
-    assert rung["counters"] == []
-    assert rung["counters_missing"] == "ncu is not installed"
+    assert runs.load(recording)["rungs"]["01_naive"]["counters"] == []
     assert any("NO COUNTERS" in line and "ncu is not installed" in line for line in lines)
 
 

@@ -103,12 +103,12 @@ def test_recorded_ceilings_are_replayed(results):
 
 
 def test_the_roof_of_tensor_cores_is_replayed_if_it_is_there(results):
-    assert r_roofs.ceilings().tensor is None and not r_roofs.ceilings().knows("float16")
+    assert r_roofs.ceilings().tensor is None
     with pytest.raises(registry.NoRecord, match="python -m gemmlab record 00_tensor_ceiling"):
         r_roofs.ceilings().arithmetic("float16")
     mma = {**runs.load(results)["ceilings"]["fma"], "flop": 2**40}
     mma["flop_per_second"] = sample_record.spread(6e14)
-    entry = {"code": str(ceilings.of_tensor_ceiling(sample_record.GPU.sm_count)), "mma": mma}
+    entry = {"code": str(r_roofs.OF_TENSOR_CEILING(sample_record.GPU.sm_count)), "mma": mma}
 
     def add(record):
         record["tensor_ceiling"] = {"provenance": record["ceilings"]["provenance"], **entry}
@@ -170,9 +170,9 @@ def test_warpgroups_have_a_roof_of_their_own(monkeypatch, results):
         & (table["width"] == 256) & (table["data"] == "random") & (table["load"] == "burst")
     ].itertuples()  # fmt: skip
     for dtype in ("bfloat16", "bfloat16 to float32"):
-        assert roofs.knows(dtype, by_wgmma=True)
         assert roofs.arithmetic(dtype, by_wgmma=True) == 1e12 * row.tflops
     assert roofs.arithmetic("bfloat16") == roofs.tensor.per_second.median
     # By hand: 4096 operations in a cycle of each of 132 SMs, at most.
     assert 0.9 < roofs.flop_per_cycle("bfloat16", by_wgmma=True) / (4096 * 132) <= 1
-    assert not roofs.knows("tf32", by_wgmma=True)
+    with pytest.raises(registry.NoRecord):
+        roofs.arithmetic("tf32", by_wgmma=True)

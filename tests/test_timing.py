@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemmlab.cuda import cublas
+from gemmlab.cuda.cublaslt import NoAlgorithm
 from gemmlab.kernel.verify import VerificationError
 from gemmlab.ladder import SINGLE, Problem, find
 from gemmlab.measure import in_turn, timing
@@ -93,13 +94,10 @@ def machine(monkeypatch):
 
 class FakeKernel:
     name = "01_naive"
-    rung, dtype, precision = find("01_naive"), "float32", SINGLE
+    rung, dtype, precision, takes_bias = find("01_naive"), "float32", SINGLE, False
 
     def __init__(self, launch, passes=True):
         self._launch, self.passes, self.verified = launch, passes, 0
-
-    def random_bias(self, n, seed):
-        return None
 
     def takes(self, name):
         return False
@@ -123,10 +121,7 @@ class FakeKernel:
 
 def fake_cublas(machine, milliseconds):
     class Fake(FakeMachine):
-        name = "cublas"
-
-        def random_bias(self, n, seed):
-            return None
+        name, takes_bias = "cublas", False
 
         def launch(self, operands, alpha, beta):
             machine.launcher("cublas", milliseconds)(operands.A)
@@ -276,7 +271,7 @@ def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
     assert "not tried" in runs[3].reason and "limit of 1 s" in runs[3].reason
 
 
-@pytest.mark.parametrize("error", [timing.TimingError, timing.NoAlgorithm])
+@pytest.mark.parametrize("error", [timing.TimingError, NoAlgorithm])
 def test_a_shape_that_does_not_fit_is_skipped_and_the_sweep_goes_on(error, monkeypatch):
     def compare(kernel, m, n, k):
         if m == 64:

@@ -23,7 +23,7 @@ from gemmlab.ladder import IllegalSetting, Problem
 from gemmlab.measure import timing
 from gemmlab.records import runs, tuning
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord
-from gemmlab.report import Shown, number, ratio, sheet, times
+from gemmlab.report import Shown, number, sheet
 from ptxsim import LineCount
 from ptxsim.metrics import METRICS, SECTOR_BYTES
 from ptxsim.occupancy import Occupancy, occupancy
@@ -279,7 +279,9 @@ class Comparison:
         """Columns: quantity, one for each kernel, ratio (of b to a), unit. ratio is NaN where a
         value is 0, a word or not recorded."""
         a, b = self.a.table(), self.b.table()
-        ratios = pandas.Series(map(ratio, a["value"], b["value"]), dtype=float)
+        numbers = (pandas.to_numeric(each["value"], errors="coerce") for each in (b, a))
+        after, before = (each.astype(float).replace(0.0, nan) for each in numbers)
+        ratios = after / before
         if self.mixed:  # shares of different cuBLAS products are not one quantity
             ratios[a["quantity"] == OF_CUBLAS] = nan
         columns = dict(zip(self.names, (a["value"], b["value"]), strict=True))
@@ -318,12 +320,12 @@ class Comparison:
     @cached_property
     def _sheet(self) -> Shown:
         rows = [
-            [quantity, number(a), number(b), "" if factor != factor else times(factor), unit]
+            [quantity, number(a), number(b), "" if factor != factor else f"×{factor:.3g}", unit]
             for quantity, a, b, factor, unit in self.table.itertuples(index=False, name=None)
         ]
         title = f"{self.names[1]} beside {self.names[0]}"
         heads = ["quantity", *self.names, "ratio", "unit"]
-        return sheet(title, heads, rows, (4,), self.sentences)
+        return sheet(title, heads, rows, (0, 4), self.sentences)
 
 
 def _name_beside(kernel: Kernel, other: Kernel) -> str:

@@ -7,7 +7,7 @@ import pandas
 
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.ladder import RUNGS, SINGLE, Problem, Rung
+from gemmlab.ladder import RUNGS, SINGLE, Rung
 from gemmlab.ladder.problem import GROUPS
 from gemmlab.loading import load
 from gemmlab.products import choosing
@@ -16,7 +16,6 @@ from gemmlab.records import stalls as recorded
 from gemmlab.records.registry import BadRecord, NoRecord, StaleRecord, again, of_one_gpu
 from gemmlab.records.roofs import Ceilings
 from gemmlab.records.runs import Measured
-from gemmlab.records.tuning import SIZES, sizes_of
 from gemmlab.sass import loops
 from gemmlab.sass.inner_loop import CLASSES, MULTIPLY_ADD
 from ptxsim.architectures import SIMULATED_ARCH
@@ -59,15 +58,8 @@ def stalls(*names: str, shape: tuple[int, ...] = runs.LARGE) -> pandas.DataFrame
 def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     """The recorded row of a rung at (M, N, K), or (M, N, K, batch); see records.stalls.COLUMNS.
     Raises NoRecord, naming the shapes that are recorded, StaleRecord, BadRecord."""
-    table = recorded.evidence(rung).read()
-    sizes = table[list(SIZES)]
-    rows = table[(sizes == list(sizes_of(shape))).all(axis=1)]
-    if rows.empty:
-        there = ", ".join(str(Problem(*size)) for size in sizes.to_numpy().tolist())
-        raise NoRecord(
-            f"{rung.name}: no stall reasons were recorded at {shape}; there are: {there}."
-        )
-    return rows.iloc[0]
+    missing = f"{rung.name}: no stall reasons are recorded"
+    return registry.at_shape(recorded.evidence(rung).read(), shape, missing).iloc[0]
 
 
 FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
@@ -128,12 +120,6 @@ def _taken() -> list[choosing.Row]:
     raise NoRecord(f"nothing is recorded of gl.matmul; {again('best_by_shape')} on a GPU.")
 
 
-HOW = (
-    "On another GPU run `python -m gemmlab record`: it measures what is missing, goes on after an "
-    "interruption, and names what cannot run there."
-)
-
-
 TFLOPS, CUBLAS, ROOF = "TFLOP/s", "% of cuBLAS", "% of the roof"
 
 
@@ -146,6 +132,7 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
     on that GPU, or is stale. Raises NoRecord where nothing is recorded at all.
     """
     tables = {}
+    registry.replayed()
     for slug in registry.gpus():
         with registry.records_of(slug):
             known = _roofs()
@@ -155,8 +142,6 @@ def gpu_speeds(shape: tuple[int, int, int] = runs.LARGE) -> pandas.DataFrame:
             tables[runs.current()["gpu"]["name"]] = pandas.DataFrame.from_dict(
                 rows, orient="index", columns=[TFLOPS, CUBLAS, ROOF], dtype=float
             )
-    if not tables:
-        raise NoRecord(f"No GPU is recorded yet. {HOW}")
     return pandas.concat(tables, axis=1)
 
 

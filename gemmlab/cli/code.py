@@ -30,7 +30,7 @@ def add(commands: Commands) -> None:
         "sass", _sass, "show how the inner loop of a kernel uses its issue slots",
         "Reads the machine code that the compiler generates; no GPU is needed.",
     )  # fmt: skip
-    parser.add_argument("kernel", type=common.rung_name, help="a rung, such as 09_double_buffering")
+    parser.add_argument("kernel", help="a rung, such as 09_double_buffering")
     common.add_settings(parser)
     common.add_arch(parser)
 

@@ -7,8 +7,6 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from gemmlab.ladder import LadderError, find
-
 OK, FAILED, USAGE, UNAVAILABLE = 0, 1, 2, 3
 STOPPED = 130  # as a shell says of a command that Ctrl-C ended
 AUTO = "auto"  # instead of a rung: what gl.choose takes
@@ -31,13 +29,6 @@ def shape(text: str) -> tuple[int, int, int]:
         raise argparse.ArgumentTypeError(f"{text!r} is not MxNxK, such as 512x512x512")
     m, n, k = map(size, sizes)
     return m, n, k
-
-
-def rung_name(name: str) -> str:
-    try:
-        return find(name).name
-    except LadderError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def setting(text: str) -> tuple[str, int]:

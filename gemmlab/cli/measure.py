@@ -35,9 +35,8 @@ def add(commands: Commands) -> None:
         "shown; if none is recorded, bench says so and still exits with 0.",
     )  # fmt: skip
     parser.add_argument(
-        "kernel", type=lambda name: name if name == AUTO else common.rung_name(name),
-        help="a rung, such as 01_naive; or auto: the rung that gl.choose takes",
-    )  # fmt: skip
+        "kernel", help="a rung, such as 01_naive; or auto: the rung that gl.choose takes"
+    )
     for name, meaning in (("m", "rows of A, C"), ("n", "columns of B, C"), ("k", "columns of A")):
         parser.add_argument(name, type=common.size, metavar=name.upper(), help=meaning)
     common.add_settings(parser)
@@ -55,9 +54,7 @@ def add(commands: Commands) -> None:
         "ladder", _ladder, "verify every rung, and time it or replay its time at 4096×4096×4096",
         "Prints one table, each row as soon as it is known.",
     )  # fmt: skip
-    parser.add_argument(
-        "rungs", nargs="*", type=common.rung_name, metavar="KERNEL", help="rungs (default: all)"
-    )
+    parser.add_argument("rungs", nargs="*", metavar="KERNEL", help="rungs (default: all)")
 
     parser = commands.add(
         "record", _record, "measure on this GPU and write results/<gpu>/",

@@ -86,6 +86,7 @@ class Cublas:
 
     name = "cublas"
     activation = "none"
+    takes_bias = False
 
     def __init__(self, stream: Any, dtype: str = "float32", pointers: bool = False) -> None:
         import cupy
@@ -192,9 +193,6 @@ class Cublas:
             self._call(*call)
 
         return launch
-
-    def random_bias(self, n: int, seed: int) -> Any:
-        """None: it takes none."""
 
     def __enter__(self) -> Cublas:
         return self

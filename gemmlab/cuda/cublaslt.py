@@ -116,6 +116,7 @@ class Product:
 
     name = "cublasLt"
     activation = "none"
+    takes_bias = False
 
     def __init__(
         self, cublas: CublasLt, shape: tuple[int, int, int], types: tuple[str, str, str],
@@ -218,42 +219,30 @@ class Product:
         """As a Kernel's, for kernel.operands.Operands. The factors are 1 and 0."""
         self.launch_into(operands.A, operands.B, operands.C)
 
-    def random_bias(self, n: int, seed: int) -> Any:
-        """None: it takes none."""
 
-
-class SixteenBitProduct(Product):
-    """C = A @ B of `dtype`, one of SIXTEEN_BITS, sums in float32. Raises NoAlgorithm."""
-
-    def __init__(self, cublas: CublasLt, m: int, n: int, k: int, dtype: str) -> None:
-        import cupy
-
-        super().__init__(cublas, (m, n, k), (dtype,) * 3, dtype)
-        # Bits of 0.0078 to 1.9 in float16, and of numbers up to 1 in bfloat16: zeros cost no power.
-        random = cupy.random.default_rng(0).integers
-        A, B = (random(0x2000, 0x3F80, size).astype(cupy.uint16) for size in ((m, k), (k, n)))
-        self.choose(A, B, cupy.zeros((m, n), cupy.uint16))
-
-
-def _eight_random_bits(m: int, n: int, k: int) -> tuple[Any, Any, Any]:
-    """A, B stored transposed, and room for C; below 64 all bits of FP8 are numbers."""
+def _random_bits(m: int, n: int, k: int, bits: int) -> tuple[Any, Any, Any]:
+    """A, B, of eight bits stored transposed, and room for C; zeros would cost no power. Of 16 bits
+    0.0078 to 1.9 in float16, and up to 1 in bfloat16; below 64 all bits of FP8 are numbers."""
     import cupy
 
     random = cupy.random.default_rng(0).integers
-    A, B = (random(0, 64, size).astype(cupy.uint8) for size in ((m, k), (n, k)))
+    limits, b_shape = ((0, 64), (n, k)) if bits == 8 else ((0x2000, 0x3F80), (k, n))
+    A, B = (random(*limits, size).astype(f"uint{bits}") for size in ((m, k), b_shape))
     return A, B, cupy.zeros((m, n), cupy.float32)
 
 
-class EightBitProduct(Product):
-    """C = A @ B.T of eight bits, `dtype` one of EIGHT_BITS. Raises NoAlgorithm.
+class UnscaledProduct(Product):
+    """C = A @ B of `dtype`, one of EIGHT_BITS or SIXTEEN_BITS. Raises NoAlgorithm.
 
-    B is stored (n, k), which is the only way that cuBLASLt takes FP8 on Hopper, and its fastest of
-    INT8. C is int32 from int8, float32 from FP8. Where A is of E5M2, B is of E4M3.
+    Of eight bits B is stored (n, k), which is the only way that cuBLASLt takes FP8 on Hopper, and
+    its fastest of INT8. C is int32 from int8, float32 from FP8; where A is of E5M2, B is of E4M3.
+    Of 16 bits C is of the same type, and sums are float32.
     """
 
     def __init__(self, cublas: CublasLt, m: int, n: int, k: int, dtype: str) -> None:
-        super().__init__(cublas, (m, n, k), EIGHT_BITS[dtype], dtype, b_transposed=True)
-        self.choose(*_eight_random_bits(m, n, k))
+        types, eight = EIGHT_BITS.get(dtype, (dtype,) * 3), dtype in EIGHT_BITS
+        super().__init__(cublas, (m, n, k), types, dtype, b_transposed=eight)
+        self.choose(*_random_bits(m, n, k, 8 if eight else 16))
 
 
 class ScaledProduct(Product):
@@ -291,7 +280,7 @@ class ScaledProduct(Product):
             ones = cupy.ones(size, cupy.float32)
         self._set_scales(ones, ones)  # their alignment counts
         self._laid_out: dict[int, tuple[Any, Any, Any]] = {}
-        self.choose(*_eight_random_bits(m, n, k), ones, ones)
+        self.choose(*_random_bits(m, n, k, 8), ones, ones)
 
     def launch(self, operands: Any, alpha: float, beta: float) -> None:
         """As a Kernel's, for operands of ops NT. The factors are 1 and 0.

@@ -23,7 +23,7 @@ from gemmlab.kernel.compiler import Compiled, Resources, options_for
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
-from gemmlab.kernel.operands import Operands, random_values, unwritten
+from gemmlab.kernel.operands import Operands, unwritten
 from gemmlab.kernel.trace import Trace
 from gemmlab.kernel.verify import PRODUCT, Report, verify
 from gemmlab.ladder import SIMULATED, Launch, Problem, Rung, Settings, Target
@@ -168,17 +168,17 @@ class Kernel:
         launches = self.launches(self.problem(m, n, k))
         return launches[multiplying(launches)].grid
 
-    def random_bias(self, n: int, seed: int) -> np.ndarray | None:
-        """float32 (n,), of a kernel that takes a bias, else None."""
-        return random_values(n, seed) if self.rung.takes_bias(self.settings) else None
+    @property
+    def takes_bias(self) -> bool:
+        """Whether it takes a bias, float32 (N,), for the columns of C."""
+        return self.rung.takes_bias(self.settings)
 
     def operands(
         self, problem: Problem, seed: int, *, written: bool = True, gap: int = 0
     ) -> Operands:
         """Of a seed, with a bias if the rung takes one: see Operands.from_seed."""
-        biased = self.rung.takes_bias(self.settings)
         return Operands.from_seed(
-            problem, self.precision, seed, bias=biased, written=written, gap=gap
+            problem, self.precision, seed, bias=self.takes_bias, written=written, gap=gap
         )
 
     def __call__(

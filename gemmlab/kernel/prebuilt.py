@@ -86,10 +86,10 @@ def build(name: str) -> Compiled:
     ]
     compiled: Compiled = {}
     with workers() as pool:
-        results = pool.map(_compile, *zip(*wanted, strict=True))
-        bar = tqdm(results, desc=name, total=len(wanted), disable=None)
+        results = [pool.submit(_compile, *each) for each in wanted]
+        bar = tqdm(results, desc=name, disable=None)
         for (_, _, chosen, arch), result in zip(wanted, bar, strict=True):
-            compiled.setdefault(_key(source, chosen), {})[arch] = result
+            compiled.setdefault(_key(source, chosen), {})[arch] = result.result()
     return compiled
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from gemmlab.kernel import faults, layout
 from gemmlab.kernel.bounds import error_bound, reference
 from gemmlab.kernel.in_simulator import KernelMistake
-from gemmlab.kernel.operands import Launchable, Operands, unwritten
+from gemmlab.kernel.operands import Launchable, Operands, random_values, unwritten
 from gemmlab.ladder import Problem
 from gemmlab.ladder.activations import activate
 from gemmlab.ladder.precision import PRECISIONS, ElementType, Precision
@@ -165,7 +165,7 @@ def verify(kernel: Kernel, seed: int | None = None) -> Report:
     if kernel.rung.batch > 1:
         cases += [((61, 67, 71), PRODUCT, {"batch": batch}) for batch in (0, 1)]
     cases.append(((7, 5, 0), (1.0, 0.5), {"biased": False}))
-    if kernel.rung.takes_bias(kernel.settings):
+    if kernel.takes_bias:
         cases.append((edge, PRODUCT, {"biased": False}))
     if not kernel.takes("alpha"):
         cases = [case for case in cases if case[1] == PRODUCT]
@@ -225,8 +225,7 @@ def check_sample(
     A = _uniform(xp, problem.shape_of_a, seed, precision.a)
     B = _uniform(xp, problem.shape_of_b, seed + 1, precision.b)
     C = xp.full(problem.shape_of_c, precision.c.guard, precision.c.bits).view(precision.c.storage)
-    bias = kernel.random_bias(problem.n, seed + 3)
-    bias = None if bias is None else kernel.to_device(bias)
+    bias = kernel.to_device(random_values(problem.n, seed + 3)) if kernel.takes_bias else None
     operands = Operands(problem, precision, A, B, C, bias)
     if precision.scales is not None:
         operands = operands.scaled(seed + 4, kernel.to_device)

@@ -99,13 +99,9 @@ def nearest_on(rung: Rung, wanted: Settings, arch: str) -> Settings:
     raise IllegalSetting(f"{rung.name} needs {rung.lacks(least, arch)}, this is {arch}")
 
 
-def legal_settings(rung: Rung) -> list[Settings]:
-    """Every combination of parameter values that the rung takes."""
-    return [dict(settings) for settings in _legal_settings(rung)]
-
-
 @cache
-def _legal_settings(rung: Rung) -> list[Settings]:
+def legal_settings(rung: Rung) -> list[Settings]:
+    """Every combination of parameter values that the rung takes; nobody may change them."""
     legal: list[Settings] = []
     for family in rung.families or ({},):  # which has values of some parameters; the rest are open
         open_to = {parameter.name: parameter.legal for parameter in rung.parameters}
@@ -121,13 +117,14 @@ def near(rung: Rung, start: Settings, moves: int, most: int | None = None) -> li
     """The legal settings to which so many moves of sliders lead from `start`; with one move alone
     where they are more than `most`. Values of a family go together: they are one move."""
     family = {name for each in rung.families for name in each}
-    steps: list[tuple[int, Settings]] = []
-    for settings in legal_settings(rung):
+
+    def far(settings: Settings) -> int:
         moved = {name for name, value in settings.items() if value != start[name]}
-        steps.append((len(moved - family) + bool(moved & family), settings))
-    reached = [settings for far, settings in steps if far <= moves]
+        return len(moved - family) + bool(moved & family)
+
+    reached = [settings for settings in legal_settings(rung) if far(settings) <= moves]
     if most and len(reached) > most:
-        reached = [settings for far, settings in steps if far <= 1]
+        return [settings for settings in reached if far(settings) <= 1]
     return reached
 
 

@@ -16,15 +16,6 @@ from gemmlab.cuda.options import options_for
 from gemmlab.kernel.fingerprint import Fingerprint, fingerprint
 from gemmlab.kernel.on_gpu import loaded
 from gemmlab.ladder import HALF, ElementType, Launch, Precision, Problem, Read, Settings, probes
-from gemmlab.ladder.probes import (
-    CEILINGS,
-    COPY,
-    LEVELS,
-    MMA_CEILINGS,
-    READS,
-    TENSOR_CEILING,
-    WGMMA_CEILINGS,
-)
 from gemmlab.measure.in_turn import wait
 from gemmlab.measure.power import Pace, SmClock, Work, clock_mhz
 from gemmlab.measure.timing import Spread
@@ -60,13 +51,8 @@ class Roof:
 
 def of_ceilings(sm_count: int) -> Fingerprint:
     """What measures the roofs on a GPU with so many SMs."""
-    launches = COPY.launch(sm_count), CEILINGS.launch(sm_count)
-    return fingerprint(CEILINGS.path, CEILINGS.macros, launches)
-
-
-def of_tensor_ceiling(sm_count: int) -> Fingerprint:
-    """What measures the roof of the tensor cores on a GPU with so many SMs."""
-    return of_probe(TENSOR_CEILING, TENSOR_CEILING.macros, sm_count)
+    launches = probes.COPY.launch(sm_count), probes.CEILINGS.launch(sm_count)
+    return fingerprint(probes.CEILINGS.path, probes.CEILINGS.macros, launches)
 
 
 def of_probe(probe: probes.Probe, macros: Settings, sm_count: int) -> Fingerprint:
@@ -78,11 +64,11 @@ def of_levels(sm_count: int) -> Fingerprint:
     """What reads the levels of memory on a GPU with so many SMs."""
     reads = {
         f"{level}, {name}": value
-        for level, read in READS.items()
+        for level, read in probes.READS.items()
         for name, value in asdict(read).items()
     }
-    launches = [read.launch(sm_count) for read in READS.values()]
-    return fingerprint(LEVELS.path, reads, launches)
+    launches = [read.launch(sm_count) for read in probes.READS.values()]
+    return fingerprint(probes.LEVELS.path, reads, launches)
 
 
 def compiled(entry: str, macros: Settings, path: Path) -> Any:
@@ -140,7 +126,7 @@ def measure_copy(shape: Launch) -> Roof:
     count = min(COPY_BYTES, free // 4) // 16  # float4 elements
     original = cupy.random.RandomState(1).uniform(-1, 1, 4 * count, dtype=cupy.float32)
     target = cupy.full(4 * count, cupy.nan, dtype=cupy.float32)
-    kernel = compiled(COPY.entry, {}, COPY.path)
+    kernel = compiled(probes.COPY.entry, {}, probes.COPY.path)
 
     def launch() -> None:
         kernel(shape.grid, shape.block, (original, target, np.int64(count)))
@@ -157,7 +143,7 @@ def measure_fma(shape: Launch, macros: Settings) -> Roof:
 
     threads, blocks = math.prod(shape.block), math.prod(shape.grid)
     out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
-    kernel = compiled(CEILINGS.entry, macros, CEILINGS.path)
+    kernel = compiled(probes.CEILINGS.entry, macros, probes.CEILINGS.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
         scalars = (np.int32(iterations), np.float32(MULTIPLIER), np.float32(ADDEND))
@@ -187,7 +173,7 @@ def fma_chain(threads: int, iterations: int, CHAINS: int, UNROLL: int) -> np.nda
 
 def measure_tensor_ceiling() -> Roof:
     """The roof of mma.sync on the GPU here, FP16 with FP32 sums. Raises CeilingsError."""
-    return measure_mma(TENSOR_CEILING, TENSOR_CEILING.macros, HALF)
+    return measure_mma(probes.TENSOR_CEILING, probes.TENSOR_CEILING.macros, HALF)
 
 
 def measure_mma(probe: probes.Probe, macros: Settings, precision: Precision) -> Roof:
@@ -199,7 +185,7 @@ def measure_mma(probe: probes.Probe, macros: Settings, precision: Precision) -> 
     warps = math.prod(shape.grid) * math.prod(shape.block) // 32
     out = cupy.zeros((warps, 32), precision.accumulate.storage)
     lanes = tuple(map(cupy.asarray, mma_lanes(precision, macros["CHAINS"])))
-    more = (np.uint32(0),) if probe is MMA_CEILINGS else ()
+    more = (np.uint32(0),) if probe is probes.MMA_CEILINGS else ()
     kernel = compiled(probe.entry, macros, probe.path)
 
     def launch(iterations: int = ITERATIONS) -> None:
@@ -256,7 +242,7 @@ def measure_levels() -> dict[str, Roof]:
     """The roof of each level of READS on the GPU here, in bytes per second read. Raises
     NoGpu, and CeilingsError where a sum differs from NumPy's."""
     sm_count = require_gpu("Measuring the levels of memory").sm_count
-    return {level: _measure_level(level, read, sm_count) for level, read in READS.items()}
+    return {level: _measure_level(level, read, sm_count) for level, read in probes.READS.items()}
 
 
 def trip(read: Read, shape: Launch) -> int:
@@ -281,7 +267,7 @@ def _measure_level(level: str, read: Read, sm_count: int) -> Roof:
     of_a_trip = cupy.random.RandomState(3).randint(0, 4, (trip(read, shape), 4)).astype("float32")
     numbers.reshape(-1, *of_a_trip.shape)[:] = of_a_trip  # the same in every trip, to save memory
     out = cupy.full((blocks, threads), cupy.nan, dtype=cupy.float32)
-    kernel = compiled(read.entry, read.macros, LEVELS.path)
+    kernel = compiled(read.entry, read.macros, probes.LEVELS.path)
     if shape.shared_bytes > 48 * 2**10:
         kernel.max_dynamic_shared_size_bytes = shape.shared_bytes
 
@@ -326,7 +312,7 @@ class WgmmaCeiling:
 
     def fingerprint(self, sm_count: int) -> Fingerprint:
         """Of what is measured on a GPU with so many SMs."""
-        return of_probe(WGMMA_CEILINGS, self.macros, sm_count)
+        return of_probe(probes.WGMMA_CEILINGS, self.macros, sm_count)
 
     @property
     def step(self) -> Problem:
@@ -348,7 +334,7 @@ def wgmma_chain(ceiling: WgmmaCeiling, steps: int) -> np.ndarray:
     """
     a, b = wgmma_operands(ceiling)
     sums = (a @ b.T) * steps
-    thread = np.arange(WGMMA_CEILINGS.launch(1).block[0])
+    thread = np.arange(probes.WGMMA_CEILINGS.launch(1).block[0])
     row, pair = thread // 32 * 16 + thread % 32 // 4, thread % 4
     of_pairs = sums.reshape(len(a), -1, 4, 2).sum(axis=(1, 3))
     return of_pairs[row, pair] + of_pairs[row + 8, pair]
@@ -360,7 +346,7 @@ def measure_wgmma(ceiling: WgmmaCeiling, zeros: bool, pace: Callable[[Work], Pac
     import cupy
 
     here, element = require_gpu("Measuring the ceilings of wgmma"), ceiling.precision.a
-    shape, path = WGMMA_CEILINGS.launch(here.sm_count), WGMMA_CEILINGS.path
+    shape, path = probes.WGMMA_CEILINGS.launch(here.sm_count), probes.WGMMA_CEILINGS.path
     code = ceiling.fingerprint(here.sm_count).code
     kernels = loaded(path.read_text("utf-8"), path.name, here.arch, ceiling.macros, code)
     function = kernels.function(shape)

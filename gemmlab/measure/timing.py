@@ -22,18 +22,11 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from gemmlab.cuda import cublaslt
 from gemmlab.cuda.cublas import Cublas
-from gemmlab.cuda.cublaslt import (
-    EIGHT_BITS,
-    IN_TILES,
-    CublasLt,
-    EightBitProduct,
-    NoAlgorithm,
-    ScaledProduct,
-)
 from gemmlab.cuda.device import GpuState, require_gpu
 from gemmlab.kernel import faults
-from gemmlab.kernel.operands import Launchable, Operands
+from gemmlab.kernel.operands import Launchable, Operands, random_values
 from gemmlab.kernel.verify import check_sample
 from gemmlab.ladder import Precision, Problem
 from gemmlab.ladder.launch import POINTERS
@@ -60,12 +53,18 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Spread:
-    """The best, the quartiles and the median of some samples: milliseconds, or a ratio."""
+    """The best, the quartiles and the median of some samples: milliseconds, or a ratio. Raises
+    ValueError for what is no number above 0."""
 
     best: float
     q1: float
     median: float
     q3: float
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value!r}, not a number above 0")
 
     @classmethod
     def of(cls, samples: Sequence[float], best: Callable[[Iterable[float]], float]) -> Spread:
@@ -112,6 +111,9 @@ class Measurement:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Measurement:
+        """Raises ValueError for what was not verified, TypeError and KeyError for other fields."""
+        if fields["verify"] != "pass":
+            raise ValueError(f"verify is {fields['verify']!r}, not 'pass'")
         spreads = {name: Spread(**fields[name]) for name in SPREADS}
         return cls(**{**fields, **spreads})
 
@@ -195,22 +197,22 @@ class Arena:
     def _cublas(self) -> Launchable:
         """Also says what cuBLAS takes for the problem and the precision, where that is another."""
         precision, shape = self.precision, self.problem.shape
-        if precision.name in EIGHT_BITS:
+        if precision.name in cublaslt.EIGHT_BITS:
             self.their_problem = replace(self.problem, ops="NT")
         elif precision.scales is None:
             return self._open.enter_context(Cublas(self.stream, precision.name, self.pointers))
-        library = self._open.enter_context(CublasLt(self.stream))
+        library = self._open.enter_context(cublaslt.CublasLt(self.stream))
         if precision.scales is None:
             self.their_precision = of_cublaslt(precision)
-            return EightBitProduct(library, *shape, precision.name)
+            return cublaslt.UnscaledProduct(library, *shape, precision.name)
         scales, types = precision.scales, (precision.a.name, precision.b.name, precision.c.name)
-        if scales.name in IN_TILES:  # with other scales it would be another format
-            return ScaledProduct(library, *shape, types, scales.name)
+        if scales.name in cublaslt.IN_TILES:  # with other scales it would be another format
+            return cublaslt.ScaledProduct(library, *shape, types, scales.name)
         try:
-            product = ScaledProduct(library, *shape, types, scales.name)
-        except NoAlgorithm:
+            product = cublaslt.ScaledProduct(library, *shape, types, scales.name)
+        except cublaslt.NoAlgorithm:
             scales = OF_TENSORS
-            product = ScaledProduct(library, *shape, types, scales.name)
+            product = cublaslt.ScaledProduct(library, *shape, types, scales.name)
         self.their_precision = replace(precision, scales=scales, promoted=PROMOTED)
         return product
 
@@ -275,9 +277,8 @@ class Arena:
 
     def _sets(self, launched: Launchable, operands: list[Operands]) -> list[tuple]:
         """What a kernel, or cuBLAS, is launched with: operands, alpha, beta."""
-        bias = launched.random_bias(self.problem.n, SEED)
-        if bias is not None:
-            bias = launched.to_device(bias)
+        if launched.takes_bias:
+            bias = launched.to_device(random_values(self.problem.n, SEED))
             operands = [replace(each, bias=bias) for each in operands]
         return [(each, 1.0, 0.0) for each in operands]
 
@@ -354,7 +355,7 @@ def sweep(
             continue
         try:
             measured = compare(kernel, m, n, k)
-        except (TimingError, NoAlgorithm) as error:
+        except (TimingError, cublaslt.NoAlgorithm) as error:
             yield Skipped(m, n, k, str(error), None)
         else:
             flop_per_ms = Problem(m, n, k).flop / measured.time_ms.median

@@ -7,18 +7,7 @@ import pandas
 from matplotlib.colors import to_hex
 
 from gemmlab.kernel.trace import Trace
-from gemmlab.plots.style import (
-    BLUE,
-    FAINT,
-    GRID,
-    GROUND,
-    INK,
-    VERMILION,
-    listed,
-    percent,
-    shape_label,
-    tint,
-)  # fmt: skip
+from gemmlab.plots import style
 from gemmlab.report import aligned
 
 CONTEXT = 2  # lines without traffic that stay beside those with some
@@ -62,8 +51,8 @@ class Heat:
             counts = self.table[kind]
             memory = f"of {where} memory"
             most = self.table[counts == counts.max()]
-            lines = listed([str(line) for line in most["line"]])
-            each = f"{percent(most[f'{kind}_share'].iloc[0])} of {counts.sum():,} {kind}"
+            lines = style.listed([str(line) for line in most["line"]])
+            each = f"{style.percent(most[f'{kind}_share'].iloc[0])} of {counts.sum():,} {kind}"
             if not counts.any():
                 elsewhere = int(self.trace.lines[kind].sum()) if len(self.trace.lines) else 0
                 header = f"all {elsewhere:,} {kind} {memory} are of a kernel in a header"
@@ -73,7 +62,7 @@ class Heat:
             else:
                 parts.append(f"lines {lines} cost most {memory}, each {each}")
         trace = self.trace
-        where = f"{trace.kernel_name} at {shape_label(trace.m, trace.n, trace.k)}"
+        where = f"{trace.kernel_name} at {style.shape_label(trace.m, trace.n, trace.k)}"
         return f"{where}: {'; '.join(parts)}."
 
     def __repr__(self) -> str:
@@ -88,14 +77,14 @@ class Heat:
         return f"{self.caption}\n{aligned(lines, left=[2 * len(kinds) + 1])}"
 
     def _repr_html_(self) -> str:
-        colours = {"sectors": BLUE, "wavefronts": VERMILION}
+        colours = {"sectors": style.BLUE, "wavefronts": style.VERMILION}
         kinds = self._kinds()
-        ground = f"background: {GROUND}; color: {INK}"
+        ground = f"background: {style.GROUND}; color: {style.INK}"
         number = "text-align: right; padding: 0 0.6em; white-space: nowrap; border: 0"
         code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
         heads = [("line", number), *((word, number) for kind in kinds for word in (kind, "share")),
                  ("source", code)]  # fmt: skip
-        below = f"border: 0; border-bottom: 1px solid {GRID}"
+        below = f"border: 0; border-bottom: 1px solid {style.GRID}"
         head = "".join(
             f'<th scope="col" style="{look}; {below}">{word}</th>' for word, look in heads
         )
@@ -103,14 +92,14 @@ class Heat:
         for row in self._rows():
             if isinstance(row, int):
                 span = f'<td colspan="{2 * len(kinds) + 1}" style="border: 0"></td>'
-                words = f'<td style="{code}; border: 0; color: {FAINT}">{_folded(row)}</td>'
+                words = f'<td style="{code}; border: 0; color: {style.FAINT}">{_folded(row)}</td>'
                 body.append(f'<tr style="{ground}">{span}{words}</tr>')
                 continue
             cells = [f'<th scope="row" style="{number}; font-weight: normal">{row["line"]}</th>']
             for kind in kinds:
                 look = number
                 if row[kind]:
-                    tinted = tint(colours[kind], DEEPEST * row[f"{kind}_share"] / 100)
+                    tinted = style.tint(colours[kind], DEEPEST * row[f"{kind}_share"] / 100)
                     look += f"; background: {to_hex(tinted)}"
                 cells += [f'<td style="{look}">{text}</td>' for text in _cell(row, kind)]
             # What does not fit goes on in the next line, under the code and a little further in.
@@ -152,7 +141,7 @@ class Heat:
 
 def _cell(row: dict, kind: str) -> tuple[str, str]:
     """The count and the share of a line, in words."""
-    return (f"{row[kind]:,}", percent(row[f"{kind}_share"])) if row[kind] else ("", "")
+    return (f"{row[kind]:,}", style.percent(row[f"{kind}_share"])) if row[kind] else ("", "")
 
 
 def _folded(lines: int) -> str:

@@ -3,6 +3,7 @@
 import io
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import matplotlib.style
@@ -18,6 +19,7 @@ from gemmlab.plots.banks import COUNTED, Banks
 from gemmlab.plots.cells import box
 from gemmlab.plots.page import Picture, page, styled
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
+from gemmlab.records.registry import NoRecord
 from gemmlab.records.roofs import Ceilings
 from ptxsim import BoxCopy, WarpAccess
 from ptxsim.metrics import BANK_BYTES, BANKS
@@ -315,8 +317,9 @@ def _draw_roofline(fig: Picture, panels: Axes, facts: Facts, ceilings: Ceilings 
         style.plain_log_ticks(axis)
     ax.tick_params(length=0, pad=3)
     slope = ceilings.bytes_per_second / 1e12
-    unit = facts.kernel.dtype, facts.kernel.rung.by_wgmma
-    roof = ceilings.arithmetic(*unit) / 1e12 if ceilings.knows(*unit) else high
+    roof = high
+    with suppress(NoRecord):
+        roof = ceilings.arithmetic(facts.kernel.dtype, facts.kernel.rung.by_wgmma) / 1e12
     corners = [low / slope, roof / slope, INTENSITIES[1]]
     ax.plot(corners, [low, roof, roof], color=style.INK, linewidth=1.6)
     asked = facts.intensity

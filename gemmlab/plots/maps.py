@@ -10,17 +10,7 @@ from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import NOTHING, Played
 from gemmlab.kernel.trace import Access, Trace
-from gemmlab.plots import style
-from gemmlab.plots.cells import (
-    SECTOR_BYTES,
-    bare,
-    box,
-    draw_grid,
-    extent,
-    plate,
-    rectangles,
-    write,
-)
+from gemmlab.plots import cells, style
 from gemmlab.plots.charts import note
 from gemmlab.plots.page import Picture, page, styled, swatch
 from gemmlab.plots.style import LINE, MARGIN, NORMAL, SMALL, WIDTH, plural
@@ -77,8 +67,8 @@ def warp_map(trace: Trace) -> Picture:
     for at, (access, of_access, window) in enumerate(zip(accesses, pieces, windows, strict=True)):
         (m, n), x = access.shape, MARGIN + at * pitch + left
         ax = fig.add_axes_at(x, fig.top + head, *size)
-        bare(ax, columns, rows)
-        draw_grid(ax, *window, access.shape, width, height)
+        cells.bare(ax, columns, rows)
+        cells.draw_grid(ax, *window, access.shape, width, height)
         _draw_access(ax, access, of_access, window, (width, height))
         fig.text_at(x, fig.top, f"{access.array}, {m} × {n}", size=NORMAL, weight="bold")
         words = "\n".join(notes[at])
@@ -118,7 +108,7 @@ def _notes(access: Access, window: tuple[range, range]) -> list[str]:
     asked = len(access.lanes) * access.width
     lines = [
         f"{access.op}, line {access.line}: 1 request, {plural(access.sectors, 'sector')}",
-        f"{asked:,} bytes asked, {access.sectors * SECTOR_BYTES:,} moved",
+        f"{asked:,} bytes asked, {access.sectors * cells.SECTOR_BYTES:,} moved",
     ]
     if (len(rows), len(columns)) != tuple(access.shape):
         lines.append(f"cropped to rows {rows[0]}–{rows[-1]}, columns {columns[0]}–{columns[-1]}")
@@ -141,8 +131,8 @@ def _draw_access(
             lanes_of[row, column].append(lane)
     for (_, row), (first, last) in pieces.items():
         place = first - left, row - top, last + 1 - first, 1
-        box(ax, *place, facecolor=style.tint(colour, 0.25), linewidth=0)
-        box(ax, *place, fill=False, edgecolor=style.INK, linewidth=0.9, zorder=1.5)
+        cells.box(ax, *place, facecolor=style.tint(colour, 0.25), linewidth=0)
+        cells.box(ax, *place, fill=False, edgecolor=style.INK, linewidth=0.9, zorder=1.5)
     number_fits = cell[0] >= style.text_width("00", SMALL) and cell[1] >= SMALL / 72
     unnamed: dict[tuple[int, int], set[int]] = defaultdict(set)  # piece of a sector: its lanes
     for (row, column), lanes in lanes_of.items():
@@ -151,7 +141,7 @@ def _draw_access(
         words = str(lanes[0]) if number_fits and len(lanes) == 1 else ""
         look = {"facecolor": colour, "linewidth": 0.5}
         text = {"color": "white", "zorder": 2}
-        box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
+        cells.box(ax, column - left, row - top, 1, 1, words, text, zorder=1.2, **look)
         if not words:
             sector = (row * access.shape[1] + column) // access.sector_elements
             unnamed[sector, row].update(lanes)
@@ -160,14 +150,14 @@ def _draw_access(
         first, last = pieces[sector, row]
         words = lanes_in_words(sorted(unnamed_lanes))
         right = last + 1 - left + 0.06 / cell[0]
-        look = {"linespacing": 1.1, "bbox": plate(0.6, 1), "zorder": 3}
+        look = {"linespacing": 1.1, "bbox": cells.plate(0.6, 1), "zorder": 3}
         room = (ax.get_xlim()[1] - right) * cell[0]
         if in_row[row] == 1 and style.text_width(words, SMALL) <= room:
-            write(ax, right, row - top + 0.5, words, ha="left", **look)
+            cells.write(ax, right, row - top + 0.5, words, ha="left", **look)
         elif row + 1 in window[0] and row + 1 not in in_row:
             stacked = words.replace(" ", "\n", 1)
             below = row - top + 1 + 0.04 / cell[1]
-            write(ax, (first + last + 1) / 2 - left, below, stacked, va="top", **look)
+            cells.write(ax, (first + last + 1) / 2 - left, below, stacked, va="top", **look)
 
 
 def lanes_in_words(lanes: Sequence[int]) -> str:
@@ -213,27 +203,27 @@ def block_map(trace: Trace, *, block: tuple[int, int, int] = (0, 0, 0)) -> Pictu
     warps = plural(math.ceil(threads / WARP), "warp")
     caption = (
         f"Block {block} of {trace.kernel_name} has {threads:,} threads in {warps} and computes "
-        f"{extent(owner != NOTHING)} of C."
+        f"{cells.extent(owner != NOTHING)} of C."
     )
     first = (owner != NOTHING) & (owner < WARP)
     if first.any():
-        caption += f" Warp 0, dark, computes {extent(first)}."
+        caption += f" Warp 0, dark, computes {cells.extent(first)}."
     fig = page(title, head + max(height, 2.0) + 0.25, caption)
     words = "each cell is an element, each pattern a warp"
     if (len(rows), len(columns)) != tuple(map(len, frame)):
         words += f"; cropped to {len(rows)} × {len(columns)}"
     fig.text_at(x, fig.top, words, size=SMALL)
     ax = fig.add_axes_at(x, fig.top + head, width, height)
-    bare(ax, len(columns), len(rows))
+    cells.bare(ax, len(columns), len(rows))
     _draw_warps(ax, owner[np.ix_(rows, columns)], cell)
-    draw_grid(ax, rows, columns, (trace.m, trace.n), *cell)
+    cells.draw_grid(ax, rows, columns, (trace.m, trace.n), *cell)
     _thread_table(fig, trace, owner, x + width + 0.4, fig.top + head)
     return fig
 
 
 def _draw_warps(ax: Axes, owner: np.ndarray, cell: tuple[float, float]) -> None:
     """Every warp a tint and a pattern, warp 0 dark; cells are so many inches wide and high."""
-    lanes = [(lane, part) for lane in range(WARP) for part in rectangles(owner == lane)]
+    lanes = [(lane, part) for lane in range(WARP) for part in cells.rectangles(owner == lane)]
     numbers_fit = all(
         across * cell[0] >= style.text_width(str(lane), SMALL) and down * cell[1] >= SMALL / 72
         for lane, (_, _, across, down) in lanes
@@ -245,16 +235,16 @@ def _draw_warps(ax: Axes, owner: np.ndarray, cell: tuple[float, float]) -> None:
             hatch = style.WARP_HATCHES[warp % len(style.WARP_HATCHES)]
             look = {"facecolor": style.tint(colour, 0.25), "edgecolor": style.tint(colour, 0.6)}
             look["hatch"] = hatch
-        parts = rectangles(owner // WARP == warp)
+        parts = cells.rectangles(owner // WARP == warp)
         for part in parts:
-            box(ax, *part, **look)
+            cells.box(ax, *part, **look)
         if warp or not numbers_fit:
             _label_warp(ax, warp, max(parts, key=lambda part: part[2] * part[3]), cell)
         if warp == 0 and not numbers_fit and len(parts) == 1:
             _number_ends(ax, parts[0], lanes[0][0], lanes[-1][0])
     if numbers_fit:
         for lane, part in lanes:
-            box(ax, *part, str(lane), {"color": "white"}, fill=False, linewidth=0.5)
+            cells.box(ax, *part, str(lane), {"color": "white"}, fill=False, linewidth=0.5)
 
 
 def _label_warp(
@@ -266,8 +256,8 @@ def _label_warp(
     for words, rotation in itertools.product((f"warp {warp}", str(warp)), (0, 90)):
         long, high = (width, height) if rotation == 0 else (height, width)
         if long >= style.text_width(words, SMALL) + 0.04 and high >= SMALL / 72:
-            look = {"rotation": rotation, "va": "center", "bbox": plate(0.4, 1)}
-            write(ax, x + across / 2, y + down / 2, words, **look)
+            look = {"rotation": rotation, "va": "center", "bbox": cells.plate(0.4, 1)}
+            cells.write(ax, x + across / 2, y + down / 2, words, **look)
             return
 
 

@@ -7,18 +7,7 @@ from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import NOTHING
 from gemmlab.analysis.k_steps import Frame, edges
-from gemmlab.plots import style
-from gemmlab.plots.cells import (
-    CUT,
-    box,
-    fill,
-    name_above,
-    number_above,
-    plate,
-    product_axes,
-    rectangles,
-    write,
-)
+from gemmlab.plots import cells, style
 from gemmlab.plots.charts import inches_of
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled
 from gemmlab.plots.style import ARRAYS, MARGIN, NORMAL, SMALL, WIDTH, plural
@@ -34,7 +23,7 @@ SHOWN = 4  # frames of an overview, at most
 # How much of an array's colour its elements have: lying in shared memory, read, and gone again.
 THERE, READ, PAST = 0.4, 0.7, 0.12
 LOADED, ARRIVING, WRITTEN = "////", "....", "xx"
-OVER_ALL = {"zorder": 9, "bbox": plate(1.5)}
+OVER_ALL = {"zorder": 9, "bbox": cells.plate(1.5)}
 
 
 @styled
@@ -50,16 +39,16 @@ def step(frames: Sequence[Frame], number: int, caption: str) -> Picture:
     bottom = HEAD + ALONG[1] + GAP + OF_C[1]
     title = f"{frame.trace.kernel_name}, block {frame.block}. {_part(frame)}: "
     fig = page(title + style.listed(list(frame.actions)), bottom + 0.66, caption)
-    axes = product_axes(fig, LEFT, HEAD, ALONG, OF_C, (GAP, GAP))
+    axes = cells.product_axes(fig, LEFT, HEAD, ALONG, OF_C, (GAP, GAP))
     for name, ax in axes.items():
         _draw_matrix(ax, name, frames, frame)
         _label(ax, name, frame)
         rows, columns = _shape(frame, name)
-        name_above(ax, f"{name}, {rows} × {columns}", 18)
+        cells.name_above(ax, f"{name}, {rows} × {columns}", 18)
     draw_key(fig, _key(frames), HEAD - 0.1, RIGHT, RIGHT)
     in_use = frame.trace.element_bytes * len(frame.memory)
     ax = fig.add_axes_at(LEFT, bottom + 0.4, WIDTH - MARGIN - LEFT, STRIP)
-    name_above(ax, f"Shared memory, {in_use:,} bytes in use", 8)
+    cells.name_above(ax, f"Shared memory, {in_use:,} bytes in use", 8)
     _draw_memory(ax, frame, words=True)
     return fig
 
@@ -92,7 +81,7 @@ def steps(frames: Sequence[Frame]) -> Picture:
     for column, number in enumerate(numbers):
         frame, left = frames[number], MARGIN + column * room
         fig.text_at(left, top - 0.24, _part(frame), size=NORMAL, weight="bold")
-        axes = product_axes(fig, left + 0.1, top, (along, along), (across, down), (gap, gap))
+        axes = cells.product_axes(fig, left + 0.1, top, (along, along), (across, down), (gap, gap))
         for name, ax in axes.items():
             _draw_matrix(ax, name, frames, frame)
             ax.set(xticks=[], yticks=[])
@@ -130,7 +119,7 @@ def _key(frames: Sequence[Frame]) -> list[Entry]:
     key.append(("the number is its buffer", {"facecolor": "none"}))
     key.append(("read for products now", read))
     key.append(("was here before", {"facecolor": style.tint(grey, PAST)}))
-    needed = {"facecolor": "none", "linestyle": CUT, "edgecolor": grey}
+    needed = {"facecolor": "none", "linestyle": cells.CUT, "edgecolor": grey}
     key.append(("what the block needs in all", needed))
     return key
 
@@ -158,7 +147,7 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
         dotted = {"edgecolor": colour, "hatch": ARRIVING, "linewidth": 1.0}
         hatched = {"edgecolor": colour, "hatch": LOADED, "linewidth": 1.0}
         outlines = [
-            (needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": CUT}),
+            (needed, {"edgecolor": colour, "linewidth": 0.8, "linestyle": cells.CUT}),
             (frame.arriving[name] & ~frame.loaded[name], dotted),
             (frame.loaded[name], hatched),
             (frame.read[name], {"edgecolor": style.BLACK, "linewidth": 1.8}),
@@ -167,7 +156,7 @@ def _draw_matrix(ax: Axes, name: str, frames: Sequence[Frame], frame: Frame) -> 
     extent = (0, columns, rows, 0)
     ax.imshow(tints, extent=extent, aspect="auto", interpolation="nearest", zorder=0)
     for height, (mask, look) in enumerate(outlines):
-        fill(ax, mask, zorder=1 + height, facecolor="none", clip_on=False, **look)
+        cells.fill(ax, mask, zorder=1 + height, facecolor="none", clip_on=False, **look)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)
 
 
@@ -176,22 +165,22 @@ def _label(ax: Axes, name: str, frame: Frame) -> None:
     rows, columns = _shape(frame, name)
     if name == "C":
         down, across = (edges(np.any(frame.mine, axis=axis)) for axis in (1, 0))
-        ((x, y, width, height),) = rectangles(frame.mine)[:1]
+        ((x, y, width, height),) = cells.rectangles(frame.mine)[:1]
         words = "written" if frame.written.any() else frame.progress.replace(" prod", "\nprod")
-        write(ax, x + width / 2, y + height / 2, words, va="center", **OVER_ALL)
+        cells.write(ax, x + width / 2, y + height / 2, words, va="center", **OVER_ALL)
     else:
         length = frame.trace.settings["BK"]
         ks = [0, *range(length, frame.trace.k, length)]
         ends = edges(np.any(frame.mine, axis=1 if name == "A" else 0))
         down, across = (ends, ks) if name == "A" else (ks, ends)
         for buffer in sorted(set(np.unique(frame.kept[name]).tolist()) - {NOTHING}):
-            tiles = rectangles(frame.kept[name] == buffer)
+            tiles = cells.rectangles(frame.kept[name] == buffer)
             x, y, wide, tall = max(tiles, key=lambda tile: tile[2] * tile[3])
-            write(ax, x + wide / 2, y + tall / 2, str(buffer), **OVER_ALL)
+            cells.write(ax, x + wide / 2, y + tall / 2, str(buffer), **OVER_ALL)
     inches = inches_of(ax)
     ax.set_xticks(_apart(across, columns, inches[0], 0.36))
     ax.set_yticks(_apart(down, rows, inches[1], 0.15))
-    number_above(ax, length=2, top=True)
+    cells.number_above(ax, length=2, top=True)
 
 
 def _apart(ticks: list[int], count: int, inches: float, least: float) -> list[int]:
@@ -232,7 +221,7 @@ def _draw_memory(ax: Axes, frame: Frame, words: bool) -> None:
         look |= {"facecolor": style.tint(ARRAYS[name], share), "clip_on": False, "zorder": 2}
         fits = words and style.text_width(label, SMALL) + 0.08 < (end - at) / size * inches
         label = label if fits else ""
-        box(ax, at, 0, end - at, 1, label, OVER_ALL, **look)
+        cells.box(ax, at, 0, end - at, 1, label, OVER_ALL, **look)
     ax.set_xticks(ticks, [f"{frame.trace.element_bytes * tick:,}" for tick in ticks])
     ax.tick_params(axis="x", length=2, pad=2)
     ax.spines[:].set(visible=True, color=style.INK, linewidth=1.0)

@@ -8,18 +8,7 @@ from matplotlib.axes import Axes
 
 from gemmlab.analysis.block_replay import NOTHING, ThreadReads
 from gemmlab.kernel.trace import Trace
-from gemmlab.plots import style
-from gemmlab.plots.cells import (
-    CUT,
-    bare,
-    box,
-    draw_grid,
-    extent,
-    fill,
-    name_above,
-    product_axes,
-    rectangles,
-)
+from gemmlab.plots import cells, style
 from gemmlab.plots.charts import note
 from gemmlab.plots.page import Entry, Picture, draw_key, page, styled, write_notes
 from gemmlab.plots.style import ARRAYS, LINE, MARGIN, SMALL, WIDTH, plural
@@ -69,7 +58,7 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
     )
     fig = page(title, max(bottom, head + 4.35) - 0.27, caption)
     left, c = MARGIN + STRIP, (len(columns) * width, len(rows) * height)
-    axes = product_axes(fig, left, head, (TILE, TILE), c, (THREAD_GAP, NAME))
+    axes = cells.product_axes(fig, left, head, (TILE, TILE), c, (THREAD_GAP, NAME))
     along = TILE / len(ks)
     for name, across, down, shape, cell, words, up in (
         ("A", ks, rows, (trace.m, trace.k), (along, height), "A's tile", 20),
@@ -77,8 +66,8 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
         ("C", columns, rows, (trace.m, trace.n), (width, height),
          f"C, the elements of warp {reads.warp}", 20),
     ):  # fmt: skip
-        draw_grid(bare(axes[name], len(across), len(down)), down, across, shape, *cell)
-        name_above(axes[name], words, up)
+        cells.draw_grid(cells.bare(axes[name], len(across), len(down)), down, across, shape, *cell)
+        cells.name_above(axes[name], words, up)
         if name != "C":  # rows are numbered at C, and columns
             axes[name].set(xticks=[], yticks=[])
         _draw_warp(axes[name], name, reads, window, (width, height))
@@ -94,7 +83,7 @@ def thread_tile(trace: Trace, *, thread: int = 0) -> Picture:
         ("read later in this step", {"facecolor": style.tint(style.FAINT, LATER), "hatch": "////",
                                      "edgecolor": "white", "linewidth": 0}),
         ("the other lanes", {"facecolor": style.tint(style.FAINT, PALE)}),
-        ("the matrix goes on", {"color": style.INK, "linewidth": 1.0, "linestyle": CUT}),
+        ("the matrix goes on", {"color": style.INK, "linewidth": 1.0, "linestyle": cells.CUT}),
     ]  # fmt: skip
     top = draw_key(fig, key, 0.5, right, right)
     top = write_notes(fig, right, top + 0.1, _notes(reads))
@@ -176,13 +165,13 @@ def _draw_warp(
         first[(slice(None), 0) if name == "A" else 0] = True
         shown = np.ix_(*((rows, reads.ks) if name == "A" else (reads.ks, columns)))
         now = (step & first)[shown]
-        fill(ax, of_warp[shown], facecolor=style.tint(colour, PALE), edgecolor="none")
+        cells.fill(ax, of_warp[shown], facecolor=style.tint(colour, PALE), edgecolor="none")
         look: style.Look = {"facecolor": style.tint(colour, LATER), "edgecolor": "white"}
-        fill(ax, (step & ~first)[shown], hatch="////", zorder=1.2, linewidth=0, **look)
+        cells.fill(ax, (step & ~first)[shown], hatch="////", zorder=1.2, linewidth=0, **look)
     edge = 0.4 if name == "C" else 0  # none between cells that are thinner than it
     look = {"facecolor": colour, "linewidth": edge, "zorder": 1.4}
     for row, column in np.argwhere(now):
-        box(ax, column, row, 1, 1, **look)
+        cells.box(ax, column, row, 1, 1, **look)
 
 
 def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, cell: tuple[float, float]) -> None:
@@ -192,13 +181,13 @@ def _draw_lanes(ax: Axes, reads: ThreadReads, lanes: np.ndarray, cell: tuple[flo
     look = {"facecolor": style.tint(ARRAYS["C"], PALE), "linewidth": 1.2, "zorder": 1}
     needed = style.text_width(str(WARP - 1), SMALL)
     for lane in range(WARP):
-        for x, y, across, down in rectangles(lanes == lane):
+        for x, y, across, down in cells.rectangles(lanes == lane):
             width, height = across * cell[0], down * cell[1]
             every = 1 if width >= needed + 0.05 else 2
             fits = width >= needed - 0.03 and height >= SMALL / 72
             words = str(lane) if fits and (lane - reads.lane) % every == 0 else ""
             text = {"zorder": 2, **(mine if lane == reads.lane else {})}
-            box(ax, x, y, across, down, words, text, **look)
+            cells.box(ax, x, y, across, down, words, text, **look)
 
 
 def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> None:
@@ -208,10 +197,10 @@ def _draw_block(fig: Picture, reads: ThreadReads, left: float, top: float) -> No
     fig.text_at(left, top, f"warp {reads.warp} in the block's {down} × {across}", size=SMALL)
     size = (across * INSET / max(down, across), down * INSET / max(down, across))
     ax = fig.add_axes_at(left + 0.02, top + 0.22, *size)
-    bare(ax, across, down).spines[:].set(visible=True, color=style.INK)
+    cells.bare(ax, across, down).spines[:].set(visible=True, color=style.INK)
     window, later = np.ix_(rows, columns), style.tint(ARRAYS["C"], LATER)
-    fill(ax, (reads.lanes != NOTHING)[window], facecolor=later, linewidth=0)
-    fill(ax, reads.owned[window], zorder=2, facecolor=ARRAYS["C"], linewidth=0)
+    cells.fill(ax, (reads.lanes != NOTHING)[window], facecolor=later, linewidth=0)
+    cells.fill(ax, reads.owned[window], zorder=2, facecolor=ARRAYS["C"], linewidth=0)
 
 
 def _counted(reads: ThreadReads) -> tuple[dict[str, int], int, int]:
@@ -227,7 +216,7 @@ def _notes(reads: ThreadReads) -> dict[str, list[str]]:
     now, step, owned = _counted(reads)
     return {
         f"thread {reads.thread}": [f"threadIdx {index}", f"warp {reads.warp}, lane {reads.lane}"],
-        f"C: {plural(owned, 'element')}": [extent(reads.owned)],
+        f"C: {plural(owned, 'element')}": [cells.extent(reads.owned)],
         "For each k": [f"{now['A']} + {now['B']} elements feed {plural(owned, 'multiply-add')}"],
         f"In the step of {len(reads.ks)}": [
             f"{plural(len(reads.loads), 'load instruction')} bring {step:,} elements",

@@ -24,7 +24,7 @@ from gemmlab.kernel.operands import FLOATS, Operands
 from gemmlab.ladder import BRAIN, SINGLE, Problem
 from gemmlab.ladder.activations import ACTIVATIONS
 from gemmlab.loading import load
-from gemmlab.products.choosing import FP8, OTHER_TYPES, TYPES, Chosen, choose, refused, refused_by
+from gemmlab.products.choosing import FP8, OTHER_TYPES, TYPES, Chosen, choose, refused
 from gemmlab.products.scaling import NO_SCALES, Scaling, scaling_of
 
 MOST_PLANS = 4096
@@ -344,9 +344,7 @@ def _plan(
     kind, to, scale_steps = "tensors", BRAIN.name, NO_STEPS
     if scaling is not None:
         to, (kind, scale_steps) = scaling.to, scaling.steps(product, _module_of(A))
-    if name in OTHER_TYPES and (why := refused(name, fused, len(shape_before) > 0, kind)):
-        raise ArgumentError(why)
-    if by is not None and (why := refused_by(by, name, fused, len(shape_before) > 0)):
+    if why := refused(name, fused, len(shape_before) > 0, kind, by):
         raise ArgumentError(why)
     chosen = choose(product, name, fused, kind, to, by)
     settings = dict(chosen.settings)

@@ -99,13 +99,11 @@ def choose(
     and for a type that no rung multiplies on this GPU; BadRecord.
     """
     problem = problem if isinstance(problem, Problem) else Problem.of(problem)
+    if why := refused(dtype, fused, problem.batch != 1, scales, by):
+        raise IllegalSetting(why)
     if by is not None:
-        if why := refused_by(by, dtype, fused, problem.batch != 1):
-            raise IllegalSetting(why)
         return _by_tensor_cores(problem)
     if dtype in OTHER_TYPES:
-        if why := refused(dtype, fused, problem.batch != 1, scales):
-            raise IllegalSetting(why)
         return _of_one_kernel(problem, dtype, scales, to, os.environ.get("GEMMLAB_RECORDS", ""))
     if dtype not in TYPES:
         known = ", ".join((*TYPES, *OTHER_TYPES))
@@ -133,21 +131,16 @@ def _choose(problem: Problem, dtype: str, fused: bool, folder: str) -> Chosen:
 # ---- types of one kernel -------------------------------------------------------------------------
 
 
-def refused(dtype: str, fused: bool, batched: bool, scales: str) -> str | None:
-    """Why what has one kernel is not multiplied so, in a sentence."""
+def refused(dtype: str, fused: bool, batched: bool, scales: str, by: object) -> str | None:
+    """Why what has one kernel is not multiplied so, in a sentence; None for all else."""
+    if by not in (None, TENSOR_CORES):
+        return f"by is {by!r}; it is {TENSOR_CORES!r}, or None"
+    if by is not None and (dtype != SINGLE.name or fused or batched):
+        return f"by={by!r} is for float32, without batches, bias and activation"
     kinds = [each.name for each in SCALES][: None if dtype == FP8 else 1]
-    if not fused and not batched and scales in kinds:
+    if dtype not in OTHER_TYPES or (not fused and not batched and scales in kinds):
         return None
     return f"{dtype} takes no batches, bias and activation, FP8 alone scales of rows and of blocks"
-
-
-def refused_by(by: object, dtype: str, fused: bool, batched: bool) -> str | None:
-    """Why this is not multiplied by what the caller says, in a sentence."""
-    if by != TENSOR_CORES:
-        return f"by is {by!r}; it is {TENSOR_CORES!r}, or None"
-    if dtype == SINGLE.name and not fused and not batched:
-        return None
-    return f"by={TENSOR_CORES!r} is for float32, without batches, bias and activation"
 
 
 def _by_tensor_cores(problem: Problem) -> Chosen:

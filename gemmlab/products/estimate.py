@@ -28,22 +28,18 @@ def seconds(rung: Rung, settings: Settings, problem: Problem, target: Target) ->
     rows, columns = rung.tile(settings)
     down, across = ceil_div(problem.m, rows), ceil_div(problem.n, columns)
     busiest = max(1, ceil_div(down * across * problem.batch, target.sm_count))
-    block = prod(rung.block(settings))
+    block, sums = prod(rung.block(settings)), settings["TM"] * settings["TN"]
     limits = LIMITS.get(base(target.arch), LIMITS["sm_80"])
     by_memory = limits.shared_bytes // (rung.shared_bytes(settings) + limits.reserved_bytes)
-    most_threads = min(MOST_SUMS // (settings["TM"] * settings["TN"]), MOST_THREADS)
+    most_threads = min(MOST_SUMS // sums, MOST_THREADS)
     resident = max(1, min(most_threads // block, by_memory))
     filled = min(busiest, resident) * block / most_threads
-    rate = PRODUCTS * _reuse(settings) * min(1.0, filled / 0.85) ** FEWER
+    # Where a thread computes few elements, reads of shared memory take issue slots.
+    reuse = max(0.2, 1 - 0.85 * (settings["TM"] + settings["TN"]) / sums)
+    rate = PRODUCTS * reuse * min(1.0, filled / 0.85) ** FEWER
     time = START_S + busiest * rows * columns * (problem.k + STEP) / rate
     if problem.n * rung.precision.b.bytes % ROW_BYTES:
         time *= BY_ELEMENT
     size = rung.precision.a.bytes * problem.k * problem.batch
     loading_s = size * (across * problem.m + down * problem.n) / CACHED
     return max(time, START_S + loading_s, START_S + problem.least_bytes(rung.precision) / COPIED)
-
-
-def _reuse(settings: Settings) -> float:
-    """What is left of the rate where a thread computes TM×TN elements: reads take issue slots."""
-    rows, columns = settings["TM"], settings["TN"]
-    return max(0.2, 1 - 0.85 * (rows + columns) / (rows * columns))

@@ -23,7 +23,6 @@ from gemmlab.ladder.settings import STREAM_K
 from gemmlab.ladder.shapes import ceil_div
 from gemmlab.products.trees import Features
 from gemmlab.records import registry
-from gemmlab.records.registry import NoRecord
 from ptxsim.architectures import LIMITS, base
 
 FILE, DIRECT = "choice.csv", "20_direct"
@@ -206,22 +205,17 @@ def measured_for(dtype: str) -> str:
 def curves(dtype: str, arch: str) -> tuple[Curve, ...]:
     """Of this GPU's records, else of those that are replayed; of bfloat16 those of float16, which
     takes the same instructions and bytes. Raises NoRecord."""
-    measured = measured_for(dtype)
-    for folder in registry.folders():
-        if (path := folder / FILE).is_file():
-            with path.open(encoding="utf-8", newline="") as lines:
-                rows = [row for row in csv.DictReader(lines) if row["dtype"] == measured]
-            slower = _slower(folder.name)
-            made = [
-                Curve(
-                    ladder.find(row["rung"]), ladder.read_settings(row["settings"]),
-                    tuple(slower[cost] * float(row[cost]) for cost in COSTS),
-                )
-                for row in rows
-            ]  # fmt: skip
-            return tuple(
-                curve
-                for curve in made
-                if curve.rung.runs_on(curve.rung.defaults | curve.settings, arch)
+    path, measured = registry.made_by("benchmarks/train.py", FILE), measured_for(dtype)
+    slower = _slower(path.parent.name)
+    with path.open(encoding="utf-8", newline="") as lines:
+        made = [
+            Curve(
+                ladder.find(row["rung"]), ladder.read_settings(row["settings"]),
+                tuple(slower[cost] * float(row[cost]) for cost in COSTS),
             )
-    raise NoRecord(f"{FILE} is not recorded; python benchmarks/train.py makes it on a GPU.")
+            for row in csv.DictReader(lines)
+            if row["dtype"] == measured
+        ]  # fmt: skip
+    return tuple(
+        curve for curve in made if curve.rung.runs_on(curve.rung.defaults | curve.settings, arch)
+    )

@@ -12,7 +12,6 @@ import numpy as np
 import pandas
 
 from gemmlab.records import registry
-from gemmlab.records.registry import NoRecord
 
 FILE = "choice_trees.csv"
 ABSENT = -1.0  # of a feature that a kernel does not have
@@ -49,11 +48,8 @@ class Trees:
 @lru_cache(maxsize=16)
 def read(dtype: str) -> Trees:
     """Of this GPU's records, else of those that are replayed. Raises NoRecord."""
-    for folder in registry.folders():
-        if (path := folder / FILE).is_file():
-            table = pandas.read_csv(path)
-            return of_table(table[table["dtype"] == dtype])
-    raise NoRecord(f"{FILE} is not recorded; python benchmarks/train.py makes it on a GPU.")
+    table = pandas.read_csv(registry.made_by("benchmarks/train.py", FILE))
+    return of_table(table[table["dtype"] == dtype])
 
 
 def of_table(table: pandas.DataFrame) -> Trees:

@@ -180,13 +180,7 @@ class Ablation(registry.Table):
         """
         table = self.read()
         if shape is not None:
-            here = (table[["m", "n", "k"]] == list(shape)).all(axis=1)
-            if not here.any():
-                there = sorted(set(table[["m", "n", "k"]].itertuples(index=False, name=None)))
-                raise registry.NoRecord(
-                    f"{self.name} was not measured at {tuple(shape)}; measured are {there}."
-                )
-            table = table[here]
+            table = registry.at_shape(table, shape, f"{self.name} is not recorded")
         identity = [name for name in self.steps[0].cells if name in self.key]
         places, titles = table.groupby(identity, sort=False).groups, []
         chosen: list[int] = []
@@ -242,9 +236,10 @@ def kernels(
     # NVRTC takes seconds for each, so other processes compile ahead.
     given = [(step.rung.name, step.all_settings, step.source) for step in steps]
     with workers(get_context("spawn")) as pool:
-        for step, compiled in zip(steps, pool.map(_compiled, given), strict=True):
+        results = [pool.submit(_compiled, each) for each in given]
+        for step, compiled in zip(steps, results, strict=True):
             try:
-                yield step, step.kernel(compiled)
+                yield step, step.kernel(compiled.result())
             except NoListing as error:
                 say(f"{name}: {step.title} is left out. {error}")
 

@@ -60,13 +60,11 @@ def at(name: str, problem: Problem, settings: str | None = None) -> pandas.Serie
     """The row of a rung at one problem, in turn with cuBLAS, with these settings if any are named.
     Raises NoRecord."""
     rows = tuned(name).query("way == @IN_TURN and ops == @problem.ops")
-    rows = rows[(rows[list(tuning.SIZES)] == [*problem.shape, problem.batch]).all(axis=1)]
+    so = "" if settings is None else f" with {settings}"
     if settings is not None:
         rows = rows[rows["settings"] == settings]
-    if rows.empty:
-        so = "" if settings is None else f" with {settings}"
-        raise registry.NoRecord(f"{name}{so} is not recorded at {problem}.")
-    return rows.iloc[0]
+    shape = (*problem.shape, problem.batch)
+    return registry.at_shape(rows, shape, f"{name}{so} is not recorded").iloc[0]
 
 
 def evidence(rung: ladder.Rung) -> registry.Table:

@@ -17,7 +17,7 @@ import io
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -88,6 +88,14 @@ def folders() -> list[Path]:
         raise NoRecord("No run is recorded yet; run `python -m gemmlab record` on a GPU.")
     of_this_gpu = [here.slug] if here is not None and here.slug in there else []
     return [RESULTS / slug for slug in dict.fromkeys((*of_this_gpu, there[0]))]
+
+
+def made_by(program: str, name: str) -> Path:
+    """The first file of this name in `folders`, which a program of ours makes. Raises NoRecord."""
+    for folder in folders():
+        if (path := folder / name).is_file():
+            return path
+    raise NoRecord(f"{name} is not recorded; python {program} makes it on a GPU.")
 
 
 @contextmanager
@@ -303,6 +311,18 @@ def provenance(*versions: str) -> dict[str, Kind]:
 
 
 WITH_CUBLAS = provenance("driver", "cuda", "nvrtc", "cublas")
+
+
+def at_shape(table: pandas.DataFrame, shape: Sequence[int], missing: str) -> pandas.DataFrame:
+    """The rows of a table at (M, N, K), or (M, N, K, batch). Raises NoRecord: `missing`, as the
+    begin of a sentence, and the shapes that there are."""
+    sizes = table[[name for name in ("m", "n", "k", "batch") if name in table]]
+    here = (sizes.to_numpy() == (*shape, 1)[: sizes.shape[1]]).all(axis=1)
+    if not here.any():
+        there = sorted(set(sizes.itertuples(index=False, name=None)))
+        listed = ", ".join(str(Problem.of(size)) for size in there)
+        raise NoRecord(f"{missing} at {Problem.of(shape)}; recorded are {listed or 'none'}.")
+    return table[here]
 
 
 # ---- evidence ------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ clock and power beside it; results/<gpu>/wgmma_ceilings.csv. The other roofs are
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from gemmlab.cuda.device import Gpu, GpuState, gpu, require_gpu
@@ -48,40 +48,29 @@ class Ceilings:
         """The FP32 roof: the median over the launches."""
         return self.fma.per_second.median
 
-    def knows(self, dtype: str, by_wgmma: bool = False) -> bool:
-        """Whether the arithmetic roof of products of this dtype is known.
-
-        That of mma.sync is measured in FP16, and is that of BF16 too; other types are measured by
-        the lesson mma_sync. `by_wgmma`: of warpgroups' products.
-        """
-        return dtype == "float32" or self._tensor_pace(dtype, by_wgmma) is not None
-
     def arithmetic(self, dtype: str, by_wgmma: bool = False) -> float:
         """The roof, in FLOP per second, of products of this dtype: FP32 units or tensor cores.
 
-        `by_wgmma`: of warpgroups' products, with both factors in shared memory, random numbers,
-        after a rest. Raises NoRecord where that of the tensor cores is not known.
+        That of mma.sync is measured in FP16, and is that of BF16 too; other types are measured by
+        the lesson mma_sync. `by_wgmma`: of warpgroups' products, with both factors in shared
+        memory, random numbers, after a rest. Raises NoRecord where that of the tensor cores is not
+        known.
         """
         if dtype == "float32":
             return self.flop_per_second
-        return self._known_pace(dtype, by_wgmma).flop_per_second
+        return self._tensor_pace(dtype, by_wgmma).flop_per_second
 
     def flop_per_cycle(self, dtype: str, by_wgmma: bool = False) -> float:
         """The same of tensor cores, of all SMs together, in a cycle of the clock it had."""
-        pace = self._known_pace(dtype, by_wgmma)
+        pace = self._tensor_pace(dtype, by_wgmma)
         return pace.flop_per_second / (1e6 * pace.sm_clock_mhz)
 
-    def _known_pace(self, dtype: str, by_wgmma: bool) -> Pace:
-        pace = self._tensor_pace(dtype, by_wgmma)
-        if pace is None:
+    def _tensor_pace(self, dtype: str, by_wgmma: bool) -> Pace:
+        wgmma = self.wgmma.get(dtype.partition(" ")[0])  # "float16" of "float16 to float32"
+        if by_wgmma and wgmma is not None:
+            return wgmma
+        if by_wgmma or self.tensor is None or not dtype.startswith((HALF.name, BRAIN.name)):
             raise _not_recorded(WGMMA if by_wgmma else TENSOR_CEILING.name, self.gpu)
-        return pace
-
-    def _tensor_pace(self, dtype: str, by_wgmma: bool) -> Pace | None:
-        if by_wgmma:
-            return self.wgmma.get(dtype.partition(" ")[0])  # "float16" of "float16 to float32"
-        if self.tensor is None or not dtype.startswith((HALF.name, BRAIN.name)):
-            return None
         assert self.tensor.state.sm_clock_mhz is not None, "the SMs counted it"
         return Pace(self.tensor.per_second.median, self.tensor.state.sm_clock_mhz)
 
@@ -234,9 +223,10 @@ def _mma_ceiling(here: Gpu) -> dict[str, Roof]:
     return {"mma": measured.measure_tensor_ceiling()}
 
 
+OF_TENSOR_CEILING = partial(measured.of_probe, TENSOR_CEILING, TENSOR_CEILING.macros)
 PARTS = CEILINGS_PART, TENSOR_PART, LEVELS_PART = (
     _part("ceilings", CEILINGS, measured.of_ceilings, _measure_ceilings),
-    _part("tensor_ceiling", TENSOR_CEILING, measured.of_tensor_ceiling, _mma_ceiling),
+    _part("tensor_ceiling", TENSOR_CEILING, OF_TENSOR_CEILING, _mma_ceiling),
     _part("levels", LEVELS, measured.of_levels, lambda here: measured.measure_levels(), "reads"),
 )
 

@@ -100,12 +100,8 @@ def _computed(rung: ladder.Rung, given: Settings) -> Settings:
 def at(table: pandas.DataFrame, shape: Shape) -> pandas.DataFrame:
     """The rows of a sweep at one shape (M, N, K), or (M, N, K, batch), the fastest first. Raises
     NoRecord."""
-    here = (table[list(SIZES)].to_numpy() == sizes_of(shape)).all(axis=1)
-    if not here.any():
-        there = sorted(set(table[list(SIZES)].itertuples(index=False, name=None)))
-        measured = [other[:3] if other[3] == 1 else other for other in there]
-        raise NoRecord(f"no setting was measured at {shape}; measured are {measured}.")
-    return table[here].sort_values("time_ms", kind="stable")
+    rows = registry.at_shape(table, shape, "no setting is recorded")
+    return rows.sort_values("time_ms", kind="stable")
 
 
 def sizes_of(shape: Shape) -> Shape:

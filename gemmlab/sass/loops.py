@@ -8,19 +8,18 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from gemmlab.cuda.disassembler import disassemble, parse, section
+from gemmlab.cuda.disassembler import Instruction, disassemble, parse, section
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.compiler import options_for
 from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, Rung, Settings, require_arch, settings_for
 from gemmlab.ladder.probes import mma_shape
-from gemmlab.report import GROUND, INK, RULE, aligned
+from gemmlab.report import GROUND, INK, RULE, Shown, aligned
 from gemmlab.sass.inner_loop import BANKS, Loop, inner_loop, reused
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.compile import nvrtc
@@ -118,84 +117,66 @@ _SOURCE = re.compile(r"\bR(\d+)(\.reuse)?")
 
 def listing(
     kernel: Kernel, lines: int = 24, start: int | None = None, control: bool = False
-) -> LoopView:
+) -> Shown:
     """Some instructions of the inner loop, as text and as HTML, with the banks that they read.
 
     start: the issue slot of the trip to begin with, from 0 on; the first multiply-add if None.
-    control: what the assembler tells the scheduler with each, too, see cuda.disassembler. Raises
-    what loop() raises.
+    control: what the assembler tells the scheduler with each, too, see cuda.disassembler. The HTML
+    says the same as the text, in the banks' colours. Raises what loop() raises.
     """
-    return LoopView(loop(kernel), lines, start, control)
+    trip = loop(kernel)
+    first = trip.instructions.index(trip.multiply_adds[0]) if start is None else start
+    slots = range(first, min(first + lines, len(trip)))
+    heads = (*HEADS, *CONTROL_HEADS) if control else HEADS
+    rows = rows_of(trip, slots, control)
+    text = aligned([heads, *rows], range(len(heads)))
+    return Shown(text, _markup(heads, rows, [trip.instructions[slot] for slot in slots]))
 
 
-@dataclass(frozen=True)
-class LoopView:
-    """What `listing` gives: instructions, the banks that their registers come from, the waits, and
-    the control bits if wanted. The HTML says the same as the text, in the banks' colours."""
+def rows_of(trip: Loop, slots: range, control: bool = False) -> list[tuple[str, ...]]:
+    """A row of words for the instruction in each slot of the trip: HEADS, and CONTROL_HEADS."""
+    lost, rows, places = trip.waits_by_slot(), [], reused(trip.instructions)
+    for slot in slots:
+        instruction, fetched = trip.instructions[slot], trip.fetched[slot]
+        banks = [
+            _named(number for number in sorted(fetched) if number % BANKS == bank)
+            for bank in range(BANKS)
+        ]
+        stay = [r.register for r in instruction.reads if r.place in places[slot]]
+        kept = _named(stay if fetched else ())
+        row: tuple[str, ...] = str(slot), str(instruction), *banks, kept, str(lost[slot] or "")
+        if control and (bits := instruction.control):
+            waits_for = " ".join(map(str, bits.waits_for))
+            row = *row, str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
+        rows.append(row)
+    return rows
 
-    loop: Loop
-    lines: int = 24
-    start: int | None = None
-    control: bool = False
 
-    @property
-    def heads(self) -> tuple[str, ...]:
-        return (*HEADS, *CONTROL_HEADS) if self.control else HEADS
-
-    @property
-    def slots(self) -> range:
-        """The issue slots that are shown."""
-        first = self.start
-        if first is None:
-            first = self.loop.instructions.index(self.loop.multiply_adds[0])
-        return range(first, min(first + self.lines, len(self.loop)))
-
-    @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """A row of words for each instruction, in the order of `heads`."""
-        trip, fetched, lost = self.loop.instructions, self.loop.fetched, self.loop.waits_by_slot()
-        rows, places = [], reused(trip)
-        for slot in self.slots:
-            instruction = trip[slot]
-            banks = [
-                _named(number for number in sorted(fetched[slot]) if number % BANKS == bank)
-                for bank in range(BANKS)
-            ]
-            stay = [r.register for r in instruction.reads if r.place in places[slot]]
-            kept = _named(stay if fetched[slot] else ())
-            row: tuple[str, ...] = str(slot), str(instruction), *banks, kept, str(lost[slot] or "")
-            if self.control and (bits := instruction.control):  # in the order of CONTROL_HEADS
-                waits_for = " ".join(map(str, bits.waits_for))
-                row = *row, str(bits.stall), "yes" if bits.yields else "", bits.sets, waits_for
-            rows.append(row)
-        return rows
-
-    def __repr__(self) -> str:
-        return aligned([self.heads, *self.rows], range(len(self.heads)))
-
-    def _repr_html_(self) -> str:
-        ground = f"background: {GROUND}; color: {INK}"
-        cell = "text-align: left; padding: 0.05em 0.8em; border: 0; white-space: pre"
-        heads = "".join(
-            f'<th scope="col" style="{cell}; border-bottom: 1px solid {RULE}'
-            f'{_colour(at - 2)}">{html.escape(head)}</th>'
-            for at, head in enumerate(self.heads)
+def _markup(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], instructions: Sequence[Instruction]
+) -> str:
+    ground = f"background: {GROUND}; color: {INK}"
+    cell = "text-align: left; padding: 0.05em 0.8em; border: 0; white-space: pre"
+    head = "".join(
+        f'<th scope="col" style="{cell}; border-bottom: 1px solid {RULE}'
+        f'{_colour(at - 2)}">{html.escape(words)}</th>'
+        for at, words in enumerate(heads)
+    )
+    body = ""
+    for instruction, row in zip(instructions, rows, strict=True):
+        is_ffma = instruction.operation == "FFMA"
+        cells = "".join(
+            f'<td style="{cell}{_colour(at - 2)}">'
+            f"{_marked(words) if at == 1 and is_ffma else html.escape(words)}</td>"
+            for at, words in enumerate(row)
         )
-        body = ""
-        for slot, row in zip(self.slots, self.rows, strict=True):
-            is_ffma = self.loop.instructions[slot].operation == "FFMA"
-            cells = "".join(
-                f'<td style="{cell}{_colour(at - 2)}">'
-                f"{_marked(words) if at == 1 and is_ffma else html.escape(words)}</td>"
-                for at, words in enumerate(row)
-            )
-            body += f'<tr style="{ground}">{cells}</tr>'
-        return (
-            f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto"><table style="'
-            "border-collapse: collapse; border: 0; font-family: monospace; font-size: 12px; "
-            f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{heads}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
-        )
+        body += f'<tr style="{ground}">{cells}</tr>'
+    return (
+        f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto"><table style="'
+        "border-collapse: collapse; border: 0; font-family: monospace; font-size: 12px; "
+        f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
 
 
 def _named(registers: Iterable[int]) -> str:

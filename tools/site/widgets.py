@@ -82,9 +82,9 @@ def write(
     tasks = [(call, settings) for call in every for settings in _drawn_at_once(call)]
     views: dict[str, dict[Values, View]] = {call.name: {} for call in every}
     with workers() as pool:
-        drawn = progress(pool.map(_views, tasks), len(tasks))
+        drawn = progress([pool.submit(_views, task) for task in tasks], len(tasks))
         for (call, _), of_settings in zip(tasks, drawn, strict=True):
-            views[call.name] |= of_settings
+            views[call.name] |= of_settings.result()
     return {call.name: _write(folder / FOLDER, call, views[call.name]) for call in every}
 
 

@@ -17,7 +17,6 @@ from gemmlab import ladder
 from gemmlab.cuda.cublas import Cublas
 from gemmlab.cuda.cublaslt import CublasLt, Product
 from gemmlab.kernel.kernel import Kernel
-from gemmlab.kernel.operands import random_matrix
 from gemmlab.records.runs import LARGE
 
 NAME, PLAIN = "11_fused_epilogue", "10_register_banks"
@@ -108,9 +107,7 @@ class Followed:
         self.array_module, self.to_host, self.to_device = cupy, cupy.asnumpy, cupy.asarray
         self.name, self.product, self.finish = name, product, finish
         self.activation = CURVE_OF if finish else "none"
-
-    def random_bias(self, n: int, seed: int):
-        return random_matrix(1, n, seed)[0] if self.finish else None
+        self.takes_bias = finish is not None
 
     def launch_into(self, A, B, C, bias=None) -> None:
         self.product.launch_into(A, B, C)
@@ -128,7 +125,7 @@ class FusedProduct(Product):
     Raises NoAlgorithm where cuBLASLt proposes none.
     """
 
-    name, activation = LT, CURVE_OF
+    name, activation, takes_bias = LT, CURVE_OF, True
 
     def __init__(self, cublas: CublasLt, m: int, n: int, k: int) -> None:
         import cupy
@@ -146,9 +143,6 @@ class FusedProduct(Product):
     def launch(self, operands, alpha: float, beta: float) -> None:
         """Of alpha 1 and beta 0 alone."""
         self.launch_into(operands.A, operands.B, operands.C, operands.bias)
-
-    def random_bias(self, n: int, seed: int):
-        return random_matrix(1, n, seed)[0]
 
     def launch_into(self, A: Any, B: Any, C: Any, bias: Any) -> None:
         """As Product's; the bias by its name, too, as a Kernel takes it."""
@@ -188,6 +182,6 @@ def plain_with(fused: ladder.Settings) -> tuple[ladder.Rung, ladder.Settings]:
 
 def launcher(launched: Way) -> Callable:
     """What launches it on (A, B, C, bias); the bias stays unread where there is no epilogue."""
-    if launched.random_bias(1, 0) is None:
-        return lambda A, B, C, bias: launched.launch_into(A, B, C)
-    return lambda A, B, C, bias: launched.launch_into(A, B, C, bias=bias)
+    if launched.takes_bias:
+        return lambda A, B, C, bias: launched.launch_into(A, B, C, bias=bias)
+    return lambda A, B, C, bias: launched.launch_into(A, B, C)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas
 
-from gemmlab.cuda.cublaslt import SIXTEEN_BITS, CublasLt, SixteenBitProduct
+from gemmlab.cuda.cublaslt import SIXTEEN_BITS, CublasLt, UnscaledProduct
 from gemmlab.kernel.fingerprint import Fingerprint
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.operands import Operands
@@ -137,7 +137,7 @@ def _libraries(arena: Arena, library: CublasLt, shape: Shape) -> dict[str, Side]
     name = arena.precision.name
     if name not in SIXTEEN_BITS:
         return {FASTEST_PROPOSAL: arena.cublas_side()}
-    product = SixteenBitProduct(library, *shape, name)
+    product = UnscaledProduct(library, *shape, name)
     check_sample(product, arena.problem)
     given = make_sets(arena.problem, arena.sets, arena.precision)
     inputs = [(Operands(arena.problem, arena.precision, *matrices), 1.0, 0.0) for matrices in given]
