@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 SPACES = r'<span style="color: #BBB">(\s+)</span>'  # of a colour that nobody sees
 GROUND, INK, RULE, MARGIN = "#FCFCFA", "#222222", "#D9D9D5", "#767676"
+PAPER = f"background: {GROUND}; color: {INK}"
 
 
 def aligned(lines: Sequence[Sequence[str]], left: Collection[int]) -> str:
@@ -33,7 +34,6 @@ def sheet(
 ) -> Shown:  # fmt: skip
     """A title, a table and sentences below one another. In the table the columns `left`, which are
     words, stand left; numbers stand right."""
-    ground = f"background: {GROUND}; color: {INK}"
 
     def paragraph(text: str, weight: int) -> str:
         style = f"margin: 0.35em 0; font-weight: {weight}; white-space: pre-wrap"
@@ -47,16 +47,16 @@ def sheet(
         )
 
     head = cells("th", heads, ' scope="col"', f"; border-bottom: 1px solid {RULE}")
-    body = "".join(f'<tr style="{ground}">{cells("td", row, "", "")}</tr>' for row in rows)
+    body = "".join(f'<tr style="{PAPER}">{cells("td", row, "", "")}</tr>' for row in rows)
     table = (
         '<table style="border-collapse: collapse; border: 0; margin: 0.35em 0; '
-        f'font-size: 13px; line-height: 1.35; {ground}"><thead><tr style="{ground}">{head}'
+        f'font-size: 13px; line-height: 1.35; {PAPER}"><thead><tr style="{PAPER}">{head}'
         f"</tr></thead><tbody>{body}</tbody></table>"
     )
     below = "".join(paragraph(sentence, 400) for sentence in sentences)
     return Shown(
         "\n".join([title, aligned([heads, *rows], left), *sentences]),
-        f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto">'
+        f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto">'
         f"{paragraph(title, 600)}{table}{below}</div>",
     )
 

@@ -149,12 +149,9 @@ def test_a_signal_while_nvrtc_reads_the_text_finds_the_handler_of_python(number)
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 @pytest.mark.parametrize("send", ["kill", "killpg"])  # to the one process, and as a terminal does
-@pytest.mark.parametrize(
-    ("command", "line"), [(("ladder",), "simulator"), (("compile", "--check"), "14_wmma.sass.xz")]
-)
-def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command, line, send):
+def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(send):
     running = subprocess.Popen(
-        [sys.executable, "-u", "-m", "gemmlab", *command],
+        [sys.executable, "-u", "-m", "gemmlab", "ladder"],
         env=os.environ | {"GEMMLAB_DEVICE": "simulator"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -162,7 +159,7 @@ def test_a_command_ends_at_once_with_130_a_sentence_and_no_process_left(command,
         start_new_session=True,
     )
     try:
-        while line not in running.stdout.readline():
+        while "simulator" not in running.stdout.readline():
             assert running.poll() is None, running.stderr.read()
         time.sleep(0.3)  # well into the work that follows
         sent = time.monotonic()

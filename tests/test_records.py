@@ -210,6 +210,7 @@ def recording(tmp_path, monkeypatch):
     sample_record.measure_on(monkeypatch, recorder, roofs, runs)
     monkeypatch.setattr(runs, "ncu_version", lambda: "2025.3.1.0")
     monkeypatch.setattr(recorder, "by_default", by_default)
+    monkeypatch.setattr(runs, "SHAPES", ((64, 64, 64), (8192, 8192, 8192)))
     monkeypatch.setattr(recorder, "require_verified", lambda kernel: SimpleNamespace(cases=[case]))
     monkeypatch.setattr(recorder, "sweep", sweep)
     monkeypatch.setattr(recorder.runs, "result_digest", lambda *_: "00")
@@ -236,7 +237,7 @@ def silent(line):
 
 
 def test_recording_writes_every_rung_and_the_ceilings(recording):
-    assert recorder.record([], [(64, 64, 64), (8192, 8192, 8192)], silent) == recording
+    assert recorder.record([], silent) == recording
     record = runs.load(recording)
     assert list(record["rungs"]) == [rung.name for rung in RUNGS]
     assert record["ceilings"]["copy"]["bytes_per_second"]["median"] == 4e12
@@ -257,7 +258,7 @@ def test_an_interruption_loses_only_the_rung_in_hand(recording, monkeypatch):
 
     monkeypatch.setattr(recorder, "sweep", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        recorder.record(["01_naive", "02_coalescing"], [(64, 64, 64)], silent)
+        recorder.record(["01_naive", "02_coalescing"], silent)
     assert list(runs.load(recording)["rungs"]) == ["01_naive"]
 
 
@@ -267,7 +268,7 @@ def test_without_nsight_compute_recording_says_why(recording, monkeypatch):
 
     monkeypatch.setattr(profiler, "counters", unavailable)
     lines = []
-    recorder.record(["01_naive"], [(64, 64, 64)], lines.append)
+    recorder.record(["01_naive"], lines.append)
     assert runs.load(recording)["rungs"]["01_naive"]["counters"] == []
     assert any("NO COUNTERS" in line and "ncu is not installed" in line for line in lines)
 
@@ -276,7 +277,7 @@ def test_a_spoilt_file_is_not_overwritten(recording):
     recording.parent.mkdir()
     recording.write_text("{")
     with pytest.raises(registry.BadRecord):
-        recorder.record(["01_naive"], [(64, 64, 64)], silent)
+        recorder.record(["01_naive"], silent)
     assert recording.read_text() == "{"
 
 

@@ -217,7 +217,7 @@ def test_record_names_are_unique_and_a_wrong_one_is_refused():
     }
     assert {"tuning/03_shared_memory", "best_by_shape/10_register_banks", "epilogue"} <= set(names)
     with pytest.raises(LadderError, match="nothing to record that is called 'tuning/03_shared'"):
-        recorder.record(["tuning/03_shared"], [], print)
+        recorder.record(["tuning/03_shared"], print)
 
 
 def test_a_row_is_kept_with_the_gpu_the_versions_and_the_date(results, monkeypatch):

@@ -65,8 +65,8 @@ def record(tmp_path, monkeypatch):
             Kept(name=name, file="", by_default=True, measure=remake, done=done)
             for name in ("one", "two", "three")
         )
-        monkeypatch.setattr(recorder, "evidence", lambda shapes: every)
-        recorder.record(names, [], lines.append)
+        monkeypatch.setattr(recorder, "evidence", lambda: every)
+        recorder.record(names, lines.append)
         return measured, lines
 
     return run

@@ -39,7 +39,7 @@ def silent(line):
 
 
 def test_the_shares_of_what_warps_do_are_those_of_their_cycles(results):
-    recorder.record(["stalls/01_naive", "stalls/02_coalescing"], [], silent)
+    recorder.record(["stalls/01_naive", "stalls/02_coalescing"], silent)
     table = table_of("01_naive", "02_coalescing")
     assert table["01_naive"].to_dict() == {
         "issue active": 40.0, "warps of a scheduler": 4.0, "barrier": 29.6,
@@ -68,7 +68,7 @@ def test_what_wgmma_waits_for_is_told_by_the_loop_of_17_and_by_counters(monkeypa
 
 
 def test_a_group_is_measured_rung_by_rung(results):
-    recorder.record(["stalls"], [], silent)
+    recorder.record(["stalls"], silent)
     for rung in RUNGS:
         shapes = stalls.evidence(rung).read()[["m", "n", "k", "batch"]].to_numpy().tolist()
         expected = [*stalls.SHAPES, *stalls.MORE.get(rung.name, ())]
@@ -76,13 +76,13 @@ def test_a_group_is_measured_rung_by_rung(results):
             expected += [(*problem.shape, problem.batch) for problem in BATCHES]
         assert [tuple(shape) for shape in shapes] == list(map(sizes_of, expected))
     before = (results / "stalls.csv").read_text()
-    recorder.record(["stalls/03_shared_memory"], [], silent)
+    recorder.record(["stalls/03_shared_memory"], silent)
     again = (results / "stalls.csv").read_text()
     assert len(again.splitlines()) == len(before.splitlines()), "replaced, not added"
 
 
 def test_a_batch_is_asked_for_with_the_number_of_its_products(results):
-    recorder.record([f"stalls/{BATCHED.name}"], [], silent)
+    recorder.record([f"stalls/{BATCHED.name}"], silent)
     assert table_of(BATCHED.name, shape=(64, 64, 64, 4096)).loc["issue active", BATCHED.name] == 40
     with pytest.raises(registry.NoRecord, match=r"recorded are .*4096 × 64×64×64, .* 256×256×256"):
         table_of(BATCHED.name, shape=(64, 64, 64))

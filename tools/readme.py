@@ -128,7 +128,7 @@ def _dates(slug: str, names: Iterable[str]) -> str:
             for name in names
             if runs.is_recorded(ladder.find(name))
         ]
-    days = overview.span(overview.day_of(entry["recorded"]) for entry in provenances)
+    days = overview.span(entry["recorded"] for entry in provenances)
     return f"{provenances[0]['gpu']} {days}"
 
 

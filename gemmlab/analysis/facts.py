@@ -245,14 +245,12 @@ def _counted_intensity(kernel: Kernel) -> float | None:
 # ---- two kernels, or two settings of one ---------------------------------------------------------
 
 
-def compare(a: Kernel, b: Kernel, arch: str | None = None) -> Comparison:
-    """What is known of kernel `b`, beside the same of kernel `a`.
-
-    One block of each is traced, inside of a small product. `arch`: of registers and occupancy, such
-    as "sm_86"; that of `a` if None. Raises what `of` raises.
+def compare(a: Kernel, b: Kernel) -> Comparison:
+    """What is known of kernel `b`, beside the same of kernel `a`; of registers and occupancy, on
+    the architecture of `a`. One block of each is traced, inside of a small product. Raises what
+    `of` raises.
     """
-    arch = arch or a.arch
-    return Comparison(of(a, arch), of(b, arch))
+    return Comparison(of(a), of(b, a.arch))
 
 
 @dataclass(frozen=True, repr=False)

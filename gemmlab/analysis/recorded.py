@@ -9,7 +9,6 @@ from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import RUNGS, SINGLE, Rung
 from gemmlab.ladder.problem import GROUPS
-from gemmlab.loading import load
 from gemmlab.products import choosing
 from gemmlab.records import registry, roofs, runs
 from gemmlab.records import stalls as recorded
@@ -62,21 +61,12 @@ def row(rung: ladder.Rung, shape: tuple[int, ...]) -> pandas.Series:
     return registry.at_shape(recorded.evidence(rung).read(), shape, missing).iloc[0]
 
 
-FIRST = "05_thread_tile_2d"  # the first to use each register several times in a row
-
-
-def issue_slots(kernels: Iterable[Kernel] | None = None) -> pandas.DataFrame:
-    """One row for each kernel, of its inner loop on sm_90a.
+def issue_slots(kernels: Iterable[Kernel]) -> pandas.DataFrame:
+    """One row for each of these kernels in float32, of its inner loop on sm_90a.
 
     Of one trip, or of as many as a pair of tiles takes: the issue slots, in all and by class, and
-    FFMAs over issue slots, in percent.
-
-    kernels: float32 ones; if None, all rungs from 05_thread_tile_2d on. Raises what sass.loop()
-    raises.
+    FFMAs over issue slots, in percent. Raises what sass.loop() raises.
     """
-    if kernels is None:
-        rungs = [rung for rung in RUNGS if rung.precision is SINGLE and rung.name >= FIRST]
-        kernels = [load(rung.name, SIMULATED_ARCH) for rung in rungs]
     rows = []
     for kernel in kernels:
         trip = loops.loop(kernel, SIMULATED_ARCH)

@@ -2,12 +2,9 @@
 
 import argparse
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from gemmlab.cli import common
-from gemmlab.cli.common import FAILED, OK, Commands
+from gemmlab.cli.common import OK, Commands
 from gemmlab.folders import KERNELS, kernel_file
 from gemmlab.kernel import prebuilt
 from gemmlab.kernel.flat import counts, flat
@@ -18,13 +15,10 @@ from gemmlab.sass import loops
 
 
 def add(commands: Commands) -> None:
-    parser = commands.add(
+    commands.add(
         "compile", _compile, "compile all rungs into kernels/compiled",
         "Writes kernels/compiled/: every rung with all settings that the project ships compiled.",
     )  # fmt: skip
-    parser.add_argument(
-        "--check", action="store_true", help="say which files are stale; write nothing"
-    )
 
     parser = commands.add(
         "sass", _sass, "show how the inner loop of a kernel uses its issue slots",
@@ -47,24 +41,13 @@ def add(commands: Commands) -> None:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    pieces: list[tuple[Path, Callable[[Any], bool], Callable[[Any], Any], Any]] = [
-        (loops.path_of(rung.name), loops.is_current, loops.make_listing, rung) for rung in RUNGS
-    ]
-    pieces += [
-        (prebuilt.path_of(name), prebuilt.is_current, prebuilt.build, name)
-        for name in prebuilt.NAMES
-    ]
-    code = OK
-    for path, is_current, make, of in pieces:
-        if not options.check:
-            prebuilt.write(make(of), path)
-            print(f"{path.name}: written")
-        elif is_current(of):
-            print(f"{path.name}: up to date")
-        else:
-            code = FAILED
-            print(f"{path.name}: stale, run `make compiled`")
-    return code
+    for rung in RUNGS:
+        prebuilt.write(loops.make_listing(rung), loops.path_of(rung.name))
+        print(f"{rung.name}: machine code written")
+    for name in prebuilt.NAMES:
+        prebuilt.write(prebuilt.build(name), prebuilt.path_of(name))
+        print(f"{name}: written")
+    return OK
 
 
 def _sass(options: argparse.Namespace) -> int:

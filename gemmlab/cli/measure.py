@@ -6,7 +6,6 @@ says that there is none.
 
 import argparse
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -69,10 +68,6 @@ def add(commands: Commands) -> None:
         "experiments that take little time. 21_multi_gpu needs two GPUs",
     )  # fmt: skip
     parser.add_argument("--list", action="store_true", help="print all names and measure nothing")
-    parser.add_argument(
-        "--shapes", nargs="+", type=common.shape, default=runs.SHAPES, metavar="MxNxK",
-        help="shapes for rungs, such as 1001x777x513 (default: all shapes of the series)",
-    )  # fmt: skip
 
 
 # ---- bench ---------------------------------------------------------------------------------------
@@ -171,7 +166,7 @@ def _sweep(options: argparse.Namespace) -> int:
     code = OK
     for rung in rungs:
         try:
-            measured += _runs(load(rung.name))
+            measured += runs.measured(load(rung.name), runs.SHAPES, say)
         except (NoRecord, StaleRecord, IllegalSetting) as error:
             say(f"gemmlab: left out: {error}")
             if isinstance(error, StaleRecord):
@@ -182,18 +177,6 @@ def _sweep(options: argparse.Namespace) -> int:
         timing.table(measured).to_csv(sys.stdout, index=False, float_format="%.6g")
         return code
     return code or USAGE
-
-
-def _runs(kernel: Kernel) -> Iterator[timing.Measurement]:
-    if gpu() is None:
-        yield from runs.replay(kernel)
-        return
-    shapes = tqdm(runs.SHAPES, desc=kernel.name, unit="shape", leave=False)
-    for item in timing.sweep(kernel, shapes):
-        if isinstance(item, timing.Measurement):
-            yield item
-        else:
-            say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
 
 
 # ---- ladder --------------------------------------------------------------------------------------
@@ -235,5 +218,5 @@ def _record(options: argparse.Namespace) -> int:
     if options.list:
         print(*(evidence.name for evidence in recorder.evidence()), sep="\n")
     else:
-        print(recorder.record(options.names, options.shapes, say))
+        print(recorder.record(options.names, say))
     return OK

@@ -2,8 +2,8 @@
 
 `kernels/compiled/` holds a file for every rung: for each of its settings that ship the PTX for the
 architecture that is simulated, and what ptxas says of registers and shared memory; for the default
-setting the latter for all architectures. `python -m gemmlab compile` makes them, and with
-`--check` says which are not of the code as it is.
+setting the latter for all architectures. `python -m gemmlab compile` makes them, and tests tell
+which are not of the code as it is.
 
 All settings would be many megabytes, for each version of a kernel. Those ship to which MOVES moves
 of sliders lead from the default, or one where that makes more than MOST; and by shipped.csv what
@@ -140,12 +140,6 @@ def write(compiled: Compiled | dict[str, str], path: Path) -> None:
     text = json.dumps(compiled, sort_keys=True)
     files.write(path, lzma.compress(text.encode(), preset=9))
     read.cache_clear()
-
-
-def is_current(name: str) -> bool:
-    """Whether exactly what ships of a rung or probe, as its code is now, has been compiled."""
-    source = kernel_file(f"{name}.cu").read_text(encoding="utf-8")
-    return stored(name).keys() == {_key(source, settings) for settings in all_settings(name)}
 
 
 def path_of(name: str) -> Path:

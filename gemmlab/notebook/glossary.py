@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gemmlab.notebook.index import PAPER, link, short
-from gemmlab.report import Shown
+from gemmlab.notebook.index import link, short
+from gemmlab.report import PAPER, Shown
 
 
 @dataclass(frozen=True)

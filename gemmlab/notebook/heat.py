@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 
 from gemmlab.kernel.trace import Trace
 from gemmlab.plots import style
-from gemmlab.report import aligned
+from gemmlab.report import PAPER, aligned
 
 CONTEXT = 2  # lines without traffic that stay beside those with some
 LONGEST_QUIET = 6  # a longer run of lines without traffic is folded
@@ -79,7 +79,6 @@ class Heat:
     def _repr_html_(self) -> str:
         colours = {"sectors": style.BLUE, "wavefronts": style.VERMILION}
         kinds = self._kinds()
-        ground = f"background: {style.GROUND}; color: {style.INK}"
         number = "text-align: right; padding: 0 0.6em; white-space: nowrap; border: 0"
         code = "text-align: left; padding: 0 0.6em; white-space: pre-wrap; font-family: monospace"
         heads = [("line", number), *((word, number) for kind in kinds for word in (kind, "share")),
@@ -93,7 +92,7 @@ class Heat:
             if isinstance(row, int):
                 span = f'<td colspan="{2 * len(kinds) + 1}" style="border: 0"></td>'
                 words = f'<td style="{code}; border: 0; color: {style.FAINT}">{_folded(row)}</td>'
-                body.append(f'<tr style="{ground}">{span}{words}</tr>')
+                body.append(f'<tr style="{PAPER}">{span}{words}</tr>')
                 continue
             cells = [f'<th scope="row" style="{number}; font-weight: normal">{row["line"]}</th>']
             for kind in kinds:
@@ -107,15 +106,15 @@ class Heat:
             deep = len(source) - len(source.lstrip()) + 4
             hang = f"padding-left: calc(0.6em + {deep}ch); text-indent: -{deep}ch"
             cells.append(f'<td style="{code}; {hang}; border: 0">{html.escape(source)}</td>')
-            body.append(f'<tr style="{ground}">{"".join(cells)}</tr>')
+            body.append(f'<tr style="{PAPER}">{"".join(cells)}</tr>')
         caption = (
-            f'<caption style="caption-side: bottom; text-align: left; padding: 0.5em; {ground}">'
+            f'<caption style="caption-side: bottom; text-align: left; padding: 0.5em; {PAPER}">'
             f"{html.escape(self.caption)}</caption>"
         )
         return (
-            f'<div style="overflow-x: auto; {ground}">'
-            f'<table style="border-collapse: collapse; border: 0; margin: 0; {ground}; '
-            f'font-size: 13px; line-height: 1.35">{caption}<thead><tr style="{ground}">{head}</tr>'
+            f'<div style="overflow-x: auto; {PAPER}">'
+            f'<table style="border-collapse: collapse; border: 0; margin: 0; {PAPER}; '
+            f'font-size: 13px; line-height: 1.35">{caption}<thead><tr style="{PAPER}">{head}</tr>'
             f"</thead><tbody>{''.join(body)}</tbody></table></div>"
         )
 

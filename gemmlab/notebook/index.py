@@ -6,11 +6,10 @@ import html
 from gemmlab.ladder import CEILINGS, RUNGS, SINGLE, find
 from gemmlab.notebook import overview, series
 from gemmlab.plots.style import FAINT
-from gemmlab.report import GROUND, INK, RULE, Shown, aligned
+from gemmlab.report import PAPER, RULE, Shown, aligned
 
 THUMBNAIL = 84  # pixels on the screen
 MINUTES = "minutes: student / engineer"
-PAPER = f"background: {GROUND}; color: {INK}"
 CELL = f"padding: 0.35em 0.7em; border: 0; border-bottom: 1px solid {RULE}; vertical-align: middle"
 KEY = (
     "Pictures: A at the left, B above, C in the corner, traced from the compiled kernel. Pale: "

@@ -56,14 +56,14 @@ def _so_far(last: str) -> pandas.DataFrame:
 @dataclass(frozen=True)
 class Step:
     """A row of the ladder. `tflops`: at SIZE³, or where it says. `share`: of cuBLAS, such as
-    "93.4 %". `day`: of the recording, such as "2026-11-21". "" where nothing is recorded."""
+    "93.4 %". `recorded`: ISO date and time. "" where nothing is recorded."""
 
     name: str
     title: str
     idea: str
     tflops: str
     share: str
-    day: str = ""
+    recorded: str = ""
 
 
 def ladder_steps() -> list[Step]:
@@ -74,15 +74,15 @@ def ladder_steps() -> list[Step]:
     """
     measured = roofs.recorded_ceilings()
     copied = f"measure the roofs first: {measured.bytes_per_second / 1e12:.2f} TB/s copied"
-    rate, day = f"{measured.flop_per_second / 1e12:.1f}", day_of(measured.recorded)
-    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", day)]
+    rate = f"{measured.flop_per_second / 1e12:.1f}"
+    steps = [Step(CEILINGS.name, CEILINGS_TITLE, copied, rate, "", measured.recorded)]
     steps += [Step(rung.name, rung.title, rung.idea, *_speed(rung)) for rung in RUNGS]
     steps += [Step(each.name, each.title, each.idea, *_speed(each)) for each in chapters()]
     return sorted(steps, key=lambda step: step.name)
 
 
 def _speed(rung: ladder.Rung | Chapter) -> tuple[str, str, str]:
-    """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the day of the recording."""
+    """TFLOP/s, and at what if not at SIZE³; percent of cuBLAS; the time of the recording."""
     try:
         if isinstance(rung, Chapter):
             if rung.speed is None:
@@ -95,23 +95,19 @@ def _speed(rung: ladder.Rung | Chapter) -> tuple[str, str, str]:
             row = runs.cells_of(run, run.problem) | {"recorded": run.recorded}
     except NoRecord:
         return "not recorded", "", ""
-    return f"{row['tflops']:.2f}{at}", f"{row['pct_cublas']:.1f} %", day_of(row["recorded"])
+    return f"{row['tflops']:.2f}{at}", f"{row['pct_cublas']:.1f} %", row["recorded"]
 
 
-def day_of(recorded: str) -> str:
-    return recorded[:10]
-
-
-def span(days: Iterable[str]) -> str:
-    """From the first of some days to the last."""
-    in_order = sorted(days)
-    return " to ".join(dict.fromkeys((in_order[0], in_order[-1])))
+def span(times: Iterable[str]) -> str:
+    """From the day of the first of some times to that of the last."""
+    days = sorted(time[:10] for time in times)
+    return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
 def ladder_source() -> str:
     """Where the numbers of the ladder come from, in a sentence. Raises NoRecord and BadRecord."""
     provenance = runs.entry(Measured(RUNGS[0]))["provenance"]
-    days = span(step.day for step in ladder_steps() if step.day)
+    days = span(step.recorded for step in ladder_steps() if step.recorded)
     return (
         "FP32 where a row does not say otherwise, each beside cuBLAS of the same precision, "
         f"measured on one {provenance['gpu']} with CUDA {provenance['cuda']} and cuBLAS "

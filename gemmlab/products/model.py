@@ -102,12 +102,12 @@ def _variants(
         dict(fixed) | dict(zip(varied, values, strict=True))
         for values in product(*(VARIED[name] for name in varied))
     )
-    return [settings for settings in every if _is_legal(rung, settings)]
-
-
-def _is_legal(rung: Rung, settings: Settings) -> bool:
-    values = {parameter.name: parameter.legal for parameter in rung.parameters}
-    return all(settings[name] in values[name] for name in settings) and not rung.broken(settings)
+    legal = {parameter.name: parameter.legal for parameter in rung.parameters}
+    return [
+        settings
+        for settings in every
+        if all(settings[name] in legal[name] for name in settings) and not rung.broken(settings)
+    ]
 
 
 def _cuts(settings: Settings) -> bool:

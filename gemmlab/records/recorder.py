@@ -25,8 +25,6 @@ from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, S
 from gemmlab.records.runs import Measured
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
-Shapes = Iterable[tuple[int, int, int]]
-
 COUNTER_SHAPES = ((1001, 777, 513), (512, 512, 512), (4096, 4096, 4096))
 RESULT_SHAPES = (
     (1, 1, 1), (7, 3, 5), (31, 41, 37), (17, 33, 1), (5, 7, 0), (1001, 777, 513), (512, 512, 512),
@@ -35,18 +33,18 @@ RESULT_SCALES = ((1.0, 0.0), (0.5, 2.0))  # alpha, beta
 RESULT_SEED = 100
 
 
-def record(names: Iterable[str], shapes: Shapes, say: Say) -> Path:
+def record(names: Iterable[str], say: Say) -> Path:
     """Measure evidence by name and write it; if none is named, what is missing by default.
 
-    A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". Rungs are
-    measured at these shapes. After each name its file is written anew, so an interruption loses no
-    more than what is in hand; what the file holds of others stays. If none is named, what is
-    recorded of this GPU and fits the code is left as it is, and what cannot run on this GPU is left
-    out with the reason: so the same command goes on after an interruption. say gets a line about
-    each step. Returns the last file. Before anything is measured, raises LadderError,
-    NoGpu, OSError and BadRecord; then what the measurements raise.
+    A name is that of one, or of a group, as "stalls" of all that begins with "stalls/". After each
+    name its file is written anew, so an interruption loses no more than what is in hand; what the
+    file holds of others stays. If none is named, what is recorded of this GPU and fits the code is
+    left as it is, and what cannot run on this GPU is left out with the reason: so the same command
+    goes on after an interruption. say gets a line about each step. Returns the last file. Before
+    anything is measured, raises LadderError, NoGpu, OSError and BadRecord; then what the
+    measurements raise.
     """
-    every, named = evidence(tuple(shapes)), tuple(names)
+    every, named = evidence(), tuple(names)
     by_name = {piece.name: piece for piece in every}
     chosen = [piece for name in named for piece in _named(name, by_name)]
     chosen = chosen if named else [piece for piece in every if piece.by_default]
@@ -81,15 +79,15 @@ def _is_kept(piece: Evidence, folder: Path) -> bool:
     return True
 
 
-def evidence(shapes: Shapes = runs.SHAPES) -> tuple[Evidence, ...]:
-    """All that is kept; `shapes` are those at which rungs are measured."""
+def evidence() -> tuple[Evidence, ...]:
+    """All that is kept."""
     return (
         *roofs.PARTS,
         *(table for lesson in modules("measure") for table in lesson.EVIDENCE),
         roofs.WGMMA_TABLE,
         *(
             runs.Part(
-                name=rung.name, measure=partial(_runs_of, rung.name, shapes),
+                name=rung.name, measure=partial(_runs_of, rung.name),
                 reader=partial(runs.entry, Measured(rung)),
             )
             for rung in (*RUNGS, *(k for k in OTHERS if k.by_tcgen05))
@@ -133,7 +131,7 @@ def _named(name: str, by_name: dict[str, Evidence]) -> list[Evidence]:
 # ---- the runs ------------------------------------------------------------------------------------
 
 
-def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
+def _runs_of(name: str, say: Say) -> Row:
     rung, provenance = ladder.find(name), runs.provenance()
     ladder.nearest_on(rung, rung.defaults, require_gpu("Recording").arch)  # else IllegalSetting
     kernel = by_default(rung)
@@ -141,7 +139,7 @@ def _runs_of(name: str, shapes: Shapes, say: Say) -> Row:
     say(f"{name}: pass ({len(report.cases)} cases)")
 
     measured, skipped = [], []
-    for item in sweep(kernel, tqdm(shapes, desc=name, unit="shape", leave=False)):
+    for item in sweep(kernel, tqdm(runs.SHAPES, desc=name, unit="shape", leave=False)):
         if isinstance(item, Measurement):
             measured.append(asdict(item))
             say(

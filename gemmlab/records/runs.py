@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -292,10 +292,22 @@ def benchmark(kernel: Kernel) -> pandas.DataFrame:
     Measures squares from 256 to 4096 as far as one launch stays under a second. Raises
     VerificationError if the kernel is wrong; without a GPU that runs it NoRecord and StaleRecord.
     """
+    return table(measured(kernel, LIVE_SHAPES))
+
+
+def measured(
+    kernel: Kernel, shapes: Iterable[tuple[int, int, int]], say: Say = lambda line: None
+) -> Iterator[Measurement]:
+    """On a GPU that runs the kernel these shapes, with a line about each that is left out; else its
+    recorded runs. Raises what timing.sweep and `replay` raise."""
     if not kernel.on_gpu:
-        return table(replay(kernel))
-    shapes = tqdm(LIVE_SHAPES, desc=kernel.name, unit="shape", delay=2, leave=False)
-    return table(item for item in sweep(kernel, shapes) if isinstance(item, Measurement))
+        yield from replay(kernel)
+        return
+    for item in sweep(kernel, tqdm(shapes, desc=kernel.name, unit="shape", delay=2, leave=False)):
+        if isinstance(item, Measurement):
+            yield item
+        else:
+            say(f"{kernel.name} {item.m}x{item.n}x{item.k}: left out, {item.reason}")
 
 
 # ---- cells of tables -----------------------------------------------------------------------------

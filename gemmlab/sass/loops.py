@@ -19,7 +19,7 @@ from gemmlab.kernel.fingerprint import code_hash
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import SINGLE, Rung, Settings, require_arch, settings_for
 from gemmlab.ladder.probes import mma_shape
-from gemmlab.report import GROUND, INK, RULE, Shown, aligned
+from gemmlab.report import PAPER, RULE, Shown, aligned
 from gemmlab.sass.inner_loop import BANKS, Loop, inner_loop, reused
 from ptxsim.architectures import SIMULATED_ARCH, WARP
 from ptxsim.compile import nvrtc
@@ -97,12 +97,6 @@ def _new(rung: Rung, source: str, settings: tuple, arch: str) -> str:
     return section(disassemble(program.cubin), rung.entry(dict(settings)))
 
 
-def is_current(rung: Rung) -> bool:
-    """Whether the kept listing is of the code and the default settings as they are now."""
-    kept = prebuilt.read(path_of(rung.name))
-    return kept.get("code") == code_hash(rung.path, settings_for(rung, {}))
-
-
 def path_of(name: str) -> Path:
     return prebuilt.FOLDER / f"{name}.sass.xz"
 
@@ -155,7 +149,6 @@ def rows_of(trip: Loop, slots: range, control: bool = False) -> list[tuple[str, 
 def _markup(
     heads: Sequence[str], rows: Sequence[Sequence[str]], instructions: Sequence[Instruction]
 ) -> str:
-    ground = f"background: {GROUND}; color: {INK}"
     cell = "text-align: left; padding: 0.05em 0.8em; border: 0; white-space: pre"
     head = "".join(
         f'<th scope="col" style="{cell}; border-bottom: 1px solid {RULE}'
@@ -170,11 +163,11 @@ def _markup(
             f"{_marked(words) if at == 1 and is_ffma else html.escape(words)}</td>"
             for at, words in enumerate(row)
         )
-        body += f'<tr style="{ground}">{cells}</tr>'
+        body += f'<tr style="{PAPER}">{cells}</tr>'
     return (
-        f'<div style="{ground}; padding: 0.5em 0.8em; overflow-x: auto"><table style="'
+        f'<div style="{PAPER}; padding: 0.5em 0.8em; overflow-x: auto"><table style="'
         "border-collapse: collapse; border: 0; font-family: monospace; font-size: 12px; "
-        f'line-height: 1.35; {ground}"><thead><tr style="{ground}">{head}</tr></thead>'
+        f'line-height: 1.35; {PAPER}"><thead><tr style="{PAPER}">{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from gemmlab.ladder import RUNGS, find
-from gemmlab.records import runs
 
 
 def add(commands: Any) -> None:
@@ -22,5 +21,5 @@ def _run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     from gemmlab.records import recorder
 
     kernels = [find(name).name for name in options.kernels] or [rung.name for rung in RUNGS]
-    print(recorder.record([f"tuning/{name}" for name in kernels], runs.SHAPES, say))
+    print(recorder.record([f"tuning/{name}" for name in kernels], say))
     return 0
