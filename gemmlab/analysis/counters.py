@@ -13,10 +13,8 @@ import pandas
 from gemmlab import ladder
 from gemmlab.kernel.kernel import Kernel
 from gemmlab.kernel.trace import Trace
-from gemmlab.ladder import SINGLE
 from gemmlab.records import runs
 from gemmlab.records.roofs import recorded_ceilings
-from gemmlab.records.runs import Measured
 from ptxsim.architectures import LIMITS, WARP, base
 from ptxsim.metrics import FMA_METRIC, METRICS, SECTOR_BYTES, TIMING_DEPENDENT
 
@@ -169,13 +167,13 @@ def side_by_side(*names: str, shape: tuple[int, int, int] = runs.LARGE) -> panda
 
 
 def _counted(rung: ladder.Rung, shape: tuple[int, int, int]) -> dict[str, float]:
-    _, counted = runs.counters_at(Measured(rung), *shape)
-    seconds = runs.replay_at(Measured(rung), *shape).time_ms.median / 1e3
+    _, counted = runs.counters_at(runs.Measured(rung), *shape)
+    seconds = runs.replay_at(runs.Measured(rung), *shape).time_ms.median / 1e3
     multiply_adds = math.prod(shape)
     warp_fmas = multiply_adds / WARP
     rows = {f"{name} {UNIT}": counted[metric] / warp_fmas for name, metric in PER_WARP_FMA.items()}
     cycles = counted[IN_L1["SM cycles"]]
-    if rung.precision is SINGLE:
+    if rung.precision is ladder.SINGLE:
         units = LIMITS[base(ladder.SIMULATED.arch)].fp32_lanes
         rows["FP32 units busy, %"] = 100 * counted[FMA_METRIC] / units / cycles
     rows["data banks busy, %"] = 100 * counted[IN_L1["data wavefronts"]] / cycles

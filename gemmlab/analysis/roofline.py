@@ -15,10 +15,9 @@ from gemmlab.kernel.kernel import Kernel
 from gemmlab.ladder import Problem
 from gemmlab.records import runs
 from gemmlab.records.registry import of_each
-from gemmlab.records.runs import Measured
 
 
-def points(kernels: Iterable[Kernel | Measured]) -> pandas.DataFrame:
+def points(kernels: Iterable[Kernel | runs.Measured]) -> pandas.DataFrame:
     """Recorded points of kernels under the roofline, one row per shape that has counters.
 
     Columns: kernel, dtype, m, n, k; gflops as measured; dram_bytes and l2_bytes as Nsight Compute
@@ -30,7 +29,7 @@ def points(kernels: Iterable[Kernel | Measured]) -> pandas.DataFrame:
     return pandas.DataFrame([point for points in of_each(kernels, _points) for point in points])
 
 
-def _points(kernel: Kernel | Measured) -> list[dict[str, Any]]:
+def _points(kernel: Kernel | runs.Measured) -> list[dict[str, Any]]:
     timed = {(run.m, run.n, run.k): run for run in runs.replay(kernel)}
     points = []
     for counted in runs.entry(kernel)["counters"]:

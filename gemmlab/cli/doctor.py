@@ -9,7 +9,6 @@ from gemmlab.cuda.device import gpu, software_versions, why_no_gpu
 from gemmlab.kernel import prebuilt
 from gemmlab.measure import profiler
 from gemmlab.records import registry
-from gemmlab.records.registry import NoRecord
 from gemmlab.records.runs import device
 from ptxsim.compile import headers
 
@@ -72,7 +71,7 @@ def _records() -> Iterator[tuple[bool, bool, str, str]]:
         return
     try:
         registry.replayed()
-    except NoRecord as error:
+    except registry.NoRecord as error:
         yield True, False, str(error), "Name one of these, or unset GEMMLAB_RECORDS."
         return
     for refused in recorder.refused():

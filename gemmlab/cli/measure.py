@@ -21,7 +21,6 @@ from gemmlab.measure import timing
 from gemmlab.products.choosing import TYPES, choose
 from gemmlab.records import best_by_shape, registry, runs
 from gemmlab.records.registry import NoRecord, Row, StaleRecord
-from gemmlab.records.runs import device
 
 Shape = tuple[int, int, int]
 
@@ -92,7 +91,7 @@ def _bench(options: argparse.Namespace) -> int:
         )
     else:
         choices = _choices(options.kernel, shape, given)
-    print(device())
+    print(runs.device())
     _print_bench(choices, shape)
     return OK
 
@@ -187,7 +186,7 @@ HEADS = ("rung", "verify", "GFLOP/s", "% of cuBLAS", "GPU", "recorded")
 
 def _ladder(options: argparse.Namespace) -> int:
     rungs = [ladder.find(name) for name in options.rungs] or RUNGS
-    print(device())
+    print(runs.device())
     print(ROW.format(*HEADS), flush=True)
     code = OK
     for rung in tqdm(rungs, desc="ladder", unit="rung", leave=False, disable=None):

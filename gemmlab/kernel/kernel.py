@@ -19,7 +19,6 @@ from gemmlab import ladder
 from gemmlab.cuda.device import gpu, require_gpu
 from gemmlab.kernel import checks, compiler, faults, in_simulator, on_gpu, prebuilt
 from gemmlab.kernel.arguments import ArgumentError, factor, kind_of, operands_of, problem_of
-from gemmlab.kernel.compiler import Compiled, Resources, options_for
 from gemmlab.kernel.fingerprint import Fingerprint, code_hash, of_rung
 from gemmlab.kernel.flat import flat
 from gemmlab.kernel.in_simulator import KernelMistake, findings_of
@@ -96,7 +95,7 @@ class Kernel:
 
     def __init__(
         self, rung: Rung, settings: Settings, arch: str | None, source: str | Path,
-        compiled: Compiled | None = None,
+        compiled: compiler.Compiled | None = None,
     ) -> None:  # fmt: skip
         self.rung, self.settings, self.precision = rung, settings, rung.precision_of(settings)
         self.macros = rung.macros(settings)
@@ -128,7 +127,7 @@ class Kernel:
         return f"{self.name}({ladder.listed(self.settings)}) for {self.arch}"
 
     @cached_property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> compiler.Compiled:
         """PTX, machine code and resources, for `arch`."""
         return compiler.compile_kernel(
             self.text, self._filename, arch=self.arch, macros=self.macros
@@ -334,7 +333,7 @@ class Kernel:
             })  # fmt: skip
         return pd.DataFrame(rows)
 
-    def taken(self, arch: str) -> Resources:
+    def taken(self, arch: str) -> compiler.Resources:
         """What one block takes, as compiled for an architecture such as "sm_86"."""
         ladder.require_arch(self.rung, self.settings, arch)
         # A GPU gets what the NVRTC there makes, of whatever version.
@@ -482,7 +481,7 @@ class Kernel:
             values["C"] = ptxsim.uninitialised(operands.C)
         run = partial(
             in_simulator.run, self._source, self.launches(operands.problem), values,
-            arch=self.arch, options=options_for(self.macros), **how,
+            arch=self.arch, options=compiler.options_for(self.macros), **how,
         )  # fmt: skip
         return in_simulator.within_limit(self.name, operands.problem, self.limit_s, run)
 

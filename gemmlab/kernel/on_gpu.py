@@ -18,7 +18,6 @@ from gemmlab.kernel.operands import ARRAYS
 from gemmlab.ladder import Settings
 from gemmlab.ladder.launch import Argument, Launch, MapOf, Workspace
 from ptxsim.compile import headers, nvrtc
-from ptxsim.compile.nvrtc import NoCompiler
 
 FACTORS = ("alpha", "beta")
 MOST_MAPS = 256  # that are kept of one argument, by the address of its matrix
@@ -41,10 +40,10 @@ def loaded(text: str, filename: str, arch: str, settings: Settings, code_hash: s
             return GpuKernels(cupy.RawModule(code=text, options=every))
         try:
             ptx = prebuilt.find(text, filename, arch, options).ptx
-        except NoCompiler:
+        except nvrtc.NoCompiler:
             ptx = ""
         if not ptx:
-            raise NoCompiler(f"{filename} for {arch}: {nvrtc.MISSING_HEADERS}")
+            raise nvrtc.NoCompiler(f"{filename} for {arch}: {nvrtc.MISSING_HEADERS}")
         return from_ptx(ptx)
 
 

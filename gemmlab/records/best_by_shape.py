@@ -22,7 +22,6 @@ from gemmlab.measure.timing import PAIRS, Measurement, compare
 from gemmlab.records import registry, tuning
 from gemmlab.records.registry import BATCH, OPS, POSITIVE, REPORTED, SIZE, TEXT, Row, Say
 from gemmlab.records.runs import LARGE, SHAPES, cells_of
-from gemmlab.records.tuning import Shape
 
 IN_TURN, BURST, SUSTAINED = "in turn", "burst", "sustained"
 SMALLEST = 1024**3 / 4  # m * n * k from which a shape is measured
@@ -49,7 +48,7 @@ def tuned(name: str) -> pandas.DataFrame:
     return evidence(ladder.find(name)).read()
 
 
-def of(kernel: Kernel, shape: Shape) -> pandas.Series:
+def of(kernel: Kernel, shape: tuning.Shape) -> pandas.Series:
     """The row of one kernel's settings at one shape, in turn with cuBLAS. Raises NoRecord."""
     m, n, k, batch = tuning.sizes_of(shape)
     problem = Problem(m, n, k, batch, kernel.rung.ops(kernel.settings))
@@ -102,7 +101,7 @@ def _ways(rung: ladder.Rung) -> tuple[str, ...]:
 
 
 def at_length(
-    kernel: Kernel, shape: Shape, pairs: int = PAIRS, long: bool = True
+    kernel: Kernel, shape: tuning.Shape, pairs: int = PAIRS, long: bool = True
 ) -> Iterator[tuple[str, Measurement]]:
     """A kernel and cuBLAS in turn, and if it is to be `long`, after a pause and for LOAD_S."""
     m, n, k, batch = tuning.sizes_of(shape)

@@ -22,7 +22,6 @@ from gemmlab.measure import profiler
 from gemmlab.measure.timing import Measurement, TimingError, require_verified, sweep
 from gemmlab.records import best_by_shape, registry, roofs, runs, stalls, tuning
 from gemmlab.records.registry import RUNS, BadRecord, Evidence, NoRecord, Row, Say, StaleRecord
-from gemmlab.records.runs import Measured
 from ptxsim.compile.nvrtc import CompileError, NoCompiler
 
 COUNTER_SHAPES = ((1001, 777, 513), (512, 512, 512), (4096, 4096, 4096))
@@ -88,7 +87,7 @@ def evidence() -> tuple[Evidence, ...]:
         *(
             runs.Part(
                 name=rung.name, measure=partial(_runs_of, rung.name),
-                reader=partial(runs.entry, Measured(rung)),
+                reader=partial(runs.entry, runs.Measured(rung)),
             )
             for rung in (*RUNGS, *(k for k in OTHERS if k.by_tcgen05))
         ),
