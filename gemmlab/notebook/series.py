@@ -69,8 +69,12 @@ def main_path(name: str) -> list[dict]:
 
     name: without ".ipynb". Raises FileNotFoundError for a notebook that is not there.
     """
+
+    def goes_deeper(cell: dict) -> bool:
+        return cell["cell_type"] == "markdown" and _text(cell).splitlines()[:1] == [DEEPER]
+
     cells = json.loads((NOTEBOOKS / f"{name}.ipynb").read_text(encoding="utf-8"))["cells"]
-    return list(takewhile(lambda cell: _text(cell).splitlines()[:1] != [DEEPER], cells))
+    return list(takewhile(lambda cell: not goes_deeper(cell), cells))
 
 
 def prose(cells: list[dict]) -> str:

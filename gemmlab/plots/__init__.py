@@ -6,6 +6,7 @@ parts are the colours (style), the page with its title and key (page), boxes and
 curves and rows of bars (charts). A figure of only one notebook is in its lesson, in
 gemmlab/lessons/<name>/figures.
 """
+# ruff: noqa: F401
 
 from gemmlab.plots.banks import bank_map
 from gemmlab.plots.kernel_view import kernel_view
@@ -15,9 +16,3 @@ from gemmlab.plots.shares import path, shape_shares, shares
 from gemmlab.plots.speeds import climb, cublas_share, gflops, sweep
 from gemmlab.plots.steps import step, steps
 from gemmlab.plots.tiles import thread_tile
-
-__all__ = [
-    "bank_map", "block_map", "climb", "cublas_share", "gflops", "kernel_view",
-    "path", "roofline", "shape_shares", "shares", "step", "steps", "sweep",
-    "thread_tile", "warp_map",
-]  # fmt: skip
