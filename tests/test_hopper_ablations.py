@@ -53,7 +53,7 @@ def test_only_17_has_the_registers_that_it_needs_without_moving_any():
     for step in REGISTERS[1::2]:
         kernel = step.kernel()
         taken = resources_of(kernel.text, "stay.cu", "sm_90a", step.all_settings)
-        spilled[step.title[:2]] = taken[step.rung.entry(step.all_settings)].spill_store_bytes
+        spilled[step.title[:2]] = taken[step.rung.entry(step.all_settings)].spilled_bytes
     assert spilled["17"] == 0 and spilled["18"] > 0 and spilled["19"] > 0
 
 

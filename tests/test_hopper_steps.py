@@ -101,7 +101,7 @@ def test_one_that_forgets_its_later_tiles_does_not_pass_verification():
 @pytest.mark.parametrize("step", clock_readings.IN_BLOCKS, ids=lambda step: step.title)
 def test_kernels_with_marks_compile_without_a_spill(step):
     compiled = compile_kernel(step.source, "marked.cu", macros=step.all_settings)
-    assert compiled.entries[step.rung.entry(step.all_settings)].spill_store_bytes == 0
+    assert compiled.entries[step.rung.entry(step.all_settings)].spilled_bytes == 0
 
 
 def test_blocks_are_in_their_order_on_each_sm():
@@ -120,7 +120,7 @@ def test_a_kernel_with_marks_compiles_and_spills_nothing(marked):
         marked.source, marked.rung.path.name, arch="sm_90a", macros=marked.all_settings
     )
     taken = compiled.entries[marked.rung.entry(marked.all_settings)]
-    assert taken.spill_store_bytes == taken.spill_load_bytes == 0
+    assert taken.spilled_bytes == 0
     assert compiled.ptx.count("%smid") == 2 and compiled.ptx.count("%clock64") >= 5
 
 

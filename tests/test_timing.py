@@ -266,8 +266,7 @@ def test_a_sweep_stops_where_a_launch_takes_over_a_second(monkeypatch):
     runs = list(timing.sweep(None, [(size,) * 3 for size in (2048, 4096, 8192, 16384)]))
     assert tried == [2048, 4096], "2.2 s are not even tried"
     assert [type(item).__name__ for item in runs] == ["Measurement"] * 2 + ["Skipped"] * 2
-    assert runs[2].time_ms == pytest.approx(2200.0)
-    assert runs[3].time_ms == pytest.approx(17600.0)
+    assert "takes 2.20 s" in runs[2].reason and "takes 17.60 s" in runs[3].reason
     assert "not tried" in runs[3].reason and "limit of 1 s" in runs[3].reason
 
 
@@ -280,7 +279,7 @@ def test_a_shape_that_does_not_fit_is_skipped_and_the_sweep_goes_on(error, monke
 
     monkeypatch.setattr(timing, "compare", compare)
     skipped, measured = timing.sweep(None, [(64,) * 3, (128,) * 3])
-    assert skipped == timing.Skipped(64, 64, 64, "needs 900 GiB", None)
+    assert skipped == timing.Skipped(64, 64, 64, "needs 900 GiB")
     assert measured.m == 128
 
 

@@ -81,7 +81,7 @@ def test_sweep_and_record_agree_on_the_default_setting(rung):
 def test_an_unknown_rung_and_a_shape_that_was_not_swept_are_named():
     with pytest.raises(ladder.LadderError, match="no rung '03_shared'"):
         tuning.recorded("03_shared")
-    with pytest.raises(registry.NoRecord, match=r"\(3, 3, 3\).*4096"):
+    with pytest.raises(registry.NoRecord, match=r"3×3×3.*4096"):
         tuning.best(tuning.recorded("03_shared_memory"), (3, 3, 3))
 
 
@@ -110,13 +110,13 @@ def made_up(tmp_path, monkeypatch):
     made = SimpleNamespace(tried=[], lines=[], fails=lambda settings: None)
     rung = ladder.find("09_double_buffering")
     path = tmp_path / "nvidia-test" / "tuning" / f"{rung.name}.csv"
-    resources = Resources(64, 0, 0, 0)
+    resources = Resources(64, 0, 0)
 
     def compiled(name, settings):
         made.tried.append(settings)
         if isinstance(error := made.fails(settings), CompileError):
             raise error
-        return Compiled("sm_75", "", b"", {rung.entry(settings): resources})
+        return Compiled("", b"", {rung.entry(settings): resources})
 
     class Arena:
         here = SimpleNamespace(name="NVIDIA Test")

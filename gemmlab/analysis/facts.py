@@ -134,7 +134,7 @@ class Facts:
             ("bank conflicts", conflicts, "per shared request"),
             ("arithmetic intensity", self.intensity, "FLOP per byte moved"),
             ("registers", taken.registers, "per thread"),
-            ("spilled", taken.spill_store_bytes + taken.spill_load_bytes, "bytes per thread"),
+            ("spilled", taken.spilled_bytes, "bytes per thread"),
             ("shared memory", taken.shared_bytes, "bytes per block"),
             ("blocks per SM", fits.blocks_per_sm, f"on {self.arch}"),
             ("occupancy", round(100 * fits.occupancy, 1), "%"),

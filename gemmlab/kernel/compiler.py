@@ -19,8 +19,7 @@ class Resources:
     """What one kernel takes of a multiprocessor, per thread and per block, as ptxas says it."""
 
     registers: int
-    spill_store_bytes: int
-    spill_load_bytes: int
+    spilled_bytes: int  # stored and loaded
     shared_bytes: int
 
 
@@ -28,7 +27,6 @@ class Resources:
 class Compiled:
     """`entries`: the resources of each kernel in the file."""
 
-    arch: str
     ptx: str
     cubin: bytes
     entries: dict[str, Resources]
@@ -40,7 +38,7 @@ def compile_kernel(
     """Compile CUDA C++ text for `arch`, with `macros` defined. Kept, so a second call is free.
     Raises CompileError, showing the lines around the error, and NoCompiler."""
     program = nvrtc.compile_source(source, filename, arch=arch, options=options_for(macros or {}))
-    return Compiled(arch, program.ptx, program.cubin, resources(program.log))
+    return Compiled(program.ptx, program.cubin, resources(program.log))
 
 
 def require_compiles(
@@ -66,16 +64,14 @@ def resources_of(
 def resources(log: str) -> dict[str, Resources]:
     """What ptxas's report, a paragraph for each kernel, says of each: {entry: Resources}."""
 
-    def number(pattern: str, paragraph: str) -> int:
-        match = re.search(pattern, paragraph)
-        return int(match[1]) if match else 0
+    def total(pattern: str, paragraph: str) -> int:
+        return sum(map(int, re.findall(pattern, paragraph)))
 
     return {
         paragraph.split("'")[1]: Resources(
-            registers=number(r"Used (\d+) registers", paragraph),
-            spill_store_bytes=number(r"(\d+) bytes spill stores", paragraph),
-            spill_load_bytes=number(r"(\d+) bytes spill loads", paragraph),
-            shared_bytes=number(r"(\d+) bytes smem", paragraph),
+            registers=total(r"Used (\d+) registers", paragraph),
+            spilled_bytes=total(r"(\d+) bytes spill", paragraph),
+            shared_bytes=total(r"(\d+) bytes smem", paragraph),
         )
         for paragraph in log.split("Compiling entry function ")[1:]
     }

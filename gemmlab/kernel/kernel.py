@@ -325,7 +325,7 @@ class Kernel:
                 "arch": arch,
                 "threads per block": threads,
                 "registers per thread": taken.registers,
-                "spilled bytes": taken.spill_store_bytes + taken.spill_load_bytes,
+                "spilled bytes": taken.spilled_bytes,
                 "shared bytes per block": taken.shared_bytes,
                 "blocks per SM": fits.blocks_per_sm,
                 "occupancy": fits.occupancy,

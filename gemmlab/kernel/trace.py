@@ -29,7 +29,6 @@ class Access:
     array: str
     op: str
     line: int
-    source: str
     shape: tuple[int, int]
     lanes: np.ndarray
     elements: np.ndarray
@@ -80,9 +79,10 @@ class Trace:
         """
         import pandas as pd
 
+        sources = dict(enumerate(map(str.strip, self.text.splitlines()), 1))
         return pd.DataFrame(
             {
-                "line": line.line, "source": self._source(line.line), "space": line.space,
+                "line": line.line, "source": sources.get(line.line, ""), "space": line.space,
                 "array": line.array, "op": line.operation, "requests": line.requests,
                 "sectors": line.units if line.space == "global" else 0,
                 "wavefronts": 0 if line.space == "global" else line.units,
@@ -117,12 +117,8 @@ class Trace:
         size = self.bytes_of(array)
         index = (addresses // size)[:, None] + np.arange(max(1, access.size // size))
         return Access(
-            array, op, access.line, self._source(access.line), (rows, columns),
+            array, op, access.line, (rows, columns),
             lanes=np.flatnonzero(access.active), addresses=addresses, width=access.size,
             elements=np.stack([index // columns, index % columns], axis=-1),
             sectors=int(sectors(access.addresses[None], access.active[None], access.size)[0]),
         )  # fmt: skip
-
-    def _source(self, line: int) -> str:
-        lines = self.text.splitlines()
-        return lines[line - 1].strip() if 1 <= line <= len(lines) else ""

@@ -174,4 +174,5 @@ def nearest(
         }
         return sum(name in keep for name in steps), len(steps), sum(steps.values())
 
-    return min(legal_settings(rung) if among is None else among, key=distance)
+    closest = min(legal_settings(rung) if among is None else among, key=distance)
+    return dict(closest)

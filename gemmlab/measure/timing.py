@@ -329,13 +329,12 @@ def arena_of(kernel: Kernel, m: int, n: int, k: int, batch: int = 1) -> Arena:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A shape that was not measured, why, and how long one launch takes where that is known."""
+    """A shape that was not measured, and why."""
 
     m: int
     n: int
     k: int
     reason: str
-    time_ms: float | None
 
 
 def sweep(
@@ -351,12 +350,12 @@ def sweep(
     for m, n, k in shapes:
         expected_ms = Problem(m, n, k).flop / flop_per_ms
         if expected_ms > LAUNCH_LIMIT_MS:
-            yield Skipped(m, n, k, f"{_too_long(expected_ms)}; not tried", expected_ms)
+            yield Skipped(m, n, k, f"{_too_long(expected_ms)}; not tried")
             continue
         try:
             measured = compare(kernel, m, n, k)
         except (TimingError, cublaslt.NoAlgorithm) as error:
-            yield Skipped(m, n, k, str(error), None)
+            yield Skipped(m, n, k, str(error))
         else:
             flop_per_ms = Problem(m, n, k).flop / measured.time_ms.median
             yield measured

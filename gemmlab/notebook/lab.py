@@ -60,11 +60,10 @@ def known_roofs() -> tuple[Ceilings | None, str]:
         return None, f"No roofline: {reason}"
 
 
-def view_of(kernel: Kernel, arch: str, roofs: Ceilings | None, no_roofs: str = "") -> View:
-    """The view of a kernel, with registers and occupancy of `arch`.
-
-    roofs, no_roofs: as known_roofs gives. Raises what gemmlab.analysis.facts.of raises.
-    """
+def view_of(kernel: Kernel, arch: str) -> View:
+    """The view of a kernel, with registers and occupancy of `arch`. Raises what
+    gemmlab.analysis.facts.of raises."""
+    roofs, no_roofs = known_roofs()
     if kernel.rung.by_tcgen05:
         roofs, no_roofs = None, "No roofline: no roof of tcgen05 is recorded."
     facts = facts_of.of(kernel, arch)
@@ -147,7 +146,6 @@ class Lab(ipywidgets.VBox):
     def __init__(self, rung: ladder.Rung, settings: Settings):
         self.rung = rung
         self._views: dict[tuple, View] = {}
-        self._roofs, self._no_roofs = known_roofs()
         self._setting = False  # several sliders at once: one picture, not one for each
         self._last = tuple(settings)  # the parameters of the last move
         self._offered: Settings = {}
@@ -212,7 +210,7 @@ class Lab(ipywidgets.VBox):
             if key not in self._views:
                 self._say("Tracing …")
                 kernel = load(self.rung.name, None, None, **settings)
-                self._views[key] = view_of(kernel, self.arch.value, self._roofs, self._no_roofs)
+                self._views[key] = view_of(kernel, self.arch.value)
         except REASONS as reason:
             uncompiled = isinstance(reason, NoCompiler)
             self._refuse(str(reason), prebuilt.all_settings(self.rung.name) if uncompiled else None)

@@ -354,7 +354,7 @@ def _draw_roofline(fig: Picture, panels: Axes, facts: Facts, ceilings: Ceilings 
 def resources(facts: Facts) -> list[str]:
     """What a block takes of an SM, and where the speed comes from."""
     taken, fits = facts.taken, facts.fits
-    spilled = taken.spill_store_bytes + taken.spill_load_bytes
+    spilled = taken.spilled_bytes
     blocks = plural(fits.blocks_per_sm, "block")
     line = (
         f"{facts.threads:,} threads a block · {taken.registers} registers a thread, "

@@ -251,7 +251,7 @@ def _compiled(given: tuple[str, Settings, str | Path]) -> Compiled:
     kernel.prepare()
     file, options = source.name if isinstance(source, Path) else EDITED, options_for(settings)
     program = nvrtc.compile_anew(kernel.text, file, arch=kernel.arch, options=options)
-    return Compiled(kernel.arch, program.ptx, program.cubin, resources(program.log))
+    return Compiled(program.ptx, program.cubin, resources(program.log))
 
 
 SHOWN = {

@@ -341,8 +341,7 @@ def spread(column: str, of: Spread, factor: float = 1) -> Row:
 def taken(kernel: Kernel) -> Row:
     """Registers and spilled bytes of a thread of what multiplies, from the compiler."""
     entry = kernel.compiled.entries[kernel.rung.entry(kernel.settings)]
-    spilled_bytes = entry.spill_store_bytes + entry.spill_load_bytes
-    return {"registers": entry.registers, "spilled_bytes": spilled_bytes}
+    return {"registers": entry.registers, "spilled_bytes": entry.spilled_bytes}
 
 
 def result_digest(

@@ -15,7 +15,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -113,7 +113,7 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
     call, settings = task
     kernel = load(call.kernel.name, **settings)
     if call.function == LAB:
-        shown = view_of(kernel, kernel.rung.only_arch or SIMULATED_ARCH, *_roofs())
+        shown = view_of(kernel, kernel.rung.only_arch or SIMULATED_ARCH)
         view = View(webp(shown.picture), shown.sentences, shown.numbers)
         return {tuple(settings.values()): view}
     if call.function == RING_PLAYER:
@@ -130,11 +130,6 @@ def _views(task: tuple[Call, Settings]) -> dict[Values, View]:
         (number + 1,): View(webp(steps.drawn(number)), (steps.words_of(number),))
         for number in range(len(steps.frames))
     }
-
-
-@cache
-def _roofs():
-    return known_roofs()
 
 
 def webp(png: bytes) -> bytes:
