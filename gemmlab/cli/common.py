@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -21,14 +20,6 @@ def size(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 1 or more")
     return int(text)
-
-
-def shape(text: str) -> tuple[int, int, int]:
-    sizes = text.lower().split("x")
-    if len(sizes) != 3:
-        raise argparse.ArgumentTypeError(f"{text!r} is not MxNxK, such as 512x512x512")
-    m, n, k = map(size, sizes)
-    return m, n, k
 
 
 def setting(text: str) -> tuple[str, int]:
@@ -60,11 +51,10 @@ class Commands:
         self._parsers = parser.add_subparsers(metavar="command")
 
     def add(
-        self, name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = "",
-        **how: Any,
-    ) -> argparse.ArgumentParser:  # fmt: skip
+        self, name: str, run: Callable[[argparse.Namespace], int], help: str, more: str = ""
+    ) -> argparse.ArgumentParser:
         """The parser of a command; `run` does its work and returns the exit code."""
         description = f"{help[0].upper()}{help[1:]}. {more}"
-        parser = self._parsers.add_parser(name, help=help, description=description, **how)
+        parser = self._parsers.add_parser(name, help=help, description=description)
         parser.set_defaults(run=run)
         return parser
