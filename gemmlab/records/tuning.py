@@ -254,7 +254,9 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
                             require_verified(kernel)
                             kernels[name] = kernel
                         if (ready := kernels[name]) is not None:
-                            rows.append(row_of(ready, arena))
+                            race = arena.race(ready, arena.side(ready), PAIRS)
+                            cells = cells_of(race, problem) | taken(ready)
+                            rows.append({**settings, "dtype": ready.dtype, **cells})
                             yield rows[-1]
                     except failures() as error:
                         kernels[name] = None
@@ -264,13 +266,6 @@ def _measure(rung: ladder.Rung, say: Say) -> Iterator[Row]:
                 chosen = ladder.written({name: fastest[name] for name in [*rung.defaults]})
                 share = f"{fastest['pct_cublas']:.1f} % of cuBLAS"
                 say(f"{rung.name} {problem}: {share} with {chosen}")
-
-
-def row_of(kernel: Kernel, arena: Arena) -> Row:
-    """A kernel that has passed, against cuBLAS in an arena: its settings and MEASURED."""
-    race = arena.race(kernel, arena.side(kernel), PAIRS)
-    cells = cells_of(race, arena.problem) | taken(kernel)
-    return {**kernel.settings, "dtype": kernel.dtype, **cells}
 
 
 def failures() -> tuple[type[Exception], ...]:
