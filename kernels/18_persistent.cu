@@ -117,7 +117,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                                 previous_tile.m, previous_tile.n, warpgroup);
             }
             while (k_tile < k_tiles) multiply_next();
-            wgmma_wait<0>();                     // the last stage is filled for the next tile
+            wgmma_wait<0>();                     // the last stage is going to be refilled
             mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());
 
             previous_tile = {tile.m + warpgroup * WARPGROUP_ROWS, tile.n};

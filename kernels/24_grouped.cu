@@ -123,7 +123,7 @@ grouped(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorM
             previous_tile.m += warpgroup * WARPGROUP_ROWS;
             previous_tile.rows -= warpgroup * WARPGROUP_ROWS;
             while (k_tile < k_tiles) multiply_next();
-            wgmma_wait<0>();                     // the last stage is filled for the next tile
+            wgmma_wait<0>();                     // the last stage is going to be refilled
             if (thread == 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.previous());
 
             round_accumulators(previous, accumulators);

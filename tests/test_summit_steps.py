@@ -107,12 +107,12 @@ def test_a_result_that_would_come_too_soon_stalls_longer(cubin, monkeypatch):
     """Without a load between, a comparison comes sooner after what it compares."""
 
     def shortest(binary):
-        found = {}
+        cycles_of = {}
         trip = analyse(binary, ENTRY).instructions
         for producer, user, cycles in distances(trip):
             pair = trip[producer].operation, trip[user].operation
-            found[pair] = min(cycles, found.get(pair, cycles))
-        return found
+            cycles_of[pair] = min(cycles, cycles_of.get(pair, cycles))
+        return cycles_of
 
     allowed, made = shortest(cubin), shortest(rewritten(cubin, ENTRY, Change(12)))
     assert all(cycles >= allowed[pair] for pair, cycles in made.items())

@@ -123,9 +123,9 @@ def _mend(part: list[Line], shortest: dict[tuple[str, str], int]) -> None:
         return shortest.get(pair, ENOUGH) - cycles
 
     while late := [
-        (found[0], lack)
-        for found in distances([line.parsed for line in part])
-        if (lack := missing(*found)) > 0
+        (use[0], lack)
+        for use in distances([line.parsed for line in part])
+        if (lack := missing(*use)) > 0
     ]:
         at, lack = late[0]
         line = part[at]

@@ -174,7 +174,7 @@ def accumulators_in_turn(kernel: Turns) -> Picture:
     shape = style.shape_label(trace.m, trace.n, trace.k)
     caption = (
         f"{ROLE.capitalize()} of block {kernel.block} at {shape}, followed through its trace: "
-        f"{style.plural(count, 'interval')}, a colour for each. A sum is added to the totals while "
+        f"{style.plural(count, 'interval')}, coloured in turn. A sum is added to the totals while "
         "the next interval has been started; only the last has none beside it. An order, not times."
     )
     fig = page(title, 0.42 * len(LANES) + 0.2, caption, key=key)
