@@ -27,7 +27,7 @@ HIGHEST_DEGREE = 4
 DEGREES = (*range(HIGHEST_DEGREE + 1), UNKNOWN)
 PIECE = 1 << 16  # numbers looked at together: what is made of them stays in the cache
 WRITES_MEMORY = {"st", "atom", "red", "stmatrix", "wmma"}
-SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
+SAME_AS_SOURCES = {"neg", "abs", "min", "max"}
 WORDS = {"f32", "b32", "u32", "s32"}  # a copy of four float32 is one of four integers in PTX
 
 
@@ -52,10 +52,10 @@ class Exactness:
         # Register -> of how many given numbers it is at most a product. Given are arguments (f32)
         # and what is read from arrays that nobody has written yet.
         self.degrees = self._find_degrees()
-        self._unclear = self._find_given()
 
     def are_given(self, *operands) -> bool:
-        return _highest(self._unclear, operands) == 0
+        """Whether none of them is larger than all numbers that are given."""
+        return _highest(self.degrees, operands) <= 1
 
     def _find_degrees(self) -> dict[str, int]:
         degrees = dict.fromkeys(self._kernel.registers, 0)
@@ -74,35 +74,6 @@ class Exactness:
                     if degree > degrees[register]:
                         degrees[register], changed = degree, True
         return degrees
-
-    def _find_given(self) -> dict[str, int]:
-        """Register -> 0 if it holds nothing but given numbers and zeros, else UNKNOWN."""
-        unclear, shared, changed = dict.fromkeys(self._kernel.registers, 0), True, True
-        while changed:
-            changed = False
-            for instruction in self._kernel.instructions:
-                write = _write_to_shared(instruction)
-                if write == "store":
-                    shared = shared and _highest(unclear, instruction.operands[1:]) == 0
-                elif write == "other":
-                    shared = False
-                lost = [name for name in instruction.defines if unclear[name] == 0]
-                if lost and not self._gives(instruction, unclear, shared):
-                    unclear |= dict.fromkeys(lost, UNKNOWN)
-                    changed = True
-        return unclear
-
-    def _gives(self, instruction: Instruction, unclear: dict[str, int], shared: bool) -> bool:
-        """Whether the result is a given number, or zero."""
-        name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
-        if name in ("mov", "selp"):
-            vector = any(isinstance(o, Vector) for o in instruction.operands)
-            return not vector and _highest(unclear, sources[:2]) == 0
-        if name != "ld" or parts[-1] not in WORDS:
-            return False
-        if parts[1] == "param":
-            return sources[0].base.name in self._parameters
-        return "global" in parts or ("shared" in parts and shared)
 
 
 def _write_to_shared(instruction: Instruction) -> str:
@@ -177,6 +148,8 @@ def _degree(instruction: Instruction, degrees, shared: int, parameters: set[str]
         degree = max(degree, _highest(degrees, sources[2:]))
     elif name in SAME_AS_SOURCES and parts[-1] == "f32":
         degree = _highest(degrees, sources)
+    elif name in ("add", "sub") and parts[-1] == "f32":
+        degree = max(2, _highest(degrees, sources))  # a sum can be larger than what is given
     elif name == "selp":
         degree = _highest(degrees, sources[:2])
     return degree if degree <= HIGHEST_DEGREE else UNKNOWN

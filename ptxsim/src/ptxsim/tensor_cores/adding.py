@@ -65,7 +65,6 @@ BITS = {
     "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4,
 }  # fmt: skip
 KINDS_OF_FLOATS = {"f16", "bf16", "tf32", "e4m3", "e5m2"}
-FRACTION_BITS = {"e2m3": 3, "e3m2": 2, "e2m1": 1}  # of the types without infinities and NaN
 OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
 NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
 LEAST = -100  # the lowest exponent of a product for which the quick way is taken
@@ -178,24 +177,13 @@ def numbers(bits, ptx_type: str):
     """uint32 patterns as float64. Of tf32 the lowest 13 bits do not count."""
     if ptx_type == "f16":
         return bits.astype(u2).view(f2).astype(f8)
-    if BITS[ptx_type] == 8:
-        return rounding.from_eight_bits(bits, ptx_type)
-    if ptx_type in FRACTION_BITS:
-        return _of_few_bits(bits, ptx_type)
+    if ptx_type in rounding.FEW_BITS:
+        return rounding.from_few_bits(bits, ptx_type)
     if ptx_type == "bf16":
         bits = bits << u4(16)
     elif ptx_type == "tf32":
         bits = bits & u4(0xFFFFE000)
     return bits.view(f4).astype(f8)
-
-
-def _of_few_bits(bits, ptx_type: str):
-    fraction_bits, bits = FRACTION_BITS[ptx_type], bits.astype(i8)
-    sign = bits >> BITS[ptx_type] - 1 & 1
-    exponent = bits >> fraction_bits & (1 << BITS[ptx_type] - 1 - fraction_bits) - 1
-    fraction = (bits & (1 << fraction_bits) - 1) + ((exponent > 0) << fraction_bits)
-    power = np.maximum(exponent, 1) - 1 + LOWEST[ptx_type] - fraction_bits
-    return np.where(sign == 1, -1.0, 1.0) * fraction * power_of_two(power)
 
 
 def exponents(values, ptx_type: str):
