@@ -73,13 +73,17 @@ class DescriptorFields:
     width: np.ndarray
 
     @staticmethod
-    def of(descriptors: npt.ArrayLike) -> DescriptorFields:
+    def of(
+        descriptors: npt.ArrayLike, widths: np.ndarray = WIDTHS, first_bit: int = 62
+    ) -> DescriptorFields:
+        """`widths`: by the code of the swizzle, which has the bits from `first_bit` on."""
         bits = np.asarray(descriptors).astype(np.uint64)
         start, leading, stride = (
             ((bits >> np.uint64(shift)).astype(np.int64) & FIELD) * UNIT for shift in (0, 16, 32)
         )
         base = (bits >> np.uint64(49)).astype(np.int64) & 7
-        return DescriptorFields(start, leading, stride, base, WIDTHS[bits >> np.uint64(62)])
+        width = widths[bits >> np.uint64(first_bit)]
+        return DescriptorFields(start, leading, stride, base, width)
 
 
 def places(descriptors: npt.ArrayLike, lines: int, units: int, transposed: bool) -> np.ndarray:

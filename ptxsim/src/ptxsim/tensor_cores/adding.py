@@ -61,7 +61,7 @@ LOWEST = {
 }  # fmt: skip
 # type -> bits of an element
 BITS = {
-    "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
+    "f64": 64, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
     "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4,
 }  # fmt: skip
 KINDS_OF_FLOATS = {"f16", "bf16", "tf32", "e4m3", "e5m2"}
@@ -95,11 +95,14 @@ class Factors:
 
 def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
     """float64: the products of Factors and `c`, added as above to a `to`; `kept`: bits kept."""
-    fits = factors.count <= 1 << 29 - kept  # into int32
-    moderate = fits and is_moderate(factors, ptx_type) and np.isfinite(c).all()
-    add = add_moderate if moderate else add_any
-    total = add(factors, c, exponents(c, to), kept)
+    total = add(factors, c, exponents(c, to), (ptx_type,), kept)
     return narrowed(total, to, kept) + 0.0  # a sum is never -0
+
+
+def add(factors: Factors, c, c_exponents, ptx_types, kept: int = KEPT_BITS):
+    """float64: as `add_any`, the quicker way where all is moderate. `ptx_types`: of A and B."""
+    moderate = all(is_moderate(factors, kind) for kind in ptx_types) and np.isfinite(c).all()
+    return (add_moderate if moderate else add_any)(factors, c, c_exponents, kept)
 
 
 def add_any(factors: Factors, c, c_exponents, kept: int):
@@ -126,7 +129,7 @@ def add_moderate(factors: Factors, c, c_exponents, kept: int):
     of_sum = power_of_two(kept - np.maximum(largest, 2 * LOWEST["f32"]))
     # Below LEAST no product is other than zero.
     scale = np.minimum(of_sum, 2.0 ** (kept - LEAST)).astype(f4)
-    total = np.zeros(scale.shape, i4 if factors.count <= 16 else i8)
+    total = np.zeros(scale.shape, i4 if factors.count <= 1 << 29 - kept else i8)
     term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
     for k in range(factors.count):
         factors.product(k, term)
@@ -206,6 +209,19 @@ def narrowed(values, ptx_type: str, kept: int = KEPT_BITS):
     if small.any():
         cut = np.where(small, np.trunc(values * 2.0**149) * 2.0**-149, cut)
     return cut.astype(f4).astype(f8)
+
+
+def integers(bits, ptx_type: str):
+    """uint32 patterns of "s8" or "u8" as float32, in which the sum of 32 products is exact."""
+    return bits.astype(np.int8 if ptx_type == "s8" else np.uint8).astype(f4)
+
+
+def integer_pattern(sums, saturate: bool):
+    """int64 sums as uint32 patterns: modulo 2**32, or stopping at the ends of int32."""
+    if saturate:
+        limits = np.iinfo(i4)
+        sums = np.clip(sums, limits.min, limits.max)
+    return sums.astype(i4).view(u4)
 
 
 def pattern(values, ptx_type: str):

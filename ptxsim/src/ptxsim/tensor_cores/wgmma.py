@@ -103,16 +103,7 @@ class GroupProduct:
             lanes.find("divergent warpgroup", index, what, from_groups(lanes.layout, wrong))
 
     def _integers(self, a, b, c):
-        """Sums of 32 products of 8 bits are exact in float32."""
-        a, b = (
-            bits.astype(np.int8 if kind == "s8" else u1).astype(f4)
-            for bits, kind in zip((a, b), self.types[1:], strict=True)
-        )
-        total = c.view(i4) + np.matmul(a, b.swapaxes(1, 2)).astype(i8)
-        if self.saturate:
-            limits = np.iinfo(i4)
-            total = np.clip(total, limits.min, limits.max)
-        return total.astype(i4).view(u4)
+        return sum_of_integers(self.types[1:], a, b, c, self.saturate)
 
     def _floats(self, a, b, c):
         d_type, a_type, b_type = self.types
@@ -124,6 +115,13 @@ class GroupProduct:
         kept = KEPT_BITS.get(a_type, adding.KEPT_BITS)
         total = adding.summed(factors, adding.numbers(c, d_type), a_type, d_type, kept)
         return adding.pattern(total, d_type)
+
+
+def sum_of_integers(ptx_types, a, b, c, saturate: bool):
+    """uint32 patterns (groups, m, n) of a (groups, m, k) b (groups, n, k) + c; types of a and b."""
+    a, b = (adding.integers(bits, kind) for bits, kind in zip((a, b), ptx_types, strict=True))
+    total = c.view(i4) + np.matmul(a, b.swapaxes(1, 2)).astype(i8)
+    return adding.integer_pattern(total, saturate)
 
 
 class Rows(adding.Factors):
