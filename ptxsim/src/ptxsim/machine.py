@@ -456,10 +456,7 @@ class Chunk:
         if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
             return
         members = self.layout.to_warps(members).view(np.uint32)
-        rows = np.array(self.layout.to_warps(np.broadcast_to(mask, self.shape)))
-        spare = -self.layout.threads % WARP
-        if spare:  # rows repeat a lane where a block's last warp has none
-            rows.reshape(self.layout.blocks, -1)[:, -spare:] = False
+        rows = self.layout.active(mask)
         bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
         asked = np.bitwise_or.reduce(np.where(rows, members, np.uint32(0)), axis=1)[:, None]
         named = (members & bits) != 0
@@ -516,7 +513,7 @@ class Chunk:
         """Lanes of one block ought to wait at the same instruction."""
         seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
         for place in sorted(opened.places):
-            waiting = np.broadcast_to(opened.places[place], self.shape)
+            waiting = self.layout.full(opened.places[place])
             what = "some threads of the block wait at this barrier, others at one further up"
             self.find("divergent barrier", place - 1, what, seen & waiting & opened.whole_block)
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
@@ -604,7 +601,7 @@ class Chunk:
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
             if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
-                self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
+                self._lanes = mask, int(self.layout.full(mask).sum())
             self.counter.events[metrics.FMA_METRIC] += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask, imma: int = 0) -> None:

@@ -62,7 +62,7 @@ class BulkCopies:
     def load(self, index: int, destination, source, size, mbarrier, ranks, mask) -> None:
         """Each lane starts a copy, also to all blocks of `ranks`, of which `mbarrier` is told."""
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
-        for bytes_each, here in by_size(self.lanes, size, mask):
+        for bytes_each, here in self.lanes.layout.by_value(size, mask):
             copies = int(here.sum())
             for to, notified, some in self.to_ranks(index, destination, mbarrier, ranks, here):
                 begin = of_lanes(self.lanes, source, some)
@@ -101,7 +101,7 @@ class BulkCopies:
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
         """As `load`, from the own block's shared memory to any block's, or a reduction."""
         lanes, destination, source = self.lanes, np.asarray(destination), np.asarray(source)
-        for bytes_each, mine in by_size(lanes, size, mask):
+        for bytes_each, mine in lanes.layout.by_value(size, mask):
             here = aligned_stretch(lanes, index, (destination, source), bytes_each, mine)
             here = inside_shared(lanes, index, destination, bytes_each, here, "write")
             here = inside_shared(lanes, index, source, bytes_each, here, "read")
@@ -128,12 +128,12 @@ class BulkCopies:
         lanes, destination = self.lanes, np.asarray(destination)
         size = dtype.itemsize * len(values)
         _, bad = lanes.space(lanes.far).locate(destination, size, mask)
-        mask = np.broadcast_to(lanes.find_bad(index, "write", bad, mask), lanes.shape)
+        mask = lanes.layout.full(lanes.find_bad(index, "write", bad, mask))
         if not mask.any():
             return
         if lanes.launch.count:
             lanes.count_far("dshared_redas" if operation else "dshared_stas", destination, mask)
-        given = np.stack([np.broadcast_to(v, lanes.shape)[mask] for v in values], axis=1)
+        given = np.stack([lanes.layout.of(v, mask) for v in values], axis=1)
         given = given.astype(dtype, copy=False)
         places = begins(lanes, destination, mask)[:, None] + np.arange(0, size, dtype.itemsize)
         self.start(
@@ -305,7 +305,7 @@ class BulkStores:
     def store(self, index: int, target, source, size, operation, mask) -> None:
         """Each lane of `mask` starts a copy of `size` bytes to the global address `target`."""
         lanes, target, source = self.lanes, np.asarray(target), np.asarray(source)
-        for bytes_each, mine in by_size(lanes, size, mask):
+        for bytes_each, mine in lanes.layout.by_value(size, mask):
             here = aligned_stretch(lanes, index, (target, source), bytes_each, mine)
             here = inside_shared(lanes, index, source, bytes_each, here, "read")
             what, issued = self._issued(operation is None, (target, source), here)
@@ -347,12 +347,11 @@ class BulkStores:
 
     def commit(self, mask) -> None:
         """What the lanes have started so far, and not committed, is a group."""
-        self._committed = self._committed + np.broadcast_to(mask, self.lanes.shape)
+        self._committed = self._committed + self.lanes.layout.full(mask)
 
     def wait(self, most: int, only_read: bool, mask) -> None:
         """All but the `most` latest groups of the lanes have been read, and are written too."""
-        committed = np.broadcast_to(self._committed, self.lanes.shape)
-        waiting = np.broadcast_to(mask, self.lanes.shape)
+        committed, waiting = map(self.lanes.layout.full, (self._committed, mask))
         for store in self._flying:
             due = (store.group < committed[store.mask] - most) & waiting[store.mask]
             self._read(store, due & ~store.is_read)
@@ -461,7 +460,7 @@ def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.d
 
 def of_lanes(lanes, values, mask) -> np.ndarray:
     """(n,) int64: the values of the lanes in `mask`."""
-    return np.broadcast_to(values, lanes.shape)[mask].astype(np.int64)
+    return lanes.layout.of(values, mask).astype(np.int64)
 
 
 def spread(mask, rows) -> np.ndarray:
@@ -483,18 +482,10 @@ def begins(lanes, addresses, mask) -> np.ndarray:
     return of_lanes(lanes, clusters.place_of(addresses) + block * lanes.shared.stride, mask)
 
 
-def by_size(lanes, size, mask):
-    """[(size, lanes)], for each size that the lanes of `mask` name."""
-    size, mask = (np.broadcast_to(v, lanes.shape) for v in (size, mask))
-    return [(each, (size == each) & mask) for each in np.unique(size[mask]).tolist()]
-
-
 def maps_at(lanes, index: int, address, axes: int, mask):
     """[(MapInUse, lanes, address)]: the maps that the lanes name, for copies of so many axes."""
-    address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
     maps = []
-    for place in np.unique(address[mask]).tolist():
-        here = mask & (address == place)
+    for place, here in lanes.layout.by_value(address, mask):
         try:
             used = lanes.launch.maps.at(place)
         except ValueError as error:
@@ -534,7 +525,7 @@ def tell_units(lanes, index: int, operation: str, begin, steps, mask) -> None:
 def without(lanes, index: int, kind: str, what: str, values, wrong, mask) -> np.ndarray:
     """The lanes of `mask` that are not `wrong`; those are a finding, `what` of their values."""
     if wrong.any():
-        first = int(np.broadcast_to(values, lanes.shape)[wrong][0])
+        first = int(lanes.layout.of(values, wrong)[0])
         lanes.find(kind, index, what.format(first), wrong)
     return mask & ~wrong
 

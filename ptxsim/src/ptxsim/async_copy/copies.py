@@ -126,7 +126,7 @@ class Copies:
             value = np.where(full, value, zero)
         if np.any(part):  # byte by byte
             data = np.zeros((*self.lanes.shape, size), np.uint8)
-            for i in range(int(np.broadcast_to(bytes_read, self.lanes.shape)[part].max())):
+            for i in range(int(self.lanes.layout.of(bytes_read, part).max())):
                 here = part & (bytes_read > i)
                 at = source + np.int64(i)
                 data[..., i] = np.where(here, self._load(index, at, np.dtype("u1"), 1, here), 0)

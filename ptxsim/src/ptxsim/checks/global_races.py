@@ -248,8 +248,7 @@ class GlobalRaces:
         beaten = accesses.writes.thread[granules] != threads
         if beaten.any() and overwritten is not None:
             addresses, _, values, dtype = overwritten
-            mask = np.zeros(self.layout.shape, bool)
-            mask.reshape(-1)[lanes] = True
+            mask = self.layout.mask_of(lanes)
             now, _ = global_memory.load(self.memory, addresses, dtype, len(values), mask)
             beaten &= self._differs((addresses, now, values, dtype), lanes)
         if beaten.any():
@@ -285,12 +284,10 @@ class GlobalRaces:
         return (thread - 1) // self.team.threads
 
     def _lanes(self, mask):
-        if mask is True:
-            return np.arange(int(np.prod(self.layout.shape)))
-        return np.flatnonzero(np.broadcast_to(mask, self.layout.shape))
+        return np.flatnonzero(self.layout.full(mask))
 
     def _of_lanes(self, values, lanes):
-        return np.broadcast_to(values, self.layout.shape).reshape(-1)[lanes]
+        return self.layout.full(values).reshape(-1)[lanes]
 
     def _name(self, thread: int, team: int) -> tuple[str, str]:
         """A thread, for a sentence about another one of `team`, and what is missing between."""
@@ -311,6 +308,5 @@ class GlobalRaces:
     def _find(self, kind: str, index: int, touched, wrong, what: str) -> None:
         buffer, accesses, granules, lanes, _ = touched
         element = int(granules[wrong.argmax()]) * accesses.granule // buffer.element_bytes
-        mask = np.zeros(self.layout.shape, bool)
-        mask.reshape(-1)[lanes[wrong]] = True
+        mask = self.layout.mask_of(lanes[wrong])
         self.lanes.find(kind, index, f"{buffer.name}[{element}] was {what}", mask)

@@ -132,7 +132,7 @@ class Races:
         if barrier is None:
             self._write(touch, time)
             return
-        barrier = np.broadcast_to(barrier, self.layout.shape).reshape(-1)[touch.lanes]
+        barrier = touch.of_lanes(barrier)
         for name in np.unique(barrier):
             granules = touch.lane_granules[barrier == name]
             self.writes.note(granules, self.clocks.column(int(name)), time)
@@ -201,12 +201,9 @@ class Races:
         record = self.unfenced.last[granules]
         actor, time = record & ACTOR, record >> ACTOR_BITS
         block_of = granules * self.granule // self.team_stride
-        shape = self.layout.shape
-        mask = np.broadcast_to(mask, shape)
-        blocks = np.broadcast_to(self.team.block_number, shape)[mask]
-        threads = np.broadcast_to(self.team.thread_number, shape)[mask]
         fences = np.zeros((self.team.blocks, self.team.threads), bool)
-        fences[blocks, threads] = True
+        team = self.team.block_number, self.team.thread_number
+        fences[tuple(self.layout.of(number, mask) for number in team)] = True
         known = fences[block_of, actor]
         for block in np.unique(block_of[~known]):
             here = np.flatnonzero((block_of == block) & ~known)
@@ -263,8 +260,7 @@ class Races:
             padded = (1,) * (len(self.layout.shape) - len(shape)) + tuple(shape)
             lengths = zip(padded, self.layout.shape, strict=True)
             axes = tuple(i for i, (length, lanes) in enumerate(lengths) if length < lanes)
-            thread = np.broadcast_to(self.team.thread_number, self.layout.shape)
-            where = np.broadcast_to(mask, thread.shape)
+            thread, where = self.layout.full(self.team.thread_number), self.layout.full(mask)
             extremes = tuple(
                 how(thread, axis=axes, keepdims=True, where=where, initial=initial)
                 .reshape(shape)
@@ -375,9 +371,8 @@ class Races:
         where = int(wrong.reshape(-1).argmax())
         granule = int(touch.lane_granules.reshape(-1)[where])
         element = self._element(index, granule * self.granule % self.stride, size)
-        lanes = np.zeros(int(np.prod(self.layout.shape)), bool)
-        lanes[touch.lanes[wrong.any(axis=1)]] = True
-        self.lanes.find(kind, index, f"{element} {what}", lanes.reshape(self.layout.shape))
+        lanes = self.layout.mask_of(touch.lanes[wrong.any(axis=1)])
+        self.lanes.find(kind, index, f"{element} {what}", lanes)
 
     def _element(self, index: int, offset: int, size: int) -> str:
         """Which element of which shared array is at byte `offset`, as the instruction sees it."""

@@ -87,10 +87,8 @@ class TensorChecks:
 
     def _thread(self, lane: int) -> tuple[int, int]:
         """(team, number in it) of a lane, counted over the shape of the lanes."""
-        team, thread = (
-            np.broadcast_to(v, self.layout.shape).reshape(-1)[lane]
-            for v in (self.team.block_number, self.team.thread_number)
-        )
+        of_team = self.team.block_number, self.team.thread_number
+        team, thread = (self.layout.full(v).reshape(-1)[lane] for v in of_team)
         return int(team), int(thread)
 
     def _threads_of(self, warp: int) -> tuple[int, np.ndarray]:
@@ -237,7 +235,7 @@ class TensorChecks:
 
     def fenced(self, when: str, mask) -> None:
         """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
-        team, thread = self.checker._sorted(np.broadcast_to(mask, self.layout.shape))
+        team, thread = self.checker._sorted(mask)
         known = self.clocks.known
         if when == "after_thread_sync":
             for column, usable in self._usable.items():

@@ -246,7 +246,7 @@ class Registers:
             return
         if self._counts is None:
             self._counts = np.full(self.layout.shape, self._first)
-        mask = np.broadcast_to(mask, self.layout.shape)
+        mask = self.layout.full(mask)
         wrong = mask & ((self._counts > count) if grows else (self._counts < count))
         if wrong.any():
             has = int(self._counts[wrong][0])

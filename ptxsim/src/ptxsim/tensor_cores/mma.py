@@ -139,10 +139,7 @@ def check_whole_warps(lanes, index: int, mask) -> None:
     """Find warps of which only a part executes an instruction that is `.aligned`."""
     if mask is True and lanes.layout.threads % WARP == 0:
         return
-    rows = lanes.layout.to_warps(np.broadcast_to(mask, lanes.shape)).copy()
-    spare = -lanes.layout.threads % WARP
-    if spare:
-        rows.reshape(lanes.layout.blocks, -1)[:, -spare:] = False
+    rows = lanes.layout.active(mask)
     part = rows & ~rows.all(axis=1, keepdims=True)
     if part.any():
         what = "only a part of the warp executes it, and all 32 lanes must"

@@ -69,10 +69,9 @@ def issues(lanes, mask) -> list[Issue]:
     """The lanes of `mask`, in the order of their threads."""
     layout = lanes.layout
     block, thread = (
-        np.broadcast_to(v, layout.shape).reshape(-1)
-        for v in (layout.block_number, layout.thread_number)
+        layout.full(v).reshape(-1) for v in (layout.block_number, layout.thread_number)
     )
-    there = np.flatnonzero(np.broadcast_to(mask, layout.shape))
+    there = np.flatnonzero(layout.full(mask))
     there = there[np.lexsort((thread[there], block[there]))]
     first = np.flatnonzero(np.diff(block[there], prepend=-1))
     turn = np.arange(len(there)) - np.repeat(first, np.diff([*first, len(there)]))
@@ -179,10 +178,9 @@ class TensorMemory:
 
     def _warps(self, index: int, mask, values) -> list[tuple[int, int]]:
         """[(number, value)] of the warps that execute an instruction; finds those that differ."""
-        there, values = self.layout.to_warps(mask), self.layout.to_warps(values)
-        exists = np.arange(32) + 32 * (np.arange(len(there)) % self.layout.warps_per_block)[:, None]
-        exists = exists < self.layout.threads
-        some = (there & exists).any(axis=1)
+        there, exists = self.layout.active(mask), self.layout.active(True)
+        values = self.layout.to_warps(values)
+        some = there.any(axis=1)
         wrong = some & ((exists & ~there) | (values != values[:, :1]) & exists).any(axis=1)
         for warp in np.flatnonzero(wrong):
             what = "only a part of the warp executes it, or its threads give it other operands"
@@ -321,7 +319,7 @@ def commit(lanes, index: int, address, ranks, mask) -> None:
     address = np.asarray(address)
     parts = lanes.copies.bulk.to_ranks(index, address, address, ranks, mask)
     for _, mbarrier, here in parts:
-        here = np.broadcast_to(here, lanes.shape)
+        here = lanes.layout.full(here)
         if lanes.checker:
             lanes.checker.tensor.committed(mbarrier, here)
         lanes.copies.mbarriers.arrive(index, mbarrier, 1, 0, here)

@@ -179,7 +179,7 @@ def whole_groups(lanes, index: int, mask) -> np.ndarray:
     layout = lanes.layout
     rows = to_groups(layout, mask)
     groups = np.asarray(rows.all(axis=1))
-    wrong = np.broadcast_to(mask, lanes.shape) & ~lanes_of(layout, groups)
+    wrong = layout.full(mask) & ~lanes_of(layout, groups)
     what = "only a part of the warpgroup executes it, and all 128 threads must"
     lanes.find("divergent warpgroup", index, what, wrong)
     return groups

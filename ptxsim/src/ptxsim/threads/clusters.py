@@ -80,20 +80,19 @@ class ClusterBarrier:
 
     def arrive(self, index: int, mask, releases: bool) -> None:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
-        mask = np.broadcast_to(mask, self.layout.shape)
+        mask = self.layout.full(mask)
         again = mask & (self._arrived | self._let_go)
         what = "arrives a second time at the barrier of the cluster, and has not waited between"
         self.lanes.find("wrong cluster barrier", index, what, again)
         self._arrived = self._arrived | mask
         if not releases:
-            number = np.broadcast_to(self.layout.cluster_number, self.layout.shape)
-            self._relaxed[number[mask]] = True
+            self._relaxed[self.layout.of(self.layout.cluster_number, mask)] = True
         if self.lanes.checker:
             self.lanes.checker.cluster_arrive(mask, releases)
 
     def wait(self, index: int, mask) -> None:
         """The lanes of `mask` wait, and go on behind instruction `index`."""
-        mask = np.broadcast_to(mask, self.layout.shape)
+        mask = self.layout.full(mask)
         never = mask & ~(self._arrived | self._let_go)
         if never.any():
             what = "waits at the barrier of the cluster, and has not arrived there"
@@ -105,11 +104,8 @@ class ClusterBarrier:
         """{place: lanes that go on}. `alive`: a mask."""
         if not self.waiting:
             return {}
-        missing = alive & ~self._arrived
-        complete = np.bincount(
-            np.broadcast_to(self.layout.cluster_number, self.layout.shape)[missing],
-            minlength=self.layout.clusters,
-        ) == 0  # fmt: skip
+        missing = self.layout.of(self.layout.cluster_number, alive & ~self._arrived)
+        complete = np.bincount(missing, minlength=self.layout.clusters) == 0
         if complete.any():
             opened = self._arrived & complete[self.layout.cluster_number]
             if opened.any():

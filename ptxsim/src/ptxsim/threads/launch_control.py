@@ -58,7 +58,7 @@ def try_cancel(lanes, index: int, address, mbarrier, to_all: bool, mask) -> None
     """The answer comes as a copy does; `to_all`: to the same place in each block of the cluster."""
     address, mbarrier = np.asarray(address), np.asarray(mbarrier)
     pending = lanes.launch.pending
-    mask = np.broadcast_to(mask, lanes.shape)
+    mask = lanes.layout.full(mask)
     values = np.zeros((*lanes.shape, 4), np.int32)
     for place in np.argwhere(mask):
         if pending and (first := pending.take(lanes.ranges)) is not None:
@@ -68,7 +68,7 @@ def try_cancel(lanes, index: int, address, mbarrier, to_all: bool, mask) -> None
     mask = mask & ~wrong
     ranks = np.int32((1 << lanes.layout.cluster_size) - 1) if to_all else None
     for to, notified, here in lanes.copies.bulk.to_ranks(index, address, mbarrier, ranks, mask):
-        here = np.broadcast_to(here, lanes.shape)
+        here = lanes.layout.full(here)
         given = values[here].view(MOVED)
         copy = BulkCopy(
             index, ANSWER_BYTES, to, notified, here, begins(lanes, to, here)[:, None],

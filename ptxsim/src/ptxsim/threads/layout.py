@@ -8,6 +8,7 @@ neighbouring axes, and a value that does not depend on x has length 1 there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -124,6 +125,35 @@ class Layout:
             self.block_of[tuple(where)] = np.broadcast_to(self.block_number, shape)
 
     # --- lanes, warps and blocks ------------------------------------------------------------------
+
+    def full(self, value) -> np.ndarray:
+        """A value of every lane, of `shape`."""
+        return np.broadcast_to(value, self.shape)
+
+    def of(self, values, mask) -> np.ndarray:
+        """(n,): the values of the lanes in `mask`."""
+        return self.full(values)[self.full(mask)]
+
+    def by_value(self, values, mask) -> list[tuple[int, np.ndarray]]:
+        """[(value, lanes)], for each integer that the lanes of `mask` have."""
+        values, mask = self.full(values), self.full(mask)
+        return [(each, mask & (values == each)) for each in np.unique(values[mask]).tolist()]
+
+    def mask_of(self, numbers) -> np.ndarray:
+        """The mask of the lanes of these numbers, counted over `shape`."""
+        mask = np.zeros(self.shape, bool)
+        mask.reshape(-1)[numbers] = True
+        return mask
+
+    @cached_property
+    def _exists(self) -> np.ndarray:
+        """(warps, 32): whether there is a thread; the last warp of a block may be a part of one."""
+        lane = np.arange(self.blocks * self.warps_per_block * WARP).reshape(-1, WARP)
+        return lane % (self.warps_per_block * WARP) < self.threads
+
+    def active(self, mask) -> np.ndarray:
+        """(warps, 32): the lanes of `mask`, without those that are no threads."""
+        return self.to_warps(mask) & self._exists
 
     def to_warps(self, value) -> np.ndarray:
         """(warps, 32): a value of every lane, a row for each warp; lanes that are none repeat 0."""
