@@ -368,6 +368,9 @@ class Block:
     def find(self, kind, index, what, lanes):
         self.findings.append((kind, index, int(np.argmax(lanes)), what))
 
+    def line(self, index):
+        return self.launch.kernel.instructions[index].line
+
     def only(self, *threads):
         return np.isin(self.thread, threads)
 

@@ -21,7 +21,7 @@ from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, Ten
 from ptxsim.host_code import COMMENT, closing
 from ptxsim.limits import LaunchError, require
 from ptxsim.memory import global_memory
-from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised, pointer
+from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from ptxsim.ptx import TYPE_BYTES, type_of
 
@@ -89,7 +89,7 @@ def bind(
     memory = _memory(
         kernel, arrays, protected, _given_variables(kernel, given) | rooms | behind_maps
     )
-    pointers = iter([pointer(buffer) for buffer in memory.buffers])
+    pointers = iter([np.int64(buffer.base) for buffer in memory.buffers])
     parameters: dict[str, np.generic] = {}
     maps: dict[int, MapInUse] = {}
     for (parameter, ptx_type), source, arg in bound:

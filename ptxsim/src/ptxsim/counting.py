@@ -191,13 +191,12 @@ class Counting:
             addresses = base + np.int32(offset)
             costs[place] = self._look(index, "shared", "load", addresses, size, mask)
         elif counted := costs[place]:
-            line = self.lanes.launch.kernel.instructions[index].line
-            self.lanes.counter.add_again((line, "shared", "load", SHARED), counted[2])
+            key = self.lanes.line(index), "shared", "load", SHARED
+            self.lanes.counter.add_again(key, counted[2])
 
     def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
         """Record the boxes of a MapInUse that lanes of the recorded block name."""
-        lanes = self.lanes
-        line = lanes.launch.kernel.instructions[index].line
+        lanes, line = self.lanes, self.lanes.line(index)
 
         def of_block(value):
             return lanes.layout.to_warps(value)[lanes.recorded_warps]
@@ -218,8 +217,7 @@ class Counting:
 
     def factor(self, index, factor, transposed, descriptors, places, groups) -> None:
         """Record what the warpgroups of the recorded block read; `places`: (n, lines, units)."""
-        lanes = self.lanes
-        line = lanes.launch.kernel.instructions[index].line
+        lanes, line = self.lanes, self.lanes.line(index)
         first_block = lanes.recorded_warps.start // lanes.layout.warps_per_block
         each = lanes.layout.threads // GROUP_THREADS
         for at, number in enumerate(np.flatnonzero(groups)):
@@ -239,7 +237,7 @@ class Counting:
             self.lanes.layout.warps_per_block
         ):
             return
-        line = self.lanes.launch.kernel.instructions[index].line
+        line = self.lanes.line(index)
         of_lanes, of_columns = (
             range(int(values.min()), int(values.max()) + 1) for values in (lanes, columns)
         )
@@ -258,7 +256,7 @@ class Counting:
         warps = self.lanes.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
             return None
-        line = self.lanes.launch.kernel.instructions[index].line
+        line = self.lanes.line(index)
         rows = self.lanes.layout.rows(addresses)[warps.row]
         array, offsets, counted = SHARED, rows, None
         active = int(rows[warps.active][0])

@@ -35,11 +35,6 @@ WIDTHS = np.array([16, 128, 64, 32])  # bytes of a line, by the code of the swiz
 FIELD = 0x3FFF  # 14 bits
 
 
-def group_count(layout: Layout) -> int:
-    """Whole warpgroups of all blocks; the warps that are left over belong to none."""
-    return layout.blocks * (layout.threads // GROUP_THREADS)
-
-
 def to_groups(layout: Layout, value: npt.ArrayLike) -> np.ndarray:
     """(groups, 128): a value of every lane, a row for each warpgroup."""
     rows = layout.to_warps(value)

@@ -505,7 +505,7 @@ class Chunk:
         stuck = self.barriers.in_warps
         for waiting in stuck:
             self.check_members(waiting.place - 1, waiting.members, waiting.mask)
-        for place, mask in self.barriers.take_from_warps(True).items():
+        for place, mask in self.barriers.take_from_warps(np.True_).items():
             self._join(place, self._settle(mask))
         return bool(stuck)
 
@@ -615,15 +615,13 @@ class Chunk:
     def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
         """Count one product of so many warpgroups, each of which reads so much shared memory."""
         if self.launch.count:
-            line = self.launch.kernel.instructions[index].line
-            self.counter.add_wgmma(line, product, bytes_read, groups)
+            self.counter.add_wgmma(self.line(index), product, bytes_read, groups)
 
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
-            line = self.launch.kernel.instructions[index].line
-            key = line, "shared", "load", SHARED
+            key = self.line(index), "shared", "load", SHARED
             self.counter.add_again(key, metrics.Cost(merging.IDLE_LOADS * warps, 0, 0, 0))
 
     def count_far(self, what: str, addresses, mask) -> None:
@@ -654,6 +652,10 @@ class Chunk:
             self.count_far(what, addresses, mask)
 
     # --- findings ---------------------------------------------------------------------------------
+
+    def line(self, index: int) -> int:
+        """The source line of an instruction."""
+        return self.launch.kernel.instructions[index].line
 
     def find_bad(self, index: int, does: str, bad, mask=True):
         """Find BadAccesses; `does`: "read" or "write". Returns the other lanes of `mask`."""

@@ -19,6 +19,8 @@ from pathlib import PurePath
 
 import numpy as np
 
+from ptxsim.host_code import closing
+
 # Bytes of one element of each PTX type.
 TYPE_BYTES = {
     "b8": 1, "u8": 1, "s8": 1,
@@ -39,7 +41,7 @@ WHOLE_WARP = {
     "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
 }  # fmt: skip
 WHOLE_GROUP = {"wgmma"}
-WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)")
+WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)|tensormap\.cp_")
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix",
@@ -223,17 +225,8 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        of_warp = self.name in WHOLE_WARP or WHOLE_WARP_FORMS.match(self.opcode)
-        return bool(of_warp) or self.meets_group or self.copies_map
-
-    @property
-    def meets_group(self) -> bool:
-        """Whether all lanes of a warpgroup execute it together."""
-        return self.name in WHOLE_GROUP
-
-    @property
-    def copies_map(self) -> bool:
-        return self.opcode.startswith("tensormap.cp_fenceproxy")
+        of_warp = self.name in WHOLE_WARP | WHOLE_GROUP
+        return of_warp or WHOLE_WARP_FORMS.match(self.opcode) is not None
 
     @property
     def waits_for_phase(self) -> bool:
@@ -360,14 +353,14 @@ class _Module(Mapping):
         self._release = release[1] if release else ""
         ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
         files = re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx)
-        self._files = {
+        self.files = {
             number: name
             for number, path in files
             if (name := PurePath(path).name) == filename or path in headers
         }
-        self._filename = filename
+        self.filename = filename
         self._entries: dict[str, tuple[str, str, str]] = {}  # parameters, directives and body
-        self._functions: dict[str, Function] = {}
+        self.functions: dict[str, Function] = {}
         self._kernels: dict[str, Kernel] = {}
         outside, position = [], 0
         while function := FUNCTION.search(ptx, position):
@@ -376,19 +369,21 @@ class _Module(Mapping):
             name = function["entry"] or function["name"]
             if function["opens"] == ";":  # declared only
                 continue
-            end = _closing_brace(ptx, position, name)
+            end = closing(ptx, position, "{}")
+            if end == len(ptx):
+                raise PtxError(f"kernel '{name}' has no end")
             body, position = ptx[position:end], end + 1
             if function["entry"]:
                 self._entries[name] = function["parameters"], function["directives"], body
             else:
                 (result, given), types = _signature(function)
-                self._functions[name] = Function(name, result, given, types, body)
+                self.functions[name] = Function(name, result, given, types, body)
         self._outside = "".join([*outside, ptx[position:]])
-        self._addresses: dict[str, int] = {}  # of the functions that pointers may lead to
-        if self._functions:
+        self.addresses: dict[str, int] = {}  # of the functions that pointers may lead to
+        if self.functions:
             used = {*ADDRESS_MOVED.findall(ptx), *re.findall(r"[\w$]+", self._outside)}
-            for number, name in enumerate(sorted(self._functions.keys() & used)):
-                self._addresses[name] = CODE_BASE + CODE_STEP * number
+            for number, name in enumerate(sorted(self.functions.keys() & used)):
+                self.addresses[name] = CODE_BASE + CODE_STEP * number
 
     def __iter__(self):
         return iter(self._entries)
@@ -414,23 +409,13 @@ class _Module(Mapping):
             kernel.most_threads = prod(int(n) for n in _split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
             kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
-        _Body(kernel, self._filename, self._files, self._functions, self._addresses).read(body)
-        _add_module_variables(kernel, self._outside, self._addresses)
+        _Body(kernel, self).read(body)
+        _add_module_variables(kernel, self._outside, self.addresses)
         find_blocks(kernel)
         return kernel
 
 
 # --- reading ----------------------------------------------------------------------------------
-
-
-def _closing_brace(ptx: str, position: int, name: str) -> int:
-    """Where the function ends whose opening brace stands before `position`."""
-    depth = 1
-    for brace in re.compile("[{}]").finditer(ptx, position):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    raise PtxError(f"kernel '{name}' has no end")
 
 
 class _Body:
@@ -441,12 +426,9 @@ class _Body:
     LABEL = re.compile(r"\s*(\$?[A-Za-z_]\w*)\s*:(?!:)")
     STATEMENT = re.compile(r"\s*([^;]*);")
 
-    def __init__(
-        self, kernel: Kernel, filename: str, files: dict[str, str],
-        functions: dict[str, Function], addresses: dict[str, int],
-    ):  # fmt: skip
-        self.kernel, self.filename, self.files = kernel, filename, files
-        self.functions, self.addresses = functions, addresses
+    def __init__(self, kernel: Kernel, module: _Module):
+        self.kernel, self.filename, self.files = kernel, module.filename, module.files
+        self.functions, self.addresses = module.functions, module.addresses
         self.line, self.header = 0, ""
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
@@ -954,9 +936,8 @@ def _basic_blocks(kernel: Kernel) -> dict[int, Block]:
         follow = [target] if target is not None and target < count else []
         follow += [end] if falls_through and end < count else []
         first = instructions[start]
-        blocks[start] = Block(
-            start, end, tuple(follow), target, first.meets_warp, first.meets_group
-        )
+        of_group = first.name in WHOLE_GROUP
+        blocks[start] = Block(start, end, tuple(follow), target, first.meets_warp, of_group)
     return blocks
 
 

@@ -160,7 +160,7 @@ class BulkCopies:
                 wrong = (
                     (addresses + size > begin) & (addresses < begin + map_bytes.MAP_BYTES) & mask
                 )
-                line = self.lanes.launch.kernel.instructions[copy.index].line
+                line = self.lanes.line(copy.index)
                 what = f"the map is read by the copy of line {line}, which is not waited for"
                 self.lanes.find("write to a tensor map in use", index, what, wrong)
 

@@ -65,8 +65,7 @@ def count_bulk(
     lanes, index: int, what: str, array: str, copies: int, sectors: int, bytes_moved: int
 ) -> None:
     """Add copies between `array` and shared memory, one of IN_GLOBAL_MEMORY, to their line."""
-    line = lanes.launch.kernel.instructions[index].line
-    key = line, "global", IN_GLOBAL_MEMORY[what], array
+    key = lanes.line(index), "global", IN_GLOBAL_MEMORY[what], array
     lanes.counter.add_again(key, (copies, sectors, bytes_moved, 0))
 
 

@@ -64,7 +64,8 @@ class History:
 
     def __init__(self) -> None:
         self.arrays: dict[int, _Accesses] = {}  # by where the array begins
-        self._times, self._indexes = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
+        # Of each event: when, by the clocks of the chunk that it was in, and its instruction.
+        self.times, self.indexes = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
         self.events = 0
         self.releases: defaultdict[int, list[int]] = defaultdict(list)  # of a team: its events
         self.acquired: dict[int, int] = {}  # of a team: its last event
@@ -72,21 +73,13 @@ class History:
 
     def event(self, index: int, time: int) -> int:
         self.events += 1
-        if self.events == len(self._times):
-            self._times, self._indexes = (
+        if self.events == len(self.times):
+            self.times, self.indexes = (
                 np.concatenate([table, np.zeros_like(table)])
-                for table in (self._times, self._indexes)
+                for table in (self.times, self.indexes)
             )
-        self._times[self.events], self._indexes[self.events] = time, index
+        self.times[self.events], self.indexes[self.events] = time, index
         return self.events
-
-    def times(self, events):
-        """By the clocks of the chunk that the events were in."""
-        return self._times[events]
-
-    def indexes(self, events):
-        """Of the instructions."""
-        return self._indexes[events]
 
 
 class GlobalRaces:
@@ -141,11 +134,8 @@ class GlobalRaces:
             if accesses is None:
                 continue
             here = np.broadcast_to(allowed, addresses.shape).reshape(-1)
-            count = MOVED.itemsize // accesses.granule
-            first = offsets.reshape(-1)[here] // accesses.granule
-            granules = (first[:, None] + np.arange(count)).reshape(-1)
-            threads = self._of_lanes(self._thread_of, np.repeat(lanes[here], count))
-            touched = buffer, accesses, granules, np.repeat(lanes[here], count), threads
+            touched = self._touched(buffer, offsets.reshape(-1)[here], MOVED.itemsize, lanes[here])
+            _, _, granules, _, threads = touched
             self._look(index, touched, accesses.writes, "read-after-write race", "written",
                        within_team=False)  # fmt: skip
             events = accesses.writes.event[granules]
@@ -179,12 +169,8 @@ class GlobalRaces:
                 continue
             accesses = self.history.arrays.setdefault(buffer.base, _Accesses(buffer.bytes))
             accesses.refine(size)
-            first = self._of_lanes(offsets, lanes) // accesses.granule
-            count = size // accesses.granule
-            granules = (first[:, None] + np.arange(count)).reshape(-1)
-            lanes = np.repeat(lanes, count)
-            threads = self._of_lanes(self._thread_of, lanes)
-            touched = buffer, accesses, granules, lanes, threads
+            touched = self._touched(buffer, self._of_lanes(offsets, lanes), size, lanes)
+            _, _, granules, lanes, threads = touched
             if operation == "load":
                 self._look(index, touched, accesses.writes, "read-after-write race", "written",
                            meets_atomics=False)  # fmt: skip
@@ -202,6 +188,14 @@ class GlobalRaces:
             if is_plain:
                 self._look_for_rivals(index, touched, overwritten)
 
+    def _touched(self, buffer, offsets, size: int, lanes):
+        """(buffer, its accesses, granules, lane and thread of each) of `lanes` at `offsets`, (n,)."""
+        accesses = self.history.arrays[buffer.base]
+        count = size // accesses.granule
+        granules = (offsets[:, None] // accesses.granule + np.arange(count)).reshape(-1)
+        lanes = np.repeat(lanes, count)
+        return buffer, accesses, granules, lanes, self._of_lanes(self._thread_of, lanes)
+
     # ---- looking ---------------------------------------------------------------------------------
 
     def _look(
@@ -213,7 +207,7 @@ class GlobalRaces:
         if not within_team:
             wrong &= self._team(others) != self._team(threads)
         if not meets_atomics:
-            wrong &= ~self._is_atomic[self.history.indexes(events)]
+            wrong &= ~self._is_atomic[self.history.indexes[events]]
         if not wrong.any():
             return
         wrong[wrong] = self._unordered(threads[wrong], others[wrong], events[wrong], lanes[wrong])
@@ -231,7 +225,7 @@ class GlobalRaces:
         if same.any():
             block = self._of_lanes(self.team.block_number, lanes[same])
             thread, other = ((who[same] - 1) % self.team.threads for who in (threads, others))
-            times = self.history.times(events[same])
+            times = self.history.times[events[same]]
             result[same] = self.clocks.unknown(block, thread, other, times)
         for number in np.unique(there[~same]).tolist():
             rows = np.flatnonzero(~same & (there == number))
@@ -278,7 +272,7 @@ class GlobalRaces:
     # ---- names -----------------------------------------------------------------------------------
 
     def _line(self, event: int) -> int:
-        return self.kernel.instructions[int(self.history.indexes(event))].line
+        return self.lanes.line(self.history.indexes[event])
 
     def _team(self, thread):
         return (thread - 1) // self.team.threads

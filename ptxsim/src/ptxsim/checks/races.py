@@ -67,10 +67,13 @@ class Races:
             look(index, size, touch)
 
     def _load(self, index, size, touch) -> None:
+        self._read(index, size, touch)
+        self.reads.note(touch, index, self.clocks)
+
+    def _read(self, index, size, touch) -> None:
         self._look(index, size, touch)
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self.reads.note(touch, index, self.clocks)
 
     def _store(self, index, size, touch, time, overwritten) -> None:
         new = True
@@ -155,9 +158,7 @@ class Races:
 
     def group_read_started(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
-        self._look(index, size, touch)
-        if self.atomics:
-            self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
+        self._read(index, size, touch)
         self._look_for_unfenced(index, size, touch)
         self._leave(index, touch)
 
@@ -180,9 +181,7 @@ class Races:
 
     def tensor_read(self, index: int, touch, column: int, key) -> None:
         """tcgen05.mma or .cp reads; who writes there later has to know of it by its `column`."""
-        self._look(index, UNIT, touch)
-        if self.atomics:
-            self._look_for_others(index, UNIT, touch, self.atomics, "read", "write", "updated")
+        self._read(index, UNIT, touch)
         self._look_for_unfenced(index, UNIT, touch)
         table = self.group_reads.setdefault(key, Writes(self._granules))
         table.note(touch.lane_granules, column, self.clocks.tick(index))
@@ -302,8 +301,10 @@ class Races:
         if not conflict.any():
             return
         first = int(conflict.reshape(-1).argmax())
-        actor, did_it = int(who[first]), table.instruction(int(when[first]), self.clocks)
-        line = self._line(did_it)
+        actor, did_it = int(who[first]), int(when[first])
+        if not isinstance(table, ReadsSinceBarrier):
+            did_it = self.clocks.instruction(did_it)
+        line = self.lanes.line(did_it)
         if actor < self.team.threads:
             by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
         elif self.kernel.instructions[did_it].name in ("wgmma", "tcgen05"):
@@ -328,7 +329,7 @@ class Races:
                 by = f"that thread {self._thread(first & ACTOR)} started in line"
                 if self.kernel.instructions[started].name == "wgmma":
                     kind, what, by = "write to a wgmma's source", "is read by", "the wgmma of line"
-                by = f"{what} {by} {self._line(started)}, which is not waited for"
+                by = f"{what} {by} {self.lanes.line(started)}, which is not waited for"
                 self._find(kind, index, size, touch, under_way, by)
 
     def _look_for_unfenced(self, index, size, touch) -> None:
@@ -337,7 +338,7 @@ class Races:
         record = self.unfenced.last[touch.lane_granules]
         if record.any():
             first = int(record[record != 0][0])
-            line = self._line(self.clocks.instruction(first >> ACTOR_BITS))
+            line = self.lanes.line(self.clocks.instruction(first >> ACTOR_BITS))
             by = f"thread {self._thread(first & ACTOR)} in line {line}"
             what = f"was written by {by}, with no fence.proxy.async since"
             self._find("async-proxy race", index, size, touch, record != 0, what)
@@ -384,9 +385,6 @@ class Races:
         (x, y, _), (rank, number) = self.layout.block, divmod(number, threads_of_rank(self.layout))
         thread = f"{(number % x, number // x % y, number // (x * y))}"
         return f"{thread} of rank {rank}" if self.layout.cluster_size > 1 else thread
-
-    def _line(self, index: int) -> int:
-        return self.kernel.instructions[index].line
 
 
 def _is_asynchronous(kernel) -> bool:

@@ -8,7 +8,7 @@ The tables share these methods: `refine(factor)`, after which a granule has so m
 bytes; `note`, for a new access; `recent(granules, block, clocks)`, a quick look at whether there
 may be others, for (n, parts) granules of blocks (n,); and `others(granules, block, thread,
 clocks)`, arrays (n,): which of the threads do not know what the table says of the granule, who did
-it, and when, to be asked of `instruction(when, clocks)`.
+it, and when: at which time, or in ReadsSinceBarrier in which instruction.
 """
 
 from __future__ import annotations
@@ -109,10 +109,6 @@ class Writes:
         actor, time = last & ACTOR, last >> ACTOR_BITS
         return clocks.unknown(block, thread, actor, time), actor, time
 
-    @staticmethod
-    def instruction(when: int, clocks) -> int:
-        return clocks.instruction(when)
-
 
 class ReadsSinceBarrier:
     """The first and last thread that read each granule since the block's last barrier."""
@@ -150,10 +146,6 @@ class ReadsSinceBarrier:
             conflict |= here
             who, when = np.where(here, by, who), np.where(here, record & INSTRUCTION, when)
         return conflict, who, when
-
-    @staticmethod
-    def instruction(when: int, clocks) -> int:
-        return when
 
 
 class ReadsByThread:
@@ -198,7 +190,3 @@ class ReadsByThread:
             chosen = rows, unknown.argmax(axis=1)
             who[piece], when[piece] = readers[chosen], times[chosen]
         return conflict, who, when
-
-    @staticmethod
-    def instruction(when: int, clocks) -> int:
-        return clocks.instruction(when)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.architectures import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM
-from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, group_count, lanes_of, to_groups
+from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, lanes_of, to_groups
 from ptxsim.ptx import Immediate, Instruction, Kernel, Register, Vector
 
 NEVER = -1  # the line of no instruction
@@ -43,7 +43,8 @@ class Warpgroups:
     def __init__(self, lanes, checker):
         self.lanes, self.layout, self.checker = lanes, lanes.layout, checker
         self.kernel = lanes.launch.kernel
-        count = group_count(self.layout)
+        # The warps that are left over belong to no warpgroup.
+        count = self.layout.blocks * (self.layout.threads // GROUP_THREADS)
         self._watched = watched(self.kernel)
         self._uses: dict[int, list] = {}  # by the start of a block
         self._fenced = np.zeros(count, bool)
@@ -146,7 +147,7 @@ class Warpgroups:
                 continue
             self._look(index, name, groups, writes)
             lines = self._used.setdefault(name, np.full(groups.size, NEVER))
-            lines[groups] = self.kernel.instructions[index].line
+            lines[groups] = self.lanes.line(index)
 
     def _uses_in(self, block):
         """(instruction, register, what is copied to it or None, whether it is written)."""
@@ -182,7 +183,7 @@ class Warpgroups:
             under_way = table.get(name)
             if under_way is None or not (groups & (under_way > 0)).any():
                 continue
-            line = self.kernel.instructions[self._started_by[name]].line
+            line = self.lanes.line(self._started_by[name])
             what = f"a register that it {'writes' if writes else 'reads'} {what} of the wgmma of "
             what += f"line {line}, which is not waited for"
             self._find(kind, index, what, groups & (under_way > 0))

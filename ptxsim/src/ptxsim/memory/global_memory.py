@@ -319,8 +319,3 @@ def _shift(dtype: np.dtype) -> np.uint64:
 
 def _base(number: int) -> int:
     return GLOBAL_BASE + number * GLOBAL_STEP + GUARD
-
-
-def pointer(buffer: Buffer) -> np.int64:
-    """What the kernel gets as the argument for `buffer`."""
-    return np.int64(buffer.base)

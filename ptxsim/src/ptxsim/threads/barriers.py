@@ -142,12 +142,7 @@ class Barriers:
 
     def take_from_warps(self, lanes) -> dict[int, np.ndarray]:
         """{place: lanes}, of those in the mask `lanes`, which no longer wait for their warp."""
-        places: dict[int, np.ndarray] = {}
-        for waiting in self.in_warps:
-            if (leaves := waiting.mask & lanes).any():
-                places[waiting.place] = leaves | places.get(waiting.place, False)
-        left = [replace(waiting, mask=waiting.mask & ~lanes) for waiting in self.in_warps]
-        self.in_warps = [waiting for waiting in left if waiting.mask.any()]
+        places, self.in_warps = parted(self.in_warps, lanes)
         return places
 
     def _meet(self, members, here, alive):
@@ -159,6 +154,16 @@ class Barriers:
         same = here[:, None, :] & (members[:, None, :] == members[:, :, None])
         itself = bits[:, np.arange(WARP), np.arange(WARP)]
         return here & itself & (same | ~bits | ~alive[:, None, :]).all(axis=2)
+
+
+def parted(waiting: list, lanes) -> tuple[dict[int, np.ndarray], list]:
+    """({place: those of `lanes` that wait there}, those who wait on)."""
+    places: dict[int, np.ndarray] = {}
+    for each in waiting:
+        if (leaves := each.mask & lanes).any():
+            places[each.place] = leaves | places.get(each.place, False)
+    left = [replace(each, mask=each.mask & ~lanes) for each in waiting]
+    return places, [each for each in left if each.mask.any()]
 
 
 def _of_active(number, mask) -> np.ndarray:

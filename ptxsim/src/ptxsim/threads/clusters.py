@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptxsim.threads.barriers import parted
+
 RANK_SHIFT = 24
 PLACE = (1 << RANK_SHIFT) - 1  # the bits of an address that are the place in a block's memory
 RANKS = 0xFF  # those of the rank, once they are shifted down
@@ -116,12 +118,7 @@ class ClusterBarrier:
                 self._relaxed = self._relaxed & ~complete
                 if self.lanes.checker:
                     self.lanes.checker.cluster_opened(complete)
-        places: dict = {}
-        for waiting in self.waiting:
-            if (goes := waiting.mask & self._let_go).any():
-                places[waiting.place] = goes | places.get(waiting.place, False)
-        left = [Waiting(waiting.place, waiting.mask & ~self._let_go) for waiting in self.waiting]
-        self.waiting = [waiting for waiting in left if waiting.mask.any()]
+        places, self.waiting = parted(self.waiting, self._let_go)
         for mask in places.values():
             self._let_go = self._let_go & ~mask
             if self.lanes.checker:

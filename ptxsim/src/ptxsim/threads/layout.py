@@ -234,12 +234,10 @@ class Layout:
         warps_of_row = -(-int(np.prod(threads)) // WARP)
         if self.block[0] % WARP == 0:
             numbers = numbers.reshape(*blocks, *threads[:-1], threads[-1] // WARP)
-            full = [self.shape[axis] for axis in self.warp_order[:-1]]
-            numbers = np.broadcast_to(numbers, (*full, numbers.shape[-1])).reshape(-1)
         else:
             numbers = numbers.reshape(*blocks, warps_of_row)
-            full = [self.shape[axis] for axis in self.warp_order[: self.block_axes]]
-            numbers = np.broadcast_to(numbers, (*full, warps_of_row)).reshape(-1)
+        full = [self.shape[axis] for axis in self.warp_order[: numbers.ndim - 1]]
+        numbers = np.broadcast_to(numbers, (*full, numbers.shape[-1])).reshape(-1)
         lanes = np.packbits(active, axis=1).view(np.uint32)[:, 0]
         key = (numbers << 32) | lanes
         some = lanes != 0
