@@ -423,7 +423,7 @@ class Chunk:
 
     # --- barriers -------------------------------------------------------------------------------
 
-    def barrier(self, index: int, number, count, mask, reduction) -> None:
+    def barrier(self, index: int, number, count, reduction, mask) -> None:
         """bar.sync: the lanes of `mask` wait. `count`: None for all threads of the block."""
         self._parked = mask
         self.barriers.wait(index + 1, number, count, mask, reduction)

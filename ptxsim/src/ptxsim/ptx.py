@@ -400,15 +400,15 @@ class _Module(Mapping):
         return name in self._entries
 
     def _read(self, name: str, parameters: str, directives: str, body: str) -> Kernel:
-        kernel = Kernel(name, [_parameter(text) for text in _split(parameters)])
+        kernel = Kernel(name, [_parameter(text) for text in split(parameters)])
         kernel.release = self._release
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
-            kernel.cluster = tuple(int(n) for n in _split(cluster[1]))
+            kernel.cluster = tuple(int(n) for n in split(cluster[1]))
             kernel.has_cluster = True
         if most := re.search(r"\.maxntid\s+([\d, ]+)", directives):
-            kernel.most_threads = prod(int(n) for n in _split(most[1]))
+            kernel.most_threads = prod(int(n) for n in split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
-            kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
+            kernel.block = (*(int(n) for n in split(block[1])), 1, 1)[:3]
         _Body(kernel, self).read(body)
         _add_module_variables(kernel, self._outside, self.addresses)
         find_blocks(kernel)
@@ -506,7 +506,7 @@ class _Body:
             self._instruction(text)
         elif match := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
             ptx_type, names = match.groups()
-            for name in _split(names):
+            for name in split(names):
                 numbered = re.fullmatch(r"(.+)<(\d+)>", name)
                 each = (
                     [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
@@ -540,15 +540,15 @@ class _Body:
         if opcode.split(".")[0] == "ret" and self.calls:
             opcode, operands = "bra", self.returns[-1]
         if opcode == "mov.b128":
-            target, source = _split(operands)
+            target, source = split(operands)
             self._move_wide(target, source, text[: -len(body)])
             return
         if opcode.endswith(".b128") and opcode.startswith(("ld.", "st.")):
             opcode = opcode.removesuffix("b128") + "v2.b64"
         if opcode.endswith(".f32x2"):
-            self._pairs(opcode.removesuffix("x2"), _split(operands), text[: -len(body)])
+            self._pairs(opcode.removesuffix("x2"), split(operands), text[: -len(body)])
             return
-        given = tuple(self._operand(part) for part in _split(operands))
+        given = tuple(self._operand(part) for part in split(operands))
         # The address of a parameter in 32 bits, as LLVM widens it: here it has 64 from the start.
         if opcode == "mov.b32" and STRUCTURE.match(
             self._parameter_types.get(operands.split(", ")[-1], "")
@@ -570,7 +570,7 @@ class _Body:
         halves = []
         for operand in (target, source):
             if operand[0] == "{":
-                parts = _split(operand[1:-1])
+                parts = split(operand[1:-1])
                 half = len(parts) // 2
                 texts = [", ".join(parts[:half]), ", ".join(parts[half:])]
                 halves.append([f"{{{each}}}" if half > 1 else each for each in texts])
@@ -652,7 +652,7 @@ class _Body:
             raise self._error(text)
         where = f"kernel '{self.kernel.name}', {lines_of(self.line, self.header)}: calls"
         name = match["name"]
-        result, given = (_split(match[group] or "") for group in ("result", "given"))
+        result, given = (split(match[group] or "") for group in ("result", "given"))
         if match["prototype"]:
             prototype = match["prototype"].strip(", ")
             if prototype not in self.targets:
@@ -675,7 +675,7 @@ class _Body:
         """The functions that a pointer called with this prototype may lead to."""
         functions = [self.functions[name] for name in self.addresses]
         if prototype["targets"]:
-            names = _split(prototype["targets"])
+            names = split(prototype["targets"])
             return [function for function in functions if function.name in names]
         _, types = _signature(prototype)
         return [function for function in functions if function.types == types]
@@ -745,13 +745,13 @@ class _Body:
     def _new_operand(self, text: str):
         if not text:
             raise self._error("an operand is missing")
-        if len(pair := _split(text, "|")) == 2:
+        if len(pair := split(text, "|")) == 2:
             return Vector(tuple(self._operand(part) for part in pair))
         if text[0] == "{":
-            return Vector(tuple(self._operand(part) for part in _split(text[1:-1])))
+            return Vector(tuple(self._operand(part) for part in split(text[1:-1])))
         if text[0] == "[":
             if "," in text:
-                base, coordinates = _split(text[1:-1])
+                base, coordinates = split(text[1:-1])
                 return Coordinates(self._operand(base), self._operand(coordinates).items)
             match = ADDRESS.fullmatch(text[1:-1].strip())
             if not match:
@@ -814,8 +814,7 @@ def _parameter(text: str) -> tuple[str, str]:
 def _signature(function: re.Match) -> tuple[tuple, tuple]:
     """The names, and the types, of what a function or a prototype has as `result` and `given`."""
     groups = [
-        [_parameter(text) for text in _split(function[group] or "")]
-        for group in ("result", "given")
+        [_parameter(text) for text in split(function[group] or "")] for group in ("result", "given")
     ]
     names, types = (tuple(tuple(each[i] for each in group) for group in groups) for i in (0, 1))
     return names, types
@@ -866,7 +865,7 @@ def _size(declaration: re.Match) -> int:
 def _module_variable(declaration: re.Match, functions: dict[str, int]) -> ModuleVariable:
     ptx_type, size = declaration["type"], _size(declaration)
     width = TYPE_BYTES[ptx_type]
-    given = _split((declaration["initial"] or "").strip().strip("{}"))
+    given = split((declaration["initial"] or "").strip().strip("{}"))
     data = bytearray(width * len(given))
     for i, text in enumerate(given):
         if bits := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
@@ -883,16 +882,16 @@ def _module_variable(declaration: re.Match, functions: dict[str, int]) -> Module
     return ModuleVariable(bytes(data), size, min(element, size) or width)
 
 
-def _split(text: str, separator: str = ",") -> list[str]:
-    """Split at separators that stand in no bracket."""
+def split(text: str, separator: str = ",", more: str = "") -> list[str]:
+    """Split at separators that stand in no bracket, nor between the two signs of `more`."""
     if separator not in text:
         return [stripped] if (stripped := text.strip()) else []
-    if not BRACKET.search(text):
+    if not more and not BRACKET.search(text):
         parts = [part.strip() for part in text.split(separator)]
         return parts if parts[-1] else parts[:-1]
     parts, depth, current = [], 0, ""
     for character in text:
-        depth += (character in "[{(") - (character in ")}]")
+        depth += (character in "[{(" + more[:1]) - (character in ")}]" + more[1:])
         if character == separator and depth == 0:
             parts.append(current.strip())
             current = ""

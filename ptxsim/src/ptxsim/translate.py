@@ -183,6 +183,11 @@ class Writer:
         rest = ", ".join(map(str, [*given, self.mask(instruction)]))
         return f"{self.use(function)}(lanes, {instruction.index}, {rest})"
 
+    def tell(self, instruction: Instruction, method: str, *given) -> None:
+        """A line with a call of the lanes' method, for those that execute the instruction."""
+        rest = ", ".join(map(str, [instruction.index, *given, self.mask(instruction)]))
+        self.lines.append(f"lanes.{method}({rest})")
+
     def constant(self, value) -> str:
         name = f"K{len(self.constants)}"
         self.constants[name] = value
@@ -211,6 +216,9 @@ class Writer:
 
     def values(self, operands, dtype: np.dtype) -> list[str]:
         return [self.value(operand, dtype) for operand in operands]
+
+    def tuple(self, operands, dtype: np.dtype) -> str:
+        return "(" + "".join(f"{value}, " for value in self.values(operands, dtype)) + ")"
 
     def _special(self, name: str, dtype: np.dtype) -> str:
         if name in CLOCKS:

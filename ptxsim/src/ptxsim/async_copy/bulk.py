@@ -72,8 +72,8 @@ class BulkCopies:
                            (source, size, mask))  # fmt: skip
 
     def load_box(
-        self, index: int, destination, address, coordinates, mbarrier, ranks, mask, by_pairs=False
-    ):
+        self, index: int, destination, address, coordinates, mbarrier, ranks, by_pairs: bool, mask
+    ) -> None:
         """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map.
 
         `by_pairs`: of each pair of blocks the even one's mbarrier is told, if that of `mbarrier` is

@@ -189,7 +189,7 @@ class GlobalRaces:
                 self._look_for_rivals(index, touched, overwritten)
 
     def _touched(self, buffer, offsets, size: int, lanes):
-        """(buffer, its accesses, granules, lane and thread of each) of `lanes` at `offsets`, (n,)."""
+        """(buffer, its accesses, granules, their lanes and threads); `lanes`, `offsets`: (n,)."""
         accesses = self.history.arrays[buffer.base]
         count = size // accesses.granule
         granules = (offsets[:, None] // accesses.granule + np.arange(count)).reshape(-1)

@@ -9,7 +9,6 @@ import numpy as np
 from ptxsim.arithmetic import double, float32, halves, integers, multiply_add, rounding
 from ptxsim.arithmetic import special_functions as special
 from ptxsim.checks.program import loads_chosen_by
-from ptxsim.instructions import numbers
 from ptxsim.ptx import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, Vector, type_of
 
 F32, F64 = FLOATS["f32"], FLOATS["f64"]
@@ -395,8 +394,8 @@ def _condition(w, instruction, a, b, part: int, combined, *to) -> str:
     """`part`: of two numbers in a register; `combined`: with this predicate, if any."""
     comparison, ptx_type = instruction.parts[1], instruction.parts[-1]
     conditions = CONDITIONS_OF_FLOATS
-    if numbers.is_half(instruction):
-        x, y = numbers.halves_as_numbers(w, instruction, (a, b), part)
+    if is_half(instruction):
+        x, y = halves_as_numbers(w, instruction, (a, b), part)
     elif part:
         raise Unknown
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ptxsim.memory import shared_memory
+from ptxsim.instructions.memory import shared_address
 from ptxsim.ptx import BOOL, FLOATS, SIGNED, Immediate, Unknown, Vector, items
 from ptxsim.tensor_cores import fragments, wgmma
 from ptxsim.tensor_cores import matrix_transfers as transfers
@@ -34,10 +34,6 @@ def _register_type(kind: str):
     return FLOATS["f64"] if kind == "f64" else SIGNED[4]
 
 
-def _registers(w, operand, dtype=SIGNED[4]) -> str:
-    return "(" + "".join(f"{value}, " for value in w.values(items(operand), dtype)) + ")"
-
-
 # --- products -------------------------------------------------------------------------------------
 
 
@@ -60,7 +56,7 @@ def _multiply(w, instruction, product, operands) -> None:
     if tuple(len(items(operand)) for operand in operands) != product.registers:
         raise Unknown
     d, *sources = operands
-    given = (_registers(w, operand, dtype) for operand in sources)
+    given = (w.tuple(items(operand), dtype) for operand in sources)
     w.assign_all(d, w.call(product.run, instruction, *given), dtype, instruction)
 
 
@@ -159,9 +155,9 @@ def _mma_async(w, instruction, parts, d, a, b, keep, *how):
     counts = product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS
     if (m, k) != (wgmma.ROWS, product.k) or not wide or counts != (len(items(d)), len(items(a))):
         raise Unknown
-    left = _registers(w, a, SIGNED[8 if in_memory else 4])
+    left = w.tuple(items(a), SIGNED[8 if in_memory else 4])
     scale = bool(keep.value) if isinstance(keep, Immediate) else w.value(keep, BOOL)
-    given = _registers(w, d), left, w.value(b, SIGNED[8]), scale
+    given = w.tuple(items(d), SIGNED[4]), left, w.value(b, SIGNED[8]), scale
     w.assign_all(d, w.call(product.run, instruction, *given), SIGNED[4], instruction)
 
 
@@ -198,7 +194,7 @@ def _wmma_store(w, instruction, address, source, *stride):
     if instruction.parts[2] != "d":
         raise Unknown
     transfer, given, dtype = _transfer(w, instruction, source, address, *stride)
-    w.lines.append(w.call(transfer.store, instruction, *given, _registers(w, source, dtype)))
+    w.lines.append(w.call(transfer.store, instruction, *given, w.tuple(items(source), dtype)))
 
 
 def _transfer(w, instruction, registers, address, stride=None):
@@ -231,12 +227,7 @@ def _matrices(w, instruction, address, registers) -> tuple[str, int, bool]:
         raise Unknown
     if count not in (1, 2, 4) or set(parts) - {*needed, "trans", "shared"}:
         raise Unknown
-    if "shared" in parts:
-        place = w.address(address, SIGNED[4])
-    else:
-        start = w.constant(shared_memory.window("shared"))
-        place = f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
-    return place, count, "trans" in parts
+    return shared_address(w, address, "shared" in parts), count, "trans" in parts
 
 
 def op_ldmatrix(w, instruction, target, address):
@@ -247,7 +238,7 @@ def op_ldmatrix(w, instruction, target, address):
 
 def op_stmatrix(w, instruction, address, source):
     place, _, transposed = _matrices(w, instruction, address, source)
-    given = place, _registers(w, source), transposed
+    given = place, w.tuple(items(source), SIGNED[4]), transposed
     w.lines.append(w.call(transfers.store_matrices, instruction, *given))
 
 

@@ -105,7 +105,7 @@ class TensorMemory:
 
     # --- allocation -------------------------------------------------------------------------------
 
-    def allocate(self, index: int, ctas: int, space: str, target, columns, mask) -> None:
+    def allocate(self, index: int, ctas: int, target, columns, mask) -> None:
         rows = self._warps(index, mask, columns)
         address = np.zeros((self.layout.blocks * self.layout.warps_per_block, 32), i4)
         first = np.zeros_like(address, bool)
@@ -126,7 +126,7 @@ class TensorMemory:
         if first.any():
             values = [self.layout.from_warps(address)]
             mask = self.layout.from_warps(first)
-            self.lanes.store(index, space, target, values, np.dtype(i4), mask)
+            self.lanes.store(index, "shared", target, values, np.dtype(i4), mask)
             if self.lanes.checker:
                 self.lanes.checker.races.forget_unfenced(target, ADDRESS_BYTES, mask)
 
@@ -398,7 +398,7 @@ class Product:
         cells = operands.lanes.tensor_memory.cells
         kept = [operands.issue.of(word) for word in disabled]
         for i in np.flatnonzero(~operands.wrong):
-            operands.count(int(i))
+            operands.lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
             columns = np.concatenate(right[i], axis=0)
             for cta in range(self.ctas):
                 rows, where = left[i][cta], sums[i][cta]
@@ -465,11 +465,6 @@ class Operands:
         some[i] = self.wrong[i] = True
         self.lanes.find(kind, self.index, what, self.issue.mask(some))
 
-    def count(self, i: int) -> None:
-        """The multiply-adds of the i-th product."""
-        form = self.form
-        self.lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
-
     def record(self, i: int, operation: str, block: int, lane, column) -> None:
         """That the i-th uses these cells, for the warp that issues it."""
         warp = int(self.issue.of(self.lanes.layout.thread_number)[i]) // 32
@@ -500,33 +495,34 @@ class Operands:
     def from_shared(self, words, lines: int, which: int):
         """[issue][cta]: patterns (lines, k)."""
         form, lanes = self.form, self.lanes
-        words = self.issue.of(words).astype(np.uint64)
         across = form.transposed[which]
         size = max(1, form.bits // 8)
         shape = (form.k, lines * size // UNIT) if across else (lines, blackwell.LINE_BYTES // UNIT)
-        usable = words.copy()
-        for i, word in enumerate(words.tolist()):
-            try:
-                blackwell.look_at_operand(word, across, form.bits)
-            except blackwell.Unfit as error:
-                self.find(
-                    "wrong descriptor", i, f"the descriptor of {'AB'[which]} does not fit: {error}"
-                )
-                usable[i] = blackwell.VERSION << 46
-        where = blackwell.places(usable, *shape, across)
-        total = lanes.shared.bytes_per_block
-        outside = ((where < 0) | (where + UNIT > total)).any(axis=(1, 2))
-        for i in np.flatnonzero(outside).tolist():
-            end = int(where[i].max()) + UNIT
-            what = f"{'AB'[which]} ends at byte {end} of shared memory, which has {total}"
-            self.find("out-of-bounds read", i, what)
-        where = np.where(outside[:, None, None], 0, where)
+        where = self.units(words, shape, across, form.bits, f" of {'AB'[which]}")
         offsets = self.blocks * lanes.shared.stride
         self.places.append(where.reshape(len(where), 1, -1) + offsets[:, :, None])
         units = lanes.shared.buffer.view(MOVED)[
             (where[:, None] + offsets[:, :, None, None]) // UNIT
         ]
         return [[self._elements(each, which, across, size) for each in pair] for pair in units]
+
+    def units(self, words, shape: tuple[int, int], across: bool, bits: int, name: str):
+        """int64 (issue, *shape): where units are in a block's shared memory, by descriptors."""
+        words = self.issue.of(words).astype(np.uint64)
+        for i, word in enumerate(words.tolist()):
+            try:
+                blackwell.look_at_operand(word, across, bits)
+            except blackwell.Unfit as error:
+                self.find("wrong descriptor", i, f"the descriptor{name} does not fit: {error}")
+                words[i] = blackwell.VERSION << 46
+        where = blackwell.places(words, *shape, across)
+        total = self.lanes.shared.bytes_per_block
+        outside = ((where < 0) | (where + UNIT > total)).any(axis=(1, 2))
+        for i in np.flatnonzero(outside).tolist():
+            end = int(where[i].max()) + UNIT
+            what = f"the operand{name} ends at byte {end} of shared memory, which has {total}"
+            self.find("out-of-bounds read", i, what)
+        return np.where(outside[:, None, None], 0, where)
 
     def _elements(self, units, which: int, across: bool, size: int):
         raw = np.ascontiguousarray(units).view(u1)  # (lines, bytes)
@@ -608,20 +604,8 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
     for issue in issues(lanes, mask):
         operands = Operands(lanes, index, form, issue)
         first_lane, first = split_address(issue.of(address))
-        descriptors = issue.of(words).astype(np.uint64)
-        for i in range(len(issue.lanes)):
-            try:
-                blackwell.look_at_operand(int(descriptors[i]), False, 8)
-            except blackwell.Unfit as error:
-                operands.find("wrong descriptor", i, f"the descriptor does not fit: {error}")
-                continue
-            where = blackwell.places(descriptors[i : i + 1], len(rows), columns // 4, False)[0]
-            total = lanes.shared.bytes_per_block
-            if int(where.max()) + UNIT > total:
-                end = int(where.max()) + UNIT
-                what = f"it reads to byte {end} of shared memory, which has {total}"
-                operands.find("out-of-bounds read", i, what)
-                continue
+        where = operands.units(words, (len(rows), columns // 4), False, 8, "")
+        for i in np.flatnonzero(~operands.wrong).tolist():
             for block in operands.blocks[i].tolist():
                 problem = lanes.tensor_memory.why_not(
                     block, int(first[i]), columns, int(first_lane[i]), 1
@@ -629,7 +613,7 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
                 if problem:
                     operands.find(problem[0], i, problem[1])
                     continue
-                bytes_at = where + block * lanes.shared.stride
+                bytes_at = where[i] + block * lanes.shared.stride
                 raw = lanes.shared.buffer.view(MOVED)[bytes_at // UNIT]
                 values = np.ascontiguousarray(raw).view(u4)  # (rows, columns)
                 to = rows + int(first_lane[i])

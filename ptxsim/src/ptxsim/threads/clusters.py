@@ -80,7 +80,7 @@ class ClusterBarrier:
         self._let_go = np.zeros(self.layout.shape, bool)
         self._relaxed = np.zeros(self.layout.clusters, bool)  # where a lane arrived without release
 
-    def arrive(self, index: int, mask, releases: bool) -> None:
+    def arrive(self, index: int, releases: bool, mask) -> None:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
         mask = self.layout.full(mask)
         again = mask & (self._arrived | self._let_go)
