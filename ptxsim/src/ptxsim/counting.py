@@ -178,22 +178,6 @@ class Counting:
             if len(self._known) < KNOWN:
                 self._known[place] = Known(key, pattern, active - int(first), mask, cost)
 
-    def planned(self, index, base, offset: int, size: int, mask) -> None:
-        """As `access`, for a load from shared memory at base + offset."""
-        if index in self._merged:
-            wide = self._merged[index]
-            if wide is None:
-                return
-            offset, size = offset + wide.shift, wide.size
-        costs = self.lanes.shared.plan(base, mask).costs
-        place = size, offset % metrics.period("shared", size)
-        if place not in costs:
-            addresses = base + np.int32(offset)
-            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
-        elif counted := costs[place]:
-            key = self.lanes.line(index), "shared", "load", SHARED
-            self.lanes.counter.add_again(key, counted[2])
-
     def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
         """Record the boxes of a MapInUse that lanes of the recorded block name."""
         lanes, line = self.lanes, self.lanes.line(index)

@@ -33,7 +33,7 @@ from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
 from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
-from ptxsim.ptx import Instruction, Kernel, Symbol, lines_of, register_types
+from ptxsim.ptx import Kernel, lines_of, register_types
 from ptxsim.system_calls import FirstLines
 from ptxsim.tensor_cores.tensor_memory import TensorMemory
 from ptxsim.threads.barriers import Barriers
@@ -41,18 +41,11 @@ from ptxsim.threads.clusters import ClusterBarrier, ranks_of
 from ptxsim.threads.launch_control import Pending
 from ptxsim.threads.layout import Layout, Triple
 from ptxsim.threads.polling import Polling
-from ptxsim.translate import translate
+from ptxsim.translate import Writer, translate
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
-
-
-# Instructions whose opcode and kinds of operands tell whether they can be translated.
-PLAIN = {
-    "add", "and", "bra", "cvt", "cvta", "fma", "ld", "mad", "max", "min", "mov", "mul", "neg",
-    "not", "or", "selp", "setp", "shl", "shr", "st", "sub", "xor",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,16 +80,6 @@ class Finding:
         )
 
 
-def _form(instruction: Instruction) -> tuple | None:
-    """What tells whether it can be translated; None if more than its form does."""
-    if instruction.name not in PLAIN or "param" in instruction.parts:
-        return None
-    symbols: tuple[str, ...] = ()
-    if instruction.name != "bra":  # whose label is known to be there
-        symbols = tuple(x.name for x in instruction.operands if isinstance(x, Symbol))
-    return instruction.opcode, tuple(map(type, instruction.operands)), symbols
-
-
 class Translation:
     """A kernel's basic blocks as Python functions, each made when it is first needed."""
 
@@ -105,13 +88,12 @@ class Translation:
         self.types, self.exactness = register_types(kernel), exactness.Exactness(kernel)
         self.flush_operands |= exactness.may_make_subnormals(kernel, self.types)
         self._functions: dict = {}
-        # Now all that could be unknown, so that it is met before memory is touched.
-        known: set = set()
-        for start, block in kernel.blocks.items():
-            forms = set(map(_form, kernel.instructions[start : block.end]))
-            if None in forms or not forms <= known:
-                self.function(start, frozenset())
-                known |= forms
+        for (
+            block
+        ) in kernel.blocks.values():  # so that what is unknown is met before memory is touched
+            Writer(
+                kernel, block, self.types, self.exactness, self.flush_operands
+            ).each_instruction()
 
     def function(self, start: int, kept: frozenset):
         at_once = compiled.batch() is not None
@@ -572,12 +554,9 @@ class Chunk:
         if not self.checker and self.shared is not None:
             values = self.shared.take_from(base, offset, dtype, count, mask)
             if values is not None:
-                size = dtype.itemsize * count
-                if self.record:
-                    addresses = base + np.int32(offset)
-                    self.note(index, "shared", "load", addresses, size, mask, [])
-                elif self.observed:
-                    self.counting.planned(index, base, offset, size, mask)
+                if self.observed:
+                    addresses, size = base + np.int32(offset), dtype.itemsize * count
+                    self.counting.access(index, "shared", "load", addresses, size, mask)
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 

@@ -340,6 +340,12 @@ class Writer:
         except (Unknown, KeyError, TypeError, ValueError) as error:
             raise self._unknown(instruction) from error
 
+    def each_instruction(self) -> None:
+        """All of the block, one by one. Raises UnknownInstruction."""
+        for instruction in self.kernel.instructions[self.block.start : self.block.end]:
+            if instruction.name not in ptx.LEAVES_BLOCK:
+                self.instruction(instruction)
+
     def multiply_adds(self, instructions: list[Instruction]) -> None:
         """The lines for multiply-adds in any order: those that share a factor together."""
         both = []
