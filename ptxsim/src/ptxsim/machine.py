@@ -88,12 +88,10 @@ class Translation:
         self.types, self.exactness = register_types(kernel), exactness.Exactness(kernel)
         self.flush_operands |= exactness.may_make_subnormals(kernel, self.types)
         self._functions: dict = {}
-        for (
-            block
-        ) in kernel.blocks.values():  # so that what is unknown is met before memory is touched
-            Writer(
-                kernel, block, self.types, self.exactness, self.flush_operands
-            ).each_instruction()
+        for block in kernel.blocks.values():
+            # Now, so that what is unknown is met before memory is touched.
+            writer = Writer(kernel, block, self.types, self.exactness, self.flush_operands)
+            writer.each_instruction()
 
     def function(self, start: int, kept: frozenset):
         at_once = compiled.batch() is not None
