@@ -156,7 +156,8 @@ class Counting:
             wide = self._merged[index]
             if wide is None:  # part of one that is counted already
                 return
-            addresses, size = addresses + np.int32(wide.shift), wide.size
+            shift, size = wide
+            addresses = addresses + np.int32(shift)
         few = 0 < addresses.size <= ALIKE
         if self.lanes.record or destination is not None or not (self.lanes.launch.count and few):
             self._look(index, space, operation, addresses, size, mask, destination)

@@ -823,12 +823,10 @@ def _signature(function: re.Match) -> tuple[tuple, tuple]:
 def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:
     """Give a variable of shared or local memory its place, after those that have one."""
     shared = declaration["space"] == "shared"
-    width, count = TYPE_BYTES[declaration["type"]], declaration["count"]
-    alignment = int(declaration["alignment"] or width)
+    alignment = int(declaration["alignment"] or TYPE_BYTES[declaration["type"]])
     used = kernel.shared_bytes if shared else kernel.local_bytes
     start = -(-used // alignment) * alignment
-    place = Variable(start, width * (1 if count is None else int(count or 0)))
-    (kernel.shared if shared else kernel.local)[name] = place
+    (kernel.shared if shared else kernel.local)[name] = Variable(start, _size(declaration))
 
 
 def _add_module_variables(kernel: Kernel, module: str, functions: dict[str, int]) -> None:

@@ -19,7 +19,7 @@ moves up loads that cannot fail: from a fixed place of shared memory, and from l
 
 from __future__ import annotations
 
-from bisect import bisect
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -107,23 +107,18 @@ def needs_thread_clocks(launch) -> bool:
 @lru_cache(maxsize=KEPT_KERNELS)
 def chosen_later(kernel: Kernel) -> dict[int, int]:
     """{load that cannot fail: the selp of the same block that alone uses it}, by index."""
-    loads = [load for load in kernel.instructions if _cannot_fail(load)]
-    results = {load.operands[0].name for load in loads}
-    users: dict[str, list[Instruction]] = {name: [] for name in results}
-    makers: dict[str, list[Instruction]] = {name: [] for name in results}
-    for instruction in kernel.instructions:
-        for name in results.intersection(instruction.uses):
-            users[name].append(instruction)
-        for name in results.intersection(instruction.defines):
-            makers[name].append(instruction)
+    users = Counter(name for each in kernel.instructions for name in each.uses)
+    makers = Counter(name for each in kernel.instructions for name in each.defines)
     choices = {}
-    starts = sorted(kernel.blocks)
-    for load in loads:
-        name = load.operands[0].name
-        if len(users[name]) == len(makers[name]) == 1 and _is_choice(users[name][0]):
-            choice = users[name][0].index
-            if load.index < choice and bisect(starts, load.index) == bisect(starts, choice):
-                choices[load.index] = choice
+    for block in kernel.blocks.values():
+        loads: dict[str, int] = {}
+        for instruction in kernel.instructions[block.start : block.end]:
+            if _cannot_fail(instruction):
+                loads[instruction.operands[0].name] = instruction.index
+            elif _is_choice(instruction):
+                for name in sorted(instruction.uses & loads.keys()):
+                    if users[name] == makers[name] == 1:
+                        choices[loads[name]] = instruction.index
     return choices
 
 

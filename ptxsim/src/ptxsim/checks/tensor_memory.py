@@ -21,7 +21,7 @@ A granule is 16 lanes of a column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -31,24 +31,6 @@ from ptxsim.hopper import UNIT
 from ptxsim.ptx import Kernel
 
 LANES, COLUMNS, GRANULE_LANES = 128, 512, 16
-
-
-@dataclass
-class Units:
-    """Units of shared memory that one thread's instruction reads, as shadow.Touch has them."""
-
-    lanes: np.ndarray  # (1,)
-    lane_granules: np.ndarray  # (1, units)
-    lane_block: np.ndarray  # (1,) the team
-    thread: np.ndarray  # (1,)
-
-    @property
-    def granules(self) -> np.ndarray:
-        return self.lane_granules
-
-    @property
-    def block(self) -> np.ndarray:
-        return self.lane_block
 
 
 class TensorChecks:
@@ -141,10 +123,12 @@ class TensorChecks:
         """A product or a copy that `lane` issues reads units at `places` of all blocks' memory."""
         races, (team, thread) = self.checker.races, self._thread(lane)
         per_unit = UNIT // races.granule
-        granules = (np.unique(places // UNIT)[:, None] * per_unit + np.arange(per_unit)).reshape(
-            1, -1
-        )
-        touch = Units(np.array([lane]), granules, np.array([team]), np.array([thread]))
+        granules = np.unique(places // UNIT)[:, None] * per_unit + np.arange(per_unit)
+        granules, of_team = granules.reshape(1, -1), np.array([team])
+        touch = SimpleNamespace(  # as shadow.Touch has it, of one thread
+            lanes=np.array([lane]), thread=np.array([thread]), block=of_team, lane_block=of_team,
+            granules=granules, lane_granules=granules,
+        )  # fmt: skip
         races.tensor_read(index, touch, self._agent("mma", thread), ("tcgen05", thread))
 
     def _use(self, index, where, team: int, threads, column: int, reads: bool, writes: bool):

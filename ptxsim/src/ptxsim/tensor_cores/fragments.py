@@ -90,9 +90,8 @@ class Fragment:
         return np.concatenate([registers] * self.repeats)
 
 
-def left(rows: int, cols: int, bits: int) -> Fragment:
-    """A of a product: its tiles of 16 rows one after the other."""
-    together = max(1, 32 // bits)
+def _by_rows(rows: int, cols: int, bits: int, together: int) -> Fragment:
+    """A of a product, or its sums: tiles of 16 rows one after the other."""
     pieces = [
         (tile + row, col)
         for tile in range(0, rows, 16)
@@ -102,30 +101,19 @@ def left(rows: int, cols: int, bits: int) -> Fragment:
     return Fragment((rows, cols), bits, together, False, tuple(pieces))
 
 
-def right(rows: int, cols: int, bits: int) -> Fragment:
+def _by_columns(rows: int, cols: int, bits: int, together: int) -> Fragment:
     """B of a product: its tiles of 8 columns one after the other."""
-    together = max(1, 32 // bits)
     pieces = [(k, n) for n in range(0, cols, LINES) for k in range(0, rows, 4 * together)]
     return Fragment((rows, cols), bits, together, True, tuple(pieces))
-
-
-def sums(rows: int, cols: int, bits: int) -> Fragment:
-    """C and D of a product."""
-    pieces = [
-        (tile + row, col)
-        for tile in range(0, rows, 16)
-        for col in range(0, cols, LINES)
-        for row in range(0, min(rows, 16), LINES)
-    ]
-    return Fragment((rows, cols), bits, 2, False, tuple(pieces))
 
 
 @cache
 def of_product(matrix: str, m: int, n: int, k: int, bits: int) -> Fragment:
     """Of "a", "b", or "c" and "d" of mma.sync."""
+    together = max(1, 32 // bits)
     if matrix == "a":
-        return left(m, k, bits)
-    return right(k, n, bits) if matrix == "b" else sums(m, n, bits)
+        return _by_rows(m, k, bits, together)
+    return _by_columns(k, n, bits, together) if matrix == "b" else _by_rows(m, n, bits, 2)
 
 
 @cache
