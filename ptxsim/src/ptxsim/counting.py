@@ -217,10 +217,8 @@ class Counting:
 
     def tensor(self, index, operation, block, warp, lanes, columns) -> None:
         """Record cells of this block's tensor memory, given by arrays; `block`: its place."""
-        recorded = self.lanes.recorded_warps
-        if recorded.start == recorded.stop or block != recorded.start // (
-            self.lanes.layout.warps_per_block
-        ):
+        first_block = self.lanes.recorded_warps.start // self.lanes.layout.warps_per_block
+        if self.lanes.record is None or block != first_block:
             return
         line = self.lanes.line(index)
         of_lanes, of_columns = (

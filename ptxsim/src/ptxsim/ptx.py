@@ -438,9 +438,7 @@ class _Body:
         self.calls: list[str] = []
         self.returns: list[str] = []
         self.targets: dict[str, list[Function]] = {}  # by the name of the prototype
-        self.parameter_in: dict[
-            object, object
-        ] = {}  # 32-bit registers with addresses of parameters
+        self.parameter_in: dict = {}  # 32-bit registers with addresses of parameters
         self._parameter_types = dict(kernel.parameters)
         self.wide: set[str] = set()  # registers of 128 bits
         self.slots: set[str] = set()  # registers that arguments and results of calls are in

@@ -23,7 +23,7 @@ import numpy as np
 
 from ptxsim.architectures import base
 from ptxsim.async_copy import counted, map_bytes
-from ptxsim.async_copy.tensor_map import MOVED, PACKED, UNIT
+from ptxsim.async_copy.tensor_map import MAP_BYTES, MOVED, PACKED, UNIT
 from ptxsim.memory import atomics, global_memory
 from ptxsim.ptx import Unknown
 from ptxsim.threads import clusters
@@ -157,9 +157,7 @@ class BulkCopies:
         """Find stores to a tensor map that a copy under way reads."""
         for copy in self._flying:
             if (begin := copy.map_address) is not None:
-                wrong = (
-                    (addresses + size > begin) & (addresses < begin + map_bytes.MAP_BYTES) & mask
-                )
+                wrong = (addresses + size > begin) & (addresses < begin + MAP_BYTES) & mask
                 line = self.lanes.line(copy.index)
                 what = f"the map is read by the copy of line {line}, which is not waited for"
                 self.lanes.find("write to a tensor map in use", index, what, wrong)

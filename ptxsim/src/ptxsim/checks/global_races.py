@@ -141,12 +141,8 @@ class GlobalRaces:
             events = accesses.writes.event[granules]
             writers = self._team(accesses.writes.thread[granules])
             fences = self.history.proxy_fences
-            known = [
-                max(fences.get(reader, 0), fences.get(writer, 0))
-                for reader, writer in zip(
-                    self._team(threads).tolist(), writers.tolist(), strict=True
-                )
-            ]
+            pairs = zip(self._team(threads).tolist(), writers.tolist(), strict=True)
+            known = [max(fences.get(reader, 0), fences.get(writer, 0)) for reader, writer in pairs]
             wrong = (events != 0) & (events > known)
             if wrong.any():
                 line = self._line(int(events[wrong.argmax()]))

@@ -106,10 +106,8 @@ class ClusterChecks:
                 continue
             first = int(unknown.argmax())
             index = self.clocks.instruction(int(self._last[team, rank, first]))
-            wrong = (self.team.block_number == team) & np.isin(
-                self.team.thread_number, np.flatnonzero(unknown)
-            )
-            self._find_left(index, rank, wrong)
+            did = np.isin(self.team.thread_number, np.flatnonzero(unknown))
+            self._find_left(index, rank, (self.team.block_number == team) & did)
 
     def _find_left(self, index: int, rank: int, wrong) -> None:
         what = (

@@ -26,7 +26,6 @@ from ptxsim.tensor_cores.fragments import Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
 i4, i8, u4 = np.int32, np.int64, np.uint32
-WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,7 @@ class Product:
         ]
         exact = {"s32": self._integers, "f64": self._doubles}
         compute = exact.get(self.types[0]) or self._floats(lanes.launch.arch)
-        result = np.concatenate(
-            [
-                compute(*(m[..., first : first + WARPS_AT_ONCE] for m in matrices))
-                for first in range(0, matrices[0].shape[-1], WARPS_AT_ONCE)
-            ],
-            axis=-1,
-        )
-        columns = self.fragments[0].fill(result)
+        columns = self.fragments[0].fill(compute(*matrices))
         return [lanes.layout.from_warps(column.T).view(registers) for column in columns]
 
     @cached_property

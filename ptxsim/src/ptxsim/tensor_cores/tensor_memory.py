@@ -21,7 +21,7 @@ from ptxsim import blackwell
 from ptxsim.async_copy.tensor_map import MOVED
 from ptxsim.hopper import UNIT
 from ptxsim.memory.global_memory import POISON
-from ptxsim.tensor_cores import block_products, wgmma
+from ptxsim.tensor_cores import block_products
 
 i4, i8, u1, u4 = np.int32, np.int64, np.uint8, np.uint32
 LANES, COLUMNS, QUARTER = 128, 512, 32
@@ -68,9 +68,8 @@ class Issue:
 def issues(lanes, mask) -> list[Issue]:
     """The lanes of `mask`, in the order of their threads."""
     layout = lanes.layout
-    block, thread = (
-        layout.full(v).reshape(-1) for v in (layout.block_number, layout.thread_number)
-    )
+    block = layout.full(layout.block_number).reshape(-1)
+    thread = layout.full(layout.thread_number).reshape(-1)
     there = np.flatnonzero(layout.full(mask))
     there = there[np.lexsort((thread[there], block[there]))]
     first = np.flatnonzero(np.diff(block[there], prepend=-1))
@@ -292,9 +291,8 @@ class Access:
                 columns = np.unique(column) + first_column
                 if self.packed:
                     columns = np.unique([columns, columns + 1])
-                lanes.checker.tensor.accessed(
-                    index, warp, begin, self.lanes_used, columns, writes=writes
-                )
+                used = begin, self.lanes_used, columns
+                lanes.checker.tensor.accessed(index, warp, *used, writes=writes)
             where = block, lane + begin, column + first_column
             operation = "store" if writes else "load"
             lanes.counting.tensor(index, operation, block, warp % per_block, *where[1:])
@@ -406,23 +404,16 @@ class Product:
                 if not self.a_is_shared:
                     rows = decode_units(cells[rows].view(u1), form, 0)
                 old = cells[where] if keep[i] else np.zeros((form.rows, form.n), u4)
-                total = self._sum(form, rows, columns, old, [s[i][cta] for s in scaling])
+                of_rows = [s[i][cta][None] for s in scaling] or None
+                given = form, rows[None], columns[None], old[None], of_rows, self.shift
+                total = block_products.multiply(*given)[0]
+                if form.types[0] == "f16":
+                    total &= u4(0xFFFF)
                 if kept:
                     of_cta = [int(word[i]) for word in kept[4 * cta : 4 * cta + 4]]
                     bits = np.array([word >> bit & 1 for word in of_cta for bit in range(32)], bool)
                     total = np.where(bits[where[1]], cells[where], total)
                 cells[where] = total
-
-    def _sum(self, form: blackwell.Form, a, b, old, scales) -> np.ndarray:
-        """Some rows at a time, so that all that is made of them stays in the processor's cache."""
-        parts, step = [], max(1, wgmma.SUMS_AT_ONCE // form.n)
-        for first in range(0, form.rows, step):
-            rows = slice(first, first + step)
-            of_rows = [scales[0][None, rows], scales[1][None]] if scales else None
-            given = form, a[None, rows], b[None], old[None, rows], of_rows, self.shift
-            parts.append(block_products.multiply(*given)[0])
-        total = np.concatenate(parts)
-        return total & u4(0xFFFF) if form.types[0] == "f16" else total
 
 
 def decode_units(raw: np.ndarray, form: blackwell.Form, which: int) -> np.ndarray:
@@ -445,9 +436,8 @@ def unpack_units(raw: np.ndarray, kind: str) -> np.ndarray:
     bits = 4 if kind == "e2m1" else 6
     units = np.unpackbits(raw.reshape(-1, UNIT), axis=1, bitorder="little")[:, : 16 * bits]
     weights = 1 << np.arange(bits, dtype=u4)
-    return (
-        (units.reshape(len(units), 16, bits) * weights).sum(axis=2, dtype=u4).reshape(len(raw), -1)
-    )
+    elements = (units.reshape(len(units), 16, bits) * weights).sum(axis=2, dtype=u4)
+    return elements.reshape(len(raw), -1)
 
 
 class Operands:
@@ -465,6 +455,15 @@ class Operands:
         some[i] = self.wrong[i] = True
         self.lanes.find(kind, self.index, what, self.issue.mask(some))
 
+    def is_there(
+        self, i: int, block: int, column: int, count: int, lane: int, lanes: int, name: str
+    ) -> bool:
+        """Whether cells are there and allocated; finds those that are not."""
+        problem = self.lanes.tensor_memory.why_not(block, column, count, lane, lanes)
+        if problem:
+            self.find(problem[0], i, f"{name}{problem[1]}")
+        return not problem
+
     def record(self, i: int, operation: str, block: int, lane, column) -> None:
         """That the i-th uses these cells, for the warp that issues it."""
         warp = int(self.issue.of(self.lanes.layout.thread_number)[i]) // 32
@@ -473,20 +472,17 @@ class Operands:
     def cells(self, address, lane, column, name: str):
         """[issue][cta] (block, lane, column): what indexes the cells."""
         first_lane, first_column = split_address(self.issue.of(address))
+        allowed = (0, 16) if self.form.m == 64 else (0,)
+        top, width = int(lane.max()) + 1, int(column.max()) + 1
         where = []
-        for i, (begin, left) in enumerate(
-            zip(first_lane.tolist(), first_column.tolist(), strict=True)
-        ):
-            allowed = (0, 16) if self.form.m == 64 else (0,)
+        for i, left in enumerate(first_column.tolist()):
+            begin = int(first_lane[i])
             if begin not in allowed:
                 what = f"{name} is at lane {begin}, and must be at {' or '.join(map(str, allowed))}"
                 self.find("wrong descriptor", i, what)
                 begin = 0
-            top, width = int(lane.max()) + 1, int(column.max()) + 1
             for block in self.blocks[i].tolist():
-                problem = self.lanes.tensor_memory.why_not(block, left, width, begin, top)
-                if problem:
-                    self.find(problem[0], i, f"{name}: {problem[1]}")
+                self.is_there(i, block, left, width, begin, top, f"{name}: ")
             where.append([(int(block), lane + begin, column + left) for block in self.blocks[i]])
         if name == "A":
             self.read.append(where)
@@ -501,9 +497,8 @@ class Operands:
         where = self.units(words, shape, across, form.bits, f" of {'AB'[which]}")
         offsets = self.blocks * lanes.shared.stride
         self.places.append(where.reshape(len(where), 1, -1) + offsets[:, :, None])
-        units = lanes.shared.buffer.view(MOVED)[
-            (where[:, None] + offsets[:, :, None, None]) // UNIT
-        ]
+        places = where[:, None] + offsets[:, :, None, None]
+        units = lanes.shared.buffer.view(MOVED)[places // UNIT]
         return [[self._elements(each, which, across, size) for each in pair] for pair in units]
 
     def units(self, words, shape: tuple[int, int], across: bool, bits: int, name: str):
@@ -535,7 +530,7 @@ class Operands:
 
     def scales(self, address, rows: int, count: int, which: int):
         """[issue][cta]: patterns uint8 (rows, count), the same in all quarters of lanes."""
-        form, memory = self.form, self.lanes.tensor_memory
+        form, memory, name = self.form, self.lanes.tensor_memory, f"scales of {'AB'[which]}"
         _, first = split_address(self.issue.of(address))
         row, first_byte = np.arange(rows), form.scale_ids[which]
         split = which == 1 and form.ctas == 2 and form.rows == 64  # as the sums are
@@ -544,15 +539,11 @@ class Operands:
         result, where = [], []
         for i, left in enumerate(first.tolist()):
             if first_byte % count or first_byte + count > 4:
-                what = (
-                    f"scales of {'AB'[which]} begin at byte {first_byte} of a word, {count} of them"
-                )
+                what = f"{name} begin at byte {first_byte} of a word, {count} of them"
                 self.find("wrong descriptor", i, what)
             each, places = [], []
             for block in self.blocks[i].tolist():
-                problem = memory.why_not(block, left, width, 0, LANES)
-                if problem:
-                    self.find(problem[0], i, f"scales of {'AB'[which]}: {problem[1]}")
+                if not self.is_there(i, block, left, width, 0, LANES, f"{name}: "):
                     continue
                 quarters = memory.cells[block, :, left : left + width].reshape(4, QUARTER, width)
                 table = quarters[:, of_column % SCALE_ROWS, of_column // SCALE_ROWS]  # (4, rows)
@@ -563,9 +554,7 @@ class Operands:
                 else:
                     differs, words = (table != table[0]).any(), table[0]
                 if differs:
-                    what = (
-                        f"the scales of {'AB'[which]} are not the same in all quarters of the lanes"
-                    )
+                    what = f"the {name} are not the same in all quarters of the lanes"
                     self.find("scales not in all quarters", i, what)
                 taken = np.ascontiguousarray(words).view(u1).reshape(rows, 4)
                 each.append(taken[:, first_byte : first_byte + count])
@@ -607,11 +596,8 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
         where = operands.units(words, (len(rows), columns // 4), False, 8, "")
         for i in np.flatnonzero(~operands.wrong).tolist():
             for block in operands.blocks[i].tolist():
-                problem = lanes.tensor_memory.why_not(
-                    block, int(first[i]), columns, int(first_lane[i]), 1
-                )
-                if problem:
-                    operands.find(problem[0], i, problem[1])
+                place = int(first[i]), columns, int(first_lane[i]), 1
+                if not operands.is_there(i, block, *place, ""):
                     continue
                 bytes_at = where[i] + block * lanes.shared.stride
                 raw = lanes.shared.buffer.view(MOVED)[bytes_at // UNIT]
