@@ -146,15 +146,7 @@ class Writer:
         self.flush_operands = flush_operands
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
-        self.constants = {
-            "np": np,
-            "where": np.where,
-            **{
-                name: value
-                for name, value in vars(float32).items()
-                if inspect.isfunction(value) and not name.startswith("_")
-            },
-        }
+        self.constants = {"np": np, "where": np.where}
         # Expression -> the variable that holds its value; name -> the expressions that it is in.
         self.made: dict[str, str] = {}
         self.made_of: dict[str, set[str]] = {}
@@ -241,7 +233,8 @@ class Writer:
         """As `value`, for a float operand of arithmetic that may flush subnormals to zero."""
         text = self.value(operand, dtype)
         bits_from_elsewhere = isinstance(operand, Register) and self.types[operand.name].kind != "f"
-        return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
+        flushes = ftz and (self.flush_operands or bits_from_elsewhere)
+        return f"{self.use(float32.flush)}({text})" if flushes else text
 
     def wide(self, operand, ftz: bool) -> str:
         text = self.number(operand, FLOATS["f32"], ftz)

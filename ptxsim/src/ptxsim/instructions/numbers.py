@@ -57,10 +57,11 @@ def _of_floats(w, instruction, target, a, b):
         function = w.use(ROUNDED[name][dtype == F64])
         text = f"{function}({x}, {y}, {direction!r}{f', {ftz}' if dtype == F32 else ''})"
     elif ftz and name in ("mul", "div"):
-        text = f"{'multiply' if name == 'mul' else 'divide'}_ftz({x}, {y})"
+        function = float32.multiply_ftz if name == "mul" else float32.divide_ftz
+        text = f"{w.use(function)}({x}, {y})"
     else:
         text = f"{x} {SIGNS[name]} {y}"
-        text = f"flush({text})" if ftz else text
+        text = f"{w.use(float32.flush)}({text})" if ftz else text
     _float_result(w, instruction, target, text, dtype, sat)
 
 
@@ -151,7 +152,8 @@ def _product(w, instruction, a, b):
     if half == "wide":
         dtype = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
         return f"{x}.astype({w.dtype(dtype)}) * {y}.astype({w.dtype(dtype)})", dtype
-    return f"multiply_high({x}, {y})" if half == "hi" else f"{x} * {y}", dtype
+    text = f"{w.use(float32.multiply_high)}({x}, {y})" if half == "hi" else f"{x} * {y}"
+    return text, dtype
 
 
 def op_fma(w, instruction, target, a, b, c):
@@ -199,7 +201,7 @@ def op_div(w, instruction, target, a, b):
     parts = set(instruction.parts[1:])
     if not _is_float(instruction):
         dtype, (x, y), _ = _integers(w, instruction, (a, b))
-        w.assign(target, f"divide_integers({x}, {y})", dtype, instruction)
+        w.apply(instruction, target, dtype, float32.divide_integers, x, y)
     elif parts - {"ftz"} in ({"approx", "f32"}, {"full", "f32"}):
         given = *w.values((a, b), F32), "full" in parts, "ftz" in parts
         w.apply(instruction, target, F32, special.divide_approximately, *given)
@@ -283,13 +285,14 @@ def _extreme(w, instruction, target, a, b, *third):
         dtype = type_of(ptx_type)
         x, *others = (w.number(operand, dtype, "ftz" in flags) for operand in (a, b, *third))
         nan, xorsign = "NaN" in flags, "xorsign" in flags
+        choose = w.use(getattr(float32, name))
         if third and "abs" in flags:
             x, *others = (f"np.abs({each})" for each in (x, *others))
         for y in others:
             if nan or xorsign:
-                x = f"{w.use(float32.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
+                x = f"{w.use(float32.extreme)}({choose}, {x}, {y}, {nan}, {xorsign})"
             else:
-                x = f"{name}({x}, {y})"
+                x = f"{choose}({x}, {y})"
         w.assign(target, x, dtype, instruction)
     else:
         if flags or third:
@@ -469,6 +472,6 @@ def op_slct(w, instruction, target, first, second, sign):
     dtype = w.types[target.name]
     kind = {"s32": SIGNED[4], "f32": FLOATS["f32"]}[instruction.parts[-1]]
     sign, zero = w.value(sign, kind), w.constant(kind.type(0))
-    sign = f"flush({sign})" if "ftz" in instruction.parts else sign
+    sign = f"{w.use(float32.flush)}({sign})" if "ftz" in instruction.parts else sign
     first, second = w.values((first, second), dtype)
     w.assign(target, f"where({sign} >= {zero}, {first}, {second})", dtype, instruction)
