@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -46,11 +45,13 @@ class BulkCopy:
     mbarrier: np.ndarray
     mask: np.ndarray
     places: np.ndarray  # (n, values) bytes from the start of all blocks' shared memory
-    values: Callable[[], np.ndarray]  # gives the (n, values) of `dtype` when they land
+    values: np.ndarray | None  # (n, values) of `dtype`
     brought: int  # bytes that the mbarrier is told of
     dtype: np.dtype = MOVED
     operation: atomics.Operation | None = None  # of a reduction
-    source: np.ndarray | None = None  # addresses, where that is in shared memory
+    # Where values are read from shared memory when they land: addresses, and places as above.
+    source: np.ndarray | None = None
+    places_read: np.ndarray | None = None
     map_address: int | None = None  # of the tensor map that it reads
 
 
@@ -112,14 +113,13 @@ class BulkCopies:
             what = "dshared_tma_red" if operation else "dshared_tma_st"
             counted.count(lanes, what, number, number * counted.stretch(0, bytes_each))
             steps = np.arange(0, bytes_each, dtype.itemsize)
-            begin = begins(lanes, source, here)[:, None] + steps
             if lanes.checker:
                 lanes.checker.races.source_started(index, source, bytes_each, here)
             self.start(
                 BulkCopy(
                     index, bytes_each, destination, np.asarray(mbarrier), here,
-                    begins(lanes, destination, here)[:, None] + steps,
-                    partial(self._in_shared, begin, dtype), bytes_each, dtype, how, source,
+                    begins(lanes, destination, here)[:, None] + steps, None, bytes_each, dtype, how,
+                    source, begins(lanes, source, here)[:, None] + steps,
                 ), (lanes.layout.block_number,),
             )  # fmt: skip
 
@@ -138,7 +138,7 @@ class BulkCopies:
         places = begins(lanes, destination, mask)[:, None] + np.arange(0, size, dtype.itemsize)
         self.start(
             BulkCopy(index, size, destination, np.asarray(mbarrier), mask, places,
-                     lambda: given, size, dtype, operation),
+                     given, size, dtype, operation),
             (lanes.layout.block_number,),
         )  # fmt: skip
 
@@ -148,7 +148,7 @@ class BulkCopies:
             self.mbarriers.comes(copy.index, copy.mbarrier, copy.brought, copy.mask)
         self.mbarriers.look_at_what_comes()
         for copy in flying:
-            self._put(copy, copy.values())
+            self._put(copy)
             if self.lanes.checker:
                 self._tell_checker(copy)
             self.mbarriers.brought(copy.index, copy.mbarrier, copy.brought, copy.mask)
@@ -187,7 +187,7 @@ class BulkCopies:
             lanes.checker.global_races.bulk_read(index, addresses, mask)
         places = begins(lanes, destination, mask)[:, None] + steps
         values = np.broadcast_to(values, places.shape)
-        copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
+        copy = BulkCopy(index, size, destination, mbarrier, mask, places, values, size)
         self.start(copy, given)
 
     def _load_box(self, index, used, destination, coordinates, mbarrier, here, given, at) -> None:
@@ -203,7 +203,7 @@ class BulkCopies:
         offsets = begins(lanes, destination, here) - place
         places, values = used.map.places(place) + offsets[:, None], used.map.read(corners)
         copy = BulkCopy(
-            index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes,
+            index, size, destination, mbarrier, here, places, values, used.map.bytes,
             map_address=at,
         )  # fmt: skip
         self.start(copy, (*coordinates, *given))
@@ -253,18 +253,17 @@ class BulkCopies:
             shared.buffer.view(copy.dtype)[copy.places // copy.dtype.itemsize] = poison
         self._flying.append(copy)
 
-    def _put(self, copy: BulkCopy, values) -> None:
+    def _put(self, copy: BulkCopy) -> None:
         view = self.lanes.shared.buffer.view(copy.dtype)
-        elements = copy.places // copy.dtype.itemsize
+        elements, values = copy.places // copy.dtype.itemsize, copy.values
+        if copy.places_read is not None:
+            values = view[copy.places_read // copy.dtype.itemsize]
         if copy.operation is None:
             view[elements] = values
         else:
             given = [np.ascontiguousarray(values).reshape(-1)]
             atomics.take_turns(view, elements.reshape(-1), given, copy.operation.change)
         self.lanes.shared.changed(copy.places)
-
-    def _in_shared(self, places, dtype) -> np.ndarray:
-        return self.lanes.shared.buffer.view(dtype)[places // dtype.itemsize]
 
     def _look_for_unwritten(self, index, used, corners, mask) -> None:
         wrong = used.unwritten.read_packed(corners).view(np.uint8).any(axis=1)

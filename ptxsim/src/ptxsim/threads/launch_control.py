@@ -8,7 +8,6 @@ answer are an encoding of the simulator's own: the indices of the first block, a
 from __future__ import annotations
 
 from collections import Counter, deque
-from functools import partial
 from itertools import product
 from math import prod
 
@@ -72,7 +71,7 @@ def try_cancel(lanes, index: int, address, mbarrier, to_all: bool, mask) -> None
         given = values[here].view(MOVED)
         copy = BulkCopy(
             index, ANSWER_BYTES, to, notified, here, begins(lanes, to, here)[:, None],
-            partial(np.copy, given), ANSWER_BYTES,
+            given, ANSWER_BYTES,
         )  # fmt: skip
         lanes.copies.bulk.start(copy, (lanes.layout.block_number,))
 
