@@ -85,12 +85,12 @@ class Translation:
 
     def __init__(self, kernel: Kernel, flush_operands: bool):
         self.kernel, self.flush_operands = kernel, flush_operands
-        self.types, self.exactness = register_types(kernel), exactness.Exactness(kernel)
+        self.types, self.degrees = register_types(kernel), exactness.degrees_of(kernel)
         self.flush_operands |= exactness.may_make_subnormals(kernel, self.types)
         self._functions: dict = {}
         for block in kernel.blocks.values():
             # Now, so that what is unknown is met before memory is touched.
-            writer = Writer(kernel, block, self.types, self.exactness, self.flush_operands)
+            writer = Writer(kernel, block, self.types, self.degrees, self.flush_operands)
             writer.each_instruction()
 
     def function(self, start: int, kept: frozenset):
@@ -99,7 +99,7 @@ class Translation:
         if key not in self._functions:
             block = self.kernel.blocks[start]
             self._functions[key] = translate(
-                self.kernel, block, self.types, self.exactness, kept, self.flush_operands, at_once
+                self.kernel, block, self.types, self.degrees, kept, self.flush_operands, at_once
             )
         return self._functions[key]
 

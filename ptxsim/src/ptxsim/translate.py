@@ -30,8 +30,9 @@ import numpy as np
 
 from ptxsim import ptx
 from ptxsim.arithmetic import float32, halves, multiply_add
-from ptxsim.arithmetic.exactness import Exactness
+from ptxsim.arithmetic.exactness import are_given
 from ptxsim.instructions import TABLE
+from ptxsim.instructions.numbers import OF_HALVES, is_half, of_halves
 from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
@@ -63,7 +64,7 @@ class UnknownInstruction(Exception):
 
 
 def translate(
-    kernel: ptx.Kernel, block: ptx.Block, types: dict[str, np.dtype], exactness: Exactness,
+    kernel: ptx.Kernel, block: ptx.Block, types: dict[str, np.dtype], degrees: dict[str, int],
     kept: frozenset, flush_operands: bool, at_once: bool,
 ):  # fmt: skip
     """The Python function of one basic block; its text is in the attribute `text`.
@@ -72,7 +73,7 @@ def translate(
     `flush_operands`: whether a float32 operand can be subnormal at all; if not, none is flushed.
     `at_once`: whether machine code does multiply-adds that add to each other's results.
     """
-    writer = Writer(kernel, block, types, exactness, flush_operands)
+    writer = Writer(kernel, block, types, degrees, flush_operands)
     condition = None
     needed = block.live_out | kept if at_once else None
     for step in steps(kernel.instructions[block.start : block.end], needed):
@@ -141,8 +142,8 @@ def _name(operand) -> str | None:
 class Writer:
     """Collects the lines of one function."""
 
-    def __init__(self, kernel, block, types, exactness, flush_operands):
-        self.kernel, self.block, self.types, self.exactness = kernel, block, types, exactness
+    def __init__(self, kernel, block, types, degrees, flush_operands):
+        self.kernel, self.block, self.types, self.degrees = kernel, block, types, degrees
         self.flush_operands = flush_operands
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
@@ -325,7 +326,8 @@ class Writer:
 
     def instruction(self, instruction: Instruction) -> None:
         self.at = instruction.index
-        method = TABLE.get(instruction.name)
+        by_halves = is_half(instruction) and instruction.name in OF_HALVES
+        method = of_halves if by_halves else TABLE.get(instruction.name)
         if method is None:
             raise self._unknown(instruction)
         try:
@@ -373,8 +375,8 @@ class Writer:
             ftz = instructions[0].opcode == FUSED
             text = partial(self.number, dtype=dtype, ftz=ftz)
             self.fma_count += len(instructions)
-            degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
-            known = f"lanes.known_sums[{degree, self.exactness.are_given(*factors)}]"
+            degree = max(self.degrees[i.operands[0].name] for i in instructions)
+            known = f"lanes.known_sums[{degree, are_given(self.degrees, *factors)}]"
             step = (
                 f"{self.use(multiply_add.fma_ftz if ftz else multiply_add.fma)}"
                 "(a.astype(np.float64), b.astype(np.float64), c"
@@ -394,8 +396,8 @@ class Writer:
         others = ", ".join(self.wide(other, ftz=True) for _, _, other in group)
         factors = self.once(f"{self.use(multiply_add.stack)}({dimensions}, {others})")
         sums = (self.number(i.operands[3], FLOATS["f32"], ftz=True) for i, _, _ in group)
-        degree = max(self.exactness.degrees[i.operands[0].name] for i, _, _ in group)
-        given = all(self.exactness.are_given(factor, other) for _, factor, other in group)
+        degree = max(self.degrees[i.operands[0].name] for i, _, _ in group)
+        given = all(are_given(self.degrees, factor, other) for _, factor, other in group)
         rows = f"g{len(self.lines)}"
         self.lines.append(
             f"{rows} = {self.use(multiply_add.fma_rows)}({shared}, {factors}, ({', '.join(sums)}), "

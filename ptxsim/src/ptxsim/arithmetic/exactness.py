@@ -9,8 +9,8 @@ of those is too, and rounding to float32 keeps it so. A float64 holds every mult
 below 2**(53 + d * g) exactly. And where d * g is at least -126, no result other than 0 is
 subnormal.
 
-`Exactness` finds d for every register from the program text, `known_sums` what that says of sums of
-degree d for the data at hand.
+`degrees_of` finds d for every register from the program text, `known_sums` what that says of sums
+of degree d for the data at hand.
 """
 
 from __future__ import annotations
@@ -43,37 +43,33 @@ class KnownSum:
 NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
 
 
-class Exactness:
-    """What the program text says of each register: see `degrees`."""
+def are_given(degrees: dict[str, int], *operands) -> bool:
+    """Whether none of them is larger than all numbers that are given."""
+    return _highest(degrees, operands) <= 1
 
-    def __init__(self, kernel: Kernel):
-        self._kernel = kernel
-        self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
-        # Register -> of how many given numbers it is at most a product. Given are arguments (f32)
-        # and what is read from arrays that nobody has written yet.
-        self.degrees = self._find_degrees()
 
-    def are_given(self, *operands) -> bool:
-        """Whether none of them is larger than all numbers that are given."""
-        return _highest(self.degrees, operands) <= 1
+def degrees_of(kernel: Kernel) -> dict[str, int]:
+    """Register -> of how many given numbers it is at most a product.
 
-    def _find_degrees(self) -> dict[str, int]:
-        degrees = dict.fromkeys(self._kernel.registers, 0)
-        shared, changed = 0, True
-        while changed:  # degrees only grow, and end at UNKNOWN
-            changed = False
-            for instruction in self._kernel.instructions:
-                write = _write_to_shared(instruction)
-                if write == "store":
-                    stored = _highest(degrees, instruction.operands[1:])
-                else:
-                    stored = {"copy": 1, "other": UNKNOWN}.get(write, shared)
-                changed, shared = changed or stored > shared, max(shared, stored)
-                degree = _degree(instruction, degrees, shared, self._parameters)
-                for register in instruction.defines:
-                    if degree > degrees[register]:
-                        degrees[register], changed = degree, True
-        return degrees
+    Given are arguments (f32) and what is read from arrays that nobody has written yet.
+    """
+    parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
+    degrees = dict.fromkeys(kernel.registers, 0)
+    shared, changed = 0, True
+    while changed:  # degrees only grow, and end at UNKNOWN
+        changed = False
+        for instruction in kernel.instructions:
+            write = _write_to_shared(instruction)
+            if write == "store":
+                stored = _highest(degrees, instruction.operands[1:])
+            else:
+                stored = {"copy": 1, "other": UNKNOWN}.get(write, shared)
+            changed, shared = changed or stored > shared, max(shared, stored)
+            degree = _degree(instruction, degrees, shared, parameters)
+            for register in instruction.defines:
+                if degree > degrees[register]:
+                    degrees[register], changed = degree, True
+    return degrees
 
 
 def _write_to_shared(instruction: Instruction) -> str:

@@ -174,7 +174,8 @@ class GlobalRaces:
                 continue
             new: np.ndarray | bool = True
             if operation == "store" and overwritten is not None:
-                new = self._differs(overwritten, lanes)
+                _, before, values, _ = overwritten
+                new = self._of_lanes(global_memory.differ(before, values), lanes)
             is_plain = operation == "store"
             kind = "write-after-write race"
             self._look(index, touched, accesses.writes, kind, "written", new, is_plain)
@@ -240,22 +241,12 @@ class GlobalRaces:
             addresses, _, values, dtype = overwritten
             mask = self.layout.mask_of(lanes)
             now, _ = global_memory.load(self.memory, addresses, dtype, len(values), mask)
-            beaten &= self._differs((addresses, now, values, dtype), lanes)
+            beaten &= self._of_lanes(global_memory.differ(now, values), lanes)
         if beaten.any():
             winner = int(accesses.writes.thread[granules[beaten.argmax()]])
             who, _ = self._name(winner, self._team(int(threads[beaten.argmax()])))
             what = f"written by {who} in the same instruction, with another value"
             self._find("write-after-write race", index, touched, beaten, what)
-
-    def _differs(self, overwritten, lanes):
-        """Of each lane whether any of its values has other bits than what is there."""
-        _, before, values, _ = overwritten
-        differs = np.zeros(self.layout.shape, bool)
-        for there, value in zip(before, values, strict=True):
-            there, value = np.asarray(there), np.asarray(value)
-            unsigned = f"u{there.itemsize}"
-            differs |= there.view(unsigned) != value.astype(there.dtype, copy=False).view(unsigned)
-        return differs.reshape(-1)[lanes]
 
     def _note_reads(self, accesses, granules, threads, event: int) -> None:
         reads, others = accesses.reads, accesses.other_reads

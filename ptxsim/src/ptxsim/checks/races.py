@@ -79,7 +79,7 @@ class Races:
         new = True
         if overwritten is not None:
             before, values, *_ = overwritten
-            new = self._differs(touch, before, values)
+            new = touch.of_lanes(global_memory.differ(before, values))
         self._look_for_writes(index, size, touch, "write", new)
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
@@ -352,18 +352,11 @@ class Races:
         if overwritten is not None:
             _, values, addresses, dtype, memory = overwritten
             now, _ = global_memory.load(memory, addresses, dtype, len(values), touch.mask)
-            beaten &= self._differs(touch, now, values)[:, None]
+            beaten &= touch.of_lanes(global_memory.differ(now, values))[:, None]
         if beaten.any():
             thread = self._thread(int(winner[beaten][0]))
             by = f"written by thread {thread} in the same instruction, with another value"
             self._find("write-after-write race", index, size, touch, beaten, by)
-
-    def _differs(self, touch, some, others):
-        """(lanes,) whether any of the values of a lane differ in their bits."""
-        differs = np.zeros(len(touch.lanes), bool)
-        for a, b in zip(some, others, strict=True):
-            differs |= touch.of_lanes(_bits(a)) != touch.of_lanes(_bits(b))
-        return differs
 
     # --- findings ---------------------------------------------------------------------------------
 
@@ -394,8 +387,3 @@ def _is_asynchronous(kernel) -> bool:
 def _is_bulk(instruction) -> bool:
     """Whether it is a copy by the asynchronous proxy: cp.async and st.async are not."""
     return instruction.opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk"))
-
-
-def _bits(values) -> np.ndarray:
-    values = np.asarray(values)
-    return values.view(f"u{values.itemsize}")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ptxsim.arithmetic import double, float32, halves, integers, multiply_add, rounding
 from ptxsim.arithmetic import special_functions as special
+from ptxsim.arithmetic.exactness import are_given
 from ptxsim.checks.program import loads_chosen_by
 from ptxsim.ptx import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, Vector, type_of
 
@@ -74,9 +75,7 @@ def _clamped(w, text: str, dtype) -> str:
 
 def _sum(w, instruction, target, a, b):
     sign = SIGNS[instruction.name]
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b)
-    elif instruction.parts[-1] in ("u16x2", "s16x2"):
+    if instruction.parts[-1] in ("u16x2", "s16x2"):
         _paired(w, instruction, target, np.add if sign == "+" else np.subtract, a, b)
     elif _is_float(instruction):
         _of_floats(w, instruction, target, a, b)
@@ -114,9 +113,7 @@ op_addc = op_subc = _carrying
 
 
 def op_mul(w, instruction, target, a, b):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b)
-    elif _is_float(instruction):
+    if _is_float(instruction):
         _of_floats(w, instruction, target, a, b)
     else:
         text, dtype = _product(w, instruction, a, b)
@@ -157,9 +154,6 @@ def _product(w, instruction, a, b):
 
 
 def op_fma(w, instruction, target, a, b, c):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b, c)
-        return
     dtype, sources, direction, ftz, sat = _floats(w, instruction, (a, b, c))
     if dtype == F64:
         text = f"{w.use(double.double_fma)}({', '.join(sources)}, {direction!r})"
@@ -174,7 +168,7 @@ def op_fma(w, instruction, target, a, b, c):
     else:
         operands = f"{w.wide(a, ftz)}, {w.wide(b, ftz)}, {sources[2]}"
         if ftz:
-            known = w.exactness.degrees[target.name], w.exactness.are_given(a, b)
+            known = w.degrees[target.name], are_given(w.degrees, a, b)
             operands += f", lanes.known_sums[{known}], lanes.magnitudes"
         text = f"{w.use(multiply_add.fma_ftz if ftz else multiply_add.fma)}({operands})"
     _float_result(w, instruction, target, text, dtype, sat)
@@ -225,12 +219,8 @@ APPROXIMATE = {
 
 
 def _function(w, instruction, target, x):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, x)
-        return
-    name, flags, dtype = instruction.name, set(instruction.parts[1:-1]), F32
-    if instruction.parts[-1] == "f64":
-        dtype = F64
+    name, (*flags, ptx_type) = instruction.name, instruction.parts[1:]
+    dtype, flags = FLOATS[ptx_type], set(flags)
     ftz, (direction,) = "ftz" in flags, flags - {"ftz"}
     x = w.number(x, dtype, ftz and dtype == F32)
     if direction == "approx":
@@ -256,9 +246,6 @@ op_rcp = op_sqrt = op_rsqrt = op_lg2 = op_ex2 = op_tanh = op_sin = op_cos = _fun
 
 
 def _sign(w, instruction, target, a):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a)
-        return
     read = _floats if _is_float(instruction) else _integers
     dtype, (x,), *_ = read(w, instruction, (a,))
     w.assign(target, f"-{x}" if instruction.name == "neg" else f"np.abs({x})", dtype, instruction)
@@ -275,9 +262,7 @@ def op_copysign(w, instruction, target, sign, value):
 def _extreme(w, instruction, target, a, b, *third):
     *flags, ptx_type = (part for part in instruction.parts[1:] if part != "relu")
     flags, name = set(flags), {"min": "minimum", "max": "maximum"}[instruction.name]
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b, *third)
-    elif ptx_type in ("u16x2", "s16x2"):
+    if ptx_type in ("u16x2", "s16x2"):
         _paired(w, instruction, target, getattr(np, name), a, b, *third)
     elif type_of(ptx_type).kind == "f":
         if flags - {"ftz", "NaN", "xorsign", "abs"} or (third and "xorsign" in flags):
@@ -337,8 +322,8 @@ def _register_type(ptx_type: str) -> np.dtype:
     return SIGNED[4] if ptx_type.endswith("x2") else UNSIGNED[2]
 
 
-def _of_halves(w, instruction, target, *sources):
-    """Functions that take and give 16-bit patterns."""
+def of_halves(w, instruction, target, *sources):
+    """Functions that take and give 16-bit patterns: in place of those of the same names above."""
     name, (*flags, ptx_type) = instruction.name, instruction.parts[1:]
     function, allowed = OF_HALVES[name]
     how, flags = {"name": FORMATS[ptx_type], "ftz": "ftz" in flags}, set(flags) - {"rn", "ftz"}

@@ -305,6 +305,15 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
     return bad
 
 
+def differ(before, values):
+    """Where any of the values has other bits than the one before; broadcasts to all lanes."""
+    differs = np.asarray(False)
+    for there, value in zip(map(np.asarray, before), map(np.asarray, values), strict=True):
+        unsigned, value = f"u{there.itemsize}", value.astype(there.dtype, copy=False)
+        differs = differs | (there.view(unsigned) != value.view(unsigned))
+    return differs
+
+
 def poison(dtype: np.dtype):
     return np.full(4, POISON, np.uint32).view(dtype)[0]
 

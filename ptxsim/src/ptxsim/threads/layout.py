@@ -76,7 +76,11 @@ class Layout:
             self.special[f"ctaid.{d}"] = along(f"block {d}", ranges[i][0])
             self.special[f"ntid.{d}"] = np.int32(block[i])
             self.special[f"nctaid.{d}"] = np.int32(grid[i])
-            self._cluster_registers(d, grid[i], cluster[i])
+            number, rank = np.divmod(self.special[f"ctaid.{d}"], np.int32(cluster[i]))
+            self.special[f"clusterid.{d}"] = number
+            self.special[f"nclusterid.{d}"] = np.int32(grid[i] // cluster[i])
+            self.special[f"cluster_ctaid.{d}"] = rank
+            self.special[f"cluster_nctaid.{d}"] = np.int32(cluster[i])
         self._number_clusters(cluster)
 
         # Warps are rows of 32 threads in the order (z, y, x) inside a block: for counting, arrays
@@ -92,14 +96,6 @@ class Layout:
         self._warps: dict = {}  # shape of addresses -> (mask, DistinctWarps)
 
     # --- clusters ---------------------------------------------------------------------------------
-
-    def _cluster_registers(self, dimension: str, grid: int, cluster: int) -> None:
-        """Along one dimension, in which the grid has `grid` blocks and a cluster `cluster`."""
-        block = self.special[f"ctaid.{dimension}"]
-        self.special[f"clusterid.{dimension}"] = block // np.int32(cluster)
-        self.special[f"nclusterid.{dimension}"] = np.int32(grid // cluster)
-        self.special[f"cluster_ctaid.{dimension}"] = block % np.int32(cluster)
-        self.special[f"cluster_nctaid.{dimension}"] = np.int32(cluster)
 
     def _number_clusters(self, cluster: Triple) -> None:
         """`cluster_number`: of every lane; `block_of`: (clusters, blocks of each)."""
