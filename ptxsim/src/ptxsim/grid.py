@@ -65,7 +65,7 @@ def run(
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     launch.pending = None
-    if launch_control.is_used(launch.kernel) and blocks is None:
+    if launch.kernel.has("clusterlaunchcontrol.try_cancel") and blocks is None:
         room = GPUS.get(base(launch.arch), ("", prod(launch.grid)))[1]
         launch.pending = launch_control.Pending(launch.grid, launch.cluster, room)
         number, every = launch.pending.number, launch.pending.ranges()

@@ -294,6 +294,10 @@ class Kernel:
     most_threads: int | None = None  # of a block: __launch_bounds__
     block: tuple[int, ...] | None = None  # the only one that it may be launched with
 
+    def has(self, *begins: str) -> bool:
+        """Whether the opcode of an instruction begins with one of these."""
+        return any(instruction.opcode.startswith(begins) for instruction in self.instructions)
+
     @property
     def shared_bytes(self) -> int:
         return max((v.offset + v.size for v in self.shared.values()), default=0)

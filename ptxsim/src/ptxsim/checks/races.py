@@ -21,6 +21,7 @@ from ptxsim.ptx import TYPE_BYTES
 
 BARRIER_BYTES = 8  # of an mbarrier
 INITIALISED = 1  # among the records of writes: at no time, so that all threads know of it
+BULK = "cp.async.bulk", "cp.reduce.async.bulk"  # by the asynchronous proxy, as others are not
 COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
@@ -41,7 +42,8 @@ class Races:
         # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
         self.group_reads: dict[object, Writes] = {}  # of tcgen05, by the thread
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
-        self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
+        is_asynchronous = self.kernel.has("wgmma", "tcgen05", *BULK)
+        self.unfenced = Writes(self._granules) if is_asynchronous else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._masks, self._extremes = MaskCache(), {}
 
@@ -124,7 +126,7 @@ class Races:
         self._look_for_writes(index, size, touch, "write")
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
-        if _is_bulk(self.kernel.instructions[index]):
+        if self.kernel.instructions[index].opcode.startswith(BULK):
             self._look_for_unfenced(index, size, touch)
         self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
 
@@ -378,12 +380,3 @@ class Races:
         (x, y, _), (rank, number) = self.layout.block, divmod(number, threads_of_rank(self.layout))
         thread = f"{(number % x, number // x % y, number // (x * y))}"
         return f"{thread} of rank {rank}" if self.layout.cluster_size > 1 else thread
-
-
-def _is_asynchronous(kernel) -> bool:
-    return any(i.name in ("wgmma", "tcgen05") or _is_bulk(i) for i in kernel.instructions)
-
-
-def _is_bulk(instruction) -> bool:
-    """Whether it is a copy by the asynchronous proxy: cp.async and st.async are not."""
-    return instruction.opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk"))

@@ -28,7 +28,6 @@ import numpy as np
 from ptxsim.checks.clocks import threads_of_rank
 from ptxsim.checks.shadow import ACTOR, ACTOR_BITS
 from ptxsim.hopper import UNIT
-from ptxsim.ptx import Kernel
 
 LANES, COLUMNS, GRANULE_LANES = 128, 512, 16
 
@@ -39,9 +38,9 @@ class TensorChecks:
         self.clocks, self.kernel, self.team = checker.clocks, lanes.launch.kernel, checker.team
         shape = self.layout.blocks, LANES // GRANULE_LANES, COLUMNS
         # A kernel that executes none relies on what hardware does without.
-        self._has_fences = uses(self.kernel, "tcgen05.fence")
+        self._has_fences = self.kernel.has("tcgen05.fence")
         self._agents: dict[int, tuple[str, int]] = {}  # by column: what it does, and who starts it
-        if not uses(self.kernel, "tcgen05"):
+        if not self.kernel.has("tcgen05"):
             return
         self._written = np.zeros(shape, np.int64)  # time << ACTOR_BITS | column; 0: nobody has
         self._read: dict[int, np.ndarray] = {}  # by the column of an agent, when it last did
@@ -247,7 +246,3 @@ class TensorChecks:
     def _find(self, kind: str, index: int, what: str, team: int, threads) -> None:
         lanes = (self.team.block_number == team) & np.isin(self.team.thread_number, threads)
         self.lanes.find(kind, index, what, lanes)
-
-
-def uses(kernel: Kernel, opcode: str) -> bool:
-    return any(instruction.opcode.startswith(opcode) for instruction in kernel.instructions)

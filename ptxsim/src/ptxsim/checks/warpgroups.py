@@ -135,19 +135,14 @@ class Warpgroups:
             return
         groups = to_groups(self.layout, mask).any(axis=1)
         for index, name, source, writes in self._uses[block.start]:
-            if source == CONSTANT:
-                self._look(index, name, groups, writes)
-                if name in self._used:
-                    self._used[name][groups] = NEVER
-                continue
-            if source is not None:
+            if source:
                 for table in (self._sums, self._factors, self._used):
                     self._take_over(table, name, source, groups)
                 self._started_by[name] = self._started_by.get(source, index)
                 continue
             self._look(index, name, groups, writes)
             lines = self._used.setdefault(name, np.full(groups.size, NEVER))
-            lines[groups] = self.lanes.line(index)
+            lines[groups] = NEVER if source == CONSTANT else self.lanes.line(index)
 
     def _uses_in(self, block):
         """(instruction, register, what is copied to it or None, whether it is written)."""
@@ -159,14 +154,13 @@ class Warpgroups:
                 if pair[0] in self._watched:
                     yield instruction.index, *pair, True
                 continue
-            if instruction.name == "mov" and isinstance(instruction.operands[-1], Immediate):
-                source = CONSTANT
-            else:
-                source = None
+            of_constant = instruction.name == "mov" and isinstance(
+                instruction.operands[-1], Immediate
+            )
             for name in sorted(instruction.uses & self._watched):
                 yield instruction.index, name, None, False
             for name in sorted(instruction.defines & self._watched):
-                yield instruction.index, name, source, True
+                yield instruction.index, name, CONSTANT if of_constant else None, True
 
     def _take_over(self, table, name, source, groups) -> None:
         if name in table or source in table:

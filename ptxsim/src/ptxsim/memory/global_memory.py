@@ -110,7 +110,11 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False)
 class Uninitialised:
-    """An argument whose contents count as never written, until a checked launch writes them."""
+    """For `args` of a launch with check=True: an array whose elements nobody has written yet.
+
+    The kernel's reads before its own writes become findings. Given to a later launch, the same
+    argument knows what this one has written. Without checks it is a plain array.
+    """
 
     array: np.ndarray
 
@@ -120,26 +124,17 @@ class Uninitialised:
         return np.ones(self.array.nbytes, bool)
 
 
-def uninitialised(array: np.ndarray) -> Uninitialised:
-    """For `args` of a launch with check=True: an array whose elements nobody has written yet.
-
-    The kernel's reads before its own writes become findings. Given to a later launch, the same
-    argument knows what this one has written. Without checks it is a plain array.
-    """
-    return Uninitialised(array)
-
-
 @dataclass(frozen=True)
 class ReadOnly:
-    array: np.ndarray
-
-
-def read_only(array: np.ndarray) -> ReadOnly:
     """For `args` of a launch: an array that the kernel may only read.
 
     A write to it becomes a finding, and is dropped.
     """
-    return ReadOnly(array)
+
+    array: np.ndarray
+
+
+uninitialised, read_only = Uninitialised, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)

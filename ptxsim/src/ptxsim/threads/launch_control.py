@@ -15,13 +15,8 @@ import numpy as np
 
 from ptxsim.async_copy.bulk import BulkCopy, begins
 from ptxsim.async_copy.tensor_map import MOVED
-from ptxsim.ptx import Kernel
 
 ANSWER_BYTES = 16
-
-
-def is_used(kernel: Kernel) -> bool:
-    return any(i.opcode.startswith("clusterlaunchcontrol.try_cancel") for i in kernel.instructions)
 
 
 class Pending:
