@@ -290,10 +290,12 @@ def _run(
     given += [np.ascontiguousarray(array) for array in mapped]
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     given += memory.given()
+    floats = map(exactness.as_float32, given)
+    may_be_subnormal = any(float32.has_subnormal(value) for value in floats if value.size)
     prepared = machine.PreparedLaunch(
         kernel=kernel, grid=grid, block=block, parameters=parameters, memory=memory,
         shared_bytes=kernel.shared_bytes + shared_bytes, dynamic_bytes=shared_bytes,
-        translation=_translation(kernel, _may_be_subnormal(given)),
+        translation=_translation(kernel, may_be_subnormal),
         known_sums=exactness.known_sums(given), count=count, check=check, cluster=cluster,
         arch=arch, maps=maps,
     )  # fmt: skip
@@ -384,7 +386,9 @@ def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
     if not paths:
         text, paths = ptx.with_its_own_lines(text), [ptx.ITSELF]
     else:
-        text = ptx.with_one_line_of_assembly(text)
+        # LLVM adds to a statement of inline assembly the lines of the text that it has for it,
+        # which the source, such as one of Triton's, need not have.
+        text = ptx.ASSEMBLY.sub(lambda inline: re.sub(r"\.loc\s[^\n]*", "", inline[0]), text)
     return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
 
 
@@ -408,8 +412,3 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
         )
     text, options = device_code(source, options)
     return text, "kernel.cu", options
-
-
-def _may_be_subnormal(given: list) -> bool:
-    floats = (exactness.as_float32(value) for value in given)
-    return any(float32.has_subnormal(value) for value in floats if value.size)

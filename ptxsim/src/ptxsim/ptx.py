@@ -331,15 +331,6 @@ def with_its_own_lines(ptx: str) -> str:
     return "\n".join([*lines[1:], lines[0]])
 
 
-def with_one_line_of_assembly(ptx: str) -> str:
-    """With the line of a statement of inline assembly for all of it.
-
-    LLVM adds to it the lines of the text that it has for the assembly, which the source, such as
-    one of Triton's, need not have.
-    """
-    return ASSEMBLY.sub(lambda assembly: re.sub(r"\.loc\s[^\n]*", "", assembly[0]), ptx)
-
-
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
     """Every entry function of `ptx` by name; lines are those of `filename`, and of its `headers`.
 

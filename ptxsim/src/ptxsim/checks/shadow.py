@@ -54,12 +54,9 @@ class Touch:
         return self._pick(self.layout.block_number)
 
     @cached_property
-    def low(self):
-        return self._pick(self._extremes[0])
-
-    @cached_property
-    def high(self):
-        return self._pick(self._extremes[1])
+    def extremes(self):
+        """The first and the last thread at each of the different addresses."""
+        return tuple(map(self._pick, self._extremes))
 
     @cached_property
     def lanes(self):
@@ -122,7 +119,8 @@ class ReadsSinceBarrier:
 
     def note(self, touch: Touch, index: int, clocks) -> None:
         barrier = clocks.opened[touch.block] << THREAD_BITS
-        for table, thread in ((self.first, THREAD - touch.low), (self.last, touch.high)):
+        low, high = touch.extremes
+        for table, thread in ((self.first, THREAD - low), (self.last, high)):
             record = ((barrier | thread) << INSTRUCTION_BITS) | index
             np.maximum.at(table, touch.granules, record[:, None])
 

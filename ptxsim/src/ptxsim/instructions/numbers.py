@@ -182,10 +182,10 @@ def op_sad(w, instruction, target, a, b, c):
 def _dot(w, instruction, target, a, b, c):
     *half, type_a, type_b = instruction.parts[1:]
     signed = [{"s32": True, "u32": False}[ptx_type] for ptx_type in (type_a, type_b)]
-    high = [{"lo": False, "hi": True}[which] for which in half]
-    function = integers.dot_halves if half else integers.dot_bytes
-    given = w.values((a, b, c), SIGNED[4])
-    w.apply(instruction, target, SIGNED[4], function, *given, *signed, *high)
+    if half not in ([], ["lo"], ["hi"]):
+        raise Unknown
+    given = *w.values((a, b, c), SIGNED[4]), *signed, repr(half[0] if half else None)
+    w.apply(instruction, target, SIGNED[4], integers.dot, *given)
 
 
 op_dp4a = op_dp2a = _dot
