@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.hopper import UNIT, DescriptorFields, unit_places
+from ptxsim.hopper import UNIT, descriptor_fields, unit_places
 
 VERSION = 0b001  # in bits 46 to 48
 WIDTHS = np.array([16, 128, 128, 0, 64, 0, 32, 0])  # bytes of a line, by the code of the swizzle
@@ -140,13 +140,11 @@ def look_at_operand(word: int, transposed: bool, bits: int) -> None:
 
 def places(words: np.ndarray, lines: int, units: int, transposed: bool) -> np.ndarray:
     """int64 (n, lines, units): the byte of shared memory where each unit begins."""
-    fields = DescriptorFields.of(words, WIDTHS, 61)
+    fields = descriptor_fields(words, WIDTHS, 61)
     where = unit_places(fields, lines, units, transposed)
     coarse = words >> np.uint64(61) == COARSE_SWIZZLE
     if coarse.any():
-        start, leading, stride = (
-            v[coarse, None, None] for v in (fields.start, fields.leading, fields.stride)
-        )
+        start, leading, stride = (values[coarse, None, None] for values in fields[:3])
         line, unit = np.arange(lines)[:, None], np.arange(units)
         address = start + line // COARSE_LINES * stride + line % COARSE_LINES * 128
         address = address + unit // 8 * leading + unit % 8 * UNIT

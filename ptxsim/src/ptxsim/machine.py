@@ -589,11 +589,6 @@ class Chunk:
             self.counter.events[metrics.HMMA_METRIC] += warps * hmma
             self.counter.events[metrics.IMMA_METRIC] += warps * imma
 
-    def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
-        """Count one product of so many warpgroups, each of which reads so much shared memory."""
-        if self.launch.count:
-            self.counter.add_wgmma(self.line(index), product, bytes_read, groups)
-
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):

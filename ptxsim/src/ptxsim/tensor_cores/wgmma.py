@@ -66,7 +66,8 @@ class GroupProduct:
         if lanes.checker:
             lanes.checker.warpgroups.start(index, read, groups)
         bytes_read = UNIT * sum(where.shape[1] for where in read)
-        lanes.count_wgmma(index, self, bytes_read, int(groups.sum()))
+        if lanes.launch.count:
+            lanes.counter.add_wgmma(lanes.line(index), self, bytes_read, int(groups.sum()))
         sums = _sums(_of_groups(lanes, d, groups), self.types[0])
         kept = np.broadcast_to(to_groups(lanes.layout, keep)[groups, 0], len(sums))
         sums[~kept] = 0
