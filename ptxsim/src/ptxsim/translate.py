@@ -192,8 +192,6 @@ class Writer:
             return self._view(self.variable(operand.name), self.types[operand.name], dtype)
         if isinstance(operand, ptx.Immediate):
             return self.constant(_immediate(operand, dtype))
-        if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
-            return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
         if isinstance(operand, Special):
             return self._special(operand.name, dtype)
         if isinstance(operand, Symbol):
@@ -228,7 +226,8 @@ class Writer:
             return self._view(self.constant(np.int32(offset)), SIGNED[4], dtype)
         if name in LAUNCH_SIZES:
             return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
-        return self._view(f"lanes.special[{name!r}]", SIGNED[4], dtype)
+        have = BOOL if name == "is_explicit_cluster" else SIGNED[4]
+        return self._view(f"lanes.special[{name!r}]", have, dtype)
 
     def number(self, operand, dtype: np.dtype, ftz: bool) -> str:
         """As `value`, for a float operand of arithmetic that may flush subnormals to zero."""

@@ -16,9 +16,7 @@ import numpy as np
 
 from ptxsim.arithmetic.float32 import WHOLE
 
-f4, f8, i4, i8, u2, u4, u8 = (
-    np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32, np.uint64,
-)  # fmt: skip
+f4, f8, i4, i8, u2, u4 = np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32
 
 NEXT = {"rm": -np.inf, "rp": np.inf}
 SIGN = u2(0x8000)  # of float16 and bfloat16

@@ -91,7 +91,7 @@ def needs_thread_clocks(launch) -> bool:
     return any(
         i.is_warp_barrier
         or "cluster" in i.parts[:2]
-        or i.name in ("mbarrier", "wgmma", "tcgen05")
+        or i.name in ("wgmma", "tcgen05")
         or "mbarrier" in i.opcode
         or (
             i.name in ("bar", "barrier")

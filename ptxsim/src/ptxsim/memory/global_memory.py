@@ -88,7 +88,10 @@ class Buffer:
             lanes = wrong & mask
             if lanes.any():
                 offset = int(_of_first(offsets, lanes))
-                bad.append(BadAccess(problem, self._describe(problem, offset, size), lanes))
+                at, element = self._names(offset, size)
+                misaligned = f"{size} bytes at {at}, which {size} does not divide"
+                what = misaligned if problem == "misaligned" else element
+                bad.append(BadAccess(problem, what, lanes))
         return inside & aligned & mask, bad
 
     def protect(self, offsets, lanes):
@@ -100,12 +103,11 @@ class Buffer:
         what = f"writes to {self.name}[{index}], and {self.name} is an input"
         return np.zeros_like(lanes), [BadAccess("forbidden", what, lanes)]
 
-    def _describe(self, problem: str, offset: int, size: int) -> str:
-        if problem == "misaligned":
-            at = f"{self.name}[{offset // self.element_bytes}]"
-            return f"{size} bytes at {at}, byte {offset}, which {size} does not divide"
+    def _names(self, offset: int, size: int) -> tuple[str, str]:
+        """What is at byte `offset`, for a message: where it is, and which element of how many."""
         index, elements = offset // self.element_bytes, self.bytes // self.element_bytes
-        return f"{self.name}[{index}] of {elements} elements"
+        at = f"{self.name}[{index}]"
+        return f"{at}, byte {offset}", f"{at} of {elements} elements"
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,14 +39,11 @@ class SharedPart(Buffer):
         super().__init__("shared memory", raw, 0, 1)
         self._kernel = kernel
 
-    def _describe(self, problem: str, offset: int, size: int) -> str:
+    def _names(self, offset: int, size: int) -> tuple[str, str]:
         width = min(size, ELEMENT)
         place = shared_place(self._kernel, self.bytes, offset, width)
-        if problem == "misaligned":
-            at = f"{place}, byte {offset} of shared memory"
-            return f"{size} bytes at {at}, which {size} does not divide"
-        at = f"{place.name}[{place.index}] of {place.count} elements of {width} bytes"
-        return f"{at} in shared memory"
+        element = f"{place.name}[{place.index}] of {place.count} elements of {width} bytes"
+        return f"{place}, byte {offset} of shared memory", f"{element} in shared memory"
 
 
 class Plan:
@@ -294,12 +291,10 @@ def _source_name(symbol: str) -> str:
 class LocalPart(Buffer):
     """The local memory of one thread, which describes places by elements."""
 
-    def _describe(self, problem: str, offset: int, size: int) -> str:
-        if problem == "misaligned":
-            return f"{size} bytes at byte {offset} of {self.name}, which {size} does not divide"
+    def _names(self, offset: int, size: int) -> tuple[str, str]:
         width = min(size, ELEMENT)
-        elements = self.bytes // width
-        return f"{self.name}[{offset // width}] of {elements} elements of {width} bytes"
+        element = f"{self.name}[{offset // width}] of {self.bytes // width} elements"
+        return f"byte {offset} of {self.name}", f"{element} of {width} bytes"
 
 
 class LocalMemory:
