@@ -127,26 +127,13 @@ class Recorded:
             getattr(self, kind.name).extend(getattr(other, kind.name))
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What an access costs whose addresses differ from their first by `pattern`."""
-
-    key: tuple[int, str, str, str]
-    pattern: np.ndarray
-    lead: int
-    mask: np.ndarray | bool
-    cost: metrics.Cost
-
-    def fits(self, pattern: np.ndarray, mask) -> bool:
-        same = mask is self.mask or np.array_equal(mask, self.mask)
-        return same and np.array_equal(pattern, self.pattern)
-
-
 class Counting:
     def __init__(self, lanes):
         self.lanes = lanes
         self._merged = merging.merged_loads(lanes.launch.kernel) if lanes.observed else {}
-        self._known: dict = {}  # what accesses cost, and with which addresses
+        # What accesses cost: (key, what their addresses have more than the first one, an active
+        # lane's of these, mask, cost).
+        self._known: dict = {}
 
     def access(self, index, space, operation, addresses, size, mask, destination=None) -> None:
         """Count and record an access. `destination`: where a copy past the L1 cache goes."""
@@ -167,17 +154,18 @@ class Counting:
         # In a loop all addresses of an access have often moved by the same number of bytes.
         first = addresses.flat[0]
         place = index, addresses.shape, size, int(first) % metrics.period(space, size)
-        pattern, known = addresses - first, self._known.get(place)
-        if (
-            known is not None
-            and known.fits(pattern, mask)
-            and self._array(space, int(first) + known.lead) == known.key[3]
-        ):
-            self.lanes.counter.add_again(known.key, known.cost)
-        elif counted := self._look(index, space, operation, addresses, size, mask):
+        pattern = addresses - first
+        if place in self._known:
+            key, before, lead, same_mask, cost = self._known[place]
+            same = mask is same_mask or np.array_equal(mask, same_mask)
+            same = same and np.array_equal(pattern, before)
+            if same and self._array(space, int(first) + lead) == key[3]:
+                self.lanes.counter.add_again(key, cost)
+                return
+        counted = self._look(index, space, operation, addresses, size, mask)
+        if counted and len(self._known) < KNOWN:
             key, active, cost = counted
-            if len(self._known) < KNOWN:
-                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
+            self._known[place] = key, pattern, active - int(first), mask, cost
 
     def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
         """Record the boxes of a MapInUse that lanes of the recorded block name."""

@@ -54,7 +54,7 @@ class Checker:
         self.clocks = ThreadClocks(self.team) if by_thread else BlockClocks(self.team)
         self.races = Races(lanes, self.clocks, self.team)
         self.cluster = ClusterChecks(lanes, self.clocks, self.team)
-        self._flags = flags_of(self.kernel)
+        self._flag_reads, self._flag_writes = flags_of(self.kernel)
         self.warpgroups = Warpgroups(lanes, self)
         self.tensor = TensorChecks(lanes, self)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
@@ -83,7 +83,7 @@ class Checker:
 
     def _access(self, index: int, space: str, operation: str, addresses, size, mask) -> None:
         if space in ("shared", "cluster"):
-            if index in self._flags.reads or index in self._flags.writes:
+            if index in self._flag_reads or index in self._flag_writes:
                 self._access_flag(index, operation, addresses, size, mask)
             else:
                 self.races.access(index, operation, addresses, size, mask)
@@ -100,11 +100,11 @@ class Checker:
                  for place, here in self._by_barrier(addresses, mask)]  # fmt: skip
         for key, lanes in flags:
             self.clocks.leave(key, *lanes)
-            if operation == "atomic" and index in self._flags.reads:
+            if operation == "atomic" and index in self._flag_reads:
                 self.clocks.take_turns(*lanes)
         of_flag = {"store": "tell", "load": "look", "atomic": "atomic"}
         self.races.access(index, of_flag[operation], addresses, size, mask)
-        for key, lanes in flags if index in self._flags.writes else ():
+        for key, lanes in flags if index in self._flag_writes else ():
             self.clocks.release(key, *lanes)
 
     def _without_reserved(self, addresses, mask):
@@ -241,7 +241,7 @@ class Checker:
 
     def matched(self, members, mask) -> None:
         """Lanes have compared values: CUDA's library then lets one of them count for all."""
-        if self._flags.reads:
+        if self._flag_reads:
             self.warp_barrier(np.asarray(members).view(np.uint32), mask)
 
     def _look_for_absent(self, index, opened, lanes) -> None:

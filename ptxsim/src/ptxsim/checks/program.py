@@ -20,7 +20,6 @@ moves up loads that cannot fail: from a fixed place of shared memory, and from l
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
@@ -35,16 +34,9 @@ ORDERED = READS | WRITES
 BLOCK_ONLY = {"cta", "proxy"}  # parts of fences that tell other blocks nothing
 
 
-@dataclass(frozen=True)
-class Flags:
-    """The instructions that read flags, and those that write them, by index."""
-
-    reads: frozenset[int]
-    writes: frozenset[int]
-
-
 @lru_cache(maxsize=KEPT_KERNELS)
-def flags_of(kernel: Kernel) -> Flags:
+def flags_of(kernel: Kernel) -> tuple[frozenset[int], frozenset[int]]:
+    """The instructions that read flags, and those that write them, by index."""
     polled = {index for start in polling_branches(kernel) for index in _deciding(kernel, start)}
     reads, writes = set(), set()
     for instruction in kernel.instructions:
@@ -57,7 +49,7 @@ def flags_of(kernel: Kernel) -> Flags:
             reads.add(index)
         if atomic or (name == "st" and parts & WRITES):
             writes.add(index)
-    return Flags(frozenset(reads), frozenset(writes) if reads else frozenset())
+    return frozenset(reads), frozenset(writes) if reads else frozenset()
 
 
 def _deciding(kernel: Kernel, start: int) -> set[int]:
@@ -84,7 +76,7 @@ def _deciding(kernel: Kernel, start: int) -> set[int]:
 
 def needs_thread_clocks(launch) -> bool:
     """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
-    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+    if prod(launch.cluster) > 1 or flags_of(launch.kernel)[0]:
         return True
     if RESERVED in launch.kernel.shared:
         return True
