@@ -205,18 +205,13 @@ class Checker:
             self._look_for_absent(index, opened, lanes | (arrived & here))
             self._arrived[opened.number] = arrived & ~here
         self._expected[opened.number, blocks] = 0
-        if not self.alone:
-            if opened.whole_block:
-                self._by_rank(self.clocks.release, opened.number, lanes)
+        if opened.whole_block and not self.alone:
+            self._by_rank(self.clocks.release, opened.number, lanes)
+        if not (opened.whole_block and self.alone):
             self._by_rank(self.clocks.leave, opened.number, lanes)
-            return
-        if opened.whole_block:
+            blocks = blocks & (self.layout.per_block(lanes) == self.layout.threads)
+        if self.alone and blocks.any():
             self.clocks.barrier(blocks)
-            return
-        self._by_rank(self.clocks.leave, opened.number, lanes)
-        full = blocks & (self.layout.per_block(lanes) == self.layout.threads)
-        if full.any():
-            self.clocks.barrier(full)
 
     def _by_rank(self, tell, number: int, lanes) -> None:
         """Release or leave barrier `number`: each block of a cluster has its own."""

@@ -91,15 +91,9 @@ class TensorChecks:
         """A warp frees columns of its block: all that is done there is to be complete."""
         team, threads = self._threads_of(warp)
         block = warp // self.layout.warps_per_block
-        columns = slice(begin, begin + count)
+        where = block, slice(None), slice(begin, begin + count)
         column = self._agent("ld", int(threads[0]) // 32)
-        last = self._written[block, :, columns]
-        for record in np.unique(last[last != 0]).tolist():
-            other, time = record & ACTOR, record >> ACTOR_BITS
-            self._look(index, team, threads, column, other, time, fences=False)
-        for other, times in list(self._read.items()):
-            if (time := int(times[block, :, columns].max())) > 0:
-                self._look(index, team, threads, column, other, time, fences=False)
+        self._look_at(index, where, team, threads, column, writes=True, fences=False)
 
     def accessed(self, index, warp: int, lane: int, lanes: int, columns, writes: bool) -> None:
         """A warp loads from or stores to some columns of some lanes."""
@@ -135,23 +129,30 @@ class TensorChecks:
         self._last[column][team] = time
         if column in self._fenced and not self._has_fences:
             self.clocks.known[team, threads, self._fenced[column]] = time
-        last = self._written[where]
-        if reads and (last == 0).any():
+        if reads and (self._written[where] == 0).any():
             what = "cells of tensor memory were never written"
             self._find("uninitialised read", index, what, team, threads)
-        for record in np.unique(last[last != 0]).tolist():
-            self._look(index, team, threads, column, record & ACTOR, record >> ACTOR_BITS)
+        self._look_at(index, where, team, threads, column, writes, fences=True)
         if writes:
-            for other, times in list(self._read.items()):
-                if (latest := int(times[where].max(initial=0))) > 0:
-                    self._look(index, team, threads, column, other, latest)
             self._written[where] = time << ACTOR_BITS | column
         else:
             shape = self._written.shape
             self._read.setdefault(column, np.zeros(shape, np.int64))[where] = time
 
+    def _look_at(
+        self, index, where, team: int, threads, column: int, writes: bool, fences: bool
+    ) -> None:
+        """Find who else wrote the cells `where`, or, if they are to be written, read them."""
+        last = self._written[where]
+        for record in np.unique(last[last != 0]).tolist():
+            other, time = record & ACTOR, record >> ACTOR_BITS
+            self._look(index, team, threads, column, other, time, fences)
+        for other, times in list(self._read.items()) if writes else ():
+            if (time := int(times[where].max(initial=0))) > 0:
+                self._look(index, team, threads, column, other, time, fences)
+
     def _look(
-        self, index, team: int, threads, column: int, other: int, time: int, fences: bool = True
+        self, index, team: int, threads, column: int, other: int, time: int, fences: bool
     ) -> None:
         """Find that not all of `threads` know that the agent `other` did what it did at `time`.
 
