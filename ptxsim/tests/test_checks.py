@@ -319,7 +319,7 @@ def test_only_a_loop_that_depends_on_what_it_reads_waits_for_others(name):
     body, waits = POLLS[name]
     program = nvrtc.compile_source(source(START + body), "k.cu", arch="sm_90a", options=())
     kernel = ptx.parse(program.ptx, "k.cu")["k"]
-    assert bool(flags_of(kernel).reads) == waits
+    assert bool(flags_of(kernel)[0]) == waits
 
 
 @pytest.fixture(params=[BlockClocks, ThreadClocks])
@@ -367,6 +367,9 @@ class Block:
 
     def find(self, kind, index, what, lanes):
         self.findings.append((kind, index, int(np.argmax(lanes)), what))
+
+    def line(self, index):
+        return self.launch.kernel.instructions[index].line
 
     def only(self, *threads):
         return np.isin(self.thread, threads)

@@ -21,7 +21,7 @@ from ptxsim.async_copy.tensor_map import MAP_ALIGNMENT, MAP_BYTES, MapInUse, Ten
 from ptxsim.host_code import COMMENT, closing
 from ptxsim.limits import LaunchError, require
 from ptxsim.memory import global_memory
-from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised, pointer
+from ptxsim.memory.global_memory import Given, GlobalMemory, ReadOnly, Uninitialised
 from ptxsim.memory.structures import POINTER_BYTES, Part, Pointers, Structure, as_bytes
 from ptxsim.ptx import TYPE_BYTES, type_of
 
@@ -89,7 +89,7 @@ def bind(
     memory = _memory(
         kernel, arrays, protected, _given_variables(kernel, given) | rooms | behind_maps
     )
-    pointers = iter([pointer(buffer) for buffer in memory.buffers])
+    pointers = iter([np.int64(buffer.base) for buffer in memory.buffers])
     parameters: dict[str, np.generic] = {}
     maps: dict[int, MapInUse] = {}
     for (parameter, ptx_type), source, arg in bound:
@@ -120,9 +120,7 @@ def _maps_of(name: str, arg: object) -> dict[str, tuple[int, TensorMap]]:
     if isinstance(arg, TensorMap):
         return {name: (0, arg)}
     if isinstance(arg, TensorMaps):
-        return {
-            inner: (MAP_BYTES * i, each) for i, (inner, each) in enumerate(arg.named(name).items())
-        }
+        return {f"{name}[{i}]": (MAP_BYTES * i, each) for i, each in enumerate(arg.maps)}
     maps = arg.maps() if isinstance(arg, Structure) else {}
     return {f"{name}, byte {begin}": (begin, each) for begin, each in maps.items()}
 
@@ -326,7 +324,6 @@ def _copy_of_map(used: MapInUse, memory: GlobalMemory) -> MapInUse:
 
 # --- what the source declares ---------------------------------------------------------------------
 
-BRACKETS = dict(zip("([{<", ")]}>", strict=True))
 QUALIFIERS = {"const", "volatile", "struct", "__grid_constant__"}
 RESTRICT = re.compile(r"\b(?:__restrict__|__restrict|restrict)\b")
 ATTRIBUTE = re.compile(r"\b(?:__align__|alignas)\s*\([^()]*\)")
@@ -414,7 +411,9 @@ def of_source(text: str, entry: str) -> tuple[Parameter, ...]:
     lists = _parameter_lists(text, source_name(entry))
     if not lists:
         return ()
-    parameters = [_parameter(at, part, text) for at, part in enumerate(_split(lists[0]))]
+    parameters = [
+        _parameter(at, part, text) for at, part in enumerate(ptx.split(lists[0], ",", "<>"))
+    ]
     if len(set(lists)) > 1:
         parameters = [Parameter(parameter.name) for parameter in parameters]
     return tuple(parameters)
@@ -430,19 +429,7 @@ def _parameter_lists(text: str, name: str) -> list[str]:
         head = text[begin : match.start()]
         rank = "__global__" in head, text[end + 1 :].lstrip().startswith("{")
         lists.setdefault(rank, []).append(" ".join(text[match.end() : end].split()))
-    return lists[max(lists)] if lists else []
-
-
-def _split(text: str) -> list[str]:
-    parts, depth = [""], 0
-    for character in text:
-        depth += (character in BRACKETS) - (character in BRACKETS.values())
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    parts = [part.strip() for part in parts]
-    return [] if parts in ([""], ["void"]) else parts
+    return [] if not lists else ["" if each == "void" else each for each in lists[max(lists)]]
 
 
 def _parameter(at: int, text: str, source: str) -> Parameter:

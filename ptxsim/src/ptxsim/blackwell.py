@@ -13,11 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim.hopper import FIELD, UNIT, DescriptorFields, unit_places
+from ptxsim.hopper import UNIT, descriptor_fields, unit_places
 
 VERSION = 0b001  # in bits 46 to 48
-# Code of the swizzle -> bytes of a line.
-WIDTHS = {0: 16, 1: 128, 2: 128, 4: 64, 6: 32}
+WIDTHS = np.array([16, 128, 128, 0, 64, 0, 32, 0])  # bytes of a line, by the code of the swizzle
 COARSE_SWIZZLE = 1  # that moves 32 bytes, with four lines in a group
 COARSE_LINES = 4
 LINE_BYTES = 32  # of a row of A or a column of B in one instruction
@@ -128,7 +127,7 @@ def look_at_operand(word: int, transposed: bool, bits: int) -> None:
     if word >> 52 & 1:
         raise Unfit("its bit 52, an absolute address, is known to sm_103a alone")
     swizzle = word >> 61
-    if swizzle not in WIDTHS:
+    if not WIDTHS[swizzle]:
         raise Unfit(f"its swizzle (bits 61 to 63) is {swizzle}: there are 0, 1, 2, 4 and 6")
     if transposed and (swizzle == COARSE_SWIZZLE) != (bits == 32):
         raise Unfit(
@@ -141,19 +140,11 @@ def look_at_operand(word: int, transposed: bool, bits: int) -> None:
 
 def places(words: np.ndarray, lines: int, units: int, transposed: bool) -> np.ndarray:
     """int64 (n, lines, units): the byte of shared memory where each unit begins."""
-    words = words.astype(np.uint64)
-    start, leading, stride = (
-        ((words >> np.uint64(shift)).astype(np.int64) & FIELD) * UNIT for shift in (0, 16, 32)
-    )
-    base = (words >> np.uint64(49)).astype(np.int64) & 7
-    codes = (words >> np.uint64(61)).astype(np.int64)
-    width = np.array([WIDTHS[code] for code in codes.tolist()])
-    where = unit_places(
-        DescriptorFields(start, leading, stride, base, width), lines, units, transposed
-    )
-    coarse = codes == COARSE_SWIZZLE
+    fields = descriptor_fields(words, WIDTHS, 61)
+    where = unit_places(fields, lines, units, transposed)
+    coarse = words >> np.uint64(61) == COARSE_SWIZZLE
     if coarse.any():
-        start, leading, stride = (v[coarse, None, None] for v in (start, leading, stride))
+        start, leading, stride = (values[coarse, None, None] for values in fields[:3])
         line, unit = np.arange(lines)[:, None], np.arange(units)
         address = start + line // COARSE_LINES * stride + line % COARSE_LINES * 128
         address = address + unit // 8 * leading + unit % 8 * UNIT

@@ -127,26 +127,13 @@ class Recorded:
             getattr(self, kind.name).extend(getattr(other, kind.name))
 
 
-@dataclass(frozen=True, eq=False)
-class Known:
-    """What an access costs whose addresses differ from their first by `pattern`."""
-
-    key: tuple[int, str, str, str]
-    pattern: np.ndarray
-    lead: int
-    mask: np.ndarray | bool
-    cost: metrics.Cost
-
-    def fits(self, pattern: np.ndarray, mask) -> bool:
-        same = mask is self.mask or np.array_equal(mask, self.mask)
-        return same and np.array_equal(pattern, self.pattern)
-
-
 class Counting:
     def __init__(self, lanes):
         self.lanes = lanes
         self._merged = merging.merged_loads(lanes.launch.kernel) if lanes.observed else {}
-        self._known: dict = {}  # what accesses cost, and with which addresses
+        # What accesses cost: (key, what their addresses have more than the first one, an active
+        # lane's of these, mask, cost).
+        self._known: dict = {}
 
     def access(self, index, space, operation, addresses, size, mask, destination=None) -> None:
         """Count and record an access. `destination`: where a copy past the L1 cache goes."""
@@ -156,7 +143,8 @@ class Counting:
             wide = self._merged[index]
             if wide is None:  # part of one that is counted already
                 return
-            addresses, size = addresses + np.int32(wide.shift), wide.size
+            shift, size = wide
+            addresses = addresses + np.int32(shift)
         few = 0 < addresses.size <= ALIKE
         if self.lanes.record or destination is not None or not (self.lanes.launch.count and few):
             self._look(index, space, operation, addresses, size, mask, destination)
@@ -166,38 +154,22 @@ class Counting:
         # In a loop all addresses of an access have often moved by the same number of bytes.
         first = addresses.flat[0]
         place = index, addresses.shape, size, int(first) % metrics.period(space, size)
-        pattern, known = addresses - first, self._known.get(place)
-        if (
-            known is not None
-            and known.fits(pattern, mask)
-            and self._array(space, int(first) + known.lead) == known.key[3]
-        ):
-            self.lanes.counter.add_again(known.key, known.cost)
-        elif counted := self._look(index, space, operation, addresses, size, mask):
-            key, active, cost = counted
-            if len(self._known) < KNOWN:
-                self._known[place] = Known(key, pattern, active - int(first), mask, cost)
-
-    def planned(self, index, base, offset: int, size: int, mask) -> None:
-        """As `access`, for a load from shared memory at base + offset."""
-        if index in self._merged:
-            wide = self._merged[index]
-            if wide is None:
+        pattern = addresses - first
+        if place in self._known:
+            key, before, lead, same_mask, cost = self._known[place]
+            same = mask is same_mask or np.array_equal(mask, same_mask)
+            same = same and np.array_equal(pattern, before)
+            if same and self._array(space, int(first) + lead) == key[3]:
+                self.lanes.counter.add_again(key, cost)
                 return
-            offset, size = offset + wide.shift, wide.size
-        costs = self.lanes.shared.plan(base, mask).costs
-        place = size, offset % metrics.period("shared", size)
-        if place not in costs:
-            addresses = base + np.int32(offset)
-            costs[place] = self._look(index, "shared", "load", addresses, size, mask)
-        elif counted := costs[place]:
-            line = self.lanes.launch.kernel.instructions[index].line
-            self.lanes.counter.add_again((line, "shared", "load", SHARED), counted[2])
+        counted = self._look(index, space, operation, addresses, size, mask)
+        if counted and len(self._known) < KNOWN:
+            key, active, cost = counted
+            self._known[place] = key, pattern, active - int(first), mask, cost
 
     def boxes(self, index, operation, used, coordinates, place, mask, ranks=None) -> None:
         """Record the boxes of a MapInUse that lanes of the recorded block name."""
-        lanes = self.lanes
-        line = lanes.launch.kernel.instructions[index].line
+        lanes, line = self.lanes, self.lanes.line(index)
 
         def of_block(value):
             return lanes.layout.to_warps(value)[lanes.recorded_warps]
@@ -218,8 +190,7 @@ class Counting:
 
     def factor(self, index, factor, transposed, descriptors, places, groups) -> None:
         """Record what the warpgroups of the recorded block read; `places`: (n, lines, units)."""
-        lanes = self.lanes
-        line = lanes.launch.kernel.instructions[index].line
+        lanes, line = self.lanes, self.lanes.line(index)
         first_block = lanes.recorded_warps.start // lanes.layout.warps_per_block
         each = lanes.layout.threads // GROUP_THREADS
         for at, number in enumerate(np.flatnonzero(groups)):
@@ -234,12 +205,10 @@ class Counting:
 
     def tensor(self, index, operation, block, warp, lanes, columns) -> None:
         """Record cells of this block's tensor memory, given by arrays; `block`: its place."""
-        recorded = self.lanes.recorded_warps
-        if recorded.start == recorded.stop or block != recorded.start // (
-            self.lanes.layout.warps_per_block
-        ):
+        first_block = self.lanes.recorded_warps.start // self.lanes.layout.warps_per_block
+        if self.lanes.record is None or block != first_block:
             return
-        line = self.lanes.launch.kernel.instructions[index].line
+        line = self.lanes.line(index)
         of_lanes, of_columns = (
             range(int(values.min()), int(values.max()) + 1) for values in (lanes, columns)
         )
@@ -258,7 +227,7 @@ class Counting:
         warps = self.lanes.layout.distinct_warps(mask, addresses.shape)
         if not len(warps.times):
             return None
-        line = self.lanes.launch.kernel.instructions[index].line
+        line = self.lanes.line(index)
         rows = self.lanes.layout.rows(addresses)[warps.row]
         array, offsets, counted = SHARED, rows, None
         active = int(rows[warps.active][0])

@@ -65,7 +65,7 @@ def run(
     threads = 1 if launch.check or _is_ordered(launch) else THREADS
     number, every = _ranges(launch, blocks, threads)
     launch.pending = None
-    if launch_control.is_used(launch.kernel) and blocks is None:
+    if launch.kernel.has("clusterlaunchcontrol.try_cancel") and blocks is None:
         room = GPUS.get(base(launch.arch), ("", prod(launch.grid)))[1]
         launch.pending = launch_control.Pending(launch.grid, launch.cluster, room)
         number, every = launch.pending.number, launch.pending.ranges()
@@ -192,7 +192,7 @@ def _ranges(launch: PreparedLaunch, blocks: list[Triple] | None, threads: int):
     grid = [n // size for n, size in zip(launch.grid, launch.cluster, strict=True)]
     room = max(1, -(-lanes // (prod(launch.block) * prod(launch.cluster))))
     width_x = min(grid[0], room)
-    width_y = _even(grid[1], room // width_x, threads)
+    width_y = max(1, min(grid[1], room // width_x))
     steps = [n * size for n, size in zip((width_x, width_y, 1), launch.cluster, strict=True)]
     starts = [range(0, n, step) for n, step in zip(launch.grid, steps, strict=True)]
     boxes = (
@@ -206,15 +206,6 @@ def _is_in(block: Triple | None, ranges) -> bool:
     return block is not None and all(
         first <= i < end for i, (first, end) in zip(block, ranges, strict=True)
     )
-
-
-def _even(count: int, most: int, threads: int) -> int:
-    """How many of `count` rows to take at a time, at most `most`, so that all threads have work."""
-    if count <= most or most <= 1:
-        return max(1, min(count, most))
-    chunks = -(-count // most)
-    chunks += -chunks % threads
-    return -(-count // chunks)
 
 
 # --- how many blocks a GPU can hold at a time: others begin when some have returned --------------

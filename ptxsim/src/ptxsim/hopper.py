@@ -15,7 +15,6 @@ offsets count, in its sections on wgmma; recorded on an NVIDIA H200, see record_
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,11 +32,6 @@ UNIT = 16  # bytes
 LINES = 8  # of a group
 WIDTHS = np.array([16, 128, 64, 32])  # bytes of a line, by the code of the swizzle
 FIELD = 0x3FFF  # 14 bits
-
-
-def group_count(layout: Layout) -> int:
-    """Whole warpgroups of all blocks; the warps that are left over belong to none."""
-    return layout.blocks * (layout.threads // GROUP_THREADS)
 
 
 def to_groups(layout: Layout, value: npt.ArrayLike) -> np.ndarray:
@@ -62,35 +56,32 @@ def lanes_of(layout: Layout, groups: np.ndarray) -> np.ndarray:
     return from_groups(layout, np.repeat(groups, GROUP_THREADS).reshape(-1, GROUP_THREADS))
 
 
-@dataclass(frozen=True)
-class DescriptorFields:
-    """Of descriptors, (n,) each, int64: bytes, and of `width` those of a swizzled line."""
+def descriptor_fields(
+    descriptors: npt.ArrayLike, widths: np.ndarray = WIDTHS, first_bit: int = 62
+) -> tuple[np.ndarray, ...]:
+    """Start, leading offset, stride offset, base offset and width of descriptors, (n,) int64 each.
 
-    start: np.ndarray
-    leading: np.ndarray
-    stride: np.ndarray
-    base: np.ndarray
-    width: np.ndarray
-
-    @staticmethod
-    def of(descriptors: npt.ArrayLike) -> DescriptorFields:
-        bits = np.asarray(descriptors).astype(np.uint64)
-        start, leading, stride = (
-            ((bits >> np.uint64(shift)).astype(np.int64) & FIELD) * UNIT for shift in (0, 16, 32)
-        )
-        base = (bits >> np.uint64(49)).astype(np.int64) & 7
-        return DescriptorFields(start, leading, stride, base, WIDTHS[bits >> np.uint64(62)])
+    In bytes; the width is that of a swizzled line. `widths`: by the code of the swizzle, which has
+    the bits from `first_bit` on.
+    """
+    bits = np.asarray(descriptors).astype(np.uint64)
+    start, leading, stride = (
+        ((bits >> np.uint64(shift)).astype(np.int64) & FIELD) * UNIT for shift in (0, 16, 32)
+    )
+    base = (bits >> np.uint64(49)).astype(np.int64) & 7
+    return start, leading, stride, base, widths[bits >> np.uint64(first_bit)]
 
 
 def places(descriptors: npt.ArrayLike, lines: int, units: int, transposed: bool) -> np.ndarray:
     """int64 (n, lines, units): the byte of shared memory where each unit begins."""
-    fields = DescriptorFields.of(descriptors)
-    return unit_places(fields, lines, units, transposed)
+    return unit_places(descriptor_fields(descriptors), lines, units, transposed)
 
 
-def unit_places(fields: DescriptorFields, lines: int, units: int, transposed: bool) -> np.ndarray:
+def unit_places(
+    fields: tuple[np.ndarray, ...], lines: int, units: int, transposed: bool
+) -> np.ndarray:
     """As `places`, of descriptors that are taken apart already."""
-    start, leading, stride, base, width = (values[:, None, None] for values in astuple(fields))
+    start, leading, stride, base, width = (values[:, None, None] for values in fields)
     line, unit = np.arange(lines)[:, None], np.arange(units)
     group, plain, per_line = line // LINES, width == UNIT, width // UNIT
     if transposed:

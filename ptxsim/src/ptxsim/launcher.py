@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import re
 import reprlib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
@@ -48,6 +46,8 @@ class Step:
     accesses: tuple[WarpAccess, ...]
     boxes: tuple[BoxCopy, ...]
 
+
+_translation = lru_cache(maxsize=KEPT_KERNELS)(machine.Translation)
 
 # Paths of CUDA's own headers: of a toolkit, a wheel, CuPy, and what is built into NVRTC.
 OF_CUDA = re.compile(r"/(?:cuda[^/]*|cu\d+)/(?:targets/[^/]+/)?include/|/_?cccl/|\b__nv_nvrtc")
@@ -251,8 +251,7 @@ def launch_ptx(
     if entry not in kernels:
         there = ", ".join(kernels) or "none"
         raise LaunchError(f"the PTX has no kernel '{entry}'; it has {there}")
-    with _collector_paused():
-        kernel = kernels[entry]
+    kernel = kernels[entry]
     declared = arguments.of_kernel("", entry, len(kernel.parameters), tuple(names))
     return _run(
         kernel, declared, "debug" not in target[2], entry, grid, block, args, target[1],
@@ -291,10 +290,12 @@ def _run(
     given += [np.ascontiguousarray(array) for array in mapped]
     given += [np.frombuffer(v.initial, np.uint8) for v in kernel.variables.values()]
     given += memory.given()
+    floats = map(exactness.as_float32, given)
+    may_be_subnormal = any(float32.has_subnormal(value) for value in floats if value.size)
     prepared = machine.PreparedLaunch(
         kernel=kernel, grid=grid, block=block, parameters=parameters, memory=memory,
         shared_bytes=kernel.shared_bytes + shared_bytes, dynamic_bytes=shared_bytes,
-        translation=_translation(kernel, _may_be_subnormal(given)),
+        translation=_translation(kernel, may_be_subnormal),
         known_sums=exactness.known_sums(given), count=count, check=check, cluster=cluster,
         arch=arch, maps=maps,
     )  # fmt: skip
@@ -355,8 +356,7 @@ def _find(
     if len(matching) != 1:
         there = ", ".join(kernels) or "none"
         raise LaunchError(f"{filename} has no kernel '{entry}'; it has {there}")
-    with _collector_paused():
-        return kernels[matching[0]]
+    return kernels[matching[0]]
 
 
 def _is_plainly(mangled: str, name: str) -> bool:
@@ -376,8 +376,7 @@ def _compiled(
     if not program.ptx:
         raise NoCompiler(f"no PTX of {filename} for {arch} is here, nor NVRTC to compile it")
     paths = frozenset(p for p in ptx.FILE.findall(program.ptx) if not OF_CUDA.search(p))
-    with _collector_paused():
-        return ptx.parse(program.ptx, filename, paths), program.lowered.get(expression, "")
+    return ptx.parse(program.ptx, filename, paths), program.lowered.get(expression, "")
 
 
 @lru_cache(maxsize=KEPT_KERNELS)
@@ -387,27 +386,10 @@ def _parsed(text: str) -> Mapping[str, ptx.Kernel]:
     if not paths:
         text, paths = ptx.with_its_own_lines(text), [ptx.ITSELF]
     else:
-        text = ptx.with_one_line_of_assembly(text)
-    with _collector_paused():
-        return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
-
-
-@lru_cache(maxsize=KEPT_KERNELS)
-def _translation(kernel: ptx.Kernel, flush_operands: bool) -> machine.Translation:
-    with _collector_paused():
-        return machine.Translation(kernel, flush_operands)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """While ten thousand small objects are made that all stay, looking for garbage only costs."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        # LLVM adds to a statement of inline assembly the lines of the text that it has for it,
+        # which the source, such as one of Triton's, need not have.
+        text = ptx.ASSEMBLY.sub(lambda inline: re.sub(r"\.loc\s[^\n]*", "", inline[0]), text)
+    return ptx.parse(text, PurePath(paths[0]).name, frozenset(paths[1:]))
 
 
 def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tuple[str, ...]]:
@@ -430,8 +412,3 @@ def _source(source: str | Path, options: tuple[str, ...]) -> tuple[str, str, tup
         )
     text, options = device_code(source, options)
     return text, "kernel.cu", options
-
-
-def _may_be_subnormal(given: list) -> bool:
-    floats = (exactness.as_float32(value) for value in given)
-    return any(float32.has_subnormal(value) for value in floats if value.size)

@@ -33,7 +33,7 @@ from ptxsim.counting import SHARED, Counting, Recorded, Stretch
 from ptxsim.hopper import to_groups
 from ptxsim.memory import global_memory, merging, shared_memory
 from ptxsim.memory.shared_memory import ClusterMemory, LocalMemory, SharedMemory
-from ptxsim.ptx import Instruction, Kernel, Symbol, lines_of, register_types
+from ptxsim.ptx import Kernel, lines_of, register_types
 from ptxsim.system_calls import FirstLines
 from ptxsim.tensor_cores.tensor_memory import TensorMemory
 from ptxsim.threads.barriers import Barriers
@@ -41,18 +41,11 @@ from ptxsim.threads.clusters import ClusterBarrier, ranks_of
 from ptxsim.threads.launch_control import Pending
 from ptxsim.threads.layout import Layout, Triple
 from ptxsim.threads.polling import Polling
-from ptxsim.translate import translate
+from ptxsim.translate import Writer, translate
 
 # Elements per step of a NumPy operation. Rows as long as this or longer are used where they are;
 # shorter ones are copied together first, which makes an outer product three times as slow.
 UFUNC_BUFFER = 512
-
-
-# Instructions whose opcode and kinds of operands tell whether they can be translated.
-PLAIN = {
-    "add", "and", "bra", "cvt", "cvta", "fma", "ld", "mad", "max", "min", "mov", "mul", "neg",
-    "not", "or", "selp", "setp", "shl", "shr", "st", "sub", "xor",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,31 +80,18 @@ class Finding:
         )
 
 
-def _form(instruction: Instruction) -> tuple | None:
-    """What tells whether it can be translated; None if more than its form does."""
-    if instruction.name not in PLAIN or "param" in instruction.parts:
-        return None
-    symbols: tuple[str, ...] = ()
-    if instruction.name != "bra":  # whose label is known to be there
-        symbols = tuple(x.name for x in instruction.operands if isinstance(x, Symbol))
-    return instruction.opcode, tuple(map(type, instruction.operands)), symbols
-
-
 class Translation:
     """A kernel's basic blocks as Python functions, each made when it is first needed."""
 
     def __init__(self, kernel: Kernel, flush_operands: bool):
         self.kernel, self.flush_operands = kernel, flush_operands
-        self.types, self.exactness = register_types(kernel), exactness.Exactness(kernel)
+        self.types, self.degrees = register_types(kernel), exactness.degrees_of(kernel)
         self.flush_operands |= exactness.may_make_subnormals(kernel, self.types)
         self._functions: dict = {}
-        # Now all that could be unknown, so that it is met before memory is touched.
-        known: set = set()
-        for start, block in kernel.blocks.items():
-            forms = set(map(_form, kernel.instructions[start : block.end]))
-            if None in forms or not forms <= known:
-                self.function(start, frozenset())
-                known |= forms
+        for block in kernel.blocks.values():
+            # Now, so that what is unknown is met before memory is touched.
+            writer = Writer(kernel, block, self.types, self.degrees, self.flush_operands)
+            writer.each_instruction()
 
     def function(self, start: int, kept: frozenset):
         at_once = compiled.batch() is not None
@@ -119,7 +99,7 @@ class Translation:
         if key not in self._functions:
             block = self.kernel.blocks[start]
             self._functions[key] = translate(
-                self.kernel, block, self.types, self.exactness, kept, self.flush_operands, at_once
+                self.kernel, block, self.types, self.degrees, kept, self.flush_operands, at_once
             )
         return self._functions[key]
 
@@ -423,7 +403,7 @@ class Chunk:
 
     # --- barriers -------------------------------------------------------------------------------
 
-    def barrier(self, index: int, number, count, mask, reduction) -> None:
+    def barrier(self, index: int, number, count, reduction, mask) -> None:
         """bar.sync: the lanes of `mask` wait. `count`: None for all threads of the block."""
         self._parked = mask
         self.barriers.wait(index + 1, number, count, mask, reduction)
@@ -456,10 +436,7 @@ class Chunk:
         if (mask is True or mask is self.alive) and np.ndim(members) == 0 and members == -1:
             return
         members = self.layout.to_warps(members).view(np.uint32)
-        rows = np.array(self.layout.to_warps(np.broadcast_to(mask, self.shape)))
-        spare = -self.layout.threads % WARP
-        if spare:  # rows repeat a lane where a block's last warp has none
-            rows.reshape(self.layout.blocks, -1)[:, -spare:] = False
+        rows = self.layout.active(mask)
         bits = np.uint32(1) << np.arange(WARP, dtype=np.uint32)
         asked = np.bitwise_or.reduce(np.where(rows, members, np.uint32(0)), axis=1)[:, None]
         named = (members & bits) != 0
@@ -508,7 +485,7 @@ class Chunk:
         stuck = self.barriers.in_warps
         for waiting in stuck:
             self.check_members(waiting.place - 1, waiting.members, waiting.mask)
-        for place, mask in self.barriers.take_from_warps(True).items():
+        for place, mask in self.barriers.take_from_warps(np.True_).items():
             self._join(place, self._settle(mask))
         return bool(stuck)
 
@@ -516,7 +493,7 @@ class Chunk:
         """Lanes of one block ought to wait at the same instruction."""
         seen = np.zeros(self.shape, bool)  # lanes of blocks that wait at a barrier further up
         for place in sorted(opened.places):
-            waiting = np.broadcast_to(opened.places[place], self.shape)
+            waiting = self.layout.full(opened.places[place])
             what = "some threads of the block wait at this barrier, others at one further up"
             self.find("divergent barrier", place - 1, what, seen & waiting & opened.whole_block)
             seen |= waiting.any(self.layout.thread_axes, keepdims=True)
@@ -575,12 +552,9 @@ class Chunk:
         if not self.checker and self.shared is not None:
             values = self.shared.take_from(base, offset, dtype, count, mask)
             if values is not None:
-                size = dtype.itemsize * count
-                if self.record:
-                    addresses = base + np.int32(offset)
-                    self.note(index, "shared", "load", addresses, size, mask, [])
-                elif self.observed:
-                    self.counting.planned(index, base, offset, size, mask)
+                if self.observed:
+                    addresses, size = base + np.int32(offset), dtype.itemsize * count
+                    self.counting.access(index, "shared", "load", addresses, size, mask)
                 return values
         return self.load(index, "shared", base + np.int32(offset), dtype, count, mask)
 
@@ -604,7 +578,7 @@ class Chunk:
     def count_fma(self, count: int, mask) -> None:
         if self.launch.count:
             if self._lanes[0] is not mask:  # a loop asks again and again for the same mask
-                self._lanes = mask, int(np.broadcast_to(mask, self.shape).sum())
+                self._lanes = mask, int(self.layout.full(mask).sum())
             self.counter.events[metrics.FMA_METRIC] += count * self._lanes[1]
 
     def count_product(self, multiply_adds: int, hmma: int, mask, imma: int = 0) -> None:
@@ -615,18 +589,11 @@ class Chunk:
             self.counter.events[metrics.HMMA_METRIC] += warps * hmma
             self.counter.events[metrics.IMMA_METRIC] += warps * imma
 
-    def count_wgmma(self, index: int, product, bytes_read: int, groups: int) -> None:
-        """Count one product of so many warpgroups, each of which reads so much shared memory."""
-        if self.launch.count:
-            line = self.launch.kernel.instructions[index].line
-            self.counter.add_wgmma(line, product, bytes_read, groups)
-
     def count_idle_loads(self, index: int, mask) -> None:
         """Count the loads of no lane that come before the asynchronous copy `index`, if any."""
         if self.launch.count and index in merging.copies_after_idle_loads(self.launch.kernel):
             warps = int(self.layout.distinct_warps(mask, ()).times.sum())
-            line = self.launch.kernel.instructions[index].line
-            key = line, "shared", "load", SHARED
+            key = self.line(index), "shared", "load", SHARED
             self.counter.add_again(key, metrics.Cost(merging.IDLE_LOADS * warps, 0, 0, 0))
 
     def count_far(self, what: str, addresses, mask) -> None:
@@ -657,6 +624,10 @@ class Chunk:
             self.count_far(what, addresses, mask)
 
     # --- findings ---------------------------------------------------------------------------------
+
+    def line(self, index: int) -> int:
+        """The source line of an instruction."""
+        return self.launch.kernel.instructions[index].line
 
     def find_bad(self, index: int, does: str, bad, mask=True):
         """Find BadAccesses; `does`: "read" or "write". Returns the other lanes of `mask`."""

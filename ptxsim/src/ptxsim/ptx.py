@@ -19,6 +19,8 @@ from pathlib import PurePath
 
 import numpy as np
 
+from ptxsim.host_code import closing
+
 # Bytes of one element of each PTX type.
 TYPE_BYTES = {
     "b8": 1, "u8": 1, "s8": 1,
@@ -39,7 +41,7 @@ WHOLE_WARP = {
     "mma", "wmma", "ldmatrix", "stmatrix", "movmatrix",
 }  # fmt: skip
 WHOLE_GROUP = {"wgmma"}
-WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)")
+WHOLE_WARP_FORMS = re.compile(r"tcgen05\.(alloc|dealloc|relinquish|ld|st|wait)|tensormap\.cp_")
 NO_RESULT = {
     "bar", "barrier", "bra", "cp", "discard", "exit", "fence", "griddepcontrol", "membar",
     "nanosleep", "prefetch", "prefetchu", "red", "ret", "setmaxnreg", "st", "stmatrix",
@@ -223,17 +225,8 @@ class Instruction:
     @property
     def meets_warp(self) -> bool:
         """Whether all lanes of a warp execute it together: it starts a basic block."""
-        of_warp = self.name in WHOLE_WARP or WHOLE_WARP_FORMS.match(self.opcode)
-        return bool(of_warp) or self.meets_group or self.copies_map
-
-    @property
-    def meets_group(self) -> bool:
-        """Whether all lanes of a warpgroup execute it together."""
-        return self.name in WHOLE_GROUP
-
-    @property
-    def copies_map(self) -> bool:
-        return self.opcode.startswith("tensormap.cp_fenceproxy")
+        of_warp = self.name in WHOLE_WARP | WHOLE_GROUP
+        return of_warp or WHOLE_WARP_FORMS.match(self.opcode) is not None
 
     @property
     def waits_for_phase(self) -> bool:
@@ -301,6 +294,10 @@ class Kernel:
     most_threads: int | None = None  # of a block: __launch_bounds__
     block: tuple[int, ...] | None = None  # the only one that it may be launched with
 
+    def has(self, *begins: str) -> bool:
+        """Whether the opcode of an instruction begins with one of these."""
+        return any(instruction.opcode.startswith(begins) for instruction in self.instructions)
+
     @property
     def shared_bytes(self) -> int:
         return max((v.offset + v.size for v in self.shared.values()), default=0)
@@ -334,15 +331,6 @@ def with_its_own_lines(ptx: str) -> str:
     return "\n".join([*lines[1:], lines[0]])
 
 
-def with_one_line_of_assembly(ptx: str) -> str:
-    """With the line of a statement of inline assembly for all of it.
-
-    LLVM adds to it the lines of the text that it has for the assembly, which the source, such as
-    one of Triton's, need not have.
-    """
-    return ASSEMBLY.sub(lambda assembly: re.sub(r"\.loc\s[^\n]*", "", assembly[0]), ptx)
-
-
 def parse(ptx: str, filename: str, headers: frozenset[str] = frozenset()) -> Mapping[str, Kernel]:
     """Every entry function of `ptx` by name; lines are those of `filename`, and of its `headers`.
 
@@ -360,14 +348,14 @@ class _Module(Mapping):
         self._release = release[1] if release else ""
         ptx = re.sub(r"//[^\n]*|/\*.*?\*/", "", ptx, flags=re.S)
         files = re.findall(r'\.file\s+(\d+)\s+"([^"]*)"', ptx)
-        self._files = {
+        self.files = {
             number: name
             for number, path in files
             if (name := PurePath(path).name) == filename or path in headers
         }
-        self._filename = filename
+        self.filename = filename
         self._entries: dict[str, tuple[str, str, str]] = {}  # parameters, directives and body
-        self._functions: dict[str, Function] = {}
+        self.functions: dict[str, Function] = {}
         self._kernels: dict[str, Kernel] = {}
         outside, position = [], 0
         while function := FUNCTION.search(ptx, position):
@@ -376,19 +364,21 @@ class _Module(Mapping):
             name = function["entry"] or function["name"]
             if function["opens"] == ";":  # declared only
                 continue
-            end = _closing_brace(ptx, position, name)
+            end = closing(ptx, position, "{}")
+            if end == len(ptx):
+                raise PtxError(f"kernel '{name}' has no end")
             body, position = ptx[position:end], end + 1
             if function["entry"]:
                 self._entries[name] = function["parameters"], function["directives"], body
             else:
                 (result, given), types = _signature(function)
-                self._functions[name] = Function(name, result, given, types, body)
+                self.functions[name] = Function(name, result, given, types, body)
         self._outside = "".join([*outside, ptx[position:]])
-        self._addresses: dict[str, int] = {}  # of the functions that pointers may lead to
-        if self._functions:
+        self.addresses: dict[str, int] = {}  # of the functions that pointers may lead to
+        if self.functions:
             used = {*ADDRESS_MOVED.findall(ptx), *re.findall(r"[\w$]+", self._outside)}
-            for number, name in enumerate(sorted(self._functions.keys() & used)):
-                self._addresses[name] = CODE_BASE + CODE_STEP * number
+            for number, name in enumerate(sorted(self.functions.keys() & used)):
+                self.addresses[name] = CODE_BASE + CODE_STEP * number
 
     def __iter__(self):
         return iter(self._entries)
@@ -405,32 +395,22 @@ class _Module(Mapping):
         return name in self._entries
 
     def _read(self, name: str, parameters: str, directives: str, body: str) -> Kernel:
-        kernel = Kernel(name, [_parameter(text) for text in _split(parameters)])
+        kernel = Kernel(name, [_parameter(text) for text in split(parameters)])
         kernel.release = self._release
         if cluster := re.search(r"\.reqnctapercluster\s+([\d, ]+)", directives):
-            kernel.cluster = tuple(int(n) for n in _split(cluster[1]))
+            kernel.cluster = tuple(int(n) for n in split(cluster[1]))
             kernel.has_cluster = True
         if most := re.search(r"\.maxntid\s+([\d, ]+)", directives):
-            kernel.most_threads = prod(int(n) for n in _split(most[1]))
+            kernel.most_threads = prod(int(n) for n in split(most[1]))
         if block := re.search(r"\.reqntid\s+([\d, ]+)", directives):
-            kernel.block = (*(int(n) for n in _split(block[1])), 1, 1)[:3]
-        _Body(kernel, self._filename, self._files, self._functions, self._addresses).read(body)
-        _add_module_variables(kernel, self._outside, self._addresses)
+            kernel.block = (*(int(n) for n in split(block[1])), 1, 1)[:3]
+        _Body(kernel, self).read(body)
+        _add_module_variables(kernel, self._outside, self.addresses)
         find_blocks(kernel)
         return kernel
 
 
 # --- reading ----------------------------------------------------------------------------------
-
-
-def _closing_brace(ptx: str, position: int, name: str) -> int:
-    """Where the function ends whose opening brace stands before `position`."""
-    depth = 1
-    for brace in re.compile("[{}]").finditer(ptx, position):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    raise PtxError(f"kernel '{name}' has no end")
 
 
 class _Body:
@@ -441,12 +421,9 @@ class _Body:
     LABEL = re.compile(r"\s*(\$?[A-Za-z_]\w*)\s*:(?!:)")
     STATEMENT = re.compile(r"\s*([^;]*);")
 
-    def __init__(
-        self, kernel: Kernel, filename: str, files: dict[str, str],
-        functions: dict[str, Function], addresses: dict[str, int],
-    ):  # fmt: skip
-        self.kernel, self.filename, self.files = kernel, filename, files
-        self.functions, self.addresses = functions, addresses
+    def __init__(self, kernel: Kernel, module: _Module):
+        self.kernel, self.filename, self.files = kernel, module.filename, module.files
+        self.functions, self.addresses = module.functions, module.addresses
         self.line, self.header = 0, ""
         self.scopes: list[dict[str, str]] = [{}]
         self.opened = 0
@@ -456,9 +433,7 @@ class _Body:
         self.calls: list[str] = []
         self.returns: list[str] = []
         self.targets: dict[str, list[Function]] = {}  # by the name of the prototype
-        self.parameter_in: dict[
-            object, object
-        ] = {}  # 32-bit registers with addresses of parameters
+        self.parameter_in: dict = {}  # 32-bit registers with addresses of parameters
         self._parameter_types = dict(kernel.parameters)
         self.wide: set[str] = set()  # registers of 128 bits
         self.slots: set[str] = set()  # registers that arguments and results of calls are in
@@ -524,7 +499,7 @@ class _Body:
             self._instruction(text)
         elif match := re.match(r"\.reg\s*\.(\w+)\s+(.*)", text):
             ptx_type, names = match.groups()
-            for name in _split(names):
+            for name in split(names):
                 numbered = re.fullmatch(r"(.+)<(\d+)>", name)
                 each = (
                     [f"{numbered[1]}{i}" for i in range(int(numbered[2]))] if numbered else [name]
@@ -558,15 +533,15 @@ class _Body:
         if opcode.split(".")[0] == "ret" and self.calls:
             opcode, operands = "bra", self.returns[-1]
         if opcode == "mov.b128":
-            target, source = _split(operands)
+            target, source = split(operands)
             self._move_wide(target, source, text[: -len(body)])
             return
         if opcode.endswith(".b128") and opcode.startswith(("ld.", "st.")):
             opcode = opcode.removesuffix("b128") + "v2.b64"
         if opcode.endswith(".f32x2"):
-            self._pairs(opcode.removesuffix("x2"), _split(operands), text[: -len(body)])
+            self._pairs(opcode.removesuffix("x2"), split(operands), text[: -len(body)])
             return
-        given = tuple(self._operand(part) for part in _split(operands))
+        given = tuple(self._operand(part) for part in split(operands))
         # The address of a parameter in 32 bits, as LLVM widens it: here it has 64 from the start.
         if opcode == "mov.b32" and STRUCTURE.match(
             self._parameter_types.get(operands.split(", ")[-1], "")
@@ -588,7 +563,7 @@ class _Body:
         halves = []
         for operand in (target, source):
             if operand[0] == "{":
-                parts = _split(operand[1:-1])
+                parts = split(operand[1:-1])
                 half = len(parts) // 2
                 texts = [", ".join(parts[:half]), ", ".join(parts[half:])]
                 halves.append([f"{{{each}}}" if half > 1 else each for each in texts])
@@ -670,7 +645,7 @@ class _Body:
             raise self._error(text)
         where = f"kernel '{self.kernel.name}', {lines_of(self.line, self.header)}: calls"
         name = match["name"]
-        result, given = (_split(match[group] or "") for group in ("result", "given"))
+        result, given = (split(match[group] or "") for group in ("result", "given"))
         if match["prototype"]:
             prototype = match["prototype"].strip(", ")
             if prototype not in self.targets:
@@ -693,7 +668,7 @@ class _Body:
         """The functions that a pointer called with this prototype may lead to."""
         functions = [self.functions[name] for name in self.addresses]
         if prototype["targets"]:
-            names = _split(prototype["targets"])
+            names = split(prototype["targets"])
             return [function for function in functions if function.name in names]
         _, types = _signature(prototype)
         return [function for function in functions if function.types == types]
@@ -763,13 +738,13 @@ class _Body:
     def _new_operand(self, text: str):
         if not text:
             raise self._error("an operand is missing")
-        if len(pair := _split(text, "|")) == 2:
+        if len(pair := split(text, "|")) == 2:
             return Vector(tuple(self._operand(part) for part in pair))
         if text[0] == "{":
-            return Vector(tuple(self._operand(part) for part in _split(text[1:-1])))
+            return Vector(tuple(self._operand(part) for part in split(text[1:-1])))
         if text[0] == "[":
             if "," in text:
-                base, coordinates = _split(text[1:-1])
+                base, coordinates = split(text[1:-1])
                 return Coordinates(self._operand(base), self._operand(coordinates).items)
             match = ADDRESS.fullmatch(text[1:-1].strip())
             if not match:
@@ -832,8 +807,7 @@ def _parameter(text: str) -> tuple[str, str]:
 def _signature(function: re.Match) -> tuple[tuple, tuple]:
     """The names, and the types, of what a function or a prototype has as `result` and `given`."""
     groups = [
-        [_parameter(text) for text in _split(function[group] or "")]
-        for group in ("result", "given")
+        [_parameter(text) for text in split(function[group] or "")] for group in ("result", "given")
     ]
     names, types = (tuple(tuple(each[i] for each in group) for group in groups) for i in (0, 1))
     return names, types
@@ -842,12 +816,10 @@ def _signature(function: re.Match) -> tuple[tuple, tuple]:
 def _add_variable(kernel: Kernel, name: str, declaration: re.Match) -> None:
     """Give a variable of shared or local memory its place, after those that have one."""
     shared = declaration["space"] == "shared"
-    width, count = TYPE_BYTES[declaration["type"]], declaration["count"]
-    alignment = int(declaration["alignment"] or width)
+    alignment = int(declaration["alignment"] or TYPE_BYTES[declaration["type"]])
     used = kernel.shared_bytes if shared else kernel.local_bytes
     start = -(-used // alignment) * alignment
-    place = Variable(start, width * (1 if count is None else int(count or 0)))
-    (kernel.shared if shared else kernel.local)[name] = place
+    (kernel.shared if shared else kernel.local)[name] = Variable(start, _size(declaration))
 
 
 def _add_module_variables(kernel: Kernel, module: str, functions: dict[str, int]) -> None:
@@ -884,7 +856,7 @@ def _size(declaration: re.Match) -> int:
 def _module_variable(declaration: re.Match, functions: dict[str, int]) -> ModuleVariable:
     ptx_type, size = declaration["type"], _size(declaration)
     width = TYPE_BYTES[ptx_type]
-    given = _split((declaration["initial"] or "").strip().strip("{}"))
+    given = split((declaration["initial"] or "").strip().strip("{}"))
     data = bytearray(width * len(given))
     for i, text in enumerate(given):
         if bits := re.fullmatch(r"0[fFdD]([0-9a-fA-F]+)", text):
@@ -901,16 +873,16 @@ def _module_variable(declaration: re.Match, functions: dict[str, int]) -> Module
     return ModuleVariable(bytes(data), size, min(element, size) or width)
 
 
-def _split(text: str, separator: str = ",") -> list[str]:
-    """Split at separators that stand in no bracket."""
+def split(text: str, separator: str = ",", more: str = "") -> list[str]:
+    """Split at separators that stand in no bracket, nor between the two signs of `more`."""
     if separator not in text:
         return [stripped] if (stripped := text.strip()) else []
-    if not BRACKET.search(text):
+    if not more and not BRACKET.search(text):
         parts = [part.strip() for part in text.split(separator)]
         return parts if parts[-1] else parts[:-1]
     parts, depth, current = [], 0, ""
     for character in text:
-        depth += (character in "[{(") - (character in ")}]")
+        depth += (character in "[{(" + more[:1]) - (character in ")}]" + more[1:])
         if character == separator and depth == 0:
             parts.append(current.strip())
             current = ""
@@ -954,9 +926,8 @@ def _basic_blocks(kernel: Kernel) -> dict[int, Block]:
         follow = [target] if target is not None and target < count else []
         follow += [end] if falls_through and end < count else []
         first = instructions[start]
-        blocks[start] = Block(
-            start, end, tuple(follow), target, first.meets_warp, first.meets_group
-        )
+        of_group = first.name in WHOLE_GROUP
+        blocks[start] = Block(start, end, tuple(follow), target, first.meets_warp, of_group)
     return blocks
 
 

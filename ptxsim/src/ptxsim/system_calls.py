@@ -7,7 +7,6 @@ import re
 import numpy as np
 
 from ptxsim.ptx import PtxError
-from ptxsim.threads.warps import active_lanes
 
 MOST_LINES = 100  # that one launch prints
 MOST_PRINTED = 1 << 20  # characters, as many as a GPU's buffer has bytes by default
@@ -60,8 +59,8 @@ def fail(lanes, index: int, message, file, name, line, mask) -> None:
     """assert that does not hold: a finding. The thread ends."""
     if not np.any(mask):
         return
-    message, file, name = (_text(lanes, _first(v, lanes, mask)) for v in (message, file, name))
-    at = int(_first(line, lanes, mask))
+    message, file, name = (_text(lanes, lanes.layout.of(v, mask)[0]) for v in (message, file, name))
+    at = int(lanes.layout.of(line, mask)[0])
     what = f"assertion `{message}` does not hold, {file}:{at}, {name}"
     lanes.find("failed assertion", index, what, mask)
 
@@ -77,7 +76,7 @@ def check_pointer(lanes, index: int, pointer, targets, calls_itself, mask):
 
     Raises PtxError if it is of a function that `calls_itself`.
     """
-    here, pointer = np.broadcast_to(mask, lanes.shape), np.asarray(pointer)
+    here, pointer = lanes.layout.full(mask), np.asarray(pointer)
     if (np.isin(pointer, calls_itself) & here).any():
         instruction = lanes.launch.kernel.instructions[index]
         raise PtxError(
@@ -87,17 +86,16 @@ def check_pointer(lanes, index: int, pointer, targets, calls_itself, mask):
     known = np.isin(pointer, targets)
     wrong = here & ~known
     if wrong.any():
-        what = (
-            f"the pointer that is called is {int(_first(pointer, lanes, wrong)):#x}, the address "
-            "of no function with these parameters"
-        )
+        first = int(lanes.layout.of(pointer, wrong)[0])
+        what = f"the pointer that is called is {first:#x}, the address of no function with these "
+        what += "parameters"
         lanes.find("call of no function", index, what, wrong)
     return known
 
 
 def printf(lanes, index: int, text, values, mask) -> np.int32:
     """vprintf: `text` and `values` are generic addresses (int64). How many values are printed."""
-    active = active_lanes(lanes, mask)
+    active = lanes.layout.active(mask)
     places = [tuple(place) for place in np.argwhere(active)]
     if not places:
         return np.int32(0)
@@ -182,8 +180,3 @@ def _text(lanes, address) -> str:
     begin = address - buffer.base
     raw = buffer.view(np.dtype("u1"))[begin : begin + MOST_TEXT].tobytes()
     return raw.partition(b"\0")[0].decode("utf-8", "replace")
-
-
-def _first(values, lanes, mask):
-    here = np.broadcast_to(mask, lanes.shape)
-    return np.broadcast_to(values, lanes.shape)[here][0]

@@ -30,8 +30,9 @@ import numpy as np
 
 from ptxsim import ptx
 from ptxsim.arithmetic import float32, halves, multiply_add
-from ptxsim.arithmetic.exactness import Exactness
+from ptxsim.arithmetic.exactness import are_given
 from ptxsim.instructions import TABLE
+from ptxsim.instructions.numbers import OF_HALVES, is_half, of_halves
 from ptxsim.ptx import BOOL, FLOATS, SIGNED, Instruction, Register, Special, Symbol, Unknown, items
 
 # What counts instructions here is the GPU's clock, or its time in nanoseconds.
@@ -63,7 +64,7 @@ class UnknownInstruction(Exception):
 
 
 def translate(
-    kernel: ptx.Kernel, block: ptx.Block, types: dict[str, np.dtype], exactness: Exactness,
+    kernel: ptx.Kernel, block: ptx.Block, types: dict[str, np.dtype], degrees: dict[str, int],
     kept: frozenset, flush_operands: bool, at_once: bool,
 ):  # fmt: skip
     """The Python function of one basic block; its text is in the attribute `text`.
@@ -72,7 +73,7 @@ def translate(
     `flush_operands`: whether a float32 operand can be subnormal at all; if not, none is flushed.
     `at_once`: whether machine code does multiply-adds that add to each other's results.
     """
-    writer = Writer(kernel, block, types, exactness, flush_operands)
+    writer = Writer(kernel, block, types, degrees, flush_operands)
     condition = None
     needed = block.live_out | kept if at_once else None
     for step in steps(kernel.instructions[block.start : block.end], needed):
@@ -141,20 +142,12 @@ def _name(operand) -> str | None:
 class Writer:
     """Collects the lines of one function."""
 
-    def __init__(self, kernel, block, types, exactness, flush_operands):
-        self.kernel, self.block, self.types, self.exactness = kernel, block, types, exactness
+    def __init__(self, kernel, block, types, degrees, flush_operands):
+        self.kernel, self.block, self.types, self.degrees = kernel, block, types, degrees
         self.flush_operands = flush_operands
         self.lines: list[str] = []
         self.names: dict[str, str] = {}
-        self.constants = {
-            "np": np,
-            "where": np.where,
-            **{
-                name: value
-                for name, value in vars(float32).items()
-                if inspect.isfunction(value) and not name.startswith("_")
-            },
-        }
+        self.constants = {"np": np, "where": np.where}
         # Expression -> the variable that holds its value; name -> the expressions that it is in.
         self.made: dict[str, str] = {}
         self.made_of: dict[str, set[str]] = {}
@@ -183,6 +176,11 @@ class Writer:
         rest = ", ".join(map(str, [*given, self.mask(instruction)]))
         return f"{self.use(function)}(lanes, {instruction.index}, {rest})"
 
+    def tell(self, instruction: Instruction, method: str, *given) -> None:
+        """A line with a call of the lanes' method, for those that execute the instruction."""
+        rest = ", ".join(map(str, [instruction.index, *given, self.mask(instruction)]))
+        self.lines.append(f"lanes.{method}({rest})")
+
     def constant(self, value) -> str:
         name = f"K{len(self.constants)}"
         self.constants[name] = value
@@ -194,8 +192,6 @@ class Writer:
             return self._view(self.variable(operand.name), self.types[operand.name], dtype)
         if isinstance(operand, ptx.Immediate):
             return self.constant(_immediate(operand, dtype))
-        if isinstance(operand, Special) and operand.name == "is_explicit_cluster":
-            return self._view(f"lanes.special[{operand.name!r}]", BOOL, dtype)
         if isinstance(operand, Special):
             return self._special(operand.name, dtype)
         if isinstance(operand, Symbol):
@@ -212,6 +208,9 @@ class Writer:
     def values(self, operands, dtype: np.dtype) -> list[str]:
         return [self.value(operand, dtype) for operand in operands]
 
+    def tuple(self, operands, dtype: np.dtype) -> str:
+        return "(" + "".join(f"{value}, " for value in self.values(operands, dtype)) + ")"
+
     def _special(self, name: str, dtype: np.dtype) -> str:
         if name in CLOCKS:
             # Instructions executed so far: no time, but it only goes forward.
@@ -227,13 +226,15 @@ class Writer:
             return self._view(self.constant(np.int32(offset)), SIGNED[4], dtype)
         if name in LAUNCH_SIZES:
             return self._view(f"np.int32(lanes.launch.{LAUNCH_SIZES[name]})", SIGNED[4], dtype)
-        return self._view(f"lanes.special[{name!r}]", SIGNED[4], dtype)
+        have = BOOL if name == "is_explicit_cluster" else SIGNED[4]
+        return self._view(f"lanes.special[{name!r}]", have, dtype)
 
     def number(self, operand, dtype: np.dtype, ftz: bool) -> str:
         """As `value`, for a float operand of arithmetic that may flush subnormals to zero."""
         text = self.value(operand, dtype)
         bits_from_elsewhere = isinstance(operand, Register) and self.types[operand.name].kind != "f"
-        return f"flush({text})" if ftz and (self.flush_operands or bits_from_elsewhere) else text
+        flushes = ftz and (self.flush_operands or bits_from_elsewhere)
+        return f"{self.use(float32.flush)}({text})" if flushes else text
 
     def wide(self, operand, ftz: bool) -> str:
         text = self.number(operand, FLOATS["f32"], ftz)
@@ -324,13 +325,20 @@ class Writer:
 
     def instruction(self, instruction: Instruction) -> None:
         self.at = instruction.index
-        method = TABLE.get(instruction.name)
+        by_halves = is_half(instruction) and instruction.name in OF_HALVES
+        method = of_halves if by_halves else TABLE.get(instruction.name)
         if method is None:
             raise self._unknown(instruction)
         try:
             method(self, instruction, *instruction.operands)
         except (Unknown, KeyError, TypeError, ValueError) as error:
             raise self._unknown(instruction) from error
+
+    def each_instruction(self) -> None:
+        """All of the block, one by one. Raises UnknownInstruction."""
+        for instruction in self.kernel.instructions[self.block.start : self.block.end]:
+            if instruction.name not in ptx.LEAVES_BLOCK:
+                self.instruction(instruction)
 
     def multiply_adds(self, instructions: list[Instruction]) -> None:
         """The lines for multiply-adds in any order: those that share a factor together."""
@@ -366,8 +374,8 @@ class Writer:
             ftz = instructions[0].opcode == FUSED
             text = partial(self.number, dtype=dtype, ftz=ftz)
             self.fma_count += len(instructions)
-            degree = max(self.exactness.degrees[i.operands[0].name] for i in instructions)
-            known = f"lanes.known_sums[{degree, self.exactness.are_given(*factors)}]"
+            degree = max(self.degrees[i.operands[0].name] for i in instructions)
+            known = f"lanes.known_sums[{degree, are_given(self.degrees, *factors)}]"
             step = (
                 f"{self.use(multiply_add.fma_ftz if ftz else multiply_add.fma)}"
                 "(a.astype(np.float64), b.astype(np.float64), c"
@@ -387,8 +395,8 @@ class Writer:
         others = ", ".join(self.wide(other, ftz=True) for _, _, other in group)
         factors = self.once(f"{self.use(multiply_add.stack)}({dimensions}, {others})")
         sums = (self.number(i.operands[3], FLOATS["f32"], ftz=True) for i, _, _ in group)
-        degree = max(self.exactness.degrees[i.operands[0].name] for i, _, _ in group)
-        given = all(self.exactness.are_given(factor, other) for _, factor, other in group)
+        degree = max(self.degrees[i.operands[0].name] for i, _, _ in group)
+        given = all(are_given(self.degrees, factor, other) for _, factor, other in group)
         rows = f"g{len(self.lines)}"
         self.lines.append(
             f"{rows} = {self.use(multiply_add.fma_rows)}({shared}, {factors}, ({', '.join(sums)}), "

@@ -27,32 +27,21 @@ MACHINE_CODE = "ptxsim.arithmetic.machine_code"
 _done = 0
 
 
-def fma(size: int):
-    """A function (float64 a, float64 b, float32 c, out=None) for a * b + c, or None if too few."""
-    return _of(size, "fma")
+def function(name: str, size: int):
+    """By name, a function for `size` numbers, or None if it is too early for machine code.
 
-
-def fma_ftz(size: int):
-    return _of(size, "fma_ftz")
-
-
-def halves(name: str, size: int):
-    """A function (a, b, c, out) for a * b + c of uint16 patterns, "f16" or "bf16", or None.
-
-    It returns whether it could not: where numbers are infinite, or very large or small bfloat16.
+    "fma" and "fma_ftz": (float64 a, float64 b, float32 c, out=None) gives a * b + c. "f16", "bf16":
+    (a, b, c, out) of uint16 patterns, which returns whether it could not: where numbers are
+    infinite, or very large or small bfloat16.
     """
-    return _of(size, name)
+    global _done
+    _done += size + A_CALL
+    return _functions().get(name) if _done > WORTH_IT else None
 
 
 def batch(name: str = "f32"):
     """machine_code.batch, or None as long as nothing else is done in machine code."""
     return _functions().get(f"batch of {name}") if _done > WORTH_IT else None
-
-
-def _of(size: int, which: str):
-    global _done
-    _done += size + A_CALL
-    return _functions().get(which) if _done > WORTH_IT else None
 
 
 @cache

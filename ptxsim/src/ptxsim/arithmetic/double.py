@@ -14,7 +14,7 @@ from functools import wraps
 
 import numpy as np
 
-from ptxsim.arithmetic.rounding import sum_to_odd
+from ptxsim.arithmetic.rounding import sum_to_odd, two_sum
 
 f8 = np.float64
 SPLIT = f8(2**27 + 1)
@@ -40,7 +40,7 @@ def double_fma(a, b, c, direction: str = "rn"):
         return _exact_fma(a, b, c, direction)
     high = a * b
     low = _product_error(a, b, high)
-    upper, upper_error = _two_sum(high, c)
+    upper, upper_error = two_sum(high, c)
     result = upper + sum_to_odd(upper_error, low)
     result = np.where(upper_error + low == 0, high + c, result)  # keeps the sign of a zero
     unsafe = ~(_safe(a) & _safe(b) & _safe(c))
@@ -99,12 +99,6 @@ def _exact_fma(a, b, c, direction):
 def _safe(x):
     magnitude = np.abs(x)
     return (magnitude == 0) | ((magnitude > 1 / SAFE) & (magnitude < SAFE))
-
-
-def _two_sum(a, b):
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
 
 
 def _product_error(a, b, product):

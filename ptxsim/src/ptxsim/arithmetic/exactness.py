@@ -9,8 +9,8 @@ of those is too, and rounding to float32 keeps it so. A float64 holds every mult
 below 2**(53 + d * g) exactly. And where d * g is at least -126, no result other than 0 is
 subnormal.
 
-`Exactness` finds d for every register from the program text, `known_sums` what that says of sums of
-degree d for the data at hand.
+`degrees_of` finds d for every register from the program text, `known_sums` what that says of sums
+of degree d for the data at hand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HIGHEST_DEGREE = 4
 DEGREES = (*range(HIGHEST_DEGREE + 1), UNKNOWN)
 PIECE = 1 << 16  # numbers looked at together: what is made of them stays in the cache
 WRITES_MEMORY = {"st", "atom", "red", "stmatrix", "wmma"}
-SAME_AS_SOURCES = {"add", "sub", "neg", "abs", "min", "max"}
+SAME_AS_SOURCES = {"neg", "abs", "min", "max"}
 WORDS = {"f32", "b32", "u32", "s32"}  # a copy of four float32 is one of four integers in PTX
 
 
@@ -43,66 +43,33 @@ class KnownSum:
 NOTHING_KNOWN = KnownSum(0.0, False, np.inf)
 
 
-class Exactness:
-    """What the program text says of each register: see `degrees`."""
+def are_given(degrees: dict[str, int], *operands) -> bool:
+    """Whether none of them is larger than all numbers that are given."""
+    return _highest(degrees, operands) <= 1
 
-    def __init__(self, kernel: Kernel):
-        self._kernel = kernel
-        self._parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
-        # Register -> of how many given numbers it is at most a product. Given are arguments (f32)
-        # and what is read from arrays that nobody has written yet.
-        self.degrees = self._find_degrees()
-        self._unclear = self._find_given()
 
-    def are_given(self, *operands) -> bool:
-        return _highest(self._unclear, operands) == 0
+def degrees_of(kernel: Kernel) -> dict[str, int]:
+    """Register -> of how many given numbers it is at most a product.
 
-    def _find_degrees(self) -> dict[str, int]:
-        degrees = dict.fromkeys(self._kernel.registers, 0)
-        shared, changed = 0, True
-        while changed:  # degrees only grow, and end at UNKNOWN
-            changed = False
-            for instruction in self._kernel.instructions:
-                write = _write_to_shared(instruction)
-                if write == "store":
-                    stored = _highest(degrees, instruction.operands[1:])
-                else:
-                    stored = {"copy": 1, "other": UNKNOWN}.get(write, shared)
-                changed, shared = changed or stored > shared, max(shared, stored)
-                degree = _degree(instruction, degrees, shared, self._parameters)
-                for register in instruction.defines:
-                    if degree > degrees[register]:
-                        degrees[register], changed = degree, True
-        return degrees
-
-    def _find_given(self) -> dict[str, int]:
-        """Register -> 0 if it holds nothing but given numbers and zeros, else UNKNOWN."""
-        unclear, shared, changed = dict.fromkeys(self._kernel.registers, 0), True, True
-        while changed:
-            changed = False
-            for instruction in self._kernel.instructions:
-                write = _write_to_shared(instruction)
-                if write == "store":
-                    shared = shared and _highest(unclear, instruction.operands[1:]) == 0
-                elif write == "other":
-                    shared = False
-                lost = [name for name in instruction.defines if unclear[name] == 0]
-                if lost and not self._gives(instruction, unclear, shared):
-                    unclear |= dict.fromkeys(lost, UNKNOWN)
-                    changed = True
-        return unclear
-
-    def _gives(self, instruction: Instruction, unclear: dict[str, int], shared: bool) -> bool:
-        """Whether the result is a given number, or zero."""
-        name, parts, sources = instruction.name, instruction.parts, instruction.operands[1:]
-        if name in ("mov", "selp"):
-            vector = any(isinstance(o, Vector) for o in instruction.operands)
-            return not vector and _highest(unclear, sources[:2]) == 0
-        if name != "ld" or parts[-1] not in WORDS:
-            return False
-        if parts[1] == "param":
-            return sources[0].base.name in self._parameters
-        return "global" in parts or ("shared" in parts and shared)
+    Given are arguments (f32) and what is read from arrays that nobody has written yet.
+    """
+    parameters = {name for name, ptx_type in kernel.parameters if ptx_type == "f32"}
+    degrees = dict.fromkeys(kernel.registers, 0)
+    shared, changed = 0, True
+    while changed:  # degrees only grow, and end at UNKNOWN
+        changed = False
+        for instruction in kernel.instructions:
+            write = _write_to_shared(instruction)
+            if write == "store":
+                stored = _highest(degrees, instruction.operands[1:])
+            else:
+                stored = {"copy": 1, "other": UNKNOWN}.get(write, shared)
+            changed, shared = changed or stored > shared, max(shared, stored)
+            degree = _degree(instruction, degrees, shared, parameters)
+            for register in instruction.defines:
+                if degree > degrees[register]:
+                    degrees[register], changed = degree, True
+    return degrees
 
 
 def _write_to_shared(instruction: Instruction) -> str:
@@ -177,6 +144,8 @@ def _degree(instruction: Instruction, degrees, shared: int, parameters: set[str]
         degree = max(degree, _highest(degrees, sources[2:]))
     elif name in SAME_AS_SOURCES and parts[-1] == "f32":
         degree = _highest(degrees, sources)
+    elif name in ("add", "sub") and parts[-1] == "f32":
+        degree = max(2, _highest(degrees, sources))  # a sum can be larger than what is given
     elif name == "selp":
         degree = _highest(degrees, sources[:2])
     return degree if degree <= HIGHEST_DEGREE else UNKNOWN

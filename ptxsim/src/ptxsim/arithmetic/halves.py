@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 
 import numpy as np
 
-from ptxsim.arithmetic import compiled, rounding, special_functions
+from ptxsim.arithmetic import compiled, float32, rounding, special_functions
 
 f4, f8, i4, u2, u4 = np.float32, np.float64, np.int32, np.uint16, np.uint32
 
@@ -21,7 +21,6 @@ TOO_LARGE = {"f16": 2.0**16, "bf16": 2.0**128}
 INFINITY = {"f16": u2(0x7C00), "bf16": u2(0x7F80)}
 SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126}
 SIGN, MAGNITUDE = rounding.SIGN, u2(0x7FFF)
-NAN = rounding.NARROW_NAN
 ONE = {"f16": u2(0x3C00), "bf16": u2(0x3F80)}
 LEAST = 1 << 10  # numbers for which machine code is called
 PIECE = 1 << 17  # numbers at a time: what is made of them stays in the cache
@@ -62,19 +61,12 @@ def numbers(bits, name: str, ftz: bool = False):
 
 def pattern(value, name: str, ftz: bool = False, limit: str | None = None):
     """float64, exact or rounded to odd, as 16 bits (uint16). `limit`: "sat" or "relu"."""
-    if limit == "sat":
-        value = rounding.saturate(value)
-    elif limit == "relu":
-        value = np.where(value < 0, 0.0, value)
     if ftz:
         scaled = numbers(TO_BITS[name](value * 16.0), name)  # rounded far from the subnormals
         small = np.abs(value) < 2 * SMALLEST_NORMAL[name]
         zero = small & (np.abs(scaled) < 16 * SMALLEST_NORMAL[name])
         value = np.where(zero, np.copysign(0.0, value), value)
-    bits = TO_BITS[name](value)
-    if limit == "relu":
-        bits = np.where(bits == SIGN, u2(0), bits)
-    return bits
+    return rounding.narrowed_bits(value, name, "rn", limit)
 
 
 def add(a, b, name, ftz, limit):
@@ -115,7 +107,7 @@ def _in_machine_code(a, b, c, name: str):
     """a * b + c as bits, or None where there is no machine code for it."""
     shape = np.broadcast_shapes(np.shape(a), np.shape(b), np.shape(c))
     bits = np.empty(shape, u2)
-    function = compiled.halves(name, bits.size)
+    function = compiled.function(name, bits.size)
     if function is None or bits.size < LEAST:
         return None
     given = (
@@ -147,7 +139,7 @@ def _multiply_add_float16(a, b, c):
     again = (words & u4(0x1FFF)) == u4(0x1000)
     again |= (words & u4(0x7FFFFFFF)) - u4(1) < rounding.SUBNORMAL
     if again.any():
-        bits[again] = rounding.to_half_by_numpy(total[again])
+        bits[again] = rounding.to_half(total[again], "f16")
     return bits
 
 
@@ -173,20 +165,9 @@ def magnitude(a, name, ftz):
 
 def extreme(a, b, name, ftz, larger: bool, nan: bool, xorsign: bool):
     """The smaller or larger; of a number and a NaN the number, or with `nan` a NaN."""
-    a, b = _flushed(a, name, ftz), _flushed(b, name, ftz)
-    sign = (a ^ b) & SIGN
-    if xorsign:
-        a, b = a & MAGNITUDE, b & MAGNITUDE
-    x, y = numbers(a, name), numbers(b, name)
-    # Of two zeros the negative one is the smaller.
-    first = (x > y) if larger else (x < y)
-    first = first | ((x == y) & (((a & SIGN) == 0) == larger)) | np.isnan(y)
-    result = np.where(first, a, b)
-    result = np.where(np.isnan(x) & ~np.isnan(y), b, result)
-    wrong = (np.isnan(x) | np.isnan(y)) if nan else (np.isnan(x) & np.isnan(y))
-    if xorsign:
-        result = result | sign
-    return np.where(wrong, NAN, result)
+    choose = float32.maximum if larger else float32.minimum
+    a, b = (np.asarray(numbers(x, name, ftz)) for x in (a, b))
+    return TO_BITS[name](float32.extreme(choose, a, b, nan, xorsign))
 
 
 def power(a, name, ftz):

@@ -106,28 +106,25 @@ def _mask(length):
     return np.where(length >= 64, ~u8(0), (u8(1) << np.minimum(length, 63).astype(u8)) - u8(1))
 
 
+def _limited(n, clamp: bool):
+    n = np.asarray(n).astype(i8)
+    return np.minimum(n, 32) if clamp else n & 31
+
+
 def field_mask(position, length, clamp: bool):
     """bmsk: `length` bits that are 1 from `position` (int32)."""
-    position, length = (np.asarray(n).astype(i8) for n in (position, length))
-    if clamp:
-        position, length = np.minimum(position, 32), np.minimum(length, 32)
-    else:
-        position, length = position & 31, length & 31
+    position, length = (_limited(n, clamp) for n in (position, length))
     return (_mask(length) << position.astype(u8)).astype(u4).view(i4)
 
 
 def extend(x, position, clamp: bool):
     """szext: the lowest `position` bits of 32-bit `x`, extended by zeros or by their sign."""
-    position = np.asarray(position).astype(i8)
-    position = np.minimum(position, 32) if clamp else position & 31
-    field = extract_field(x, u4(0), position.astype(u4))
-    return field
+    return extract_field(x, u4(0), _limited(position, clamp).astype(u4))
 
 
 def shift_pair(low, high, amount, left: bool, clamp: bool):
     """shf: the upper word of high:low shifted left, or the lower one shifted right (uint32)."""
-    amount = np.asarray(amount).astype(u8)
-    amount = np.minimum(amount, u8(32)) if clamp else amount & u8(31)
+    amount = _limited(amount, clamp).astype(u8)
     pair = (np.asarray(high).astype(u8) << u8(32)) | np.asarray(low).astype(u8)
     return ((pair << amount) >> u8(32) if left else pair >> amount).astype(u4)
 
@@ -191,16 +188,13 @@ def multiply_24(a, b, high: bool):
     return (a * b >> wide(16 if high else 0)).astype(i4 if wide is i8 else u4)
 
 
-def dot_bytes(a, b, c, signed_a: bool, signed_b: bool):
-    """dp4a: c plus the sum of the products of four bytes; int32, modulo 2**32."""
-    x, y = _parts(a, 4, signed_a), _parts(b, 4, signed_b)
-    return c + (x * y).sum(axis=-1, dtype=i4)
+def dot(a, b, c, signed_a: bool, signed_b: bool, half: str | None):
+    """c plus products, int32, modulo 2**32: dp4a, of four bytes, has no `half`.
 
-
-def dot_halves(a, b, c, signed_a: bool, signed_b: bool, high: bool):
-    """dp2a: c plus two halves of `a` times the lower or upper two bytes of `b`."""
-    x, y = _parts(a, 2, signed_a), _parts(b, 4, signed_b)
-    y = y[..., 2:] if high else y[..., :2]
+    dp2a: of two halves of `a` and the lower ("lo") or upper two bytes ("hi") of `b`.
+    """
+    x, y = _parts(a, 2 if half else 4, signed_a), _parts(b, 4, signed_b)
+    y = {None: y, "lo": y[..., :2], "hi": y[..., 2:]}[half]
     return c + (x * y).sum(axis=-1, dtype=i4)
 
 

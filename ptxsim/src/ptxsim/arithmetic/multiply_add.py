@@ -32,6 +32,7 @@ import numpy as np
 
 from ptxsim.arithmetic import compiled
 from ptxsim.arithmetic.float32 import SMALLEST_NORMAL, to_float32_ftz
+from ptxsim.arithmetic.rounding import sum_to_odd
 
 f4, f8, i4, i8 = np.float32, np.float64, np.int32, np.int64
 
@@ -69,7 +70,7 @@ def magnitude(values) -> float:
 
 def fma(a, b, c):
     """float32 a * b + c with one rounding; `a` and `b` are the operands as float64, c float32."""
-    if machine_code := compiled.fma(np.broadcast(a, b, c).size):
+    if machine_code := compiled.function("fma", np.broadcast(a, b, c).size):
         return machine_code(a, b, c)
     total = _sum(multiply(a, b), c)
     small = (np.abs(total) < 2 * SMALLEST_NORMAL) & (total != 0)
@@ -78,7 +79,7 @@ def fma(a, b, c):
 
 def fma_ftz(a, b, c, known, magnitudes: Magnitudes):
     """As `fma`, but a subnormal result is zero. `known`: a KnownSum of exactness.py."""
-    if machine_code := compiled.fma_ftz(np.broadcast(a, b, c).size):
+    if machine_code := compiled.function("fma_ftz", np.broadcast(a, b, c).size):
         return machine_code(a, b, c)
     product = multiply(a, b)
     result = np.empty(np.broadcast(product, c).shape, f4)
@@ -126,7 +127,7 @@ def _made_odd(total, doubtful, a, b, c):
     """float64 `total` of a * b + c, where `doubtful` rounded to odd."""
     if np.any(doubtful):
         a, b, c = (np.broadcast_to(x, total.shape)[doubtful] for x in (a, b, c))
-        total[doubtful] = _round_to_odd(total[doubtful], a, b, c)
+        total[doubtful] = sum_to_odd(a * b, c)
     return total
 
 
@@ -138,19 +139,6 @@ def _scratch(name: str, shape, dtype) -> np.ndarray:
 
 
 _local = threading.local()
-
-
-def _round_to_odd(total, a, b, c):
-    """Where `total` is not exactly a * b + c: the neighbour whose last bit is 1."""
-    product, c = a * b, np.asarray(c, dtype=f8)
-    # Knuth's TwoSum: total + error is product + c exactly.
-    part = total - product
-    error = (product - (total - part)) + (c - part)
-    bits = total.view(i8)
-    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(total)
-    # Away from zero adds one to the bit pattern, towards zero subtracts one.
-    step = np.where((error > 0) == (total > 0), i8(1), i8(-1))
-    return np.where(inexact, bits + step, bits).view(f8)
 
 
 # --- those that share a factor, in one step -------------------------------------------------------
@@ -195,7 +183,7 @@ def fma_rows(shared, factors, sums, known, stacks: Stacks, dimensions: int):
     rows, bound = taken
     shape = np.broadcast_shapes(np.shape(shared), factors.shape, rows.shape)
     result = np.empty(shape, f4)
-    if machine_code := compiled.fma_ftz(result.size):
+    if machine_code := compiled.function("fma_ftz", result.size):
         machine_code(shared, factors, rows, out=result)
         bound = np.nan  # nobody looked
     else:

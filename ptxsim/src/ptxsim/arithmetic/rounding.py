@@ -16,9 +16,7 @@ import numpy as np
 
 from ptxsim.arithmetic.float32 import WHOLE
 
-f4, f8, i4, i8, u2, u4, u8 = (
-    np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32, np.uint64,
-)  # fmt: skip
+f4, f8, i4, i8, u2, u4 = np.float32, np.float64, np.int32, np.int64, np.uint16, np.uint32
 
 NEXT = {"rm": -np.inf, "rp": np.inf}
 SIGN = u2(0x8000)  # of float16 and bfloat16
@@ -28,24 +26,23 @@ FLOAT16_INFINITY = u2(0x7C00)
 SPREAD = i4(0x8FFFE000 - 2**32)  # sign, exponent and mantissa of a float16, 13 bits higher
 SCALE = f4(2.0**112)
 SUBNORMAL = u4(113 << 23)  # as bits of a float32: 2**-14; what is less is subnormal as a float16
-LEAST_TOO_LARGE = i4(0x477FF000)  # as bits of a float32: 65520, which rounds to infinity
 
 
 def sum_to_odd(a, b):
     """float64 a + b, rounded to odd. An exact 0 of numbers of unlike signs is +0."""
-    a, b = np.asarray(a, f8), np.asarray(b, f8)
-    total = a + b
-    part = total - a  # Knuth's TwoSum: total + error is a + b exactly
-    error = (a - (total - part)) + (b - part)
-    return to_odd(total, error)
-
-
-def to_odd(near, error):
-    """float64 `near` + `error` rounded to odd, where `near` is the sum rounded to nearest."""
-    bits = np.asarray(near).view(i8)
-    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(near)
-    step = np.where((error > 0) == (near > 0), i8(1), i8(-1))
+    total, error = two_sum(np.asarray(a, f8), np.asarray(b, f8))
+    bits = np.asarray(total).view(i8)
+    inexact = (error != 0) & ((bits & i8(1)) == 0) & np.isfinite(total)
+    # Away from zero adds one to the bit pattern, towards zero subtracts one.
+    step = np.where((error > 0) == (total > 0), i8(1), i8(-1))
     return np.where(inexact, bits + step, bits).view(f8)
+
+
+def two_sum(a, b):
+    """(a + b rounded, what the exact sum has more), by Knuth."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
 
 
 def signed_zero(total, a, b, direction: str):
@@ -131,37 +128,12 @@ def to_bfloat16(x, direction: str = "rn"):
 def to_half(value, name: str):
     """float32 to the nearest 16-bit number, as its bits."""
     if name == "f16":
-        return _nearest_float16(value)
-    bits = value.view(u4)
-    bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
+        bits = value.astype(np.float16).view(u2)
+    else:
+        bits = value.view(u4)
+        bits = (bits + (u4(0x7FFF) + ((bits >> u4(16)) & u4(1))) >> u4(16)).astype(u2)
     wrong = np.isnan(value)
     return np.where(wrong, NARROW_NAN, bits) if wrong.any() else bits
-
-
-def _nearest_float16(value):
-    """float32 to the nearest float16, as its bits: by integers, but for subnormals and the like."""
-    words = np.atleast_1d(value).view(i4)  # what NumPy computes of one number alone is no array
-    magnitudes = words & i4(0x7FFFFFFF)
-    # One less, and unsigned: 0 is as large as can be, and only subnormals are small.
-    special = magnitudes.view(u4) - u4(1) < SUBNORMAL - u4(1)
-    special |= magnitudes >= LEAST_TOO_LARGE
-    last = magnitudes >> i4(13)
-    last &= i4(1)
-    magnitudes += last
-    magnitudes -= i4((112 << 23) - 0xFFF)
-    np.maximum(magnitudes, i4(0), out=magnitudes)  # what was 0
-    magnitudes >>= i4(13)
-    signs = words >> i4(16)
-    signs &= i4(0x8000)
-    signs |= magnitudes
-    bits = signs.astype(u2)
-    if special.any():
-        bits[special] = to_half_by_numpy(np.atleast_1d(value)[special])
-    return bits.reshape(np.shape(value))
-
-
-def to_half_by_numpy(value):
-    return np.where(np.isnan(value), NARROW_NAN, value.astype(np.float16).view(u2))
 
 
 def round_bits(bits, drop: int, direction: str):
@@ -188,40 +160,40 @@ def to_tf32(x, direction: str, relu: bool = False):
     return np.where((bits < 0) & ~np.isnan(x), i4(0), bits) if relu else bits
 
 
-# Name -> (bits of mantissa, exponent of the smallest normal number, largest number, bits of NaN).
-EIGHT_BITS = {"e4m3": (3, -6, 448.0, 0x7F), "e5m2": (2, -14, 57344.0, 0x7F)}
+# Name -> bits of an element, bits of mantissa, exponent of the smallest normal number.
+FEW_BITS = {
+    "e4m3": (8, 3, -6), "e5m2": (8, 2, -14), "e2m3": (6, 3, 0), "e3m2": (6, 2, -2),
+    "e2m1": (4, 1, 0),
+}  # fmt: skip
+LARGEST = {"e4m3": (448.0, 0x7E), "e5m2": (57344.0, 0x7B)}  # number, and its bits
 
 
 def to_eight_bits(x, name: str):
     """float64 `x` to the bits of e4m3 or e5m2 (uint16), to nearest; what is too large saturates."""
-    mantissa, lowest, largest, nan = EIGHT_BITS[name]
+    (_, mantissa, lowest), (largest, most) = FEW_BITS[name], LARGEST[name]
     magnitude = np.minimum(np.abs(np.where(np.isnan(x), 0.0, x)), largest)
     _, exponent = np.frexp(magnitude)
     exponent = np.maximum(exponent - 1, lowest)
     exponent = np.where(magnitude == 0, lowest, exponent)
     steps = np.rint(np.ldexp(magnitude, mantissa - exponent)).astype(i8)
-    steps = np.minimum(steps + ((exponent - lowest).astype(i8) << mantissa), _steps(name))
+    steps = np.minimum(steps + ((exponent - lowest).astype(i8) << mantissa), most)
     bits = steps | np.where(np.signbit(x), 0x80, 0)
-    return np.where(np.isnan(x), nan, bits).astype(u2)
+    return np.where(np.isnan(x), 0x7F, bits).astype(u2)
 
 
-def from_eight_bits(bits, name: str):
-    """Bits of e4m3 or e5m2 to float64."""
-    mantissa, lowest, _, nan = EIGHT_BITS[name]
+def from_few_bits(bits, name: str):
+    """Bits of one of FEW_BITS to float64. Only those of 8 bits have infinities or NaN."""
+    width, mantissa, lowest = FEW_BITS[name]
     bits = np.asarray(bits).astype(i8)
-    exponent, fraction = (bits & 0x7F) >> mantissa, bits & ((1 << mantissa) - 1)
+    magnitude = bits & (1 << width - 1) - 1
+    exponent, fraction = magnitude >> mantissa, bits & (1 << mantissa) - 1
     significand = np.where(exponent > 0, fraction + (1 << mantissa), fraction).astype(f8)
     value = np.ldexp(significand, np.maximum(exponent, 1) - 1 + lowest - mantissa)
     if name == "e5m2":
         value = np.where(exponent == 31, np.where(fraction == 0, np.inf, np.nan), value)
-    else:
-        value = np.where((bits & 0x7F) == nan, np.nan, value)
-    return np.where(bits & 0x80, -value, value)
-
-
-def _steps(name: str) -> int:
-    """The bits of the largest number."""
-    return {"e4m3": 0x7E, "e5m2": 0x7B}[name]
+    elif name == "e4m3":
+        value = np.where(magnitude == 0x7F, np.nan, value)
+    return np.where(bits >> width - 1 & 1, -value, value)
 
 
 # --- float32 operations in any direction ------------------------------------------------------
@@ -263,10 +235,8 @@ def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
     exact = integer_to_odd(x) if x.dtype.kind in "iu" else x.astype(f8)
     if mode in WHOLE:
         exact, mode = WHOLE[mode](exact), "rn"
-    if to in ("f16", "bf16"):
-        if limit == "sat":
-            exact = saturate(exact)
-        return _narrow(exact, to, mode, limit)
+    if to in TO_BITS:
+        return narrowed_bits(exact, to, mode, limit)
     if to == "f32":
         result = round_float32(exact, mode, ftz)
     elif x.dtype.kind in "iu":
@@ -276,8 +246,9 @@ def to_float(x, to: str, mode: str, limit: str | None, ftz: bool):
     return saturate(result) if limit == "sat" else result
 
 
-def _narrow(x, to: str, mode: str, limit: str | None):
-    bits = TO_BITS[to](x, mode)
+def narrowed_bits(x, to: str, mode: str, limit: str | None):
+    """float64, exact or rounded to odd, as 16 bits (uint16). `limit`: "sat" or "relu"."""
+    bits = TO_BITS[to](saturate(x) if limit == "sat" else x, mode)
     if limit == "relu":  # NaN stays NaN
         bits = np.where((bits >= SIGN) & ~np.isnan(x), u2(0), bits)
     return bits
@@ -315,8 +286,8 @@ def pair_of_eight_bits(high, low, name: str, relu: bool):
 def halves_of_eight_bits(bits, name: str, relu: bool):
     """Two floats of 8 bits (uint16) as two float16 (uint32)."""
     low, high = (
-        _narrow(from_eight_bits(bits >> u2(s) & u2(0xFF), name), "f16", "rn",
-                "relu" if relu else None).astype(u4)
+        narrowed_bits(from_few_bits(bits >> u2(s) & u2(0xFF), name), "f16", "rn",
+                      "relu" if relu else None).astype(u4)
         for s in (0, 8)
     )  # fmt: skip
     return low | high << u4(16)

@@ -17,13 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from ptxsim.architectures import base
 from ptxsim.async_copy import counted, map_bytes
-from ptxsim.async_copy.tensor_map import MOVED, PACKED, UNIT
+from ptxsim.async_copy.tensor_map import MAP_BYTES, MOVED, PACKED, UNIT
 from ptxsim.memory import atomics, global_memory
 from ptxsim.ptx import Unknown
 from ptxsim.threads import clusters
@@ -46,11 +45,13 @@ class BulkCopy:
     mbarrier: np.ndarray
     mask: np.ndarray
     places: np.ndarray  # (n, values) bytes from the start of all blocks' shared memory
-    values: Callable[[], np.ndarray]  # gives the (n, values) of `dtype` when they land
+    values: np.ndarray | None  # (n, values) of `dtype`
     brought: int  # bytes that the mbarrier is told of
     dtype: np.dtype = MOVED
     operation: atomics.Operation | None = None  # of a reduction
-    source: np.ndarray | None = None  # addresses, where that is in shared memory
+    # Where values are read from shared memory when they land: addresses, and places as above.
+    source: np.ndarray | None = None
+    places_read: np.ndarray | None = None
     map_address: int | None = None  # of the tensor map that it reads
 
 
@@ -62,7 +63,7 @@ class BulkCopies:
     def load(self, index: int, destination, source, size, mbarrier, ranks, mask) -> None:
         """Each lane starts a copy, also to all blocks of `ranks`, of which `mbarrier` is told."""
         destination, mbarrier = np.asarray(destination), np.asarray(mbarrier)
-        for bytes_each, here in by_size(self.lanes, size, mask):
+        for bytes_each, here in self.lanes.layout.by_value(size, mask):
             copies = int(here.sum())
             for to, notified, some in self.to_ranks(index, destination, mbarrier, ranks, here):
                 begin = of_lanes(self.lanes, source, some)
@@ -72,8 +73,8 @@ class BulkCopies:
                            (source, size, mask))  # fmt: skip
 
     def load_box(
-        self, index: int, destination, address, coordinates, mbarrier, ranks, mask, by_pairs=False
-    ):
+        self, index: int, destination, address, coordinates, mbarrier, ranks, by_pairs: bool, mask
+    ) -> None:
         """As `load`, the box at `coordinates`, the last axis first; `address`: of a tensor map.
 
         `by_pairs`: of each pair of blocks the even one's mbarrier is told, if that of `mbarrier` is
@@ -101,7 +102,7 @@ class BulkCopies:
     def copy_across(self, index: int, destination, source, size, mbarrier, operation, mask) -> None:
         """As `load`, from the own block's shared memory to any block's, or a reduction."""
         lanes, destination, source = self.lanes, np.asarray(destination), np.asarray(source)
-        for bytes_each, mine in by_size(lanes, size, mask):
+        for bytes_each, mine in lanes.layout.by_value(size, mask):
             here = aligned_stretch(lanes, index, (destination, source), bytes_each, mine)
             here = inside_shared(lanes, index, destination, bytes_each, here, "write")
             here = inside_shared(lanes, index, source, bytes_each, here, "read")
@@ -112,14 +113,13 @@ class BulkCopies:
             what = "dshared_tma_red" if operation else "dshared_tma_st"
             counted.count(lanes, what, number, number * counted.stretch(0, bytes_each))
             steps = np.arange(0, bytes_each, dtype.itemsize)
-            begin = begins(lanes, source, here)[:, None] + steps
             if lanes.checker:
                 lanes.checker.races.source_started(index, source, bytes_each, here)
             self.start(
                 BulkCopy(
                     index, bytes_each, destination, np.asarray(mbarrier), here,
-                    begins(lanes, destination, here)[:, None] + steps,
-                    partial(self._in_shared, begin, dtype), bytes_each, dtype, how, source,
+                    begins(lanes, destination, here)[:, None] + steps, None, bytes_each, dtype, how,
+                    source, begins(lanes, source, here)[:, None] + steps,
                 ), (lanes.layout.block_number,),
             )  # fmt: skip
 
@@ -128,17 +128,17 @@ class BulkCopies:
         lanes, destination = self.lanes, np.asarray(destination)
         size = dtype.itemsize * len(values)
         _, bad = lanes.space(lanes.far).locate(destination, size, mask)
-        mask = np.broadcast_to(lanes.find_bad(index, "write", bad, mask), lanes.shape)
+        mask = lanes.layout.full(lanes.find_bad(index, "write", bad, mask))
         if not mask.any():
             return
         if lanes.launch.count:
             lanes.count_far("dshared_redas" if operation else "dshared_stas", destination, mask)
-        given = np.stack([np.broadcast_to(v, lanes.shape)[mask] for v in values], axis=1)
+        given = np.stack([lanes.layout.of(v, mask) for v in values], axis=1)
         given = given.astype(dtype, copy=False)
         places = begins(lanes, destination, mask)[:, None] + np.arange(0, size, dtype.itemsize)
         self.start(
             BulkCopy(index, size, destination, np.asarray(mbarrier), mask, places,
-                     lambda: given, size, dtype, operation),
+                     given, size, dtype, operation),
             (lanes.layout.block_number,),
         )  # fmt: skip
 
@@ -148,7 +148,7 @@ class BulkCopies:
             self.mbarriers.comes(copy.index, copy.mbarrier, copy.brought, copy.mask)
         self.mbarriers.look_at_what_comes()
         for copy in flying:
-            self._put(copy, copy.values())
+            self._put(copy)
             if self.lanes.checker:
                 self._tell_checker(copy)
             self.mbarriers.brought(copy.index, copy.mbarrier, copy.brought, copy.mask)
@@ -157,10 +157,8 @@ class BulkCopies:
         """Find stores to a tensor map that a copy under way reads."""
         for copy in self._flying:
             if (begin := copy.map_address) is not None:
-                wrong = (
-                    (addresses + size > begin) & (addresses < begin + map_bytes.MAP_BYTES) & mask
-                )
-                line = self.lanes.launch.kernel.instructions[copy.index].line
+                wrong = (addresses + size > begin) & (addresses < begin + MAP_BYTES) & mask
+                line = self.lanes.line(copy.index)
                 what = f"the map is read by the copy of line {line}, which is not waited for"
                 self.lanes.find("write to a tensor map in use", index, what, wrong)
 
@@ -189,7 +187,7 @@ class BulkCopies:
             lanes.checker.global_races.bulk_read(index, addresses, mask)
         places = begins(lanes, destination, mask)[:, None] + steps
         values = np.broadcast_to(values, places.shape)
-        copy = BulkCopy(index, size, destination, mbarrier, mask, places, lambda: values, size)
+        copy = BulkCopy(index, size, destination, mbarrier, mask, places, values, size)
         self.start(copy, given)
 
     def _load_box(self, index, used, destination, coordinates, mbarrier, here, given, at) -> None:
@@ -205,7 +203,7 @@ class BulkCopies:
         offsets = begins(lanes, destination, here) - place
         places, values = used.map.places(place) + offsets[:, None], used.map.read(corners)
         copy = BulkCopy(
-            index, size, destination, mbarrier, here, places, lambda: values, used.map.bytes,
+            index, size, destination, mbarrier, here, places, values, used.map.bytes,
             map_address=at,
         )  # fmt: skip
         self.start(copy, (*coordinates, *given))
@@ -255,18 +253,17 @@ class BulkCopies:
             shared.buffer.view(copy.dtype)[copy.places // copy.dtype.itemsize] = poison
         self._flying.append(copy)
 
-    def _put(self, copy: BulkCopy, values) -> None:
+    def _put(self, copy: BulkCopy) -> None:
         view = self.lanes.shared.buffer.view(copy.dtype)
-        elements = copy.places // copy.dtype.itemsize
+        elements, values = copy.places // copy.dtype.itemsize, copy.values
+        if copy.places_read is not None:
+            values = view[copy.places_read // copy.dtype.itemsize]
         if copy.operation is None:
             view[elements] = values
         else:
             given = [np.ascontiguousarray(values).reshape(-1)]
             atomics.take_turns(view, elements.reshape(-1), given, copy.operation.change)
         self.lanes.shared.changed(copy.places)
-
-    def _in_shared(self, places, dtype) -> np.ndarray:
-        return self.lanes.shared.buffer.view(dtype)[places // dtype.itemsize]
 
     def _look_for_unwritten(self, index, used, corners, mask) -> None:
         wrong = used.unwritten.read_packed(corners).view(np.uint8).any(axis=1)
@@ -305,7 +302,7 @@ class BulkStores:
     def store(self, index: int, target, source, size, operation, mask) -> None:
         """Each lane of `mask` starts a copy of `size` bytes to the global address `target`."""
         lanes, target, source = self.lanes, np.asarray(target), np.asarray(source)
-        for bytes_each, mine in by_size(lanes, size, mask):
+        for bytes_each, mine in lanes.layout.by_value(size, mask):
             here = aligned_stretch(lanes, index, (target, source), bytes_each, mine)
             here = inside_shared(lanes, index, source, bytes_each, here, "read")
             what, issued = self._issued(operation is None, (target, source), here)
@@ -347,12 +344,11 @@ class BulkStores:
 
     def commit(self, mask) -> None:
         """What the lanes have started so far, and not committed, is a group."""
-        self._committed = self._committed + np.broadcast_to(mask, self.lanes.shape)
+        self._committed = self._committed + self.lanes.layout.full(mask)
 
     def wait(self, most: int, only_read: bool, mask) -> None:
         """All but the `most` latest groups of the lanes have been read, and are written too."""
-        committed = np.broadcast_to(self._committed, self.lanes.shape)
-        waiting = np.broadcast_to(mask, self.lanes.shape)
+        committed, waiting = map(self.lanes.layout.full, (self._committed, mask))
         for store in self._flying:
             due = (store.group < committed[store.mask] - most) & waiting[store.mask]
             self._read(store, due & ~store.is_read)
@@ -461,7 +457,7 @@ def _reduce(memory, addresses, values, operation: atomics.Operation, dtype: np.d
 
 def of_lanes(lanes, values, mask) -> np.ndarray:
     """(n,) int64: the values of the lanes in `mask`."""
-    return np.broadcast_to(values, lanes.shape)[mask].astype(np.int64)
+    return lanes.layout.of(values, mask).astype(np.int64)
 
 
 def spread(mask, rows) -> np.ndarray:
@@ -483,18 +479,10 @@ def begins(lanes, addresses, mask) -> np.ndarray:
     return of_lanes(lanes, clusters.place_of(addresses) + block * lanes.shared.stride, mask)
 
 
-def by_size(lanes, size, mask):
-    """[(size, lanes)], for each size that the lanes of `mask` name."""
-    size, mask = (np.broadcast_to(v, lanes.shape) for v in (size, mask))
-    return [(each, (size == each) & mask) for each in np.unique(size[mask]).tolist()]
-
-
 def maps_at(lanes, index: int, address, axes: int, mask):
     """[(MapInUse, lanes, address)]: the maps that the lanes name, for copies of so many axes."""
-    address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
     maps = []
-    for place in np.unique(address[mask]).tolist():
-        here = mask & (address == place)
+    for place, here in lanes.layout.by_value(address, mask):
         try:
             used = lanes.launch.maps.at(place)
         except ValueError as error:
@@ -534,7 +522,7 @@ def tell_units(lanes, index: int, operation: str, begin, steps, mask) -> None:
 def without(lanes, index: int, kind: str, what: str, values, wrong, mask) -> np.ndarray:
     """The lanes of `mask` that are not `wrong`; those are a finding, `what` of their values."""
     if wrong.any():
-        first = int(np.broadcast_to(values, lanes.shape)[wrong][0])
+        first = int(lanes.layout.of(values, wrong)[0])
         lanes.find(kind, index, what.format(first), wrong)
     return mask & ~wrong
 

@@ -32,16 +32,6 @@ class Copy:
     mask: np.ndarray | bool  # lanes whose copy has not landed
 
 
-@dataclass
-class Arrival:
-    """Lanes that arrive at an mbarrier once their copies so far have landed."""
-
-    index: int
-    address: np.ndarray
-    mask: np.ndarray | bool
-    copies: list[Copy]
-
-
 class Copies:
     def __init__(self, lanes):
         self.lanes = lanes
@@ -49,7 +39,9 @@ class Copies:
         self.bulk = BulkCopies(lanes, self.mbarriers)
         self.bulk_stores = BulkStores(lanes)
         self._flying: list[Copy] = []
-        self._arrivals: list[Arrival] = []
+        # Lanes that arrive at an mbarrier once their copies so far have landed: (instruction,
+        # address, mask, copies).
+        self._arrivals: list[tuple] = []
         self._committed = 0  # groups of each lane
 
     def start(
@@ -85,7 +77,7 @@ class Copies:
         """cp.async.mbarrier.arrive: the arrival comes when the lanes' copies so far have landed."""
         if not no_increment:
             self.mbarriers.expect_arrivals(index, address, mask)
-        self._arrivals.append(Arrival(index, address, mask, list(self._flying)))
+        self._arrivals.append((index, address, mask, list(self._flying)))
 
     def finish(self) -> None:
         self.bulk_stores.finish()
@@ -94,10 +86,10 @@ class Copies:
 
     def advance(self) -> bool:
         """Nobody can go on: let mbarriers know what has landed. Whether a phase was completed."""
-        for arrival in self._arrivals:
-            for copy in arrival.copies:
-                self._land(copy, self.lanes.both(copy.mask, arrival.mask), arrival.address)
-            self.mbarriers.arrive(arrival.index, arrival.address, 1, 0, arrival.mask)
+        for index, address, mask, copies in self._arrivals:
+            for copy in copies:
+                self._land(copy, self.lanes.both(copy.mask, mask), address)
+            self.mbarriers.arrive(index, address, 1, 0, mask)
         self._arrivals = []
         self._forget()
         self.bulk.advance()
@@ -126,7 +118,7 @@ class Copies:
             value = np.where(full, value, zero)
         if np.any(part):  # byte by byte
             data = np.zeros((*self.lanes.shape, size), np.uint8)
-            for i in range(int(np.broadcast_to(bytes_read, self.lanes.shape)[part].max())):
+            for i in range(int(self.lanes.layout.of(bytes_read, part).max())):
                 here = part & (bytes_read > i)
                 at = source + np.int64(i)
                 data[..., i] = np.where(here, self._load(index, at, np.dtype("u1"), 1, here), 0)

@@ -65,8 +65,7 @@ def count_bulk(
     lanes, index: int, what: str, array: str, copies: int, sectors: int, bytes_moved: int
 ) -> None:
     """Add copies between `array` and shared memory, one of IN_GLOBAL_MEMORY, to their line."""
-    line = lanes.launch.kernel.instructions[index].line
-    key = line, "global", IN_GLOBAL_MEMORY[what], array
+    key = lanes.line(index), "global", IN_GLOBAL_MEMORY[what], array
     lanes.counter.add_again(key, (copies, sectors, bytes_moved, 0))
 
 
@@ -99,15 +98,14 @@ def stretch(begin, size: int) -> int:
 def loaded(used, corners, by_multicast: bool = False) -> int:
     """Sectors of the boxes of a TensorMap at `corners` (n, axes), in the order of its array."""
     total = 0
-    for begin, first, last, in_rows in _pieces(used, corners, PIECE):
-        inside = np.where(in_rows, np.maximum(last - first, 0), 0)
-        outside = -(-(begin[1] - inside) // SECTOR_BYTES)
+    width = used.array.shape[-1] * used.array.itemsize
+    for begin, inside, last, piece in _pieces(used, corners, PIECE):
+        outside = -(-(piece - inside) // SECTOR_BYTES)
         if by_multicast:
-            ends_within = last > used.array.shape[-1] * used.array.itemsize
-            sectors = _by_lines(begin[0] + first, inside, ends_within)
+            sectors = _by_lines(begin, inside, last > width)
             outside = np.where(outside > 0, np.maximum(outside, LEAST_FILLED), 0)
         else:
-            sectors = touched(begin[0] + first, inside)
+            sectors = touched(begin, inside)
         total += int((sectors + outside).sum())
     return total
 
@@ -126,18 +124,15 @@ def _by_lines(begin, size, ends_within):
 
 def stored(used, corners) -> int:
     """As `loaded`, of boxes that are stored: a row ends with its last unit of 16 bytes."""
-    total = 0
-    for begin, first, last, in_rows in _pieces(used, corners, None):
-        inside = np.where(in_rows, np.maximum(last - first, 0), 0)
-        total += int(touched(begin[0] + first, inside).sum())
-    return total
+    pieces = _pieces(used, corners, None)
+    return sum(int(touched(begin, inside).sum()) for begin, inside, _, _ in pieces)
 
 
 def _pieces(used, corners, most: int | None):
     """For each piece of a row of the box: of each box, where it lies.
 
-    Gives ((address of the row's begin, bytes of the piece), first and last byte inside of the
-    array, from the row's begin, whether the row is in the array), each (n,).
+    Gives (address of its first byte inside of the array, how many are inside, where the last is
+    from the row's begin), each (n,), and the bytes of the piece.
     """
     array, size = used.array, used.array.itemsize
     row = used.columns(used.box[-1]) * size
@@ -151,4 +146,5 @@ def _pieces(used, corners, most: int | None):
             piece = min(row - start, most or row)
             first = np.maximum(column + start, 0)
             last = np.minimum(column + start + piece, width)
-            yield (begin, piece), first, last, in_rows
+            inside = np.where(in_rows, np.maximum(last - first, 0), 0)
+            yield begin + first, inside, last, piece

@@ -239,9 +239,8 @@ def release(lanes) -> None:
 
 def acquire(lanes, index: int, address, mask) -> None:
     """fence.proxy.tensormap::generic.acquire: the lanes' blocks see the map as it is now."""
-    address, mask = (np.broadcast_to(v, lanes.shape) for v in (address, mask))
-    for place in np.unique(address[mask]).tolist():
-        blocks = (mask & (address == place)).any(lanes.layout.thread_axes, keepdims=True)
+    for place, here in lanes.layout.by_value(address, mask):
+        blocks = here.any(lanes.layout.thread_axes, keepdims=True)
         data = lanes.launch.maps.bytes_at(place)
         if data is not None:
             before = lanes.fenced_maps.get((place, data), False)
@@ -254,4 +253,4 @@ def not_fenced(lanes, address: int, mask):
     if not maps.is_changed(address):
         return np.zeros(lanes.shape, bool)
     fenced = lanes.fenced_maps.get((address, maps.bytes_at(address)), False)
-    return mask & ~np.broadcast_to(fenced & maps.released, lanes.shape)
+    return mask & ~lanes.layout.full(fenced & maps.released)

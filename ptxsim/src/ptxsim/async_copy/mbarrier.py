@@ -44,14 +44,14 @@ class Place:
     def __init__(self, layout, blocks=None):
         self.layout, self.is_near = layout, blocks is None
         self._of = layout.block_number if blocks is None else np.asarray(blocks)
-        self.blocks = np.broadcast_to(self._of, layout.shape)
+        self.blocks = layout.full(self._of)
 
     def reduce(self, values, ufunc=np.add):
         """(blocks,): the values of the lanes by the block of their mbarrier, by default summed."""
         if self.is_near:
             return self.layout.per_block(values, ufunc.reduce)
         sums = np.zeros(self.layout.blocks, np.int64)
-        ufunc.at(sums, self.blocks, np.broadcast_to(values, self.layout.shape))
+        ufunc.at(sums, self.blocks, self.layout.full(values))
         return sums
 
     def of(self, values):
@@ -94,10 +94,9 @@ class Mbarriers:
 
     def fence_inits(self, mask) -> None:
         """Other blocks, and copies, may use what the lanes of `mask` have initialised."""
-        mask = np.broadcast_to(mask, self.layout.shape)
         fences = np.zeros((self.layout.blocks, self.layout.threads), bool)
         block, thread = self.layout.block_number, self.layout.thread_number
-        fences[tuple(np.broadcast_to(v, mask.shape)[mask] for v in (block, thread))] = True
+        fences[self.layout.of(block, mask), self.layout.of(thread, mask)] = True
         for address, barrier in self._known.items():
             fenced = fences[np.arange(barrier.blocks), barrier.unfenced] & (barrier.unfenced >= 0)
             barrier.unfenced[fenced] = -1
@@ -122,13 +121,13 @@ class Mbarriers:
     def _tell_checker(self, index: int, address: int, count, here) -> None:
         """Of the initialisations that change something: many threads may do the same alike."""
         barrier = self._known.get(address)
-        here = np.broadcast_to(here, self.layout.shape)
+        here = self.layout.full(here)
         if barrier is not None:
             untouched = (barrier.missing == barrier.expected) & (barrier.bytes == 0)
             fresh = barrier.valid & (barrier.phase == 0) & untouched
             alike = self.layout.of_block(fresh) & (self.layout.of_block(barrier.expected) == count)
             here = here & ~alike
-        counts = np.broadcast_to(count, self.layout.shape)
+        counts = self.layout.full(count)
         most = self.layout.of_block(self._near.reduce(np.where(here, counts, 0), np.maximum))
         if (most == counts)[here].all():  # they agree: a thread of each block stands for all
             number = np.where(here, self.layout.thread_number, self.layout.threads)
@@ -149,7 +148,7 @@ class Mbarriers:
         for address, barrier, here, at in self._valid(index, addresses, mask):
             if self.lanes.checker:
                 here = self._fitting(index, barrier, count, here, at)
-            counts = np.broadcast_to(np.where(here, count, 0), self.layout.shape)
+            counts = self.layout.full(np.where(here, count, 0))
             arrivals, before = at.reduce(counts), None
             if (arrivals > barrier.missing).any():
                 before = self._before(counts, at.blocks)
@@ -166,7 +165,7 @@ class Mbarriers:
     def _fitting(self, index: int, barrier: Mbarrier, count, lanes, at):
         """`lanes` without those that arrive when the instruction of their warp has already brought
         all arrivals that were pending in the phase: there a GPU stops the kernel."""
-        counts = np.broadcast_to(np.where(lanes, count, 0), self.layout.shape)
+        counts = self.layout.full(np.where(lanes, count, 0))
         if (at.reduce(counts) <= barrier.missing).all():
             return lanes
         block = at.blocks * self.layout.blocks + self.layout.block_number
@@ -299,9 +298,8 @@ class Mbarriers:
 
     def missing(self, index: int, lanes) -> str:
         """What the first of `lanes` waits for that looked at an mbarrier in instruction `index`."""
-        lanes = np.broadcast_to(lanes, self.layout.shape)
-        address = int(np.broadcast_to(self._tried[index], lanes.shape)[lanes][0]) & clusters.PLACE
-        block = int(np.broadcast_to(self.layout.block_number, lanes.shape)[lanes][0])
+        address = int(self.layout.of(self._tried[index], lanes)[0]) & clusters.PLACE
+        block = int(self.layout.of(self.layout.block_number, lanes)[0])
         barrier = self._known.get(address)
         if barrier is None or not barrier.valid[block]:
             return "it is not initialised"

@@ -271,9 +271,6 @@ class TensorMaps:
             if not isinstance(element, TensorMap):
                 raise ValueError(f"an array of tensor maps has a {type(element).__name__} in it")
 
-    def named(self, name: str) -> dict[str, TensorMap]:
-        return {f"{name}[{i}]": tensor_map for i, tensor_map in enumerate(self.maps)}
-
 
 @dataclass
 class MapInUse:

@@ -54,7 +54,7 @@ class Checker:
         self.clocks = ThreadClocks(self.team) if by_thread else BlockClocks(self.team)
         self.races = Races(lanes, self.clocks, self.team)
         self.cluster = ClusterChecks(lanes, self.clocks, self.team)
-        self._flags = flags_of(self.kernel)
+        self._flag_reads, self._flag_writes = flags_of(self.kernel)
         self.warpgroups = Warpgroups(lanes, self)
         self.tensor = TensorChecks(lanes, self)
         self._chosen_later, self._loaded = chosen_later(self.kernel), {}
@@ -83,7 +83,7 @@ class Checker:
 
     def _access(self, index: int, space: str, operation: str, addresses, size, mask) -> None:
         if space in ("shared", "cluster"):
-            if index in self._flags.reads or index in self._flags.writes:
+            if index in self._flag_reads or index in self._flag_writes:
                 self._access_flag(index, operation, addresses, size, mask)
             else:
                 self.races.access(index, operation, addresses, size, mask)
@@ -100,18 +100,18 @@ class Checker:
                  for place, here in self._by_barrier(addresses, mask)]  # fmt: skip
         for key, lanes in flags:
             self.clocks.leave(key, *lanes)
-            if operation == "atomic" and index in self._flags.reads:
+            if operation == "atomic" and index in self._flag_reads:
                 self.clocks.take_turns(*lanes)
         of_flag = {"store": "tell", "load": "look", "atomic": "atomic"}
         self.races.access(index, of_flag[operation], addresses, size, mask)
-        for key, lanes in flags if index in self._flags.writes else ():
+        for key, lanes in flags if index in self._flag_writes else ():
             self.clocks.release(key, *lanes)
 
     def _without_reserved(self, addresses, mask):
         """Less the lanes at the driver's own bytes: who comes there knows what all before knew."""
         first = self.kernel.shared[RESERVED].offset
         inside = (np.asarray(addresses) >= first) & (addresses < first + RESERVED_BYTES)
-        here = np.broadcast_to(inside & mask, self.layout.shape)
+        here = self.layout.full(inside & mask)
         if here.any():
             self.clocks.release(RESERVED, *self._sorted(here))
             self.clocks.leave(RESERVED, *self._sorted(here))
@@ -152,7 +152,7 @@ class Checker:
 
     def _follow(self, index, operation, unwritten, offsets, size, mask, how, place) -> None:
         """Note what is written, or find what is read and `unwritten` (bool for each byte)."""
-        offsets, mask = (np.broadcast_to(v, self.layout.shape) for v in (offsets, mask))
+        offsets, mask = map(self.layout.full, (offsets, mask))
         touched = offsets[mask][:, None] + np.arange(size)
         if operation == "store" or index in mere_writes(self.kernel):
             unwritten[touched] = False
@@ -164,7 +164,7 @@ class Checker:
             name, begin, width = place
             first = int(np.flatnonzero(lanes[mask])[0])
             byte = touched[first, wrong[first].argmax()]
-            byte = byte - np.broadcast_to(begin, self.layout.shape)[mask][first]
+            byte = byte - self.layout.of(begin, mask)[first]
             what = f"{name}[{int(byte) // width}] was never written"
             self.lanes.find("uninitialised read", index, what, lanes)
 
@@ -174,16 +174,14 @@ class Checker:
         """The lanes of `mask` come to barrier `number` of their block, and stay if it `waits`."""
         if count is None:
             return
-        number, count = (np.broadcast_to(v, self.layout.shape) for v in (number, count))
-        mask = np.broadcast_to(mask, self.layout.shape)
+        number, count, mask = map(self.layout.full, (number, count, mask))
         uneven = mask & (count % WARP != 0)
         if uneven.any():
             wrong = int(count[uneven][0])
             what = f"the barrier is for {wrong} threads, which is no multiple of {WARP}"
             self.lanes.find("wrong barrier count", index, what, uneven)
-        block = np.broadcast_to(self.layout.block_number, self.layout.shape)
-        for barrier in np.unique(number[mask]):
-            here = mask & (number == barrier)
+        block = self.layout.full(self.layout.block_number)
+        for barrier, here in self.layout.by_value(number, mask):
             known = self._expected[barrier]
             most = self.layout.per_block(np.where(here, count, 0), np.max)
             known[:] = np.where(known == 0, most, known)
@@ -193,12 +191,12 @@ class Checker:
                 what = f"barrier {barrier} is for {threads} threads here and for {before} elsewhere"
                 self.lanes.find("wrong barrier count", index, what, differs)
             if not waits:
-                self._arrived[int(barrier)] = here | self._arrived.get(int(barrier), False)
-            self._by_rank(self.clocks.release, int(barrier), here)
+                self._arrived[barrier] = here | self._arrived.get(barrier, False)
+            self._by_rank(self.clocks.release, barrier, here)
 
     def open(self, opened) -> None:
         index = min(opened.places) - 1
-        blocks, lanes = opened.blocks, np.broadcast_to(opened.lanes, self.layout.shape)
+        blocks, lanes = opened.blocks, self.layout.full(opened.lanes)
         arrived = self._arrived.get(opened.number)
         if arrived is None:
             self._look_for_absent(index, opened, lanes)
@@ -207,18 +205,13 @@ class Checker:
             self._look_for_absent(index, opened, lanes | (arrived & here))
             self._arrived[opened.number] = arrived & ~here
         self._expected[opened.number, blocks] = 0
-        if not self.alone:
-            if opened.whole_block:
-                self._by_rank(self.clocks.release, opened.number, lanes)
+        if opened.whole_block and not self.alone:
+            self._by_rank(self.clocks.release, opened.number, lanes)
+        if not (opened.whole_block and self.alone):
             self._by_rank(self.clocks.leave, opened.number, lanes)
-            return
-        if opened.whole_block:
+            blocks = blocks & (self.layout.per_block(lanes) == self.layout.threads)
+        if self.alone and blocks.any():
             self.clocks.barrier(blocks)
-            return
-        self._by_rank(self.clocks.leave, opened.number, lanes)
-        full = blocks & (self.layout.per_block(lanes) == self.layout.threads)
-        if full.any():
-            self.clocks.barrier(full)
 
     def _by_rank(self, tell, number: int, lanes) -> None:
         """Release or leave barrier `number`: each block of a cluster has its own."""
@@ -228,15 +221,13 @@ class Checker:
 
     def warp_barrier(self, members, lanes) -> None:
         """Lanes meet that wait for others of their warp. `members`: uint32, whom each one names."""
-        rows, there = self.layout.to_warps(members), self.layout.to_warps(lanes)
+        rows, there = self.layout.to_warps(members), self.layout.active(lanes)
         some = there.any(axis=1)
-        thread = np.arange(len(rows) * WARP).reshape(-1, WARP)
-        thread %= self.layout.warps_per_block * WARP
-        there = there[some] & (thread[some] < self.layout.threads)
+        there = there[some]
         bits = (rows[some][:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
         named = bits & there[:, :, None] & there[:, None, :]
-        block = np.flatnonzero(some) // self.layout.warps_per_block
-        thread = thread[some]
+        block, warp = np.divmod(np.flatnonzero(some), self.layout.warps_per_block)
+        thread = warp[:, None] * WARP + np.arange(WARP)
         if not self.alone:
             rank = self.layout.per_block(self.layout.special["cluster_ctarank"], np.max)[block]
             thread = thread + rank[:, None] * threads_of_rank(self.layout)
@@ -245,9 +236,8 @@ class Checker:
 
     def matched(self, members, mask) -> None:
         """Lanes have compared values: CUDA's library then lets one of them count for all."""
-        if self._flags.reads:
-            members = np.broadcast_to(np.asarray(members).view(np.uint32), self.layout.shape)
-            self.warp_barrier(members, np.broadcast_to(mask, self.layout.shape))
+        if self._flag_reads:
+            self.warp_barrier(np.asarray(members).view(np.uint32), mask)
 
     def _look_for_absent(self, index, opened, lanes) -> None:
         # Nobody waits for those that have returned: since Volta, that is what CUDA promises. But
@@ -259,7 +249,7 @@ class Checker:
         expected = self.layout.from_warps(np.broadcast_to(warps, (len(warps), WARP)))
         if opened.whole_block:
             expected = self.layout.of_block(opened.blocks)
-        alive = np.broadcast_to(self.lanes.alive, self.layout.shape)
+        alive = self.layout.full(self.lanes.alive)
         absent = expected & ~lanes
         gone = absent & ~alive
         if gone.any():
@@ -359,12 +349,10 @@ class Checker:
         self.tensor.finish()
 
     def _by_barrier(self, barrier, mask):
-        barrier = np.broadcast_to(names(self.layout, barrier), self.layout.shape)
-        mask = np.broadcast_to(mask, self.layout.shape)
-        return [(int(name), mask & (barrier == name)) for name in np.unique(barrier[mask])]
+        return self.layout.by_value(names(self.layout, barrier), mask)
 
     def _sorted(self, mask):
-        block = np.broadcast_to(self.team.block_number, self.layout.shape)[mask]
-        thread = np.broadcast_to(self.team.thread_number, self.layout.shape)[mask]
+        block = self.layout.of(self.team.block_number, mask)
+        thread = self.layout.of(self.team.thread_number, mask)
         order = np.argsort(block, kind="stable")
         return block[order], thread[order]

@@ -64,7 +64,8 @@ class History:
 
     def __init__(self) -> None:
         self.arrays: dict[int, _Accesses] = {}  # by where the array begins
-        self._times, self._indexes = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
+        # Of each event: when, by the clocks of the chunk that it was in, and its instruction.
+        self.times, self.indexes = np.zeros(1024, np.int64), np.zeros(1024, np.int64)
         self.events = 0
         self.releases: defaultdict[int, list[int]] = defaultdict(list)  # of a team: its events
         self.acquired: dict[int, int] = {}  # of a team: its last event
@@ -72,21 +73,13 @@ class History:
 
     def event(self, index: int, time: int) -> int:
         self.events += 1
-        if self.events == len(self._times):
-            self._times, self._indexes = (
+        if self.events == len(self.times):
+            self.times, self.indexes = (
                 np.concatenate([table, np.zeros_like(table)])
-                for table in (self._times, self._indexes)
+                for table in (self.times, self.indexes)
             )
-        self._times[self.events], self._indexes[self.events] = time, index
+        self.times[self.events], self.indexes[self.events] = time, index
         return self.events
-
-    def times(self, events):
-        """By the clocks of the chunk that the events were in."""
-        return self._times[events]
-
-    def indexes(self, events):
-        """Of the instructions."""
-        return self._indexes[events]
 
 
 class GlobalRaces:
@@ -141,22 +134,15 @@ class GlobalRaces:
             if accesses is None:
                 continue
             here = np.broadcast_to(allowed, addresses.shape).reshape(-1)
-            count = MOVED.itemsize // accesses.granule
-            first = offsets.reshape(-1)[here] // accesses.granule
-            granules = (first[:, None] + np.arange(count)).reshape(-1)
-            threads = self._of_lanes(self._thread_of, np.repeat(lanes[here], count))
-            touched = buffer, accesses, granules, np.repeat(lanes[here], count), threads
+            touched = self._touched(buffer, offsets.reshape(-1)[here], MOVED.itemsize, lanes[here])
+            _, _, granules, _, threads = touched
             self._look(index, touched, accesses.writes, "read-after-write race", "written",
                        within_team=False)  # fmt: skip
             events = accesses.writes.event[granules]
             writers = self._team(accesses.writes.thread[granules])
             fences = self.history.proxy_fences
-            known = [
-                max(fences.get(reader, 0), fences.get(writer, 0))
-                for reader, writer in zip(
-                    self._team(threads).tolist(), writers.tolist(), strict=True
-                )
-            ]
+            pairs = zip(self._team(threads).tolist(), writers.tolist(), strict=True)
+            known = [max(fences.get(reader, 0), fences.get(writer, 0)) for reader, writer in pairs]
             wrong = (events != 0) & (events > known)
             if wrong.any():
                 line = self._line(int(events[wrong.argmax()]))
@@ -179,12 +165,8 @@ class GlobalRaces:
                 continue
             accesses = self.history.arrays.setdefault(buffer.base, _Accesses(buffer.bytes))
             accesses.refine(size)
-            first = self._of_lanes(offsets, lanes) // accesses.granule
-            count = size // accesses.granule
-            granules = (first[:, None] + np.arange(count)).reshape(-1)
-            lanes = np.repeat(lanes, count)
-            threads = self._of_lanes(self._thread_of, lanes)
-            touched = buffer, accesses, granules, lanes, threads
+            touched = self._touched(buffer, self._of_lanes(offsets, lanes), size, lanes)
+            _, _, granules, lanes, threads = touched
             if operation == "load":
                 self._look(index, touched, accesses.writes, "read-after-write race", "written",
                            meets_atomics=False)  # fmt: skip
@@ -192,7 +174,8 @@ class GlobalRaces:
                 continue
             new: np.ndarray | bool = True
             if operation == "store" and overwritten is not None:
-                new = self._differs(overwritten, lanes)
+                _, before, values, _ = overwritten
+                new = self._of_lanes(global_memory.differ(before, values), lanes)
             is_plain = operation == "store"
             kind = "write-after-write race"
             self._look(index, touched, accesses.writes, kind, "written", new, is_plain)
@@ -201,6 +184,14 @@ class GlobalRaces:
             accesses.writes.note(granules, threads, event)
             if is_plain:
                 self._look_for_rivals(index, touched, overwritten)
+
+    def _touched(self, buffer, offsets, size: int, lanes):
+        """(buffer, its accesses, granules, their lanes and threads); `lanes`, `offsets`: (n,)."""
+        accesses = self.history.arrays[buffer.base]
+        count = size // accesses.granule
+        granules = (offsets[:, None] // accesses.granule + np.arange(count)).reshape(-1)
+        lanes = np.repeat(lanes, count)
+        return buffer, accesses, granules, lanes, self._of_lanes(self._thread_of, lanes)
 
     # ---- looking ---------------------------------------------------------------------------------
 
@@ -213,7 +204,7 @@ class GlobalRaces:
         if not within_team:
             wrong &= self._team(others) != self._team(threads)
         if not meets_atomics:
-            wrong &= ~self._is_atomic[self.history.indexes(events)]
+            wrong &= ~self._is_atomic[self.history.indexes[events]]
         if not wrong.any():
             return
         wrong[wrong] = self._unordered(threads[wrong], others[wrong], events[wrong], lanes[wrong])
@@ -231,7 +222,7 @@ class GlobalRaces:
         if same.any():
             block = self._of_lanes(self.team.block_number, lanes[same])
             thread, other = ((who[same] - 1) % self.team.threads for who in (threads, others))
-            times = self.history.times(events[same])
+            times = self.history.times[events[same]]
             result[same] = self.clocks.unknown(block, thread, other, times)
         for number in np.unique(there[~same]).tolist():
             rows = np.flatnonzero(~same & (there == number))
@@ -248,25 +239,14 @@ class GlobalRaces:
         beaten = accesses.writes.thread[granules] != threads
         if beaten.any() and overwritten is not None:
             addresses, _, values, dtype = overwritten
-            mask = np.zeros(self.layout.shape, bool)
-            mask.reshape(-1)[lanes] = True
+            mask = self.layout.mask_of(lanes)
             now, _ = global_memory.load(self.memory, addresses, dtype, len(values), mask)
-            beaten &= self._differs((addresses, now, values, dtype), lanes)
+            beaten &= self._of_lanes(global_memory.differ(now, values), lanes)
         if beaten.any():
             winner = int(accesses.writes.thread[granules[beaten.argmax()]])
             who, _ = self._name(winner, self._team(int(threads[beaten.argmax()])))
             what = f"written by {who} in the same instruction, with another value"
             self._find("write-after-write race", index, touched, beaten, what)
-
-    def _differs(self, overwritten, lanes):
-        """Of each lane whether any of its values has other bits than what is there."""
-        _, before, values, _ = overwritten
-        differs = np.zeros(self.layout.shape, bool)
-        for there, value in zip(before, values, strict=True):
-            there, value = np.asarray(there), np.asarray(value)
-            unsigned = f"u{there.itemsize}"
-            differs |= there.view(unsigned) != value.astype(there.dtype, copy=False).view(unsigned)
-        return differs.reshape(-1)[lanes]
 
     def _note_reads(self, accesses, granules, threads, event: int) -> None:
         reads, others = accesses.reads, accesses.other_reads
@@ -279,18 +259,16 @@ class GlobalRaces:
     # ---- names -----------------------------------------------------------------------------------
 
     def _line(self, event: int) -> int:
-        return self.kernel.instructions[int(self.history.indexes(event))].line
+        return self.lanes.line(self.history.indexes[event])
 
     def _team(self, thread):
         return (thread - 1) // self.team.threads
 
     def _lanes(self, mask):
-        if mask is True:
-            return np.arange(int(np.prod(self.layout.shape)))
-        return np.flatnonzero(np.broadcast_to(mask, self.layout.shape))
+        return np.flatnonzero(self.layout.full(mask))
 
     def _of_lanes(self, values, lanes):
-        return np.broadcast_to(values, self.layout.shape).reshape(-1)[lanes]
+        return self.layout.full(values).reshape(-1)[lanes]
 
     def _name(self, thread: int, team: int) -> tuple[str, str]:
         """A thread, for a sentence about another one of `team`, and what is missing between."""
@@ -311,6 +289,5 @@ class GlobalRaces:
     def _find(self, kind: str, index: int, touched, wrong, what: str) -> None:
         buffer, accesses, granules, lanes, _ = touched
         element = int(granules[wrong.argmax()]) * accesses.granule // buffer.element_bytes
-        mask = np.zeros(self.layout.shape, bool)
-        mask.reshape(-1)[lanes[wrong]] = True
+        mask = self.layout.mask_of(lanes[wrong])
         self.lanes.find(kind, index, f"{buffer.name}[{element}] was {what}", mask)

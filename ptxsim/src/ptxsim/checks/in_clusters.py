@@ -34,10 +34,8 @@ class ClusterChecks:
         if self._last is None:
             shape = (layout.clusters, layout.cluster_size, self.team.threads)
             self._last = np.zeros(shape, np.int32)
-        team, thread = (
-            np.broadcast_to(v, layout.shape)[far]
-            for v in (self.team.block_number, self.team.thread_number)
-        )
+        team = layout.of(self.team.block_number, far)
+        thread = layout.of(self.team.thread_number, far)
         rank = ranks[far]
         unmet = ~self._met[far]
         if unmet.any():
@@ -58,10 +56,7 @@ class ClusterChecks:
         ranks, far = self._far(addresses, mask)
         if not far.any():
             return
-        teams, names = (
-            np.broadcast_to(values, self.layout.shape)[far]
-            for values in (self.team.block_number, barrier)
-        )
+        teams, names = (self.layout.of(v, far) for v in (self.team.block_number, barrier))
         time = self.clocks.tick(index)
         for key in set(zip(teams.tolist(), ranks[far].tolist(), names.tolist(), strict=True)):
             self._copied[key] = time, index
@@ -69,7 +64,7 @@ class ClusterChecks:
     def _far(self, addresses, mask):
         """The rank of the block of each address, and which lanes of `mask` reach for another's."""
         layout = self.layout
-        addresses, mask = (np.broadcast_to(v, layout.shape) for v in (addresses, mask))
+        addresses, mask = map(layout.full, (addresses, mask))
         ranks = clusters.ranks_of(layout, addresses)
         rank = layout.special["cluster_ctarank"]
         return ranks, mask & (ranks != rank) & (ranks < layout.cluster_size)
@@ -111,10 +106,8 @@ class ClusterChecks:
                 continue
             first = int(unknown.argmax())
             index = self.clocks.instruction(int(self._last[team, rank, first]))
-            wrong = (self.team.block_number == team) & np.isin(
-                self.team.thread_number, np.flatnonzero(unknown)
-            )
-            self._find_left(index, rank, wrong)
+            did = np.isin(self.team.thread_number, np.flatnonzero(unknown))
+            self._find_left(index, rank, (self.team.block_number == team) & did)
 
     def _find_left(self, index: int, rank: int, wrong) -> None:
         what = (

@@ -19,8 +19,7 @@ moves up loads that cannot fail: from a fixed place of shared memory, and from l
 
 from __future__ import annotations
 
-from bisect import bisect
-from dataclasses import dataclass
+from collections import Counter
 from functools import lru_cache
 from math import prod
 
@@ -35,16 +34,9 @@ ORDERED = READS | WRITES
 BLOCK_ONLY = {"cta", "proxy"}  # parts of fences that tell other blocks nothing
 
 
-@dataclass(frozen=True)
-class Flags:
-    """The instructions that read flags, and those that write them, by index."""
-
-    reads: frozenset[int]
-    writes: frozenset[int]
-
-
 @lru_cache(maxsize=KEPT_KERNELS)
-def flags_of(kernel: Kernel) -> Flags:
+def flags_of(kernel: Kernel) -> tuple[frozenset[int], frozenset[int]]:
+    """The instructions that read flags, and those that write them, by index."""
     polled = {index for start in polling_branches(kernel) for index in _deciding(kernel, start)}
     reads, writes = set(), set()
     for instruction in kernel.instructions:
@@ -57,7 +49,7 @@ def flags_of(kernel: Kernel) -> Flags:
             reads.add(index)
         if atomic or (name == "st" and parts & WRITES):
             writes.add(index)
-    return Flags(frozenset(reads), frozenset(writes) if reads else frozenset())
+    return frozenset(reads), frozenset(writes) if reads else frozenset()
 
 
 def _deciding(kernel: Kernel, start: int) -> set[int]:
@@ -84,14 +76,14 @@ def _deciding(kernel: Kernel, start: int) -> set[int]:
 
 def needs_thread_clocks(launch) -> bool:
     """Whether any barrier is for less than the whole block, or more; or a wait, as for wgmma."""
-    if prod(launch.cluster) > 1 or flags_of(launch.kernel).reads:
+    if prod(launch.cluster) > 1 or flags_of(launch.kernel)[0]:
         return True
     if RESERVED in launch.kernel.shared:
         return True
     return any(
         i.is_warp_barrier
         or "cluster" in i.parts[:2]
-        or i.name in ("mbarrier", "wgmma", "tcgen05")
+        or i.name in ("wgmma", "tcgen05")
         or "mbarrier" in i.opcode
         or (
             i.name in ("bar", "barrier")
@@ -107,23 +99,18 @@ def needs_thread_clocks(launch) -> bool:
 @lru_cache(maxsize=KEPT_KERNELS)
 def chosen_later(kernel: Kernel) -> dict[int, int]:
     """{load that cannot fail: the selp of the same block that alone uses it}, by index."""
-    loads = [load for load in kernel.instructions if _cannot_fail(load)]
-    results = {load.operands[0].name for load in loads}
-    users: dict[str, list[Instruction]] = {name: [] for name in results}
-    makers: dict[str, list[Instruction]] = {name: [] for name in results}
-    for instruction in kernel.instructions:
-        for name in results.intersection(instruction.uses):
-            users[name].append(instruction)
-        for name in results.intersection(instruction.defines):
-            makers[name].append(instruction)
+    users = Counter(name for each in kernel.instructions for name in each.uses)
+    makers = Counter(name for each in kernel.instructions for name in each.defines)
     choices = {}
-    starts = sorted(kernel.blocks)
-    for load in loads:
-        name = load.operands[0].name
-        if len(users[name]) == len(makers[name]) == 1 and _is_choice(users[name][0]):
-            choice = users[name][0].index
-            if load.index < choice and bisect(starts, load.index) == bisect(starts, choice):
-                choices[load.index] = choice
+    for block in kernel.blocks.values():
+        loads: dict[str, int] = {}
+        for instruction in kernel.instructions[block.start : block.end]:
+            if _cannot_fail(instruction):
+                loads[instruction.operands[0].name] = instruction.index
+            elif _is_choice(instruction):
+                for name in sorted(instruction.uses & loads.keys()):
+                    if users[name] == makers[name] == 1:
+                        choices[loads[name]] = instruction.index
     return choices
 
 

@@ -21,6 +21,7 @@ from ptxsim.ptx import TYPE_BYTES
 
 BARRIER_BYTES = 8  # of an mbarrier
 INITIALISED = 1  # among the records of writes: at no time, so that all threads know of it
+BULK = "cp.async.bulk", "cp.reduce.async.bulk"  # by the asynchronous proxy, as others are not
 COARSE = 16  # bytes of a granule, as long as no smaller access is met
 
 
@@ -41,7 +42,8 @@ class Races:
         # What wgmmas have read that are complete, by warpgroup: who wrote there is who waited.
         self.group_reads: dict[object, Writes] = {}  # of tcgen05, by the thread
         # What threads wrote and no fence.proxy.async was told of, where anything may read it so.
-        self.unfenced = Writes(self._granules) if _is_asynchronous(self.kernel) else None
+        is_asynchronous = self.kernel.has("wgmma", "tcgen05", *BULK)
+        self.unfenced = Writes(self._granules) if is_asynchronous else None
         self._overwritten = None  # (what a store is about to overwrite, what with)
         self._masks, self._extremes = MaskCache(), {}
 
@@ -67,16 +69,19 @@ class Races:
             look(index, size, touch)
 
     def _load(self, index, size, touch) -> None:
+        self._read(index, size, touch)
+        self.reads.note(touch, index, self.clocks)
+
+    def _read(self, index, size, touch) -> None:
         self._look(index, size, touch)
         if self.atomics:
             self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
-        self.reads.note(touch, index, self.clocks)
 
     def _store(self, index, size, touch, time, overwritten) -> None:
         new = True
         if overwritten is not None:
             before, values, *_ = overwritten
-            new = self._differs(touch, before, values)
+            new = touch.of_lanes(global_memory.differ(before, values))
         self._look_for_writes(index, size, touch, "write", new)
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
@@ -121,7 +126,7 @@ class Races:
         self._look_for_writes(index, size, touch, "write")
         self._look_for_readers(index, size, touch)
         self._look_for_copies(index, size, touch, "write")
-        if _is_bulk(self.kernel.instructions[index]):
+        if self.kernel.instructions[index].opcode.startswith(BULK):
             self._look_for_unfenced(index, size, touch)
         self.arriving.note(touch.lane_granules, touch.thread[:, None], time)
 
@@ -132,7 +137,7 @@ class Races:
         if barrier is None:
             self._write(touch, time)
             return
-        barrier = np.broadcast_to(barrier, self.layout.shape).reshape(-1)[touch.lanes]
+        barrier = touch.of_lanes(barrier)
         for name in np.unique(barrier):
             granules = touch.lane_granules[barrier == name]
             self.writes.note(granules, self.clocks.column(int(name)), time)
@@ -155,9 +160,7 @@ class Races:
 
     def group_read_started(self, index: int, addresses, size: int, mask) -> None:
         touch = self._touch(addresses, size, mask)
-        self._look(index, size, touch)
-        if self.atomics:
-            self._look_for_others(index, size, touch, self.atomics, "read", "write", "updated")
+        self._read(index, size, touch)
         self._look_for_unfenced(index, size, touch)
         self._leave(index, touch)
 
@@ -180,9 +183,7 @@ class Races:
 
     def tensor_read(self, index: int, touch, column: int, key) -> None:
         """tcgen05.mma or .cp reads; who writes there later has to know of it by its `column`."""
-        self._look(index, UNIT, touch)
-        if self.atomics:
-            self._look_for_others(index, UNIT, touch, self.atomics, "read", "write", "updated")
+        self._read(index, UNIT, touch)
         self._look_for_unfenced(index, UNIT, touch)
         table = self.group_reads.setdefault(key, Writes(self._granules))
         table.note(touch.lane_granules, column, self.clocks.tick(index))
@@ -201,12 +202,9 @@ class Races:
         record = self.unfenced.last[granules]
         actor, time = record & ACTOR, record >> ACTOR_BITS
         block_of = granules * self.granule // self.team_stride
-        shape = self.layout.shape
-        mask = np.broadcast_to(mask, shape)
-        blocks = np.broadcast_to(self.team.block_number, shape)[mask]
-        threads = np.broadcast_to(self.team.thread_number, shape)[mask]
         fences = np.zeros((self.team.blocks, self.team.threads), bool)
-        fences[blocks, threads] = True
+        team = self.team.block_number, self.team.thread_number
+        fences[tuple(self.layout.of(number, mask) for number in team)] = True
         known = fences[block_of, actor]
         for block in np.unique(block_of[~known]):
             here = np.flatnonzero((block_of == block) & ~known)
@@ -263,8 +261,7 @@ class Races:
             padded = (1,) * (len(self.layout.shape) - len(shape)) + tuple(shape)
             lengths = zip(padded, self.layout.shape, strict=True)
             axes = tuple(i for i, (length, lanes) in enumerate(lengths) if length < lanes)
-            thread = np.broadcast_to(self.team.thread_number, self.layout.shape)
-            where = np.broadcast_to(mask, thread.shape)
+            thread, where = self.layout.full(self.team.thread_number), self.layout.full(mask)
             extremes = tuple(
                 how(thread, axis=axes, keepdims=True, where=where, initial=initial)
                 .reshape(shape)
@@ -306,8 +303,10 @@ class Races:
         if not conflict.any():
             return
         first = int(conflict.reshape(-1).argmax())
-        actor, did_it = int(who[first]), table.instruction(int(when[first]), self.clocks)
-        line = self._line(did_it)
+        actor, did_it = int(who[first]), int(when[first])
+        if not isinstance(table, ReadsSinceBarrier):
+            did_it = self.clocks.instruction(did_it)
+        line = self.lanes.line(did_it)
         if actor < self.team.threads:
             by = f"{verb} by thread {self._thread(actor)} in line {line} with no barrier between"
         elif self.kernel.instructions[did_it].name in ("wgmma", "tcgen05"):
@@ -332,7 +331,7 @@ class Races:
                 by = f"that thread {self._thread(first & ACTOR)} started in line"
                 if self.kernel.instructions[started].name == "wgmma":
                     kind, what, by = "write to a wgmma's source", "is read by", "the wgmma of line"
-                by = f"{what} {by} {self._line(started)}, which is not waited for"
+                by = f"{what} {by} {self.lanes.line(started)}, which is not waited for"
                 self._find(kind, index, size, touch, under_way, by)
 
     def _look_for_unfenced(self, index, size, touch) -> None:
@@ -341,7 +340,7 @@ class Races:
         record = self.unfenced.last[touch.lane_granules]
         if record.any():
             first = int(record[record != 0][0])
-            line = self._line(self.clocks.instruction(first >> ACTOR_BITS))
+            line = self.lanes.line(self.clocks.instruction(first >> ACTOR_BITS))
             by = f"thread {self._thread(first & ACTOR)} in line {line}"
             what = f"was written by {by}, with no fence.proxy.async since"
             self._find("async-proxy race", index, size, touch, record != 0, what)
@@ -355,18 +354,11 @@ class Races:
         if overwritten is not None:
             _, values, addresses, dtype, memory = overwritten
             now, _ = global_memory.load(memory, addresses, dtype, len(values), touch.mask)
-            beaten &= self._differs(touch, now, values)[:, None]
+            beaten &= touch.of_lanes(global_memory.differ(now, values))[:, None]
         if beaten.any():
             thread = self._thread(int(winner[beaten][0]))
             by = f"written by thread {thread} in the same instruction, with another value"
             self._find("write-after-write race", index, size, touch, beaten, by)
-
-    def _differs(self, touch, some, others):
-        """(lanes,) whether any of the values of a lane differ in their bits."""
-        differs = np.zeros(len(touch.lanes), bool)
-        for a, b in zip(some, others, strict=True):
-            differs |= touch.of_lanes(_bits(a)) != touch.of_lanes(_bits(b))
-        return differs
 
     # --- findings ---------------------------------------------------------------------------------
 
@@ -375,9 +367,8 @@ class Races:
         where = int(wrong.reshape(-1).argmax())
         granule = int(touch.lane_granules.reshape(-1)[where])
         element = self._element(index, granule * self.granule % self.stride, size)
-        lanes = np.zeros(int(np.prod(self.layout.shape)), bool)
-        lanes[touch.lanes[wrong.any(axis=1)]] = True
-        self.lanes.find(kind, index, f"{element} {what}", lanes.reshape(self.layout.shape))
+        lanes = self.layout.mask_of(touch.lanes[wrong.any(axis=1)])
+        self.lanes.find(kind, index, f"{element} {what}", lanes)
 
     def _element(self, index: int, offset: int, size: int) -> str:
         """Which element of which shared array is at byte `offset`, as the instruction sees it."""
@@ -389,20 +380,3 @@ class Races:
         (x, y, _), (rank, number) = self.layout.block, divmod(number, threads_of_rank(self.layout))
         thread = f"{(number % x, number // x % y, number // (x * y))}"
         return f"{thread} of rank {rank}" if self.layout.cluster_size > 1 else thread
-
-    def _line(self, index: int) -> int:
-        return self.kernel.instructions[index].line
-
-
-def _is_asynchronous(kernel) -> bool:
-    return any(i.name in ("wgmma", "tcgen05") or _is_bulk(i) for i in kernel.instructions)
-
-
-def _is_bulk(instruction) -> bool:
-    """Whether it is a copy by the asynchronous proxy: cp.async and st.async are not."""
-    return instruction.opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk"))
-
-
-def _bits(values) -> np.ndarray:
-    values = np.asarray(values)
-    return values.view(f"u{values.itemsize}")

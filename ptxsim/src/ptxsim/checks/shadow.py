@@ -8,7 +8,7 @@ The tables share these methods: `refine(factor)`, after which a granule has so m
 bytes; `note`, for a new access; `recent(granules, block, clocks)`, a quick look at whether there
 may be others, for (n, parts) granules of blocks (n,); and `others(granules, block, thread,
 clocks)`, arrays (n,): which of the threads do not know what the table says of the granule, who did
-it, and when, to be asked of `instruction(when, clocks)`.
+it, and when: at which time, or in ReadsSinceBarrier in which instruction.
 """
 
 from __future__ import annotations
@@ -54,12 +54,9 @@ class Touch:
         return self._pick(self.layout.block_number)
 
     @cached_property
-    def low(self):
-        return self._pick(self._extremes[0])
-
-    @cached_property
-    def high(self):
-        return self._pick(self._extremes[1])
+    def extremes(self):
+        """The first and the last thread at each of the different addresses."""
+        return tuple(map(self._pick, self._extremes))
 
     @cached_property
     def lanes(self):
@@ -109,10 +106,6 @@ class Writes:
         actor, time = last & ACTOR, last >> ACTOR_BITS
         return clocks.unknown(block, thread, actor, time), actor, time
 
-    @staticmethod
-    def instruction(when: int, clocks) -> int:
-        return clocks.instruction(when)
-
 
 class ReadsSinceBarrier:
     """The first and last thread that read each granule since the block's last barrier."""
@@ -126,7 +119,8 @@ class ReadsSinceBarrier:
 
     def note(self, touch: Touch, index: int, clocks) -> None:
         barrier = clocks.opened[touch.block] << THREAD_BITS
-        for table, thread in ((self.first, THREAD - touch.low), (self.last, touch.high)):
+        low, high = touch.extremes
+        for table, thread in ((self.first, THREAD - low), (self.last, high)):
             record = ((barrier | thread) << INSTRUCTION_BITS) | index
             np.maximum.at(table, touch.granules, record[:, None])
 
@@ -150,10 +144,6 @@ class ReadsSinceBarrier:
             conflict |= here
             who, when = np.where(here, by, who), np.where(here, record & INSTRUCTION, when)
         return conflict, who, when
-
-    @staticmethod
-    def instruction(when: int, clocks) -> int:
-        return when
 
 
 class ReadsByThread:
@@ -198,7 +188,3 @@ class ReadsByThread:
             chosen = rows, unknown.argmax(axis=1)
             who[piece], when[piece] = readers[chosen], times[chosen]
         return conflict, who, when
-
-    @staticmethod
-    def instruction(when: int, clocks) -> int:
-        return clocks.instruction(when)

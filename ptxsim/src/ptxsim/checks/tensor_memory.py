@@ -21,34 +21,15 @@ A granule is 16 lanes of a column.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 
 from ptxsim.checks.clocks import threads_of_rank
 from ptxsim.checks.shadow import ACTOR, ACTOR_BITS
 from ptxsim.hopper import UNIT
-from ptxsim.ptx import Kernel
 
 LANES, COLUMNS, GRANULE_LANES = 128, 512, 16
-
-
-@dataclass
-class Units:
-    """Units of shared memory that one thread's instruction reads, as shadow.Touch has them."""
-
-    lanes: np.ndarray  # (1,)
-    lane_granules: np.ndarray  # (1, units)
-    lane_block: np.ndarray  # (1,) the team
-    thread: np.ndarray  # (1,)
-
-    @property
-    def granules(self) -> np.ndarray:
-        return self.lane_granules
-
-    @property
-    def block(self) -> np.ndarray:
-        return self.lane_block
 
 
 class TensorChecks:
@@ -57,9 +38,9 @@ class TensorChecks:
         self.clocks, self.kernel, self.team = checker.clocks, lanes.launch.kernel, checker.team
         shape = self.layout.blocks, LANES // GRANULE_LANES, COLUMNS
         # A kernel that executes none relies on what hardware does without.
-        self._has_fences = uses(self.kernel, "tcgen05.fence")
+        self._has_fences = self.kernel.has("tcgen05.fence")
         self._agents: dict[int, tuple[str, int]] = {}  # by column: what it does, and who starts it
-        if not uses(self.kernel, "tcgen05"):
+        if not self.kernel.has("tcgen05"):
             return
         self._written = np.zeros(shape, np.int64)  # time << ACTOR_BITS | column; 0: nobody has
         self._read: dict[int, np.ndarray] = {}  # by the column of an agent, when it last did
@@ -87,10 +68,8 @@ class TensorChecks:
 
     def _thread(self, lane: int) -> tuple[int, int]:
         """(team, number in it) of a lane, counted over the shape of the lanes."""
-        team, thread = (
-            np.broadcast_to(v, self.layout.shape).reshape(-1)[lane]
-            for v in (self.team.block_number, self.team.thread_number)
-        )
+        of_team = self.team.block_number, self.team.thread_number
+        team, thread = (self.layout.full(v).reshape(-1)[lane] for v in of_team)
         return int(team), int(thread)
 
     def _threads_of(self, warp: int) -> tuple[int, np.ndarray]:
@@ -112,15 +91,9 @@ class TensorChecks:
         """A warp frees columns of its block: all that is done there is to be complete."""
         team, threads = self._threads_of(warp)
         block = warp // self.layout.warps_per_block
-        columns = slice(begin, begin + count)
+        where = block, slice(None), slice(begin, begin + count)
         column = self._agent("ld", int(threads[0]) // 32)
-        last = self._written[block, :, columns]
-        for record in np.unique(last[last != 0]).tolist():
-            other, time = record & ACTOR, record >> ACTOR_BITS
-            self._look(index, team, threads, column, other, time, fences=False)
-        for other, times in list(self._read.items()):
-            if (time := int(times[block, :, columns].max())) > 0:
-                self._look(index, team, threads, column, other, time, fences=False)
+        self._look_at(index, where, team, threads, column, writes=True, fences=False)
 
     def accessed(self, index, warp: int, lane: int, lanes: int, columns, writes: bool) -> None:
         """A warp loads from or stores to some columns of some lanes."""
@@ -143,10 +116,12 @@ class TensorChecks:
         """A product or a copy that `lane` issues reads units at `places` of all blocks' memory."""
         races, (team, thread) = self.checker.races, self._thread(lane)
         per_unit = UNIT // races.granule
-        granules = (np.unique(places // UNIT)[:, None] * per_unit + np.arange(per_unit)).reshape(
-            1, -1
-        )
-        touch = Units(np.array([lane]), granules, np.array([team]), np.array([thread]))
+        granules = np.unique(places // UNIT)[:, None] * per_unit + np.arange(per_unit)
+        granules, of_team = granules.reshape(1, -1), np.array([team])
+        touch = SimpleNamespace(  # as shadow.Touch has it, of one thread
+            lanes=np.array([lane]), thread=np.array([thread]), block=of_team, lane_block=of_team,
+            granules=granules, lane_granules=granules,
+        )  # fmt: skip
         races.tensor_read(index, touch, self._agent("mma", thread), ("tcgen05", thread))
 
     def _use(self, index, where, team: int, threads, column: int, reads: bool, writes: bool):
@@ -154,23 +129,30 @@ class TensorChecks:
         self._last[column][team] = time
         if column in self._fenced and not self._has_fences:
             self.clocks.known[team, threads, self._fenced[column]] = time
-        last = self._written[where]
-        if reads and (last == 0).any():
+        if reads and (self._written[where] == 0).any():
             what = "cells of tensor memory were never written"
             self._find("uninitialised read", index, what, team, threads)
-        for record in np.unique(last[last != 0]).tolist():
-            self._look(index, team, threads, column, record & ACTOR, record >> ACTOR_BITS)
+        self._look_at(index, where, team, threads, column, writes, fences=True)
         if writes:
-            for other, times in list(self._read.items()):
-                if (latest := int(times[where].max(initial=0))) > 0:
-                    self._look(index, team, threads, column, other, latest)
             self._written[where] = time << ACTOR_BITS | column
         else:
             shape = self._written.shape
             self._read.setdefault(column, np.zeros(shape, np.int64))[where] = time
 
+    def _look_at(
+        self, index, where, team: int, threads, column: int, writes: bool, fences: bool
+    ) -> None:
+        """Find who else wrote the cells `where`, or, if they are to be written, read them."""
+        last = self._written[where]
+        for record in np.unique(last[last != 0]).tolist():
+            other, time = record & ACTOR, record >> ACTOR_BITS
+            self._look(index, team, threads, column, other, time, fences)
+        for other, times in list(self._read.items()) if writes else ():
+            if (time := int(times[where].max(initial=0))) > 0:
+                self._look(index, team, threads, column, other, time, fences)
+
     def _look(
-        self, index, team: int, threads, column: int, other: int, time: int, fences: bool = True
+        self, index, team: int, threads, column: int, other: int, time: int, fences: bool
     ) -> None:
         """Find that not all of `threads` know that the agent `other` did what it did at `time`.
 
@@ -237,7 +219,7 @@ class TensorChecks:
 
     def fenced(self, when: str, mask) -> None:
         """tcgen05.fence::before_thread_sync or ::after_thread_sync."""
-        team, thread = self.checker._sorted(np.broadcast_to(mask, self.layout.shape))
+        team, thread = self.checker._sorted(mask)
         known = self.clocks.known
         if when == "after_thread_sync":
             for column, usable in self._usable.items():
@@ -265,7 +247,3 @@ class TensorChecks:
     def _find(self, kind: str, index: int, what: str, team: int, threads) -> None:
         lanes = (self.team.block_number == team) & np.isin(self.team.thread_number, threads)
         self.lanes.find(kind, index, what, lanes)
-
-
-def uses(kernel: Kernel, opcode: str) -> bool:
-    return any(instruction.opcode.startswith(opcode) for instruction in kernel.instructions)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.architectures import MAX_REGISTERS_PER_THREAD, REGISTERS_PER_SM
-from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, group_count, lanes_of, to_groups
+from ptxsim.hopper import GROUP_THREADS, UNIT, from_groups, lanes_of, to_groups
 from ptxsim.ptx import Immediate, Instruction, Kernel, Register, Vector
 
 NEVER = -1  # the line of no instruction
@@ -43,7 +43,8 @@ class Warpgroups:
     def __init__(self, lanes, checker):
         self.lanes, self.layout, self.checker = lanes, lanes.layout, checker
         self.kernel = lanes.launch.kernel
-        count = group_count(self.layout)
+        # The warps that are left over belong to no warpgroup.
+        count = self.layout.blocks * (self.layout.threads // GROUP_THREADS)
         self._watched = watched(self.kernel)
         self._uses: dict[int, list] = {}  # by the start of a block
         self._fenced = np.zeros(count, bool)
@@ -134,19 +135,14 @@ class Warpgroups:
             return
         groups = to_groups(self.layout, mask).any(axis=1)
         for index, name, source, writes in self._uses[block.start]:
-            if source == CONSTANT:
-                self._look(index, name, groups, writes)
-                if name in self._used:
-                    self._used[name][groups] = NEVER
-                continue
-            if source is not None:
+            if source:
                 for table in (self._sums, self._factors, self._used):
                     self._take_over(table, name, source, groups)
                 self._started_by[name] = self._started_by.get(source, index)
                 continue
             self._look(index, name, groups, writes)
             lines = self._used.setdefault(name, np.full(groups.size, NEVER))
-            lines[groups] = self.kernel.instructions[index].line
+            lines[groups] = NEVER if source == CONSTANT else self.lanes.line(index)
 
     def _uses_in(self, block):
         """(instruction, register, what is copied to it or None, whether it is written)."""
@@ -158,14 +154,13 @@ class Warpgroups:
                 if pair[0] in self._watched:
                     yield instruction.index, *pair, True
                 continue
-            if instruction.name == "mov" and isinstance(instruction.operands[-1], Immediate):
-                source = CONSTANT
-            else:
-                source = None
+            of_constant = instruction.name == "mov" and isinstance(
+                instruction.operands[-1], Immediate
+            )
             for name in sorted(instruction.uses & self._watched):
                 yield instruction.index, name, None, False
             for name in sorted(instruction.defines & self._watched):
-                yield instruction.index, name, source, True
+                yield instruction.index, name, CONSTANT if of_constant else None, True
 
     def _take_over(self, table, name, source, groups) -> None:
         if name in table or source in table:
@@ -182,7 +177,7 @@ class Warpgroups:
             under_way = table.get(name)
             if under_way is None or not (groups & (under_way > 0)).any():
                 continue
-            line = self.kernel.instructions[self._started_by[name]].line
+            line = self.lanes.line(self._started_by[name])
             what = f"a register that it {'writes' if writes else 'reads'} {what} of the wgmma of "
             what += f"line {line}, which is not waited for"
             self._find(kind, index, what, groups & (under_way > 0))
@@ -246,7 +241,7 @@ class Registers:
             return
         if self._counts is None:
             self._counts = np.full(self.layout.shape, self._first)
-        mask = np.broadcast_to(mask, self.layout.shape)
+        mask = self.layout.full(mask)
         wrong = mask & ((self._counts > count) if grows else (self._counts < count))
         if wrong.any():
             has = int(self._counts[wrong][0])

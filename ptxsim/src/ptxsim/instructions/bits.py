@@ -14,6 +14,13 @@ COUNTS = {  # name -> the function, and the type of its result if not the operan
     "brev": (integers.reverse_bits, None),
 }  # fmt: skip
 
+# name -> the function, how many operands have its type, and whether it names one of CLAMPS
+FIELDS = {
+    "bfe": (integers.extract_field, 1, False), "bfi": (integers.insert_field, 2, False),
+    "szext": (integers.extend, 1, True), "bmsk": (integers.field_mask, 0, True),
+}  # fmt: skip
+INVERSIONS = {"not": "~{x}", "cnot": "({x} == 0).astype({dtype})"}
+
 
 def _bitwise(w, instruction, target, a, b):
     dtype = type_of(instruction.parts[-1])
@@ -35,14 +42,13 @@ def _clears_rank(w, mask) -> bool:
 op_and = op_or = op_xor = _bitwise
 
 
-def op_not(w, instruction, target, a):
+def _invert(w, instruction, target, a):
     dtype = type_of(instruction.parts[-1])
-    w.assign(target, f"~{w.value(a, dtype)}", dtype, instruction)
+    text = INVERSIONS[instruction.name].format(x=w.value(a, dtype), dtype=w.dtype(dtype))
+    w.assign(target, text, dtype, instruction)
 
 
-def op_cnot(w, instruction, target, a):
-    dtype = type_of(instruction.parts[-1])
-    w.assign(target, f"({w.value(a, dtype)} == 0).astype({w.dtype(dtype)})", dtype, instruction)
+op_not = op_cnot = _invert
 
 
 def op_lop3(w, instruction, target, a, b, c, table):
@@ -98,25 +104,12 @@ def op_bfind(w, instruction, target, x):
     w.apply(instruction, target, UNSIGNED[4], integers.find_bit, x, shift_amount)
 
 
-def op_bfe(w, instruction, target, x, *place):
-    _field(w, instruction, target, integers.extract_field, (x,), place)
-
-
-def op_bfi(w, instruction, target, x, into, *place):
-    _field(w, instruction, target, integers.insert_field, (x, into), place)
-
-
-def op_szext(w, instruction, target, x, position):
-    clamp = CLAMPS[instruction.parts[1]]
-    _field(w, instruction, target, integers.extend, (x,), (position,), clamp)
-
-
-def op_bmsk(w, instruction, target, *place):
-    clamp = CLAMPS[instruction.parts[1]]
-    _field(w, instruction, target, integers.field_mask, (), place, clamp)
-
-
-def _field(w, instruction, target, function, numbers, place, *more):
+def _field(w, instruction, target, *operands):
     dtype = type_of(instruction.parts[-1])
-    given = [*w.values(numbers, dtype), *w.values(place, UNSIGNED[4]), *more]
+    function, count, clamps = FIELDS[instruction.name]
+    given = [*w.values(operands[:count], dtype), *w.values(operands[count:], UNSIGNED[4])]
+    given += [CLAMPS[instruction.parts[1]]] if clamps else []
     w.apply(instruction, target, dtype, function, *given)
+
+
+op_bfe = op_bfi = op_szext = op_bmsk = _field

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ptxsim import blackwell
 from ptxsim.instructions.copies import TOLD
-from ptxsim.memory import shared_memory
+from ptxsim.instructions.memory import shared_address
 from ptxsim.ptx import BOOL, SIGNED, UNSIGNED, Address, Immediate, Unknown, Vector, items
 from ptxsim.tensor_cores import tensor_memory
 from ptxsim.threads import launch_control
@@ -43,14 +43,6 @@ def _group(parts) -> tuple[int, list[str]]:
     return GROUPS[group], [part for part in parts if part != group]
 
 
-def _shared(w, address, space) -> tuple[str, str]:
-    """(space, address in it) of an operand in shared memory, in 32 bits, or generic."""
-    if space:
-        return "shared", w.address(address, SIGNED[4])
-    start = w.constant(shared_memory.window("shared"))
-    return "shared", f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
-
-
 # --- allocation -----------------------------------------------------------------------------------
 
 
@@ -58,22 +50,20 @@ def _allocate(w, instruction, parts, target, columns):
     ctas, rest = _group(parts)
     if set(rest) - {"shared::cta"} != {"sync", "aligned", "b32"}:
         raise Unknown
-    space, place = _shared(w, target, "shared::cta" in rest)
-    call = f"{instruction.index}, {ctas}, {space!r}, {place}, {w.value(columns, SIGNED[4])}"
-    w.lines.append(f"lanes.tensor_memory.allocate({call}, {w.mask(instruction)})")
+    place = shared_address(w, target, "shared::cta" in rest)
+    w.tell(instruction, "tensor_memory.allocate", ctas, place, w.value(columns, SIGNED[4]))
 
 
 def _free(w, instruction, parts, address, columns):
     _, rest = _group(parts)
     if set(rest) != {"sync", "aligned", "b32"}:
         raise Unknown
-    given = f"{instruction.index}, {w.value(address, SIGNED[4])}, {w.value(columns, SIGNED[4])}"
-    w.lines.append(f"lanes.tensor_memory.free({given}, {w.mask(instruction)})")
+    w.tell(instruction, "tensor_memory.free", *w.values((address, columns), SIGNED[4]))
 
 
 def _relinquish(w, instruction, parts):
     _group(parts)
-    w.lines.append(f"lanes.tensor_memory.relinquish({instruction.index}, {w.mask(instruction)})")
+    w.tell(instruction, "tensor_memory.relinquish")
 
 
 # --- loads and stores -----------------------------------------------------------------------------
@@ -105,8 +95,7 @@ def _load(w, instruction, parts, target, address, *offset):
 def _store(w, instruction, parts, address, *rest):
     *offset, source = rest
     access = _access(parts, items(source), offset)
-    values = "".join(f"{value}, " for value in w.values(items(source), SIGNED[4]))
-    given = w.address(address, SIGNED[4]), f"({values})"
+    given = w.address(address, SIGNED[4]), w.tuple(items(source), SIGNED[4])
     w.lines.append(w.call(access.store, instruction, *given))
 
 
@@ -120,19 +109,20 @@ def _multiply(w, instruction, parts, d, a, b, word, *rest):
     kind = kind.removeprefix("kind::")
     if kind not in blackwell.TYPES:
         raise Unknown
-    scales, count = (), 0
+    scales, count = "()", 0
     if kind in blackwell.SCALED:
         if flags[:1] != ["block_scale"]:
             raise Unknown
         count = SCALE_VECTORS[flags[1]][kind] if flags[1:] else DEFAULT_SCALES[kind]
-        scales, rest = tuple(w.address(each, SIGNED[4]) for each in rest[:2]), rest[2:]
+        addresses, rest = [w.address(each, SIGNED[4]) for each in rest[:2]], rest[2:]
+        scales = f"({', '.join(addresses)})"
     elif flags:
         raise Unknown
-    disabled = ()
+    disabled = "()"
     if rest and isinstance(rest[0], Vector):
-        disabled, rest = tuple(w.values(rest[0].items, SIGNED[4])), rest[1:]
-        if len(disabled) != 4 * ctas or scales:
+        if len(rest[0].items) != 4 * ctas or count:
             raise Unknown
+        disabled, rest = w.tuple(rest[0].items, SIGNED[4]), rest[1:]
     keep, *shift = rest
     if shift and (kind not in ("f16", "tf32") or not isinstance(shift[0], Immediate)):
         raise Unknown
@@ -141,8 +131,7 @@ def _multiply(w, instruction, parts, d, a, b, word, *rest):
     by = int(shift[0].value) if shift else 0
     product = tensor_memory.Product(kind, ctas, count, shared, by)
     given = w.value(b, SIGNED[8]), w.value(word, SIGNED[4]), w.value(keep, BOOL)
-    more = (f"({''.join(f'{value}, ' for value in each)})" for each in (disabled, scales))
-    given = w.address(d, SIGNED[4]), a, *given, *more
+    given = w.address(d, SIGNED[4]), a, *given, disabled, scales
     w.lines.append(w.call(product.run, instruction, *given))
 
 
@@ -153,7 +142,7 @@ def _commit(w, instruction, parts, mbarrier, *ranks):
         raise Unknown
     if len(ranks) != multicast:
         raise Unknown
-    _, place = _shared(w, mbarrier, "shared::cluster" in rest)
+    place = shared_address(w, mbarrier, "shared::cluster" in rest)
     named = w.value(ranks[0], UNSIGNED[2]) if multicast else "None"
     w.lines.append(w.call(tensor_memory.commit, instruction, place, named))
 
@@ -191,8 +180,8 @@ def op_clusterlaunchcontrol(w, instruction, *operands):
         space = "shared::cta" in parts
         if set(parts) - {"async", "shared::cta", TOLD, TO_ALL, "b128"}:
             raise Unknown
-        given = (_shared(w, address, space)[1], _shared(w, mbarrier, space)[1], TO_ALL in parts)
-        w.lines.append(w.call(launch_control.try_cancel, instruction, *given))
+        places = (shared_address(w, each, space) for each in (address, mbarrier))
+        w.lines.append(w.call(launch_control.try_cancel, instruction, *places, TO_ALL in parts))
         return
     target, answer = operands
     low, high = w.values(items(answer), SIGNED[8])

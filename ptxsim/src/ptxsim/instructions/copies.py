@@ -19,7 +19,7 @@ ORDER = {"release", "acquire", "relaxed", "cta", "cluster", "b64", *SHARED}
 
 
 def op_cp(w, instruction, *operands):
-    parts, mask, index = instruction.parts[1:], w.mask(instruction), instruction.index
+    parts, mask = instruction.parts[1:], w.mask(instruction)
     if parts[:2] == ("async", "bulk"):
         _bulk(w, instruction, operands)
     elif parts[:3] == ("reduce", "async", "bulk"):
@@ -34,9 +34,7 @@ def op_cp(w, instruction, *operands):
     elif parts[:3] == ("async", "mbarrier", "arrive"):
         if set(parts[3:]) - {"noinc", "b64", *SHARED}:
             raise Unknown
-        _call(
-            w, f"arrive({index}, {w.address(operands[0], SIGNED[4])}, {'noinc' in parts}, {mask})"
-        )
+        w.tell(instruction, "copies.arrive", w.address(operands[0], SIGNED[4]), "noinc" in parts)
     elif parts[0] == "async" and not set(parts[1:]) - CACHES:
         _copy(w, instruction, operands)
     else:
@@ -68,11 +66,8 @@ def _copy(w, instruction, operands):
     past_l1 = "cg" in instruction.parts
     if size.value not in (4, 8, 16) or (past_l1 and size.value != 16):
         raise Unknown
-    _call(
-        w,
-        f"start({instruction.index}, {size.value}, {w.address(to, SIGNED[4])}, "
-        f"{w.address(source, SIGNED[8])}, {read}, {ignored}, {past_l1}, {w.mask(instruction)})",
-    )
+    places = w.address(to, SIGNED[4]), w.address(source, SIGNED[8])
+    w.tell(instruction, "copies.start", size.value, *places, read, ignored, past_l1)
 
 
 # --- bulk copies ----------------------------------------------------------------------------------
@@ -111,22 +106,22 @@ def _bulk_reduction(w, instruction, operands) -> None:
 
 def _stretch(w, instruction, parts, operands, reduced) -> None:
     """`reduced`: (operation, type) of a reduction, or None."""
-    mask, (to, source, size, *rest) = w.mask(instruction), operands
+    to, source, size, *rest = operands
     into_shared, from_shared = (part in SHARED for part in parts[:2])
     to = w.address(to, SIGNED[4 if into_shared else 8])
     source = w.address(source, SIGNED[4 if from_shared else 8])
     operation = w.constant(atomics.operation_of(*reduced) if reduced else None)
-    given = f"{instruction.index}, {to}, {source}, {w.value(size, SIGNED[4])}"
+    given = [to, source, w.value(size, SIGNED[4])]
     if into_shared and parts[1] == "global" and not set(parts[2:]) - LOAD_HINTS and not reduced:
         mbarrier, *ranks = rest
-        mbarrier = w.address(mbarrier, SIGNED[4])
-        _call(w, f"bulk.load({given}, {mbarrier}, {_ranks(w, instruction, ranks)}, {mask})")
+        given += [w.address(mbarrier, SIGNED[4]), _ranks(w, instruction, ranks)]
+        w.tell(instruction, "copies.bulk.load", *given)
     elif parts == ("shared::cluster", "shared::cta", TOLD):
         (mbarrier,) = rest
-        mbarrier = w.address(mbarrier, SIGNED[4])
-        _call(w, f"bulk.copy_across({given}, {mbarrier}, {operation}, {mask})")
+        given += [w.address(mbarrier, SIGNED[4]), operation]
+        w.tell(instruction, "copies.bulk.copy_across", *given)
     elif parts[:2] == ("global", "shared::cta") and not set(parts[2:]) - STORE_HINTS:
-        _call(w, f"bulk_stores.store({given}, {operation}, {mask})")
+        w.tell(instruction, "copies.bulk_stores.store", *given, operation)
     else:
         raise Unknown
 
@@ -141,7 +136,6 @@ def _ranks(w, instruction, operands) -> str:
 def _box(w, instruction, parts, operands, how: str | None) -> None:
     """cp.async.bulk.tensor.2d.… [to], [map, {x, y}], [mbarrier], or [map, {x, y}], [from]."""
     axes, to, source, *rest = (part for part in parts if part not in (PAIR, "cta_group::1"))
-    index, mask = instruction.index, w.mask(instruction)
     loads = to in SHARED and source == "global" and how is None and not set(rest) - LOAD_HINTS
     stores = (to, source) == ("global", "shared::cta") and not set(rest) - STORE_HINTS
     place, box = operands[:2] if loads else operands[1::-1]
@@ -151,13 +145,13 @@ def _box(w, instruction, parts, operands, how: str | None) -> None:
         or axes != f"{len(box.items)}d"
     ):
         raise Unknown
-    coordinates = "".join(f"{value}, " for value in w.values(box.items, SIGNED[4]))
-    where = f"{w.address(place, SIGNED[4])}, {w.value(box.base, SIGNED[8])}, ({coordinates})"
+    coordinates = w.tuple(box.items, SIGNED[4])
+    where = w.address(place, SIGNED[4]), w.value(box.base, SIGNED[8]), coordinates
     if loads:
         mbarrier, ranks = w.address(operands[2], SIGNED[4]), _ranks(w, instruction, operands[3:])
-        _call(w, f"bulk.load_box({index}, {where}, {mbarrier}, {ranks}, {mask}, {PAIR in parts})")
+        w.tell(instruction, "copies.bulk.load_box", *where, mbarrier, ranks, PAIR in parts)
     else:
-        _call(w, f"bulk_stores.store_box({index}, {where}, {how!r}, {mask})")
+        w.tell(instruction, "copies.bulk_stores.store_box", *where, repr(how))
 
 
 def write_async_store(w, instruction, address, source, mbarrier) -> None:
@@ -178,13 +172,9 @@ def write_async_reduction(w, instruction, address, source, mbarrier) -> None:
 
 
 def _start(w, instruction, address, source, dtype, mbarrier, operation) -> None:
-    values = "".join(f"{value}, " for value in w.values(items(source), dtype))
-    _call(
-        w,
-        f"bulk.store_async({instruction.index}, {w.address(address, SIGNED[4])}, ({values}), "
-        f"{w.dtype(dtype)}, {w.address(mbarrier, SIGNED[4])}, {w.constant(operation)}, "
-        f"{w.mask(instruction)})",
-    )
+    given = [w.address(address, SIGNED[4]), w.tuple(items(source), dtype), w.dtype(dtype)]
+    given += [w.address(mbarrier, SIGNED[4]), w.constant(operation)]
+    w.tell(instruction, "copies.bulk.store_async", *given)
 
 
 # --- mbarriers ------------------------------------------------------------------------------------
@@ -206,21 +196,18 @@ def op_mbarrier(w, instruction, *operands):
         raise Unknown
     else:
         address, *number = operands
-        given = [instruction.index, w.address(address, SIGNED[4]), *w.values(number, SIGNED[4])]
+        given = [w.address(address, SIGNED[4]), *w.values(number, SIGNED[4])]
         if what == "complete_tx":
             given[-1] = f"-{given[-1]}"
-        given = ", ".join(map(str, [*given, w.mask(instruction)]))
-        _call(w, f"mbarriers.{METHODS[what]}({given})")
+        w.tell(instruction, f"copies.mbarriers.{METHODS[what]}", *given)
 
 
 def _arrive(w, instruction, rest, operands, drop: bool) -> None:
     target, address, *number = operands
     number = w.value(number[0], SIGNED[4]) if number else w.constant(np.int32(1))
     count, announced = (1, number) if "expect_tx" in rest else (number, 0)
-    text = (
-        f"lanes.copies.mbarriers.arrive({instruction.index}, {w.address(address, SIGNED[4])}, "
-        f"{count}, {announced}, {w.mask(instruction)}, {drop})"
-    )
+    given = f"{w.address(address, SIGNED[4])}, {count}, {announced}, {w.mask(instruction)}, {drop}"
+    text = f"lanes.copies.mbarriers.arrive({instruction.index}, {given})"
     if target == Symbol("_"):
         w.lines.append(text)
     else:

@@ -68,18 +68,17 @@ def op_st(w, instruction, address, source, *more):
         return
     _check_hint(instruction, more)
     dtype, place = _type(instruction), _place(w, _space(instruction), address)
-    values = ", ".join(w.values(items(source), dtype))
-    w.lines.append(
-        f"lanes.store({instruction.index}, {place}, [{values}], {w.dtype(dtype)}, "
-        f"{w.mask(instruction)})"
-    )
+    w.tell(instruction, "store", place, w.tuple(items(source), dtype), w.dtype(dtype))
 
 
-def _no_cache(w, instruction, *operands):
-    """Results do not depend on what is in a cache, nor on how long it stays there."""
+def _nothing(w, instruction, *operands):
+    """Results do not depend on what is in a cache, nor on how long it stays there.
+
+    Kernels run one after the other, and there is no debugger.
+    """
 
 
-op_prefetch = op_prefetchu = op_applypriority = _no_cache
+op_prefetch = op_prefetchu = op_applypriority = op_griddepcontrol = op_brkpt = _nothing
 
 
 def _check_hint(instruction, given) -> None:
@@ -98,6 +97,14 @@ def _place(w, space: str, address) -> str:
     """The space, "lanes.far" where it is shared memory of any block, and the address in it."""
     place = w.address(address, SIGNED[4 if space.startswith("shared") else 8])
     return f"{'lanes.far' if space == 'shared::cluster' else repr(space)}, {place}"
+
+
+def shared_address(w, address, is_shared: bool) -> str:
+    """An address in shared memory, of 32 bits, from one in the space, or a generic one."""
+    if is_shared:
+        return w.address(address, SIGNED[4])
+    start = w.constant(shared_memory.window("shared"))
+    return f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
 
 
 def _space(instruction) -> str:

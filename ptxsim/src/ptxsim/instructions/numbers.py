@@ -8,8 +8,8 @@ import numpy as np
 
 from ptxsim.arithmetic import double, float32, halves, integers, multiply_add, rounding
 from ptxsim.arithmetic import special_functions as special
+from ptxsim.arithmetic.exactness import are_given
 from ptxsim.checks.program import loads_chosen_by
-from ptxsim.instructions import numbers
 from ptxsim.ptx import BITWISE, BOOL, FLOATS, SIGNED, UNSIGNED, Unknown, Vector, type_of
 
 F32, F64 = FLOATS["f32"], FLOATS["f64"]
@@ -58,10 +58,11 @@ def _of_floats(w, instruction, target, a, b):
         function = w.use(ROUNDED[name][dtype == F64])
         text = f"{function}({x}, {y}, {direction!r}{f', {ftz}' if dtype == F32 else ''})"
     elif ftz and name in ("mul", "div"):
-        text = f"{'multiply' if name == 'mul' else 'divide'}_ftz({x}, {y})"
+        function = float32.multiply_ftz if name == "mul" else float32.divide_ftz
+        text = f"{w.use(function)}({x}, {y})"
     else:
         text = f"{x} {SIGNS[name]} {y}"
-        text = f"flush({text})" if ftz else text
+        text = f"{w.use(float32.flush)}({text})" if ftz else text
     _float_result(w, instruction, target, text, dtype, sat)
 
 
@@ -74,9 +75,7 @@ def _clamped(w, text: str, dtype) -> str:
 
 def _sum(w, instruction, target, a, b):
     sign = SIGNS[instruction.name]
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b)
-    elif instruction.parts[-1] in ("u16x2", "s16x2"):
+    if instruction.parts[-1] in ("u16x2", "s16x2"):
         _paired(w, instruction, target, np.add if sign == "+" else np.subtract, a, b)
     elif _is_float(instruction):
         _of_floats(w, instruction, target, a, b)
@@ -114,9 +113,7 @@ op_addc = op_subc = _carrying
 
 
 def op_mul(w, instruction, target, a, b):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b)
-    elif _is_float(instruction):
+    if _is_float(instruction):
         _of_floats(w, instruction, target, a, b)
     else:
         text, dtype = _product(w, instruction, a, b)
@@ -152,13 +149,11 @@ def _product(w, instruction, a, b):
     if half == "wide":
         dtype = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
         return f"{x}.astype({w.dtype(dtype)}) * {y}.astype({w.dtype(dtype)})", dtype
-    return f"multiply_high({x}, {y})" if half == "hi" else f"{x} * {y}", dtype
+    text = f"{w.use(float32.multiply_high)}({x}, {y})" if half == "hi" else f"{x} * {y}"
+    return text, dtype
 
 
 def op_fma(w, instruction, target, a, b, c):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b, c)
-        return
     dtype, sources, direction, ftz, sat = _floats(w, instruction, (a, b, c))
     if dtype == F64:
         text = f"{w.use(double.double_fma)}({', '.join(sources)}, {direction!r})"
@@ -173,7 +168,7 @@ def op_fma(w, instruction, target, a, b, c):
     else:
         operands = f"{w.wide(a, ftz)}, {w.wide(b, ftz)}, {sources[2]}"
         if ftz:
-            known = w.exactness.degrees[target.name], w.exactness.are_given(a, b)
+            known = w.degrees[target.name], are_given(w.degrees, a, b)
             operands += f", lanes.known_sums[{known}], lanes.magnitudes"
         text = f"{w.use(multiply_add.fma_ftz if ftz else multiply_add.fma)}({operands})"
     _float_result(w, instruction, target, text, dtype, sat)
@@ -187,10 +182,10 @@ def op_sad(w, instruction, target, a, b, c):
 def _dot(w, instruction, target, a, b, c):
     *half, type_a, type_b = instruction.parts[1:]
     signed = [{"s32": True, "u32": False}[ptx_type] for ptx_type in (type_a, type_b)]
-    high = [{"lo": False, "hi": True}[which] for which in half]
-    function = integers.dot_halves if half else integers.dot_bytes
-    given = w.values((a, b, c), SIGNED[4])
-    w.apply(instruction, target, SIGNED[4], function, *given, *signed, *high)
+    if half not in ([], ["lo"], ["hi"]):
+        raise Unknown
+    given = *w.values((a, b, c), SIGNED[4]), *signed, repr(half[0] if half else None)
+    w.apply(instruction, target, SIGNED[4], integers.dot, *given)
 
 
 op_dp4a = op_dp2a = _dot
@@ -200,7 +195,7 @@ def op_div(w, instruction, target, a, b):
     parts = set(instruction.parts[1:])
     if not _is_float(instruction):
         dtype, (x, y), _ = _integers(w, instruction, (a, b))
-        w.assign(target, f"divide_integers({x}, {y})", dtype, instruction)
+        w.apply(instruction, target, dtype, float32.divide_integers, x, y)
     elif parts - {"ftz"} in ({"approx", "f32"}, {"full", "f32"}):
         given = *w.values((a, b), F32), "full" in parts, "ftz" in parts
         w.apply(instruction, target, F32, special.divide_approximately, *given)
@@ -224,12 +219,8 @@ APPROXIMATE = {
 
 
 def _function(w, instruction, target, x):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, x)
-        return
-    name, flags, dtype = instruction.name, set(instruction.parts[1:-1]), F32
-    if instruction.parts[-1] == "f64":
-        dtype = F64
+    name, (*flags, ptx_type) = instruction.name, instruction.parts[1:]
+    dtype, flags = FLOATS[ptx_type], set(flags)
     ftz, (direction,) = "ftz" in flags, flags - {"ftz"}
     x = w.number(x, dtype, ftz and dtype == F32)
     if direction == "approx":
@@ -255,9 +246,6 @@ op_rcp = op_sqrt = op_rsqrt = op_lg2 = op_ex2 = op_tanh = op_sin = op_cos = _fun
 
 
 def _sign(w, instruction, target, a):
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a)
-        return
     read = _floats if _is_float(instruction) else _integers
     dtype, (x,), *_ = read(w, instruction, (a,))
     w.assign(target, f"-{x}" if instruction.name == "neg" else f"np.abs({x})", dtype, instruction)
@@ -274,9 +262,7 @@ def op_copysign(w, instruction, target, sign, value):
 def _extreme(w, instruction, target, a, b, *third):
     *flags, ptx_type = (part for part in instruction.parts[1:] if part != "relu")
     flags, name = set(flags), {"min": "minimum", "max": "maximum"}[instruction.name]
-    if is_half(instruction):
-        _of_halves(w, instruction, target, a, b, *third)
-    elif ptx_type in ("u16x2", "s16x2"):
+    if ptx_type in ("u16x2", "s16x2"):
         _paired(w, instruction, target, getattr(np, name), a, b, *third)
     elif type_of(ptx_type).kind == "f":
         if flags - {"ftz", "NaN", "xorsign", "abs"} or (third and "xorsign" in flags):
@@ -284,13 +270,14 @@ def _extreme(w, instruction, target, a, b, *third):
         dtype = type_of(ptx_type)
         x, *others = (w.number(operand, dtype, "ftz" in flags) for operand in (a, b, *third))
         nan, xorsign = "NaN" in flags, "xorsign" in flags
+        choose = w.use(getattr(float32, name))
         if third and "abs" in flags:
             x, *others = (f"np.abs({each})" for each in (x, *others))
         for y in others:
             if nan or xorsign:
-                x = f"{w.use(float32.extreme)}({name}, {x}, {y}, {nan}, {xorsign})"
+                x = f"{w.use(float32.extreme)}({choose}, {x}, {y}, {nan}, {xorsign})"
             else:
-                x = f"{name}({x}, {y})"
+                x = f"{choose}({x}, {y})"
         w.assign(target, x, dtype, instruction)
     else:
         if flags or third:
@@ -335,8 +322,8 @@ def _register_type(ptx_type: str) -> np.dtype:
     return SIGNED[4] if ptx_type.endswith("x2") else UNSIGNED[2]
 
 
-def _of_halves(w, instruction, target, *sources):
-    """Functions that take and give 16-bit patterns."""
+def of_halves(w, instruction, target, *sources):
+    """Functions that take and give 16-bit patterns: in place of those of the same names above."""
     name, (*flags, ptx_type) = instruction.name, instruction.parts[1:]
     function, allowed = OF_HALVES[name]
     how, flags = {"name": FORMATS[ptx_type], "ftz": "ftz" in flags}, set(flags) - {"rn", "ftz"}
@@ -395,8 +382,8 @@ def _condition(w, instruction, a, b, part: int, combined, *to) -> str:
     """`part`: of two numbers in a register; `combined`: with this predicate, if any."""
     comparison, ptx_type = instruction.parts[1], instruction.parts[-1]
     conditions = CONDITIONS_OF_FLOATS
-    if numbers.is_half(instruction):
-        x, y = numbers.halves_as_numbers(w, instruction, (a, b), part)
+    if is_half(instruction):
+        x, y = halves_as_numbers(w, instruction, (a, b), part)
     elif part:
         raise Unknown
     else:
@@ -470,6 +457,6 @@ def op_slct(w, instruction, target, first, second, sign):
     dtype = w.types[target.name]
     kind = {"s32": SIGNED[4], "f32": FLOATS["f32"]}[instruction.parts[-1]]
     sign, zero = w.value(sign, kind), w.constant(kind.type(0))
-    sign = f"flush({sign})" if "ftz" in instruction.parts else sign
+    sign = f"{w.use(float32.flush)}({sign})" if "ftz" in instruction.parts else sign
     first, second = w.values((first, second), dtype)
     w.assign(target, f"where({sign} >= {zero}, {first}, {second})", dtype, instruction)

@@ -23,12 +23,11 @@ UNUSED = Symbol("_")
 
 def op_bar(w, instruction, *operands):
     parts = set(instruction.parts[1:]) - {"cta", "aligned"}
-    index, mask = instruction.index, w.mask(instruction)
     if "cluster" in parts:
         _cluster(w, instruction, operands)
     elif instruction.is_warp_barrier:
         (members,) = operands
-        w.lines.append(f"lanes.warp_barrier({index}, {w.value(members, SIGNED[4])}, {mask})")
+        w.tell(instruction, "warp_barrier", w.value(members, SIGNED[4]))
     elif "red" in parts:
         target, number, *count, value = operands
         (how,) = parts & REDUCTIONS
@@ -40,7 +39,7 @@ def op_bar(w, instruction, *operands):
         _wait(w, instruction, number, count, reduction)
     elif "arrive" in parts:
         number, count = w.values(operands, SIGNED[4])
-        w.lines.append(f"lanes.arrive({index}, {number}, {count}, {mask})")
+        w.tell(instruction, "arrive", number, count)
     elif "sync" in parts:
         number, *count = operands
         _wait(w, instruction, number, count, None)
@@ -56,19 +55,17 @@ def _cluster(w, instruction, operands):
     _, _, what, *order = instruction.parts
     if operands or set(order) - {"aligned", "release", "acquire", "relaxed"}:
         raise Unknown
-    where = f"{instruction.index}, {w.mask(instruction)}"
     if what == "wait":
-        w.lines.append(f"lanes.cluster_wait({where})")
+        w.tell(instruction, "cluster_wait")
     elif what == "arrive":
-        w.lines.append(f"lanes.cluster_barrier.arrive({where}, {'relaxed' not in order})")
+        w.tell(instruction, "cluster_barrier.arrive", "relaxed" not in order)
     else:
         raise Unknown
 
 
 def _wait(w, instruction, number, count, reduction):
     number, count = w.value(number, SIGNED[4]), w.values(count, SIGNED[4])
-    given = f"{instruction.index}, {number}, {count[0] if count else None}"
-    w.lines.append(f"lanes.barrier({given}, {w.mask(instruction)}, {reduction})")
+    w.tell(instruction, "barrier", number, count[0] if count else None, reduction)
 
 
 def op_fence(w, instruction, *operands):
@@ -158,7 +155,7 @@ def op_activemask(w, instruction, target):
     w.apply(instruction, target, SIGNED[4], warps.active_mask, "lanes", w.mask(instruction))
 
 
-# --- clusters, registers divided among warps, policies of caches, kernels after others ------------
+# --- clusters, registers divided among warps, policies of caches ----------------------------------
 
 REGISTERS = range(24, 257, 8)  # that setmaxnreg may ask for
 POLICY = 1 << 60
@@ -202,10 +199,6 @@ def op_createpolicy(w, instruction, target, *given):
     w.assign(target, w.constant(SIGNED[8].type(bits)), SIGNED[8], instruction)
 
 
-def op_griddepcontrol(w, instruction):
-    """Kernels run one after the other."""
-
-
 # --- calls of the system --------------------------------------------------------------------------
 
 
@@ -235,7 +228,3 @@ def op_call(w, instruction, *operands):
 
 def op_trap(w, instruction):
     w.lines.append(w.call(system_calls.trap, instruction))
-
-
-def op_brkpt(w, instruction):
-    """There is no debugger."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from ptxsim.memory import shared_memory
+from ptxsim.instructions.memory import shared_address
 from ptxsim.ptx import BOOL, FLOATS, SIGNED, Immediate, Unknown, Vector, items
-from ptxsim.tensor_cores import fragments, mma, wgmma
+from ptxsim.tensor_cores import fragments, wgmma
 from ptxsim.tensor_cores import matrix_transfers as transfers
 from ptxsim.tensor_cores.adding import BITS
 from ptxsim.tensor_cores.mma import Product
@@ -17,6 +17,7 @@ SHAPES = {  # of mma.sync, by the type of A
     "tf32": {"m16n8k4", "m16n8k8"},
     "s8": {"m8n8k16", "m16n8k16", "m16n8k32"}, "u8": {"m8n8k16", "m16n8k16", "m16n8k32"},
     "e4m3": {"m16n8k16", "m16n8k32"}, "e5m2": {"m16n8k16", "m16n8k32"},
+    "f64": {"m8n8k4", "m16n8k4", "m16n8k8", "m16n8k16"},
 }  # fmt: skip
 # The types that may be mixed, and the types of their sums.
 FAMILIES = (
@@ -24,13 +25,13 @@ FAMILIES = (
     ({"e4m3", "e5m2"}, {"f16", "f32"}), ({"s8", "u8"}, {"s32"}),
 )  # fmt: skip
 WMMA_SHAPES = {"m16n16k16", "m32n8k16", "m8n32k16"}
-TF32_SHAPE = "m16n16k8"
+TF32_SHAPE, DOUBLE_SHAPE = "m16n16k8", "m8n8k4"
 GROUP, TF32_GROUP = 16, 4  # products added at once; wmma of tf32 becomes two steps of 4
 LAYOUTS = {"row": False, "col": True}  # whether columns are contiguous
 
 
-def _registers(w, operand, dtype=SIGNED[4]) -> str:
-    return "(" + "".join(f"{value}, " for value in w.values(items(operand), dtype)) + ")"
+def _register_type(kind: str):
+    return FLOATS["f64"] if kind == "f64" else SIGNED[4]
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -42,9 +43,6 @@ def op_mma(w, instruction, *operands):
     *flags, dt, at, bt, ct = _satfinite_first(instruction.parts[6:])
     if [sync, aligned, *layouts] != ["sync", "aligned", "row", "col"]:
         raise Unknown
-    if {dt, at, bt, ct} == {"f64"} and not flags and shape in mma.DOUBLE_SHAPES:
-        _multiply(w, instruction, mma.DoubleProduct(shape), operands, FLOATS["f64"])
-        return
     _multiply(w, instruction, _mma(shape, tuple(flags), dt, at, bt, ct), operands)
 
 
@@ -53,11 +51,12 @@ def _satfinite_first(parts) -> tuple[str, ...]:
     return ("satfinite", *parts[:-1]) if parts[-1:] == ("satfinite",) else parts
 
 
-def _multiply(w, instruction, product, operands, dtype=SIGNED[4]) -> None:
+def _multiply(w, instruction, product, operands) -> None:
+    dtype = _register_type(product.types[0])
     if tuple(len(items(operand)) for operand in operands) != product.registers:
         raise Unknown
     d, *sources = operands
-    given = (_registers(w, operand, dtype) for operand in sources)
+    given = (w.tuple(items(operand), dtype) for operand in sources)
     w.assign_all(d, w.call(product.run, instruction, *given), dtype, instruction)
 
 
@@ -65,7 +64,8 @@ def _multiply(w, instruction, product, operands, dtype=SIGNED[4]) -> None:
 def _mma(shape: str, flags: tuple[str, ...], *types: str) -> Product:
     dt, at, bt, ct = types
     allowed = {(), ("satfinite",)} if dt == "s32" else {()}
-    if shape not in SHAPES[at] or not _known(dt, at, bt) or ct != dt or flags not in allowed:
+    known = {dt, at, bt} == {"f64"} or _known(dt, at, bt)
+    if shape not in SHAPES[at] or not known or ct != dt or flags not in allowed:
         raise Unknown
     m, n, k = _extents(shape)
     d, a, b, c = (
@@ -88,7 +88,7 @@ def _extents(shape: str) -> tuple[int, int, int]:
 def _wmma(shape: str, saturate: bool, *types: str) -> Product:
     dt, at, bt, ct = types
     integral = at in ("s8", "u8")
-    sums = {"f16": {"f16", "f32"}}.get(at, {"s32" if integral else "f32"})
+    sums = {"f16": {"f16", "f32"}, "f64": {"f64"}}.get(at, {"s32" if integral else "f32"})
     if at != bt or not {dt, ct} <= sums or (saturate and not integral):
         raise Unknown
     d, a, b, c = (
@@ -101,14 +101,13 @@ def _wmma(shape: str, saturate: bool, *types: str) -> Product:
 
 
 def _fragment(matrix: str, shape: str, kind: str) -> fragments.Fragment:
-    if shape not in WMMA_SHAPES | {TF32_SHAPE} or (kind == "tf32" and shape != TF32_SHAPE):
-        raise Unknown
-    if matrix in "ab" and kind != "tf32" and shape == TF32_SHAPE:
+    allowed = {"tf32": {TF32_SHAPE}, "f64": {DOUBLE_SHAPE}}.get(kind, WMMA_SHAPES)
+    if shape not in allowed | ({TF32_SHAPE} if matrix in "cd" and kind != "f64" else set()):
         raise Unknown
     m, n, k = _extents(shape)
     bits = BITS[kind]
     rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
-    registers = rows * cols * bits // (32 * fragments.WARP)
+    registers = rows * cols * bits // (max(32, bits) * fragments.WARP)
     if kind == "f16" and matrix in "ab":
         registers = 8  # for every shape
     return fragments.of_wmma(matrix, m, n, k, bits, registers)
@@ -156,9 +155,9 @@ def _mma_async(w, instruction, parts, d, a, b, keep, *how):
     counts = product.registers, 1 if in_memory else wgmma.LEFT_REGISTERS
     if (m, k) != (wgmma.ROWS, product.k) or not wide or counts != (len(items(d)), len(items(a))):
         raise Unknown
-    left = _registers(w, a, SIGNED[8 if in_memory else 4])
+    left = w.tuple(items(a), SIGNED[8 if in_memory else 4])
     scale = bool(keep.value) if isinstance(keep, Immediate) else w.value(keep, BOOL)
-    given = _registers(w, d), left, w.value(b, SIGNED[8]), scale
+    given = w.tuple(items(d), SIGNED[4]), left, w.value(b, SIGNED[8]), scale
     w.assign_all(d, w.call(product.run, instruction, *given), SIGNED[4], instruction)
 
 
@@ -180,9 +179,7 @@ def _wmma_mma(w, instruction, *operands):
     types = types[:-1] if saturate else types
     if len(types) == 2:
         types = [types[0], "f16", "f16", types[1]]
-    if set(types) - {"rn"} == {"f64"} and shape == mma.WMMA_SHAPE:
-        _multiply(w, instruction, mma.DoubleProduct(shape), operands, FLOATS["f64"])
-        return
+    types = types[:-1] if types[-2:] == ["f64", "rn"] else types
     _multiply(w, instruction, _wmma(shape, saturate, *types), operands)
 
 
@@ -197,7 +194,7 @@ def _wmma_store(w, instruction, address, source, *stride):
     if instruction.parts[2] != "d":
         raise Unknown
     transfer, given, dtype = _transfer(w, instruction, source, address, *stride)
-    w.lines.append(w.call(transfer.store, instruction, *given, _registers(w, source, dtype)))
+    w.lines.append(w.call(transfer.store, instruction, *given, w.tuple(items(source), dtype)))
 
 
 def _transfer(w, instruction, registers, address, stride=None):
@@ -206,18 +203,12 @@ def _transfer(w, instruction, registers, address, stride=None):
     space = space[0].removesuffix("::cta") if space else "generic"
     if (sync, aligned) != ("sync", "aligned") or space not in ("global", "shared", "generic"):
         raise Unknown
-    by_columns = LAYOUTS[layout]
-    if kind == "f64" and shape == mma.WMMA_SHAPE:
-        m, n, k = mma.DOUBLE_SHAPES[shape]
-        rows, cols = {"a": (m, k), "b": (k, n)}.get(matrix, (m, n))
-        count, dtype = len(mma.double_places(matrix, shape)), FLOATS["f64"]
-        transfer = mma.DoubleTransfer(matrix, by_columns, space)
-    else:
-        fragment = _fragment(matrix, shape, kind)
-        (rows, cols), count, dtype = fragment.shape, fragment.registers, SIGNED[4]
-        transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
-    if len(items(registers)) != count:
+    by_columns, dtype = LAYOUTS[layout], _register_type(kind)
+    fragment = _fragment(matrix, shape, kind)
+    transfer = transfers.Transfer(fragment, by_columns, space, matrix in "ab")
+    if len(items(registers)) != fragment.registers:
         raise Unknown
+    rows, cols = fragment.shape
     place = w.address(address, SIGNED[4] if space == "shared" else SIGNED[8])
     if stride is None:  # then lines follow one another
         return transfer, (place, rows if by_columns else cols), dtype
@@ -236,12 +227,7 @@ def _matrices(w, instruction, address, registers) -> tuple[str, int, bool]:
         raise Unknown
     if count not in (1, 2, 4) or set(parts) - {*needed, "trans", "shared"}:
         raise Unknown
-    if "shared" in parts:
-        place = w.address(address, SIGNED[4])
-    else:
-        start = w.constant(shared_memory.window("shared"))
-        place = f"({w.address(address, SIGNED[8])} - {start}).astype({w.dtype(SIGNED[4])})"
-    return place, count, "trans" in parts
+    return shared_address(w, address, "shared" in parts), count, "trans" in parts
 
 
 def op_ldmatrix(w, instruction, target, address):
@@ -252,7 +238,7 @@ def op_ldmatrix(w, instruction, target, address):
 
 def op_stmatrix(w, instruction, address, source):
     place, _, transposed = _matrices(w, instruction, address, source)
-    given = place, _registers(w, source), transposed
+    given = place, w.tuple(items(source), SIGNED[4]), transposed
     w.lines.append(w.call(transfers.store_matrices, instruction, *given))
 
 

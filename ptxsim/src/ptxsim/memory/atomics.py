@@ -17,6 +17,7 @@ from ptxsim.arithmetic import halves
 from ptxsim.arithmetic.float32 import flush
 from ptxsim.memory import global_memory, shared_memory
 from ptxsim.ptx import UNSIGNED, Unknown, type_of
+from ptxsim.threads.warps import COMBINE
 
 HALVES = {"f16", "bf16", "f16x2", "bf16x2"}
 
@@ -46,11 +47,7 @@ def _add_flushed(old, value):
     return flush(flush(old) + flush(value))
 
 
-UFUNCS = {
-    "add": np.add, "min": np.minimum, "max": np.maximum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-}  # fmt: skip
-INTEGER = {name: Operation(ufunc, ufunc) for name, ufunc in UFUNCS.items()} | {
+INTEGER = {name: Operation(ufunc, ufunc) for name, ufunc in COMBINE.items()} | {
     "inc": Operation(_increment),
     "dec": Operation(_decrement),
     "exch": Operation(lambda old, value: value),

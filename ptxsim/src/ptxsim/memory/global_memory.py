@@ -88,7 +88,10 @@ class Buffer:
             lanes = wrong & mask
             if lanes.any():
                 offset = int(_of_first(offsets, lanes))
-                bad.append(BadAccess(problem, self._describe(problem, offset, size), lanes))
+                at, element = self._names(offset, size)
+                misaligned = f"{size} bytes at {at}, which {size} does not divide"
+                what = misaligned if problem == "misaligned" else element
+                bad.append(BadAccess(problem, what, lanes))
         return inside & aligned & mask, bad
 
     def protect(self, offsets, lanes):
@@ -100,17 +103,20 @@ class Buffer:
         what = f"writes to {self.name}[{index}], and {self.name} is an input"
         return np.zeros_like(lanes), [BadAccess("forbidden", what, lanes)]
 
-    def _describe(self, problem: str, offset: int, size: int) -> str:
-        if problem == "misaligned":
-            at = f"{self.name}[{offset // self.element_bytes}]"
-            return f"{size} bytes at {at}, byte {offset}, which {size} does not divide"
+    def _names(self, offset: int, size: int) -> tuple[str, str]:
+        """What is at byte `offset`, for a message: where it is, and which element of how many."""
         index, elements = offset // self.element_bytes, self.bytes // self.element_bytes
-        return f"{self.name}[{index}] of {elements} elements"
+        at = f"{self.name}[{index}]"
+        return f"{at}, byte {offset}", f"{at} of {elements} elements"
 
 
 @dataclass(frozen=True, eq=False)
 class Uninitialised:
-    """An argument whose contents count as never written, until a checked launch writes them."""
+    """For `args` of a launch with check=True: an array whose elements nobody has written yet.
+
+    The kernel's reads before its own writes become findings. Given to a later launch, the same
+    argument knows what this one has written. Without checks it is a plain array.
+    """
 
     array: np.ndarray
 
@@ -120,26 +126,17 @@ class Uninitialised:
         return np.ones(self.array.nbytes, bool)
 
 
-def uninitialised(array: np.ndarray) -> Uninitialised:
-    """For `args` of a launch with check=True: an array whose elements nobody has written yet.
-
-    The kernel's reads before its own writes become findings. Given to a later launch, the same
-    argument knows what this one has written. Without checks it is a plain array.
-    """
-    return Uninitialised(array)
-
-
 @dataclass(frozen=True)
 class ReadOnly:
-    array: np.ndarray
-
-
-def read_only(array: np.ndarray) -> ReadOnly:
     """For `args` of a launch: an array that the kernel may only read.
 
     A write to it becomes a finding, and is dropped.
     """
-    return ReadOnly(array)
+
+    array: np.ndarray
+
+
+uninitialised, read_only = Uninitialised, ReadOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,6 +302,15 @@ def store(memory, addresses, values, dtype: np.dtype, mask):
     return bad
 
 
+def differ(before, values):
+    """Where any of the values has other bits than the one before; broadcasts to all lanes."""
+    differs = np.asarray(False)
+    for there, value in zip(map(np.asarray, before), map(np.asarray, values), strict=True):
+        unsigned, value = f"u{there.itemsize}", value.astype(there.dtype, copy=False)
+        differs = differs | (there.view(unsigned) != value.view(unsigned))
+    return differs
+
+
 def poison(dtype: np.dtype):
     return np.full(4, POISON, np.uint32).view(dtype)[0]
 
@@ -319,8 +325,3 @@ def _shift(dtype: np.dtype) -> np.uint64:
 
 def _base(number: int) -> int:
     return GLOBAL_BASE + number * GLOBAL_STEP + GUARD
-
-
-def pointer(buffer: Buffer) -> np.int64:
-    """What the kernel gets as the argument for `buffer`."""
-    return np.int64(buffer.base)

@@ -21,7 +21,6 @@ where no lane takes part; here it is counted as the PTX has it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ptxsim import ptx
@@ -30,19 +29,15 @@ from ptxsim.ptx import LEAVES_BLOCK, TYPE_BYTES, Immediate, Instruction, Kernel,
 WORD = 4
 WIDEST = 16  # bytes, of one load
 IDLE_LOADS = 3
-
-
-@dataclass(frozen=True)
-class WideLoad:
-    """The load of `size` bytes that stands for several; it begins `shift` bytes from the first."""
-
-    shift: int
-    size: int
+WideLoad = tuple[int, int]
 
 
 @lru_cache(maxsize=ptx.KEPT_KERNELS)
 def merged_loads(kernel: Kernel) -> dict[int, WideLoad | None]:
-    """{index of a load that is merged: the wide load, at the first of them; None at the others}."""
+    """{index of a load that is merged: the wide load, at the first of them; None at the others}.
+
+    A wide load: how many bytes from the first it begins, and how many it loads.
+    """
     known, labels = _alignments(kernel), set(kernel.labels.values())
     merged: dict[int, WideLoad | None] = {}
     loads: dict[str, list[Instruction]] = {}  # by what their offsets count from
@@ -121,7 +116,7 @@ def _merge_all(kernel, known, loads: dict[str, list[Instruction]], merged) -> No
                 if len(part) > 1 and len(words) >= least:
                     shift = number * size - part[0].operands[1].offset
                     merged |= {load.index: None for load in part}
-                    merged[part[0].index] = WideLoad(shift, size)
+                    merged[part[0].index] = shift, size
     loads.clear()
 
 

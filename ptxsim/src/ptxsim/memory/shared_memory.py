@@ -39,18 +39,15 @@ class SharedPart(Buffer):
         super().__init__("shared memory", raw, 0, 1)
         self._kernel = kernel
 
-    def _describe(self, problem: str, offset: int, size: int) -> str:
+    def _names(self, offset: int, size: int) -> tuple[str, str]:
         width = min(size, ELEMENT)
         place = shared_place(self._kernel, self.bytes, offset, width)
-        if problem == "misaligned":
-            at = f"{place}, byte {offset} of shared memory"
-            return f"{size} bytes at {at}, which {size} does not divide"
-        at = f"{place.name}[{place.index}] of {place.count} elements of {width} bytes"
-        return f"{at} in shared memory"
+        element = f"{place.name}[{place.index}] of {place.count} elements of {width} bytes"
+        return f"{place}, byte {offset} of shared memory", f"{element} in shared memory"
 
 
 class Plan:
-    """Loads from one base, again and again: its addresses, where they lead, what they cost."""
+    """Loads from one base, again and again: its addresses, and where they lead."""
 
     def __init__(self, base, mask, addresses):
         self.base, self.mask, self.addresses = base, mask, addresses
@@ -60,7 +57,6 @@ class Plan:
         # (version, offset, dtype, count) -> (where the view begins, indexes from there on)
         self.places: dict = {}
         self.indexes: dict = {}  # the same ones serve many offsets
-        self.costs: dict = {}  # what its loads are counted as: see machine.py
 
     def is_aligned(self, offset: int, size: int) -> bool:
         """Whether all addresses + offset are multiples of `size`, a power of two."""
@@ -98,7 +94,12 @@ class SharedMemory:
         """As `take` at base + offset; None where an address is out of bounds or misaligned."""
         if self._may_be_alike:
             self._find_alike()
-        plan = self.plan(base, mask)
+        plan = self._plans.get(id(base))
+        if plan is None or plan.base is not base or plan.mask is not mask:
+            if len(self._plans) >= PLANS:
+                self._plans.pop(next(iter(self._plans)))
+            addresses = self._masks.only_active(np.asarray(base), mask)
+            plan = self._plans[id(base)] = Plan(base, mask, addresses)
         key = self._version, offset, dtype, count
         place = plan.places.get(key)
         if place is None:
@@ -122,16 +123,6 @@ class SharedMemory:
         start, indexes = (offset + rest) // size, plan.indexes[key]
         # NumPy counts a negative index from the end: a base may lie below what it leads to.
         return (start, indexes) if start >= 0 and plan.lowest >= 0 else (0, indexes + start)
-
-    def plan(self, base, mask) -> Plan:
-        """The same for the same objects, as long as it is one of the last PLANS."""
-        plan = self._plans.get(id(base))
-        if plan is None or plan.base is not base or plan.mask is not mask:
-            if len(self._plans) >= PLANS:
-                self._plans.pop(next(iter(self._plans)))
-            addresses = self._masks.only_active(np.asarray(base), mask)
-            plan = self._plans[id(base)] = Plan(base, mask, addresses)
-        return plan
 
     def take(self, addresses, dtype: np.dtype, count: int, mask):
         """As GlobalMemory.take; `addresses` count from the start of the block's own part."""
@@ -300,12 +291,10 @@ def _source_name(symbol: str) -> str:
 class LocalPart(Buffer):
     """The local memory of one thread, which describes places by elements."""
 
-    def _describe(self, problem: str, offset: int, size: int) -> str:
-        if problem == "misaligned":
-            return f"{size} bytes at byte {offset} of {self.name}, which {size} does not divide"
+    def _names(self, offset: int, size: int) -> tuple[str, str]:
         width = min(size, ELEMENT)
-        elements = self.bytes // width
-        return f"{self.name}[{offset // width}] of {elements} elements of {width} bytes"
+        element = f"{self.name}[{offset // width}] of {self.bytes // width} elements"
+        return f"byte {offset} of {self.name}", f"{element} of {width} bytes"
 
 
 class LocalMemory:

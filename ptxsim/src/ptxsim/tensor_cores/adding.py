@@ -61,11 +61,10 @@ LOWEST = {
 }  # fmt: skip
 # type -> bits of an element
 BITS = {
-    "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
+    "f64": 64, "f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32,
     "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8, "e2m3": 6, "e3m2": 6, "e2m1": 4,
 }  # fmt: skip
 KINDS_OF_FLOATS = {"f16", "bf16", "tf32", "e4m3", "e5m2"}
-FRACTION_BITS = {"e2m3": 3, "e3m2": 2, "e2m1": 1}  # of the types without infinities and NaN
 OF_ZERO = -10000  # an exponent that no other is smaller than, also added to another
 NAN = {"f32": u4(0x7FFFFFFF), "f16": u4(0x7FFF)}
 LEAST = -100  # the lowest exponent of a product for which the quick way is taken
@@ -96,11 +95,14 @@ class Factors:
 
 def summed(factors, c, ptx_type: str, to: str, kept: int = KEPT_BITS):
     """float64: the products of Factors and `c`, added as above to a `to`; `kept`: bits kept."""
-    fits = factors.count <= 1 << 29 - kept  # into int32
-    moderate = fits and is_moderate(factors, ptx_type) and np.isfinite(c).all()
-    add = add_moderate if moderate else add_any
-    total = add(factors, c, exponents(c, to), kept)
+    total = add(factors, c, exponents(c, to), (ptx_type,), kept)
     return narrowed(total, to, kept) + 0.0  # a sum is never -0
+
+
+def add(factors: Factors, c, c_exponents, ptx_types, kept: int = KEPT_BITS):
+    """float64: as `add_any`, the quicker way where all is moderate. `ptx_types`: of A and B."""
+    moderate = all(is_moderate(factors, kind) for kind in ptx_types) and np.isfinite(c).all()
+    return (add_moderate if moderate else add_any)(factors, c, c_exponents, kept)
 
 
 def add_any(factors: Factors, c, c_exponents, kept: int):
@@ -127,7 +129,7 @@ def add_moderate(factors: Factors, c, c_exponents, kept: int):
     of_sum = power_of_two(kept - np.maximum(largest, 2 * LOWEST["f32"]))
     # Below LEAST no product is other than zero.
     scale = np.minimum(of_sum, 2.0 ** (kept - LEAST)).astype(f4)
-    total = np.zeros(scale.shape, i4 if factors.count <= 16 else i8)
+    total = np.zeros(scale.shape, i4 if factors.count <= 1 << 29 - kept else i8)
     term, whole = np.empty(scale.shape, f4), np.empty(scale.shape, i4)
     for k in range(factors.count):
         factors.product(k, term)
@@ -178,24 +180,13 @@ def numbers(bits, ptx_type: str):
     """uint32 patterns as float64. Of tf32 the lowest 13 bits do not count."""
     if ptx_type == "f16":
         return bits.astype(u2).view(f2).astype(f8)
-    if BITS[ptx_type] == 8:
-        return rounding.from_eight_bits(bits, ptx_type)
-    if ptx_type in FRACTION_BITS:
-        return _of_few_bits(bits, ptx_type)
+    if ptx_type in rounding.FEW_BITS:
+        return rounding.from_few_bits(bits, ptx_type)
     if ptx_type == "bf16":
         bits = bits << u4(16)
     elif ptx_type == "tf32":
         bits = bits & u4(0xFFFFE000)
     return bits.view(f4).astype(f8)
-
-
-def _of_few_bits(bits, ptx_type: str):
-    fraction_bits, bits = FRACTION_BITS[ptx_type], bits.astype(i8)
-    sign = bits >> BITS[ptx_type] - 1 & 1
-    exponent = bits >> fraction_bits & (1 << BITS[ptx_type] - 1 - fraction_bits) - 1
-    fraction = (bits & (1 << fraction_bits) - 1) + ((exponent > 0) << fraction_bits)
-    power = np.maximum(exponent, 1) - 1 + LOWEST[ptx_type] - fraction_bits
-    return np.where(sign == 1, -1.0, 1.0) * fraction * power_of_two(power)
 
 
 def exponents(values, ptx_type: str):
@@ -218,6 +209,19 @@ def narrowed(values, ptx_type: str, kept: int = KEPT_BITS):
     if small.any():
         cut = np.where(small, np.trunc(values * 2.0**149) * 2.0**-149, cut)
     return cut.astype(f4).astype(f8)
+
+
+def integers(bits, ptx_type: str):
+    """uint32 patterns of "s8" or "u8" as float32, in which the sum of 32 products is exact."""
+    return bits.astype(np.int8 if ptx_type == "s8" else np.uint8).astype(f4)
+
+
+def integer_pattern(sums, saturate: bool):
+    """int64 sums as uint32 patterns: modulo 2**32, or stopping at the ends of int32."""
+    if saturate:
+        limits = np.iinfo(i4)
+        sums = np.clip(sums, limits.min, limits.max)
+    return sums.astype(i4).view(u4)
 
 
 def pattern(values, ptx_type: str):

@@ -15,7 +15,7 @@ import numpy as np
 
 from ptxsim.blackwell import Form
 from ptxsim.tensor_cores import adding
-from ptxsim.tensor_cores.wgmma import SIGN, Rows
+from ptxsim.tensor_cores.wgmma import SIGN, Rows, sum_of_integers
 
 f4, f8, i4, i8, u1, u4 = np.float32, np.float64, np.int32, np.int64, np.uint8, np.uint32
 SCALED_BITS, SCALED_GROUP = 35, 16  # kept of kinds mxf4 and mxf4nvf4; products added before
@@ -30,7 +30,7 @@ def multiply(form: Form, a, b, c, scales=None, shift: int = 0) -> np.ndarray:
     `scales`: patterns uint8 (groups, m, s) and (groups, n, s), of `s` in each row.
     """
     if form.kind == "i8":
-        return _integers(form, a, b, c)
+        return sum_of_integers(form.types[1:], a, b, c, form.saturate)
     a, b = (
         x ^ u4(SIGNS[kind]) if sign < 0 else x
         for x, kind, sign in zip((a, b), form.types[1:], form.signs, strict=True)
@@ -42,17 +42,6 @@ def multiply(form: Form, a, b, c, scales=None, shift: int = 0) -> np.ndarray:
     else:
         total = _at_once(form, a, b, old, to, scales)
     return adding.pattern(adding.narrowed(total, to) + 0.0, to)
-
-
-def _integers(form: Form, a, b, c) -> np.ndarray:
-    a, b = (
-        bits.astype(np.int8 if kind == "s8" else u1).astype(f4)  # sums are exact in float32
-        for bits, kind in zip((a, b), form.types[1:], strict=True)
-    )
-    total = c.view(i4) + np.matmul(a, b.swapaxes(1, 2)).astype(i8)
-    if form.saturate:
-        total = np.clip(total, *(getattr(np.iinfo(i4), end) for end in ("min", "max")))
-    return total.astype(i4).view(u4)
 
 
 def _at_once(form: Form, a, b, old, to: str, scales) -> np.ndarray:
@@ -68,12 +57,7 @@ def _at_once(form: Form, a, b, old, to: str, scales) -> np.ndarray:
         total = adding.add_any(factors, old * adding.power_of_two(-power), exponents, 25)
         total *= adding.power_of_two(power)
         return np.where(is_nan(scales), np.nan, total)
-    moderate = adding.is_moderate(factors, form.types[1]) and adding.is_moderate(
-        factors, form.types[2]
-    )
-    if moderate and np.isfinite(old).all():
-        return adding.add_moderate(factors, old, exponents, adding.KEPT_BITS)
-    return adding.add_any(factors, old, exponents, adding.KEPT_BITS)
+    return adding.add(factors, old, exponents, form.types[1:])
 
 
 def sum_of_exponents(scales) -> np.ndarray:

@@ -42,7 +42,11 @@ class Fragment:
 
     @property
     def registers_per_piece(self) -> int:
-        return self.bits * self.together // 32
+        return self.bits * self.together // self.register_bits
+
+    @property
+    def register_bits(self) -> int:
+        return max(32, self.bits)
 
     @property
     def registers(self) -> int:
@@ -64,11 +68,11 @@ class Fragment:
         return row * self.shape[1] + col
 
     def matrix(self, registers: np.ndarray) -> np.ndarray:
-        """uint32 (rows, columns, warps), from registers uint32 (registers, 32, warps)."""
+        """(rows, columns, warps) from (registers, 32, warps), of uint32, or of 64 bits."""
         warps = registers.shape[-1]
         once = registers[: self.registers // self.repeats]
-        elements = np.empty((self.shape[0] * self.shape[1], warps), u4)
-        if self.bits == 32:
+        elements = np.empty((self.shape[0] * self.shape[1], warps), registers.dtype)
+        if self.bits >= 32:
             elements[self.places] = once.reshape(len(self.pieces), self.together, WARP, warps)
         else:
             mask = u4((1 << self.bits) - 1)
@@ -78,7 +82,7 @@ class Fragment:
 
     def fill(self, matrix: np.ndarray) -> np.ndarray:
         values = matrix.reshape(-1, matrix.shape[-1])[self.places]
-        if self.bits == 32:
+        if self.bits >= 32:
             registers = values.reshape(-1, WARP, matrix.shape[-1])
         else:
             shifts = (np.arange(self.together) * self.bits).astype(u4)[:, None, None]
@@ -86,9 +90,8 @@ class Fragment:
         return np.concatenate([registers] * self.repeats)
 
 
-def left(rows: int, cols: int, bits: int) -> Fragment:
-    """A of a product: its tiles of 16 rows one after the other."""
-    together = 32 // bits
+def _by_rows(rows: int, cols: int, bits: int, together: int) -> Fragment:
+    """A of a product, or its sums: tiles of 16 rows one after the other."""
     pieces = [
         (tile + row, col)
         for tile in range(0, rows, 16)
@@ -98,30 +101,19 @@ def left(rows: int, cols: int, bits: int) -> Fragment:
     return Fragment((rows, cols), bits, together, False, tuple(pieces))
 
 
-def right(rows: int, cols: int, bits: int) -> Fragment:
+def _by_columns(rows: int, cols: int, bits: int, together: int) -> Fragment:
     """B of a product: its tiles of 8 columns one after the other."""
-    together = 32 // bits
     pieces = [(k, n) for n in range(0, cols, LINES) for k in range(0, rows, 4 * together)]
     return Fragment((rows, cols), bits, together, True, tuple(pieces))
-
-
-def sums(rows: int, cols: int, bits: int) -> Fragment:
-    """C and D of a product."""
-    pieces = [
-        (tile + row, col)
-        for tile in range(0, rows, 16)
-        for col in range(0, cols, LINES)
-        for row in range(0, min(rows, 16), LINES)
-    ]
-    return Fragment((rows, cols), bits, 2, False, tuple(pieces))
 
 
 @cache
 def of_product(matrix: str, m: int, n: int, k: int, bits: int) -> Fragment:
     """Of "a", "b", or "c" and "d" of mma.sync."""
+    together = max(1, 32 // bits)
     if matrix == "a":
-        return left(m, k, bits)
-    return right(k, n, bits) if matrix == "b" else sums(m, n, bits)
+        return _by_rows(m, k, bits, together)
+    return _by_columns(k, n, bits, together) if matrix == "b" else _by_rows(m, n, bits, 2)
 
 
 @cache

@@ -6,7 +6,7 @@ What wmma.load and wmma.store ask of memory is what an H200's assembler makes of
   or two of 8 bits at a time, transposed where memory runs across the lines of the pieces.
 - Else, where memory runs along the lines: each lane loads what it holds of a line, 4 or 8 bytes.
 - Else, elements of 16 bits: the same for the transposed piece, which movmatrix then turns; of 8 and
-  32 bits: one by one.
+  32 bits: one by one, and so always those of 64 bits.
 
 That fixes the counts of requests, sectors and wavefronts.
 """
@@ -22,8 +22,8 @@ from ptxsim.memory import global_memory
 from ptxsim.tensor_cores.fragments import LANE, LINE, LINES, TURN, Fragment
 from ptxsim.tensor_cores.mma import check_whole_warps
 
-i4, u1, u2, u4 = np.int32, np.uint8, np.uint16, np.uint32
-WORD, BYTE = np.dtype(u4), np.dtype(u1)
+i4, f8, u2, u4 = np.int32, np.float64, np.uint16, np.uint32
+WORD = np.dtype(u4)
 ROW_BYTES = 16  # of a row that a lane of ldmatrix names
 
 
@@ -108,6 +108,12 @@ class Transfer:
         """Whether memory runs along the lines of the pieces."""
         return self.by_columns == self.fragment.by_columns
 
+    @property
+    def _by_piece(self) -> bool:
+        """Whether a lane moves what it has of a piece at once."""
+        bits = self.fragment.bits
+        return bits == 16 or (self.straight and bits < 64)
+
     def load(self, lanes, index: int, base, stride, mask):
         """Registers (int32). `stride`: elements between rows or columns, the same in a warp."""
         check_whole_warps(lanes, index, mask)
@@ -138,7 +144,7 @@ class Transfer:
     def _load_words(self, lanes, index, base, stride, mask):
         bits, registers = self.fragment.bits, []
         for line, along in self.fragment.starts:
-            if self.straight or bits == 16:
+            if self._by_piece:
                 address = self._piece(lanes, base, stride, line, along)
                 words = self.fragment.registers_per_piece
                 loaded = lanes.load(index, self.space, address, WORD, words, mask)
@@ -146,14 +152,14 @@ class Transfer:
                     loaded = _turned(lanes, loaded)
                 registers += [word.view(i4) for word in loaded]
                 continue
-            dtype = BYTE if bits == 8 else WORD
+            dtype = np.dtype(f"u{bits // 8}")
             elements = [
                 lanes.load(index, self.space, address, dtype, 1, mask)[0]
-                for address in self._crossing(lanes, base, stride, line, along)
+                for address in self._elements(lanes, base, stride, line, along)
             ]
             if bits == 8:
                 elements = [sum(e.astype(u4) << u4(8 * i) for i, e in enumerate(elements))]
-            registers += [element.view(i4) for element in elements]
+            registers += [element.view(f8 if bits == 64 else i4) for element in elements]
         return registers
 
     def store(self, lanes, index: int, base, stride, registers, mask) -> None:
@@ -161,17 +167,19 @@ class Transfer:
         check_whole_warps(lanes, index, mask)
         self._check_same(lanes, index, base, stride, mask)
         per_piece = self.fragment.registers_per_piece
+        dtype = np.dtype(f"u{self.fragment.register_bits // 8}")
         for i, (line, along) in enumerate(self.fragment.starts):
-            words = [np.asarray(r).view(u4) for r in registers[i * per_piece : (i + 1) * per_piece]]
-            if self.straight or self.fragment.bits == 16:
+            of_piece = registers[i * per_piece : (i + 1) * per_piece]
+            words = [np.asarray(register).view(dtype) for register in of_piece]
+            if self._by_piece:
                 if not self.straight:
                     words = [value.view(u4) for value in _turned(lanes, words)]
                 address = self._piece(lanes, base, stride, line, along)
                 lanes.store(index, self.space, address, words, WORD, mask)
                 continue
-            crossing = self._crossing(lanes, base, stride, line, along)
-            for value, address in zip(words, crossing, strict=True):
-                lanes.store(index, self.space, address, [value], WORD, mask)
+            places = self._elements(lanes, base, stride, line, along)
+            for value, address in zip(words, places, strict=True):
+                lanes.store(index, self.space, address, [value], dtype, mask)
 
     def _piece(self, lanes, base, stride, line, along):
         """Where each lane's part of a piece begins; of the transposed one if memory runs across."""
@@ -180,11 +188,12 @@ class Transfer:
             return self._address(lanes, base, stride, line + LINE, along + place)
         return self._address(lanes, base, stride, along + LINE, line + place)
 
-    def _crossing(self, lanes, base, stride, line, along):
+    def _elements(self, lanes, base, stride, line, along):
         """Where each lane's elements of a piece are, one by one."""
         for i in range(self.fragment.together):
-            place = along + self.fragment.together * TURN + i
-            yield self._address(lanes, base, stride, place, line + LINE)
+            far, near = line + LINE, along + self.fragment.together * TURN + i
+            far, near = (far, near) if self.straight else (near, far)
+            yield self._address(lanes, base, stride, far, near)
 
     def _address(self, lanes, base, stride, far, near):
         """Of the element `near` of line `far` in memory, for each of the 32 lanes of a warp."""

@@ -22,11 +22,10 @@ from ptxsim.architectures import WARP, base
 from ptxsim.arithmetic.double import double_fma
 from ptxsim.tensor_cores import adding
 from ptxsim.tensor_cores.adding import BITS, Factors, decoded, numbers, pattern, summed
-from ptxsim.tensor_cores.fragments import LINE, LINES, TURN, Fragment
+from ptxsim.tensor_cores.fragments import Fragment
 
 f2, f4, f8 = np.float16, np.float32, np.float64
 i4, i8, u4 = np.int32, np.int64, np.uint32
-WARPS_AT_ONCE = 256  # whose sums fit into a processor's cache
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,15 @@ class Product:
         check_whole_warps(lanes, index, mask)
         multiply_adds, hmma, imma = self._work
         lanes.count_product(multiply_adds, hmma, mask, imma)
+        bits, registers = (u4, i4) if self.types[0] != "f64" else (f8, f8)
         matrices = [
-            fragment.matrix(to_columns(lanes, registers))
-            for fragment, registers in zip(self.fragments[1:], (a, b, c), strict=True)
+            fragment.matrix(to_columns(lanes, values, bits))
+            for fragment, values in zip(self.fragments[1:], (a, b, c), strict=True)
         ]
-        compute = self._integers if self.types[0] == "s32" else self._floats(lanes.launch.arch)
-        result = np.concatenate(
-            [
-                compute(*(m[..., first : first + WARPS_AT_ONCE] for m in matrices))
-                for first in range(0, matrices[0].shape[-1], WARPS_AT_ONCE)
-            ],
-            axis=-1,
-        )
-        return from_columns(lanes, self.fragments[0].fill(result))
+        exact = {"s32": self._integers, "f64": self._doubles}
+        compute = exact.get(self.types[0]) or self._floats(lanes.launch.arch)
+        columns = self.fragments[0].fill(compute(*matrices))
+        return [lanes.layout.from_warps(column.T).view(registers) for column in columns]
 
     @cached_property
     def _work(self) -> tuple[int, int, int]:
@@ -67,21 +62,24 @@ class Product:
         (m, n), k = self.fragments[0].shape, self.fragments[1].shape[1]
         if self.types[0] == "s32":
             return m * n * k, 0, max(1, m * n // 128)
+        if self.types[0] == "f64":
+            return m * n * k, 0, 0
         steps = 2 if BITS[self.types[1]] == 8 else -(-k // self.group)
         return m * n * k, m * n // 128 * steps, 0
 
     def _integers(self, a, b, c):
-        a, b = (
-            bits.astype(np.int8 if kind == "s8" else np.uint8).astype(i4)
-            for bits, kind in zip((a, b), self.types[1:3], strict=True)
-        )
+        _, a_type, b_type, _ = self.types
+        a, b = (adding.integers(x, of).astype(i4) for x, of in ((a, a_type), (b, b_type)))
         total = c.view(i4).astype(i8)
         for k in range(len(b)):
             total += a[:, k, None] * b[k]
-        if self.saturate:
-            limits = np.iinfo(i4)
-            total = np.clip(total, limits.min, limits.max)
-        return total.astype(i4).view(u4)
+        return adding.integer_pattern(total, self.saturate)
+
+    @staticmethod
+    def _doubles(a, b, c):
+        for k in range(len(b)):
+            c = double_fma(a[:, k, None], b[k], c)
+        return c
 
     def _floats(self, arch: str):
         """The function of a, b and c that computes as tensor cores of this architecture do."""
@@ -123,107 +121,18 @@ class Product:
 # --- lanes and warps ------------------------------------------------------------------------------
 
 
-def to_columns(lanes, registers) -> np.ndarray:
-    """uint32 (registers, 32, warps) from one array of all lanes for each register."""
+def to_columns(lanes, registers, dtype=u4) -> np.ndarray:
+    """(registers, 32, warps) of `dtype` from one array of all lanes for each register."""
     rows = [lanes.layout.to_warps(value) for value in registers]
-    return np.stack([row.view(u4).T for row in rows])
-
-
-def from_columns(lanes, registers: np.ndarray) -> list[np.ndarray]:
-    return [lanes.layout.from_warps(column.T).view(i4) for column in registers]
+    return np.stack([row.view(dtype).T for row in rows])
 
 
 def check_whole_warps(lanes, index: int, mask) -> None:
     """Find warps of which only a part executes an instruction that is `.aligned`."""
     if mask is True and lanes.layout.threads % WARP == 0:
         return
-    rows = lanes.layout.to_warps(np.broadcast_to(mask, lanes.shape)).copy()
-    spare = -lanes.layout.threads % WARP
-    if spare:
-        rows.reshape(lanes.layout.blocks, -1)[:, -spare:] = False
+    rows = lanes.layout.active(mask)
     part = rows & ~rows.all(axis=1, keepdims=True)
     if part.any():
         what = "only a part of the warp executes it, and all 32 lanes must"
         lanes.find("divergent warp", index, what, lanes.layout.from_warps(part))
-
-
-# --- float64 --------------------------------------------------------------------------------------
-
-
-DOUBLE_SHAPES = {
-    "m8n8k4": (8, 8, 4), "m16n8k4": (16, 8, 4), "m16n8k8": (16, 8, 8), "m16n8k16": (16, 8, 16),
-}  # fmt: skip
-WMMA_SHAPE = "m8n8k4"
-DOUBLE = np.dtype("f8")
-
-
-def double_places(matrix: str, shape: str) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(row, column) of the element that each lane holds in each register of "a", "b", "c", "d"."""
-    m, _, k = DOUBLE_SHAPES[shape]
-    if matrix == "a":
-        return [(row + LINE, col + TURN) for col in range(0, k, 4) for row in range(0, m, LINES)]
-    if matrix == "b":
-        return [(row + TURN, LINE) for row in range(0, k, 4)]
-    return [(row + LINE, 2 * TURN + i) for row in range(0, m, LINES) for i in range(2)]
-
-
-@dataclass(frozen=True)
-class DoubleProduct:
-    """d = a @ b + c, of float64, for the warps that execute it."""
-
-    shape: str
-
-    @cached_property
-    def registers(self) -> tuple[int, ...]:
-        return tuple(len(double_places(matrix, self.shape)) for matrix in "dabc")
-
-    def run(self, lanes, index: int, a, b, c, mask):
-        check_whole_warps(lanes, index, mask)
-        m, n, k = DOUBLE_SHAPES[self.shape]
-        lanes.count_product(m * n * k, 0, mask)
-        a, b, total = (
-            self._matrix(lanes, matrix, registers, size)
-            for matrix, registers, size in (("a", a, (m, k)), ("b", b, (k, n)), ("c", c, (m, n)))
-        )
-        for i in range(k):
-            column, row = np.broadcast_arrays(a[:, :, i, None], b[:, i, None, :])
-            total = double_fma(np.ascontiguousarray(column), np.ascontiguousarray(row), total)
-        return [
-            lanes.layout.from_warps(total[:, row, col])
-            for row, col in double_places("d", self.shape)
-        ]
-
-    def _matrix(self, lanes, matrix, registers, size):
-        rows = [lanes.layout.to_warps(register) for register in registers]
-        values_of_warps = np.zeros((len(rows[0]), *size))
-        for (row, col), values in zip(double_places(matrix, self.shape), rows, strict=True):
-            values_of_warps[:, row, col] = values
-        return values_of_warps
-
-
-@dataclass(frozen=True)
-class DoubleTransfer:
-    """wmma.load and wmma.store of float64: each lane moves its own elements."""
-
-    matrix: str
-    by_columns: bool
-    space: str
-
-    def load(self, lanes, index: int, base, stride, mask):
-        check_whole_warps(lanes, index, mask)
-        values = []
-        for address in self._addresses(lanes, base, stride):
-            values += lanes.load(index, self.space, address, DOUBLE, 1, mask)
-        return values
-
-    def store(self, lanes, index: int, base, stride, registers, mask) -> None:
-        check_whole_warps(lanes, index, mask)
-        for address, value in zip(self._addresses(lanes, base, stride), registers, strict=True):
-            lanes.store(index, self.space, address, [value], DOUBLE, mask)
-
-    def _addresses(self, lanes, base, stride):
-        lane = lanes.special["laneid"]
-        for row, col in double_places(self.matrix, WMMA_SHAPE):
-            across, along = (col, row) if self.by_columns else (row, col)
-            offset = across[lane] * np.asarray(stride, np.int64) + along[lane]
-            yield np.asarray(base) + (offset * DOUBLE.itemsize).astype(np.asarray(base).dtype)

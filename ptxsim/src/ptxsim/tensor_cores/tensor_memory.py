@@ -21,7 +21,7 @@ from ptxsim import blackwell
 from ptxsim.async_copy.tensor_map import MOVED
 from ptxsim.hopper import UNIT
 from ptxsim.memory.global_memory import POISON
-from ptxsim.tensor_cores import block_products, wgmma
+from ptxsim.tensor_cores import block_products
 
 i4, i8, u1, u4 = np.int32, np.int64, np.uint8, np.uint32
 LANES, COLUMNS, QUARTER = 128, 512, 32
@@ -68,11 +68,9 @@ class Issue:
 def issues(lanes, mask) -> list[Issue]:
     """The lanes of `mask`, in the order of their threads."""
     layout = lanes.layout
-    block, thread = (
-        np.broadcast_to(v, layout.shape).reshape(-1)
-        for v in (layout.block_number, layout.thread_number)
-    )
-    there = np.flatnonzero(np.broadcast_to(mask, layout.shape))
+    block = layout.full(layout.block_number).reshape(-1)
+    thread = layout.full(layout.thread_number).reshape(-1)
+    there = np.flatnonzero(layout.full(mask))
     there = there[np.lexsort((thread[there], block[there]))]
     first = np.flatnonzero(np.diff(block[there], prepend=-1))
     turn = np.arange(len(there)) - np.repeat(first, np.diff([*first, len(there)]))
@@ -106,7 +104,7 @@ class TensorMemory:
 
     # --- allocation -------------------------------------------------------------------------------
 
-    def allocate(self, index: int, ctas: int, space: str, target, columns, mask) -> None:
+    def allocate(self, index: int, ctas: int, target, columns, mask) -> None:
         rows = self._warps(index, mask, columns)
         address = np.zeros((self.layout.blocks * self.layout.warps_per_block, 32), i4)
         first = np.zeros_like(address, bool)
@@ -127,7 +125,7 @@ class TensorMemory:
         if first.any():
             values = [self.layout.from_warps(address)]
             mask = self.layout.from_warps(first)
-            self.lanes.store(index, space, target, values, np.dtype(i4), mask)
+            self.lanes.store(index, "shared", target, values, np.dtype(i4), mask)
             if self.lanes.checker:
                 self.lanes.checker.races.forget_unfenced(target, ADDRESS_BYTES, mask)
 
@@ -179,10 +177,9 @@ class TensorMemory:
 
     def _warps(self, index: int, mask, values) -> list[tuple[int, int]]:
         """[(number, value)] of the warps that execute an instruction; finds those that differ."""
-        there, values = self.layout.to_warps(mask), self.layout.to_warps(values)
-        exists = np.arange(32) + 32 * (np.arange(len(there)) % self.layout.warps_per_block)[:, None]
-        exists = exists < self.layout.threads
-        some = (there & exists).any(axis=1)
+        there, exists = self.layout.active(mask), self.layout.active(True)
+        values = self.layout.to_warps(values)
+        some = there.any(axis=1)
         wrong = some & ((exists & ~there) | (values != values[:, :1]) & exists).any(axis=1)
         for warp in np.flatnonzero(wrong):
             what = "only a part of the warp executes it, or its threads give it other operands"
@@ -294,9 +291,8 @@ class Access:
                 columns = np.unique(column) + first_column
                 if self.packed:
                     columns = np.unique([columns, columns + 1])
-                lanes.checker.tensor.accessed(
-                    index, warp, begin, self.lanes_used, columns, writes=writes
-                )
+                used = begin, self.lanes_used, columns
+                lanes.checker.tensor.accessed(index, warp, *used, writes=writes)
             where = block, lane + begin, column + first_column
             operation = "store" if writes else "load"
             lanes.counting.tensor(index, operation, block, warp % per_block, *where[1:])
@@ -321,7 +317,7 @@ def commit(lanes, index: int, address, ranks, mask) -> None:
     address = np.asarray(address)
     parts = lanes.copies.bulk.to_ranks(index, address, address, ranks, mask)
     for _, mbarrier, here in parts:
-        here = np.broadcast_to(here, lanes.shape)
+        here = lanes.layout.full(here)
         if lanes.checker:
             lanes.checker.tensor.committed(mbarrier, here)
         lanes.copies.mbarriers.arrive(index, mbarrier, 1, 0, here)
@@ -400,7 +396,7 @@ class Product:
         cells = operands.lanes.tensor_memory.cells
         kept = [operands.issue.of(word) for word in disabled]
         for i in np.flatnonzero(~operands.wrong):
-            operands.count(int(i))
+            operands.lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
             columns = np.concatenate(right[i], axis=0)
             for cta in range(self.ctas):
                 rows, where = left[i][cta], sums[i][cta]
@@ -408,23 +404,16 @@ class Product:
                 if not self.a_is_shared:
                     rows = decode_units(cells[rows].view(u1), form, 0)
                 old = cells[where] if keep[i] else np.zeros((form.rows, form.n), u4)
-                total = self._sum(form, rows, columns, old, [s[i][cta] for s in scaling])
+                of_rows = [s[i][cta][None] for s in scaling] or None
+                given = form, rows[None], columns[None], old[None], of_rows, self.shift
+                total = block_products.multiply(*given)[0]
+                if form.types[0] == "f16":
+                    total &= u4(0xFFFF)
                 if kept:
                     of_cta = [int(word[i]) for word in kept[4 * cta : 4 * cta + 4]]
                     bits = np.array([word >> bit & 1 for word in of_cta for bit in range(32)], bool)
                     total = np.where(bits[where[1]], cells[where], total)
                 cells[where] = total
-
-    def _sum(self, form: blackwell.Form, a, b, old, scales) -> np.ndarray:
-        """Some rows at a time, so that all that is made of them stays in the processor's cache."""
-        parts, step = [], max(1, wgmma.SUMS_AT_ONCE // form.n)
-        for first in range(0, form.rows, step):
-            rows = slice(first, first + step)
-            of_rows = [scales[0][None, rows], scales[1][None]] if scales else None
-            given = form, a[None, rows], b[None], old[None, rows], of_rows, self.shift
-            parts.append(block_products.multiply(*given)[0])
-        total = np.concatenate(parts)
-        return total & u4(0xFFFF) if form.types[0] == "f16" else total
 
 
 def decode_units(raw: np.ndarray, form: blackwell.Form, which: int) -> np.ndarray:
@@ -447,9 +436,8 @@ def unpack_units(raw: np.ndarray, kind: str) -> np.ndarray:
     bits = 4 if kind == "e2m1" else 6
     units = np.unpackbits(raw.reshape(-1, UNIT), axis=1, bitorder="little")[:, : 16 * bits]
     weights = 1 << np.arange(bits, dtype=u4)
-    return (
-        (units.reshape(len(units), 16, bits) * weights).sum(axis=2, dtype=u4).reshape(len(raw), -1)
-    )
+    elements = (units.reshape(len(units), 16, bits) * weights).sum(axis=2, dtype=u4)
+    return elements.reshape(len(raw), -1)
 
 
 class Operands:
@@ -467,10 +455,14 @@ class Operands:
         some[i] = self.wrong[i] = True
         self.lanes.find(kind, self.index, what, self.issue.mask(some))
 
-    def count(self, i: int) -> None:
-        """The multiply-adds of the i-th product."""
-        form = self.form
-        self.lanes.counter.tensor_multiply_adds += form.m * form.n * form.k
+    def is_there(
+        self, i: int, block: int, column: int, count: int, lane: int, lanes: int, name: str
+    ) -> bool:
+        """Whether cells are there and allocated; finds those that are not."""
+        problem = self.lanes.tensor_memory.why_not(block, column, count, lane, lanes)
+        if problem:
+            self.find(problem[0], i, f"{name}{problem[1]}")
+        return not problem
 
     def record(self, i: int, operation: str, block: int, lane, column) -> None:
         """That the i-th uses these cells, for the warp that issues it."""
@@ -480,20 +472,17 @@ class Operands:
     def cells(self, address, lane, column, name: str):
         """[issue][cta] (block, lane, column): what indexes the cells."""
         first_lane, first_column = split_address(self.issue.of(address))
+        allowed = (0, 16) if self.form.m == 64 else (0,)
+        top, width = int(lane.max()) + 1, int(column.max()) + 1
         where = []
-        for i, (begin, left) in enumerate(
-            zip(first_lane.tolist(), first_column.tolist(), strict=True)
-        ):
-            allowed = (0, 16) if self.form.m == 64 else (0,)
+        for i, left in enumerate(first_column.tolist()):
+            begin = int(first_lane[i])
             if begin not in allowed:
                 what = f"{name} is at lane {begin}, and must be at {' or '.join(map(str, allowed))}"
                 self.find("wrong descriptor", i, what)
                 begin = 0
-            top, width = int(lane.max()) + 1, int(column.max()) + 1
             for block in self.blocks[i].tolist():
-                problem = self.lanes.tensor_memory.why_not(block, left, width, begin, top)
-                if problem:
-                    self.find(problem[0], i, f"{name}: {problem[1]}")
+                self.is_there(i, block, left, width, begin, top, f"{name}: ")
             where.append([(int(block), lane + begin, column + left) for block in self.blocks[i]])
         if name == "A":
             self.read.append(where)
@@ -502,33 +491,33 @@ class Operands:
     def from_shared(self, words, lines: int, which: int):
         """[issue][cta]: patterns (lines, k)."""
         form, lanes = self.form, self.lanes
-        words = self.issue.of(words).astype(np.uint64)
         across = form.transposed[which]
         size = max(1, form.bits // 8)
         shape = (form.k, lines * size // UNIT) if across else (lines, blackwell.LINE_BYTES // UNIT)
-        usable = words.copy()
+        where = self.units(words, shape, across, form.bits, f" of {'AB'[which]}")
+        offsets = self.blocks * lanes.shared.stride
+        self.places.append(where.reshape(len(where), 1, -1) + offsets[:, :, None])
+        places = where[:, None] + offsets[:, :, None, None]
+        units = lanes.shared.buffer.view(MOVED)[places // UNIT]
+        return [[self._elements(each, which, across, size) for each in pair] for pair in units]
+
+    def units(self, words, shape: tuple[int, int], across: bool, bits: int, name: str):
+        """int64 (issue, *shape): where units are in a block's shared memory, by descriptors."""
+        words = self.issue.of(words).astype(np.uint64)
         for i, word in enumerate(words.tolist()):
             try:
-                blackwell.look_at_operand(word, across, form.bits)
+                blackwell.look_at_operand(word, across, bits)
             except blackwell.Unfit as error:
-                self.find(
-                    "wrong descriptor", i, f"the descriptor of {'AB'[which]} does not fit: {error}"
-                )
-                usable[i] = blackwell.VERSION << 46
-        where = blackwell.places(usable, *shape, across)
-        total = lanes.shared.bytes_per_block
+                self.find("wrong descriptor", i, f"the descriptor{name} does not fit: {error}")
+                words[i] = blackwell.VERSION << 46
+        where = blackwell.places(words, *shape, across)
+        total = self.lanes.shared.bytes_per_block
         outside = ((where < 0) | (where + UNIT > total)).any(axis=(1, 2))
         for i in np.flatnonzero(outside).tolist():
             end = int(where[i].max()) + UNIT
-            what = f"{'AB'[which]} ends at byte {end} of shared memory, which has {total}"
+            what = f"the operand{name} ends at byte {end} of shared memory, which has {total}"
             self.find("out-of-bounds read", i, what)
-        where = np.where(outside[:, None, None], 0, where)
-        offsets = self.blocks * lanes.shared.stride
-        self.places.append(where.reshape(len(where), 1, -1) + offsets[:, :, None])
-        units = lanes.shared.buffer.view(MOVED)[
-            (where[:, None] + offsets[:, :, None, None]) // UNIT
-        ]
-        return [[self._elements(each, which, across, size) for each in pair] for pair in units]
+        return np.where(outside[:, None, None], 0, where)
 
     def _elements(self, units, which: int, across: bool, size: int):
         raw = np.ascontiguousarray(units).view(u1)  # (lines, bytes)
@@ -541,7 +530,7 @@ class Operands:
 
     def scales(self, address, rows: int, count: int, which: int):
         """[issue][cta]: patterns uint8 (rows, count), the same in all quarters of lanes."""
-        form, memory = self.form, self.lanes.tensor_memory
+        form, memory, name = self.form, self.lanes.tensor_memory, f"scales of {'AB'[which]}"
         _, first = split_address(self.issue.of(address))
         row, first_byte = np.arange(rows), form.scale_ids[which]
         split = which == 1 and form.ctas == 2 and form.rows == 64  # as the sums are
@@ -550,15 +539,11 @@ class Operands:
         result, where = [], []
         for i, left in enumerate(first.tolist()):
             if first_byte % count or first_byte + count > 4:
-                what = (
-                    f"scales of {'AB'[which]} begin at byte {first_byte} of a word, {count} of them"
-                )
+                what = f"{name} begin at byte {first_byte} of a word, {count} of them"
                 self.find("wrong descriptor", i, what)
             each, places = [], []
             for block in self.blocks[i].tolist():
-                problem = memory.why_not(block, left, width, 0, LANES)
-                if problem:
-                    self.find(problem[0], i, f"scales of {'AB'[which]}: {problem[1]}")
+                if not self.is_there(i, block, left, width, 0, LANES, f"{name}: "):
                     continue
                 quarters = memory.cells[block, :, left : left + width].reshape(4, QUARTER, width)
                 table = quarters[:, of_column % SCALE_ROWS, of_column // SCALE_ROWS]  # (4, rows)
@@ -569,9 +554,7 @@ class Operands:
                 else:
                     differs, words = (table != table[0]).any(), table[0]
                 if differs:
-                    what = (
-                        f"the scales of {'AB'[which]} are not the same in all quarters of the lanes"
-                    )
+                    what = f"the {name} are not the same in all quarters of the lanes"
                     self.find("scales not in all quarters", i, what)
                 taken = np.ascontiguousarray(words).view(u1).reshape(rows, 4)
                 each.append(taken[:, first_byte : first_byte + count])
@@ -610,28 +593,13 @@ def copy(lanes, index: int, shape: str, ctas: int, address, words, mask) -> None
     for issue in issues(lanes, mask):
         operands = Operands(lanes, index, form, issue)
         first_lane, first = split_address(issue.of(address))
-        descriptors = issue.of(words).astype(np.uint64)
-        for i in range(len(issue.lanes)):
-            try:
-                blackwell.look_at_operand(int(descriptors[i]), False, 8)
-            except blackwell.Unfit as error:
-                operands.find("wrong descriptor", i, f"the descriptor does not fit: {error}")
-                continue
-            where = blackwell.places(descriptors[i : i + 1], len(rows), columns // 4, False)[0]
-            total = lanes.shared.bytes_per_block
-            if int(where.max()) + UNIT > total:
-                end = int(where.max()) + UNIT
-                what = f"it reads to byte {end} of shared memory, which has {total}"
-                operands.find("out-of-bounds read", i, what)
-                continue
+        where = operands.units(words, (len(rows), columns // 4), False, 8, "")
+        for i in np.flatnonzero(~operands.wrong).tolist():
             for block in operands.blocks[i].tolist():
-                problem = lanes.tensor_memory.why_not(
-                    block, int(first[i]), columns, int(first_lane[i]), 1
-                )
-                if problem:
-                    operands.find(problem[0], i, problem[1])
+                place = int(first[i]), columns, int(first_lane[i]), 1
+                if not operands.is_there(i, block, *place, ""):
                     continue
-                bytes_at = where + block * lanes.shared.stride
+                bytes_at = where[i] + block * lanes.shared.stride
                 raw = lanes.shared.buffer.view(MOVED)[bytes_at // UNIT]
                 values = np.ascontiguousarray(raw).view(u4)  # (rows, columns)
                 to = rows + int(first_lane[i])

@@ -66,7 +66,8 @@ class GroupProduct:
         if lanes.checker:
             lanes.checker.warpgroups.start(index, read, groups)
         bytes_read = UNIT * sum(where.shape[1] for where in read)
-        lanes.count_wgmma(index, self, bytes_read, int(groups.sum()))
+        if lanes.launch.count:
+            lanes.counter.add_wgmma(lanes.line(index), self, bytes_read, int(groups.sum()))
         sums = _sums(_of_groups(lanes, d, groups), self.types[0])
         kept = np.broadcast_to(to_groups(lanes.layout, keep)[groups, 0], len(sums))
         sums[~kept] = 0
@@ -103,16 +104,7 @@ class GroupProduct:
             lanes.find("divergent warpgroup", index, what, from_groups(lanes.layout, wrong))
 
     def _integers(self, a, b, c):
-        """Sums of 32 products of 8 bits are exact in float32."""
-        a, b = (
-            bits.astype(np.int8 if kind == "s8" else u1).astype(f4)
-            for bits, kind in zip((a, b), self.types[1:], strict=True)
-        )
-        total = c.view(i4) + np.matmul(a, b.swapaxes(1, 2)).astype(i8)
-        if self.saturate:
-            limits = np.iinfo(i4)
-            total = np.clip(total, limits.min, limits.max)
-        return total.astype(i4).view(u4)
+        return sum_of_integers(self.types[1:], a, b, c, self.saturate)
 
     def _floats(self, a, b, c):
         d_type, a_type, b_type = self.types
@@ -124,6 +116,13 @@ class GroupProduct:
         kept = KEPT_BITS.get(a_type, adding.KEPT_BITS)
         total = adding.summed(factors, adding.numbers(c, d_type), a_type, d_type, kept)
         return adding.pattern(total, d_type)
+
+
+def sum_of_integers(ptx_types, a, b, c, saturate: bool):
+    """uint32 patterns (groups, m, n) of a (groups, m, k) b (groups, n, k) + c; types of a and b."""
+    a, b = (adding.integers(bits, kind) for bits, kind in zip((a, b), ptx_types, strict=True))
+    total = c.view(i4) + np.matmul(a, b.swapaxes(1, 2)).astype(i8)
+    return adding.integer_pattern(total, saturate)
 
 
 class Rows(adding.Factors):
@@ -181,7 +180,7 @@ def whole_groups(lanes, index: int, mask) -> np.ndarray:
     layout = lanes.layout
     rows = to_groups(layout, mask)
     groups = np.asarray(rows.all(axis=1))
-    wrong = np.broadcast_to(mask, lanes.shape) & ~lanes_of(layout, groups)
+    wrong = layout.full(mask) & ~lanes_of(layout, groups)
     what = "only a part of the warpgroup executes it, and all 128 threads must"
     lanes.find("divergent warpgroup", index, what, wrong)
     return groups

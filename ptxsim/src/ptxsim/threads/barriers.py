@@ -59,9 +59,6 @@ class Barriers:
         self.waiting: list[Waiting] = []
         self.in_warps: list[WaitingInWarp] = []
         self.arrived = np.zeros((BARRIERS, layout.blocks), np.int64)
-        # The rows of to_warps that are threads: the last warp of a block may be a part of one.
-        thread = np.arange(layout.blocks * layout.warps_per_block * WARP).reshape(-1, WARP)
-        self._lanes = thread % (layout.warps_per_block * WARP) < layout.threads
 
     def wait(self, place: int, number, count, mask, reduction=None) -> None:
         self.waiting.append(Waiting(place, _of_active(number, mask), count, mask, reduction))
@@ -128,9 +125,8 @@ class Barriers:
 
     def wait_in_warp(self, place: int, members, mask) -> None:
         """The lanes of `mask` wait for those of their warp that `members` has the bits of."""
-        shape = self.layout.shape
-        members = np.broadcast_to(np.asarray(members).view(np.uint32), shape)
-        self.in_warps.append(WaitingInWarp(place, members, np.broadcast_to(mask, shape)))
+        members = self.layout.full(np.asarray(members).view(np.uint32))
+        self.in_warps.append(WaitingInWarp(place, members, self.layout.full(mask)))
 
     def open_in_warps(self, alive):
         """None, or who goes on now, a mask, whom they name (uint32), and {place: lanes}."""
@@ -146,24 +142,28 @@ class Barriers:
 
     def take_from_warps(self, lanes) -> dict[int, np.ndarray]:
         """{place: lanes}, of those in the mask `lanes`, which no longer wait for their warp."""
-        places: dict[int, np.ndarray] = {}
-        for waiting in self.in_warps:
-            if (leaves := waiting.mask & lanes).any():
-                places[waiting.place] = leaves | places.get(waiting.place, False)
-        left = [replace(waiting, mask=waiting.mask & ~lanes) for waiting in self.in_warps]
-        self.in_warps = [waiting for waiting in left if waiting.mask.any()]
+        places, self.in_warps = parted(self.in_warps, lanes)
         return places
 
     def _meet(self, members, here, alive):
-        to_warps = self.layout.to_warps
-        here, alive, members = to_warps(here) & self._lanes, to_warps(alive), to_warps(members)
-        alive = alive & self._lanes
+        here, alive = self.layout.active(here), self.layout.active(alive)
+        members = self.layout.to_warps(members)
         if (members == ALL_LANES).all():
             return here & (here == alive).all(axis=1, keepdims=True)
         bits = (members[:, :, None] >> np.arange(WARP, dtype=np.uint32)) & 1 == 1
         same = here[:, None, :] & (members[:, None, :] == members[:, :, None])
         itself = bits[:, np.arange(WARP), np.arange(WARP)]
         return here & itself & (same | ~bits | ~alive[:, None, :]).all(axis=2)
+
+
+def parted(waiting: list, lanes) -> tuple[dict[int, np.ndarray], list]:
+    """({place: those of `lanes` that wait there}, those who wait on)."""
+    places: dict[int, np.ndarray] = {}
+    for each in waiting:
+        if (leaves := each.mask & lanes).any():
+            places[each.place] = leaves | places.get(each.place, False)
+    left = [replace(each, mask=each.mask & ~lanes) for each in waiting]
+    return places, [each for each in left if each.mask.any()]
 
 
 def _of_active(number, mask) -> np.ndarray:

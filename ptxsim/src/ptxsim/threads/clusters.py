@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ptxsim.threads.barriers import parted
+
 RANK_SHIFT = 24
 PLACE = (1 << RANK_SHIFT) - 1  # the bits of an address that are the place in a block's memory
 RANKS = 0xFF  # those of the rank, once they are shifted down
@@ -78,22 +80,21 @@ class ClusterBarrier:
         self._let_go = np.zeros(self.layout.shape, bool)
         self._relaxed = np.zeros(self.layout.clusters, bool)  # where a lane arrived without release
 
-    def arrive(self, index: int, mask, releases: bool) -> None:
+    def arrive(self, index: int, releases: bool, mask) -> None:
         """`releases`: whether others are to see what the lanes wrote (not `.relaxed`)."""
-        mask = np.broadcast_to(mask, self.layout.shape)
+        mask = self.layout.full(mask)
         again = mask & (self._arrived | self._let_go)
         what = "arrives a second time at the barrier of the cluster, and has not waited between"
         self.lanes.find("wrong cluster barrier", index, what, again)
         self._arrived = self._arrived | mask
         if not releases:
-            number = np.broadcast_to(self.layout.cluster_number, self.layout.shape)
-            self._relaxed[number[mask]] = True
+            self._relaxed[self.layout.of(self.layout.cluster_number, mask)] = True
         if self.lanes.checker:
             self.lanes.checker.cluster_arrive(mask, releases)
 
     def wait(self, index: int, mask) -> None:
         """The lanes of `mask` wait, and go on behind instruction `index`."""
-        mask = np.broadcast_to(mask, self.layout.shape)
+        mask = self.layout.full(mask)
         never = mask & ~(self._arrived | self._let_go)
         if never.any():
             what = "waits at the barrier of the cluster, and has not arrived there"
@@ -105,11 +106,8 @@ class ClusterBarrier:
         """{place: lanes that go on}. `alive`: a mask."""
         if not self.waiting:
             return {}
-        missing = alive & ~self._arrived
-        complete = np.bincount(
-            np.broadcast_to(self.layout.cluster_number, self.layout.shape)[missing],
-            minlength=self.layout.clusters,
-        ) == 0  # fmt: skip
+        missing = self.layout.of(self.layout.cluster_number, alive & ~self._arrived)
+        complete = np.bincount(missing, minlength=self.layout.clusters) == 0
         if complete.any():
             opened = self._arrived & complete[self.layout.cluster_number]
             if opened.any():
@@ -120,12 +118,7 @@ class ClusterBarrier:
                 self._relaxed = self._relaxed & ~complete
                 if self.lanes.checker:
                     self.lanes.checker.cluster_opened(complete)
-        places: dict = {}
-        for waiting in self.waiting:
-            if (goes := waiting.mask & self._let_go).any():
-                places[waiting.place] = goes | places.get(waiting.place, False)
-        left = [Waiting(waiting.place, waiting.mask & ~self._let_go) for waiting in self.waiting]
-        self.waiting = [waiting for waiting in left if waiting.mask.any()]
+        places, self.waiting = parted(self.waiting, self._let_go)
         for mask in places.values():
             self._let_go = self._let_go & ~mask
             if self.lanes.checker:

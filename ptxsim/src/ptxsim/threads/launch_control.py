@@ -8,7 +8,6 @@ answer are an encoding of the simulator's own: the indices of the first block, a
 from __future__ import annotations
 
 from collections import Counter, deque
-from functools import partial
 from itertools import product
 from math import prod
 
@@ -16,13 +15,8 @@ import numpy as np
 
 from ptxsim.async_copy.bulk import BulkCopy, begins
 from ptxsim.async_copy.tensor_map import MOVED
-from ptxsim.ptx import Kernel
 
 ANSWER_BYTES = 16
-
-
-def is_used(kernel: Kernel) -> bool:
-    return any(i.opcode.startswith("clusterlaunchcontrol.try_cancel") for i in kernel.instructions)
 
 
 class Pending:
@@ -58,7 +52,7 @@ def try_cancel(lanes, index: int, address, mbarrier, to_all: bool, mask) -> None
     """The answer comes as a copy does; `to_all`: to the same place in each block of the cluster."""
     address, mbarrier = np.asarray(address), np.asarray(mbarrier)
     pending = lanes.launch.pending
-    mask = np.broadcast_to(mask, lanes.shape)
+    mask = lanes.layout.full(mask)
     values = np.zeros((*lanes.shape, 4), np.int32)
     for place in np.argwhere(mask):
         if pending and (first := pending.take(lanes.ranges)) is not None:
@@ -68,11 +62,11 @@ def try_cancel(lanes, index: int, address, mbarrier, to_all: bool, mask) -> None
     mask = mask & ~wrong
     ranks = np.int32((1 << lanes.layout.cluster_size) - 1) if to_all else None
     for to, notified, here in lanes.copies.bulk.to_ranks(index, address, mbarrier, ranks, mask):
-        here = np.broadcast_to(here, lanes.shape)
+        here = lanes.layout.full(here)
         given = values[here].view(MOVED)
         copy = BulkCopy(
             index, ANSWER_BYTES, to, notified, here, begins(lanes, to, here)[:, None],
-            partial(np.copy, given), ANSWER_BYTES,
+            given, ANSWER_BYTES,
         )  # fmt: skip
         lanes.copies.bulk.start(copy, (lanes.layout.block_number,))
 

@@ -8,6 +8,7 @@ neighbouring axes, and a value that does not depend on x has length 1 there.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -75,7 +76,11 @@ class Layout:
             self.special[f"ctaid.{d}"] = along(f"block {d}", ranges[i][0])
             self.special[f"ntid.{d}"] = np.int32(block[i])
             self.special[f"nctaid.{d}"] = np.int32(grid[i])
-            self._cluster_registers(d, grid[i], cluster[i])
+            number, rank = np.divmod(self.special[f"ctaid.{d}"], np.int32(cluster[i]))
+            self.special[f"clusterid.{d}"] = number
+            self.special[f"nclusterid.{d}"] = np.int32(grid[i] // cluster[i])
+            self.special[f"cluster_ctaid.{d}"] = rank
+            self.special[f"cluster_nctaid.{d}"] = np.int32(cluster[i])
         self._number_clusters(cluster)
 
         # Warps are rows of 32 threads in the order (z, y, x) inside a block: for counting, arrays
@@ -91,14 +96,6 @@ class Layout:
         self._warps: dict = {}  # shape of addresses -> (mask, DistinctWarps)
 
     # --- clusters ---------------------------------------------------------------------------------
-
-    def _cluster_registers(self, dimension: str, grid: int, cluster: int) -> None:
-        """Along one dimension, in which the grid has `grid` blocks and a cluster `cluster`."""
-        block = self.special[f"ctaid.{dimension}"]
-        self.special[f"clusterid.{dimension}"] = block // np.int32(cluster)
-        self.special[f"nclusterid.{dimension}"] = np.int32(grid // cluster)
-        self.special[f"cluster_ctaid.{dimension}"] = block % np.int32(cluster)
-        self.special[f"cluster_nctaid.{dimension}"] = np.int32(cluster)
 
     def _number_clusters(self, cluster: Triple) -> None:
         """`cluster_number`: of every lane; `block_of`: (clusters, blocks of each)."""
@@ -124,6 +121,35 @@ class Layout:
             self.block_of[tuple(where)] = np.broadcast_to(self.block_number, shape)
 
     # --- lanes, warps and blocks ------------------------------------------------------------------
+
+    def full(self, value) -> np.ndarray:
+        """A value of every lane, of `shape`."""
+        return np.broadcast_to(value, self.shape)
+
+    def of(self, values, mask) -> np.ndarray:
+        """(n,): the values of the lanes in `mask`."""
+        return self.full(values)[self.full(mask)]
+
+    def by_value(self, values, mask) -> list[tuple[int, np.ndarray]]:
+        """[(value, lanes)], for each integer that the lanes of `mask` have."""
+        values, mask = self.full(values), self.full(mask)
+        return [(each, mask & (values == each)) for each in np.unique(values[mask]).tolist()]
+
+    def mask_of(self, numbers) -> np.ndarray:
+        """The mask of the lanes of these numbers, counted over `shape`."""
+        mask = np.zeros(self.shape, bool)
+        mask.reshape(-1)[numbers] = True
+        return mask
+
+    @cached_property
+    def _exists(self) -> np.ndarray:
+        """(warps, 32): whether there is a thread; the last warp of a block may be a part of one."""
+        lane = np.arange(self.blocks * self.warps_per_block * WARP).reshape(-1, WARP)
+        return lane % (self.warps_per_block * WARP) < self.threads
+
+    def active(self, mask) -> np.ndarray:
+        """(warps, 32): the lanes of `mask`, without those that are no threads."""
+        return self.to_warps(mask) & self._exists
 
     def to_warps(self, value) -> np.ndarray:
         """(warps, 32): a value of every lane, a row for each warp; lanes that are none repeat 0."""
@@ -204,12 +230,10 @@ class Layout:
         warps_of_row = -(-int(np.prod(threads)) // WARP)
         if self.block[0] % WARP == 0:
             numbers = numbers.reshape(*blocks, *threads[:-1], threads[-1] // WARP)
-            full = [self.shape[axis] for axis in self.warp_order[:-1]]
-            numbers = np.broadcast_to(numbers, (*full, numbers.shape[-1])).reshape(-1)
         else:
             numbers = numbers.reshape(*blocks, warps_of_row)
-            full = [self.shape[axis] for axis in self.warp_order[: self.block_axes]]
-            numbers = np.broadcast_to(numbers, (*full, warps_of_row)).reshape(-1)
+        full = [self.shape[axis] for axis in self.warp_order[: numbers.ndim - 1]]
+        numbers = np.broadcast_to(numbers, (*full, numbers.shape[-1])).reshape(-1)
         lanes = np.packbits(active, axis=1).view(np.uint32)[:, 0]
         key = (numbers << 32) | lanes
         some = lanes != 0

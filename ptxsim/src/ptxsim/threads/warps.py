@@ -40,7 +40,7 @@ def shuffle(lanes, index: int, mode: str, value, by, clamp, members, mask):
         named = (to_warps(members).view(u4) >> source.astype(u4)) & 1 != 0
     there = np.ones((1, 1), bool)
     if mask is not True or lanes.layout.threads % WARP:
-        active = active_lanes(lanes, mask)
+        active = lanes.layout.active(mask)
         there = np.take_along_axis(active, source, axis=1)
         result = np.where(there, result, rows.dtype.type(0))
     if not (named.all() and there.all()):
@@ -57,20 +57,10 @@ def _own(lanes, x):
     return np.asarray(x) if np.ndim(x) == 0 else lanes.layout.to_warps(x)
 
 
-def active_lanes(lanes, mask) -> np.ndarray:
-    """(warps, 32): the lanes of `mask` that exist."""
-    layout = lanes.layout
-    rows = np.array(layout.to_warps(np.broadcast_to(mask, layout.shape)))
-    spare = -layout.threads % WARP
-    if spare:
-        rows.reshape(layout.blocks, -1)[:, -spare:] = False
-    return rows
-
-
 def _members(lanes, index, members, mask) -> np.ndarray:
     """Who takes part: (warps, 32), or (warps, 32, 32) if lanes name different ones (last axis)."""
     lanes.check_members(index, members, mask)
-    active = active_lanes(lanes, mask)
+    active = lanes.layout.active(mask)
     rows = lanes.layout.to_warps(members).view(u4)
     if (rows == rows[:, :1])[active].all():
         return active
@@ -140,10 +130,10 @@ def elect(lanes, index: int, members, mask):
     part = _members(lanes, index, members, mask)
     leader = part.argmax(axis=-1).astype(i4)
     elected = (leader.reshape(len(part), -1) == LANE) & part.any(axis=-1, keepdims=part.ndim == 2)
-    elected &= active_lanes(lanes, mask)
+    elected &= lanes.layout.active(mask)
     return _of_group(lanes, leader), lanes.layout.from_warps(elected)
 
 
 def active_mask(lanes, mask):
     """activemask: the lanes that execute this together (int32)."""
-    return _for_all(lanes, _as_bits(active_lanes(lanes, mask)))
+    return _for_all(lanes, _as_bits(lanes.layout.active(mask)))
