@@ -96,8 +96,8 @@ def speed_against_error() -> Picture:
     both = "{:.2f} to {:.2f} with {:.2f} to {:.2f} times its error"
     slowest, fastest = of["BF16×6"][:2]
     title = (
-        f"BF16×6 is {slowest:.1f} to {fastest:.1f} times as fast as cuBLAS SGEMM for large "
-        "matmuls, with less error"
+        f"BF16×6 is {slowest:.1f} to {fastest:.1f} times as fast as cuBLAS SGEMM, with less error "
+        "than FP32's multiply-adds"
     )
     caption = (
         f"Times as fast as cuBLAS SGEMM: {SUMMIT}, by FP32's own units, {of[SUMMIT][0]:.2f} to "
