@@ -164,7 +164,7 @@ def pipeline(traced: Pipeline) -> Picture:
         ("starts its copies of a tile", _look(stages.COPIES, NO_TILE)),
         ("they are on their way", {"color": NO_TILE, **ON_ITS_WAY}),
         ("reads the tile, and multiplies", _look(stages.READS, NO_TILE)),
-        ("arrives at full when they have landed", MBARRIERS[stages.LEAVES_FULL]),
+        ("orders its arrival at full, done when they have landed", MBARRIERS[stages.LEAVES_FULL]),
         ("waits until full", MBARRIERS[stages.AWAITS_FULL]),
         ("has read: arrives at empty", MBARRIERS[stages.ARRIVES_EMPTY]),
         ("waits until empty", MBARRIERS[stages.AWAITS_EMPTY]),
