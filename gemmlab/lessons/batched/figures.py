@@ -43,8 +43,8 @@ def shares(table: pandas.DataFrame) -> Picture:
         first, last = of_size["share"].iloc[[0, -1]]
         parts.append(f"{name} from {first:.0f} to {last:.0f} %")
     caption = (
-        f"13 in one launch, in percent of the speed of cuBLAS's batched call. From "
-        f"{rows['batch'].min()} product to {rows['batch'].max():,}: {'; '.join(parts)}."
+        f"13 in one launch, in percent of the speed of cuBLAS's batched call, in turn with it. "
+        f"From {rows['batch'].min()} product to {rows['batch'].max():,}: {'; '.join(parts)}."
     )
     fig = page("Share of cuBLAS, over the number of products", 2.9 + 0.62, caption,
                style.provenance(rows))  # fmt: skip
