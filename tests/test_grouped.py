@@ -484,6 +484,15 @@ def test_what_is_launched_without_knowing_the_heights_was_timed():
     assert (chosen["pct_loop"] <= tables.by_way(table, "pct_loop")[measure.RUNG] * 1.01).all()
 
 
+def test_in_fp8_the_fastest_tile_is_taken_where_heights_differ():
+    table = measure.TABLE.read().query("way == @measure.IN_FP8").set_index(["case", "settings"])
+    for case in measure.FP8_CASES:
+        if len(set(case.heights)) > 1:
+            chosen = measure.settings_of(case, suited(case.problem, 132, GROUPED_FP8))
+            times = table["us"][case.name]
+            assert times[ladder.written(chosen)] <= 1.02 * times.min(), case.name
+
+
 def test_waves_are_those_of_the_fastest_tile():
     table = measure.TABLE.read()
     waves = tables.waves(table, 132).loc["128 of 1 to 64"]  # heights that are one tile each
