@@ -3,12 +3,14 @@
 import dataclasses
 import shutil
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from gemmlab.analysis import recorded as gpus
 from gemmlab.cuda.device import Gpu
 from gemmlab.ladder import IllegalSetting, find, nearest_on
+from gemmlab.lessons import modules
 from gemmlab.lessons.persistent.rung import RUNG as PERSISTENT
 from gemmlab.measure.timing import TimingError
 from gemmlab.records import recorder, registry, roofs, runs
@@ -124,6 +126,15 @@ def test_speeds_are_those_of_the_gpu_and_shares_of_its_own_cublas_and_roof(slug)
         100 * run.cublas_ms.median / run.time_ms.median, rel=0.05
     )
     assert row[gpus.ROOF] == pytest.approx(100e12 * row[gpus.TFLOPS] / roof)
+
+
+@pytest.mark.parametrize("slug", ["nvidia-h200", H100])
+def test_every_record_of_a_lesson_is_of_the_code_that_is_here_or_is_missing(slug):
+    with registry.records_of(slug):
+        for lesson in modules("measure"):
+            for evidence in lesson.EVIDENCE:
+                with suppress(NoRecord):
+                    evidence.read()
 
 
 @pytest.fixture
