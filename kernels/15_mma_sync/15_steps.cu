@@ -115,14 +115,8 @@ __device__ __forceinline__ void load_padded(Fragments& fragments, unsigned stage
         ldmatrix(fragments.a[i], stage + 16 * (further(index_a, 2 * k_step) + MMA_M * i * A_ROW));
     const unsigned tile = stage + sizeof(PaddedStage::a) + 16 * k_step * MMA_K * B_ROW;
     #pragma unroll
-    for (int j = 0; j < TILES_N; j += 2) {
-        unsigned words[4];
-        ldmatrix_trans(words, tile + 16 * further(index_b, j));
-        fragments.b[j][0] = words[0];
-        fragments.b[j][1] = words[1];
-        fragments.b[j + 1][0] = words[2];
-        fragments.b[j + 1][1] = words[3];
-    }
+    for (int j = 0; j < TILES_N; j += 2)
+        ldmatrix_trans(fragments.b[j], fragments.b[j + 1], tile + 16 * further(index_b, j));
 }
 
 __device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)

@@ -61,14 +61,8 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned st
         ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
     const unsigned b_rows = stage + 16 * (BM * A_CHUNKS + k_step * MMA_K * B_CHUNKS);
     #pragma unroll
-    for (int j = 0; j < TILES_N; j += 2) {
-        unsigned words[4];
-        ldmatrix_trans(words, b_rows + 16 * (index_b ^ j));
-        fragments.b[j][0] = words[0];
-        fragments.b[j][1] = words[1];
-        fragments.b[j + 1][0] = words[2];
-        fragments.b[j + 1][1] = words[3];
-    }
+    for (int j = 0; j < TILES_N; j += 2)
+        ldmatrix_trans(fragments.b[j], fragments.b[j + 1], b_rows + 16 * (index_b ^ j));
 }
 
 // ---- accumulators to C --------------------------------------------------------------------------
