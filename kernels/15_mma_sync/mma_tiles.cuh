@@ -15,18 +15,6 @@ static_assert(BM * A_CHUNKS % THREADS == 0 && BK * B_CHUNKS % THREADS == 0,
 static_assert(THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
               "the block copies whole rows at a time");
 
-// The block's tile of C. They are numbered as in 10, so that blocks that run at the same time share
-// rows of A and columns of B in L2.
-__device__ __forceinline__ void find_tile(int& tile_m, int& tile_n)
-{
-    const int number = blockIdx.y * gridDim.x + blockIdx.x;
-    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // in tiles, of this group
-    const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
-    const int in_group = number - first_row * gridDim.x;
-    tile_m = (first_row + in_group % rows) * BM;
-    tile_n = in_group / rows * BN;
-}
-
 struct Stage {
     uint4 a[BM * A_CHUNKS];
     uint4 b[BK * B_CHUNKS];
@@ -46,47 +34,40 @@ struct NextTiles {
     }
 };
 
-// This thread's i-th copy of A or of B: its row in the tile, and below its place in the stage.
-__device__ __forceinline__ int copy_row_a(int i)
+// The row of this thread's i-th copy of A or B in its tile, whose rows have so many CHUNKS, and
+// below its place in the stage.
+template <int CHUNKS>
+__device__ __forceinline__ int copy_row(int i)
 {
-    return threadIdx.x / A_CHUNKS + i * (THREADS / A_CHUNKS);
-}
-
-__device__ __forceinline__ int copy_row_b(int i)
-{
-    return threadIdx.x / B_CHUNKS + i * (THREADS / B_CHUNKS);
+    return threadIdx.x / CHUNKS + i * (THREADS / CHUNKS);
 }
 
 __device__ __forceinline__ uint4* stage_chunk_a(Stage& stage, int i)
 {
-    return stage.a + index_in_a(copy_row_a(i), threadIdx.x % A_CHUNKS);
+    return stage.a + index_in_a(copy_row<A_CHUNKS>(i), threadIdx.x % A_CHUNKS);
 }
 
 __device__ __forceinline__ uint4* stage_chunk_b(Stage& stage, int i)
 {
-    return stage.b + index_in_b(copy_row_b(i), threadIdx.x % B_CHUNKS);
+    return stage.b + index_in_b(copy_row<B_CHUNKS>(i), threadIdx.x % B_CHUNKS);
 }
 
-// Start to copy a chunk, or to fill it with zeros where it is not in bounds.
-__device__ __forceinline__ void copy_chunk(uint4* to, const Element* from, bool in_bounds)
-{
-    cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
-}
-
-// Start this thread's share of the copies that goes with this k_step. Rows of A and B begin at
-// multiples of 16 bytes, so that each chunk is inside or outside as a whole.
+// Start this thread's share of the copies that goes with this k_step, zeros outside of A and B.
+// Their rows begin at multiples of 16 bytes, so that each chunk is inside or outside as a whole.
 __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, int k_step)
 {
     const bool k_in_bounds = next.k + threadIdx.x % A_CHUNKS * CHUNK < next.K;
     const bool n_in_bounds = next.tile_n + threadIdx.x % B_CHUNKS * CHUNK < next.N;
     #pragma unroll
-    for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i)
-        copy_chunk(stage_chunk_a(stage, i),
-                   next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
-                   k_in_bounds && next.tile_m + copy_row_a(i) < next.M);
+    for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i) {
+        const bool in_bounds = k_in_bounds && next.tile_m + copy_row<A_CHUNKS>(i) < next.M;
+        cp_async<16>(shared_address(stage_chunk_a(stage, i)),
+                     next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K, in_bounds ? 16 : 0);
+    }
     #pragma unroll
-    for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i)
-        copy_chunk(stage_chunk_b(stage, i),
-                   next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
-                   n_in_bounds && next.k + copy_row_b(i) < next.K);
+    for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i) {
+        const bool in_bounds = n_in_bounds && next.k + copy_row<B_CHUNKS>(i) < next.K;
+        cp_async<16>(shared_address(stage_chunk_b(stage, i)),
+                     next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N, in_bounds ? 16 : 0);
+    }
 }
