@@ -77,11 +77,13 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
     cp_async_wait<STAGES - 2>();
     __syncthreads();                             // the first stage is complete
 
+    const int lane = threadIdx.x % 32;
+    const int index_a = lane_index_a(warp_m, lane), index_b = lane_index_b(warp_n, lane);
     const unsigned first_address = shared_address(stages);
     unsigned read_address = first_address;       // of the stage that is multiplied
     int write_stage = STAGES - 1;                // the stage that is filled
     Fragments fragments[2];                      // of this k_step, and of the next
-    load_fragments(fragments[0], read_address, warp_m, warp_n, 0);
+    load_fragments(fragments[0], read_address, index_a, index_b, 0);
     #pragma unroll 1
     for (int k_left = next.K; k_left > 0; k_left -= BK) {
         RaggedChunks ragged;
@@ -93,7 +95,7 @@ __device__ __forceinline__ void mainloop(Accumulators& accumulators, Stage* stag
                 read_address = read_address == first_address + (STAGES - 1) * sizeof(Stage)
                              ? first_address : read_address + sizeof(Stage);
             }
-            load_fragments(fragments[(k_step + 1) % 2], read_address, warp_m, warp_n,
+            load_fragments(fragments[(k_step + 1) % 2], read_address, index_a, index_b,
                            (k_step + 1) % K_STEPS);
             if (ALIGNED) copy_part(stages[write_stage], next, k_step);
             if (!ALIGNED) ragged.load_part(next, k_step);

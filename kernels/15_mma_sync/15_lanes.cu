@@ -24,7 +24,8 @@ extern "C" __global__ void lanes(const uint4* A, const uint4* B, unsigned (*of_a
     __syncwarp();
 
     Fragments fragments;
-    load_fragments(fragments, shared_address(shared), 0, 0, 0);
+    load_fragments(fragments, shared_address(shared), lane_index_a(0, lane),
+                   lane_index_b(0, lane), 0);
     for (int i = 0; i < TILES_M; ++i) {
         for (int word = 0; word < 4; ++word) of_a[lane][i][word] = fragments.a[i][word];
         for (int j = 0; j < TILES_N; ++j) {

@@ -33,22 +33,29 @@ struct Fragments {
     unsigned a[TILES_M][4], b[TILES_N][2];
 };
 
-// The fragments of a k_step of the stage at this shared address; B lies after A. Lanes 0 to 15 give
-// the addresses of rows 0 to 15 of the left chunk, lanes 16 to 31 those of the right one. So the
+// The chunk whose address a lane gives to ldmatrix, for a warp's first fragments of A and of B.
+// Lanes 0 to 15 have rows 0 to 15 of the left chunk, lanes 16 to 31 those of the right one. So the
 // four matrices are the upper and lower left, then the upper and lower right: of A, a[0] to a[3] of
 // an mma; of B, which has a row for each k, b[0] and b[1] of one mma and of the next to its right.
-//
-// index_a and index_b are a lane's first chunks. They are 0 or 1, of B after a multiple of TILES_N.
-// So a step of 2 * k_step or j chunks can be XORed, and the swizzle is an XOR too: (chunk + step) ^
-// row % 8 == (chunk ^ row % 8) ^ step. Rows 16 apart are swizzled alike.
+__device__ __forceinline__ int lane_index_a(int warp_m, int lane)
+{
+    return index_in_a(warp_m + lane % 16, lane / 16);
+}
+
+__device__ __forceinline__ int lane_index_b(int warp_n, int lane)
+{
+    return index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
+}
+
+// The fragments of a k_step of the stage at this shared address; B lies after A. A lane's first
+// chunk is 0 or 1, of B after a multiple of TILES_N. So a step of 2 * k_step or j chunks can be
+// XORed, and the swizzle is an XOR too: (chunk + step) ^ row % 8 == (chunk ^ row % 8) ^ step. Rows
+// 16 apart are swizzled alike.
 static_assert((A_CHUNKS & (A_CHUNKS - 1)) == 0 && (B_CHUNKS & (B_CHUNKS - 1)) == 0 &&
               (TILES_N & (TILES_N - 1)) == 0, "powers of two: steps along a row are XORed");
-__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int warp_m,
-                                               int warp_n, int k_step)
+__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
+                                               int index_b, int k_step)
 {
-    const int lane = threadIdx.x % 32;           // the indices do not change: computed once
-    const int index_a = index_in_a(warp_m + lane % 16, lane / 16);
-    const int index_b = index_in_b(lane % 16, warp_n / CHUNK + lane / 16);
     #pragma unroll
     for (int i = 0; i < TILES_M; ++i)
         ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
@@ -111,7 +118,6 @@ __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accum
     #pragma unroll
     for (int pair = 0; pair < TILES_N / 2; ++pair) {
         const int c = col + column_of_four(pair, lane);
-        const bool in_bounds = c < N;            // all four, or none of them
         #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {  // 8 rows at a time: half a row of mma tiles
             float four[4];
@@ -120,7 +126,7 @@ __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accum
             #pragma unroll
             for (int v = 0; v < 4; ++v)
                 combine(result.c[v], four[v], alpha, 0.0f, 0.0f);
-            if (in_bounds && row + 8 * i < M)
+            if (c < N && row + 8 * i < M)        // all four columns, or none of them
                 *(Result4*)(C + (size_t)(row + 8 * i) * N + c) = result;
         }
     }

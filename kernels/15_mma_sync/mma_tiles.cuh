@@ -10,10 +10,9 @@ constexpr int K_STEPS = BK / MMA_K;              // mma along K in one stage
 
 // Chunks of a stage that a thread copies, a share of them with each k_step.
 constexpr int A_COPIES = BM * A_CHUNKS / THREADS, B_COPIES = BK * B_CHUNKS / THREADS;
-static_assert(BM * A_CHUNKS % THREADS == 0 && BK * B_CHUNKS % THREADS == 0,
-              "all threads copy the same number of chunks");
-static_assert(THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
-              "the block copies whole rows at a time");
+static_assert(BM % (THREADS / A_CHUNKS) == 0 && BK % (THREADS / B_CHUNKS) == 0 &&
+              THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
+              "the block copies whole rows at a time, and all threads as many chunks");
 
 struct Stage {
     uint4 a[BM * A_CHUNKS];
@@ -60,14 +59,14 @@ __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, i
     const bool n_in_bounds = next.tile_n + threadIdx.x % B_CHUNKS * CHUNK < next.N;
     #pragma unroll
     for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i) {
-        const bool in_bounds = k_in_bounds && next.tile_m + copy_row<A_CHUNKS>(i) < next.M;
         cp_async<16>(shared_address(stage_chunk_a(stage, i)),
-                     next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K, in_bounds ? 16 : 0);
+                     next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
+                     k_in_bounds && next.tile_m + copy_row<A_CHUNKS>(i) < next.M ? 16 : 0);
     }
     #pragma unroll
     for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i) {
-        const bool in_bounds = n_in_bounds && next.k + copy_row<B_CHUNKS>(i) < next.K;
         cp_async<16>(shared_address(stage_chunk_b(stage, i)),
-                     next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N, in_bounds ? 16 : 0);
+                     next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
+                     n_in_bounds && next.k + copy_row<B_CHUNKS>(i) < next.K ? 16 : 0);
     }
 }

@@ -45,7 +45,12 @@ struct Fragments {
     unsigned a[TILES_M][4], b[TILES_N][2];
 };
 
-// The index of a lane's first chunk; of TF32, that of the word that the lane loads. The next 16 columns are
+__device__ __forceinline__ int lane_index_a(int warp_m, int lane)
+{
+    return index_in_a(warp_m + lane % 16, lane / 16);
+}
+
+// The index of a chunk; of TF32, that of the word that the lane loads. The next 16 columns are
 // XOR 2 away for 16 bits, and XOR 1 for 8; of TF32 the next 8 are XOR 8 words away.
 __device__ __forceinline__ int lane_index_b(int warp_n, int lane)
 {
@@ -67,12 +72,9 @@ __device__ __forceinline__ unsigned load_word(unsigned address)
 // bits: it takes four k in a word. A matrix transposed by 16 bits has two k of two columns in a
 // word; the even columns become one mma tile, the odd ones another. TF32: one word is one k, and a
 // lane loads each by itself.
-__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int warp_m,
-                                               int warp_n, int k_step)
+__device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned stage, int index_a,
+                                               int index_b, int k_step)
 {
-    const int lane = threadIdx.x % 32;
-    const int index_a = index_in_a(warp_m + lane % 16, lane / 16);
-    const int index_b = lane_index_b(warp_n, lane);
     #pragma unroll
     for (int i = 0; i < TILES_M; ++i)
         ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
