@@ -38,10 +38,3 @@ __device__ __forceinline__ void multiply(float (&accumulators)[COUNT], const Ele
         wgmma(accumulators, advance(descriptor_a, k), advance(descriptor_b, k),
               accumulate || k > 0);
 }
-
-// Start to multiply a stage: the warpgroup's 64 rows of A with B.
-__device__ __forceinline__ void multiply_stage(float (&accumulators)[ACCUMULATORS],
-                                               const Stage& stage, int warpgroup, bool accumulate)
-{
-    multiply(accumulators, stage.a + warpgroup * SQUARE_BYTES, stage.b, accumulate);
-}
