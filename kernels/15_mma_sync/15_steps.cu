@@ -72,16 +72,16 @@ __device__ __forceinline__ void copy_padded(PaddedStage& stage, const NextTiles&
     const int a_chunk = threadIdx.x % A_CHUNKS, b_chunk = threadIdx.x % B_CHUNKS;
     #pragma unroll
     for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i)
-        cp_async<16>(shared_address(stage.a + padded_index_a(copy_row<A_CHUNKS>(i), a_chunk)),
-                     next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
-                     next.k + a_chunk * CHUNK < next.K &&
-                     next.tile_m + copy_row<A_CHUNKS>(i) < next.M ? 16 : 0);
+        copy_chunk(stage.a + padded_index_a(copy_row<A_CHUNKS>(i), a_chunk),
+                   next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
+                   next.k + a_chunk * CHUNK < next.K &&
+                   next.tile_m + copy_row<A_CHUNKS>(i) < next.M);
     #pragma unroll
     for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i)
-        cp_async<16>(shared_address(stage.b + padded_index_b(copy_row<B_CHUNKS>(i), b_chunk)),
-                     next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
-                     next.tile_n + b_chunk * CHUNK < next.N &&
-                     next.k + copy_row<B_CHUNKS>(i) < next.K ? 16 : 0);
+        copy_chunk(stage.b + padded_index_b(copy_row<B_CHUNKS>(i), b_chunk),
+                   next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
+                   next.tile_n + b_chunk * CHUNK < next.N &&
+                   next.k + copy_row<B_CHUNKS>(i) < next.K);
 }
 
 // The same of any matrix, element by element: for edges, not for speed.

@@ -4,8 +4,6 @@
 #include "ldmatrix.cuh"
 #include "mma_instruction.cuh"
 
-// ---- swizzled tiles -----------------------------------------------------------------------------
-
 constexpr int A_CHUNKS = BK / CHUNK, B_CHUNKS = BN / CHUNK;      // of a row of a tile
 
 // ldmatrix reads a chunk from each of eight rows at once. Rows are multiples of 128 bytes, all 32
@@ -20,8 +18,6 @@ __device__ __forceinline__ int index_in_b(int k, int chunk)
 {
     return k * B_CHUNKS + (chunk ^ k % 8);
 }
-
-// ---- fragments ----------------------------------------------------------------------------------
 
 // A warp's part of C, WM × WN, in mma tiles: what one mma computes.
 constexpr int TILES_M = WM / MMA_M, TILES_N = WN / MMA_N;
@@ -64,8 +60,6 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned st
     for (int j = 0; j < TILES_N; j += 2)
         ldmatrix_trans(fragments.b[j], fragments.b[j + 1], b_rows + 16 * (index_b ^ j));
 }
-
-// ---- accumulators to C --------------------------------------------------------------------------
 
 typedef Accumulator Accumulators[TILES_M][TILES_N][4];
 typedef unsigned short Result;                   // an element of C: the bits of a number

@@ -51,22 +51,26 @@ __device__ __forceinline__ uint4* stage_chunk_b(Stage& stage, int i)
     return stage.b + index_in_b(copy_row<B_CHUNKS>(i), threadIdx.x % B_CHUNKS);
 }
 
-// Start this thread's share of the copies that goes with this k_step, zeros outside of A and B.
-// Their rows begin at multiples of 16 bytes, so that each chunk is inside or outside as a whole.
+// Start to copy a chunk, or to fill it with zeros where it is not in bounds.
+__device__ __forceinline__ void copy_chunk(uint4* to, const Element* from, bool in_bounds)
+{
+    cp_async<16>(shared_address(to), from, in_bounds ? 16 : 0);
+}
+
+// Start this thread's share of the copies that goes with this k_step. Rows of A and B begin at
+// multiples of 16 bytes, so that each chunk is inside or outside as a whole.
 __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, int k_step)
 {
     const bool k_in_bounds = next.k + threadIdx.x % A_CHUNKS * CHUNK < next.K;
     const bool n_in_bounds = next.tile_n + threadIdx.x % B_CHUNKS * CHUNK < next.N;
     #pragma unroll
-    for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i) {
-        cp_async<16>(shared_address(stage_chunk_a(stage, i)),
-                     next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
-                     k_in_bounds && next.tile_m + copy_row<A_CHUNKS>(i) < next.M ? 16 : 0);
-    }
+    for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i)
+        copy_chunk(stage_chunk_a(stage, i),
+                   next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
+                   k_in_bounds && next.tile_m + copy_row<A_CHUNKS>(i) < next.M);
     #pragma unroll
-    for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i) {
-        cp_async<16>(shared_address(stage_chunk_b(stage, i)),
-                     next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
-                     n_in_bounds && next.k + copy_row<B_CHUNKS>(i) < next.K ? 16 : 0);
-    }
+    for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i)
+        copy_chunk(stage_chunk_b(stage, i),
+                   next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
+                   n_in_bounds && next.k + copy_row<B_CHUNKS>(i) < next.K);
 }
