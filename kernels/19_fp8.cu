@@ -116,8 +116,7 @@ fp8(const __grid_constant__ TensorMap map_a, const __grid_constant__ TensorMap m
                 for (int i = 0; i < k_tiles_of(interval, k_tiles); ++i, state.advance()) {
                     mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                     wgmma_fence();
-                    const Stage& stage = shared.stages[state.stage];
-                    multiply(accumulators, stage.a + warpgroup * SQUARE_BYTES, stage.b, i > 0);
+                    multiply_stage(accumulators, shared.stages[state.stage], warpgroup, i > 0);
                 }
                 wgmma_commit();
             };

@@ -17,8 +17,7 @@ __device__ __forceinline__ void multiply_unpromoted(float (&totals)[ACCUMULATORS
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
         mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
         wgmma_fence();
-        const Stage& stage = stages[state.stage];
-        multiply(totals, stage.a + warpgroup * SQUARE_BYTES, stage.b, k_tile > 0);
+        multiply_stage(totals, stages[state.stage], warpgroup, k_tile > 0);
         wgmma_commit();
         wgmma_wait<1>();                         // the products of the stage before have ended
         if (k_tile > 0) mbarrier_arrive_in_cluster(empty + MBARRIER_BYTES * state.previous());
