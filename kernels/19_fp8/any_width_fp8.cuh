@@ -45,7 +45,8 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
         wgmma_fence();
         #pragma unroll
         for (int k = 0; k < BK; k += WGMMA_K)
-            wgmma(partial, advance(first_a, k), advance(first_b, k), k_tile % INTERVAL > 0 || k > 0);
+            wgmma(partial, advance(first_a, k), advance(first_b, k),
+                  k_tile % INTERVAL > 0 || k > 0);
         wgmma_commit();
         wgmma_wait<0>();
         __syncthreads();                         // all have multiplied it before it is overwritten
