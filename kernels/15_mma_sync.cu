@@ -115,8 +115,13 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
 {
     extern __shared__ __align__(128) char shared[];
 
-    int tile_m, tile_n;
-    find_tile(tile_m, tile_n);
+    // Tiles are numbered as in 10, so that blocks that run at a time share rows of A and columns of
+    // B in L2.
+    const int number = blockIdx.y * gridDim.x + blockIdx.x;
+    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // in tiles, of this group
+    const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
+    const int in_group = number - first_row * gridDim.x;
+    const int tile_m = (first_row + in_group % rows) * BM, tile_n = in_group / rows * BN;
     const int warp = threadIdx.x / 32;
     const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
 

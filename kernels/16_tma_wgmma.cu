@@ -34,7 +34,7 @@ __device__ __forceinline__ void copy_k_tile(const Shared& shared, const TensorMa
     const unsigned full = shared_address(shared.full) + MBARRIER_BYTES * (k_tile % STAGES);
     mbarrier_arrive_expect(full, sizeof(Stage));
     tma_load(shared_address(stage.a), map_a, tile_m, k_tile * BK, full);       // one box
-    copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile_n, full);
+    copy_b(shared_address(stage.b), map_b, k_tile * BK, tile_n, full);
 }
 
 // __grid_constant__: TMA takes the address of the map itself, not of a thread's copy.

@@ -40,7 +40,10 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
     const unsigned full = shared_address(shared.full), empty = shared_address(shared.empty);
     const Tile tile = tile_at(blockIdx.x / SPLIT, ceil_div(M, BM), ceil_div(N, BN), GROUP);
     const int tile_m = tile.row * BM, tile_n = tile.col * BN;
-    const KRange range = k_range(ceil_div(K, BK));
+    // Of all k_tiles this block has a part, with SPLIT=1 all of them.
+    const int all_k_tiles = ceil_div(K, BK), part = blockIdx.x % SPLIT;
+    const int first_k_tile = all_k_tiles * part / SPLIT;
+    const int k_tiles = all_k_tiles * (part + 1) / SPLIT - first_k_tile;
     const int warpgroup = threadIdx.x / WARPGROUP_THREADS;
     const bool leader = threadIdx.x % WARPGROUP_THREADS == 0;
 
@@ -62,20 +65,20 @@ warp_specialized(const __grid_constant__ TensorMap map_a, const __grid_constant_
     if (warpgroup == CONSUMERS) {                // the producer
         deallocate_registers();
         if (leader)
-            for (int k_tile = 0; k_tile < range.count; ++k_tile, state.advance()) {
+            for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
                 const Stage& stage = shared.stages[state.stage];
                 const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
-                const int k = (range.begin + k_tile) * BK;
+                const int k = (first_k_tile + k_tile) * BK;
                 // At once in the first round: of a new mbarrier, parity 1 counts as complete.
                 mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                 mbarrier_arrive_expect(stage_full, sizeof(Stage));
                 tma_load(shared_address(stage.a), map_a, tile_m, k, stage_full);
-                copy_b<BN>(shared_address(stage.b), map_b, k, tile_n, stage_full);
+                copy_b(shared_address(stage.b), map_b, k, tile_n, stage_full);
             }
     } else {                                     // a consumer
         allocate_registers();
         float accumulators[ACCUMULATORS] = {};
-        for (int k_tile = 0; k_tile < range.count; ++k_tile) {
+        for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
             mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
             wgmma_fence();
             multiply_stage(accumulators, shared.stages[state.stage], warpgroup, true);

@@ -180,15 +180,9 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned st
         ldmatrix(fragments.a[i], stage + TileA::offset(warp_m + MMA_M * i + lane % 16,
                                                        2 * k_step + lane / 16));
     #pragma unroll
-    for (int j = 0; j < TILES_N; j += 2) {
-        unsigned words[4];
-        ldmatrix_trans(words, stage + TileA::BYTES +
+    for (int j = 0; j < TILES_N; j += 2)
+        ldmatrix_trans(fragments.b[j], fragments.b[j + 1], stage + TileA::BYTES +
                        TileB::offset(MMA_K * k_step + lane % 16, warp_n / CHUNK + j + lane / 16));
-        fragments.b[j][0] = words[0];
-        fragments.b[j][1] = words[1];
-        fragments.b[j + 1][0] = words[2];
-        fragments.b[j + 1][1] = words[3];
-    }
 }
 
 typedef Accumulator Accumulators[TILES_M][TILES_N][4];

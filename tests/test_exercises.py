@@ -214,7 +214,7 @@ REACH = {
     "13_batched": ("copies.copy_stage(stages_address", "copies.copy_stage(stages_address"),
     "14_wmma": ("void load_fragments(", "multiply(accumulators, fragments[k_step % 2]);"),
     "15_mma_sync": ("mainloop(Accumulators&", "cp_async_wait<0>();"),
-    "17_warp_specialized": ("mbarrier_arrive_expect(", "copy_b<BN>("),
+    "17_warp_specialized": ("mbarrier_arrive_expect(", "copy_b("),
     "26_blackwell": ("tensor_allocate<", "pair_sync();                                 // no warp"),
     "22_fp32_summit": ("tma_load(b, *map_b, k_tile * BK", "if (!BY_MAP) copy_b(b"),
 }

@@ -72,14 +72,16 @@ __device__ __forceinline__ void copy_padded(PaddedStage& stage, const NextTiles&
     const int a_chunk = threadIdx.x % A_CHUNKS, b_chunk = threadIdx.x % B_CHUNKS;
     #pragma unroll
     for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i)
-        copy_chunk(stage.a + padded_index_a(copy_row_a(i), a_chunk),
+        copy_chunk(stage.a + padded_index_a(copy_row<A_CHUNKS>(i), a_chunk),
                    next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
-                   next.k + a_chunk * CHUNK < next.K && next.tile_m + copy_row_a(i) < next.M);
+                   next.k + a_chunk * CHUNK < next.K &&
+                   next.tile_m + copy_row<A_CHUNKS>(i) < next.M);
     #pragma unroll
     for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i)
-        copy_chunk(stage.b + padded_index_b(copy_row_b(i), b_chunk),
+        copy_chunk(stage.b + padded_index_b(copy_row<B_CHUNKS>(i), b_chunk),
                    next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
-                   next.tile_n + b_chunk * CHUNK < next.N && next.k + copy_row_b(i) < next.K);
+                   next.tile_n + b_chunk * CHUNK < next.N &&
+                   next.k + copy_row<B_CHUNKS>(i) < next.K);
 }
 
 // The same of any matrix, element by element: for edges, not for speed.
@@ -115,14 +117,8 @@ __device__ __forceinline__ void load_padded(Fragments& fragments, unsigned stage
         ldmatrix(fragments.a[i], stage + 16 * (further(index_a, 2 * k_step) + MMA_M * i * A_ROW));
     const unsigned tile = stage + sizeof(PaddedStage::a) + 16 * k_step * MMA_K * B_ROW;
     #pragma unroll
-    for (int j = 0; j < TILES_N; j += 2) {
-        unsigned words[4];
-        ldmatrix_trans(words, tile + 16 * further(index_b, j));
-        fragments.b[j][0] = words[0];
-        fragments.b[j][1] = words[1];
-        fragments.b[j + 1][0] = words[2];
-        fragments.b[j + 1][1] = words[3];
-    }
+    for (int j = 0; j < TILES_N; j += 2)
+        ldmatrix_trans(fragments.b[j], fragments.b[j + 1], tile + 16 * further(index_b, j));
 }
 
 __device__ __forceinline__ void multiply(Accumulators& accumulators, const Fragments& fragments)
@@ -228,8 +224,13 @@ mma_product(const Element* __restrict__ A, const Element* __restrict__ B, Result
 {
     extern __shared__ __align__(128) char shared[];
 
-    int tile_m, tile_n;
-    find_tile(tile_m, tile_n);
+    // Tiles are numbered as in 10, so that blocks that run at a time share rows of A and columns of
+    // B in L2.
+    const int number = blockIdx.y * gridDim.x + blockIdx.x;
+    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // in tiles, of this group
+    const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
+    const int in_group = number - first_row * gridDim.x;
+    const int tile_m = (first_row + in_group % rows) * BM, tile_n = in_group / rows * BN;
     const int warp = threadIdx.x / 32;
     const int warp_m = warp / (BN / WN) * WM, warp_n = warp % (BN / WN) * WN;
 

@@ -4,8 +4,6 @@
 #include "ldmatrix.cuh"
 #include "mma_instruction.cuh"
 
-// ---- swizzled tiles -----------------------------------------------------------------------------
-
 constexpr int A_CHUNKS = BK / CHUNK, B_CHUNKS = BN / CHUNK;      // of a row of a tile
 
 // ldmatrix reads a chunk from each of eight rows at once. Rows are multiples of 128 bytes, all 32
@@ -20,8 +18,6 @@ __device__ __forceinline__ int index_in_b(int k, int chunk)
 {
     return k * B_CHUNKS + (chunk ^ k % 8);
 }
-
-// ---- fragments ----------------------------------------------------------------------------------
 
 // A warp's part of C, WM × WN, in mma tiles: what one mma computes.
 constexpr int TILES_M = WM / MMA_M, TILES_N = WN / MMA_N;
@@ -61,17 +57,9 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned st
         ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
     const unsigned b_rows = stage + 16 * (BM * A_CHUNKS + k_step * MMA_K * B_CHUNKS);
     #pragma unroll
-    for (int j = 0; j < TILES_N; j += 2) {
-        unsigned words[4];
-        ldmatrix_trans(words, b_rows + 16 * (index_b ^ j));
-        fragments.b[j][0] = words[0];
-        fragments.b[j][1] = words[1];
-        fragments.b[j + 1][0] = words[2];
-        fragments.b[j + 1][1] = words[3];
-    }
+    for (int j = 0; j < TILES_N; j += 2)
+        ldmatrix_trans(fragments.b[j], fragments.b[j + 1], b_rows + 16 * (index_b ^ j));
 }
-
-// ---- accumulators to C --------------------------------------------------------------------------
 
 typedef Accumulator Accumulators[TILES_M][TILES_N][4];
 typedef unsigned short Result;                   // an element of C: the bits of a number
@@ -124,7 +112,6 @@ __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accum
     #pragma unroll
     for (int pair = 0; pair < TILES_N / 2; ++pair) {
         const int c = col + column_of_four(pair, lane);
-        const bool in_bounds = c < N;            // all four, or none of them
         #pragma unroll
         for (int i = 0; i < 2 * TILES_M; ++i) {  // 8 rows at a time: half a row of mma tiles
             float four[4];
@@ -133,7 +120,7 @@ __device__ __forceinline__ void store_fours(Result* C, const Accumulators& accum
             #pragma unroll
             for (int v = 0; v < 4; ++v)
                 combine(result.c[v], four[v], alpha, 0.0f, 0.0f);
-            if (in_bounds && row + 8 * i < M)
+            if (c < N && row + 8 * i < M)        // all four columns, or none of them
                 *(Result4*)(C + (size_t)(row + 8 * i) * N + c) = result;
         }
     }

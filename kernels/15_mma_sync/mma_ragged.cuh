@@ -64,13 +64,13 @@ struct RaggedChunks {
         const int column = next.tile_n + threadIdx.x % B_CHUNKS * CHUNK;
         #pragma unroll
         for (int i = begin(A_COPIES, k_step, FIRST); i < begin(A_COPIES, k_step + 1, FIRST); ++i) {
-            const int row = next.tile_m + copy_row_a(i);
+            const int row = next.tile_m + copy_row<A_CHUNKS>(i);
             a[i].load(next.A, (size_t)row * next.K + k, (size_t)next.M * next.K,
                       row < next.M ? next.K - k : 0);
         }
         #pragma unroll
         for (int i = begin(B_COPIES, k_step, FIRST); i < begin(B_COPIES, k_step + 1, FIRST); ++i) {
-            const int row = next.k + copy_row_b(i);
+            const int row = next.k + copy_row<B_CHUNKS>(i);
             b[i].load(next.B, (size_t)row * next.N + column, (size_t)next.K * next.N,
                       row < next.K ? next.N - column : 0);
         }

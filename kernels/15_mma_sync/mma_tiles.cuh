@@ -10,22 +10,9 @@ constexpr int K_STEPS = BK / MMA_K;              // mma along K in one stage
 
 // Chunks of a stage that a thread copies, a share of them with each k_step.
 constexpr int A_COPIES = BM * A_CHUNKS / THREADS, B_COPIES = BK * B_CHUNKS / THREADS;
-static_assert(BM * A_CHUNKS % THREADS == 0 && BK * B_CHUNKS % THREADS == 0,
-              "all threads copy the same number of chunks");
-static_assert(THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
-              "the block copies whole rows at a time");
-
-// The block's tile of C. They are numbered as in 10, so that blocks that run at the same time share
-// rows of A and columns of B in L2.
-__device__ __forceinline__ void find_tile(int& tile_m, int& tile_n)
-{
-    const int number = blockIdx.y * gridDim.x + blockIdx.x;
-    const int first_row = number / (GROUP * gridDim.x) * GROUP;        // in tiles, of this group
-    const int rows = min((int)gridDim.y - first_row, GROUP);   // the last group may have fewer
-    const int in_group = number - first_row * gridDim.x;
-    tile_m = (first_row + in_group % rows) * BM;
-    tile_n = in_group / rows * BN;
-}
+static_assert(BM % (THREADS / A_CHUNKS) == 0 && BK % (THREADS / B_CHUNKS) == 0 &&
+              THREADS % A_CHUNKS == 0 && THREADS % B_CHUNKS == 0,
+              "the block copies whole rows at a time, and all threads as many chunks");
 
 struct Stage {
     uint4 a[BM * A_CHUNKS];
@@ -46,25 +33,22 @@ struct NextTiles {
     }
 };
 
-// This thread's i-th copy of A or of B: its row in the tile, and below its place in the stage.
-__device__ __forceinline__ int copy_row_a(int i)
+// The row of this thread's i-th copy of A or B in its tile, whose rows have so many CHUNKS, and
+// below its place in the stage.
+template <int CHUNKS>
+__device__ __forceinline__ int copy_row(int i)
 {
-    return threadIdx.x / A_CHUNKS + i * (THREADS / A_CHUNKS);
-}
-
-__device__ __forceinline__ int copy_row_b(int i)
-{
-    return threadIdx.x / B_CHUNKS + i * (THREADS / B_CHUNKS);
+    return threadIdx.x / CHUNKS + i * (THREADS / CHUNKS);
 }
 
 __device__ __forceinline__ uint4* stage_chunk_a(Stage& stage, int i)
 {
-    return stage.a + index_in_a(copy_row_a(i), threadIdx.x % A_CHUNKS);
+    return stage.a + index_in_a(copy_row<A_CHUNKS>(i), threadIdx.x % A_CHUNKS);
 }
 
 __device__ __forceinline__ uint4* stage_chunk_b(Stage& stage, int i)
 {
-    return stage.b + index_in_b(copy_row_b(i), threadIdx.x % B_CHUNKS);
+    return stage.b + index_in_b(copy_row<B_CHUNKS>(i), threadIdx.x % B_CHUNKS);
 }
 
 // Start to copy a chunk, or to fill it with zeros where it is not in bounds.
@@ -83,10 +67,10 @@ __device__ __forceinline__ void copy_part(Stage& stage, const NextTiles& next, i
     for (int i = A_COPIES * k_step / K_STEPS; i < A_COPIES * (k_step + 1) / K_STEPS; ++i)
         copy_chunk(stage_chunk_a(stage, i),
                    next.a + (size_t)(i * (THREADS / A_CHUNKS)) * next.K,
-                   k_in_bounds && next.tile_m + copy_row_a(i) < next.M);
+                   k_in_bounds && next.tile_m + copy_row<A_CHUNKS>(i) < next.M);
     #pragma unroll
     for (int i = B_COPIES * k_step / K_STEPS; i < B_COPIES * (k_step + 1) / K_STEPS; ++i)
         copy_chunk(stage_chunk_b(stage, i),
                    next.b + (size_t)(i * (THREADS / B_CHUNKS)) * next.N,
-                   n_in_bounds && next.k + copy_row_b(i) < next.K);
+                   n_in_bounds && next.k + copy_row<B_CHUNKS>(i) < next.K);
 }

@@ -79,21 +79,17 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, unsigned st
     for (int i = 0; i < TILES_M; ++i)
         ldmatrix(fragments.a[i], stage + 16 * ((index_a ^ 2 * k_step) + MMA_M * i * A_CHUNKS));
     const unsigned b_rows = stage + 16 * (BM * A_CHUNKS + k_step * MMA_K * B_CHUNKS);
-    unsigned words[4], (&b)[TILES_N][2] = fragments.b;
+    unsigned words[2][2], (&b)[TILES_N][2] = fragments.b;
     #pragma unroll
     for (int j = 0; j < TILES_N; j += 2) {
         if (SIZE == 2) {
-            ldmatrix_trans(words, b_rows + 16 * (index_b ^ j));
-            b[j][0] = words[0];
-            b[j][1] = words[1];
-            b[j + 1][0] = words[2];
-            b[j + 1][1] = words[3];
+            ldmatrix_trans(b[j], b[j + 1], b_rows + 16 * (index_b ^ j));
         } else if (SIZE == 1) {
-            ldmatrix_trans(words, b_rows + 16 * (index_b ^ j / 2));
+            ldmatrix_trans(words[0], words[1], b_rows + 16 * (index_b ^ j / 2));
             #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                b[j][half] = __byte_perm(words[2 * half], words[2 * half + 1], 0x6420);
-                b[j + 1][half] = __byte_perm(words[2 * half], words[2 * half + 1], 0x7531);
+                b[j][half] = __byte_perm(words[half][0], words[half][1], 0x6420);
+                b[j + 1][half] = __byte_perm(words[half][0], words[half][1], 0x7531);
             }
         } else {
             #pragma unroll

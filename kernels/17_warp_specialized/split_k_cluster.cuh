@@ -6,17 +6,6 @@
 #define SPLIT 1                                  // parts of K, a block for each
 #endif
 
-// The k_tiles of this block.
-struct KRange {
-    int begin, count;
-};
-
-__device__ __forceinline__ KRange k_range(int k_tiles)
-{
-    const int part = blockIdx.x % SPLIT, begin = k_tiles * part / SPLIT;
-    return {begin, k_tiles * (part + 1) / SPLIT - begin};
-}
-
 #if SPLIT > 1
 
 #include "alpha_beta.cuh"

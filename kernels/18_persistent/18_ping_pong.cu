@@ -72,7 +72,7 @@ persistent(const __grid_constant__ TensorMap map_a, const __grid_constant__ Tens
                     mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                     mbarrier_arrive_expect(stage_full, sizeof(Stage));
                     tma_load(shared_address(stage.a), map_a, tile_m, k_tile * BK, stage_full);
-                    copy_b<BN>(shared_address(stage.b), map_b, k_tile * BK, tile_n, stage_full);
+                    copy_b(shared_address(stage.b), map_b, k_tile * BK, tile_n, stage_full);
                 }
             }
     } else {                                     // a consumer

@@ -65,7 +65,7 @@ __device__ __forceinline__ void copy_stage(const Stage& stage, const TensorMap& 
     const int first_row = rank * (BM / CLUSTER); // of this block's part of A
     copy_to_cluster(shared_address(stage.a) + first_row * ROW_BYTES, map_a, tile.m + first_row, k,
                     full);
-    copy_b<BN>(shared_address(stage.b), map_b, k, tile.n, full);
+    copy_b(shared_address(stage.b), map_b, k, tile.n, full);
 #else
     const int first_col = rank * (BN / CLUSTER); // of this block's part of B
     tma_load(shared_address(stage.a), map_a, tile.m, k, full);

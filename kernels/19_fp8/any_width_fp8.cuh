@@ -34,6 +34,8 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
     const int k_tiles = ceil_div(K, BK);
     const Scales scales{scale_a, scale_b, M, N, k_tiles};
 
+    const Descriptor first_a = make_descriptor(shared_address(a));
+    const Descriptor first_b = make_descriptor(shared_address(b));
     float totals[32] = {}, partial[32] = {};
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
         store_square(a, A, tile_m, k_tile * BK, M, K);
@@ -41,7 +43,10 @@ any_width(const Element* __restrict__ A, const Element* __restrict__ B, ElementC
         fence_async_proxy();
         __syncthreads();
         wgmma_fence();
-        multiply(partial, a, b, k_tile % INTERVAL > 0);
+        #pragma unroll
+        for (int k = 0; k < BK; k += WGMMA_K)
+            wgmma(partial, advance(first_a, k), advance(first_b, k),
+                  k_tile % INTERVAL > 0 || k > 0);
         wgmma_commit();
         wgmma_wait<0>();
         __syncthreads();                         // all have multiplied it before it is overwritten

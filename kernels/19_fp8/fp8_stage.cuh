@@ -25,23 +25,14 @@ struct Stage {
     Element b[BN * ROW_BYTES];
 };
 
-// Start to multiply 64 rows of A with twice COUNT rows of B, over BK elements along K. Steps along
-// K are in bytes, which are elements here.
-template <int COUNT>
-__device__ __forceinline__ void multiply(float (&accumulators)[COUNT], const Element* a,
-                                         const Element* b, bool accumulate)
-{
-    const Descriptor descriptor_a = make_descriptor(shared_address(a));
-    const Descriptor descriptor_b = make_descriptor(shared_address(b));
-    #pragma unroll
-    for (int k = 0; k < BK; k += WGMMA_K)
-        wgmma(accumulators, advance(descriptor_a, k), advance(descriptor_b, k),
-              accumulate || k > 0);
-}
-
-// Start to multiply a stage: the warpgroup's 64 rows of A with B.
+// Start to multiply a stage: the warpgroup's 64 rows of A with B. Steps along K are in bytes, which
+// are elements here.
 __device__ __forceinline__ void multiply_stage(float (&accumulators)[ACCUMULATORS],
                                                const Stage& stage, int warpgroup, bool accumulate)
 {
-    multiply(accumulators, stage.a + warpgroup * SQUARE_BYTES, stage.b, accumulate);
+    const Descriptor a = make_descriptor(shared_address(stage.a + warpgroup * SQUARE_BYTES));
+    const Descriptor b = make_descriptor(shared_address(stage.b));
+    #pragma unroll
+    for (int k = 0; k < BK; k += WGMMA_K)
+        wgmma(accumulators, advance(a, k), advance(b, k), accumulate || k > 0);
 }

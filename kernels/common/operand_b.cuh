@@ -1,6 +1,7 @@
 // How B is stored, K×N or with OP_B=1 N×K, and so how it lies in a stage.
 #pragma once
 
+#include "hopper_settings.cuh"
 #include "tma.cuh"
 #include "wgmma_16bit.cuh"
 
@@ -13,9 +14,7 @@
 constexpr bool TRANSPOSE_B = false;              // rows lie along K, as A's do
 constexpr int BYTES_PER_K = sizeof(Element);     // from one k to the next in shared memory
 
-// Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at
-// `full`.
-template <int COLUMNS>
+// Start to copy a tile of B, from (k, n) on; its bytes count at `full`.
 __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int k, int n,
                                        unsigned full)
 {
@@ -27,14 +26,12 @@ __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int 
 constexpr bool TRANSPOSE_B = true;               // rows lie along N: one for each k
 constexpr int BYTES_PER_K = ROW_BYTES;           // from one k to the next in shared memory
 
-// Start to copy COLUMNS columns of B, ROW_ELEMENTS along K, from (k, n) on; their bytes count at
-// `full`.
-template <int COLUMNS>
+// Start to copy a tile of B, from (k, n) on; its bytes count at `full`.
 __device__ __forceinline__ void copy_b(unsigned to, const TensorMap& map_b, int k, int n,
                                        unsigned full)
 {
     #pragma unroll
-    for (int c = 0; c < COLUMNS; c += ROW_ELEMENTS)            // a square box for 64 columns
+    for (int c = 0; c < BN; c += ROW_ELEMENTS)            // a square box for 64 columns
         tma_load(to + c * ROW_BYTES, map_b, k, n + c, full);
 }
 

@@ -35,7 +35,6 @@ MARKS = marks_in(Path(__file__).with_name("tile_marks.cuh"))
 # the first boxes of a tile, and "ends" when it has it for the last ones.
 EXPECT = "mbarrier_arrive_expect(stage_full, sizeof(Stage));"
 DONE = "wgmma_wait<0>();"
-K_TILES = {WARP_SPECIALIZED: "range.count", PERSISTENT: "k_tiles"}
 GONE_17 = "if (leader) tma_store_wait();"
 SENDS_18 = """store_accumulators(accumulators, shared.store_buffers[warpgroup], map_c, m, n,
                                warpgroup);"""
@@ -50,7 +49,7 @@ def _marked(
 ) -> AblationStep:
     """A rung with marks. tile: at which one a thread is, before: at which it was."""
     in_both = (
-        (EXPECT, f"BEGINS(k_tile == 0) MARK(2, k_tile == {K_TILES[rung]} - 1) {EXPECT}"),
+        (EXPECT, f"BEGINS(k_tile == 0) MARK(2, k_tile == k_tiles - 1) {EXPECT}"),
         (DONE, f"{DONE} MARK(2, true)"),
     )
     which = f"#define TILE ({tile})\n#define TILE_BEFORE ({before})"

@@ -58,8 +58,8 @@ RUNG = Rung(
     title="Warp specialization",
     idea="a warp that only copies, warps that only multiply, a ring of stages between them",
     inner_loop=(
-        ("for (int k_tile = 0; k_tile < range.count; ++k_tile, state", "copy_b<BN>("),
-        ("for (int k_tile = 0; k_tile < range.count; ++k_tile) {", "}"),
+        ("for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state", "copy_b("),
+        ("for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {", "}"),
     ),
     parameters=(
         *tma_wgmma.parameters((2, 3, 4, 6, 8)),
