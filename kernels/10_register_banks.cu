@@ -40,7 +40,7 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int thread_n = first_col_of_thread(warp, lane);
 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
-    Pipeline<STAGES> pipeline(barriers, THREADS);
+    Pipeline pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
     const CopyContext copies = {stages, in, source, pipeline};
     prologue(copies, k_tiles);

@@ -11,7 +11,7 @@ struct CopyContext {
     Stage* stages;
     const Inputs& in;
     CopySource& source;
-    Pipeline<STAGES>& pipeline;
+    Pipeline& pipeline;
 
     // Start the copies of the next k tile, into this stage.
     __device__ __forceinline__ void copy_next(int stage) const
@@ -37,7 +37,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
                                          const CopyContext& copies, int k_tiles, int lane,
                                          int thread_m, int thread_n)
 {
-    Pipeline<STAGES>& pipeline = copies.pipeline;
+    Pipeline& pipeline = copies.pipeline;
     const float* first_a = &copies.stages[0].a[0][thread_m];
     const float* first_b = &copies.stages[0].b[0][thread_n];
     const float *a = first_a, *b = first_b;      // at the first k of this chunk

@@ -206,10 +206,10 @@ __device__ __forceinline__ bool is_aligned(const Matrices& x)
 
 // The mbarriers' addresses go through an empty asm, which hides where they come from; otherwise
 // they would be computed anew at each wait.
-__device__ __forceinline__ Pipeline<STAGES> make_pipeline(
+__device__ __forceinline__ Pipeline make_pipeline(
     unsigned long long (&barriers)[2 * STAGES])
 {
-    Pipeline<STAGES> pipeline(barriers, THREADS);
+    Pipeline pipeline(barriers, THREADS);
     asm volatile("" : "+r"(pipeline.full), "+r"(pipeline.empty));
     return pipeline;
 }
