@@ -18,7 +18,6 @@
 // barriers.
 
 #include "register_tile_sizes.cuh"
-#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 #include "register_tile_mainloop.cuh"
@@ -42,8 +41,10 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
     Pipeline pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    const CopyContext copies = {stages, in, source, pipeline};
-    prologue(copies, k_tiles);
+    const Copies copies = {stages, in, source, pipeline};
+    #pragma unroll 1                             // the prologue: the mainloop fills the last stage
+    for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_stage(stage);
+    pipeline.wait();
 
     float accumulators[TM][TN] = {};
     Fragments fragments[2];                      // for one k, and for the next

@@ -1,9 +1,8 @@
 // Copies of a stage of A and B into shared memory, by all threads of the block.
 #pragma once
 
-#include "cp_async.cuh"
+#include "pipeline_cp_async.cuh"
 #include "register_tile_sizes.cuh"
-#include "shared_address.cuh"
 
 #define THREADS ((BM / TM) * (BN / TN))          // of the block: all of them copy, and multiply
 // Blocks that must fit on one SM: as many as leave each thread enough registers for its
@@ -80,20 +79,28 @@ __device__ __forceinline__ void start_copies(unsigned address, const CopySource&
                                 ? 4 * WIDTH : 0);          // 4 columns: all inside, or none
 }
 
-// Choose the copies that the shape needs, and move the source on to the next stage. b_k_left counts
-// from this thread's own k: where BK or more are left, the whole stage is inside K, also of A.
-__device__ __forceinline__ void copy_stage(Stage* stages, int stage, CopySource& source,
-                                           const Inputs& in)
-{
-    const unsigned address = shared_address(stages) + stage * (unsigned)sizeof(Stage);
-    if (in.in_bounds && source.b_k_left >= BK)
-        start_copies<true, 4>(address, source, in);
-    else if (b_width(in.N) == 4)
-        start_copies<false, 4>(address, source, in);
-    else
-        start_copies<false, 1>(address, source, in);
-    source.a += BK;
-    source.b += (size_t)BK * in.N;
-    source.a_k_left -= BK;
-    source.b_k_left -= BK;
-}
+// What this thread needs to start copies.
+struct Copies {
+    Stage* stages;
+    const Inputs& in;
+    CopySource& source;
+    Pipeline& pipeline;
+
+    // Start the copies of the next k tile into a stage, those that the shape needs. b_k_left counts
+    // from this thread's own k: where BK or more are left, all of the k tile is inside, also of A.
+    __device__ __forceinline__ void copy_stage(int stage) const
+    {
+        const unsigned address = shared_address(stages) + stage * (unsigned)sizeof(Stage);
+        if (in.in_bounds && source.b_k_left >= BK)
+            start_copies<true, 4>(address, source, in);
+        else if (b_width(in.N) == 4)
+            start_copies<false, 4>(address, source, in);
+        else
+            start_copies<false, 1>(address, source, in);
+        source.a += BK;
+        source.b += (size_t)BK * in.N;
+        source.a_k_left -= BK;
+        source.b_k_left -= BK;
+        pipeline.commit(stage);
+    }
+};

@@ -1,42 +1,18 @@
-// The prologue and the mainloop of rungs 10 and 11: all warps fill the stages of a pipeline, and
-// multiply from them.
+// The mainloop of rungs 10 and 11: all warps fill the stages of a pipeline, and multiply from them.
 #pragma once
 
 #include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 
-// What this thread needs to start copies.
-struct CopyContext {
-    Stage* stages;
-    const Inputs& in;
-    CopySource& source;
-    Pipeline& pipeline;
-
-    // Start the copies of the next k tile, into this stage.
-    __device__ __forceinline__ void copy_next(int stage) const
-    {
-        copy_stage(stages, stage, source, in);
-        pipeline.commit(stage);
-    }
-};
-
-// Start the copies into all stages but one, which the mainloop fills first, and wait for stage 0.
-__device__ __forceinline__ void prologue(const CopyContext& copies, int k_tiles)
-{
-    static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
-    #pragma unroll 1
-    for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_next(stage);
-    copies.pipeline.wait();
-}
-
-// accumulators += the block's rows of A times its columns of B. The fragments are for one k and for
-// the next; they are declared by the caller: if they were local, ptxas would assign other
-// registers.
+// accumulators += the block's rows of A times its columns of B. Stage 0 is full, and copies into
+// all others but the last are under way. The fragments are for one k and for the next; they are
+// declared by the caller: if they were local, ptxas would assign other registers.
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragments (&fragments)[2],
-                                         const CopyContext& copies, int k_tiles, int lane,
+                                         const Copies& copies, int k_tiles, int lane,
                                          int thread_m, int thread_n)
 {
+    static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
     Pipeline& pipeline = copies.pipeline;
     const float* first_a = &copies.stages[0].a[0][thread_m];
     const float* first_b = &copies.stages[0].b[0][thread_n];
@@ -55,7 +31,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
             chunks = BK / CHUNK;
             pipeline.release(lane);              // its last fragments are in registers
             // Started so far: STAGES - 1 k tiles by the prologue, and one with each stage since.
-            if (k_tile + STAGES - 2 < k_tiles) copies.copy_next(pipeline.acquire());
+            if (k_tile + STAGES - 2 < k_tiles) copies.copy_stage(pipeline.acquire());
             const int stage = pipeline.wait();
             a = first_a + stage * STAGE_FLOATS;
             b = first_b + stage * STAGE_FLOATS;
