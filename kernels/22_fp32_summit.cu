@@ -86,10 +86,10 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
         const float* a = &shared.a[state.stage][0][thread_m];
         const float* b = &shared.b[state.stage][0][thread_n];
         load_fragments(fragments[0], a, b);
-        multiply_first(accumulators, fragments[0]);
+        multiply_columns<0, 1>(accumulators, fragments[0]);
 
         // 10's mainloop (register_tile_mainloop.cuh), but without copies. It turns after the first
-        // column of a product, see multiply_first().
+        // column of a product, see multiply_columns<0, 1>().
         int k_tiles = work.end - work.begin;     // still to multiply
         int chunks = BK / CHUNK;                 // of this stage, still to multiply
         #pragma unroll 1
@@ -108,10 +108,10 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
                 b = &shared.b[state.stage][0][thread_n];
             }
             load_fragments(fragments[0], a, b);  // the rest of this product hides these loads
-            multiply_rest(accumulators, fragments[LAST]);
-            multiply_first(accumulators, fragments[0]);
+            multiply_columns<1, TN>(accumulators, fragments[LAST]);
+            multiply_columns<0, 1>(accumulators, fragments[0]);
         }
-        multiply_rest(accumulators, fragments[LAST]);
+        multiply_columns<1, TN>(accumulators, fragments[LAST]);
 
         // If the tile was cut, the block that has its beginning adds the other parts and stores C.
         if (work.begin > 0) {

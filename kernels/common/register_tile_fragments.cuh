@@ -38,6 +38,14 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, const float
 // register a cycle; a third comes from the reuse cache, if the FMA before has read it too. So the
 // columns snake, up the even ones and down the odd ones: within a column each FMA has the same b as
 // the one before, and at a turn the same a.
+//
+// An outer product comes in two parts, its first column, <0, 1>, and the others, <1, TN>, and a
+// loop turns between them. At its branch the assembler waits for all loads under way; the first
+// column is multiplied before, with those that came first. The others are multiplied after the
+// branch, while the fragments of the next k are loaded.
+#if defined(ORDER) && ORDER == 0
+#include "fma_by_rows.cuh"                       // a road not taken
+#else
 template <int FIRST, int END>
 __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
                                                  const Fragments& fragments)
@@ -49,25 +57,6 @@ __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
             const int i = j % 2 ? n : TM - 1 - n;
             accumulators[i][j] += fragments.a[i] * fragments.b[j];
         }
-}
-
-// An outer product comes in two parts, its first column and the others, and a loop turns between
-// them. At its branch the assembler waits for all loads under way; the first column is multiplied
-// before, with those that came first. The others are multiplied after the branch, while the
-// fragments of the next k are loaded.
-#if defined(ORDER) && ORDER == 0
-#include "fma_by_rows.cuh"                       // a road not taken
-#else
-__device__ __forceinline__ void multiply_first(float (&accumulators)[TM][TN],
-                                               const Fragments& fragments)
-{
-    multiply_columns<0, 1>(accumulators, fragments);
-}
-
-__device__ __forceinline__ void multiply_rest(float (&accumulators)[TM][TN],
-                                              const Fragments& fragments)
-{
-    multiply_columns<1, TN>(accumulators, fragments);
 }
 #endif
 
@@ -84,8 +73,8 @@ __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],
     #pragma unroll
     for (int k = 0; k < CHUNK - 1; ++k) {
         load_fragments(fragments[(k + 1) % 2], a + (k + 1) * (BM + PAD), b + (k + 1) * BN);
-        if (k > 0) multiply_first(accumulators, fragments[k % 2]);
-        multiply_rest(accumulators, fragments[k % 2]);
+        if (k > 0) multiply_columns<0, 1>(accumulators, fragments[k % 2]);
+        multiply_columns<1, TN>(accumulators, fragments[k % 2]);
     }
-    multiply_first(accumulators, fragments[LAST]);
+    multiply_columns<0, 1>(accumulators, fragments[LAST]);
 }

@@ -18,7 +18,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
     const float* first_b = &copies.stages[0].b[0][thread_n];
     const float *a = first_a, *b = first_b;      // at the first k of this chunk
     load_fragments(fragments[0], a, b);
-    multiply_first(accumulators, fragments[0]);
+    multiply_columns<0, 1>(accumulators, fragments[0]);
 
     int k_tile = 0, chunks = BK / CHUNK;         // of this stage, still to multiply
     #pragma unroll 1
@@ -37,8 +37,8 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
             b = first_b + stage * STAGE_FLOATS;
         }
         load_fragments(fragments[0], a, b);      // the rest of this product hides these loads
-        multiply_rest(accumulators, fragments[LAST]);
-        multiply_first(accumulators, fragments[0]);
+        multiply_columns<1, TN>(accumulators, fragments[LAST]);
+        multiply_columns<0, 1>(accumulators, fragments[0]);
     }
-    multiply_rest(accumulators, fragments[LAST]);
+    multiply_columns<1, TN>(accumulators, fragments[LAST]);
 }
