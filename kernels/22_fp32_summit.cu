@@ -108,10 +108,10 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
                 b = &shared.b[state.stage][0][thread_n];
             }
             load_fragments(fragments[0], a, b);  // the rest of this product hides these loads
-            multiply_columns<1, TN>(accumulators, fragments[LAST]);
+            multiply_columns<1, TN>(accumulators, fragments[1]);
             multiply_columns<0, 1>(accumulators, fragments[0]);
         }
-        multiply_columns<1, TN>(accumulators, fragments[LAST]);
+        multiply_columns<1, TN>(accumulators, fragments[1]);
 
         // If the tile was cut, the block that has its beginning adds the other parts and stores C.
         if (work.begin > 0) {

@@ -92,10 +92,10 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
             b = first_b + buffer * STAGE_FLOATS;
         }
         load_fragments(fragments[0], a, b);
-        multiply_columns<1, TN>(accumulators, fragments[LAST]);
+        multiply_columns<1, TN>(accumulators, fragments[1]);
         multiply_columns<0, 1>(accumulators, fragments[0]);
     }
-    multiply_columns<1, TN>(accumulators, fragments[LAST]);
+    multiply_columns<1, TN>(accumulators, fragments[1]);
 
     const int row = in.tile_m + thread_m, col = in.tile_n + thread_n;
     store_accumulators(C, row, col, M, N, accumulators, alpha, beta, in.in_bounds);

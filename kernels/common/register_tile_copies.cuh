@@ -38,15 +38,12 @@ struct CopySource {
     int rows_left, a_k_left, cols_left, b_k_left;
 };
 
-// Elements of a row of B in one copy: 4, or 1 where N is no multiple of 4, as then not every row
-// begins at a multiple of 16 bytes.
-__device__ __forceinline__ int b_width(int N) { return N % 4 ? 1 : 4; }
-
 // Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. Of B, as many threads
-// copy a row as it has copies.
+// copy a row as it has copies, of `width` elements: of one where N is no multiple of 4, as then not
+// every row begins at a multiple of 16 bytes.
 __device__ __forceinline__ CopySource first_copies(const Inputs& in)
 {
-    const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = b_width(in.N);
+    const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = in.N % 4 ? 1 : 4;
     const int b_k = threadIdx.x * width / BN, col = threadIdx.x * width % BN;
     return {in.A + (size_t)(in.tile_m + row) * in.K + a_k,
             in.B + (size_t)b_k * in.N + in.tile_n + col,
@@ -62,8 +59,7 @@ __device__ __forceinline__ void start_copies(unsigned address, const CopySource&
                                              const Inputs& in)
 {
     static_assert(BM % (THREADS / 8) == 0 && BK % 8 == 0, "all threads copy as much of A");
-    static_assert(THREADS * WIDTH % BN == 0 && BK % (THREADS * WIDTH / BN) == 0,
-                  "the block copies whole rows of B at a time");
+    static_assert(THREADS * WIDTH % BN == 0 && BK % (THREADS * WIDTH / BN) == 0, "whole rows of B");
     const unsigned a = address + 4 * (threadIdx.x % 8 * (BM + PAD) + threadIdx.x / 8);
     #pragma unroll
     for (int row = 0; row < BM; row += THREADS / 8)
@@ -93,7 +89,7 @@ struct Copies {
         const unsigned address = shared_address(stages) + stage * (unsigned)sizeof(Stage);
         if (in.in_bounds && source.b_k_left >= BK)
             start_copies<true, 4>(address, source, in);
-        else if (b_width(in.N) == 4)
+        else if (in.N % 4 == 0)
             start_copies<false, 4>(address, source, in);
         else
             start_copies<false, 1>(address, source, in);

@@ -62,10 +62,8 @@ __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
 
 // CHUNK steps of k from a and b on: for each, load the fragments of the next k, then multiply those
 // of this one. Before the call, fragments[0] is loaded and its first column multiplied. After it,
-// the first column of fragments[LAST] is multiplied; the caller multiplies the rest, while it loads
-// the fragments of the next chunk.
-#define LAST ((CHUNK - 1) % 2)
-
+// the first column of fragments[1] is multiplied, as CHUNK is even; the caller multiplies the rest,
+// while it loads the fragments of the next chunk.
 __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],
                                                Fragments (&fragments)[2], const float* a,
                                                const float* b)
@@ -76,5 +74,5 @@ __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],
         if (k > 0) multiply_columns<0, 1>(accumulators, fragments[k % 2]);
         multiply_columns<1, TN>(accumulators, fragments[k % 2]);
     }
-    multiply_columns<0, 1>(accumulators, fragments[LAST]);
+    multiply_columns<0, 1>(accumulators, fragments[1]);
 }

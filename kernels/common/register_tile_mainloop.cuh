@@ -37,8 +37,8 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
             b = first_b + stage * STAGE_FLOATS;
         }
         load_fragments(fragments[0], a, b);      // the rest of this product hides these loads
-        multiply_columns<1, TN>(accumulators, fragments[LAST]);
+        multiply_columns<1, TN>(accumulators, fragments[1]);
         multiply_columns<0, 1>(accumulators, fragments[0]);
     }
-    multiply_columns<1, TN>(accumulators, fragments[LAST]);
+    multiply_columns<1, TN>(accumulators, fragments[1]);
 }
