@@ -35,8 +35,8 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_m = first_row_of_thread(warp, lane);
-    const int thread_n = first_col_of_thread(warp, lane);
+    const int thread_m = warp / (BN / WN) * WM + lane_row(lane) * 4;
+    const int thread_n = warp % (BN / WN) * WN + lane_col(lane) * 4;
 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
     Pipeline pipeline(barriers, THREADS);

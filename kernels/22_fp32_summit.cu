@@ -75,8 +75,8 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     // otherwise it would compute them anew before each wait.
     asm volatile("" : "+r"(barriers.full), "+r"(barriers.empty));
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_m = first_row_of_thread(warp, lane);
-    const int thread_n = first_col_of_thread(warp, lane);
+    const int thread_m = warp / (BN / WN) * WM + lane_row(lane) * 4;
+    const int thread_n = warp % (BN / WN) * WN + lane_col(lane) * 4;
 
     #pragma unroll 1
     while (work.next()) {

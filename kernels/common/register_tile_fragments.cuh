@@ -4,21 +4,13 @@
 
 #include "register_tile_sizes.cuh"
 
-// The first row and the first column of the block's tile that this thread computes. Its rows come
-// in groups of four neighbours, and so do its columns; between its groups lie those of other lanes.
-// The lanes are in row order, so the eight of a row read 128 neighbouring bytes of B.
+// Where a lane is in its warp, which is LANES_M rows of LANES_N lanes. They are in row order, so the
+// eight of a row read 128 neighbouring bytes of B.
 #if PAIRS
 #include "lanes_in_pairs.cuh"                    // a road not taken
 #else
-__device__ __forceinline__ int first_row_of_thread(int warp, int lane)
-{
-    return warp / (BN / WN) * WM + lane / LANES_N * 4;
-}
-
-__device__ __forceinline__ int first_col_of_thread(int warp, int lane)
-{
-    return warp % (BN / WN) * WN + lane % LANES_N * 4;
-}
+__device__ __forceinline__ int lane_row(int lane) { return lane / LANES_N; }
+__device__ __forceinline__ int lane_col(int lane) { return lane % LANES_N; }
 #endif
 
 // a and b: the thread's first row and first column in shared memory, at the same k.
