@@ -58,6 +58,15 @@ __device__ __forceinline__ void add(float* accumulators, float factor, const flo
     accumulators[3] += factor * values.w;
 }
 
+// The row of C of accumulators[i], and the first column of their q-th group of four, from the
+// thread's first row and column on.
+__device__ __forceinline__ int row_of(int first, int i)
+{
+    return first + i / 4 * LANES_M * 4 + i % 4;
+}
+
+__device__ __forceinline__ int col_of(int first, int q) { return first + q * LANES_N * 4; }
+
 // From a thread's accumulators to its elements of C. All of them are finished in registers before
 // the first is stored: the compiler must assume that a load reads what a store writes, so it moves
 // no load ahead of a store.

@@ -4,8 +4,8 @@
 
 #include "register_tile_sizes.cuh"
 
-// Where a lane is in its warp, which is LANES_M rows of LANES_N lanes. They are in row order, so the
-// eight of a row read 128 neighbouring bytes of B.
+// Where a lane is in its warp, LANES_M rows of LANES_N lanes. They are in row order, so the eight of
+// a row read 128 neighbouring bytes of B.
 #if PAIRS
 #include "lanes_in_pairs.cuh"                    // a road not taken
 #else
@@ -13,9 +13,9 @@ __device__ __forceinline__ int lane_row(int lane) { return lane / LANES_N; }
 __device__ __forceinline__ int lane_col(int lane) { return lane % LANES_N; }
 #endif
 
-// a and b: the thread's first row and first column in shared memory, at the same k.
-__device__ __forceinline__ void load_fragments(Fragments& fragments, const float* a,
-                                               const float* b)
+// a and b: the thread's first row and first column in shared memory, at the same k. Its rows come
+// in groups of four neighbours, and so do its columns; between its groups lie those of other lanes.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, const float* a, const float* b)
 {
     #pragma unroll
     for (int p = 0; p < TM / 4; ++p)

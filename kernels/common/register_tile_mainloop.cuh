@@ -13,7 +13,6 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
                                          int thread_m, int thread_n)
 {
     static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
-    Pipeline& pipeline = copies.pipeline;
     const float* first_a = &copies.stages[0].a[0][thread_m];
     const float* first_b = &copies.stages[0].b[0][thread_n];
     const float *a = first_a, *b = first_b;      // at the first k of this chunk
@@ -29,10 +28,10 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
         if (--chunks == 0) {
             if (++k_tile == k_tiles) break;
             chunks = BK / CHUNK;
-            pipeline.release(lane);              // its last fragments are in registers
+            copies.pipeline.release(lane);       // its last fragments are in registers
             // Started so far: STAGES - 1 k tiles by the prologue, and one with each stage since.
-            if (k_tile + STAGES - 2 < k_tiles) copies.copy_stage(pipeline.acquire());
-            const int stage = pipeline.wait();
+            if (k_tile + STAGES - 2 < k_tiles) copies.copy_stage(copies.pipeline.acquire());
+            const int stage = copies.pipeline.wait();
             a = first_a + stage * STAGE_FLOATS;
             b = first_b + stage * STAGE_FLOATS;
         }
