@@ -55,28 +55,27 @@ struct CopyTransposed {
     int ld;                                      // elements from one stored row to the next
     int side_left, k_left;                       // rows of A, and k, from there to the ends
 
-    static __device__ __forceinline__ int first_row() { return threadIdx.x / 8; }
-    static __device__ __forceinline__ int first_k() { return threadIdx.x % 8; }
-
     // X: the operand where the tile begins, with so many rows or columns, and k, from there on.
     template <int WIDTH>
     __device__ __forceinline__ void begin(const float* X, int ld_x, int side, int k)
     {
-        from = X + (size_t)first_row() * ld_x + first_k();
+        const int first_row = threadIdx.x / 8, first_k = threadIdx.x % 8;
+        from = X + (size_t)first_row * ld_x + first_k;
         ld = ld_x;
-        side_left = side - first_row();
-        k_left = k - first_k();
+        side_left = side - first_row;
+        k_left = k - first_k;
     }
 
     // Start the copies of a stage, into the tile at this address, and go on to the next stage.
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void copy_tile(unsigned tile)
     {
+        const int first_row = threadIdx.x / 8, first_k = threadIdx.x % 8;
         #pragma unroll
         for (int row = 0; row < SIZE; row += ROWS_AT_ONCE)
             #pragma unroll
             for (int k = 0; k < BK; k += 8) {
-                const int to = first_k() * PITCH + first_row() + k * PITCH + row;
+                const int to = first_k * PITCH + first_row + k * PITCH + row;
                 const int count = row < side_left ? k_left - k : 0;
                 copy<IN_BOUNDS, 1>(tile + 4 * to, from + (size_t)row * ld + k, count);
             }
@@ -169,10 +168,10 @@ struct Copies {
     template <int WIDTH>
     __device__ __forceinline__ void begin(const Matrices& x, int tile_m, int tile_n, int k, int end)
     {
-        a.begin<CopyA::BY_FOUR ? WIDTH : 1>(
+        a.begin<WIDTH>(
             x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k), x.lda,
             x.M - tile_m, end - k);
-        b.begin<CopyB::BY_FOUR ? WIDTH : 1>(
+        b.begin<WIDTH>(
             x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n), x.ldb,
             x.N - tile_n, end - k);
     }
@@ -192,8 +191,8 @@ struct Copies {
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void start_copies(unsigned address)
     {
-        a.copy_tile<IN_BOUNDS, CopyA::BY_FOUR ? WIDTH : 1>(address);
-        b.copy_tile<IN_BOUNDS, CopyB::BY_FOUR ? WIDTH : 1>(address + (unsigned)sizeof(Stage::a));
+        a.copy_tile<IN_BOUNDS, WIDTH>(address);
+        b.copy_tile<IN_BOUNDS, WIDTH>(address + (unsigned)sizeof(Stage::a));
     }
 };
 
@@ -206,8 +205,7 @@ __device__ __forceinline__ bool is_aligned(const Matrices& x)
 
 // The mbarriers' addresses go through an empty asm, which hides where they come from; otherwise
 // they would be computed anew at each wait.
-__device__ __forceinline__ Pipeline make_pipeline(
-    unsigned long long (&barriers)[2 * STAGES])
+__device__ __forceinline__ Pipeline make_pipeline(unsigned long long (&barriers)[2 * STAGES])
 {
     Pipeline pipeline(barriers, THREADS);
     asm volatile("" : "+r"(pipeline.full), "+r"(pipeline.empty));
@@ -262,20 +260,15 @@ __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
             first + BK * CopyA::PITCH + first_col_of_thread(threadIdx.x)};
 }
 
-__device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN],
-                                               const StageView& view, int k)
+__device__ __forceinline__ void load_fragments(Fragments& fragments, int n, const StageView& view,
+                                               int k)
 {
     #pragma unroll
     for (int q = 0; q < TN / 4; ++q)
-        *(float4*)&b[4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
+        *(float4*)&fragments.b[n][4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
     #pragma unroll
     for (int p = 0; p < TM / 4; ++p)
-        *(float4*)&a[4 * p] = *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
-}
-
-__device__ __forceinline__ void load_first(Fragments& fragments, const StageView& view)
-{
-    load_fragments(fragments.a[0], fragments.b[0], view, 0);
+        *(float4*)&fragments.a[n][4 * p] = *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
 }
 
 // Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`,
@@ -285,8 +278,7 @@ template <bool LOAD_NEXT>
 __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragments& fragments, int k,
                                          const StageView& next, int next_k)
 {
-    if (LOAD_NEXT)
-        load_fragments(fragments.a[(k + 1) % 2], fragments.b[(k + 1) % 2], next, next_k);
+    if (LOAD_NEXT) load_fragments(fragments, (k + 1) % 2, next, next_k);
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
@@ -309,7 +301,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
 {
     StageView view = first.at(stage * STAGE_FLOATS);
     Fragments fragments;
-    load_first(fragments, view);
+    load_fragments(fragments, 0, view, 0);
 
     int chunks = BK / CHUNK;                     // of this stage, still to multiply
     #pragma unroll 1

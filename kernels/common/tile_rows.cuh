@@ -57,7 +57,7 @@ __device__ __forceinline__ void load_row_of_a(float (&a)[4][TM], int i, const St
     a[3][i] = four.w;
 }
 
-__device__ __forceinline__ void load_first(Fragments& fragments, const StageView& view)
+__device__ __forceinline__ void load_fragments(Fragments& fragments, int, const StageView& view, int)
 {
     load_b(fragments.b[0], view, 0);
     #pragma unroll
