@@ -5,6 +5,7 @@
 // (A_IN_ROWS). From sm_80 on.
 #pragma once
 
+#include "float4.cuh"
 #include "tile_order.cuh"
 #include "tile_sizes.cuh"
 
@@ -333,16 +334,7 @@ __device__ __forceinline__ void store_float4(float* C, int ldc, int M, int N, in
     float* to = C + (size_t)row * ldc + col;
     if (row >= M) return;
     if (col + 4 <= N && ldc % 4 == 0 && (size_t)C % 16 == 0) {
-        float4 result = make_float4(alpha * sums[0], alpha * sums[1],
-                                    alpha * sums[2], alpha * sums[3]);
-        if (beta != 0.0f) {
-            const float4 old = *(const float4*)to;
-            result.x += beta * old.x;
-            result.y += beta * old.y;
-            result.z += beta * old.z;
-            result.w += beta * old.w;
-        }
-        *(float4*)to = result;
+        store_aligned(to, sums, alpha, beta);
         return;
     }
     #pragma unroll
