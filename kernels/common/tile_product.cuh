@@ -1,8 +1,7 @@
-// The product of a tile over a range of K, for 12 and 13: it is 10's kernel with K cut. The copies,
-// the pipeline and the fragments are 10's. What is more: rows may be any distance apart, and what
-// follows a stage is left to a Stream of the rung. tile_layouts.cuh has what differs where A or B
-// is stored transposed (OP_A, OP_B), and for tiles so narrow that A stays in rows in shared memory
-// (A_IN_ROWS). From sm_80 on.
+// The product of a tile over a range of K, for 12 and 13: 10's kernel with K cut. The pipeline is
+// 10's; each section below says what else is as in 10, and may be skipped, and what is new.
+// tile_layouts.cuh has what differs where A or B is stored transposed (OP_A, OP_B), and for tiles so
+// narrow that A stays in rows in shared memory (A_IN_ROWS). From sm_80 on.
 #pragma once
 
 #include "float4.cuh"
@@ -32,6 +31,9 @@ struct Matrices {
 };
 
 // ---- copies into shared memory ------------------------------------------------------------------
+// As in 10: A is transposed by copies of one element, B is copied as it is stored, and zeros are
+// written for what is outside. New: rows are any distance apart, and where they do not begin at
+// multiples of 16 bytes B comes by single elements too.
 
 // One copy of WIDTH elements, of which the first `count` are in the matrix, or all if IN_BOUNDS;
 // zeros for the others. `count` may be negative, or more than WIDTH.
@@ -42,9 +44,7 @@ __device__ __forceinline__ void copy(unsigned to, const float* from, int count)
 }
 
 // One thread's copies of an operand whose neighbours in memory are neighbours along K, such as A;
-// the block's tile has SIZE of its rows. The tile is transposed on the way, to [k][row], so each
-// copy is of one element, as in 10. A warp copies 8 neighbours of 4 rows: these are whole sectors,
-// and, as rows of the tile are 4 elements longer than SIZE, different banks.
+// the block's tile has SIZE of its rows, and is transposed on the way, to [k][row], as in 10.
 template <int SIZE>
 struct CopyTransposed {
     static constexpr int ROWS = BK, PITCH = SIZE + 4;    // of the tile in shared memory
@@ -169,12 +169,10 @@ struct Copies {
     template <int WIDTH>
     __device__ __forceinline__ void begin(const Matrices& x, int tile_m, int tile_n, int k, int end)
     {
-        a.begin<WIDTH>(
-            x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k), x.lda,
-            x.M - tile_m, end - k);
-        b.begin<WIDTH>(
-            x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n), x.ldb,
-            x.N - tile_n, end - k);
+        a.begin<WIDTH>(x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k),
+                       x.lda, x.M - tile_m, end - k);
+        b.begin<WIDTH>(x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n),
+                       x.ldb, x.N - tile_n, end - k);
     }
 
     // Start the copies of the next stage, to this address. `whole`: it ends before `end`.
@@ -214,8 +212,11 @@ __device__ __forceinline__ Pipeline make_pipeline(unsigned long long (&barriers)
 }
 
 // ---- accumulators and fragments -----------------------------------------------------------------
+// As in 10: a thread's rows and columns come in groups of four, and the fragments of the next k are
+// loaded while those of this one are multiplied. New: FMAs go row by row, and a StageView says where
+// in a stage the fragments begin.
 
-// A thread's first column of the block's tile, as in 10.
+// A thread's first column of the block's tile: 10's thread_n.
 __device__ __forceinline__ int first_col_of_thread(int thread)
 {
     return thread / 32 % (BN / WN) * WN + thread % LANES_N * 4;
@@ -227,7 +228,7 @@ __device__ __forceinline__ constexpr int col_offset(int q) { return q * LANES_N 
 #if A_IN_ROWS
 #include "tile_rows.cuh"
 #else
-// The same for its rows, which come in groups of four too; row_offset is to its i-th row.
+// The same for its rows: 10's thread_m, and from there to its i-th row.
 __device__ __forceinline__ int first_row_of_thread(int thread)
 {
     return thread / 32 / (BN / WN) * WM + thread % 32 / LANES_N * 4;
@@ -291,11 +292,13 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
 #endif
 
 // ---- the mainloop -------------------------------------------------------------------------------
+// As in 10: chunks of unrolled k, stage after stage. New: what follows a stage is left to a Stream
+// of the rung, and the loop turns between two k.
 
-// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung has
-// a Stream that says what follows: next_stage() releases the stage that was read, starts copies
-// into a free one, and waits for the tile's next one. It returns how many floats after stage 0 that
-// begins; a negative number after the last one.
+// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The Stream's
+// next_stage() releases the stage that was read, starts copies into a free one, and waits for the
+// tile's next one. It returns how many floats after stage 0 that begins; a negative number after
+// the last one.
 template <typename Stream>
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const StageView& first,
                                          int stage, Stream& stream)
@@ -326,8 +329,7 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
 
 // ---- the epilogue -------------------------------------------------------------------------------
 
-// C = alpha * sums + beta * C for four neighbours of a row, from (row, col) on, of C, M × N with
-// `ldc` elements from row to row. Those outside are left out. Where beta is 0, C is not read.
+// float4.cuh's store_float4, for rows of C that are `ldc` elements apart.
 __device__ __forceinline__ void store_float4(float* C, int ldc, int M, int N, int row, int col,
                                              const float* sums, float alpha, float beta)
 {
