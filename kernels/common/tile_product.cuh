@@ -1,7 +1,7 @@
 // The product of a tile over a range of K, for 12 and 13: 10's kernel with K cut. The pipeline is
 // 10's; each section below says what else is as in 10, and may be skipped, and what is new.
-// tile_layouts.cuh has what differs where A or B is stored transposed (OP_A, OP_B), and for tiles so
-// narrow that A stays in rows in shared memory (A_IN_ROWS). From sm_80 on.
+// tile_layouts.cuh has what differs where A or B is stored transposed (OP_A, OP_B), and for tiles
+// so narrow that A stays in rows in shared memory (A_IN_ROWS). From sm_80 on.
 #pragma once
 
 #include "float4.cuh"
@@ -213,8 +213,8 @@ __device__ __forceinline__ Pipeline make_pipeline(unsigned long long (&barriers)
 
 // ---- accumulators and fragments -----------------------------------------------------------------
 // As in 10: a thread's rows and columns come in groups of four, and the fragments of the next k are
-// loaded while those of this one are multiplied. New: FMAs go row by row, and a StageView says where
-// in a stage the fragments begin.
+// loaded while those of this one are multiplied. New: it is the rows that snake, and a StageView
+// says where in a stage the fragments begin.
 
 // A thread's first column of the block's tile: 10's thread_n.
 __device__ __forceinline__ int first_col_of_thread(int thread)
@@ -262,15 +262,18 @@ __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
             first + BK * CopyA::PITCH + first_col_of_thread(threadIdx.x)};
 }
 
+// The column and the row of this k in the view, to the n-th ones.
 __device__ __forceinline__ void load_fragments(Fragments& fragments, int n, const StageView& view,
                                                int k)
 {
     #pragma unroll
     for (int q = 0; q < TN / 4; ++q)
-        *(float4*)&fragments.b[n][4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
+        *(float4*)&fragments.b[n][4 * q] =
+            *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
     #pragma unroll
     for (int p = 0; p < TM / 4; ++p)
-        *(float4*)&fragments.a[n][4 * p] = *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
+        *(float4*)&fragments.a[n][4 * p] =
+            *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
 }
 
 // Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`,
