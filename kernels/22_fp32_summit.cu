@@ -22,6 +22,7 @@
 #endif
 
 #include "register_tile_sizes.cuh"
+#include "mbarrier.cuh"
 #include "stages.cuh"
 #include "stream_k.cuh"
 #include "copy_a.cuh"
@@ -39,9 +40,9 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
-    // Two mbarriers a stage, those of stage 0 first: `full`, for its copies are complete, and
-    // `empty`, for all consumer warps have read it. Arrivals at `full`: a producer's with its
-    // copies, and one that announces the bytes of B.
+    // The mbarriers of stage 0; the others follow. full: its copies are complete; empty: all
+    // consumer warps have read it. Arrivals at full: a producer's with its copies, and one that
+    // announces the bytes of B.
     unsigned full = shared_address(mbarriers), empty = shared_address(mbarriers + STAGES);
     if (threadIdx.x < STAGES) {
         mbarrier_init(full + MBARRIER_BYTES * threadIdx.x, PRODUCER_THREADS + BY_MAP);

@@ -1,8 +1,7 @@
-// The stages of rung 22 and their mbarriers, and which threads do what: the block's first ones are
-// consumers, which multiply, and the others are producers, which fill the stages.
+// The stages of rung 22, and which threads do what: the block's first ones are consumers, which
+// multiply, and the others are producers, which fill the stages.
 #pragma once
 
-#include "mbarrier.cuh"
 #include "register_tile_sizes.cuh"
 #include "pipeline_state.cuh"                    // of STAGES stages
 
