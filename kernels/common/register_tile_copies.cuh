@@ -1,8 +1,8 @@
 // Copies of a stage of A and B into shared memory, by all threads of the block.
 #pragma once
 
-#include "pipeline_cp_async.cuh"
 #include "register_tile_sizes.cuh"
+#include "pipeline_cp_async.cuh"                 // of STAGES stages
 
 #define THREADS ((BM / TM) * (BN / TN))          // of the block: all of them copy, and multiply
 // Blocks that must fit on one SM: as many as leave each thread enough registers for its

@@ -1,7 +1,6 @@
 // The mainloop of rungs 10 and 11: all warps fill the stages of a pipeline, and multiply from them.
 #pragma once
 
-#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 
