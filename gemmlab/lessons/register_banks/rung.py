@@ -70,9 +70,7 @@ RUNG = Rung(
     name="10_register_banks",
     title="Register banks",
     idea="nearly every issue slot an FMA, its operands in registers ahead of it",
-    inner_loop=(
-        ("copies.pipeline.release(lane)", "multiply_columns<0, 1>(accumulators, fragments[0])"),
-    ),
+    inner_loop=(("copies.pipeline.release", "multiply_columns<0, 1>(accumulators"),),
     inner_loop_in="register_tile_mainloop.cuh",
     parameters=PARAMETERS,
     tile=shapes.tile,
