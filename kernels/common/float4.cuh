@@ -15,8 +15,8 @@ __device__ __forceinline__ float4 load_float4(const float* X, int row, int col, 
     return make_float4(values[0], values[1], values[2], values[3]);
 }
 
-// to = alpha * accumulators + beta * to, for four neighbours at a multiple of 16 bytes. Where beta is
-// 0, they are not read: they may hold anything, NaN included.
+// to = alpha * accumulators + beta * to, for four neighbours at a multiple of 16 bytes. Where beta
+// is 0, they are not read: they may hold anything, NaN included.
 __device__ __forceinline__ void store_aligned(float* to, const float* accumulators, float alpha,
                                               float beta)
 {

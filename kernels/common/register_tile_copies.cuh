@@ -59,7 +59,8 @@ __device__ __forceinline__ void start_copies(unsigned address, const CopySource&
                                              const Inputs& in)
 {
     static_assert(BM % (THREADS / 8) == 0 && BK % 8 == 0, "all threads copy as much of A");
-    static_assert(THREADS * WIDTH % BN == 0 && BK % (THREADS * WIDTH / BN) == 0, "whole rows of B");
+    static_assert(THREADS * WIDTH % BN == 0 && BK % (THREADS * WIDTH / BN) == 0,
+                  "the block copies whole rows of B at a time");
     const unsigned a = address + 4 * (threadIdx.x % 8 * (BM + PAD) + threadIdx.x / 8);
     #pragma unroll
     for (int row = 0; row < BM; row += THREADS / 8)

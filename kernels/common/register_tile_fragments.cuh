@@ -4,8 +4,8 @@
 
 #include "register_tile_sizes.cuh"
 
-// Where a lane is in its warp, LANES_M rows of LANES_N lanes. They are in row order, so the eight of
-// a row read 128 neighbouring bytes of B.
+// Where a lane is in its warp, LANES_M rows of LANES_N lanes. They are in row order, so the eight
+// of a row read 128 neighbouring bytes of B.
 #if PAIRS
 #include "lanes_in_pairs.cuh"                    // a road not taken
 #else
