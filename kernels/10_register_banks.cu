@@ -18,7 +18,6 @@
 // barriers.
 
 #include "register_tile_sizes.cuh"
-#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 #include "register_tile_mainloop.cuh"
@@ -36,14 +35,16 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_m = first_row_of_thread(warp, lane);
-    const int thread_n = first_col_of_thread(warp, lane);
+    const int thread_m = warp / (BN / WN) * WM + lane_row(lane) * 4;
+    const int thread_n = warp % (BN / WN) * WN + lane_col(lane) * 4;
 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
-    Pipeline<STAGES> pipeline(barriers, THREADS);
+    Pipeline pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    const CopyContext copies = {stages, in, source, pipeline};
-    prologue(copies, k_tiles);
+    const Copies copies = {stages, in, source, pipeline};
+    #pragma unroll 1                             // the prologue: the mainloop fills the last stage
+    for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_stage(stage);
+    pipeline.wait();
 
     float accumulators[TM][TN] = {};
     Fragments fragments[2];                      // for one k, and for the next

@@ -8,7 +8,6 @@
 //          begin at multiples of 16 bytes.
 
 #include "register_tile_sizes.cuh"
-#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 #include "register_tile_mainloop.cuh"
@@ -59,6 +58,15 @@ __device__ __forceinline__ void add(float* accumulators, float factor, const flo
     accumulators[3] += factor * values.w;
 }
 
+// The row of C of accumulators[i], and the first column of their q-th group of four, from the
+// thread's first row and column on.
+__device__ __forceinline__ int row_of(int first, int i)
+{
+    return first + i / 4 * LANES_M * 4 + i % 4;
+}
+
+__device__ __forceinline__ int col_of(int first, int q) { return first + q * LANES_N * 4; }
+
 // From a thread's accumulators to its elements of C. All of them are finished in registers before
 // the first is stored: the compiler must assume that a load reads what a store writes, so it moves
 // no load ahead of a store.
@@ -103,14 +111,16 @@ fused_epilogue(const float* __restrict__ A, const float* __restrict__ B, float* 
     __shared__ unsigned long long barriers[2 * STAGES];
     const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_m = first_row_of_thread(warp, lane);
-    const int thread_n = first_col_of_thread(warp, lane);
+    const int thread_m = warp / (BN / WN) * WM + lane_row(lane) * 4;
+    const int thread_n = warp % (BN / WN) * WN + lane_col(lane) * 4;
 
     const int k_tiles = max(1, (K + BK - 1) / BK);             // where K is 0, one of zeros
-    Pipeline<STAGES> pipeline(barriers, THREADS);
+    Pipeline pipeline(barriers, THREADS);
     CopySource source = first_copies(in);
-    const CopyContext copies = {stages, in, source, pipeline};
-    prologue(copies, k_tiles);
+    const Copies copies = {stages, in, source, pipeline};
+    #pragma unroll 1                             // the prologue: the mainloop fills the last stage
+    for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_stage(stage);
+    pipeline.wait();
 
     float accumulators[TM][TN] = {};
     Fragments fragments[2];                      // for one k, and for the next

@@ -51,7 +51,7 @@
 // The stages of one part of K of a tile. Copies are STAGES - 1 stages ahead of the mainloop.
 struct Stream {
     Copies& copies;
-    Pipeline<STAGES>& pipeline;
+    Pipeline& pipeline;
     unsigned stages_address;                     // of stage 0
     int lane;
     int copy_k, end_k;                           // where the next copies begin, and the part ends
@@ -79,7 +79,7 @@ struct Stream {
 // accumulators += A @ B for the tile at (tile_m, tile_n), over k from begin_k to end_k - 1. By all
 // threads of the block, which may use `stages` for something else afterwards.
 __device__ __forceinline__ void multiply_part(float (&accumulators)[TM][TN], const Stage* stages,
-                                              Pipeline<STAGES>& pipeline, const Matrices& x,
+                                              Pipeline& pipeline, const Matrices& x,
                                               int tile_m, int tile_n, int begin_k, int end_k)
 {
     static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
@@ -132,7 +132,7 @@ split_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int 
 {
     extern __shared__ __align__(16) Stage stages[];
     __shared__ unsigned long long barriers[2 * STAGES];
-    Pipeline<STAGES> pipeline = make_pipeline(barriers);
+    Pipeline pipeline = make_pipeline(barriers);
     const int tile = blockIdx.x / SPLIT, part = blockIdx.x % SPLIT;
     const Output out = output_tile(C, M, N, ldc, alpha, beta, tile);
 

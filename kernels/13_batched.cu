@@ -96,7 +96,7 @@ struct Stream {
     bool aligned;                                // all rows of the batch are, where it has strides
     const TileOrder& tile_order;
     unsigned stages_address;                     // of stage 0
-    Pipeline<STAGES>& pipeline;
+    Pipeline& pipeline;
     int k_left;                                  // of the tile that is multiplied
 
     // Start this thread's copies of the next stage, after a tile's last one of the block's next
@@ -148,7 +148,7 @@ batched(InputBatch A, InputBatch B, OutputBatch C, int M, int N, int K, int lda,
 {
     extern __shared__ __align__(128) Stage stages[];           // 128 bytes of B: 4 sectors
     __shared__ unsigned long long barriers[2 * STAGES];
-    Pipeline<STAGES> pipeline = make_pipeline(barriers);
+    Pipeline pipeline = make_pipeline(barriers);
 
     const TileOrder tile_order(M, N);
     BatchTile tile = tile_order.at(blockIdx.x), next_tile = tile;

@@ -22,6 +22,7 @@
 #endif
 
 #include "register_tile_sizes.cuh"
+#include "mbarrier.cuh"
 #include "stages.cuh"
 #include "stream_k.cuh"
 #include "copy_a.cuh"
@@ -39,8 +40,16 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     extern __shared__ __align__(128) char memory[];
     __shared__ unsigned long long mbarriers[2 * STAGES];
     Shared& shared = *(Shared*)memory;
-    // Arrivals at `full`: a producer's with its copies, and one that announces the bytes of B.
-    Barriers barriers = init_barriers(mbarriers, PRODUCER_THREADS + BY_MAP);
+    // The mbarriers of stage 0; the others follow. full: its copies are complete; empty: all
+    // consumer warps have read it. Arrivals at full: a producer's with its copies, and one that
+    // announces the bytes of B.
+    unsigned full = shared_address(mbarriers), empty = shared_address(mbarriers + STAGES);
+    if (threadIdx.x < STAGES) {
+        mbarrier_init(full + MBARRIER_BYTES * threadIdx.x, PRODUCER_THREADS + BY_MAP);
+        mbarrier_init(empty + MBARRIER_BYTES * threadIdx.x, CONSUMER_THREADS / 32);    // one a warp
+    }
+    mbarrier_fence_init();
+    __syncthreads();
     PipelineState state;                         // producers and consumers count for themselves
     Work work(in.M, in.N, in.K);                 // each of them goes through the same tiles
     if (threadIdx.x >= CONSUMER_THREADS) {       // a producer
@@ -53,17 +62,17 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
             const TileStart tile = work.tile_start();
             #pragma unroll 1
             for (int k_tile = work.begin; k_tile < work.end; ++k_tile, state.advance()) {
-                const unsigned full = barriers.full + MBARRIER_BYTES * state.stage;
+                const unsigned stage_full = full + MBARRIER_BYTES * state.stage;
                 const unsigned b = shared_address(shared.b[state.stage]);
                 // At once in the first round: of a new mbarrier, parity 1 counts as complete.
-                mbarrier_wait(barriers.empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
+                mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);
                 if (BY_MAP && threadIdx.x == CONSUMER_THREADS) {
-                    mbarrier_arrive_expect(full, sizeof(shared.b[0]));
-                    tma_load(b, *map_b, k_tile * BK, tile.n, full);
+                    mbarrier_arrive_expect(stage_full, sizeof(shared.b[0]));
+                    tma_load(b, *map_b, k_tile * BK, tile.n, stage_full);
                 }
                 copy_a(shared_address(shared.a[state.stage]), in, tile.m, k_tile * BK);
                 if (!BY_MAP) copy_b(b, in, tile.n, k_tile * BK);
-                cp_async_arrive(full);           // when this thread's copies are complete
+                cp_async_arrive(stage_full);     // when this thread's copies are complete
             }
         }
         return;
@@ -73,23 +82,23 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
     asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     // An empty asm hides where the addresses come from, so the assembler keeps them in registers;
     // otherwise it would compute them anew before each wait.
-    asm volatile("" : "+r"(barriers.full), "+r"(barriers.empty));
+    asm volatile("" : "+r"(full), "+r"(empty));
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_m = first_row_of_thread(warp, lane);
-    const int thread_n = first_col_of_thread(warp, lane);
+    const int thread_m = warp / (BN / WN) * WM + lane_row(lane) * 4;
+    const int thread_n = warp % (BN / WN) * WN + lane_col(lane) * 4;
 
     #pragma unroll 1
     while (work.next()) {
         float accumulators[TM][TN] = {};
         Fragments fragments[2];                  // for one k, and for the next
-        mbarrier_wait(barriers.full + MBARRIER_BYTES * state.stage, state.parity);
+        mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
         const float* a = &shared.a[state.stage][0][thread_m];
         const float* b = &shared.b[state.stage][0][thread_n];
         load_fragments(fragments[0], a, b);
-        multiply_first(accumulators, fragments[0]);
+        multiply_columns<0, 1>(accumulators, fragments[0]);
 
         // 10's mainloop (register_tile_mainloop.cuh), but without copies. It turns after the first
-        // column of a product, see multiply_first().
+        // column of a product, see multiply_columns<0, 1>().
         int k_tiles = work.end - work.begin;     // still to multiply
         int chunks = BK / CHUNK;                 // of this stage, still to multiply
         #pragma unroll 1
@@ -99,19 +108,19 @@ __device__ __forceinline__ void compute(const TensorMap* map_b, const Matrices& 
             b += CHUNK * BN;
             if (--chunks == 0) {                 // this stage's last fragments are in registers
                 __syncwarp();                    // of all lanes: lane 0 speaks for its warp
-                if (lane == 0) mbarrier_arrive(barriers.empty + MBARRIER_BYTES * state.stage);
+                if (lane == 0) mbarrier_arrive(empty + MBARRIER_BYTES * state.stage);
                 state.advance();
                 if (--k_tiles == 0) break;
                 chunks = BK / CHUNK;
-                mbarrier_wait(barriers.full + MBARRIER_BYTES * state.stage, state.parity);
+                mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);
                 a = &shared.a[state.stage][0][thread_m];
                 b = &shared.b[state.stage][0][thread_n];
             }
             load_fragments(fragments[0], a, b);  // the rest of this product hides these loads
-            multiply_rest(accumulators, fragments[LAST]);
-            multiply_first(accumulators, fragments[0]);
+            multiply_columns<1, TN>(accumulators, fragments[1]);
+            multiply_columns<0, 1>(accumulators, fragments[0]);
         }
-        multiply_rest(accumulators, fragments[LAST]);
+        multiply_columns<1, TN>(accumulators, fragments[1]);
 
         // If the tile was cut, the block that has its beginning adds the other parts and stores C.
         if (work.begin > 0) {

@@ -85,24 +85,25 @@ def test_machine_code_is_launched_on_a_gpu_alone(monkeypatch):
 
 MISTAKES = {
     "nobody waits for a full stage": (
-        "mbarrier_wait(barriers.full + MBARRIER_BYTES * state.stage, state.parity);\n"
+        "mbarrier_wait(full + MBARRIER_BYTES * state.stage, state.parity);\n"
         "                a =",
         "a =",
         "read-after-write race",
     ),
     "nobody waits for an empty stage": (
-        "mbarrier_wait(barriers.empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);", "",
+        "mbarrier_wait(empty + MBARRIER_BYTES * state.stage, state.parity ^ 1);", "",
         "write of a copy in flight",
     ),
     "half of the bytes expected": (
-        "arrive_expect(full, sizeof(shared.b[0]))", "arrive_expect(full, sizeof(shared.b[0]) / 2)",
+        "arrive_expect(stage_full, sizeof(shared.b[0]))",
+        "arrive_expect(stage_full, sizeof(shared.b[0]) / 2)",
         "wrong transaction bytes",
     ),
     "the copies of A not told of": (
-        "cp_async_arrive(full);", "mbarrier_arrive(full);", "read of a copy in flight",
+        "cp_async_arrive(stage_full);", "mbarrier_arrive(stage_full);", "read of a copy in flight",
     ),
     "a part added before it is there": (
-        "unsigned* flag = flag_of(flags, block);\n    if (threadIdx.x % 32 == 0) {\n"
+        "    if (threadIdx.x % 32 == 0) {\n"
         "        while (counter_load(flag) == 0) {}\n        *flag = 0;\n    }",
         "", "uninitialised read",
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gemmlab.folders import kernel_files
+from gemmlab.folders import kernel_file, kernel_files
 from gemmlab.kernel.compiler import require_compiles
 from gemmlab.kernel.flat import PIECE, bare
 from gemmlab.ladder import OTHERS, RUNGS
@@ -115,7 +115,9 @@ def test_a_header_stands_on_its_own(path):
     assert "#pragma once" in TEXTS[path] and TEXTS[path].startswith("// ")
     numbers = [name for name in (users()[path.name][:2], path.parent.name[:2]) if name in BY_NUMBER]
     rung = BY_NUMBER[[*numbers, "10"][0]]
-    constants = re.findall(r"^#define (\w+) (\d+)\b", TEXTS[rung.path], re.M)
+    sizes = re.findall(r'#include "(\w+_sizes\.cuh)"', TEXTS[rung.path])
+    settings = TEXTS[rung.path] + "".join(TEXTS[kernel_file(name)] for name in sizes)
+    constants = re.findall(r"^#define (\w+) (\d+)\b", settings, re.M)
     macros = dict(constants) | rung.defaults
     arch = rung.only_arch or SIMULATED_ARCH
     require_compiles(f'#include "{path.name}"\n', "kernel.cu", arch=arch, macros=macros)

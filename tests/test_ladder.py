@@ -138,7 +138,7 @@ def test_a_tile_that_does_not_fit_is_refused_before_it_is_compiled(name, given_,
     ("rung", "given_", "why"),
     (
         ("10_register_banks", {"STAGES": 1}, "the prologue would fill none"),
-        ("10_register_banks", {"CHUNK": 5, "BK": 40}, "two fragments take turns"),
+        ("10_register_banks", {"CHUNK": 5, "BK": 40}, "fragments of two k take turns"),
         ("12_split_k", {"STAGES": 1}, "the prologue would fill none"),
         ("17_warp_specialized", {"STAGES": 1}, "would wait for each other"),
         ("17_warp_specialized", {"BN": 96}, "C is stored in whole pieces"),

@@ -56,8 +56,8 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     extern __shared__ __align__(128) Stage buffers[];
     const Inputs in = inputs_of_block(A, B, M, N, K);
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const int thread_n = first_col_of_thread(warp, lane);
-    const int thread_m = first_row_of_thread(warp, lane);
+    const int thread_n = warp % (BN / WN) * WN + lane_col(lane) * 4;
+    const int thread_m = warp / (BN / WN) * WM + lane_row(lane) * 4;
 
     const int k_tiles = max(1, (K + BK - 1) / BK);
     int buffer = 0;                              // the one that is multiplied
@@ -72,7 +72,7 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
     const float *first_a = &buffers[0].a[0][thread_m], *first_b = &buffers[0].b[0][thread_n];
     const float *a = first_a, *b = first_b;
     load_fragments(fragments[0], a, b);
-    multiply_first(accumulators, fragments[0]);
+    multiply_columns<0, 1>(accumulators, fragments[0]);
 
     int k_tile = 0, chunks = BK / CHUNK;         // chunks that are due in this buffer
     #pragma unroll 1
@@ -92,10 +92,10 @@ register_banks(const float* __restrict__ A, const float* __restrict__ B, float* 
             b = first_b + buffer * STAGE_FLOATS;
         }
         load_fragments(fragments[0], a, b);
-        multiply_rest(accumulators, fragments[LAST]);
-        multiply_first(accumulators, fragments[0]);
+        multiply_columns<1, TN>(accumulators, fragments[1]);
+        multiply_columns<0, 1>(accumulators, fragments[0]);
     }
-    multiply_rest(accumulators, fragments[LAST]);
+    multiply_columns<1, TN>(accumulators, fragments[1]);
 
     const int row = in.tile_m + thread_m, col = in.tile_n + thread_n;
     store_accumulators(C, row, col, M, N, accumulators, alpha, beta, in.in_bounds);

@@ -4,24 +4,13 @@
 
 #include "register_tile_sizes.cuh"
 
+// <0, 1> is the first row, <1, TN> are the others.
 template <int FIRST, int END>
-__device__ __forceinline__ void multiply_rows(float (&accumulators)[TM][TN],
-                                              const Fragments& fragments)
+__device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
+                                                 const Fragments& fragments)
 {
     #pragma unroll
-    for (int i = FIRST; i < END; ++i)
+    for (int i = FIRST; i < (FIRST == 0 ? 1 : TM); ++i)
         #pragma unroll
         for (int j = 0; j < TN; ++j) accumulators[i][j] += fragments.a[i] * fragments.b[j];
-}
-
-__device__ __forceinline__ void multiply_first(float (&accumulators)[TM][TN],
-                                               const Fragments& fragments)
-{
-    multiply_rows<0, 1>(accumulators, fragments);
-}
-
-__device__ __forceinline__ void multiply_rest(float (&accumulators)[TM][TN],
-                                              const Fragments& fragments)
-{
-    multiply_rows<1, TM>(accumulators, fragments);
 }

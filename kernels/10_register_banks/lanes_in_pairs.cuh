@@ -2,14 +2,5 @@
 // 4 of the lane count rows, bits 0, 2 and 3 columns. A road not taken by rung 10.
 #pragma once
 
-#include "register_tile_sizes.cuh"
-
-__device__ __forceinline__ int first_row_of_thread(int warp, int lane)
-{
-    return warp / (BN / WN) * WM + (lane / 2 % 2 + lane / 16 * 2) * 4;
-}
-
-__device__ __forceinline__ int first_col_of_thread(int warp, int lane)
-{
-    return warp % (BN / WN) * WN + (lane % 2 + lane / 4 % 4 * 2) * 4;
-}
+__device__ __forceinline__ int lane_row(int lane) { return lane / 2 % 2 + lane / 16 * 2; }
+__device__ __forceinline__ int lane_col(int lane) { return lane % 2 + lane / 4 % 4 * 2; }

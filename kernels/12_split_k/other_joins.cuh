@@ -169,7 +169,7 @@ stream_k(const float* __restrict__ A, const float* __restrict__ B, float* C, int
 {
     extern __shared__ __align__(16) Stage stages[];
     __shared__ unsigned long long barriers[2 * STAGES];
-    Pipeline<STAGES> pipeline = make_pipeline(barriers);
+    Pipeline pipeline = make_pipeline(barriers);
     const int worker = blockIdx.x, workers = gridDim.x, tiles = ceil_div(M, BM) * ceil_div(N, BN);
     const int k_tiles = max(1, (K + BK - 1) / BK);             // of a tile
     // The rest is more than a tile for each worker, so that a tile is cut once at most, if there

@@ -92,41 +92,32 @@ struct Work {
 // to be in aligned registers, at the mainloop's cost. Parts are stored and loaded past L1, which
 // may hold what was there before.
 
-// Each consumer warp of a block has a flag that its part is stored: of the block that adds it, only
-// the same warp waits for it.
-__device__ __forceinline__ unsigned* flag_of(unsigned* flags, int block)
-{
-    return flags + block * (CONSUMER_THREADS / 32) + threadIdx.x / 32;
-}
-
-__device__ __forceinline__ float* part_of(float* parts, int block)
-{
-    return parts + (size_t)block * (BM * BN) + threadIdx.x;
-}
-
-// Store this thread's part, and set its warp's flag.
+// Store this thread's part, and set its warp's flag: of the block that adds the part, only the same
+// warp waits for it.
 __device__ __forceinline__ void store_part(const float (&accumulators)[TM][TN], float* parts,
                                            unsigned* flags)
 {
-    float* part = part_of(parts, blockIdx.x);
+    const int block = blockIdx.x;
+    float* part = parts + (size_t)block * (BM * BN) + threadIdx.x;
     #pragma unroll
     for (int n = 0; n < TM * TN; ++n)
         __stcg(part + n * CONSUMER_THREADS, accumulators[n / TN][n % TN]);
     __syncwarp();                                // all lanes have stored
-    if (threadIdx.x % 32 == 0) counter_increment(flag_of(flags, blockIdx.x));
+    unsigned* flag = flags + block * (CONSUMER_THREADS / 32) + threadIdx.x / 32;
+    if (threadIdx.x % 32 == 0) counter_increment(flag);
 }
 
 // Wait for the part of a block, and add it. The flag is 0 again afterwards, for the next launch.
 __device__ __forceinline__ void add_part(float (&accumulators)[TM][TN], const float* parts,
                                          unsigned* flags, int block)
 {
-    unsigned* flag = flag_of(flags, block);
+    unsigned* flag = flags + block * (CONSUMER_THREADS / 32) + threadIdx.x / 32;
     if (threadIdx.x % 32 == 0) {
         while (counter_load(flag) == 0) {}
         *flag = 0;
     }
     __syncwarp();
-    const float* part = part_of((float*)parts, block);
+    const float* part = parts + (size_t)block * (BM * BN) + threadIdx.x;
     #pragma unroll
     for (int n = 0; n < TM * TN; ++n)
         accumulators[n / TN][n % TN] += __ldcg(part + n * CONSUMER_THREADS);

@@ -15,25 +15,32 @@ __device__ __forceinline__ float4 load_float4(const float* X, int row, int col, 
     return make_float4(values[0], values[1], values[2], values[3]);
 }
 
-// C = alpha * accumulators + beta * C for the elements (row, col) to (row, col + 3) of C, M × N.
-// Unless all are known to be in bounds, each is checked, and those outside are left out. Where beta
-// is 0, C is not read: it may hold anything, NaN included.
+// to = alpha * accumulators + beta * to, for four neighbours at a multiple of 16 bytes. Where beta
+// is 0, they are not read: they may hold anything, NaN included.
+__device__ __forceinline__ void store_aligned(float* to, const float* accumulators, float alpha,
+                                              float beta)
+{
+    float4 result = make_float4(alpha * accumulators[0], alpha * accumulators[1],
+                                alpha * accumulators[2], alpha * accumulators[3]);
+    if (beta != 0.0f) {
+        const float4 old = *(const float4*)to;
+        result.x += beta * old.x;
+        result.y += beta * old.y;
+        result.z += beta * old.z;
+        result.w += beta * old.w;
+    }
+    *(float4*)to = result;
+}
+
+// The same for the elements (row, col) to (row, col + 3) of C, M × N. Unless all are known to be in
+// bounds, each is checked, and those outside are left out.
 __device__ __forceinline__ void store_float4(float* C, int row, int col, int M, int N,
                                              const float* accumulators, float alpha, float beta,
                                              bool in_bounds)
 {
     float* to = C + (size_t)row * N + col;
     if (in_bounds) {
-        float4 result = make_float4(alpha * accumulators[0], alpha * accumulators[1],
-                                    alpha * accumulators[2], alpha * accumulators[3]);
-        if (beta != 0.0f) {
-            const float4 old = *(const float4*)to;
-            result.x += beta * old.x;
-            result.y += beta * old.y;
-            result.z += beta * old.z;
-            result.w += beta * old.w;
-        }
-        *(float4*)to = result;
+        store_aligned(to, accumulators, alpha, beta);
         return;
     }
     #pragma unroll

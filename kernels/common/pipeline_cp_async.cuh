@@ -1,5 +1,5 @@
 // A pipeline of stages in shared memory: all threads of a block fill one with cp.async while they
-// read others. From sm_80 on.
+// read others. Of STAGES stages. From sm_80 on.
 #pragma once
 
 #include "mbarrier.cuh"
@@ -9,17 +9,16 @@
 // arrives with its copies, and `empty`, at which every warp arrives when it has read the stage. So
 // warps drift apart by some steps: one runs ahead until a stage that it wants to read is not full,
 // or one that it wants to fill is not empty.
-template <int STAGE_COUNT>
 struct Pipeline {
     unsigned full, empty;                        // mbarriers of stage 0; the others follow
     int parity = 1;                              // of the full phase; it changes with stage 0
-    int stage = STAGE_COUNT - 1;                 // that is read; at first the one before stage 0
+    int stage = STAGES - 1;                 // that is read; at first the one before stage 0
 
     // By all threads of the block: initialize the mbarriers.
-    __device__ __forceinline__ Pipeline(unsigned long long (&barriers)[2 * STAGE_COUNT], int threads)
-        : full(shared_address(barriers)), empty(full + MBARRIER_BYTES * STAGE_COUNT)
+    __device__ __forceinline__ Pipeline(unsigned long long (&barriers)[2 * STAGES], int threads)
+        : full(shared_address(barriers)), empty(full + MBARRIER_BYTES * STAGES)
     {
-        if (threadIdx.x < STAGE_COUNT) {
+        if (threadIdx.x < STAGES) {
             mbarrier_init(full + MBARRIER_BYTES * threadIdx.x, threads);
             mbarrier_init(empty + MBARRIER_BYTES * threadIdx.x, threads / 32);
         }
@@ -32,7 +31,7 @@ struct Pipeline {
     // that is parity 1 of a new barrier, so nobody waits for a stage that was never read.
     __device__ __forceinline__ int acquire() const
     {
-        const int freed = stage == 0 ? STAGE_COUNT - 1 : stage - 1;
+        const int freed = stage == 0 ? STAGES - 1 : stage - 1;
         mbarrier_wait(empty + MBARRIER_BYTES * freed, stage == 0 ? parity ^ 1 : parity);
         return freed;
     }
@@ -46,7 +45,7 @@ struct Pipeline {
     // Go on to the next stage, and wait until the copies of all threads are complete.
     __device__ __forceinline__ int wait()
     {
-        if (++stage == STAGE_COUNT) { stage = 0; parity ^= 1; }
+        if (++stage == STAGES) { stage = 0; parity ^= 1; }
         mbarrier_wait(full + MBARRIER_BYTES * stage, parity);
         return stage;
     }

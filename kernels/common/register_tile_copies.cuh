@@ -1,9 +1,8 @@
 // Copies of a stage of A and B into shared memory, by all threads of the block.
 #pragma once
 
-#include "cp_async.cuh"
 #include "register_tile_sizes.cuh"
-#include "shared_address.cuh"
+#include "pipeline_cp_async.cuh"                 // of STAGES stages
 
 #define THREADS ((BM / TM) * (BN / TN))          // of the block: all of them copy, and multiply
 // Blocks that must fit on one SM: as many as leave each thread enough registers for its
@@ -39,15 +38,12 @@ struct CopySource {
     int rows_left, a_k_left, cols_left, b_k_left;
 };
 
-// Elements of a row of B in one copy: 4, or 1 where N is no multiple of 4, as then not every row
-// begins at a multiple of 16 bytes.
-__device__ __forceinline__ int b_width(int N) { return N % 4 ? 1 : 4; }
-
 // Of A, 8 threads copy neighbours along K, and THREADS / 8 rows at a time. Of B, as many threads
-// copy a row as it has copies.
+// copy a row as it has copies, of `width` elements: of one where N is no multiple of 4, as then not
+// every row begins at a multiple of 16 bytes.
 __device__ __forceinline__ CopySource first_copies(const Inputs& in)
 {
-    const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = b_width(in.N);
+    const int row = threadIdx.x / 8, a_k = threadIdx.x % 8, width = in.N % 4 ? 1 : 4;
     const int b_k = threadIdx.x * width / BN, col = threadIdx.x * width % BN;
     return {in.A + (size_t)(in.tile_m + row) * in.K + a_k,
             in.B + (size_t)b_k * in.N + in.tile_n + col,
@@ -80,20 +76,28 @@ __device__ __forceinline__ void start_copies(unsigned address, const CopySource&
                                 ? 4 * WIDTH : 0);          // 4 columns: all inside, or none
 }
 
-// Choose the copies that the shape needs, and move the source on to the next stage. b_k_left counts
-// from this thread's own k: where BK or more are left, the whole stage is inside K, also of A.
-__device__ __forceinline__ void copy_stage(Stage* stages, int stage, CopySource& source,
-                                           const Inputs& in)
-{
-    const unsigned address = shared_address(stages) + stage * (unsigned)sizeof(Stage);
-    if (in.in_bounds && source.b_k_left >= BK)
-        start_copies<true, 4>(address, source, in);
-    else if (b_width(in.N) == 4)
-        start_copies<false, 4>(address, source, in);
-    else
-        start_copies<false, 1>(address, source, in);
-    source.a += BK;
-    source.b += (size_t)BK * in.N;
-    source.a_k_left -= BK;
-    source.b_k_left -= BK;
-}
+// What this thread needs to start copies.
+struct Copies {
+    Stage* stages;
+    const Inputs& in;
+    CopySource& source;
+    Pipeline& pipeline;
+
+    // Start the copies of the next k tile into a stage, those that the shape needs. b_k_left counts
+    // from this thread's own k: where BK or more are left, all of the k tile is inside, also of A.
+    __device__ __forceinline__ void copy_stage(int stage) const
+    {
+        const unsigned address = shared_address(stages) + stage * (unsigned)sizeof(Stage);
+        if (in.in_bounds && source.b_k_left >= BK)
+            start_copies<true, 4>(address, source, in);
+        else if (in.N % 4 == 0)
+            start_copies<false, 4>(address, source, in);
+        else
+            start_copies<false, 1>(address, source, in);
+        source.a += BK;
+        source.b += (size_t)BK * in.N;
+        source.a_k_left -= BK;
+        source.b_k_left -= BK;
+        pipeline.commit(stage);
+    }
+};

@@ -4,15 +4,6 @@
 #include "float4.cuh"
 #include "register_tile_sizes.cuh"
 
-// The row of C of accumulators[i], and the first column of their q-th group of four, from the
-// thread's first row and column on.
-__device__ __forceinline__ int row_of(int first, int i)
-{
-    return first + i / 4 * LANES_M * 4 + i % 4;
-}
-
-__device__ __forceinline__ int col_of(int first, int q) { return first + q * LANES_N * 4; }
-
 // C = alpha * accumulators + beta * C, from the thread's first row and column of C on.
 __device__ __forceinline__ void store_accumulators(float* C, int row, int col, int M, int N,
                                                    const float (&accumulators)[TM][TN],
@@ -22,6 +13,6 @@ __device__ __forceinline__ void store_accumulators(float* C, int row, int col, i
     for (int i = 0; i < TM; ++i)
         #pragma unroll
         for (int q = 0; q < TN / 4; ++q)
-            store_float4(C, row_of(row, i), col_of(col, q), M, N,
+            store_float4(C, row + i / 4 * LANES_M * 4 + i % 4, col + q * LANES_N * 4, M, N,
                          &accumulators[i][4 * q], alpha, beta, in_bounds);
 }

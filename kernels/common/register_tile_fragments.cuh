@@ -4,26 +4,18 @@
 
 #include "register_tile_sizes.cuh"
 
-// The first row and the first column of the block's tile that this thread computes. Its rows come
-// in groups of four neighbours, and so do its columns; between its groups lie those of other lanes.
-// The lanes are in row order, so the eight of a row read 128 neighbouring bytes of B.
+// Where a lane is in its warp, LANES_M rows of LANES_N lanes. They are in row order, so the eight
+// of a row read 128 neighbouring bytes of B.
 #if PAIRS
 #include "lanes_in_pairs.cuh"                    // a road not taken
 #else
-__device__ __forceinline__ int first_row_of_thread(int warp, int lane)
-{
-    return warp / (BN / WN) * WM + lane / LANES_N * 4;
-}
-
-__device__ __forceinline__ int first_col_of_thread(int warp, int lane)
-{
-    return warp % (BN / WN) * WN + lane % LANES_N * 4;
-}
+__device__ __forceinline__ int lane_row(int lane) { return lane / LANES_N; }
+__device__ __forceinline__ int lane_col(int lane) { return lane % LANES_N; }
 #endif
 
-// a and b: the thread's first row and first column in shared memory, at the same k.
-__device__ __forceinline__ void load_fragments(Fragments& fragments, const float* a,
-                                               const float* b)
+// a and b: the thread's first row and first column in shared memory, at the same k. Its rows come
+// in groups of four neighbours, and so do its columns; between its groups lie those of other lanes.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, const float* a, const float* b)
 {
     #pragma unroll
     for (int p = 0; p < TM / 4; ++p)
@@ -38,6 +30,14 @@ __device__ __forceinline__ void load_fragments(Fragments& fragments, const float
 // register a cycle; a third comes from the reuse cache, if the FMA before has read it too. So the
 // columns snake, up the even ones and down the odd ones: within a column each FMA has the same b as
 // the one before, and at a turn the same a.
+//
+// An outer product comes in two parts, its first column, <0, 1>, and the others, <1, TN>, and a
+// loop turns between them. At its branch the assembler waits for all loads under way; the first
+// column is multiplied before, with those that came first. The others are multiplied after the
+// branch, while the fragments of the next k are loaded.
+#if defined(ORDER) && ORDER == 0
+#include "fma_by_rows.cuh"                       // a road not taken
+#else
 template <int FIRST, int END>
 __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
                                                  const Fragments& fragments)
@@ -50,33 +50,12 @@ __device__ __forceinline__ void multiply_columns(float (&accumulators)[TM][TN],
             accumulators[i][j] += fragments.a[i] * fragments.b[j];
         }
 }
-
-// An outer product comes in two parts, its first column and the others, and a loop turns between
-// them. At its branch the assembler waits for all loads under way; the first column is multiplied
-// before, with those that came first. The others are multiplied after the branch, while the
-// fragments of the next k are loaded.
-#if defined(ORDER) && ORDER == 0
-#include "fma_by_rows.cuh"                       // a road not taken
-#else
-__device__ __forceinline__ void multiply_first(float (&accumulators)[TM][TN],
-                                               const Fragments& fragments)
-{
-    multiply_columns<0, 1>(accumulators, fragments);
-}
-
-__device__ __forceinline__ void multiply_rest(float (&accumulators)[TM][TN],
-                                              const Fragments& fragments)
-{
-    multiply_columns<1, TN>(accumulators, fragments);
-}
 #endif
 
 // CHUNK steps of k from a and b on: for each, load the fragments of the next k, then multiply those
 // of this one. Before the call, fragments[0] is loaded and its first column multiplied. After it,
-// the first column of fragments[LAST] is multiplied; the caller multiplies the rest, while it loads
-// the fragments of the next chunk.
-#define LAST ((CHUNK - 1) % 2)
-
+// the first column of fragments[1] is multiplied, as CHUNK is even; the caller multiplies the rest,
+// while it loads the fragments of the next chunk.
 __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],
                                                Fragments (&fragments)[2], const float* a,
                                                const float* b)
@@ -84,8 +63,8 @@ __device__ __forceinline__ void multiply_chunk(float (&accumulators)[TM][TN],
     #pragma unroll
     for (int k = 0; k < CHUNK - 1; ++k) {
         load_fragments(fragments[(k + 1) % 2], a + (k + 1) * (BM + PAD), b + (k + 1) * BN);
-        if (k > 0) multiply_first(accumulators, fragments[k % 2]);
-        multiply_rest(accumulators, fragments[k % 2]);
+        if (k > 0) multiply_columns<0, 1>(accumulators, fragments[k % 2]);
+        multiply_columns<1, TN>(accumulators, fragments[k % 2]);
     }
-    multiply_first(accumulators, fragments[LAST]);
+    multiply_columns<0, 1>(accumulators, fragments[1]);
 }

@@ -1,48 +1,22 @@
-// The prologue and the mainloop of rungs 10 and 11: all warps fill the stages of a pipeline, and
-// multiply from them.
+// The mainloop of rungs 10 and 11: all warps fill the stages of a pipeline, and multiply from them.
 #pragma once
 
-#include "pipeline_cp_async.cuh"
 #include "register_tile_copies.cuh"
 #include "register_tile_fragments.cuh"
 
-// What this thread needs to start copies.
-struct CopyContext {
-    Stage* stages;
-    const Inputs& in;
-    CopySource& source;
-    Pipeline<STAGES>& pipeline;
-
-    // Start the copies of the next k tile, into this stage.
-    __device__ __forceinline__ void copy_next(int stage) const
-    {
-        copy_stage(stages, stage, source, in);
-        pipeline.commit(stage);
-    }
-};
-
-// Start the copies into all stages but one, which the mainloop fills first, and wait for stage 0.
-__device__ __forceinline__ void prologue(const CopyContext& copies, int k_tiles)
-{
-    static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
-    #pragma unroll 1
-    for (int stage = 0; stage < STAGES - 1 && stage < k_tiles; ++stage) copies.copy_next(stage);
-    copies.pipeline.wait();
-}
-
-// accumulators += the block's rows of A times its columns of B. The fragments are for one k and for
-// the next; they are declared by the caller: if they were local, ptxas would assign other
-// registers.
+// accumulators += the block's rows of A times its columns of B. Stage 0 is full, and copies into
+// all others but the last are under way. The fragments are for one k and for the next; they are
+// declared by the caller: if they were local, ptxas would assign other registers.
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragments (&fragments)[2],
-                                         const CopyContext& copies, int k_tiles, int lane,
+                                         const Copies& copies, int k_tiles, int lane,
                                          int thread_m, int thread_n)
 {
-    Pipeline<STAGES>& pipeline = copies.pipeline;
+    static_assert(STAGES >= 2, "with one stage the prologue would fill none, and wait for it");
     const float* first_a = &copies.stages[0].a[0][thread_m];
     const float* first_b = &copies.stages[0].b[0][thread_n];
     const float *a = first_a, *b = first_b;      // at the first k of this chunk
     load_fragments(fragments[0], a, b);
-    multiply_first(accumulators, fragments[0]);
+    multiply_columns<0, 1>(accumulators, fragments[0]);
 
     int k_tile = 0, chunks = BK / CHUNK;         // of this stage, still to multiply
     #pragma unroll 1
@@ -53,16 +27,16 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], Fragment
         if (--chunks == 0) {
             if (++k_tile == k_tiles) break;
             chunks = BK / CHUNK;
-            pipeline.release(lane);              // its last fragments are in registers
+            copies.pipeline.release(lane);       // its last fragments are in registers
             // Started so far: STAGES - 1 k tiles by the prologue, and one with each stage since.
-            if (k_tile + STAGES - 2 < k_tiles) copies.copy_next(pipeline.acquire());
-            const int stage = pipeline.wait();
+            if (k_tile + STAGES - 2 < k_tiles) copies.copy_stage(copies.pipeline.acquire());
+            const int stage = copies.pipeline.wait();
             a = first_a + stage * STAGE_FLOATS;
             b = first_b + stage * STAGE_FLOATS;
         }
         load_fragments(fragments[0], a, b);      // the rest of this product hides these loads
-        multiply_rest(accumulators, fragments[LAST]);
-        multiply_first(accumulators, fragments[0]);
+        multiply_columns<1, TN>(accumulators, fragments[1]);
+        multiply_columns<0, 1>(accumulators, fragments[0]);
     }
-    multiply_rest(accumulators, fragments[LAST]);
+    multiply_columns<1, TN>(accumulators, fragments[1]);
 }

@@ -33,8 +33,7 @@
 #define WN (LANES_N * TN)                        // columns
 static_assert(BM % WM == 0 && BN % WN == 0, "whole warps compute the tile");
 static_assert(TM % 4 == 0 && TN % 4 == 0, "fragments are loaded four neighbours at a time");
-static_assert(CHUNK % 2 == 0, "two fragments take turns, and every chunk begins with the first");
-static_assert(BK % CHUNK == 0, "a stage has whole chunks");
+static_assert(CHUNK % 2 == 0 && BK % CHUNK == 0, "fragments of two k take turns in whole chunks");
 
 struct Stage {
     float a[BK][BM + PAD];                       // transposed: a[k][row]

@@ -1,10 +1,10 @@
-// The product of a tile over a range of K, for 12 and 13: it is 10's kernel with K cut. The copies,
-// the pipeline and the fragments are 10's. What is more: rows may be any distance apart, and what
-// follows a stage is left to a Stream of the rung. tile_layouts.cuh has what differs where A or B
-// is stored transposed (OP_A, OP_B), and for tiles so narrow that A stays in rows in shared memory
-// (A_IN_ROWS). From sm_80 on.
+// The product of a tile over a range of K, for 12 and 13: 10's kernel with K cut. The pipeline is
+// 10's; each section below says what else is as in 10, and may be skipped, and what is new.
+// tile_layouts.cuh has what differs where A or B is stored transposed (OP_A, OP_B), and for tiles
+// so narrow that A stays in rows in shared memory (A_IN_ROWS). From sm_80 on.
 #pragma once
 
+#include "float4.cuh"
 #include "tile_order.cuh"
 #include "tile_sizes.cuh"
 
@@ -31,6 +31,9 @@ struct Matrices {
 };
 
 // ---- copies into shared memory ------------------------------------------------------------------
+// As in 10: A is transposed by copies of one element, B is copied as it is stored, and zeros are
+// written for what is outside. New: rows are any distance apart, and where they do not begin at
+// multiples of 16 bytes B comes by single elements too.
 
 // One copy of WIDTH elements, of which the first `count` are in the matrix, or all if IN_BOUNDS;
 // zeros for the others. `count` may be negative, or more than WIDTH.
@@ -41,9 +44,7 @@ __device__ __forceinline__ void copy(unsigned to, const float* from, int count)
 }
 
 // One thread's copies of an operand whose neighbours in memory are neighbours along K, such as A;
-// the block's tile has SIZE of its rows. The tile is transposed on the way, to [k][row], so each
-// copy is of one element, as in 10. A warp copies 8 neighbours of 4 rows: these are whole sectors,
-// and, as rows of the tile are 4 elements longer than SIZE, different banks.
+// the block's tile has SIZE of its rows, and is transposed on the way, to [k][row], as in 10.
 template <int SIZE>
 struct CopyTransposed {
     static constexpr int ROWS = BK, PITCH = SIZE + 4;    // of the tile in shared memory
@@ -55,28 +56,27 @@ struct CopyTransposed {
     int ld;                                      // elements from one stored row to the next
     int side_left, k_left;                       // rows of A, and k, from there to the ends
 
-    static __device__ __forceinline__ int first_row() { return threadIdx.x / 8; }
-    static __device__ __forceinline__ int first_k() { return threadIdx.x % 8; }
-
     // X: the operand where the tile begins, with so many rows or columns, and k, from there on.
     template <int WIDTH>
     __device__ __forceinline__ void begin(const float* X, int ld_x, int side, int k)
     {
-        from = X + (size_t)first_row() * ld_x + first_k();
+        const int first_row = threadIdx.x / 8, first_k = threadIdx.x % 8;
+        from = X + (size_t)first_row * ld_x + first_k;
         ld = ld_x;
-        side_left = side - first_row();
-        k_left = k - first_k();
+        side_left = side - first_row;
+        k_left = k - first_k;
     }
 
     // Start the copies of a stage, into the tile at this address, and go on to the next stage.
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void copy_tile(unsigned tile)
     {
+        const int first_row = threadIdx.x / 8, first_k = threadIdx.x % 8;
         #pragma unroll
         for (int row = 0; row < SIZE; row += ROWS_AT_ONCE)
             #pragma unroll
             for (int k = 0; k < BK; k += 8) {
-                const int to = first_k() * PITCH + first_row() + k * PITCH + row;
+                const int to = first_k * PITCH + first_row + k * PITCH + row;
                 const int count = row < side_left ? k_left - k : 0;
                 copy<IN_BOUNDS, 1>(tile + 4 * to, from + (size_t)row * ld + k, count);
             }
@@ -169,12 +169,10 @@ struct Copies {
     template <int WIDTH>
     __device__ __forceinline__ void begin(const Matrices& x, int tile_m, int tile_n, int k, int end)
     {
-        a.begin<CopyA::BY_FOUR ? WIDTH : 1>(
-            x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k), x.lda,
-            x.M - tile_m, end - k);
-        b.begin<CopyB::BY_FOUR ? WIDTH : 1>(
-            x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n), x.ldb,
-            x.N - tile_n, end - k);
+        a.begin<WIDTH>(x.A + (OP_A ? (size_t)k * x.lda + tile_m : (size_t)tile_m * x.lda + k),
+                       x.lda, x.M - tile_m, end - k);
+        b.begin<WIDTH>(x.B + (OP_B ? (size_t)tile_n * x.ldb + k : (size_t)k * x.ldb + tile_n),
+                       x.ldb, x.N - tile_n, end - k);
     }
 
     // Start the copies of the next stage, to this address. `whole`: it ends before `end`.
@@ -192,8 +190,8 @@ struct Copies {
     template <bool IN_BOUNDS, int WIDTH>
     __device__ __forceinline__ void start_copies(unsigned address)
     {
-        a.copy_tile<IN_BOUNDS, CopyA::BY_FOUR ? WIDTH : 1>(address);
-        b.copy_tile<IN_BOUNDS, CopyB::BY_FOUR ? WIDTH : 1>(address + (unsigned)sizeof(Stage::a));
+        a.copy_tile<IN_BOUNDS, WIDTH>(address);
+        b.copy_tile<IN_BOUNDS, WIDTH>(address + (unsigned)sizeof(Stage::a));
     }
 };
 
@@ -206,17 +204,19 @@ __device__ __forceinline__ bool is_aligned(const Matrices& x)
 
 // The mbarriers' addresses go through an empty asm, which hides where they come from; otherwise
 // they would be computed anew at each wait.
-__device__ __forceinline__ Pipeline<STAGES> make_pipeline(
-    unsigned long long (&barriers)[2 * STAGES])
+__device__ __forceinline__ Pipeline make_pipeline(unsigned long long (&barriers)[2 * STAGES])
 {
-    Pipeline<STAGES> pipeline(barriers, THREADS);
+    Pipeline pipeline(barriers, THREADS);
     asm volatile("" : "+r"(pipeline.full), "+r"(pipeline.empty));
     return pipeline;
 }
 
 // ---- accumulators and fragments -----------------------------------------------------------------
+// As in 10: a thread's rows and columns come in groups of four, and the fragments of the next k are
+// loaded while those of this one are multiplied. New: it is the rows that snake, and a StageView
+// says where in a stage the fragments begin.
 
-// A thread's first column of the block's tile, as in 10.
+// A thread's first column of the block's tile: 10's thread_n.
 __device__ __forceinline__ int first_col_of_thread(int thread)
 {
     return thread / 32 % (BN / WN) * WN + thread % LANES_N * 4;
@@ -228,7 +228,7 @@ __device__ __forceinline__ constexpr int col_offset(int q) { return q * LANES_N 
 #if A_IN_ROWS
 #include "tile_rows.cuh"
 #else
-// The same for its rows, which come in groups of four too; row_offset is to its i-th row.
+// The same for its rows: 10's thread_m, and from there to its i-th row.
 __device__ __forceinline__ int first_row_of_thread(int thread)
 {
     return thread / 32 / (BN / WN) * WM + thread % 32 / LANES_N * 4;
@@ -262,20 +262,18 @@ __device__ __forceinline__ StageView view_of_thread(const Stage* stages)
             first + BK * CopyA::PITCH + first_col_of_thread(threadIdx.x)};
 }
 
-__device__ __forceinline__ void load_fragments(float (&a)[TM], float (&b)[TN],
-                                               const StageView& view, int k)
+// The column and the row of this k in the view, to the n-th ones.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, int n, const StageView& view,
+                                               int k)
 {
     #pragma unroll
     for (int q = 0; q < TN / 4; ++q)
-        *(float4*)&b[4 * q] = *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
+        *(float4*)&fragments.b[n][4 * q] =
+            *(const float4*)&view.b[k * CopyB::PITCH + col_offset(q)];
     #pragma unroll
     for (int p = 0; p < TM / 4; ++p)
-        *(float4*)&a[4 * p] = *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
-}
-
-__device__ __forceinline__ void load_first(Fragments& fragments, const StageView& view)
-{
-    load_fragments(fragments.a[0], fragments.b[0], view, 0);
+        *(float4*)&fragments.a[n][4 * p] =
+            *(const float4*)&view.a[k * CopyA::PITCH + row_offset(4 * p)];
 }
 
 // Multiply the fragments of one k. Before, start to load those of the next: of next_k in `next`,
@@ -285,8 +283,7 @@ template <bool LOAD_NEXT>
 __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragments& fragments, int k,
                                          const StageView& next, int next_k)
 {
-    if (LOAD_NEXT)
-        load_fragments(fragments.a[(k + 1) % 2], fragments.b[(k + 1) % 2], next, next_k);
+    if (LOAD_NEXT) load_fragments(fragments, (k + 1) % 2, next, next_k);
     #pragma unroll
     for (int i = 0; i < TM; ++i)
         #pragma unroll
@@ -298,18 +295,20 @@ __device__ __forceinline__ void multiply(float (&accumulators)[TM][TN], Fragment
 #endif
 
 // ---- the mainloop -------------------------------------------------------------------------------
+// As in 10: chunks of unrolled k, stage after stage. New: what follows a stage is left to a Stream
+// of the rung, and the loop turns between two k.
 
-// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The rung has
-// a Stream that says what follows: next_stage() releases the stage that was read, starts copies
-// into a free one, and waits for the tile's next one. It returns how many floats after stage 0 that
-// begins; a negative number after the last one.
+// Multiply the stages of a tile, of which the first one, number `stage`, is complete. The Stream's
+// next_stage() releases the stage that was read, starts copies into a free one, and waits for the
+// tile's next one. It returns how many floats after stage 0 that begins; a negative number after
+// the last one.
 template <typename Stream>
 __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const StageView& first,
                                          int stage, Stream& stream)
 {
     StageView view = first.at(stage * STAGE_FLOATS);
     Fragments fragments;
-    load_first(fragments, view);
+    load_fragments(fragments, 0, view, 0);
 
     int chunks = BK / CHUNK;                     // of this stage, still to multiply
     #pragma unroll 1
@@ -333,24 +332,14 @@ __device__ __forceinline__ void mainloop(float (&accumulators)[TM][TN], const St
 
 // ---- the epilogue -------------------------------------------------------------------------------
 
-// C = alpha * sums + beta * C for four neighbours of a row, from (row, col) on, of C, M × N with
-// `ldc` elements from row to row. Those outside are left out. Where beta is 0, C is not read.
+// float4.cuh's store_float4, for rows of C that are `ldc` elements apart.
 __device__ __forceinline__ void store_float4(float* C, int ldc, int M, int N, int row, int col,
                                              const float* sums, float alpha, float beta)
 {
     float* to = C + (size_t)row * ldc + col;
     if (row >= M) return;
     if (col + 4 <= N && ldc % 4 == 0 && (size_t)C % 16 == 0) {
-        float4 result = make_float4(alpha * sums[0], alpha * sums[1],
-                                    alpha * sums[2], alpha * sums[3]);
-        if (beta != 0.0f) {
-            const float4 old = *(const float4*)to;
-            result.x += beta * old.x;
-            result.y += beta * old.y;
-            result.z += beta * old.z;
-            result.w += beta * old.w;
-        }
-        *(float4*)to = result;
+        store_aligned(to, sums, alpha, beta);
         return;
     }
     #pragma unroll

@@ -57,7 +57,9 @@ __device__ __forceinline__ void load_row_of_a(float (&a)[4][TM], int i, const St
     a[3][i] = four.w;
 }
 
-__device__ __forceinline__ void load_first(Fragments& fragments, const StageView& view)
+// Those of the first k of a stage; multiply() loads all others.
+__device__ __forceinline__ void load_fragments(Fragments& fragments, int, const StageView& view,
+                                               int)
 {
     load_b(fragments.b[0], view, 0);
     #pragma unroll

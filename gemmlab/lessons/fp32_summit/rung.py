@@ -54,7 +54,7 @@ RUNG = Rung(
     title="FP32 summit",
     idea="warps that only copy, warps that only multiply, and all SMs at work to the end",
     inner_loop=(
-        ("for (int k_tile = work.begin", "cp_async_arrive(full)"),
+        ("for (int k_tile = work.begin", "cp_async_arrive(stage_full)"),
         ("if (--chunks == 0)", "b = &shared.b"),
     ),
     parameters=(
