@@ -238,6 +238,7 @@ class BulkCopies:
             return
         if lanes.checker:
             self.mbarriers.look_for_unfenced(copy.index, copy.mbarrier, copy.mask)
+            lanes.checker.copy_counts(copy.mbarrier, copy.mask)
             if copy.operation is None:
                 lanes.checker.copy_started(copy.index, copy.destination, copy.size, copy.mask)
             else:

@@ -86,6 +86,8 @@ class Mbarriers:
             most = at.reduce(np.where(here, count, 0), np.maximum)
             for values in (barrier.expected, barrier.missing):
                 values[blocks] = most[blocks]
+            if self.lanes.checker:
+                self.lanes.checker.mbarrier_initialised(address, blocks)
             barrier.valid[blocks], barrier.phase[blocks] = True, 0
             barrier.bytes[blocks], barrier.landed[blocks] = 0, 0
             thread = np.where(here, self.layout.thread_number, self.layout.threads)
