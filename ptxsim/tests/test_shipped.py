@@ -67,7 +67,7 @@ CASES = {
     ),
     "DeepGEMM 429": Shipped(
         "unequal_depths", 2, 32, [np.array([2, 3], np.int32), out(64)], 1,
-        np.repeat([1, 3], 32).astype(f4), "deadlock", "wait(shared_address(&empty)",
+        np.repeat([1, 3], 32).astype(f4), "deadlock", "wait(shared_address(&empty[step % 2])",
     ),
     "DeepGEMM 343": Shipped(
         "map_in_use", 1, 32,

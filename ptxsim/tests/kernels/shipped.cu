@@ -229,13 +229,14 @@ extern "C" __global__ void some_warps(float* out)
 // Two blocks of a cluster release a stage to each other in each step, and one has more steps.
 extern "C" __global__ void __cluster_dims__(2) unequal_depths(const int* steps, float* out)
 {
-    __shared__ u64 empty;
+    __shared__ u64 empty[2];  // in turn: the other block may be a step ahead
     int most = steps[blockIdx.x];
 #ifdef MENDED
     most = max(steps[0], steps[1]);
 #endif
     if (threadIdx.x == 0) {
-        init(shared_address(&empty), 1);
+        init(shared_address(&empty[0]), 1);
+        init(shared_address(&empty[1]), 1);
         fence_init();
     }
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
@@ -245,8 +246,8 @@ extern "C" __global__ void __cluster_dims__(2) unequal_depths(const int* steps, 
         if (threadIdx.x == 0)
             asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; "
                          "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
-                         :: "r"(shared_address(&empty)), "r"(1 - blockIdx.x) : "memory");
-        wait(shared_address(&empty), step % 2);
+                         :: "r"(shared_address(&empty[step % 2])), "r"(1 - blockIdx.x) : "memory");
+        wait(shared_address(&empty[step % 2]), step / 2 % 2);
     }
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;

@@ -282,7 +282,7 @@ class Mbarriers:
                 done = phase != (np.asarray(waited) >> COUNT_BITS)
             done = done & here
             if self.lanes.checker and np.any(done):
-                self.lanes.checker.mbarrier_acquire(index, addresses, done)
+                self.lanes.checker.mbarrier_acquire(index, addresses, done, by_parity)
             result |= done
         return result
 

@@ -302,7 +302,7 @@ class Checker:
     def copy_counts(self, barrier, mask) -> None:
         """The lanes start copies whose bytes the phase of `barrier` waits for."""
         for name, here in self._by_barrier(barrier, mask):
-            self.phases.precede(name, here)
+            self.phases.copies(name, here)
 
     def reduced(self, barrier, mask) -> None:
         """Reductions are done: who sees the mbarrier's phase complete knows what the lanes know."""
@@ -317,7 +317,10 @@ class Checker:
         self.mbarrier_look(index, barrier, mask)
         if not self.alone:
             self.cluster.touched(index, barrier, mask)
-        self.reduced(barrier, mask)
+        for name, here in self._by_barrier(barrier, mask):
+            lanes = self._sorted(here)
+            self.phases.arrived(name, *lanes)
+            self.clocks.release(name, *lanes)
 
     def mbarrier_look(self, index: int, barrier, mask) -> None:
         """The lanes look at an mbarrier without effect: test_wait and try_wait, also expect_tx."""
@@ -333,11 +336,11 @@ class Checker:
         for name, teams in self._by_name(barrier, blocks):
             self.phases.initialised(name, teams)
 
-    def mbarrier_acquire(self, index: int, barrier, mask) -> None:
+    def mbarrier_acquire(self, index: int, barrier, mask, by_parity=True) -> None:
         """The lanes have seen the last completed phase: a try_wait or test_wait gave true."""
         for name, here in self._by_barrier(barrier, mask):
             lanes = self._sorted(here)
-            self.phases.waited(index, name, *lanes)
+            self.phases.waited(index, name, *lanes, by_parity)
             self.clocks.acquire(name, *lanes)
 
     # --- clusters ---------------------------------------------------------------------------------
