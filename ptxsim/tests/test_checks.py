@@ -358,7 +358,9 @@ class Block:
         shared = {"_ZZ1kE4tile": ptx.Variable(64, 1024)}
         self.layout, self.alive = Layout(((0, 1),) * 3, (64, 1, 1), (1, 1, 1)), True
         kernel = ptx.Kernel("k", [], shared=shared, instructions=instructions)
-        self.launch = SimpleNamespace(kernel=kernel, shared_bytes=1088, cluster=(1, 1, 1))
+        self.launch = SimpleNamespace(
+            kernel=kernel, shared_bytes=1088, cluster=(1, 1, 1), check=True
+        )
         self.checker, self.findings = Checker(self), []
         self.thread = np.arange(64)
         self.everyone = self.layout.thread_number

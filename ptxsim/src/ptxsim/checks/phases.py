@@ -45,7 +45,7 @@ class Phases:
         self.clocks, self.team = checker.clocks, checker.team
         self._of_name: dict[int, _Phases] = {}
         self._warps = -(-self.team.threads // WARP)
-        self._columns: slice | None = None  # of the warps
+        self._columns = slice(0, 0)  # of the warps; none in a kernel without mbarriers
         if lanes.launch.kernel.has("mbarrier"):
             first = self.clocks.column("waits", self._warps)
             self._columns = slice(first, first + self._warps)
@@ -96,18 +96,16 @@ class Phases:
 
     def precede(self, key, mask) -> None:
         """What the lanes have waited for comes before `key` opens or completes."""
-        if self._columns:
-            team, thread = self.checker._sorted(mask)
-            known = self.clocks.known[team, thread, self._columns]
-            np.maximum.at(self.clocks.gathered(key)[:, self._columns], team, known)
+        team, thread = self.checker._sorted(mask)
+        known = self.clocks.known[team, thread, self._columns]
+        np.maximum.at(self.clocks.gathered(key)[:, self._columns], team, known)
 
     def meet(self, groups) -> None:
         """The warps of `groups`, a bool (groups,), execute a wgmma together."""
-        if self._columns:
-            team, thread = self.checker._sorted(lanes_of(self.layout, groups))
-            order = np.lexsort((thread, team)).reshape(-1, GROUP_THREADS)
-            where = team[order], thread[order], self._columns
-            self.clocks.known[where] = self.clocks.known[where].max(axis=1, keepdims=True)
+        team, thread = self.checker._sorted(lanes_of(self.layout, groups))
+        order = np.lexsort((thread, team)).reshape(-1, GROUP_THREADS)
+        where = team[order], thread[order], self._columns
+        self.clocks.known[where] = self.clocks.known[where].max(axis=1, keepdims=True)
 
     def _know_all(self, phases: _Phases, team, thread):
         """Whether threads (n,) know all that the phase before the last one waited for."""
