@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import ptxsim
+from ptxsim.__main__ import FOUND, main
 
 SOURCE = Path(__file__).parent / "kernels" / "shipped.cu"
 f4 = np.float32
@@ -118,3 +119,16 @@ def test_what_most_kernels_do_without_is_found_by_strict_alone(name):
     run, result = launched(CASES[name], check=True)
     assert run.findings == []
     np.testing.assert_array_equal(result, CASES[name].expected)
+
+
+def test_the_fixture_and_the_command_line_are_strict_where_they_are_asked_to(launch_kernel, capsys):
+    name, args = "refilled_by_its_reader", [X, out(32), 8]
+    launch_kernel(SOURCE, name, 1, 32, args)
+    with pytest.raises(pytest.fail.Exception, match=r"async-proxy race .* was read by thread"):
+        launch_kernel(SOURCE, name, 1, 32, args, check="strict")
+    given = ["check", str(SOURCE), "--kernel", name, "--grid", "1", "--block", "32"]
+    for arg in ("float32[256]", "float32[32]", "8"):
+        given += ["--arg", arg]
+    assert main(given) == 0
+    assert main([*given, "--strict"]) == FOUND
+    assert "async-proxy race" in capsys.readouterr().out
