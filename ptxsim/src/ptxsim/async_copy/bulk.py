@@ -197,6 +197,8 @@ class BulkCopies:
         if not here.any():
             return
         corners = corners_of(lanes, coordinates, here)
+        if lanes.checker:
+            lanes.checker.global_races.box_read(index, used, corners, here)
         if lanes.checker and used.unwritten is not None:
             self._look_for_unwritten(index, used, corners, here)
         place = of_lanes(lanes, clusters.place_of(destination), here)
